@@ -282,6 +282,7 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
     json["steps"] = run->config->train.steps;
     json["best_metric"] = run->config->train.best_metric;
     json["config"] = dump_config(*run->config);
+    json["changed_keys"] = changed_keys(*run->config);
     json["targets"] = find_task(*run->config).target_noun(*run->config);
   }
   if (run->config && run->config->train.label_smoothing > 0.0) {

@@ -34,6 +34,14 @@ std::vector<DifferingKey> differing_keys(std::span<const Config> configs) {
   return keys;
 }
 
+std::vector<std::string> changed_keys(const Config& config) {
+  std::vector<std::string> keys;
+  for (const ConfigDifference& difference : compare_configs(Config{}, config)) {
+    keys.push_back(difference.key);
+  }
+  return keys;
+}
+
 std::vector<std::vector<std::size_t>> seed_groups(std::span<const Config> configs) {
   std::vector<Config> compared = without_process_settings(configs);
   for (Config& config : compared) config.train.seed = 0;

@@ -19,6 +19,9 @@ struct DifferingKey {
 /// and train.run_dir, are not compared.
 std::vector<DifferingKey> differing_keys(std::span<const Config> configs);
 
+/// The keys of a config whose values are not the defaults, in file order.
+std::vector<std::string> changed_keys(const Config& config);
+
 /// The indices of configs that differ in train.seed only, in groups of two or more with different
 /// seeds; in order of their first indices.
 std::vector<std::vector<std::size_t>> seed_groups(std::span<const Config> configs);

@@ -26,6 +26,14 @@ TEST_CASE("differing keys are listed in file order with the values of all runs")
   CHECK(differing_keys(std::span(configs).first(1)).empty());
 }
 
+TEST_CASE("the changed keys of a config are those with other values than the defaults") {
+  Config config;
+  CHECK(changed_keys(config).empty());
+  config.train.steps += 1;
+  config.model.d_model *= 2;
+  CHECK(changed_keys(config) == std::vector<std::string>{"model.d_model", "train.steps"});
+}
+
 TEST_CASE("runs that differ in the seed only are a group") {
   const std::vector<Config> configs{with_seed(1),    with_seed(1, 32), with_seed(2),
                                     with_seed(1),    with_seed(2, 32), with_seed(3),

@@ -47,6 +47,26 @@ function weightsPart(run) {
   })];
 }
 
+/** The config with the keys whose values are not the defaults marked. */
+function configPart(run) {
+  if (!run.config) return el('p', {}, 'The config cannot be read.');
+  const changed = new Set(run.changed_keys), host = el('div', {});
+  let section = '';
+  const lines = run.config.trimEnd().split('\n').map((text) => {
+    const [, indent, key] = /^( *)([^:]*):/.exec(text) ?? [null, '', ''];
+    if (indent === '') section = key;
+    return {text, section, isHeading: indent === '', isChanged: indent !== '' && changed.has(`${section}.${key}`)};
+  });
+  const show = (only) => {
+    const shown = only ? lines.filter((line) => line.isChanged || (line.isHeading && lines.some((l) => l.isChanged && l.section === line.section))) : lines;
+    host.replaceChildren(el('pre', {tabindex: 0, 'aria-label': 'Config', role: 'group'},
+      shown.map((line) => [line.isChanged ? el('mark', {class: 'changed'}, line.text) : line.text, '\n'])));
+  };
+  show(false);
+  return [el('p', {}, `${count(changed.size)} keys have other values than the defaults: they are `, el('mark', {class: 'changed'}, 'marked'), '.'),
+    el('div', {class: 'controls'}, checkbox('only these', false, show)), host];
+}
+
 function historyPart(run) {
   const h = run.history;
   const parts = [];

@@ -3,7 +3,7 @@
 const detailParts = [
   ['Speed', speedPart], ['Held-out examples', examplesPart], ['Over training', recordingPart], ['Accuracy', accuracyPart], ['Attention', attentionPart],
   ['Model and weights', weightsPart], ['History', historyPart],
-  ['Config', (run) => (run.config ? el('pre', {tabindex: 0, 'aria-label': 'Config', role: 'group'}, run.config) : el('p', {}, 'The config cannot be read.'))]];
+  ['Config', configPart]];
 
 function build() {
   const names = runs.map((run) => run.name).join(', ');

@@ -79,7 +79,7 @@ function recordingPart(run) {
   const both = (title, name, log) => [
     {title, number: true, cell: (b) => (last(b[name]) == null ? '-' : short(last(b[name])))},
     {title: `${title} over steps`, cell: (b) => sparkline(b.steps, b[name], log)}];
-  parts.push(el('p', {}, 'Update ratio: the Euclidean norm of the change of the weights of a block in one step, divided by that of the weights; both, and the norm of the gradient before clipping, at the last step before each validation. Of the matrices of a block; ratios and gradients are drawn on a log scale.'),
+  parts.push(el('p', {}, 'Update ratio: the Euclidean norm of the change of the weights of a block in one step, divided by that of the weights; both, and the norm of the gradient before clipping, at the last step before each validation. A schedule that ends at a learning rate of 0 ends with a ratio of 0. Of the matrices of a block; ratios and gradients are drawn on a log scale.'),
     table('Blocks at the last validation', [{title: 'Block', cell: (b) => b.path}, ...both('Update ratio', 'update_ratio', true),
       ...both('Gradient norm', 'gradient_norm', true), ...both('Weight norm', 'weight_norm', false)], recording.blocks, 'middle'));
   const host = el('div', {class: 'gallery'});
