@@ -191,6 +191,7 @@ train:
   log_every: 4
   validate_every: 6
   save_every: 5
+  digest_every: 1
 )";
 
 /// A workplace with tiny.yaml and its finished run in runs/tiny.

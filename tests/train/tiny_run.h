@@ -39,6 +39,7 @@ inline Config tiny_config() {
   config.train.log_every = 5;
   config.train.validate_every = 4;
   config.train.save_every = 3;
+  config.train.digest_every = 1;
   config.train.exact_match_sequences = 3;
   return config;
 }

@@ -79,6 +79,9 @@ bool print_metrics_difference(const fs::path& a, const fs::path& b) {
   return true;
 }
 
+constexpr const char* exactness_hint =
+    "train both with train.digest_every=1 for the exact step and its first tensor";
+
 /// Where two runs differ first.
 struct FirstDifference {
   std::uint64_t equal_step = 0;  ///< the last step that is known to be equal; 0: none
@@ -182,12 +185,13 @@ std::optional<FirstDifference> earlier(const std::optional<DigestComparison>& di
 }
 
 void print_first(const FirstDifference& first) {
+  const bool exact = first.equal_step + 1 == first.step;
   fmt::print("first difference: {}, {}\n",
-             first.equal_step + 1 == first.step
-                 ? fmt::format("step {}", format_count(first.step))
-                 : fmt::format("in steps {} to {}", format_count(first.equal_step + 1),
-                               format_count(first.step)),
+             exact ? fmt::format("step {}", format_count(first.step))
+                   : fmt::format("in steps {} to {}", format_count(first.equal_step + 1),
+                                 format_count(first.step)),
              escaped(first.tensor));
+  if (!exact) fmt::print("hint: {}\n", exactness_hint);
 }
 
 /// Compares two runs by metrics.csv, digests.csv and the checkpoints of the steps that both have.
@@ -235,11 +239,12 @@ Action define(ArgumentParser& parser) {
   parser.add_option("B", arguments->b, "Another one").required().check(not_empty());
   parser.add_flag("--all", arguments->all, "List all arrays that differ, not the first alone");
   parser.set_footer(
-      "Of two runs, the digests of the parameters after each step are compared (digests.csv,\n"
+      "Of two runs, the digests of the parameters after some steps are compared (digests.csv,\n"
       "see train.digest_every), the checkpoints of each step that both have, oldest first, and\n"
       "metrics.csv. The last line names the first step and tensor that differ; the step is known\n"
-      "exactly if both runs have digests of it and of the step before. Numbers are equal if all\n"
-      "their bits are. The exit code is 1 if anything but the config differs.\n"
+      "exactly if both runs have digests of it and of the step before, as with\n"
+      "train.digest_every=1. Numbers are equal if all their bits are. The exit code is 1 if\n"
+      "anything but the config differs.\n"
       "Examples:\n  tapestry diff runs/a runs/b\n"
       "  tapestry diff runs/a/checkpoints/step-00001000.h5 runs/b/checkpoints/step-00001000.h5");
   return [arguments] { return run(*arguments); };

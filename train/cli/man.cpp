@@ -95,7 +95,7 @@ constexpr std::array files{
     ManualEntry{"runs/NAME/recording.jsonl",
                 "samples, weights and gradients at each validation, for `tapestry report`"},
     ManualEntry{"runs/NAME/digests.csv",
-                "digests of all parameters after each step, for `tapestry diff`"},
+                "digests of all parameters after some steps, for `tapestry diff`"},
     ManualEntry{"runs/NAME/tensorboard/", "event files for TensorBoard, with `train.tensorboard`"},
     ManualEntry{"runs/NAME/report.html", "the page of `tapestry report`"},
     ManualEntry{"runs/NAME/explain.html", "the page of `tapestry explain`"},

@@ -424,7 +424,8 @@ void visit(V field, O& o) {
   field(
       "digest_every", o.digest_every, at_least(0), free,
       "steps between digests of the parameters in `digests.csv`, with which `tapestry diff` finds "
-      "the first step and tensor in which two runs differ; 0: no digests");
+      "the steps and the tensor in which two runs begin to differ; 1: the exact step, with 9 bytes "
+      "per tensor and step; 0: no digests");
   field("tensorboard", o.tensorboard, Flag(), free,
         "writes event files for TensorBoard into the folder `tensorboard` of the run directory");
   field("detect_anomaly", o.detect_anomaly, Flag(), of_process(free),

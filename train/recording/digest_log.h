@@ -28,8 +28,9 @@ std::vector<std::string> digest_names(const Parameters& parameters);
 /// Parameters.
 void compute_digests(const Parameters& parameters, std::vector<std::uint32_t>& digests);
 
-/// The digests.csv of a run: a row with the digests of all tensors after a step, see StepLog. With
-/// it the first step and tensor are found in which two runs differ. The columns are `step` and the
+/// The digests.csv of a run: rows with the digests of all tensors after a step, see StepLog. With
+/// them the first step and tensor are found in which two runs differ, exactly if each step has a
+/// row (train.digest_every). The columns are `step` and the
 /// names of the parameters and buffers; a digest has 8 hexadecimal digits.
 class DigestLog {
  public:

@@ -60,6 +60,7 @@ TEST_CASE("diff names the first step and tensor of two runs that differ in one b
                  "computed: digests.csv has another digest\n"));
   CHECK_FALSE(contains(changed.out, "  a/checkpoints"));
   CHECK(changed.out.ends_with("\nfirst difference: step 8, " + weight + "\n"));
+  CHECK_FALSE(contains(changed.out, "hint:"));
   const Outcome files =
       work.run({"diff", "a/checkpoints/step-00000008.h5", "b/checkpoints/step-00000008.h5"});
   CHECK(files.code == 1);
@@ -122,6 +123,28 @@ TEST_CASE("without digests diff names the steps between the last equal and the f
   CHECK(
       contains(done.out, "digests.csv: the runs have no digests of the same tensors and steps\n"));
   CHECK(contains(done.out, "\nfirst difference: in steps 7 to 12, parameters/"));
+  CHECK(done.out.ends_with(
+      "\nhint: train both with train.digest_every=1 for the exact step and its first tensor\n"));
+}
+
+TEST_CASE("with digests of some steps diff names the steps between two of them") {
+  test::Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const auto train = [&](const std::string& run, const std::string& more) {
+    REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=" + run, "train.digest_every=3", more})
+                .code == 0);
+  };
+  train("a", "train.save_every=12");
+  train("b", "train.save_every=12");
+  std::string digests = test::read_text(work / "b/digests.csv");
+  const std::size_t row = digests.find("\n9,");
+  digests[row + 3] = digests[row + 3] == '0' ? '1' : '0';
+  work.write("b/digests.csv", digests);
+  const Outcome done = work.run({"diff", "a", "b"});
+  CHECK(contains(done.out, "digests.csv: the parameters are equal up to step 6\n"));
+  CHECK(contains(done.out, "\nfirst difference: in steps 7 to 9, "));
+  CHECK(done.out.ends_with(
+      "\nhint: train both with train.digest_every=1 for the exact step and its first tensor\n"));
 }
 
 TEST_CASE("diff names config keys, metrics and parameters of runs with other seeds") {
