@@ -102,6 +102,10 @@ bool is_finite(const Tensor& tensor) {
 
 }  // namespace
 
+std::string value_text(double value) {
+  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+}
+
 NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const Examples& examples,
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters) {

@@ -21,6 +21,9 @@ namespace tapestry {
 inline constexpr const char* smaller_steps_hint =
     "try a smaller schedule.learning_rate or a longer warmup_steps";
 
+/// "nan", "-inf" or a finite number. The sign of a NaN is left out, since it has no meaning.
+std::string value_text(double value);
+
 /// Computes the loss of one batch of a step and records it on the tape of this thread.
 ///
 /// batch  a batch of the step, or a single example of it

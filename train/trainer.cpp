@@ -5,17 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <limits>
-#include <new>
-#include <span>
 #include <utility>
 
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
 #include "data/io/file.h"
-#include "data/io/utf8.h"
 #include "optim/optimizer.h"
 #include "train/checkpoint/run_identity.h"
 #include "train/error.h"
@@ -23,8 +19,7 @@
 #include "train/initial_state.h"
 #include "train/kept_checkpoints.h"
 #include "train/non_finite.h"
-#include "train/platform/message.h"
-#include "train/report/held_out.h"
+#include "train/recording/digest_log.h"
 #include "train/step.h"
 #include "train/tasks/task.h"
 
@@ -58,11 +53,6 @@ std::vector<std::string> other_scores(const Config& config) {
   return names;
 }
 
-/// The sign of a NaN is not printed, since it has no meaning.
-std::string value_text(double value) {
-  return std::isnan(value) ? "nan" : fmt::format("{}", value);
-}
-
 }  // namespace
 
 Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress,
@@ -80,7 +70,9 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
       average_(make_average(config_, model_, shards_)),
       schedule_(make_schedule(config_.schedule)),
       batches_(corpus, config_),
-      saves_(progress, directory) {
+      validator_(parts(), codec_, shards_, group, time_use_),
+      recording_(parts(), codec_, progress, time_use_),
+      saver_(parts(), shards_, directory, progress, group, time_use_) {
   require_fitting_examples(corpus, config_);
   state_.metrics = MetricsTable(other_scores(config_));
   state_.run_id = make_run_id(config_, corpus_);
@@ -104,8 +96,8 @@ void Trainer::resume(const Snapshot& snapshot) {
   const Config before = saved_config(snapshot);  // all that can fail comes before restore()
   restore_state(snapshot);
   group_.note_step(state_.step);
-  saved_step_ = state_.step;
-  if (!finished()) revert_end_rows();
+  saver_.note_restored();
+  if (!finished()) state_.revert_end_rows();
   const bool other_values = before.train.best_metric != config_.train.best_metric ||
                             (config_.train.best_metric == "bleu" &&
                              before.train.bleu_tokenizer != config_.train.bleu_tokenizer);
@@ -123,58 +115,6 @@ void Trainer::resume(const Snapshot& snapshot) {
   }
 }
 
-Trainer::StepTime Trainer::try_step(bool ahead) {
-  const Clock::time_point started = Clock::now();
-  std::vector<Batch> batches;
-  group_.together([&] { batches = next_batches(ahead); });
-  const Clock::duration preparation = Clock::now() - started;
-  StepTime step = try_step(batches);
-  step.preparation = preparation;
-  step.time += preparation;
-  return step;
-}
-
-Trainer::StepTime Trainer::try_step(const std::vector<Batch>& batches) {
-  const Clock::time_point started = Clock::now();
-  const std::uint64_t step = state_.step + 1;
-  const StepLoss loss = compute_gradients(batches, step, config_.train, model_, group_);
-  const Clock::duration gradients = Clock::now() - started;
-  const double norm = gradient_norm();
-  if (!std::isfinite(loss.mean + norm)) {
-    throw NumericError(fmt::format("step {}: the loss is {} and the norm of the gradient {}, "
-                                   "expected finite numbers",
-                                   step, value_text(loss.mean), value_text(norm)),
-                       smaller_steps_hint);
-  }
-  update_weights(schedule_->learning_rate(step), norm);
-  state_.step = step;
-  std::uint64_t positions = 0;
-  for (const Batch& batch : batches) {
-    positions += std::uint64_t{batch.rows} * (batch.source_length + batch.target_length);
-  }
-  return {.time = Clock::now() - started,
-          .gradients = gradients,
-          .targets = loss.target_tokens,
-          .positions = positions,
-          .loss = loss.mean};
-}
-
-Trainer::StepRecord Trainer::replay_step(
-    const std::function<void(const StepRecord&)>& before_update, const BatchObservers& observers) {
-  StepRecord record{.step = state_.step + 1, .position = state_.position};
-  record.batches = next_batches(false);
-  record.loss =
-      compute_gradients(record.batches, record.step, config_.train, model_, group_, observers);
-  record.gradient_norm = gradient_norm();
-  record.clip_factor = clip_factor(record.gradient_norm, config_.train.clip_norm);
-  record.learning_rate = schedule_->learning_rate(record.step);
-  record.updated = std::isfinite(record.loss.mean) && std::isfinite(record.gradient_norm);
-  before_update(record);
-  if (record.updated) update_weights(record.learning_rate, record.gradient_norm);
-  state_.step = record.step;
-  return record;
-}
-
 std::vector<std::string> Trainer::initialize(const TrainedModel& from) {
   state_.run_id = make_run_id(config_, corpus_, from.model.get());
   auto lines =
@@ -188,18 +128,7 @@ void Trainer::record_to(const std::filesystem::path& folder) {
   const bool repeated =
       state_.validation_pending || !(finished() || records_after_step(state_.step));
   const std::uint64_t kept = repeated && state_.step > 0 ? state_.step - 1 : state_.step;
-  try {
-    recorder_.emplace(RunRecorder::Start{.folder = folder,
-                                         .config = config_,
-                                         .parameters = model_.parameters,
-                                         .metrics_csv = state_.metrics.csv(),
-                                         .step = state_.step,
-                                         .last_step = kept});
-  } catch (const std::exception& error) {
-    progress_.message(fmt::format("warning: the run is not recorded: {}", error.what()));
-    return;
-  }
-  warn_of_recording();
+  recording_.start(folder, kept);
 }
 
 void Trainer::note(const std::string& event) {
@@ -213,28 +142,13 @@ bool Trainer::out_of_patience() const {
 }
 
 std::string Trainer::state_text() const {
+  std::vector<std::uint32_t> digests;
+  compute_digests(model_.parameters, digests);
   Xxh3 digest;
-  const auto add = [&](std::span<const NamedTensor> tensors) {
-    for (const NamedTensor& named : tensors) {
-      dispatch(named.tensor.dtype(), [&]<class T>() {
-        const auto values = named.tensor.values<T>();
-        digest.add(values.data(), values.size_bytes());
-      });
-    }
-  };
-  add(model_.parameters.list());
-  add(model_.parameters.buffers());
+  digest.add(digests.data(), digests.size() * sizeof(digests.front()));
   digest.add(&restored_digest_, sizeof(restored_digest_));
   return fmt::format("run {} at step {}, digest {:016x}", state_.run_id, state_.step,
                      digest.value());
-}
-
-std::uint64_t Trainer::checkpoint_bytes() const {
-  std::uint64_t values = model_.parameters.num_values();
-  for (const NamedTensor& buffer : model_.parameters.buffers()) values += buffer.tensor.size();
-  const std::size_t kinds = optimizer_->state().size() / model_.parameters.list().size();
-  values += (kinds + (average_ ? 1 : 0)) * model_.parameters.num_values();
-  return values * bytes_per_element(config_.train.dtype);
 }
 
 // ---- The run.
@@ -243,14 +157,16 @@ Trainer::End Trainer::run(Interruptions interruptions) try {
   RunSignals* signals = interruptions.signals;
   TimeLimit& time = interruptions.time;
   end_requested_ = signals != nullptr ? &signals->end_requested() : nullptr;
-  if (config_.train.on_nan == OnNan::rollback && !saved_step_ && !finished()) save_as_scheduled();
-  if (state_.best_step) report_best();
+  if (config_.train.on_nan == OnNan::rollback && !saver_.saved_step() && !finished()) {
+    save_as_scheduled();
+  }
+  if (state_.best_step) validator_.report_best(progress_);
   std::optional<End> stop;
   while (state_.validation_pending || !finished()) {
-    collect_save();
-    time.note_save(longest_save(), save_in_flight_.has_value());
+    saver_.collect();
+    time.note_save(saver_.longest(), saver_.is_in_flight());
     if (signals != nullptr && time.last_call()) signals->end_at(*time.last_call());
-    stop = agree_to_stop(interruptions);
+    stop = agree_to_end(interruptions, state_, group_);
     if (stop) break;
     const Clock::time_point started = Clock::now();
     try {
@@ -258,69 +174,38 @@ Trainer::End Trainer::run(Interruptions interruptions) try {
     } catch (const kernels::Cancelled&) {
       continue;
     }
-    if (group_.any_process(signals != nullptr && signals->take_save_request())) save_on_request();
+    if (group_.any_process(signals != nullptr && signals->take_save_request())) {
+      saver_.save_on_request(finished());
+    }
     time.note_turn(Clock::now() - started);
   }
-  finish_save();
-  if (saved_step_ != state_.step) save({.last = true});
-  record_time_use(true);
+  saver_.finish();
+  if (saver_.saved_step() != state_.step) saver_.save(true);
+  recording_.add_time_use(true);
   if (finished() && !state_.validation_pending &&
       group_.any_process(!average_last_checkpoints_())) {
-    stop = agree_to_stop(interruptions);
+    stop = agree_to_end(interruptions, state_, group_);
   }
   if (config_.train.report_every > 0 && finished()) {
     report();
-    record_time_use(true);
+    recording_.add_time_use(true);
   }
   return stop.value_or(End::finished);
 } catch (...) {
-  finish_save_after_error();
+  saver_.finish_after_error();
   throw;
-}
-
-std::optional<Trainer::End> Trainer::reason_to_stop(const Interruptions& interruptions) const {
-  const RunSignals* signals = interruptions.signals;
-  const bool time_is_up = signals != nullptr && signals->time_is_up();
-  if (time_is_up || interruptions.time.is_up(Clock::now())) return End::time;
-  if (signals != nullptr && signals->stop() != 0) return End::signal;
-  const bool is_reached = interruptions.last_step && state_.step >= *interruptions.last_step;
-  if (is_reached && !state_.validation_pending) return End::last_step;
-  return std::nullopt;
-}
-
-/// reason_to_stop() of the lowest rank that has one. A signal that another process received
-/// counts as received by this one.
-std::optional<Trainer::End> Trainer::agree_to_stop(const Interruptions& interruptions) {
-  const auto own = reason_to_stop(interruptions);
-  if (group_.size() == 1) return own;
-  const auto reasons = group_.all_gather([&] {
-    MessageWriter reason;
-    if (own) {
-      reason.put(static_cast<int>(*own));
-      reason.put(interruptions.signals != nullptr ? interruptions.signals->stop() : 0);
-    }
-    return reason.take();
-  });
-  const auto first = std::ranges::find_if_not(reasons, &std::string::empty);
-  if (first == reasons.end()) return std::nullopt;
-  MessageReader reason(*first);
-  const auto end = static_cast<End>(reason.get<int>());
-  if (end == End::signal && interruptions.signals != nullptr) {
-    interruptions.signals->stop_by(reason.get<int>());
-  }
-  return end;
 }
 
 /// One step and the logging, validation and saving due after it.
 void Trainer::turn() {
   const StepEnd end = train_step();
   if (end == StepEnd::rolled_back) return;
-  with_recorder([this](RunRecorder& recorder) { recorder.add_digests(state_.step); });
+  recording_.record([this](RunRecorder& recorder) { recorder.add_digests(state_.step); });
   if (end == StepEnd::done) {
     if (due(config_.train.log_every)) {
       log();
     } else if (is_last_step()) {
-      log_at_end();
+      state_.add_end_rows([this] { log(); });
     }
   }
   finish_turn();
@@ -343,10 +228,22 @@ void Trainer::finish_turn() {
 /// Finishes the turn in which an earlier process was stopped.
 void Trainer::finish_interrupted_turn() {
   epoch_ = epoch_of_last_step();
-  saved_step_.reset();
+  saver_.save_again();
   finish_turn();
-  finish_save();
-  if (saved_step_ != state_.step) save({.last = is_last_step()});
+  saver_.finish();
+  if (saver_.saved_step() != state_.step) saver_.save(is_last_step());
+}
+
+/// With train.on_nan: rollback, a state that is not finite is rolled back instead.
+void Trainer::save_as_scheduled() {
+  saver_.finish();
+  if (config_.train.on_nan == OnNan::rollback) {
+    if (const auto found = find_non_finite_state(model_.parameters, *optimizer_, group_)) {
+      count_nan_step(fmt::format("step {}: {}", state_.step, *found));
+      return roll_back(fmt::format("{} at step {}", *found, state_.step));
+    }
+  }
+  saver_.save_as_scheduled(finished());
 }
 
 Trainer::StepEnd Trainer::train_step() {
@@ -387,10 +284,6 @@ std::vector<Batch> Trainer::next_batches(bool ahead) {
 }
 
 BatchStatistics Trainer::measure_epoch() { return batches_.measure(state_.position.epoch); }
-
-BatchRules Trainer::rules(std::uint64_t epoch) const {
-  return batch_rules(config_, corpus_.target_vocabulary.size(), epoch);
-}
 
 double Trainer::gradient_norm() {
   const PartTimer timer(time_use_, TimePart::optimizer, "gradient norm");
@@ -447,88 +340,12 @@ void Trainer::log() {
                              .target_tokens = state_.running.tokens};
   state_.running = {};
   state_.metrics.add(metrics);
-  with_recorder([&](RunRecorder& recorder) { recorder.add_rows(state_.metrics.csv()); });
-  record_time_use(false);
+  recording_.record([&](RunRecorder& recorder) { recorder.add_rows(state_.metrics.csv()); });
+  recording_.add_time_use(false);
   progress_.metrics(metrics);
 }
 
-/// The share of this process in validation and decoding, which an interruption cancels.
-WorkShare Trainer::work_share() {
-  WorkShare share{.index = group_.rank(), .count = group_.size()};
-  if (group_.size() == 1) return share;
-  share.all_gather = [this](const std::function<std::string()>& work) {
-    return group_.all_gather([&] {
-      const kernels::CancellationScope cancellable(end_requested_);
-      kernels::throw_if_cancelled();
-      return work();
-    });
-  };
-  return share;
-}
-
-/// Calls `work` while the parameters of all processes have the values of their averages, if there
-/// are any.
-void Trainer::with_averaged_weights(const std::function<void()>& work) {
-  if (!average_) return work();
-  const auto swap = [this] { shards_.update([this] { average_->swap(); }); };
-  swap();
-  try {
-    work();
-  } catch (const kernels::Cancelled&) {  // in all processes
-    swap();
-    throw;
-  } catch (...) {  // ends all processes; the others cannot swap any more
-    if (group_.size() == 1) swap();
-    throw;
-  }
-  swap();
-}
-
-Scores Trainer::validate() {
-  Scores scores;
-  with_averaged_weights([&] { scores = score_validation_set(); });
-  return scores;
-}
-
-/// Scores the validation set with the weights that the parameters have.
-Scores Trainer::score_validation_set() {
-  const PartTimer timer(time_use_, TimePart::validation, "validation and decoding");
-  const WorkShare share = work_share();
-  // Of several processes one alone must not give up the evaluation, but all in all_gather().
-  const kernels::CancellationScope cancellable(group_.size() == 1 ? end_requested_ : nullptr);
-  share.all_gather([] {
-    kernels::throw_if_cancelled();
-    return std::string();
-  });
-  const EvaluationSet set{.examples = corpus_.validation,
-                          .target_texts = corpus_.validation_lines.target_texts,
-                          .codec = codec_,
-                          .share = share};
-  return find_task(config_).evaluate(model_, config_, rules(0), set,
-                                     config_.train.exact_match_sequences);
-}
-
-/// Tells the progress of a validation.
-void Trainer::report_validation(const Scores& scores, bool best) const {
-  ValidationReport report{.step = state_.step,
-                          .text = find_task(config_).format_scores(scores, config_),
-                          .scores = scores.others,
-                          .best = best};
-  report.scores["loss"] = scores.loss;
-  report.scores["perplexity"] = scores.perplexity;
-  report.scores["token_accuracy"] = scores.token_accuracy;
-  if (state_.best_step) report_best();
-  progress_.validation(report);
-}
-
-void Trainer::report_best() const {
-  progress_.best({.metric = config_.train.best_metric, .value = state_.best_value});
-}
-
-bool Trainer::is_best(double value) const {
-  if (!state_.best_step) return std::isfinite(value);
-  return is_better(config_.train.best_metric, value, state_.best_value);
-}
+Scores Trainer::validate() { return validator_.score(end_requested_); }
 
 /// Returns whether the validation is one of the train.keep_best best ones.
 /// throws  kernels::Cancelled, nothing is changed then.
@@ -537,33 +354,24 @@ bool Trainer::validate_and_compare() {
   Scores scores;
   std::vector<LayerAttention> attention;
   group_.together([&] {
-    with_averaged_weights([&] {
-      scores = score_validation_set();
-      attention = recorded_attention();
-    });
+    scores = validator_.score(end_requested_, [&] { attention = recording_.attention(); });
   });
-  const double value = score_value(scores, config_.train.best_metric);
-  const bool best = is_best(value);
-  ++state_.validations_since_best;
-  if (best) {
-    state_.best_value = value;
-    state_.best_step = state_.step;
-    state_.validations_since_best = 0;
-  }
-  // A validation that is due stays when a run continues.
-  if (state_.before_end && due(config_.train.validate_every)) {
-    state_.before_end->best_value = state_.best_value;
-    state_.before_end->best_step = state_.best_step;
-  }
+  const std::string& metric = config_.train.best_metric;
+  const bool best = state_.compare_validation(metric, score_value(scores, metric),
+                                              due(config_.train.validate_every));
   state_.metrics.add_validation(state_.step, epoch_, scores);
-  record(scores, attention);
-  report_validation(scores, best);
-  for (const ShownExample& sample : scores.samples) {
-    progress_.message(fmt::format("  source     {}\n  reference  {}\n  output     {}",
-                                  escaped(sample.input), escaped(sample.expected),
-                                  escaped(sample.output)));
-  }
+  recording_.add_validation(scores, attention);
+  validator_.report(scores, best, progress_);
   return best || is_further_best(state_.step, state_.metrics.csv(), config_.train);
+}
+
+/// Validates the last step if that is not due; train.patience does not count it.
+void Trainer::validate_at_end() {
+  state_.add_end_rows([this] {
+    const std::uint64_t counted = state_.validations_since_best;
+    validate_and_compare();
+    state_.validations_since_best = counted;
+  });
 }
 
 // ---- The recording.
@@ -579,72 +387,10 @@ void Trainer::update_and_watch_weights(double learning_rate, double gradient_nor
   const bool is_recorded = records_after_step(state_.step + 1);
   if (is_recorded) {
     shards_.gather_gradients();  // rank 0 records their statistics
-    with_recorder([](RunRecorder& recorder) { recorder.before_update(); });
+    recording_.record([](RunRecorder& recorder) { recorder.before_update(); });
   }
   update_weights(learning_rate, gradient_norm);
-  if (is_recorded) with_recorder([](RunRecorder& recorder) { recorder.after_update(); });
-}
-
-/// Calls `action` if the run is recorded. A failure changes nothing in the run: a record is missing
-/// or the recording ends, with a warning.
-void Trainer::with_recorder(const std::function<void(RunRecorder&)>& action) {
-  if (!recorder_) return;
-  const PartTimer timer(time_use_, TimePart::recording, "recording");
-  try {
-    action(*recorder_);
-  } catch (const std::bad_alloc&) {
-    progress_.message("warning: not recorded: not enough memory");
-  } catch (const std::exception& error) {
-    progress_.message(fmt::format("warning: the recording ends: {}", error.what()));
-    recorder_.reset();
-  }
-  if (recorder_) warn_of_recording();
-}
-
-void Trainer::record(const Scores& scores, const std::vector<LayerAttention>& attention) {
-  with_recorder([&](RunRecorder& recorder) {
-    recorder.add_rows(state_.metrics.csv());
-    recorder.add(state_.step, scores.samples, attention);
-  });
-}
-
-/// The attention weights that record() writes, of the weights that the parameters have.
-std::vector<LayerAttention> Trainer::recorded_attention() {
-  std::vector<LayerAttention> attention;
-  with_recorder([&](RunRecorder& recorder) {
-    if (recorder.shows_attention() && !attention_problem_) attention = attention_of_example();
-  });
-  return attention;
-}
-
-/// The attention weights on a held-out example. What cannot be shown causes one warning.
-std::vector<LayerAttention> Trainer::attention_of_example() try {
-  auto samples =
-      attention_samples(model_, config_, codec_, corpus_, {.examples = 1, .most_tokens = 65});
-  if (samples.empty()) return {};
-  for (const std::string& note : samples.front().notes) {
-    if (!attention_notes_.insert(note).second) continue;
-    progress_.message(fmt::format("warning: attention: {}", note));
-  }
-  return std::move(samples.front().layers);
-} catch (const std::bad_alloc&) {
-  throw;
-} catch (const std::exception& error) {
-  attention_problem_ = true;
-  progress_.message(fmt::format("warning: attention is not recorded: {}", error.what()));
-  return {};
-}
-
-/// Records it once the process has computed a step.
-void Trainer::record_time_use(bool at_once) {
-  if (time_use_.seconds(TimePart::forward) == 0.0) return;
-  with_recorder([&](RunRecorder& recorder) {
-    recorder.add_time_use(state_.step, time_use_, at_once);
-  });
-}
-
-void Trainer::warn_of_recording() {
-  if (const auto problem = recorder_->take_problem()) progress_.message("warning: " + *problem);
+  if (is_recorded) recording_.record([](RunRecorder& recorder) { recorder.after_update(); });
 }
 
 // ---- Reports during the run.
@@ -657,51 +403,12 @@ bool Trainer::report_is_due() const {
 }
 
 void Trainer::report() {
-  finish_save();  // the report shows the newest checkpoint
-  record_time_use(true);
+  saver_.finish();  // the report shows the newest checkpoint
+  recording_.add_time_use(true);
   const PartTimer timer(time_use_, TimePart::reports, "report");
   const Clock::time_point started = Clock::now();
   write_report_();
   progress_.exclude(Clock::now() - started);
-}
-
-// ---- The rows that only the end of a run adds.
-
-/// Keeps what the rows change; called before the first of them.
-void Trainer::begin_end_rows() {
-  const std::uint64_t bytes = state_.metrics.csv().size();
-  if (state_.before_end) return;
-  state_.before_end = BeforeEnd{.running = state_.running,
-                                .best_value = state_.best_value,
-                                .best_step = state_.best_step,
-                                .metrics_begin = bytes,
-                                .metrics_end = bytes};
-}
-
-/// Logs the steps since the last log line.
-void Trainer::log_at_end() {
-  begin_end_rows();
-  log();
-  state_.before_end->metrics_end = state_.metrics.csv().size();
-}
-
-/// Validates the last step if that is not due; train.patience does not count it.
-void Trainer::validate_at_end() {
-  begin_end_rows();
-  const std::uint64_t counted = state_.validations_since_best;
-  validate_and_compare();
-  state_.validations_since_best = counted;
-  state_.before_end->metrics_end = state_.metrics.csv().size();
-}
-
-/// Removes the rows and their effects, for a run that continues.
-void Trainer::revert_end_rows() {
-  if (!state_.before_end) return;
-  const BeforeEnd before = *std::exchange(state_.before_end, std::nullopt);
-  state_.running = before.running;
-  state_.best_value = before.best_value;
-  state_.best_step = before.best_step;
-  state_.metrics.erase(before.metrics_begin, before.metrics_end);
 }
 
 }  // namespace tapestry

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,14 +25,16 @@
 #include "train/config/config.h"
 #include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
-#include "train/platform/background_task.h"
 #include "train/platform/interruptions.h"
 #include "train/progress.h"
-#include "train/recording/run_recorder.h"
-#include "train/save_attempts.h"
+#include "train/recording/time_use.h"
+#include "train/run_end.h"
+#include "train/run_saver.h"
 #include "train/step.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
+#include "train/trainer_recording.h"
+#include "train/validator.h"
 
 namespace tapestry {
 
@@ -49,7 +50,7 @@ namespace tapestry {
 /// ParameterShards.
 class Trainer {
  public:
-  enum class End { finished, signal, time, last_step };
+  using End = RunEnd;
 
   /// `corpus`, `directory`, `progress` and `group` must outlive the trainer.
   /// throws  DataError if an example of the corpus is longer than the model's positions.
@@ -159,7 +160,7 @@ class Trainer {
   /// The sizes of the batches of the epoch that the next batch is in.
   BatchStatistics measure_epoch();
   /// Bytes of the parameters, buffers and optimizer state of a checkpoint.
-  std::uint64_t checkpoint_bytes() const;
+  std::uint64_t checkpoint_bytes() const { return saver_.checkpoint_bytes(); }
 
  private:
   /// Values of a completed step for logging.
@@ -168,23 +169,11 @@ class Trainer {
     double gradient_norm = 0.0;
   };
   enum class StepEnd { done, skipped, rolled_back };
-  /// A save that has begun and whose end finish_save() has not reported yet.
-  struct Save {
-    bool last = false;       ///< whether it is the last save of the run
-    bool requested = false;  ///< by a signal
-    /// Values of the state that are restored if the save fails.
-    std::optional<std::uint64_t> scheduled_before{}, nan_steps_before{};
-    std::uint64_t step = 0;                ///< of the state that is saved
-    bool in_background = false;            ///< whether it is written while training goes on
-    TimeLimit::Clock::duration copying{};  ///< time that training stopped for it
-  };
 
   RunParts parts();
   void restore_state(const Snapshot& snapshot);
   bool out_of_patience() const;
   bool due(std::size_t every) const { return state_.step % every == 0; }
-  std::optional<End> reason_to_stop(const Interruptions& interruptions) const;
-  std::optional<End> agree_to_stop(const Interruptions& interruptions);
   bool is_last_step() const { return state_.step >= config_.train.steps; }
   void turn();
   void finish_turn();
@@ -192,57 +181,27 @@ class Trainer {
 
   StepEnd train_step();
   std::vector<Batch> next_batches(bool ahead);
-  BatchRules rules(std::uint64_t epoch) const;
   double gradient_norm();
   void update_weights(double learning_rate, double gradient_norm);
   void finish_step(const StepLoss& loss, StepReport report);
   void count_time(const std::vector<Batch>& batches, const StepDurations& durations);
 
-  std::string newest_saved() const;
   [[noreturn]] void refuse_divergence();
   StepEnd meet_non_finite(const std::string& found, const std::vector<Batch>& batches);
   void count_nan_step(const std::string& finding);
   std::string examine(const std::string& found, const std::vector<Batch>& batches);
   Snapshot rollback_target(const std::string& found) const;
   void roll_back(const std::string& found);
-  [[noreturn]] void refuse_state(const std::string& found) const;
 
   std::uint64_t epoch_of_last_step() const;
   void log();
-  WorkShare work_share();
-  void with_averaged_weights(const std::function<void()>& work);
-  Scores score_validation_set();
-  bool is_best(double value) const;
-  void report_validation(const Scores& scores, bool best) const;
-  void report_best() const;
   bool validate_and_compare();
   bool records_after_step(std::uint64_t step) const;
   void update_and_watch_weights(double learning_rate, double gradient_norm);
-  void with_recorder(const std::function<void(RunRecorder&)>& action);
-  void record(const Scores& scores, const std::vector<LayerAttention>& attention);
-  std::vector<LayerAttention> recorded_attention();
-  std::vector<LayerAttention> attention_of_example();
-  void record_time_use(bool at_once);
-  void warn_of_recording();
   bool report_is_due() const;
   void report();
-  void begin_end_rows();
-  void log_at_end();
   void validate_at_end();
-  void revert_end_rows();
   void save_as_scheduled();
-  void save_on_request();
-  void save(Save save);
-  void begin_save(Save& save);
-  bool begin_writing(const std::function<Snapshot()>& snapshot, bool last);
-  std::function<Snapshot()> gather_snapshot();
-  void collect_save();
-  void finish_save();
-  void report_saved(const Save& save);
-  void report_requested_save();
-  void finish_save_after_error();
-  TimeLimit::Clock::duration longest_save() const;
-  TimeLimit::Clock::duration time_of(const Save& save) const;
 
   Config config_;
   const Corpus& corpus_;
@@ -256,25 +215,17 @@ class Trainer {
   std::optional<WeightAverage> average_;  ///< with train.ema_decay
   std::unique_ptr<Schedule> schedule_;
   BatchLoader batches_;
-  std::optional<RunRecorder> recorder_;
-  bool attention_problem_ = false;         ///< attention cannot be recorded
-  std::set<std::string> attention_notes_;  ///< those that were printed
   std::function<void()> write_report_ = [] {};
   std::function<bool()> average_last_checkpoints_ = [] { return true; };
   TrainingState state_;
   std::uint64_t epoch_ = 1;            ///< epoch of the last step, from 1
   StepReport report_;                  ///< of the last completed step
   std::uint64_t restored_digest_ = 0;  ///< digest_of_shard_states() of the restored checkpoint
-  std::optional<std::uint64_t> saved_step_;
-  SaveAttempts saves_;
-  std::optional<Save> save_in_flight_;  ///< the same in all processes
-  std::vector<std::string> undeleted_;  ///< why writer_ could not delete old checkpoints
-  std::set<std::string> not_deleted_;   ///< why old checkpoints were not deleted, as warned
-  bool warned_of_thread_ = false;       ///< that a save had no thread
-  TimeLimit::Clock::duration longest_save_{0};
-  TimeUse time_use_;  ///< of this process
   const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
-  BackgroundTask writer_;  ///< of rank 0; the last member: ends before what it writes to
+  TimeUse time_use_;  ///< of this process
+  Validator validator_;
+  TrainerRecording recording_;
+  RunSaver saver_;  ///< the last member: its thread ends before what it writes to
 };
 
 }  // namespace tapestry

@@ -21,24 +21,19 @@
 
 namespace tapestry {
 
-std::string Trainer::newest_saved() const {
-  return saved_step_ ? fmt::format("the newest checkpoint is of step {}", *saved_step_)
-                     : "there is no checkpoint yet";
-}
-
 void Trainer::refuse_divergence() {
-  finish_save();
+  saver_.finish();
   throw NumericError(
       fmt::format("step {}: the run has diverged: the mean loss of {} steps was {:.4g} at its best "
                   "and is now {:.4g}; this state is not saved, {}",
                   state_.step, config_.train.divergence_window, state_.divergence.best_mean(),
-                  state_.divergence.last_mean(), newest_saved()),
+                  state_.divergence.last_mean(), saver_.describe_newest()),
       std::string(smaller_steps_hint) + "; train.divergence_window=0 disables the check");
 }
 
 Trainer::StepEnd Trainer::meet_non_finite(const std::string& found,
                                           const std::vector<Batch>& batches) {
-  finish_save();  // the last checkpoint may be needed
+  saver_.finish();  // the last checkpoint may be needed
   const std::string finding = group_.broadcast([&] { return examine(found, batches); });
   count_nan_step(fmt::format("step {}: {}; the weights are those of step {}", state_.step + 1,
                              finding, state_.step));
@@ -128,14 +123,14 @@ void Trainer::roll_back(const std::string& found) {
     return std::vector<EqualProperty>{
         {.what = "state after the rollback", .text = state_text(), .code = ExitCode::checkpoint}};
   });
-  revert_end_rows();
-  saved_step_ = state_.step;
+  state_.revert_end_rows();
+  saver_.note_restored();
   state_.position = behind;
   state_.nan_steps = in_a_row;
   note(fmt::format("rolled back: {}; continues with epoch {}, batch {}", found, behind.epoch + 1,
                    behind.batch + 1));
   progress_.rolled_back(state_.step);
-  with_recorder(
+  recording_.record(
       [&](RunRecorder& recorder) { recorder.drop_after(state_.step, state_.metrics.csv()); });
   progress_.message(fmt::format("rolled back to step {}", format_count(state_.step)));
 }

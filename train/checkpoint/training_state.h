@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -51,6 +52,20 @@ struct TrainingState {
   bool validation_pending = false;
   /// Set by the rows that only the end of a run adds.
   std::optional<BeforeEnd> before_end{};
+
+  /// Counts a validation of the last step. Returns whether it is the best one up to now.
+  ///
+  /// metric  train.best_metric
+  /// value   of this score; never the best if it is not finite and there is no best one yet
+  /// is_due  whether the step is one of train.validate_every, and not only the last
+  bool compare_validation(const std::string& metric, double value, bool is_due);
+
+  /// Calls `add`, which adds a row to `metrics` that only the end of the run has, and remembers
+  /// what that changes.
+  void add_end_rows(const std::function<void()>& add);
+
+  /// Removes these rows and what they changed, for a run that continues.
+  void revert_end_rows();
 };
 
 }  // namespace tapestry

@@ -1,4 +1,4 @@
-#include "train/trainer.h"
+#include "train/run_saver.h"
 
 #include <fmt/format.h>
 
@@ -18,8 +18,6 @@
 #include "train/non_finite.h"
 #include "train/platform/durable_file.h"
 #include "train/storage/run_directory.h"
-
-// How a Trainer saves a run: the state is copied between two steps, and written meanwhile.
 
 namespace tapestry {
 namespace {
@@ -55,71 +53,79 @@ std::vector<std::string> write_files(const SavedFiles& files, RunDirectory& dire
 
 }  // namespace
 
-void Trainer::save_as_scheduled() {
-  finish_save();
-  if (config_.train.on_nan == OnNan::rollback) {
-    if (const auto found = find_non_finite_state(model_.parameters, *optimizer_, group_)) {
-      count_nan_step(fmt::format("step {}: {}", state_.step, *found));
-      return roll_back(fmt::format("{} at step {}", *found, state_.step));
-    }
+RunSaver::RunSaver(const RunParts& run, ParameterShards& shards, RunDirectory& directory,
+                   Progress& progress, ProcessGroup& group, TimeUse& time_use)
+    : run_(run),
+      shards_(shards),
+      directory_(directory),
+      progress_(progress),
+      group_(group),
+      time_use_(time_use),
+      attempts_(progress, directory) {}
+
+// The checkpoint records its own step as the last scheduled save; reverted if writing it fails.
+// Until that is known, nothing else changes the number of steps that are not finite.
+void RunSaver::save_as_scheduled(bool last) {
+  finish();
+  TrainingState& state = run_.state;
+  Save scheduled{.last = last, .scheduled_before = std::exchange(state.scheduled_save, state.step)};
+  if (run_.config.train.on_nan == OnNan::rollback) {
+    scheduled.nan_steps_before = std::exchange(state.nan_steps, 0);
   }
-  // The checkpoint records its own step as the last scheduled save; reverted if writing it fails.
-  // Until that is known, nothing else changes the number of steps that are not finite.
-  Save scheduled{.last = finished(),
-                 .scheduled_before = std::exchange(state_.scheduled_save, state_.step)};
-  if (config_.train.on_nan == OnNan::rollback) {
-    scheduled.nan_steps_before = std::exchange(state_.nan_steps, 0);
-  }
-  save(scheduled);
+  begin(scheduled);
 }
 
-void Trainer::save_on_request() {
-  collect_save();
-  if (saved_step_ == state_.step) return report_requested_save();
-  if (!save_in_flight_ || save_in_flight_->step != state_.step) {
-    save({.last = finished(), .requested = true});
+void RunSaver::save(bool last) { begin({.last = last}); }
+
+void RunSaver::save_on_request(bool last) {
+  collect();
+  if (saved_step_ == run_.state.step) return report_requested_save();
+  if (!in_flight_ || in_flight_->step != run_.state.step) {
+    begin({.last = last, .requested = true});
   } else {
-    save_in_flight_->requested = true;
+    in_flight_->requested = true;
   }
 }
 
-/// Begins to save a checkpoint; finish_save() reports how that ends. The last save of a run, and
-/// one that the system gives no thread or no memory, has ended when the function returns.
-void Trainer::save(Save save) {
-  finish_save();
-  begin_save(save);
-  save_in_flight_ = save;
-  if (!save.in_background) finish_save();
+/// Begins to write a checkpoint; finish() reports how that ends.
+void RunSaver::begin(Save save) {
+  finish();
+  copy_state(save);
+  in_flight_ = save;
+  if (!save.in_background) finish();
 }
 
-/// Copies the state and begins to write it.
-void Trainer::begin_save(Save& save) {
+/// Copies what a save writes, and begins to write it.
+void RunSaver::copy_state(Save& save) {
   const PartTimer timer(time_use_, TimePart::saving, "saving");
-  if (const auto found = find_non_finite_state(model_.parameters, *optimizer_, group_)) {
-    refuse_state(*found);
+  TrainingState& state = run_.state;
+  if (const auto found = find_non_finite_state(run_.model.parameters, run_.optimizer, group_)) {
+    throw NumericError(fmt::format("step {}: {}; this state is not saved, {}", state.step, *found,
+                                   describe_newest()),
+                       smaller_steps_hint);
   }
-  const TimeLimit::Clock::time_point started = TimeLimit::Clock::now();
+  const Clock::time_point started = Clock::now();
   const std::function<Snapshot()> snapshot = gather_snapshot();
   const std::string answer = group_.broadcast(
       [&] { return std::string(begin_writing(snapshot, save.last) ? "in the background" : ""); });
-  save.step = state_.step;
-  save.copying = TimeLimit::Clock::now() - started;
+  save.step = state.step;
+  save.copying = Clock::now() - started;
   progress_.exclude(save.copying);
   save.in_background = !answer.empty();
 }
 
 /// Copies what a save writes and begins to write it. Returns whether that goes on in the
 /// background; if not, it has ended.
-bool Trainer::begin_writing(const std::function<Snapshot()>& snapshot, bool last) {
+bool RunSaver::begin_writing(const std::function<Snapshot()>& snapshot, bool last) {
   std::function<void()> write = [] { throw std::bad_alloc(); };
   bool in_background = false;
   try {
     auto files = std::make_shared<const SavedFiles>(
-        SavedFiles{state_.step, state_.metrics, state_.history,
-                   kept_checkpoints(state_, config_.train), snapshot()});
+        SavedFiles{run_.state.step, run_.state.metrics, run_.state.history,
+                   kept_checkpoints(run_.state, run_.config.train), snapshot()});
     write = [this, files = std::move(files)] { undeleted_ = write_files(*files, directory_); };
     in_background = !last;
-  } catch (const std::bad_alloc&) {  // finish_save() reports it
+  } catch (const std::bad_alloc&) {  // finish() reports it
   }
   if (!in_background) {
     writer_.do_here(std::move(write));
@@ -137,20 +143,20 @@ bool Trainer::begin_writing(const std::function<Snapshot()>& snapshot, bool last
 /// A function that returns the snapshot of the state of all processes in rank 0, or throws what was
 /// thrown when the memory for the state of the other processes was allocated. A process that is
 /// alone makes the snapshot when the function is called.
-std::function<Snapshot()> Trainer::gather_snapshot() {
-  if (group_.size() == 1) return [this] { return make_snapshot(parts()); };
+std::function<Snapshot()> RunSaver::gather_snapshot() {
+  if (group_.size() == 1) return [this] { return make_snapshot(run_); };
   auto gathered = std::make_shared<Snapshot>();
   std::exception_ptr problem;
   const std::string answer = group_.broadcast([&] {
     try {
-      *gathered = make_snapshot(parts());
+      *gathered = make_snapshot(run_);
     } catch (const std::bad_alloc&) {
       problem = std::current_exception();
     }
     return std::string(problem ? "" : "ready");
   });
   if (answer == "ready") {
-    for (const ShardState& state : shard_states(parts())) {
+    for (const ShardState& state : shard_states(run_)) {
       shards_.gather_state(state.tensors, [&](std::size_t i) {
         return gathered->mutable_bytes(state.group + state.tensors[i].name);
       });
@@ -162,36 +168,32 @@ std::function<Snapshot()> Trainer::gather_snapshot() {
   };
 }
 
-/// Reports how the save in flight has ended, if it has.
-void Trainer::collect_save() {
-  if (save_in_flight_ && group_.any_process(group_.is_rank_0() && writer_.has_ended())) {
-    finish_save();
+void RunSaver::collect() {
+  if (in_flight_ && group_.any_process(group_.is_rank_0() && writer_.has_ended())) {
+    finish();
   }
 }
 
-/// Waits for the save in flight, if there is one, and reports how it ended: a failure is a warning.
-///
-/// throws  OutputError or std::bad_alloc if the failure ends the run, see SaveAttempts
-void Trainer::finish_save() {
-  if (!save_in_flight_) return;
+void RunSaver::finish() {
+  if (!in_flight_) return;
   const PartTimer timer(time_use_, TimePart::saving, "waiting for a save");
-  const TimeLimit::Clock::time_point started = TimeLimit::Clock::now();
-  const Save save = *std::exchange(save_in_flight_, std::nullopt);
+  const Clock::time_point started = Clock::now();
+  const Save save = *std::exchange(in_flight_, std::nullopt);
   const std::string answer = group_.broadcast([&] {
-    const bool written = saves_.attempt([&] { writer_.finish(); }, state_.step, save.last);
+    const bool written = attempts_.attempt([&] { writer_.finish(); }, run_.state.step, save.last);
     return std::string(written ? "saved" : "");
   });
-  longest_save_ = std::max(longest_save_, time_of(save));
+  longest_ = std::max(longest_, time_of(save));
   if (answer == "saved") {
     report_saved(save);
   } else {
-    if (save.scheduled_before) state_.scheduled_save = *save.scheduled_before;
-    if (save.nan_steps_before) state_.nan_steps = *save.nan_steps_before;
+    if (save.scheduled_before) run_.state.scheduled_save = *save.scheduled_before;
+    if (save.nan_steps_before) run_.state.nan_steps = *save.nan_steps_before;
   }
-  progress_.exclude(TimeLimit::Clock::now() - started);
+  progress_.exclude(Clock::now() - started);
 }
 
-void Trainer::report_saved(const Save& save) {
+void RunSaver::report_saved(const Save& save) {
   saved_step_ = save.step;
   for (const std::string& problem : std::exchange(undeleted_, {})) {
     if (!not_deleted_.insert(problem).second) continue;
@@ -201,16 +203,14 @@ void Trainer::report_saved(const Save& save) {
   if (save.requested) report_requested_save();
 }
 
-void Trainer::report_requested_save() {
+void RunSaver::report_requested_save() {
   progress_.message(
       fmt::format("saved at step {}, as a signal requested", format_count(*saved_step_)));
 }
 
-/// Waits for the save in flight of a run that ends with an error. The other processes may have
-/// ended already: they are told nothing.
-void Trainer::finish_save_after_error() try {
-  if (!save_in_flight_) return;
-  const Save save = *std::exchange(save_in_flight_, std::nullopt);
+void RunSaver::finish_after_error() try {
+  if (!in_flight_) return;
+  const Save save = *std::exchange(in_flight_, std::nullopt);
   if (!group_.is_rank_0()) return;
   try {
     writer_.finish();
@@ -221,21 +221,28 @@ void Trainer::finish_save_after_error() try {
 } catch (const std::exception&) {  // the error that ends the run is what matters
 }
 
-/// The longest that a save has taken, with the one in flight up to now.
-TimeLimit::Clock::duration Trainer::longest_save() const {
-  if (!save_in_flight_) return longest_save_;
-  return std::max(longest_save_, time_of(*save_in_flight_));
+RunSaver::Clock::duration RunSaver::longest() const {
+  if (!in_flight_) return longest_;
+  return std::max(longest_, time_of(*in_flight_));
 }
 
 /// How long a save has taken up to now; if it was not written in the background, `copying` is all.
-TimeLimit::Clock::duration Trainer::time_of(const Save& save) const {
-  return save.copying + (save.in_background ? writer_.time() : TimeLimit::Clock::duration{0});
+RunSaver::Clock::duration RunSaver::time_of(const Save& save) const {
+  return save.copying + (save.in_background ? writer_.time() : Clock::duration{0});
 }
 
-void Trainer::refuse_state(const std::string& found) const {
-  throw NumericError(
-      fmt::format("step {}: {}; this state is not saved, {}", state_.step, found, newest_saved()),
-      smaller_steps_hint);
+std::string RunSaver::describe_newest() const {
+  return saved_step_ ? fmt::format("the newest checkpoint is of step {}", *saved_step_)
+                     : "there is no checkpoint yet";
+}
+
+std::uint64_t RunSaver::checkpoint_bytes() const {
+  const Parameters& parameters = run_.model.parameters;
+  std::uint64_t values = parameters.num_values();
+  for (const NamedTensor& buffer : parameters.buffers()) values += buffer.tensor.size();
+  const std::size_t kinds = run_.optimizer.state().size() / parameters.list().size();
+  values += (kinds + (run_.average != nullptr ? 1 : 0)) * parameters.num_values();
+  return values * bytes_per_element(run_.config.train.dtype);
 }
 
 }  // namespace tapestry

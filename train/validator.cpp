@@ -1,0 +1,97 @@
+#include "train/validator.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "autograd/kernels/parallel.h"
+#include "data/batch.h"
+#include "data/io/utf8.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+
+Scores Validator::score(const std::atomic<bool>* cancel, const std::function<void()>& and_then) {
+  Scores scores;
+  with_averaged_weights([&] {
+    scores = score_with_present_weights(cancel);
+    and_then();
+  });
+  return scores;
+}
+
+/// Calls `work` while the parameters of all processes have the values of their averages, if there
+/// are any.
+void Validator::with_averaged_weights(const std::function<void()>& work) {
+  if (run_.average == nullptr) return work();
+  const auto swap = [this] { shards_.update([this] { run_.average->swap(); }); };
+  swap();
+  try {
+    work();
+  } catch (const kernels::Cancelled&) {  // in all processes
+    swap();
+    throw;
+  } catch (...) {  // ends all processes; the others cannot swap any more
+    if (group_.size() == 1) swap();
+    throw;
+  }
+  swap();
+}
+
+/// The share of this process in validation and decoding.
+WorkShare Validator::work_share(const std::atomic<bool>* cancel) {
+  WorkShare share{.index = group_.rank(), .count = group_.size()};
+  if (group_.size() == 1) return share;
+  share.all_gather = [this, cancel](const std::function<std::string()>& work) {
+    return group_.all_gather([&] {
+      const kernels::CancellationScope cancellable(cancel);
+      kernels::throw_if_cancelled();
+      return work();
+    });
+  };
+  return share;
+}
+
+Scores Validator::score_with_present_weights(const std::atomic<bool>* cancel) {
+  const PartTimer timer(time_use_, TimePart::validation, "validation and decoding");
+  const WorkShare share = work_share(cancel);
+  // Of several processes one alone must not give up the evaluation, but all in all_gather().
+  const kernels::CancellationScope cancellable(group_.size() == 1 ? cancel : nullptr);
+  share.all_gather([] {
+    kernels::throw_if_cancelled();
+    return std::string();
+  });
+  const Corpus& corpus = run_.corpus;
+  const EvaluationSet set{.examples = corpus.validation,
+                          .target_texts = corpus.validation_lines.target_texts,
+                          .codec = codec_,
+                          .share = share};
+  constexpr std::uint64_t epoch = 0;  // masks the same tokens in each validation
+  return find_task(run_.config)
+      .evaluate(run_.model, run_.config,
+                batch_rules(run_.config, corpus.target_vocabulary.size(), epoch), set,
+                run_.config.train.exact_match_sequences);
+}
+
+void Validator::report(const Scores& scores, bool best, Progress& progress) const {
+  ValidationReport report{.step = run_.state.step,
+                          .text = find_task(run_.config).format_scores(scores, run_.config),
+                          .scores = scores.others,
+                          .best = best};
+  report.scores["loss"] = scores.loss;
+  report.scores["perplexity"] = scores.perplexity;
+  report.scores["token_accuracy"] = scores.token_accuracy;
+  if (run_.state.best_step) report_best(progress);
+  progress.validation(report);
+  for (const ShownExample& sample : scores.samples) {
+    progress.message(fmt::format("  source     {}\n  reference  {}\n  output     {}",
+                                 escaped(sample.input), escaped(sample.expected),
+                                 escaped(sample.output)));
+  }
+}
+
+void Validator::report_best(Progress& progress) const {
+  progress.best({.metric = run_.config.train.best_metric, .value = run_.state.best_value});
+}
+
+}  // namespace tapestry

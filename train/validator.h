@@ -1,0 +1,54 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "data/text/codec.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/inference/evaluator.h"
+#include "train/inference/work_share.h"
+#include "train/parallel/parameter_shards.h"
+#include "train/parallel/process_group.h"
+#include "train/progress.h"
+#include "train/recording/time_use.h"
+
+namespace tapestry {
+
+/// Scores the validation set of a run that is being trained, with the averages of the weights if
+/// there are any (train.ema_decay), and reports the scores. The processes of a group divide the set.
+class Validator {
+ public:
+  /// All arguments, and what `run` refers to, must outlive the object.
+  Validator(const RunParts& run, const TextCodec& codec, ParameterShards& shards,
+            ProcessGroup& group, TimeUse& time_use)
+      : run_(run), codec_(codec), shards_(shards), group_(group), time_use_(time_use) {}
+
+  /// The scores; decodes as many sequences as the config specifies. To be called by all processes.
+  ///
+  /// cancel    cancels the validation when it becomes true; may be null
+  /// and_then  called after it, while the parameters still have the values that were scored
+  /// throws    kernels::Cancelled in all processes.
+  Scores score(
+      const std::atomic<bool>* cancel, const std::function<void()>& and_then = [] {});
+
+  /// Prints the scores of the last step, and examples of the outputs.
+  ///
+  /// best  whether they are the best ones up to now
+  void report(const Scores& scores, bool best, Progress& progress) const;
+
+  /// Prints the best value of train.best_metric, which there must be.
+  void report_best(Progress& progress) const;
+
+ private:
+  WorkShare work_share(const std::atomic<bool>* cancel);
+  void with_averaged_weights(const std::function<void()>& work);
+  Scores score_with_present_weights(const std::atomic<bool>* cancel);
+
+  RunParts run_;
+  const TextCodec& codec_;
+  ParameterShards& shards_;
+  ProcessGroup& group_;
+  TimeUse& time_use_;
+};
+
+}  // namespace tapestry
