@@ -2,9 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -15,35 +13,12 @@
 #include "train/model_summary.h"
 #include "train/parallel/step_simulation.h"
 #include "train/platform/memory.h"
+#include "train/step_distribution.h"
 #include "train/trainer.h"
 
 /// What a run is going to take, measured before it begins, for `tapestry plan`. All times are in
 /// seconds.
 namespace tapestry {
-
-/// The size of a step and the time that it took.
-struct StepSample {
-  double seconds = 0.0;
-  double positions = 0.0;  ///< of its rows, with padding
-};
-
-/// The time of a step of mean size.
-struct StepDistribution {
-  double median = 0.0;
-  double low = 0.0;       ///< 10th percentile
-  double high = 0.0;      ///< 90th percentile
-  std::size_t steps = 0;  ///< number of measured steps
-};
-
-/// The time of a step with `mean_positions` from steps of various sizes: a line of time over size
-/// with the slope of Theil and Sen [1], which a few steps that other programs have disturbed do not
-/// change, moved to the percentiles of the distances of the samples from it. The slope is at least
-/// 0.
-///
-/// samples  at least one
-///
-/// [1] Sen 1968, "Estimates of the regression coefficient based on Kendall's tau".
-StepDistribution time_of_mean_step(std::span<const StepSample> samples, double mean_positions);
 
 /// How often a run does something.
 struct Occasions {
@@ -57,10 +32,6 @@ std::uint64_t count_validations(const TrainOptions& options, bool has_validation
 /// The number of saves of a run: every `train.save_every` steps and after the last one, and at most
 /// one for each validation, if each of them is the best up to then.
 Occasions count_saves(const TrainOptions& options, bool has_validation_set);
-
-/// The numbers of threads to measure for a machine with `cores` that is set to `threads`: 1, 2, 4
-/// ..., the number of cores and that of the config, in ascending order; each number up to 8 cores.
-std::vector<std::size_t> thread_counts(std::size_t cores, std::size_t threads);
 
 /// The time of a step with a number of threads.
 struct ThreadTime {

@@ -19,46 +19,6 @@ namespace {
 using doctest::Approx;
 using test::tiny_config;
 
-// ---- The time of a step.
-
-TEST_CASE("the time of a step of mean size lies on the line through the samples") {
-  std::vector<StepSample> samples;
-  for (const double size : {10.0, 20.0, 40.0, 80.0}) {
-    samples.push_back({.seconds = 0.5 + 0.01 * size, .positions = size});
-  }
-  const StepDistribution step = time_of_mean_step(samples, 30.0);
-  CHECK(step.median == Approx(0.8));
-  CHECK(step.low == Approx(0.8));
-  CHECK(step.high == Approx(0.8));
-  CHECK(step.steps == 4);
-}
-
-TEST_CASE("a step that other programs disturb does not change the time of the others") {
-  std::vector<StepSample> samples;
-  for (int i = 1; i <= 20; ++i) samples.push_back({.seconds = 0.1 * i, .positions = 1.0 * i});
-  samples[19].seconds = 500.0;
-  CHECK(time_of_mean_step(samples, 10.0).median == Approx(1.0));
-}
-
-TEST_CASE("steps of one size have the percentiles of their times") {
-  std::vector<StepSample> samples;
-  for (int i = 0; i <= 10; ++i) samples.push_back({.seconds = 1.0 + i, .positions = 7.0});
-  const StepDistribution step = time_of_mean_step(samples, 7.0);
-  CHECK(step.low == Approx(2.0));
-  CHECK(step.median == Approx(6.0));
-  CHECK(step.high == Approx(10.0));
-  CHECK(
-      time_of_mean_step(std::vector<StepSample>{{.seconds = 3.0, .positions = 7.0}}, 9.0).median ==
-      Approx(3.0));
-}
-
-TEST_CASE("larger steps are not planned to take less time") {
-  const std::vector<StepSample> samples{{.seconds = 4.0, .positions = 1.0},
-                                        {.seconds = 3.0, .positions = 2.0},
-                                        {.seconds = 2.0, .positions = 3.0}};
-  CHECK(time_of_mean_step(samples, 100.0).median == Approx(3.0));
-}
-
 // ---- Validations and saves.
 
 TEST_CASE("validations are those that are due and that of the last step") {
@@ -96,17 +56,6 @@ TEST_CASE("saves are those that are due, the last one, and those of the best val
   check(12, 100, 100, true, 1, 1);
   check(13, 4, 6, true, 4, 5);                                            // 4 8 12 13, and 6
   check(1'000'000'000'000, 34'359'738'368, 536'870'913, true, 30, 1892);  // product above 2^64
-}
-
-TEST_CASE(
-    "numbers of threads are all up to 8 cores, powers of two beyond, and that of the config") {
-  using Counts = std::vector<std::size_t>;
-  CHECK(thread_counts(1, 1) == Counts{1});
-  CHECK(thread_counts(2, 2) == Counts{1, 2});
-  CHECK(thread_counts(4, 2) == Counts{1, 2, 3, 4});
-  CHECK(thread_counts(2, 6) == Counts{1, 2, 6});
-  CHECK(thread_counts(24, 24) == Counts{1, 2, 4, 8, 16, 24});
-  CHECK(thread_counts(0, 1) == Counts{1});
 }
 
 // ---- A whole plan.
