@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "train/checkpoint/average.h"
+#include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/run_identity.h"
 #include "train/error.h"
 #include "train/initial_state.h"
-#include "train/kept_checkpoints.h"
 #include "train/metrics.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/tasks/task.h"

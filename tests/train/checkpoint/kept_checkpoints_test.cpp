@@ -1,4 +1,4 @@
-#include "train/kept_checkpoints.h"
+#include "train/checkpoint/kept_checkpoints.h"
 
 #include <doctest/doctest.h>
 
