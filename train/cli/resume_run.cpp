@@ -30,7 +30,6 @@
 #include "train/run_length.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
-#include "train/training_run.h"
 
 namespace tapestry::train_cli {
 namespace {
@@ -320,24 +319,15 @@ int resume_run(const TrainArguments& arguments, TimeLimit::Clock::time_point sta
     return static_cast<int>(ExitCode::done);
   }
   require_validation_for_patience(plan.config, data.corpus);
-  return run_training({.config = plan.config,
-                       .corpus = data.corpus,
-                       .directory = directory,
-                       .first_step = plan.checkpoint.step,
-                       .load_state =
-                           [&](Trainer& trainer) {
-                             auto lines = resume(trainer, plan, data, directory.path().string());
-                             // As large as the model: released before training.
-                             plan.checkpoint.snapshot = Snapshot();
-                             return lines;
-                           },
-                       .started = started,
-                       .profile = arguments.profile,
-                       .dry_run = arguments.dry_run,
-                       .last_step = arguments.last_step(),
-                       .quiet = arguments.quiet,
-                       .format = arguments.format(),
-                       .group = group});
+  TrainingRun run =
+      make_training_run(arguments, plan.config, data.corpus, directory, started, group);
+  run.first_step = plan.checkpoint.step;
+  run.load_state = [&](Trainer& trainer) {
+    auto lines = resume(trainer, plan, data, directory.path().string());
+    plan.checkpoint.snapshot = Snapshot();  // as large as the model: released before training
+    return lines;
+  };
+  return run_training(run);
 }
 
 }  // namespace tapestry::train_cli

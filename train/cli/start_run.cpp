@@ -14,7 +14,6 @@
 #include "train/error.h"
 #include "train/initial_state.h"
 #include "train/storage/run_directory.h"
-#include "train/training_run.h"
 
 namespace tapestry::train_cli {
 namespace {
@@ -100,22 +99,13 @@ int start_run(const TrainArguments& arguments, TimeLimit::Clock::time_point star
   const InitialState initial =
       load_with_cache(config.data, group, [&] { return load_initial_state(config); });
   complete_new_config(arguments.config, initial.corpus, config);
-  return run_training({.config = config,
-                       .corpus = initial.corpus,
-                       .directory = place.directory(),
-                       .load_state =
-                           [&](Trainer& trainer) {
-                             return initial.model ? trainer.initialize(*initial.model)
-                                                  : std::vector<std::string>();
-                           },
-                       .claim_directory = [&](RunDirectory& claimed) { place.claim(claimed); },
-                       .started = started,
-                       .profile = arguments.profile,
-                       .dry_run = arguments.dry_run,
-                       .last_step = arguments.last_step(),
-                       .quiet = arguments.quiet,
-                       .format = arguments.format(),
-                       .group = group});
+  TrainingRun run =
+      make_training_run(arguments, config, initial.corpus, place.directory(), started, group);
+  run.load_state = [&](Trainer& trainer) {
+    return initial.model ? trainer.initialize(*initial.model) : std::vector<std::string>();
+  };
+  run.claim_directory = [&](RunDirectory& claimed) { place.claim(claimed); };
+  return run_training(run);
 }
 
 }  // namespace tapestry::train_cli

@@ -151,6 +151,23 @@ Action define(ArgumentParser& parser) {
 }
 
 }  // namespace
+
+TrainingRun make_training_run(const TrainArguments& arguments, const Config& config,
+                              const Corpus& corpus, const RunDirectory& directory,
+                              TimeLimit::Clock::time_point started, ProcessGroup& group) {
+  return {.config = config,
+          .corpus = corpus,
+          .directory = directory,
+          .load_state = {},
+          .started = started,
+          .profile = arguments.profile,
+          .dry_run = arguments.dry_run,
+          .last_step = arguments.last_step(),
+          .quiet = arguments.quiet,
+          .format = arguments.format(),
+          .group = group};
+}
+
 }  // namespace train_cli
 
 const Command train_command{.name = "train",

@@ -6,11 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "data/corpus.h"
 #include "train/config/config.h"
 #include "train/parallel/process_group.h"
 #include "train/platform/interruptions.h"
 #include "train/progress.h"
+#include "train/storage/run_directory.h"
 #include "train/tasks/data_source.h"
+#include "train/training_run.h"
 
 /// The two ways in which the command `train` begins. All processes of a group call them; rank 0
 /// writes the run directory and prints.
@@ -37,6 +40,14 @@ struct TrainArguments {
   /// The format of standard output.
   ProgressFormat format() const { return json ? ProgressFormat::json : ProgressFormat::text; }
 };
+
+/// The run that the arguments ask for. The caller adds TrainingRun::load_state, and what only a new
+/// or only a resumed run has.
+///
+/// started  when the process started, from which train.max_time counts
+TrainingRun make_training_run(const TrainArguments& arguments, const Config& config,
+                              const Corpus& corpus, const RunDirectory& directory,
+                              TimeLimit::Clock::time_point started, ProcessGroup& group);
 
 /// What `load` returns. If it uses a cache, which has the key `data`, rank 0 makes it
 /// and the others read it.
