@@ -247,13 +247,6 @@ TEST_CASE("a run that ends with an error finishes the save in flight first") {
   }
 }
 
-/// The last symbol of the vocabulary gets a vector that overflows as soon as it is used.
-void poison(const Trainer& trainer) {
-  Tensor embedding = trainer.model().parameters.find("source_embedding.weight")->tensor;
-  const auto values = embedding.mutable_values<float>();
-  std::ranges::fill(values.last(embedding.shape()[1]), 3e38f);
-}
-
 TEST_CASE("a rollback goes to the checkpoint that is in flight when a step fails") {
   Config config = saving_at_the_start();
   config.train.batch_size = config.train.accumulate = 1;  // some steps meet the symbol
@@ -275,7 +268,7 @@ TEST_CASE("a rollback goes to the checkpoint that is in flight when a step fails
     Progress progress(nullptr, 0, config.train.steps);
     const Corpus corpus = load_corpus(config.data);
     Trainer trainer(config, corpus, directory, progress);
-    poison(trainer);
+    test::poison(trainer);
     trainer.run();
     CHECK(contains(read_checkpoint(directory.checkpoint_path(20)).get_text("train/history"),
                    "rolled back"));

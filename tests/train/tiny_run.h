@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -42,6 +43,14 @@ inline Config tiny_config() {
   config.train.digest_every = 1;
   config.train.exact_match_sequences = 3;
   return config;
+}
+
+/// Gives the last symbol of the source vocabulary an embedding that is finite and overflows as soon
+/// as it is used.
+inline void poison(const Trainer& trainer) {
+  Tensor embedding = trainer.model().parameters.find("source_embedding.weight")->tensor;
+  const auto values = embedding.mutable_values<float>();
+  std::ranges::fill(values.last(embedding.shape()[1]), 3e38f);
 }
 
 /// A run directory of its own.

@@ -42,18 +42,10 @@ Config one_sentence_a_step(OnNan on_nan) {
   return config;
 }
 
-/// The last symbol of the vocabulary gets a vector that is finite and overflows as soon as it is
-/// used.
-void poison(const Trainer& trainer) {
-  Tensor embedding = trainer.model().parameters.find("source_embedding.weight")->tensor;
-  auto values = embedding.mutable_values<float>();
-  std::fill(values.end() - static_cast<std::ptrdiff_t>(embedding.shape()[1]), values.end(), 3e38f);
-}
-
 std::string poisoned_run(TinyRun& run, const Config& config) {
   const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
-  poison(trainer);
+  test::poison(trainer);
   trainer.record_to(run.directory().path());
   return test::error_text<NumericError>([&] { trainer.run(); });
 }
@@ -437,7 +429,7 @@ TEST_CASE("a run that has no checkpoint to go back to ends as one whose loss is 
   config.train.batch_size = 22;  // each step has the symbol
   const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, directory, progress);
-  poison(trainer);
+  test::poison(trainer);
   files.fail_times("rename", 1, ENOSPC);
   const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
   CHECK(text.starts_with("the loss is nan at step 1; there is no checkpoint to go back to\n"));

@@ -293,13 +293,6 @@ Config two_sentences_a_step() {
   return config;
 }
 
-/// The last symbol of the vocabulary gets a vector that is finite and overflows where it is used.
-void poison(const Trainer& trainer) {
-  Tensor embedding = trainer.model().parameters.find("source_embedding.weight")->tensor;
-  const auto values = embedding.mutable_values<float>();
-  std::ranges::fill(values.last(embedding.shape()[1]), 3e38f);
-}
-
 /// Trains poisoned models in several processes. Returns the message of the NumericError of each.
 std::vector<std::string> train_poisoned(test::TinyRun& run, const Config& config,
                                         std::size_t processes) {
@@ -309,7 +302,7 @@ std::vector<std::string> train_poisoned(test::TinyRun& run, const Config& config
     RunDirectory directory(run.directory().path());
     Progress progress(nullptr, 0, config.train.steps);
     Trainer trainer(config, corpus, directory, progress, group);
-    poison(trainer);
+    test::poison(trainer);
     try {
       trainer.run();
     } catch (const NumericError& error) {
@@ -376,7 +369,7 @@ TEST_CASE("processes with other parameters or another state of the optimizer hav
   CHECK(same.trainer.state_text() == one.trainer.state_text());
   other.trainer.resume(of_other);
   CHECK(other.trainer.state_text() != one.trainer.state_text());
-  poison(same.trainer);
+  test::poison(same.trainer);
   CHECK(same.trainer.state_text() != one.trainer.state_text());
 }
 
