@@ -153,6 +153,13 @@ std::uint64_t bytes_of_sums(std::uint64_t gradient, std::size_t micro_batches,
   return most_kept * gradient + (all_sent - fewest_sent) * (gradient / processes);
 }
 
+/// The most bytes while checkpoints are averaged: one of them, and in CheckpointAverage the sums in
+/// float64 and the parameters, both before and after it is added.
+std::uint64_t bytes_of_average(std::uint64_t checkpoint, std::uint64_t values,
+                               std::uint64_t bytes_per_value) {
+  return checkpoint + 2 * values * (sizeof(double) + bytes_per_value);
+}
+
 std::uint64_t largest_logits(const std::vector<Example>& examples, std::size_t batch_size,
                              std::size_t vocabulary) {
   std::size_t longest = 0;
@@ -176,7 +183,10 @@ MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t
       .state = std::max(2 * parameters + shard + sums, 3 * parameters) + number * count.constants,
       .validation =
           number * largest_logits(corpus.validation, config.train.batch_size, sizes.target),
-      .saving = with_moments + with_moments / 8};
+      .saving = with_moments + with_moments / 8,
+      .average = config.train.average_last == 0
+                     ? 0
+                     : bytes_of_average(with_moments, count.parameters, number)};
 }
 
 void require_memory_for_model(const Config& config, const Corpus& corpus,
@@ -268,11 +278,13 @@ std::string to_line(const MemoryNeed& need, const std::string& largest_step,
                     const AvailableMemory& available) {
   return fmt::format(
       "memory: about {} needed beside the data (model and optimizer {}, the largest step of {} {}, "
-      "validation {}, "
-      "saving {}, other {}), {} free{}",
+      "validation {}, saving {}{}, other {}), {} free{}",
       format_bytes(need.total()), format_bytes(need.state), largest_step, format_bytes(need.step),
-      format_bytes(need.validation), format_bytes(need.saving), format_bytes(need.other),
-      format_bytes(available.free),
+      format_bytes(need.validation), format_bytes(need.saving),
+      need.average == 0
+          ? ""
+          : fmt::format(" or averaging the last checkpoints {}", format_bytes(need.average)),
+      format_bytes(need.other), format_bytes(available.free),
       available.bound.empty() ? "" : fmt::format(" ({})", available.bound));
 }
 
@@ -280,7 +292,7 @@ std::optional<std::string> warning_about_memory(const MemoryNeed& need,
                                                 const AvailableMemory& available,
                                                 const Config& config) {
   if (need.total() <= available.free) return std::nullopt;
-  const bool by_batch = std::max(need.step, need.validation) > need.state + need.saving;
+  const bool by_batch = std::max(need.step, need.validation) > need.state + need.of_checkpoints();
   return fmt::format("warning: {} of memory may be needed, {} are free{}; {}",
                      format_bytes(need.total()), format_bytes(available.free),
                      available.bound.empty() ? "" : fmt::format(" ({})", available.bound),

@@ -16,7 +16,7 @@
 namespace tapestry {
 
 /// The memory need of a run in bytes, by part. Validation reuses the freed memory of training
-/// steps; saving needs additional memory.
+/// steps; saving and the final average need additional memory, one after the other.
 struct MemoryNeed {
   /// Parameters, gradients and their sums over train.accumulate, optimizer moments, positional
   /// encodings.
@@ -24,14 +24,19 @@ struct MemoryNeed {
   std::uint64_t step = 0;            ///< forward and backward of the largest batch
   std::uint64_t validation = 0;      ///< logits of the largest validation batch
   std::uint64_t saving = 0;          ///< a checkpoint: the snapshot and the headers of the file
+  std::uint64_t average = 0;         ///< averaging the last checkpoints: train.average_last
   std::uint64_t other = 48'000'000;  ///< libraries, stacks, unused blocks of the pool
 
-  std::uint64_t total() const { return state + std::max(step, validation) + saving + other; }
+  /// What every process of a parallel run needs.
+  std::uint64_t of_process() const { return state + std::max(step, validation) + other; }
+  /// What rank 0 needs beside it: for checkpoints.
+  std::uint64_t of_checkpoints() const { return std::max(saving, average); }
+  std::uint64_t total() const { return of_process() + of_checkpoints(); }
 };
 
 /// All parts except the step, computed from shapes.
 ///
-/// processes  of the run, which divide moments and averages; rank 0 needs `saving` as well
+/// processes  of the run, which divide moments and averages of the weights
 MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t processes = 1);
 
 /// throws  MemoryError if parameters, gradients and moments need more than the total memory

@@ -13,6 +13,7 @@
 #include "autograd/kernels/parallel.h"
 #include "tests/bench/measurements.h"
 #include "tests/support/temporary_folder.h"
+#include "train/final_average.h"
 #include "train/memory_need.h"
 #include "train/tasks/data_source.h"
 #include "train/trainer.h"
@@ -28,7 +29,8 @@ std::string compared(std::uint64_t estimate, std::uint64_t measured) {
                      static_cast<double>(estimate) / static_cast<double>(measured));
 }
 
-/// Some steps, each followed by a validation and a save as far as the config has them.
+/// Some steps, each followed by a validation and a save as far as the config has them, and the
+/// average of the last checkpoints.
 void run(const std::string& name, Config config) {
   const test::TemporaryFolder folder;
   RunDirectory directory(folder / "run");
@@ -44,6 +46,12 @@ void run(const std::string& name, Config config) {
   need.step = estimate_step(trainer.model(), corpus, config);
   const std::uint64_t step =
       warm_up(trainer.model(), largest_batch(corpus.train, config.train.batch_size), config);
+  trainer.average_with([&] {
+    if (config.train.average_last > 0) {
+      write_final_average(directory, config, corpus, trainer.step(), progress);
+    }
+    return true;
+  });
   trainer.run();
   fmt::print("{:<16} state {}, largest step {}, all {}\n", name, compared(need.state, state),
              compared(need.step, step), compared(need.total(), bench::peak_memory() - before));

@@ -6,6 +6,7 @@
 
 #include "autograd/kernels/memory.h"
 #include "optim/optimizer.h"
+#include "tests/support/contains.h"
 #include "tests/support/threads.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
@@ -14,6 +15,7 @@
 namespace tapestry {
 namespace {
 
+using test::contains;
 using test::tiny_config;
 
 /// A run large enough for the sizes of single tensors not to matter.
@@ -129,6 +131,31 @@ TEST_CASE(
   config.train.dtype = DType::float64;
   CHECK(need_of_model(config, corpus).state == 6 * parameters + 2 * constants);
   CHECK(need_of_model(config, corpus).validation == 8 * 6 * 10 * sizes.target);
+}
+
+TEST_CASE("averaging the last checkpoints needs one of them, and sums and parameters twice") {
+  Config config = tiny_config();
+  const Corpus corpus = load_corpus(config.data);
+  const std::uint64_t parameters =
+      count_values(network_maker(config, network_sizes(config, corpus))).parameters;
+  CHECK(need_of_model(config, corpus).average == 0);
+  config.train.average_last = 5;
+  MemoryNeed need = need_of_model(config, corpus);
+  CHECK(need.average == 36 * parameters);  // 3 * 4 of adam, 2 * (8 + 4)
+  CHECK(need_of_model(config, corpus, 2).average == need.average);
+  config.train.ema_decay = 0.9;
+  CHECK(need_of_model(config, corpus).average == 40 * parameters);
+  config.train.ema_decay = 0.0;
+  config.train.dtype = DType::float64;
+  CHECK(need_of_model(config, corpus).average == 56 * parameters);
+
+  // Checkpoints are averaged after the last save.
+  need = {.state = 1, .step = 20, .validation = 10, .saving = 300, .average = 4000, .other = 50000};
+  CHECK(need.of_process() == 50021);
+  CHECK(need.of_checkpoints() == 4000);
+  CHECK(need.total() == 54021);
+  need.average = 0;
+  CHECK(need.total() == 50321);
 }
 
 TEST_CASE("the largest batch has the longest source, the longest target and the most tokens") {
@@ -335,6 +362,12 @@ TEST_CASE("the line names each part, and the warning what to reduce") {
         "memory: about 1.6 GB needed beside the data (model and optimizer 900 MB, the largest step "
         "of 64 x 23 x 25 tokens 300 MB, validation 400 MB, saving 200 MB, other 100 MB), 21.3 GB "
         "free");
+  need.average = 150'000'000;
+  CHECK(contains(to_line(need, "", {.free = 1}),
+                 "about 1.6 GB needed beside the data (model and optimizer 900 MB, "));
+  CHECK(contains(to_line(need, "", {.free = 1}),
+                 ", saving 200 MB or averaging the last checkpoints 150 MB, other 100 MB), "));
+  need.average = 0;
   CHECK_FALSE(warning_about_memory(need, {.free = 1'600'000'000}));
   CHECK(
       warning_about_memory(need, {.free = 1'599'999'999, .bound = "ulimit -v"}).value_or("") ==

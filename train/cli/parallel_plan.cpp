@@ -43,7 +43,7 @@ class StepSimulator {
             .micro_batches = micro_batches,
             .step = simulate_step(trainer_.model().parameters, costs_, network_, processes,
                                   micro_batches, exchange_options(config.train)),
-            .memory = need.total() - need.saving};
+            .memory = need.of_process()};
   }
 
  private:

@@ -32,7 +32,7 @@ struct ParallelStep {
   std::size_t processes = 1;
   std::size_t micro_batches = 1;  ///< of a step
   SimulatedStep step;
-  std::uint64_t memory = 0;  ///< of a process, without that of saving
+  std::uint64_t memory = 0;  ///< MemoryNeed::of_process()
 };
 
 /// A network to simulate.

@@ -34,6 +34,7 @@ Json memory_json(const RunPlan& plan) {
           {"largest_step_bytes", plan.need.step},
           {"validation_bytes", plan.need.validation},
           {"saving_bytes", plan.need.saving},
+          {"average_bytes", plan.need.average},
           {"free_bytes", limited(plan.available.free)}};
 }
 

@@ -135,8 +135,10 @@ void print_division(const PlanReport& report) {
       step.one_process / step.seconds, 100 * step.efficiency);
   fmt::print("  computing takes {}, exchange {}, {} of it overlapped with backward\n",
              short_time(step.compute), short_time(step.exchange), short_time(step.overlap));
-  fmt::print("  memory of a process: {} beside the data, and {} more in rank 0 while it saves\n",
-             format_bytes(report.parallel.step->memory), format_bytes(report.plan.need.saving));
+  const MemoryNeed& need = report.plan.need;
+  fmt::print("  memory of a process: {} beside the data, and {} more in rank 0 while it {}\n",
+             format_bytes(report.parallel.step->memory), format_bytes(need.of_checkpoints()),
+             need.average > need.saving ? "averages the last checkpoints" : "saves");
 }
 
 /// The step and the bytes of the first network, and the efficiency of all.
