@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/parameter_file.h"
 #include "train/checkpoint/run_identity.h"
 #include "train/error.h"
@@ -86,7 +87,7 @@ NewestCheckpoint newest_checkpoint(const RunDirectory& run, std::size_t count) {
   if (newest && found >= count) return *std::move(newest);
   throw CheckpointError(fmt::format("{}: found {} checkpoints, expected {} or more",
                                     run.path().string(), found, count),
-                        "average fewer, or train with a larger train.keep_last");
+                        fmt::format("average fewer, or train with train.average_last={}", count));
 }
 
 }  // namespace
@@ -158,15 +159,21 @@ std::optional<Snapshot> read_final_average(const RunDirectory& run, std::uint64_
 
 std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t count) {
   const NewestCheckpoint newest = newest_checkpoint(run, count);
-  const std::size_t kept = saved_config(newest.snapshot).train.keep_last;
-  if (count > kept) {
-    throw CheckpointError(
-        fmt::format("{}: found the {} newest checkpoints (train.keep_last), expected {} or more",
-                    run.path().string(), kept, count),
-        "average fewer, or train with a larger train.keep_last");
+  TrainOptions train = saved_config(newest.snapshot).train;
+  const std::vector<std::uint64_t> saved = run.steps();
+  if (count <= train.keep_last) {
+    return {saved.end() - static_cast<std::ptrdiff_t>(count), saved.end()};
   }
-  const std::vector<std::uint64_t> steps = run.steps();
-  return {steps.end() - static_cast<std::ptrdiff_t>(count), steps.end()};
+  train.average_last = std::min(count, train.average_last);
+  std::vector<std::uint64_t> steps = steps_to_average(newest.step, train);
+  std::erase_if(steps,
+                [&](std::uint64_t step) { return !std::ranges::binary_search(saved, step); });
+  if (steps.size() == count) return steps;
+  throw CheckpointError(
+      fmt::format("{}: found the {} newest checkpoints (train.keep_last, train.average_last), "
+                  "expected {} or more",
+                  run.path().string(), std::max(train.keep_last, steps.size()), count),
+      fmt::format("average fewer, or train with train.average_last={}", count));
 }
 
 std::vector<std::uint64_t> best_steps(const RunDirectory& run, std::size_t count) {

@@ -44,10 +44,12 @@ class CheckpointAverage {
 /// throws  CheckpointError if the file cannot be used.
 std::optional<Snapshot> read_final_average(const RunDirectory& run, std::uint64_t step);
 
-/// The steps of the `count` newest checkpoints of a run, in ascending order. Older checkpoints that
-/// are kept because they are the best are not among them.
+/// The steps of the `count` newest checkpoints of a run, in ascending order: of those that it keeps
+/// because they are the newest (train.keep_last), or else, if they are fewer, because it averages
+/// them (train.average_last). Older ones that are kept because they are the best are not among
+/// them.
 ///
-/// throws  CheckpointError if the run has, or keeps (train.keep_last), fewer than `count`.
+/// throws  CheckpointError if the run has, or keeps so, fewer than `count`.
 std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t count);
 
 /// The steps of the checkpoints of a run with the best values of its train.best_metric, in

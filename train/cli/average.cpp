@@ -85,8 +85,9 @@ Action define(ArgumentParser& parser) {
       .check(within(between(1, 1'000'000)))
       .not_with(last);
   parser.set_footer(
-      "The average is a checkpoint that all commands but `train --resume` accept. A run keeps\n"
-      "train.keep_last checkpoints, and its best one.\n"
+      "The average is a checkpoint that all commands but `train --resume` accept. A run keeps its\n"
+      "newest checkpoints (train.keep_last, train.average_last) and its best ones "
+      "(train.keep_best).\n"
       "Examples:\n  tapestry average average.h5 runs/multi30k --best 3\n"
       "  tapestry average average.h5 runs/a/checkpoints/step-00004000.h5 "
       "runs/b/checkpoints/step-00004000.h5");

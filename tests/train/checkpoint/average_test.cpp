@@ -165,7 +165,31 @@ TEST_CASE("the newest checkpoints are those of train.keep_last, without older on
   REQUIRE(directory.steps().size() >= 3);
   CHECK(newest_steps(directory, 2) == Steps{11, 12});
   CHECK(contains(error_text<CheckpointError>([&] { newest_steps(directory, 3); }),
-                 "found the 2 newest checkpoints (train.keep_last), expected 3 or more"));
+                 "found the 2 newest checkpoints (train.keep_last, train.average_last), expected 3 "
+                 "or more\nhint: average fewer, or train with train.average_last=3"));
+}
+
+TEST_CASE("the newest checkpoints are those of train.average_last, if it keeps more") {
+  TinyRun run;
+  Config config = kept_config();
+  config.train.keep_last = 2;
+  config.train.save_every = 3;
+  config.train.validate_every = 4;
+  config.train.average_last = 3;
+  run.train(config);
+  const RunDirectory directory = run.directory();
+  REQUIRE(directory.steps().size() >= 3);
+  CHECK(newest_steps(directory, 3) == Steps{6, 9, 12});
+  const Steps two = directory.steps();
+  CHECK(newest_steps(directory, 2) == Steps{two.end() - 2, two.end()});
+  std::filesystem::copy_file(directory.checkpoint_path(6), directory.checkpoint_path(1));
+  CHECK(
+      contains(error_text<CheckpointError>([&] { newest_steps(directory, 4); }),
+               "found the 3 newest checkpoints (train.keep_last, train.average_last), expected "));
+  std::filesystem::remove(directory.checkpoint_path(6));
+  CHECK(
+      contains(error_text<CheckpointError>([&] { newest_steps(directory, 3); }),
+               "found the 2 newest checkpoints (train.keep_last, train.average_last), expected "));
 }
 
 TEST_CASE("the best checkpoints are those of train.best_metric") {

@@ -167,6 +167,17 @@ TEST_CASE("the average of a run that was stopped and resumed has the bytes of on
   }
 }
 
+TEST_CASE("the checkpoints that train.average_last keeps can be averaged by the command") {
+  const AverageWorkplace work;
+  REQUIRE(work.run(with(train_average, {"train.keep_last=2"})).code == 0);
+  const Outcome averaged = work.run({"average", "mean.h5", "runs/tiny", "--last", "4"});
+  CHECK(averaged.code == 0);
+  CHECK(contains(averaged.out, "average of 4 checkpoints: mean.h5\n"));
+  CHECK(read_checkpoint(work / "mean.h5").at("parameters/output.weight") ==
+        read_checkpoint(work / "runs/tiny/average.h5").at("parameters/output.weight"));
+  CHECK(work.run({"average", "more.h5", "runs/tiny", "--last", "5"}).code == 4);
+}
+
 TEST_CASE("a checkpoint that cannot be used is left out of the average, with a warning") {
   const AverageWorkplace work;
   REQUIRE(work.run(with(train_average, {"--until", "9"})).code == 0);
