@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "train/checkpoint/average.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/run_identity.h"
 #include "train/error.h"
@@ -32,16 +33,25 @@ struct Average {
 Average average_checkpoints(const RunDirectory& directory, const std::vector<std::uint64_t>& wanted,
                             Progress& progress) {
   CheckpointAverage average;
-  std::vector<std::uint64_t> steps;
+  std::vector<std::uint64_t> steps, missing;
   for (const std::uint64_t step : wanted) {
     std::error_code ignored;
-    if (!std::filesystem::exists(directory.checkpoint_path(step), ignored)) continue;
+    if (!std::filesystem::exists(directory.checkpoint_path(step), ignored)) {
+      missing.push_back(step);
+      continue;
+    }
     try {
       average.add(read_checkpoint_of_run(directory, step));
       steps.push_back(step);
     } catch (const CheckpointError& error) {
       progress.message(fmt::format("warning: left out of the average: {}", error.what()));
     }
+  }
+  if (!missing.empty()) {
+    progress.message(
+        fmt::format("warning: left out of the average: the checkpoints of steps {}, which are not "
+                    "in the run directory",
+                    fmt::join(missing, ", ")));
   }
   if (steps.empty()) return {};
   return {average.result(), steps};
@@ -58,13 +68,16 @@ Scores validate(const Snapshot& average, const Config& config, const Corpus& cor
 }
 
 /// The snapshot with the value of train.best_metric of the average in place of the best one of the
-/// checkpoints.
-Snapshot with_value(const Snapshot& average, double value) {
+/// checkpoints, and with this value of train.average_last.
+Snapshot completed(const Snapshot& average, double value, std::size_t average_last) {
+  Config config = saved_config(average);
+  config.train.average_last = average_last;
   Snapshot result(average.origin());
   for (const auto& [path, array] : average) {
-    if (path != "train/best_loss") result.put(path, array);
+    if (path != "train/best_loss" && path != "config") result.put(path, array);
   }
   result.put_scalar("train/best_loss", value);
+  result.put_text("config", dump_config(config));
   return result;
 }
 
@@ -72,9 +85,18 @@ Snapshot with_value(const Snapshot& average, double value) {
 
 bool lacks_final_average(const RunDirectory& directory, const Config& config,
                          std::uint64_t step) try {
-  return config.train.average_last > 0 && !read_final_average(directory, step);
+  if (config.train.average_last == 0) return false;
+  const auto average = read_final_average(directory, step);
+  return !average || saved_config(*average).train.average_last != config.train.average_last;
 } catch (const CheckpointError&) {
   return true;
+}
+
+bool has_unwanted_average(const RunDirectory& directory, const Config& config,
+                          std::uint64_t step) try {
+  return config.train.average_last == 0 && read_final_average(directory, step);
+} catch (const CheckpointError&) {
+  return false;
 }
 
 void write_final_average(const RunDirectory& directory, const Config& config, const Corpus& corpus,
@@ -95,7 +117,8 @@ void write_final_average(const RunDirectory& directory, const Config& config, co
                          is_used ? "better" : "not better");
   }
   directory.require_lock();
-  write_checkpoint(directory.average_path(), with_value(average, value), directory.files());
+  write_checkpoint(directory.average_path(), completed(average, value, config.train.average_last),
+                   directory.files());
   progress.message(
       fmt::format("average of the checkpoints of steps {}{}", fmt::join(steps, ", "), report));
 }

@@ -256,8 +256,11 @@ bool report_finished(const RunDirectory& directory, const ResumePlan& plan,
   if (group.any_process(lacks_average) && !arguments.dry_run) return false;
   for (const std::string& warning : warnings_of_fallback(plan)) warn(warning);
   if (arguments.quiet) return true;
-  const std::string text =
-      fmt::format("{} is finished: {}", escaped(directory.path().string()), reason);
+  std::string text = fmt::format("{} is finished: {}", escaped(directory.path().string()), reason);
+  if (has_unwanted_average(directory, plan.config, plan.checkpoint.step)) {
+    text += fmt::format("; train.average_last is 0, but commands may use {} until it is deleted",
+                        escaped(directory.average_path().string()));
+  }
   const auto output = arguments.json ? make_json_output(stdout) : make_text_output(stdout);
   output->message(text);
   output->end(plan.checkpoint.step, static_cast<int>(ExitCode::done));

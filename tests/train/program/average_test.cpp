@@ -167,6 +167,41 @@ TEST_CASE("the average of a run that was stopped and resumed has the bytes of on
   }
 }
 
+TEST_CASE("a finished run is averaged again when it is resumed with another train.average_last") {
+  const AverageWorkplace work;
+  REQUIRE(work.run(train_average).code == 0);
+  const auto resume = [&](const std::string& last) {
+    return work.run({"train", "--resume", "runs/tiny", "train.average_last=" + last}).out;
+  };
+  CHECK(contains(resume("2"), "\naverage of the checkpoints of steps 10, 12: loss "));
+  REQUIRE(work.run({"average", "two.h5", "runs/tiny/checkpoints/step-00000010.h5",
+                    "runs/tiny/checkpoints/step-00000012.h5"})
+              .code == 0);
+  const auto weights = [&](const char* file) {
+    const Snapshot snapshot = read_checkpoint(work / file);
+    return snapshot.at("parameters/output.weight");
+  };
+  CHECK(weights("runs/tiny/average.h5") == weights("two.h5"));
+  const std::string again = resume("2");
+  CHECK(contains(again, "runs/tiny is finished: 12 of 12 steps"));
+  CHECK_FALSE(contains(again, "average"));
+
+  SUBCASE("steps that have no checkpoint are named") {
+    const std::string more = resume("5");
+    CHECK(contains(more,
+                   "\nwarning: left out of the average: the checkpoints of steps 4, which are "
+                   "not in the run directory\n"));
+    CHECK(contains(more, "\naverage of the checkpoints of steps 6, 8, 10, 12: loss "));
+    CHECK(contains(resume("5"), "is finished"));
+  }
+  SUBCASE("with 0 the average stays, as the program says") {
+    CHECK(contains(resume("0"),
+                   "; train.average_last is 0, but commands may use "
+                   "runs/tiny/average.h5 until it is deleted\n"));
+    CHECK(std::filesystem::exists(work / "runs/tiny/average.h5"));
+  }
+}
+
 TEST_CASE("the checkpoints that train.average_last keeps can be averaged by the command") {
   const AverageWorkplace work;
   REQUIRE(work.run(with(train_average, {"train.keep_last=2"})).code == 0);
