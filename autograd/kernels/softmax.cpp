@@ -13,6 +13,19 @@ namespace {
 template <class T>
 inline constexpr T minus_infinity = -std::numeric_limits<T>::infinity();
 
+/// Inserts x into the first `count` - 1 of `count` values in descending order, behind equal values;
+/// the last value is overwritten.
+template <class T>
+void insert(T x, std::int32_t id, std::size_t count, std::int32_t* ids, T* values) {
+  std::size_t i = count - 1;
+  for (; i > 0 && values[i - 1] < x; --i) {
+    values[i] = values[i - 1];
+    ids[i] = ids[i - 1];
+  }
+  values[i] = x;
+  ids[i] = id;
+}
+
 }  // namespace
 
 template <class T>
@@ -77,14 +90,32 @@ void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> 
       dy);
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                   \
-  template void softmax_row(std::size_t, const T*, T*);                           \
-  template T softmax_shift(std::size_t, const T*);                                \
-  template T exp_row(std::size_t, T, T*);                                         \
-  template void softmax_row_backward(std::size_t, const T*, const T*, Target<T>); \
-  template LogSumExp<T> log_sum_exp(std::size_t, const T*);                       \
-  template void log_softmax_row(std::size_t, const T*, T*);                       \
-  template void log_softmax_row_backward(std::size_t, const T*, const T*, Target<T>);
+template <class T>
+void top_log_softmax_row(std::size_t n, std::size_t k, const T* x, std::int32_t* ids, T* values) {
+  constexpr std::size_t block = 64;  // elements that are skipped together
+  for (std::size_t j = 0; j < k; ++j)
+    insert(x[j], static_cast<std::int32_t>(j), j + 1, ids, values);
+  for (std::size_t begin = k; begin < n; begin += block) {
+    const std::size_t end = std::min(n, begin + block);
+    if (!(max_value(end - begin, x + begin) > values[k - 1])) continue;
+    for (std::size_t j = begin; j < end; ++j) {
+      if (x[j] > values[k - 1]) insert(x[j], static_cast<std::int32_t>(j), k, ids, values);
+    }
+  }
+  const LogSumExp<T> row = log_sum_exp(n, x);
+  const T log_total = row.log_total == minus_infinity<T> ? T(0) : row.log_total;
+  for (std::size_t i = 0; i < k; ++i) values[i] = (values[i] - row.largest) - log_total;
+}
+
+#define TAPESTRY_INSTANTIATE(T)                                                       \
+  template void softmax_row(std::size_t, const T*, T*);                               \
+  template T softmax_shift(std::size_t, const T*);                                    \
+  template T exp_row(std::size_t, T, T*);                                             \
+  template void softmax_row_backward(std::size_t, const T*, const T*, Target<T>);     \
+  template LogSumExp<T> log_sum_exp(std::size_t, const T*);                           \
+  template void log_softmax_row(std::size_t, const T*, T*);                           \
+  template void log_softmax_row_backward(std::size_t, const T*, const T*, Target<T>); \
+  template void top_log_softmax_row(std::size_t, std::size_t, const T*, std::int32_t*, T*);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "autograd/kernels/target.h"
 
@@ -30,6 +31,14 @@ void log_softmax_row(std::size_t n, const T* x, T* y);
 /// dx = dy - exp(y) * sum(dy) for one row of n; zeros for a row of only -inf.
 template <class T>
 void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> dx);
+
+/// The k largest elements of log_softmax_row() of one row x of n logits, in descending order, equal
+/// ones in the order of their ids, k <= n. NaN is never larger than anything.
+///
+/// ids     output: k ids
+/// values  output: k log-probabilities; the same bits as log_softmax_row() gives
+template <class T>
+void top_log_softmax_row(std::size_t n, std::size_t k, const T* x, std::int32_t* ids, T* values);
 
 /// log(sum_j exp(x_j)) of one row in two parts, because their rounded sum would be too coarse to
 /// subtract from large x.

@@ -12,7 +12,7 @@
 #include "autograd/frozen_branches.h"
 #include "autograd/kernels/indexing.h"
 #include "autograd/kernels/parallel.h"
-#include "autograd/kernels/top_k.h"
+#include "autograd/kernels/softmax.h"
 #include "autograd/operation.h"
 
 namespace tapestry {
