@@ -55,6 +55,9 @@ extern const Command train_command, plan_command, evaluate_command, generate_com
 /// line_command  must outlive the command
 Command make_line_command(const LineCommand& line_command);
 
+/// The same for a LineCommand whose tasks decode: with options of search, sampling and output.
+Command make_translate_command(const LineCommand& line_command);
+
 /// All commands, in the order of `tapestry --help`.
 const std::vector<Command>& all_commands();
 

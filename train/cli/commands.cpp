@@ -9,7 +9,6 @@
 
 #include "autograd/kernels/parallel.h"
 #include "train/cli/command.h"
-#include "train/cli/translate.h"
 #include "train/platform/program_name.h"
 #include "train/tasks/task.h"
 

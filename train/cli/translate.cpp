@@ -1,5 +1,3 @@
-#include "train/cli/translate.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,6 +15,7 @@
 #include "autograd/packed_weights.h"
 #include "data/io/text_file.h"
 #include "train/cli/answer_lines.h"
+#include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/domains.h"
 #include "train/config/error.h"
