@@ -3,7 +3,7 @@
 option(TAPESTRY_UNITY "Compile the sources of the libraries in groups" OFF)
 # For a first try of the program, not for packages: what runs outside kernels becomes slower.
 option(TAPESTRY_QUICK_BUILD
-  "Compile in large groups, with -O1 except for kernels, and with one precompiled header" OFF)
+  "Compile in large groups, with -Og except for kernels, and with one precompiled header" OFF)
 if(TAPESTRY_QUICK_BUILD)
   set(TAPESTRY_UNITY ON)
 endif()
@@ -70,10 +70,14 @@ function(tapestry_precompile target)
 endfunction()
 
 # tapestry_compile_quickly(TARGET): -O1 instead of -O3, which compiles in two thirds of the time, for
-# command line, configs and tests, which spend their time in the libraries, and for everything but
-# kernels in a quick build. On x86-64 the results have the same bits.
+# command line, configs and tests, which spend their time in the libraries; in a quick build -Og, which
+# takes another sixth less, for everything but kernels. On x86-64 the results have the same bits.
 function(tapestry_compile_quickly target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  set(level -O1)
+  if(TAPESTRY_QUICK_BUILD)
+    set(level -Og)
+  endif()
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
 endfunction()
 
 # tapestry_group(TARGET): a first build takes half the time if a compiler reads ten files at once, in
