@@ -38,7 +38,7 @@ struct Pattern {
   bool (*has)(const Query& query, std::size_t key);
 };
 
-constexpr std::size_t last_position = 4;  // index in `patterns`
+constexpr std::size_t last_position = 4, next_output = 6;  // indices in `patterns`
 
 constexpr std::array<Pattern, 7> patterns = {{
     {"the same position (diagonal)", [](const Query& q, std::size_t k) { return k == q.index; }},
@@ -136,14 +136,17 @@ std::optional<std::string> last_token(const std::vector<std::vector<LayerAttenti
 
 HeadPattern strongest_pattern(const HeadSums& sums) {
   HeadPattern best{.pattern = "no pattern"};
+  std::optional<double> copies;
   for (std::size_t p = 0; p < patterns.size(); ++p) {
     const Sums& of_pattern = sums.of_patterns[p];
     if (of_pattern.queries == 0 || 2 * of_pattern.queries < sums.queries) continue;
     const auto queries = static_cast<double>(of_pattern.queries);
     const double share = of_pattern.share / queries, chance = of_pattern.chance / queries;
+    if (p == next_output) copies = share;
     if (share - chance <= best.share - best.chance) continue;
     best = {.pattern = patterns[p].name, .share = share, .chance = chance};
   }
+  best.copies = copies;
   if (sums.queries > 0) best.keys_used = sums.keys_used / static_cast<double>(sums.queries);
   return best;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,11 +11,13 @@ namespace tapestry {
 
 /// What the attention of a head has in common with a simple pattern.
 struct HeadPattern {
-  std::string layer{};     ///< path of the layer
-  std::size_t head = 0;    ///< from 0
-  std::string pattern{};   ///< where the attention goes: "the previous position"
-  double share = 0.0;      ///< mean attention weight there, in [0, 1]
-  double chance = 0.0;     ///< what it would be if all visible keys had the same weight
+  std::string layer{};             ///< path of the layer
+  std::size_t head = 0;            ///< from 0
+  std::string pattern{};           ///< where the attention goes: "the previous position"
+  double share = 0.0;              ///< mean attention weight there, in [0, 1]
+  double chance = 0.0;             ///< what it would be if all visible keys had the same weight
+  std::optional<double> copies{};  ///< share on the token of the next output, if most queries have
+                                   ///< one among their keys
   double keys_used = 1.0;  ///< mean of exp(entropy of a row): the number of keys that share the
                            ///< attention
 };

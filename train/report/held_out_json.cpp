@@ -135,6 +135,7 @@ Json patterns_json(const std::vector<AttentionSample>& samples) {
                      {"pattern", head.pattern},
                      {"share", json_number(head.share)},
                      {"chance", json_number(head.chance)},
+                     {"copies", head.copies ? json_number(*head.copies) : Json(nullptr)},
                      {"keys_used", json_number(head.keys_used)}});
   }
   return heads;

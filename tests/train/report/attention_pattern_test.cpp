@@ -48,6 +48,7 @@ TEST_CASE("a head is described by the pattern that it exceeds chance most in") {
   CHECK(of([&](auto, auto k) { return mostly(k == 4); }).pattern == "<eos>");
   const HeadPattern even = of([](auto, auto) { return 0.2; });
   CHECK(even.pattern == "no pattern");
+  CHECK_FALSE(even.copies.has_value());  // an encoder has no outputs
   CHECK(even.keys_used == doctest::Approx(5.0));
 }
 
@@ -63,6 +64,20 @@ TEST_CASE("a head of cross-attention that copies attends to the token that comes
   CHECK(head.pattern == "the token of the next output (copies)");
   CHECK(head.share == doctest::Approx(0.9));
   CHECK(head.chance == doctest::Approx(1.0 / 3));
+  CHECK(head.copies.value() == doctest::Approx(0.9));
+}
+
+TEST_CASE("copying is measured also if another pattern is as strong") {
+  const Tokens queries = {"<bos>", "a", "b"}, keys = {"a", "b", "<eos>"};
+  const HeadPattern head =
+      pattern_of(layer_of("decoder.layers.0.cross_attn", queries, keys,
+                          {[](std::size_t i, std::size_t k) { return k == i ? 0.8 : 0.1; }}));
+  CHECK(head.pattern == "the same position (diagonal)");
+  CHECK(head.copies.value() == doctest::Approx(0.8));
+  const HeadPattern other =
+      pattern_of(layer_of("decoder.layers.0.cross_attn", queries, {"x", "y", "<eos>"},
+                          {[](std::size_t i, std::size_t k) { return k == i ? 0.8 : 0.1; }}));
+  CHECK_FALSE(other.copies.has_value());  // only <eos> is among the keys
 }
 
 TEST_CASE("causal attention: the first query does not count, nor do keys after a query") {

@@ -105,15 +105,18 @@ const patternText = (p) => (p.share > p.chance ? `${percent(p.share, 0)} of the 
 
 /** The heads by the strength of their patterns; a head is a button that shows its heat map. */
 function headTable(heads, show) {
-  return scrolling('Patterns of the heads', el('table', {class: 'middle'},
-    el('caption', {}, 'What each head attends to, the strongest pattern first: choose a head to see it below'),
-    el('thead', {}, el('tr', {}, ['Head', 'Attends to', 'Share', 'By chance', 'Keys used'].map((title, i) => el('th', {scope: 'col', class: i > 1 ? 'number' : null}, title)))),
-    el('tbody', {}, heads.map((p) => el('tr', {},
-      el('th', {scope: 'row'}, el('button', {type: 'button', class: 'link', onclick: () => show(p.layer, p.head)}, p.name)),
-      el('td', {}, p.pattern),
-      el('td', {class: 'number'}, percent(p.share, 0)),
-      el('td', {class: 'number'}, percent(p.chance, 0)),
-      el('td', {class: 'number'}, p.keys_used.toFixed(1)))))), 'tall');
+  const copying = heads.filter((p) => p.copies != null).sort((a, b) => b.copies - a.copies);
+  const columns = [
+    {title: 'Head', cell: (p) => el('button', {type: 'button', class: 'link', onclick: () => show(p.layer, p.head)}, p.name)},
+    {title: 'Attends to', text: true, cell: (p) => p.pattern},
+    {title: 'Share', number: true, cell: (p) => percent(p.share, 0)},
+    {title: 'By chance', number: true, cell: (p) => percent(p.chance, 0)},
+    {title: 'Keys used', number: true, cell: (p) => p.keys_used.toFixed(1)}];
+  if (copying.length) columns.push({title: 'Copies', number: true, cell: (p) => (p.copies == null ? '-' : percent(p.copies, 0))});
+  return [el('div', {class: 'tall'}, table('What each head attends to, the strongest pattern first: choose a head to see it below', columns, heads)),
+    el('p', {class: 'quiet'}, 'Share: the mean attention weight on the pattern, over the queries of the examples below; by chance: what it would be if all keys had the same weight. ' +
+      'Keys used: exp(entropy), the number of keys that share the attention.' + (copying.length ? ' Copies: the mean weight on keys with the token that is the next output.' : '')),
+    copying.length ? el('p', {}, `The head that copies most: ${copying[0].name}, with ${percent(copying[0].copies, 0)} of its attention on the token of the next output.`) : null];
 }
 
 function attentionPart(run) {
@@ -178,8 +181,7 @@ function attentionPart(run) {
   show();
   return [el('p', {}, 'Rows are queries, columns are keys. ', run.kind === 'seq2seq' ? 'The decoder reads the reference. ' : '',
     'Weights from 0 ', el('span', {class: 'scale', 'aria-hidden': 'true'}), ' to 1, with the opacity of their square root; nothing: exactly 0 (masked).'),
-  run.attention_heads?.length ? [headTable(run.attention_heads, (path, h) => chooseHead(path, h)),
-    el('p', {class: 'quiet'}, 'Share: the mean attention weight on the pattern, over the queries of the examples below; by chance: what it would be if all keys had the same weight. Keys used: exp(entropy), the number of keys that share the attention.')] : '',
+  run.attention_heads?.length ? headTable(run.attention_heads, (path, h) => chooseHead(path, h)) : '',
   el('div', {class: 'controls'}, choice('Example', run.attention.map((s) => `${noun} ${s.number} (${Math.max(...s.tokens.map((t) => t.length))} tokens)`),
     (i) => { state.sample = i; redraw.length = 0; show(); })), host];
 }

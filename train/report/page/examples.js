@@ -79,7 +79,7 @@ function examplesPart(run) {
   if (!held || held.shown.length === 0) return el('p', {}, 'No held-out examples: see the notes of the overview.');
   const worst = Math.ceil(held.shown.length / 2), scored = held.accuracy.examples;
   const intro = el('p', {class: 'quiet'}, `${held.shown.length} ${held.noun} of the ${held.set} set, worst first: ` +
-    (held.shown.length < scored ? `the ${worst} with the greatest loss of ${count(scored)}${scored < held.examples ? ` that were scored (of ${count(held.examples)})` : ''}, then others, spread evenly. ` : '') +
+    (held.shown.length < scored ? `the ${worst} with the greatest loss of ${count(scored)}${scored < held.examples ? ` that were scored (of ${count(held.examples)})` : ''}, then others, spread evenly over the rest. ` : '') +
     'Loss: the mean of -log p(label), in nats, without label smoothing.');
   if (held.shown[0].tokens) {
     const readout = el('output', {class: 'readout'}, 'No token is chosen.');
