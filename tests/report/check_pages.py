@@ -80,6 +80,11 @@ def exercise(browser):
         shown = browser.execute_script("return [...document.querySelectorAll('.readout')].map((r) => r.textContent).join()")
         if "query" not in shown:
             problems.append("arrow keys in a heat map show no weight")
+        for link in browser.find_elements(By.CSS_SELECTOR, "button.link")[:2]:
+            browser.execute_script("arguments[0].click()", link)
+            shown = browser.find_element(By.CSS_SELECTOR, "svg.heat").get_attribute("aria-label")
+            if not shown.startswith(link.get_attribute("textContent") + "."):
+                problems.append("a head in the table of patterns does not show its heat map")
     for graph in browser.find_elements(By.CSS_SELECTOR, "svg.flame"):
         graph.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
         shown = browser.execute_script("return arguments[0].parentElement.previousElementSibling.textContent", graph)

@@ -65,10 +65,21 @@ std::string accuracy_since(std::uint64_t step, const Curve& accuracy) {
   return fmt::format(" The validation accuracy has stayed at {:.1f} %.", 100 * now);
 }
 
-/// Whether the model overfits; nullopt if the curves do not tell.
+/// Whether the model overfits, or why the curves do not tell; nullopt without
+/// any loss.
 std::optional<std::string> overfitting(const Curve& training, const Curve& validation,
                                        const Curve& accuracy) {
-  if (validation.values.size() < fewest_validations) return std::nullopt;
+  if (training.values.empty() && validation.values.empty()) return std::nullopt;
+  if (validation.values.empty()) {
+    return "Whether the model overfits cannot be told without validations: they need a validation "
+           "set, and a train.validate_every that is smaller than train.steps.";
+  }
+  if (validation.values.size() < fewest_validations) {
+    return fmt::format(
+        "Whether the model overfits cannot be told from {} validation{}: {} are needed, for which "
+        "train.validate_every may be lowered.",
+        validation.values.size(), validation.values.size() == 1 ? "" : "s", fewest_validations);
+  }
   const auto lowest = std::ranges::min_element(validation.values);
   const auto at = static_cast<std::size_t>(lowest - validation.values.begin());
   const double last = validation.values.back();
@@ -77,14 +88,24 @@ std::optional<std::string> overfitting(const Curve& training, const Curve& valid
     return fmt::format("No sign of overfitting: the last validation loss, {:.4g}, is the lowest.",
                        last);
   }
-  if (later < 2) return std::nullopt;
+  const std::string step = format_count(validation.steps[at]);
+  if (later < 2) {
+    return fmt::format(
+        "Whether the model overfits cannot be told yet: the validation loss was lowest at step {} "
+        "({:.4g}), and one validation later it is {:.4g}.",
+        step, *lowest, last);
+  }
   // Means over the steps between two validations, since the training loss of a batch is noisy.
   const auto then =
       mean_between(training, at == 0 ? 0 : validation.steps[at - 1], validation.steps[at]);
   const auto now = mean_between(training, validation.steps[validation.steps.size() - 2],
                                 validation.steps.back());
-  if (!then || !now || *now >= *then) return std::nullopt;
-  const std::string step = format_count(validation.steps[at]);
+  if (!then || !now) return std::nullopt;
+  const std::string no_sign = fmt::format(
+      "No sign of overfitting: neither the validation loss (lowest at step {}, {:.4g}, at the end "
+      "{:.4g}) nor the training loss ({:.4g} then, {:.4g} at the end) has fallen much since.",
+      step, *lowest, last, *then, *now);
+  if (*now >= *then) return no_sign;
   const std::string remedy =
       "Try a larger model.dropout, a smaller model or more data; train.patience ends such a run "
       "early.";
@@ -95,7 +116,7 @@ std::optional<std::string> overfitting(const Curve& training, const Curve& valid
         step, *lowest, last, *then, *now, accuracy_since(validation.steps[at], accuracy), remedy);
   }
   // Without a rise: only if the training loss has fallen by more than noise.
-  if (*now > 0.98 * *then) return std::nullopt;
+  if (*now > 0.98 * *then) return no_sign;
   return fmt::format(
       "The model begins to overfit: the validation loss has not fallen since step {} ({:.4g}, at "
       "the end {:.4g}), while the training loss has fallen from {:.4g} to {:.4g}.{} {}",

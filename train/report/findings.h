@@ -14,7 +14,7 @@ namespace tapestry {
 /// - Overfitting: the validation loss has risen by more than 2 % since its minimum, or has not
 ///   fallen in at least two validations, while the training loss has fallen; or that there is no
 ///   sign of it, since the last validation loss is the lowest. With what the validation accuracy
-///   has done since.
+///   has done since. If the curves do not tell, why: fewer than four validations, for example.
 /// - The validation loss has fallen by more than 1 % in the last quarter of a finished run, unless
 ///   it is less than 1 % of the first one.
 /// - What made training slow, see speed_findings().

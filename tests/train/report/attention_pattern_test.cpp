@@ -90,6 +90,19 @@ TEST_CASE("causal attention: the first query does not count, nor do keys after a
   CHECK(head.pattern == "the previous position");
   CHECK(head.share == doctest::Approx(0.7));
   CHECK(head.chance == doctest::Approx((1.0 / 2 + 1.0 / 3 + 1.0 / 4) / 3));
+  double keys_used = 0.0;  // of the other three queries
+  for (const double others : {1.0, 2.0, 3.0}) {
+    keys_used += std::exp(-0.7 * std::log(0.7) - 0.3 * std::log(0.3 / others)) / 3;
+  }
+  CHECK(head.keys_used == doctest::Approx(keys_used));
+}
+
+TEST_CASE("a pattern with many keys is not the strongest for their number") {
+  const Tokens same = {"a", "a", "a", "a"};
+  const HeadPattern head =
+      pattern_of(layer_of("encoder.layers.0.self_attn", same, same,
+                          {[](std::size_t i, std::size_t k) { return k == i ? 0.4 : 0.2; }}));
+  CHECK(head.pattern == "the same position (diagonal)");  // 0.4; the others have 0.6
 }
 
 TEST_CASE("a pattern that few queries have a key for does not count") {
