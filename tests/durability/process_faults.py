@@ -34,7 +34,9 @@ ATTEMPTS = 20  # to hit a run before its end
 
 OUTPUT_FAILED, NO_MEMORY = 5, 8
 LAUNCHER_CRASHED = -signal.SIGSEGV  # in orte_finalize(), a bug of Open MPI 4.1
-LAUNCHER_LOST_MACHINE = 205  # of mpirun, which has ended the processes of its own machine
+# Of mpirun, which has ended the processes of its own machine: it could not start those of another
+# one, or has lost the connection.
+LAUNCHER_FAILED, LAUNCHER_LOST_MACHINE = 1, 205
 # Kinds of faults, with the exit codes of mpirun that they may end with.
 KINDS = {
     "SIGKILL to a process": {PEER_FAILED},
@@ -42,7 +44,7 @@ KINDS = {
     "SIGSTOP to a process": {PEER_FAILED},
     "no more memory": {0, PEER_FAILED, NO_MEMORY},  # a step may need no more than it has
     "full disk": {OUTPUT_FAILED},
-    "network cut": {PEER_FAILED, LAUNCHER_LOST_MACHINE},
+    "network cut": {PEER_FAILED, LAUNCHER_FAILED, LAUNCHER_LOST_MACHINE},
 }
 
 
@@ -128,9 +130,13 @@ class FaultyRuns:
             except subprocess.TimeoutExpired as expired:
                 raise Failure(f"{fault}: hangs: {parallel.output()}") from expired
             seconds = time.monotonic() - begin
+            wait_for(lambda: not processes.workers(parallel.run.program),
+                     f"{fault}: the other processes to end", 20)
         finally:
             process.kill()
             process.wait()
+            if fault.kind == "network cut":
+                self.network.mend()
         return self.check(fault, parallel, disk, code, seconds)
 
     def strike(self, fault, parallel, process, disk):
@@ -167,10 +173,6 @@ class FaultyRuns:
     def check(self, fault, parallel, disk, code, seconds):
         said = parallel.output()
         try:
-            wait_for(lambda: not processes.workers(parallel.run.program),
-                     "the other processes to end", 20)
-            if fault.kind == "network cut":
-                self.network.mend()
             saved = self.reference.check(parallel.run)
             if code == 0:
                 self.reference.check_finished(parallel.run)

@@ -27,9 +27,11 @@ ADDRESSES = "10.231.7.1", "10.231.7.2"
 DEVICES = "machine1", "machine2"  # and names of the machines
 DIES_WITH_PARENT = "setpriv", "--pdeathsig", "KILL"
 
-# Open MPI notices by these that another machine cannot be reached; without them, mpirun waits for it
-# for up to 15 minutes.
-KEEPALIVE = {"oob_tcp_keepalive_time": 1, "oob_tcp_keepalive_intvl": 1, "oob_tcp_keepalive_probes": 2}
+# By these mpirun notices that another machine cannot be reached; without them, it waits for that
+# machine for up to 15 minutes: KEEPALIVE while it has nothing to send, RETRIES while it has.
+RETRIES = 5  # of TCP packets, within 13 seconds
+KEEPALIVE = {"oob_tcp_keepalive_time": 1, "oob_tcp_keepalive_intvl": 1,
+             "oob_tcp_keepalive_probes": 2}
 
 
 def command(*arguments):
@@ -41,6 +43,10 @@ def open_tun(name):
     descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(descriptor, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TUN | IFF_NO_PI))
     return descriptor
+
+
+def namespace_of(pid):
+    return os.readlink(f"/proc/{pid}/ns/net")
 
 
 class TwoMachines:
@@ -59,7 +65,7 @@ class TwoMachines:
             self.second = subprocess.Popen([*DIES_WITH_PARENT, "unshare", "-n", "-u", "sleep",
                                             "infinity"])
             undo.callback(self.end_process, self.second)
-            while os.readlink(f"/proc/{self.second.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+            while namespace_of(self.second.pid) == namespace_of("self"):
                 time.sleep(0.01)
             tuns = [open_tun(name) for name in DEVICES]
             self.relay = subprocess.Popen(
@@ -75,6 +81,7 @@ class TwoMachines:
                 command(*inside, "ip", "link", "set", "lo", "up")
                 command(*inside, "ip", "address", "add", f"{address}/24", "dev", device)
                 command(*inside, "ip", "link", "set", device, "mtu", str(MTU), "up")
+                command(*inside, "sysctl", "-q", f"net.ipv4.tcp_retries2={RETRIES}")
             self.agent.write_text(  # mpirun calls it as ssh: HOST COMMAND
                 f"#!/bin/sh\nshift\nexec {' '.join(self.inside())} sh -c \"$*\"\n")
             self.agent.chmod(0o755)
