@@ -65,7 +65,7 @@ struct PlannedRun {
     Progress progress(nullptr, 0, config.train.steps);
     RunDirectory directory(folder / "run");
     Trainer trainer(config, corpus, directory, progress);
-    plan = plan_run(trainer, corpus, {.seconds = 0.02, .started = TimeLimit::Clock::now()});
+    plan = plan_run(trainer, corpus, {.seconds = 0.2, .started = TimeLimit::Clock::now()});
     parameters = trainer.model().parameters.num_values();
     snapshot = trainer.snapshot();
   }
