@@ -33,7 +33,8 @@ ENDS_WITHIN = 4 * PEER_TIMEOUT + 20  # seconds; more is a hang
 ATTEMPTS = 20  # to hit a run before its end
 
 OUTPUT_FAILED, NO_MEMORY = 5, 8
-LAUNCHER_CRASHED = -signal.SIGSEGV  # in orte_finalize(), a bug of Open MPI 4.1
+# Bugs of Open MPI 4.1: after all processes have ended, mpirun crashes in orte_finalize(), or hangs.
+LAUNCHER_CRASHED, LAUNCHER_HUNG = -signal.SIGSEGV, -signal.SIGKILL
 # Of mpirun, which has ended the processes of its own machine: it could not start those of another
 # one, or has lost the connection.
 LAUNCHER_FAILED, LAUNCHER_LOST_MACHINE = 1, 205
@@ -70,6 +71,12 @@ class Result:
     saved: int  # the step of the newest checkpoint
 
 
+def has_ended_all(parallel):
+    """Whether mpirun, which hangs, has printed that the run has failed, and no process is left."""
+    return ("mpirun detected that one or more processes exited" in parallel.output() and
+            not processes.workers(parallel.run.program))
+
+
 def choose_faults(count, seed):
     chance = random.Random(seed)
     faults = []
@@ -87,6 +94,7 @@ class FaultyRuns:
         self.program = processes.copy_program(options.program, folder)
         self.reference = Reference(options.program, folder, STEPS, SETTINGS[1:],
                                    processes.CONFIGS["copy"])
+        self.results = []
         self.network_lock = threading.Lock()  # a cut ends all runs that use the network
 
     def make_run(self, name):
@@ -126,9 +134,12 @@ class FaultyRuns:
             time.sleep(fault.moment * self.seconds)
             begin = self.strike(fault, parallel, process, disk)
             try:
-                code = process.wait(ENDS_WITHIN)
+                process.wait(ENDS_WITHIN)
             except subprocess.TimeoutExpired as expired:
-                raise Failure(f"{fault}: hangs: {parallel.output()}") from expired
+                if not has_ended_all(parallel):
+                    raise Failure(f"{fault}: hangs: {parallel.output()}") from expired
+                process.kill()
+            code = process.wait()
             seconds = time.monotonic() - begin
             wait_for(lambda: not processes.workers(parallel.run.program),
                      f"{fault}: the other processes to end", 20)
@@ -165,7 +176,8 @@ class FaultyRuns:
             elif fault.kind == "network cut":
                 self.network.cut()
             else:
-                while process.poll() is None:  # files that are deleted leave no space either
+                # Files that are deleted leave no space either.
+                while process.poll() is None and time.monotonic() < begin + ENDS_WITHIN:
                     disk.fill()
                     time.sleep(0.002)
         return begin
@@ -177,8 +189,9 @@ class FaultyRuns:
             if code == 0:
                 self.reference.check_finished(parallel.run)
             else:
-                crashed = code == LAUNCHER_CRASHED and "orte_finalize" in said
-                require(crashed or code in KINDS[fault.kind],
+                launcher_failed = code == LAUNCHER_HUNG or (code == LAUNCHER_CRASHED and
+                                                            "orte_finalize" in said)
+                require(launcher_failed or code in KINDS[fault.kind],
                         f"exit code {code}, expected one of {KINDS[fault.kind]}")
                 require(code != PEER_FAILED or re.search(r"tapestry: error: .*rank \d", said),
                         "expected an error with the rank")
@@ -191,8 +204,10 @@ class FaultyRuns:
             if disk:
                 disk.remove()
         shutil.rmtree(parallel.run.folder)
-        is_hit = code != 0 or 0 in KINDS[fault.kind]
-        return Result(fault.kind, code, seconds, saved) if is_hit else None
+        if code == 0 and 0 not in KINDS[fault.kind]:
+            return None
+        self.results.append(Result(fault.kind, code, seconds, saved))
+        return self.results[-1]
 
     def resume(self, fault, parallel):
         number, threads = fault.resumed
@@ -221,10 +236,12 @@ def test(options, folder):
     with TwoMachines(folder) as network:
         faulty = FaultyRuns(options, folder, network)
         print(f"a run of {STEPS} steps in 3 processes takes {faulty.measure():.1f} s", flush=True)
-        results = runs.each(faulty.attempt, faults, options.jobs)
-    print_results(results)
-    print(f"{len(results)} faults, {time.monotonic() - begin:.0f} s, limit of the heartbeats "
-          f"{PEER_TIMEOUT} s: nothing hung, no process was left, no checkpoint was lost or wrong; "
+        try:
+            runs.each(faulty.attempt, faults, options.jobs)
+        finally:
+            print_results(faulty.results)
+    print(f"{len(faults)} faults, {time.monotonic() - begin:.0f} s, limit of the heartbeats "
+          f"{PEER_TIMEOUT} s: no process was left, no checkpoint was lost or wrong; "
           "resumed by other numbers of processes, all ended with the files of one process")
 
 
