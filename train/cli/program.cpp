@@ -215,8 +215,12 @@ int guarded(const auto& program, const std::string& memory_hint) {
     if (exit_code_of(std::current_exception()) != ExitCode::memory) {
       return fail_by_bug(error.what());
     }
-    const bool has_detail = dynamic_cast<const kernels::OutOfMemory*>(&error) != nullptr;
-    const std::string detail = has_detail ? fmt::format(": {}", error.what()) : "";
+    std::string detail;
+    if (dynamic_cast<const kernels::OutOfMemory*>(&error) != nullptr) {
+      detail = fmt::format(": {}", error.what());
+    } else if (dynamic_cast<const std::system_error*>(&error) != nullptr) {
+      detail = " for a thread, or permits no more threads (ulimit -u)";
+    }
     return fail(ExitCode::memory, "the system has no more memory" + detail, memory_hint);
   } catch (...) {
     return fail_by_bug("an object was thrown that is not a std::exception");

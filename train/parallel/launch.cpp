@@ -96,7 +96,7 @@ struct Connection {
   /// The supervisor watches the time that MPI takes, which no Watchdog does any more.
   ~Connection() {
     watchdog.reset();
-    if (state != nullptr) state->phase = SupervisedState::Phase::leaving;
+    if (state != nullptr) state->leave();
   }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

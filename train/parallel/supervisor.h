@@ -19,6 +19,13 @@ struct SupervisedState {
   std::atomic<std::uint64_t> step{0};  ///< the last step that it has done
   std::atomic<Phase> phase{Phase::joining};
   std::atomic<bool> has_result{false};  ///< whether its exit code is that of the program
+
+  /// To be called when the process ends. One that has not joined the others does not leave them: a
+  /// library may have ended it.
+  void leave() {
+    Phase expected = Phase::running;
+    phase.compare_exchange_strong(expected, Phase::leaving);
+  }
 };
 
 /// Continues in a child process, whose state is returned. The calling process stays as its
@@ -29,8 +36,7 @@ struct SupervisedState {
 ///   - a signal that it has not passed on ends the child, such as SIGKILL for lack of memory;
 ///   - the child ends with an exit code that is not that of the program, such as one of MPI;
 ///   - the child joins or leaves the other processes for longer than `limit`; it is then killed.
-///   The
-///     time during which the supervisor itself was stopped does not count.
+///     The time during which the supervisor itself was stopped does not count.
 ///
 /// If the supervisor ends, the system kills the child.
 ///

@@ -2,6 +2,7 @@
 
 #include <new>
 #include <stdexcept>
+#include <system_error>
 
 namespace tapestry {
 
@@ -14,6 +15,9 @@ ExitCode exit_code_of(const std::exception_ptr& error) {
     return ExitCode::memory;
   } catch (const std::length_error&) {
     return ExitCode::memory;
+  } catch (const std::system_error& system_error) {
+    return system_error.code() == std::errc::resource_unavailable_try_again ? ExitCode::memory
+                                                                            : ExitCode::bug;
   } catch (...) {
     return ExitCode::bug;
   }

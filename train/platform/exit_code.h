@@ -6,9 +6,13 @@
 
 namespace tapestry {
 
-/// The exit code of the program for an error that ends it: of a UserError its own, `memory` for
-/// std::bad_alloc and std::length_error, which containers throw for a size above max_size(), and
-/// `bug` for anything else.
+/// The exit code of the program for an error that ends it: of a UserError its own, `bug` for others
+/// but those of a lack of memory, `memory`:
+///
+/// - std::bad_alloc
+/// - std::length_error, which containers throw for a size above max_size()
+/// - std::system_error with resource_unavailable_try_again, which std::thread throws if there is no
+///   memory for a thread or the user may have no more threads
 ExitCode exit_code_of(const std::exception_ptr& error);
 
 }  // namespace tapestry

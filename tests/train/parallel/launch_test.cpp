@@ -115,6 +115,7 @@ TEST_CASE("a supervisor ends with the exit code of the program, also that of a b
   }
   const SupervisorEnd aborted = supervise([](SupervisedState& state) {
     state.phase = Phase::running;
+    state.leave();
     ::_exit(5);  // by Transport::abort()
   });
   CHECK(aborted.code == 5);
@@ -132,6 +133,11 @@ TEST_CASE("a supervisor ends with 9 if a library or a signal ends the process") 
     CHECK(end.message.find(fmt::format("with exit code {}, after step 7", code)) !=
           end.message.npos);
   }
+  const SupervisorEnd ended_while_joining = supervise([](SupervisedState& state) {
+    state.leave();  // by the destructors that exit() calls
+    ::_exit(2);
+  });
+  CHECK(ended_while_joining.code == 9);
   const SupervisorEnd killed = supervise([](SupervisedState&) { ::raise(SIGKILL); });
   CHECK(killed.code == 9);
   CHECK(killed.message.find("was ended by signal 9") != killed.message.npos);

@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 #include <vector>
 
 #include "autograd/kernels/memory.h"
@@ -22,6 +23,10 @@ TEST_CASE("the exit code of an error is its own, memory where that is missing, a
   CHECK(code_of(UserError(ExitCode::peer_failed, "x", "")) == ExitCode::peer_failed);
   CHECK(code_of(std::bad_alloc()) == ExitCode::memory);
   CHECK(code_of(kernels::OutOfMemory(8, 0)) == ExitCode::memory);
+  CHECK(code_of(std::system_error(std::make_error_code(
+            std::errc::resource_unavailable_try_again))) == ExitCode::memory);
+  CHECK(code_of(std::system_error(std::make_error_code(std::errc::invalid_argument))) ==
+        ExitCode::bug);
   CHECK(code_of(std::runtime_error("x")) == ExitCode::bug);
   CHECK(code_of(1) == ExitCode::bug);
   try {
