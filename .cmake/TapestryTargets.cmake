@@ -71,7 +71,7 @@ endfunction()
 
 # tapestry_compile_quickly(TARGET): -O1 instead of -O3, which compiles in two thirds of the time, for
 # command line, configs and tests, which spend their time in the libraries; in a quick build -Og, which
-# takes another sixth less, for everything but kernels. On x86-64 the results have the same bits.
+# takes 5 % less still, for everything but kernels. On x86-64 the results have the same bits.
 function(tapestry_compile_quickly target)
   set(level -O1)
   if(TAPESTRY_QUICK_BUILD)
