@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <chrono>
 #include <cmath>
-#include <ctime>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -29,6 +29,17 @@ std::optional<std::uint64_t> step_of(std::string_view row) {
 
 StepLines time_use_lines() {
   return {.heading = heading(), .longest_line = 4096, .step_of = step_of};  // of ours, a tenth
+}
+
+/// In UTC, to the microsecond: processes may follow each other within a second.
+std::string present_time() {
+  using std::chrono::microseconds, std::chrono::seconds, std::chrono::system_clock;
+  const auto now = system_clock::now();
+  const auto second = std::chrono::floor<seconds>(now);
+  std::string text = format_time(system_clock::to_time_t(second));
+  const auto fraction = std::chrono::duration_cast<microseconds>(now - second).count();
+  if (text.ends_with('Z')) text.insert(text.size() - 1, fmt::format(".{:06}", fraction));
+  return text;
 }
 
 /// The fields of a row, taken one after another.
@@ -90,7 +101,7 @@ std::optional<ProcessTimeUse> parse_row(std::string_view line) {
 
 TimeUseLog::TimeUseLog(std::filesystem::path path, std::uint64_t step)
     : log_(std::move(path), time_use_lines(), step),
-      started_text_(format_time(std::time(nullptr))) {}
+      started_text_(present_time()) {}
 
 void TimeUseLog::add(std::uint64_t step, const TimeUse& use) {
   last_row_ = Clock::now();
