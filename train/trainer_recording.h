@@ -39,7 +39,7 @@ class TrainerRecording {
 
   /// Records the use of the time, once the process has computed a step.
   ///
-  /// at_once  or only if the last row is old enough, see TimeUseLog::add_if_due()
+  /// at_once  if false, only if the last row is old enough, see TimeUseLog::add_if_due()
   void add_time_use(bool at_once);
 
   /// The attention weights to record with a validation, of the weights that the parameters have.

@@ -23,7 +23,7 @@ struct ExampleLoss {
 /// The loss of each example, in their order, with dropout disabled; their sum is that of
 /// score_labels(), up to rounding.
 ///
-/// take  called for all batches
+/// take  called with each batch and its predictions
 std::vector<ExampleLoss> example_losses(const Model& model, const std::vector<Example>& examples,
                                         std::size_t batch_size, const BatchRules& rules,
                                         const TakePredictions& take = {});

@@ -30,8 +30,8 @@ void compute_digests(const Parameters& parameters, std::vector<std::uint32_t>& d
 
 /// The digests.csv of a run: rows with the digests of all tensors after a step, see StepLog. With
 /// them the first step and tensor are found in which two runs differ, exactly if each step has a
-/// row (train.digest_every). The columns are `step` and the
-/// names of the parameters and buffers; a digest has 8 hexadecimal digits.
+/// row (train.digest_every). The columns are `step` and the names of the parameters and buffers; a
+/// digest has 8 hexadecimal digits.
 class DigestLog {
  public:
   /// Continues the file `path`, or creates it, without rows of steps after `step`.

@@ -31,7 +31,11 @@ void RunRecorder::add_digests(std::uint64_t step) {
 }
 
 void RunRecorder::add_time_use(std::uint64_t step, const TimeUse& use, bool at_once) {
-  at_once ? time_use_.add(step, use) : time_use_.add_if_due(step, use);
+  if (at_once) {
+    time_use_.add(step, use);
+  } else {
+    time_use_.add_if_due(step, use);
+  }
 }
 
 void RunRecorder::add_rows(const std::string& metrics_csv) {

@@ -42,7 +42,7 @@ class RunRecorder {
 
   /// Records what the process has done with its time.
   ///
-  /// at_once  else only if the last record is some time ago, see TimeUseLog
+  /// at_once  if false, only if the last row is old enough, see TimeUseLog::add_if_due()
   void add_time_use(std::uint64_t step, const TimeUse& use, bool at_once);
 
   /// Records the new rows of the table.

@@ -22,11 +22,11 @@ inline constexpr const char* time_use_file_name = "time_use.csv";
 /// The time_use.csv of a run, see StepLog: rows with what a process has done with its time since it
 /// began to train, so that the last row of each process counts. The columns:
 ///
-///     step, started        the last step; when the process began to train, in UTC
-///     seconds              since then
-///     processor_seconds    of all threads of the process, those that wait busily included
-///     other_seconds        of other programs, on the cores that the process may use
-///     threads, cores       of the process; that it may use
+///     step, started        last step; time at which the process began to train, in UTC
+///     seconds              wall time since then
+///     processor_seconds    of all threads of the process, including busy waiting
+///     other_seconds        processor time of other programs on the cores of the process
+///     threads, cores       number of threads; number of cores that the process may use
 ///     positions, padding   see TimeUse
 ///     batches, ...         seconds of each TimePart
 ///

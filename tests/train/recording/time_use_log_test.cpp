@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "autograd/kernels/parallel.h"
 #include "tests/support/contains.h"
@@ -114,6 +115,16 @@ TEST_CASE("reading time_use.csv ends at the first line that is not valid") {
   CHECK_FALSE(processes[1].processor_seconds.has_value());
   CHECK_FALSE(processes[1].other_seconds.has_value());
   CHECK(processes[1].threads == 3);
+}
+
+TEST_CASE("processes that begin to train within a second are told apart") {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "time_use.csv";
+  TimeUseLog(path, 0).add(5, TimeUse());
+  TimeUseLog next(path, 5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // as long as the first one, or longer
+  next.add(10, TimeUse());
+  CHECK(parse_time_use(read_text(path)).size() == 2);
 }
 
 TEST_CASE("a run records the time of its parts, and each process that resumes it does") {
