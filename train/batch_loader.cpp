@@ -47,7 +47,7 @@ bool BatchLoader::is_ready() {
 
 BatchStatistics BatchLoader::measure(std::uint64_t epoch) {
   const std::unique_lock lock = wait_for_thread();
-  return measure_batches(schedule_.epoch(epoch), corpus_.training(), rules_.layout);
+  return schedule_.measure(epoch, corpus_.training(), rules_.layout);
 }
 
 /// throw_if_ended  throws Cancelled if the batches are not wanted any more

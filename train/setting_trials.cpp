@@ -135,7 +135,7 @@ void SettingTrials::try_batches_by_tokens() {
     return;
   }
   BatchSchedule schedule = make_batch_schedule(corpus_, config);
-  const BatchStatistics epoch = measure_batches(schedule.epoch(0), examples, layout);
+  const BatchStatistics epoch = schedule.measure(0, examples, layout);
   plan_.equal_batch_tokens = config.train.batch_tokens;
   plan_.padding_by_tokens =
       static_cast<double>(epoch.padding) / static_cast<double>(epoch.positions);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -70,6 +71,49 @@ std::vector<Shape> shapes_of(const std::vector<Example>& pairs,
     shapes.emplace_back(batch.size(), longest);
   }
   return shapes;
+}
+
+/// The lengths of `pairs`, and up to 9 more tokens on each side, in an epoch.
+LengthsInEpoch longer_in_epoch(const std::vector<Example>& pairs) {
+  return [&pairs](std::size_t example, std::uint64_t epoch) {
+    RandomDraws random(epoch, DrawPurpose::subword_segmentation, example);
+    return ExampleLengths(pairs[example].source.size() + random.below(10),
+                          pairs[example].target.size() + random.below(10), 0);
+  };
+}
+
+/// The pairs as they are in an epoch.
+std::vector<Example> pairs_in_epoch(const std::vector<Example>& pairs, std::uint64_t epoch) {
+  std::vector<Example> longer(pairs.size());
+  const LengthsInEpoch lengths = longer_in_epoch(pairs);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    longer[i].source.resize(lengths(i, epoch).source);
+    longer[i].target.resize(lengths(i, epoch).target);
+  }
+  return longer;
+}
+
+std::vector<BatchIndices> batches_at(BatchSchedule& schedule, std::uint64_t epoch) {
+  std::vector<BatchIndices> batches;
+  for (std::size_t b = 0; b < schedule.batches_per_epoch(); ++b) {
+    batches.push_back(schedule.at({epoch, b}));
+  }
+  return batches;
+}
+
+double padding_share(const std::vector<BatchIndices>& batches, const std::vector<Example>& pairs) {
+  const BatchStatistics sizes = measure_batches(batches, pairs, pair_rows);
+  return static_cast<double>(sizes.padding) / static_cast<double>(sizes.positions);
+}
+
+/// How often a batch has a longer longest side than the batch before it, as a share of all batches.
+double share_of_rises(const std::vector<Example>& pairs, const std::vector<BatchIndices>& batches) {
+  std::size_t rises = 0;
+  const std::vector<Shape> shapes = shapes_of(pairs, batches);
+  for (std::size_t b = 1; b < shapes.size(); ++b) {
+    rises += shapes[b].second > shapes[b - 1].second ? 1 : 0;
+  }
+  return static_cast<double>(rises) / static_cast<double>(shapes.size());
 }
 
 }  // namespace
@@ -257,16 +301,84 @@ TEST_CASE("batches of tokens have little padding on both sides, and come in no o
   BatchSchedule schedule(pairs, BatchTokens{512}, 1);
   const BatchStatistics sizes = measure_batches(schedule.epoch(0), pairs, pair_rows);
   // 22 % without sorting by the difference of the sides, since these are independent.
-  CHECK(static_cast<double>(sizes.padding) / static_cast<double>(sizes.positions) < 0.12);
+  CHECK(padding_share(schedule.epoch(0), pairs) < 0.12);
   CHECK(static_cast<double>(sizes.tokens) / static_cast<double>(sizes.batches) > 0.97 * 512);
-  int rises = 0;
-  const std::vector<Shape> shapes = shapes_of(pairs, schedule.epoch(0));
-  for (std::size_t b = 1; b < shapes.size(); ++b) {
-    rises += shapes[b].second > shapes[b - 1].second ? 1 : 0;
+  const double rises = share_of_rises(pairs, schedule.epoch(0));
+  CHECK(rises > 1.0 / 3);
+  CHECK(rises < 2.0 / 3);
+}
+
+TEST_CASE("with other lengths in each epoch, batches have little padding and the same rows") {
+  const std::vector<Example> pairs = random_pairs(20'003);
+  const LengthsInEpoch in_epoch = longer_in_epoch(pairs);
+  const auto schedules = [&] {
+    std::vector<BatchSchedule> both;
+    both.emplace_back(pairs, 20, 1, BatchLengths::alike, in_epoch);
+    both.emplace_back(pairs, BatchTokens{512}, 1, in_epoch);
+    return both;
+  };
+  std::vector<BatchSchedule> walked = schedules(), jumped = schedules();
+  for (std::size_t kind = 0; kind < walked.size(); ++kind) {
+    for (const std::uint64_t epoch : {0, 1, 5}) {
+      CAPTURE(kind);
+      CAPTURE(epoch);
+      const std::vector<BatchIndices> stored = walked[kind].epoch(epoch);
+      const std::vector<BatchIndices> batches = batches_at(walked[kind], epoch);
+      CHECK(covers_all(batches, pairs.size()));
+      CHECK(std::ranges::equal(batches, stored, {}, &BatchIndices::size, &BatchIndices::size));
+      const std::vector<Example> longer = pairs_in_epoch(pairs, epoch);
+      CHECK(padding_share(batches, longer) < 0.6 * padding_share(stored, longer));
+      const BatchStatistics sizes = measure_batches(batches, longer, pair_rows);
+      const BatchStatistics estimate = jumped[kind].measure(epoch, pairs, pair_rows);
+      CHECK(estimate.batches == sizes.batches);
+      CHECK(estimate.examples == sizes.examples);
+      CHECK(static_cast<double>(estimate.tokens) ==
+            doctest::Approx(static_cast<double>(sizes.tokens)).epsilon(0.03));
+      CHECK(static_cast<double>(estimate.padding) / static_cast<double>(estimate.positions) ==
+            doctest::Approx(padding_share(batches, longer)).epsilon(0.1));
+      CHECK(share_of_rises(longer, batches) > 0.3);
+      CHECK(share_of_rises(longer, batches) < 0.6);
+      // The same after a resume in the middle of an epoch.
+      CHECK(jumped[kind].at({epoch, 333}) == batches[333]);
+    }
   }
-  const auto batches = static_cast<int>(shapes.size());
-  CHECK(rises > batches / 3);
-  CHECK(rises < batches * 2 / 3);
+  BatchSchedule mixed(pairs, 20, 1, BatchLengths::mixed, in_epoch);
+  CHECK(batches_at(mixed, 1) == mixed.epoch(1));
+}
+
+TEST_CASE("lengths in an epoch are determined for some batches at a time, again after an error") {
+  const std::vector<Example> pairs = random_pairs(1000);
+  std::size_t calls = 0, fail_at = 250;
+  const auto in_epoch = [&](std::size_t example, std::uint64_t) -> ExampleLengths {
+    if (++calls == fail_at) throw std::bad_alloc();
+    return pairs[example];
+  };
+  BatchSchedule schedule(pairs, 4, 1, BatchLengths::alike, in_epoch);
+  CHECK(calls == 0);
+  CHECK_THROWS_AS(schedule.at({0, 3}), std::bad_alloc);
+  CHECK(schedule.at({0, 3}).size() == 4);
+  CHECK(calls == 250 + 400);
+  for (const std::size_t batch : {0, 99}) schedule.at({0, batch});
+  CHECK(calls == 250 + 400);
+  schedule.at({0, 249});  // of the last 50
+  CHECK(calls == 250 + 600);
+  schedule.at({1, 249});
+  CHECK(calls == 250 + 800);
+
+  // 32 batches of 1000 examples, of 40.
+  const std::vector<Example> many = random_pairs(40'000);
+  std::size_t calls_of_many = 0;
+  const auto count = [&](std::size_t example, std::uint64_t) -> ExampleLengths {
+    ++calls_of_many;
+    return many[example];
+  };
+  BatchSchedule(many, 1000, 1, BatchLengths::alike, count).at({0, 0});
+  CHECK(calls_of_many == 32'000);
+
+  // Batches of a third of the examples: at least 8 batches, so all of them.
+  BatchSchedule large(pairs, 334, 1, BatchLengths::alike, in_epoch);
+  large.at({0, 0});
+  CHECK(calls == 250 + 800 + 1000);
 }
 
 TEST_CASE("batches of fewer tokens than a pair has are refused, as are those of no pairs") {

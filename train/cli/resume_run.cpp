@@ -236,8 +236,8 @@ std::vector<std::string> resume(Trainer& trainer, const ResumePlan& plan, const 
   const std::string before = saved_arithmetic(snapshot);
   if (!before.empty() && before != arithmetic()) {
     events.push_back(
-        fmt::format("changed arithmetic: {} -> {}; results will differ in rounding "
-                    "from a run without the change",
+        fmt::format("changed arithmetic: {} -> {}; results will differ from a run "
+                    "without the change",
                     before, arithmetic()));
   }
   for (const std::string& event : events) {

@@ -44,8 +44,8 @@ Cores read_cores();
 Blas read_blas();
 
 /// What determines the bits of a result besides the config, such as "kernels avx512, matmul
-/// tapestry, revision 3" or "kernels avx2, matmul OpenBLAS Haswell, revision 3". The revision grows
-/// with changes of the program that change the bits.
+/// tapestry, revision 4" or "kernels avx2, matmul OpenBLAS Haswell, revision 4". The revision grows
+/// with changes of the program that change the results of runs.
 std::string arithmetic();
 
 /// A one-line warning if a run has more threads than it may use cores; else nullopt.

@@ -32,13 +32,16 @@ void cut_at_random(std::vector<std::int32_t>& ids, std::size_t most, RandomDraws
   ids.resize(most);
 }
 
+/// Whether the examples are windows of a text.
+bool has_windows(const Config& config) { return config.data.task == "text"; }
+
 class Regularization {
  public:
   Regularization(const Config& config, const Corpus& corpus, const SubwordSampling& sampling)
       : source_(make_sampler(corpus.source_vocabulary, sampling)),
         target_(make_sampler(corpus.target_vocabulary, sampling)),
         layout_(find_task(config).layout()),
-        windows_(config.data.task == "text"),
+        windows_(has_windows(config)),
         max_length_(config.model.max_length),
         seed_(config.train.seed) {}
 
@@ -72,6 +75,16 @@ ExampleTransform subword_regularization(const Config& config, const Corpus& corp
   const SubwordSampling& sampling = config.data.subwords.sampling;
   if (!sampling.active()) return {};
   return Regularization(config, corpus, sampling);
+}
+
+LengthsInEpoch lengths_in_epoch(const Config& config, const Corpus& corpus) {
+  ExampleTransform sample = subword_regularization(config, corpus);
+  if (!sample || has_windows(config)) return {};
+  return [sample = std::move(sample), examples = corpus.training()](
+             std::size_t index, std::uint64_t epoch) -> ExampleLengths {
+    Example decoded;
+    return sample(examples.read(index, decoded), index, epoch);
+  };
 }
 
 }  // namespace tapestry

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "data/batch.h"
+#include "data/batch_schedule.h"
 #include "data/corpus.h"
 #include "train/config/config.h"
 
@@ -15,5 +16,12 @@ namespace tapestry {
 ///
 /// throws  DataError if the model of subwords is of another kind than the key.
 ExampleTransform subword_regularization(const Config& config, const Corpus& corpus);
+
+/// The lengths of training examples in an epoch, by which they are divided into batches; empty
+/// without subword regularization, and for windows, which keep their lengths.
+///
+/// corpus  must outlive the function
+/// throws  DataError as subword_regularization().
+LengthsInEpoch lengths_in_epoch(const Config& config, const Corpus& corpus);
 
 }  // namespace tapestry

@@ -327,11 +327,12 @@ BatchLengths batch_lengths(const Config& config) {
 BatchSchedule make_batch_schedule(const Corpus& corpus, const Config& config) {
   const TrainOptions& train = config.train;
   if (train.batch_tokens == 0) {
-    return {corpus.training(), train.batch_size, train.seed, batch_lengths(config)};
+    return {corpus.training(), train.batch_size, train.seed, batch_lengths(config),
+            lengths_in_epoch(config, corpus)};
   }
   require_fitting_examples(corpus, config);
   const BatchTokens tokens{.most = train.batch_tokens, .layout = find_task(config).layout()};
-  return {corpus.training(), tokens, train.seed};
+  return {corpus.training(), tokens, train.seed, lengths_in_epoch(config, corpus)};
 }
 
 void require_fitting_examples(const Corpus& corpus, const Config& config) {

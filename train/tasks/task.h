@@ -264,7 +264,9 @@ BatchLengths batch_lengths(const Config& config);
 /// The order of the training examples of a run, in batches of train.batch_size or
 /// train.batch_tokens.
 ///
-/// throws  DataError as require_fitting_examples(), if the batches have a number of tokens.
+/// corpus  must outlive the schedule
+/// throws  DataError as subword_regularization(), and as require_fitting_examples() if the batches
+///         have a number of tokens.
 BatchSchedule make_batch_schedule(const Corpus& corpus, const Config& config);
 
 /// Checks that no example of a corpus has more tokens than the model of a config has positions, and

@@ -240,7 +240,7 @@ TEST_CASE("a run of a program with other rounding says so, though its kernels ar
   const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=13"});
   CHECK(resumed.code == 0);
   CHECK(contains(resumed.out, "\nwarning: changed arithmetic: " + before + " -> " + before +
-                                  ", revision 3; results will differ in rounding "));
+                                  ", revision 4; results will differ from a run "));
 }
 
 /// A workplace with a finished run of text.

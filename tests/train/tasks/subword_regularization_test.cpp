@@ -103,6 +103,49 @@ TEST_CASE("a batch has the sampled segmentations of its epoch") {
         make_batch(sentences.corpus.train, indices).source);
 }
 
+TEST_CASE("batches are made by the lengths of their epoch, but for windows") {
+  Sentences sentences(SubwordKind::bpe);
+  Corpus& corpus = sentences.corpus;
+  const std::vector<Example> some = corpus.train;
+  while (corpus.train.size() < 1200)
+    corpus.train.insert(corpus.train.end(), some.begin(), some.end());
+  Config& config = sentences.config;
+  config.train.batch_size = 10;
+  CHECK_FALSE(lengths_in_epoch(config, corpus));
+  config.data.subwords.sampling.dropout = 0.4;
+  const auto transform = subword_regularization(config, corpus);
+  const LengthsInEpoch lengths = lengths_in_epoch(config, corpus);
+  REQUIRE(lengths);
+  for (const std::size_t i : {0, 5, 600}) {
+    const Example sampled = transform(corpus.train[i], i, 3);
+    CHECK(lengths(i, 3).source == sampled.source.size());
+    CHECK(lengths(i, 3).target == sampled.target.size());
+  }
+
+  const auto padding = [&](const BatchIndices& batch) {
+    std::size_t longest = 0, tokens = 0;
+    for (const std::size_t i : batch) {
+      longest = std::max(longest, lengths(i, 3).source);
+      tokens += lengths(i, 3).source;
+    }
+    return batch.size() * longest - tokens;
+  };
+  for (const std::size_t batch_tokens : {0, 300}) {
+    CAPTURE(batch_tokens);
+    config.train.batch_tokens = batch_tokens;
+    BatchSchedule schedule = make_batch_schedule(corpus, config);
+    std::size_t stored = 0, sampled = 0;
+    for (std::size_t b = 0; b < schedule.batches_per_epoch(); ++b) {
+      sampled += padding(schedule.at({3, b}));
+      stored += padding(schedule.epoch(3)[b]);
+    }
+    CHECK(2 * sampled < stored);
+  }
+
+  config.data.task = "text";
+  CHECK_FALSE(lengths_in_epoch(config, corpus));
+}
+
 TEST_CASE("an example that would not fit the model keeps its segmentation") {
   Sentences sentences;
   sentences.config.data.subwords.sampling.alpha = 0.01;
