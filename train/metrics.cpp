@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "data/io/number.h"
 #include "data/io/utf8.h"
 #include "train/error.h"
 #include "train/platform/durable_file.h"
@@ -63,25 +63,17 @@ bool is_score_name(std::string_view name) {
   });
 }
 
-template <typename T>
-bool is_all_of(std::string_view text) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end;
-}
-
 bool is_number(std::string_view text) {
-  // from_chars also accepts other names, such as "infinity", which MetricsTable never writes.
+  // parse_number() also accepts other names, such as "infinity", which MetricsTable never writes.
   const bool has_letters = std::ranges::any_of(text, [](char c) { return c > '9' && c != 'e'; });
   if (has_letters) return text == "nan" || text == "-nan" || text == "inf" || text == "-inf";
-  return is_all_of<double>(text);
+  return parse_number<double>(text).has_value();
 }
 
 bool fits(std::string_view text, Content content) {
   switch (content) {
     case Content::whole_number:
-      return is_all_of<std::uint64_t>(text);
+      return parse_number<std::uint64_t>(text).has_value();
     case Content::number:
       return is_number(text);
     case Content::number_or_nothing:
@@ -230,7 +222,7 @@ std::map<std::uint64_t, double> validation_values(const std::string& csv, std::s
     const Fields fields = split_fields(line);
     if (fields[split_column] != "validation" || fields[index].empty()) continue;
     values[std::stoull(std::string(fields[0]))] =
-        std::strtod(std::string(fields[index]).c_str(), nullptr);
+        parse_number<double>(fields[index]).value_or(std::nan(""));
   }
   return values;
 }

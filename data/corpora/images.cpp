@@ -15,6 +15,7 @@
 #include "data/corpora/image_arrays.h"
 #include "data/io/csv_line.h"
 #include "data/io/error.h"
+#include "data/io/number.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
 #include "data/text/vocabulary.h"
@@ -32,10 +33,7 @@ std::size_t values_per_image(const ImageOptions& options) {
 
 /// The number in a field; NaN if the field is not a number or out of the range of float64.
 double number_in(std::string_view field) {
-  double number = 0.0;
-  const auto [rest, error] = std::from_chars(field.data(), field.data() + field.size(), number);
-  const bool whole = error == std::errc() && rest == field.data() + field.size();
-  return whole ? number : std::nan("");
+  return parse_number<double>(field).value_or(std::nan(""));
 }
 
 /// Whether a field is a number, including infinity, NaN and numbers out of range.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "data/io/csv_line.h"
 #include "data/io/error.h"
+#include "data/io/number.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
 
@@ -18,11 +18,8 @@ namespace {
 
 std::optional<double> finite_number(std::string_view field) {
   if (field.starts_with('+') && !field.starts_with("+-")) field.remove_prefix(1);
-  double value = 0.0;
-  const char* const end = field.data() + field.size();
-  const auto [rest, error] = std::from_chars(field.data(), end, value);
-  if (error != std::errc() || rest != end || !std::isfinite(value)) return std::nullopt;
-  return value;
+  const auto value = parse_number<double>(field);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 /// Appends the values of a line; `place` is its file and number.

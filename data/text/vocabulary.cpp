@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
 
 #include "data/io/error.h"
+#include "data/io/number.h"
 #include "data/io/utf8.h"
 #include "data/text/subwords.h"
 
@@ -66,17 +66,9 @@ void check_special_symbols(const Tokens& lines) {
   }
 }
 
-std::optional<long long> whole_number(const std::string& text) {
-  long long number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || rest != end) return std::nullopt;
-  return number;
-}
-
 bool comes_before(const std::string& a, const std::string& b) {
   const auto key = [](const std::string& label) {
-    const auto number = whole_number(label);
+    const auto number = parse_number<std::int64_t>(label);
     return std::tuple(!number.has_value(), number.value_or(0), std::string_view(label));
   };
   return key(a) < key(b);

@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "data/io/number.h"
 #include "data/io/utf8.h"
 #include "train/error.h"
 #include "train/platform/blocked_signals.h"
@@ -150,10 +149,8 @@ void Watchdog::watch() {
 std::chrono::seconds read_peer_timeout(const char* text) {
   if (text == nullptr || *text == '\0') return std::chrono::seconds(60);
   const std::string_view value(text);
-  int seconds = 0;
-  const auto result = std::from_chars(value.data(), value.data() + value.size(), seconds);
-  if (result.ec != std::errc() || result.ptr != value.data() + value.size() || seconds < 1 ||
-      seconds > 86400) {
+  const int seconds = parse_number<int>(value).value_or(0);
+  if (seconds < 1 || seconds > 86400) {
     throw UsageError(fmt::format("TAPESTRY_PEER_TIMEOUT: found `{}`, expected a whole number of "
                                  "seconds from 1 to 86400",
                                  escaped(std::string(value))),

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdlib>
+
+#include "data/io/number.h"
 
 namespace tapestry {
 
@@ -11,7 +12,7 @@ using Json = nlohmann::ordered_json;
 
 Json json_number(double value) {
   if (!std::isfinite(value)) return nullptr;
-  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
+  return parse_number<double>(fmt::format("{:.6g}", value)).value();
 }
 
 Json json_numbers(std::span<const double> values) {

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "data/io/number.h"
 #include "data/io/utf8.h"
 #include "train/config/fields.h"
 #include "train/error.h"
@@ -150,8 +151,8 @@ void TensorBoardLog::add_new_rows(std::string_view rows) {
     if (step_of(fields) <= file.last_step()) return;
     EventSummary summary;
     for (std::size_t i = split_column + 1; i < std::min(fields.size(), columns_.size()); ++i) {
-      if (!fields[i].empty()) {
-        summary.add_scalar(columns_[i], std::strtod(fields[i].c_str(), nullptr));
+      if (const auto value = parse_number<double>(fields[i])) {
+        summary.add_scalar(columns_[i], *value);
       }
     }
     file.add(step_of(fields), summary);

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <iterator>
-#include <system_error>
 #include <utility>
 
 #include "autograd/kernels/parallel.h"
+#include "data/io/number.h"
 #include "train/format.h"
 
 namespace tapestry {
@@ -57,14 +56,10 @@ class RowReader {
   /// A finite number >= 0; any other field makes the row invalid.
   template <class T>
   T number() {
-    const std::string_view field = text();
-    T value{};
-    const char* end = field.data() + field.size();
-    const auto [stop, error] = std::from_chars(field.data(), end, value);
-    const bool valid = error == std::errc() && stop == end && value >= 0 &&
-                       std::isfinite(static_cast<double>(value));
+    const auto value = parse_number<T>(text());
+    const bool valid = value && *value >= 0 && std::isfinite(static_cast<double>(*value));
     is_valid_ = is_valid_ && valid;
-    return valid ? value : T{};
+    return valid ? *value : T{};
   }
 
   std::optional<double> number_or_nothing() {
@@ -100,8 +95,7 @@ std::optional<ProcessTimeUse> parse_row(std::string_view line) {
 }  // namespace
 
 TimeUseLog::TimeUseLog(std::filesystem::path path, std::uint64_t step)
-    : log_(std::move(path), time_use_lines(), step),
-      started_text_(present_time()) {}
+    : log_(std::move(path), time_use_lines(), step), started_text_(present_time()) {}
 
 void TimeUseLog::add(std::uint64_t step, const TimeUse& use) {
   last_row_ = Clock::now();

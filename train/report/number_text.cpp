@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 
+#include "data/io/number.h"
 #include "train/report/attention_text.h"
 
 namespace tapestry {
@@ -182,7 +183,7 @@ std::vector<double> numbers_from_text(const NumberText& text, NumberDigits digit
           text.exponent - static_cast<int>(rest / 2) - static_cast<int>(digits) + 1;
       const std::string number =
           fmt::format("{}{}e{}", rest % 2 == 1 ? "-" : "", mantissa, exponent);
-      numbers.push_back(std::strtod(number.c_str(), nullptr));
+      numbers.push_back(parse_number<double>(number).value());
     }
   }
   return numbers;

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <system_error>
 #include <utility>
 
+#include "data/io/number.h"
 #include "train/recording/json_values.h"
 
 namespace tapestry {
@@ -31,13 +30,6 @@ std::string_view take_last_word(std::string_view& line) {
   return word;
 }
 
-std::optional<double> parse_number(std::string_view text) {
-  double value = 0.0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
-}
-
 /// Columns: name, phase, calls, seconds, share, %, GFLOP/s, GB, GB/s. The name may have blanks.
 std::optional<ProfileRow> parse_row(std::string_view line) {
   std::array<std::string_view, 8> columns;
@@ -46,12 +38,12 @@ std::optional<ProfileRow> parse_row(std::string_view line) {
   }
   const auto [phase_name, calls, seconds, share, percent, flops, bytes, speed] = columns;
   const auto phase = phase_of(phase_name);
-  const auto time = parse_number(seconds);
+  const auto time = parse_number<double>(seconds);
   const auto end = line.find_last_not_of(' ');
   if (!phase || !time || percent != "%" || end == line.npos) return std::nullopt;
   return ProfileRow{.name = std::string(line.substr(0, end + 1)),
                     .phase = *phase,
-                    .calls = static_cast<std::uint64_t>(parse_number(calls).value_or(0.0)),
+                    .calls = static_cast<std::uint64_t>(parse_number<double>(calls).value_or(0.0)),
                     .seconds = *time,
                     .flops = 0.0,
                     .bytes = 0.0};

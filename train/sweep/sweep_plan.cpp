@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <optional>
 #include <set>
-#include <system_error>
 #include <utility>
 
+#include "data/io/number.h"
 #include "data/io/utf8.h"
 #include "data/random.h"
 #include "train/error.h"
@@ -41,13 +40,6 @@ std::vector<std::string> split_values(std::string_view text) {
   return values;
 }
 
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 [[noreturn]] void refuse(const std::string& override, const std::string& found,
                          const std::string& hint) {
   throw UsageError(fmt::format("{}: {}", escaped(override), found), hint);
@@ -57,7 +49,8 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
 std::vector<std::string> range_values(const std::string& override, std::string_view text) {
   const std::size_t dots = text.find("..");
   if (dots == text.npos) return {};
-  const auto first = whole_number(text.substr(0, dots)), last = whole_number(text.substr(dots + 2));
+  const auto first = parse_number<std::int64_t>(text.substr(0, dots)),
+             last = parse_number<std::int64_t>(text.substr(dots + 2));
   if (!first || !last) return {};
   // The difference of unsigned numbers cannot overflow.
   const auto count = static_cast<std::uint64_t>(*last) - static_cast<std::uint64_t>(*first) + 1;
