@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "data/io/error.h"
+#include "data/io/number.h"
 #include "data/io/utf8.h"
 
 namespace tapestry {
@@ -23,6 +26,18 @@ void require_utf8(std::string_view sentence) {
       fmt::format("text: byte {} (0x{:02X}) is not UTF-8", *position + 1,
                   static_cast<unsigned>(static_cast<unsigned char>(sentence[*position]))),
       "convert the text to UTF-8, for example with iconv");
+}
+
+/// The code point of a token such as "<U+000A>"; nullopt for other tokens.
+std::optional<char32_t> code_point_of(std::string_view token) {
+  constexpr std::string_view begin = "<U+";
+  if (!token.starts_with(begin) || !token.ends_with('>')) return std::nullopt;
+  token.remove_prefix(begin.size());
+  token.remove_suffix(1);
+  const auto number = parse_number<std::uint32_t>(token, 16);
+  const bool is_surrogate = number && *number >= 0xD800 && *number <= 0xDFFF;
+  if (!number || *number > 0x10FFFF || is_surrogate) return std::nullopt;
+  return static_cast<char32_t>(*number);
 }
 
 std::vector<Utf8Character> decode_characters(std::string_view sentence) {
@@ -189,8 +204,8 @@ std::string CharacterTokenizer::join(const Tokens& tokens) const {
   for (const std::string& token : tokens) {
     if (token == space_token) {
       text += ' ';
-    } else if (token.starts_with("<U+")) {
-      append_utf8(text, static_cast<char32_t>(std::stoul(token.substr(3), nullptr, 16)));
+    } else if (const auto code_point = code_point_of(token)) {
+      append_utf8(text, *code_point);
     } else {
       text += is_special_symbol(token) ? "\uFFFD" : token;
     }

@@ -179,6 +179,16 @@ TEST_CASE("joining the lines of a text gives the text") {
   }
 }
 
+TEST_CASE("joining characters keeps tokens that name no code point as they are") {
+  const CharacterTokenizer tokenizer;
+  CHECK(tokenizer.join({"a", "<U+000A>", "<U+1F600>"}) == "a\n😀");
+  for (const char* token : {"<U+", "<U+>", "<U+0A", "<U+ZZ>", "<U+0A>b", "<U+D800>", "<U+110000>",
+                            "<U+FFFFFFFFFFFFFFFFF>", "<U+-1>"}) {
+    CAPTURE(token);
+    CHECK(tokenizer.join({"a", token}) == "a" + std::string(token));
+  }
+}
+
 TEST_CASE("joining the tokens of an ordinary sentence gives the sentence") {
   const WordTokenizer tokenizer;
   for (const char* sentence :
