@@ -166,6 +166,7 @@ void fill_batch(const Examples& examples, std::span<const std::size_t> indices, 
                 const BatchRules& rules) {
   check_indices(examples.size(), indices);
   batch.examples.assign(indices.begin(), indices.end());
+  batch.epoch = rules.epoch;
   const RowExamples rows(examples, batch.examples, rules);
   measure(rows, rules.layout, batch);
   batch.source.assign(batch.rows * batch.source_length, pad_id);

@@ -105,6 +105,7 @@ struct Batch {
   std::vector<float> pixels;  ///< (rows, values of an image); empty without images
 
   std::vector<std::size_t> examples;  ///< (rows): index of each row's example
+  std::uint64_t epoch = 0;            ///< BatchRules::epoch
 };
 
 /// Makes a batch of the examples with these indices, in this order. Sentences of pairs may be

@@ -46,8 +46,10 @@ class Search {
 
   std::vector<std::size_t> examples_at_fault(const Batch& batch, std::size_t index) const {
     std::vector<std::size_t> found;
+    BatchRules rules = rules_;
+    rules.epoch = batch.epoch;
     for (const std::size_t i : batch.examples) {
-      if (!is_finite(make_batch(examples_, std::array{i}, rules_), index)) found.push_back(i);
+      if (!is_finite(make_batch(examples_, std::array{i}, rules), index)) found.push_back(i);
     }
     return found;
   }

@@ -41,6 +41,8 @@ struct NonFiniteOrigin {
 
 /// Repeats the step with an AnomalyDetector, batch by batch, and then the examples of the first
 /// failing batch one by one. Parameters do not change; gradients are cleared.
+///
+/// rules  of the batches; the epoch is that of each batch
 NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const Examples& examples,
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters);

@@ -42,7 +42,7 @@ Trainer::StepEnd Trainer::meet_non_finite(const std::string& found,
     return StepEnd::rolled_back;
   }
   note(fmt::format("{} at step {}, which is skipped", found, state_.step + 1));
-  ++state_.step;
+  group_.note_step(++state_.step);
   return StepEnd::skipped;
 }
 
@@ -71,7 +71,7 @@ std::string Trainer::examine(const std::string& found, const std::vector<Batch>&
     return batch_loss(batch, place, config_.train, model_).mean;
   };
   const NonFiniteOrigin origin =
-      find_non_finite_origin(loss, corpus_.training(), training_rules(config_, corpus_, epoch_ - 1),
+      find_non_finite_origin(loss, corpus_.training(), training_rules(config_, corpus_),
                              batches, model_.parameters);
   const auto path = directory_.path() / fmt::format("non-finite-step-{:08}.txt", state_.step + 1);
   const std::string report = fmt::format("step {}: {}\n{}", state_.step + 1, found,
@@ -123,6 +123,7 @@ void Trainer::roll_back(const std::string& found) {
     return std::vector<EqualProperty>{
         {.what = "state after the rollback", .text = state_text(), .code = ExitCode::checkpoint}};
   });
+  group_.note_step(state_.step);
   state_.revert_end_rows();
   saver_.note_restored();
   state_.position = behind;

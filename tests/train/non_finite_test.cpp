@@ -97,8 +97,8 @@ TEST_CASE("the report has the noun of the task and the members of an example tha
         "; first in head: exp; in the batch of training images 3 and 5");
 }
 
-/// The origin in a step of the batches (3 1) and (2 0), the loss of which is multiplied by
-/// `factor`.
+/// The origin in a step of the batches (3 1) of epoch 0 and (2 0) of epoch 1, the loss of which is
+/// multiplied by `factor`.
 NonFiniteOrigin origin_of(const std::function<double(const Batch&, std::size_t)>& factor) {
   const Config config = test::tiny_config();
   const std::vector<Example> pairs = {{{4}, {4}}, {{5}, {5}}, {{6}, {6}}, {{7}, {7}}};
@@ -107,8 +107,9 @@ NonFiniteOrigin origin_of(const std::function<double(const Batch&, std::size_t)>
   const BatchLoss loss = [&](const Batch& batch, std::size_t index) {
     return scale(sum(weight), factor(batch, index));
   };
-  const std::vector<Batch> batches = {make_batch(pairs, std::vector<std::size_t>{3, 1}),
-                                      make_batch(pairs, std::vector<std::size_t>{2, 0})};
+  const std::vector<Batch> batches = {
+      make_batch(pairs, std::vector<std::size_t>{3, 1}),
+      make_batch(pairs, std::vector<std::size_t>{2, 0}, {.epoch = 1})};
   return find_non_finite_origin(loss, pairs, {}, batches, model.parameters);
 }
 
@@ -120,6 +121,13 @@ TEST_CASE("the pairs at fault are those of the first batch that has any") {
   CHECK(second.by_themselves);
   const NonFiniteOrigin both = origin_of([](const Batch&, std::size_t) { return infinity; });
   CHECK(both.examples == std::vector<std::size_t>{1, 3});
+}
+
+TEST_CASE("single pairs are made as in the epoch of their batch") {
+  const NonFiniteOrigin second =
+      origin_of([](const Batch& batch, std::size_t) { return batch.epoch == 1 ? infinity : 1.0; });
+  CHECK(second.examples == std::vector<std::size_t>{0, 2});
+  CHECK(second.by_themselves);
 }
 
 TEST_CASE("a batch of which no pair is at fault alone is named whole") {
