@@ -10,11 +10,14 @@
 #include <utility>
 
 #include "data/io/utf8.h"
+#include "train/platform/durable_file.h"
 
 namespace tapestry {
 namespace {
 
-std::string reason() { return std::generic_category().message(errno); }
+std::string reason(const std::filesystem::path& path) {
+  return output_error_text(errno, path.parent_path());
+}
 
 }  // namespace
 
@@ -25,7 +28,7 @@ AppendedFile::AppendedFile(std::filesystem::path path)
                    0666)) {
   struct stat status {};
   if (!file_.is_open() || ::fstat(file_.get(), &status) != 0) {
-    fail(reason());
+    fail(reason(path_));
   } else if (!S_ISREG(status.st_mode)) {
     fail("not a regular file");
   }
@@ -35,7 +38,7 @@ std::optional<std::uint64_t> AppendedFile::size() {
   if (problem_) return std::nullopt;
   struct stat status {};
   if (::fstat(file_.get(), &status) == 0) return static_cast<std::uint64_t>(status.st_size);
-  fail(reason());
+  fail(reason(path_));
   return std::nullopt;
 }
 
@@ -43,7 +46,7 @@ std::size_t AppendedFile::read(std::uint64_t offset, std::span<char> bytes) {
   if (problem_) return 0;
   const ssize_t count = retry_interrupted(
       [&] { return ::pread(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
-  if (count < 0) fail(reason());
+  if (count < 0) fail(reason(path_));
   return count < 0 ? 0 : static_cast<std::size_t>(count);
 }
 
@@ -53,14 +56,14 @@ void AppendedFile::append(std::string_view bytes) {
   const ssize_t written =
       retry_interrupted([&] { return ::write(file_.get(), bytes.data(), bytes.size()); });
   if (written == static_cast<ssize_t>(bytes.size())) return;
-  fail(written < 0 ? reason() : "the file system is full");
+  fail(written < 0 ? reason(path_) : "the file system is full");
   // An incomplete end would be removed by the next process at the latest.
   if (written > 0) (void)!::ftruncate(file_.get(), static_cast<off_t>(*before));
 }
 
 void AppendedFile::truncate(std::uint64_t size) {
   if (problem_) return;
-  if (::ftruncate(file_.get(), static_cast<off_t>(size)) != 0) fail(reason());
+  if (::ftruncate(file_.get(), static_cast<off_t>(size)) != 0) fail(reason(path_));
 }
 
 void AppendedFile::fail(const std::string& what) {

@@ -109,6 +109,10 @@ void for_each_chunk(Pieces pieces, const Use& use) {
   if (!joined.empty()) use(std::span<const std::byte>(joined));
 }
 
+bool lacks_inode(int code, const std::filesystem::path& folder, FileSystem& files) {
+  return code == ENOSPC && files.has_no_inode_left(folder.c_str());
+}
+
 /// The new content of a file before it is renamed to its target; deleted unless it is renamed.
 class TemporaryFile {
  public:
@@ -201,9 +205,9 @@ class TemporaryFile {
   [[noreturn]] void fail(std::string_view action) {
     const int code = errno;
     const auto folder = parent_folder(target_);
-    if (code == ENOSPC && files_.has_no_inode_left(folder.c_str())) {
-      throw OutputError(fmt::format("{}: could not {}: {} (no inode is left for another file)",
-                                    escaped(target_.string()), action, error_text(code)),
+    if (lacks_inode(code, folder, files_)) {
+      throw OutputError(fmt::format("{}: could not {}: {}", escaped(target_.string()), action,
+                                    output_error_text(code, folder, files_)),
                         fmt::format("delete files on the disk of {} or write to another one",
                                     escaped(folder.string())));
     }
@@ -248,6 +252,11 @@ void write_file_durably(const std::filesystem::path& path, Pieces pieces, FileSy
   if (!flush_folder(files, folder)) {
     output_failure(path, "flush its folder after the new file was put in place");
   }
+}
+
+std::string output_error_text(int code, const std::filesystem::path& folder, FileSystem& files) {
+  return error_text(code) +
+         (lacks_inode(code, folder, files) ? " (no inode is left for another file)" : "");
 }
 
 void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes, FileSystem& files) {

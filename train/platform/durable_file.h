@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "data/io/file_system.h"
@@ -38,6 +39,11 @@ void write_file_durably(const std::filesystem::path& path, Pieces pieces,
 /// space. throws OutputError with the bytes needed and free.
 void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
                   FileSystem& files = posix_file_system());
+
+/// Why a file could not be created or written in a folder: the text of errno, and whether the file
+/// system has no inode left, of which ENOSPC says nothing.
+std::string output_error_text(int code, const std::filesystem::path& folder,
+                              FileSystem& files = posix_file_system());
 
 /// Whether a file name matches the temporary files of write_file_durably(). Such a file was left by
 /// a crash if no process is writing.

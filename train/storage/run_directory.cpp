@@ -89,11 +89,14 @@ std::set<std::uint64_t> kept_steps(const std::vector<std::uint64_t>& steps,
   return kept;
 }
 
-[[noreturn]] void lock_failure(const std::filesystem::path& path, std::string_view action) {
+[[noreturn]] void lock_failure(const std::filesystem::path& path, std::string_view action,
+                               FileSystem& files) {
   const int code = errno;
   throw OutputError(fmt::format("{}: could not {}: {}", escaped(path.string()), action,
-                                std::generic_category().message(code)),
-                    "put the run directory on a disk that this user can write and lock");
+                                output_error_text(code, path.parent_path(), files)),
+                    code == ENOSPC
+                        ? "delete files on this disk, or put the run directory on another one"
+                        : "put the run directory on a disk that this user can write and lock");
 }
 
 }  // namespace
@@ -251,7 +254,7 @@ FileDescriptor RunLock::open_file() const {
         fmt::format("{}: found a symbolic link, expected a file", escaped(path.string())),
         "delete the link");
   }
-  if (!file.is_open()) lock_failure(path, "open the lock file");
+  if (!file.is_open()) lock_failure(path, "open the lock file", files_);
   return file;
 }
 
@@ -266,12 +269,12 @@ void RunLock::take() {
                     read_holder(files_, descriptor_.get())),
         "wait for that process to end, or use another run directory");
   }
-  if (result != 0) lock_failure(path, "lock the run directory");
+  if (result != 0) lock_failure(path, "lock the run directory", files_);
   const std::string text = holder_text();
   if (files_.ftruncate(descriptor_.get(), 0) != 0 ||
       files_.write(descriptor_.get(), text.data(), text.size()) !=
           static_cast<ssize_t>(text.size())) {
-    lock_failure(path, "write the lock file");
+    lock_failure(path, "write the lock file", files_);
   }
 }
 
@@ -288,7 +291,7 @@ void RunLock::require_held() {
   struct stat found {};
   if (!now.is_open() || files_.fstat(descriptor_.get(), held) != 0 ||
       files_.fstat(now.get(), found) != 0) {
-    lock_failure(path, "check the lock file");
+    lock_failure(path, "check the lock file", files_);
   }
   if (held.st_dev == found.st_dev && held.st_ino == found.st_ino) return;
   throw RunDirectoryInUse(

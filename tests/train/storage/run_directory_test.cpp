@@ -225,6 +225,24 @@ TEST_CASE("a save after which no memory is left to list the old checkpoints is d
   CHECK(run.directory.steps() == Steps{10, 20});
 }
 
+TEST_CASE("a lock file that cannot be created names missing inodes") {
+  struct Full : FileSystem {
+    int open(const char*, int, mode_t) override { return errno = ENOSPC, -1; }
+    bool has_no_inode_left(const char*) override { return true; }
+  } files;
+  const Run run;
+  RunDirectory directory(run.directory.path(), files);
+  try {
+    directory.lock();
+    FAIL("expected an error");
+  } catch (const OutputError& error) {
+    CHECK(error.what() == run.directory.path().string() +
+                              "/.lock: could not open the lock file: No space left on device (no "
+                              "inode is left for another file)");
+    CHECK(error.hint() == "delete files on this disk, or put the run directory on another one");
+  }
+}
+
 TEST_CASE("a folder in the place of an old checkpoint stays, and is no problem of a save") {
   Run run({20});
   std::filesystem::create_directory(run.directory.checkpoint_path(10));
