@@ -13,6 +13,7 @@
 
 #include "data/corpora/held_out.h"
 #include "data/io/error.h"
+#include "data/io/utf8.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/platform/memory.h"
@@ -21,16 +22,25 @@
 namespace tapestry {
 namespace {
 
-void check_vocabularies(const Corpus& corpus, const FixedVocabularies& fixed) {
-  const Vocabulary& target = fixed.target ? *fixed.target : corpus.target_vocabulary;
-  if (corpus.source_vocabulary == fixed.source && corpus.target_vocabulary == target) return;
+/// Refuses a vocabulary of generated examples other than that of the model.
+void check_vocabulary(const Vocabulary& generated, const Vocabulary& of_model, const char* side) {
+  if (generated == of_model) return;
+  std::string found = fmt::format("{} entries, expected {}", generated.size(), of_model.size());
+  if (generated.size() == of_model.size()) {
+    std::int32_t id = 0;
+    const auto last = static_cast<std::int32_t>(generated.size()) - 1;
+    while (id < last && generated.token(id) == of_model.token(id)) ++id;
+    found = fmt::format("`{}` as entry {}, expected `{}`", escaped(generated.token(id)), id + 1,
+                        escaped(of_model.token(id)));
+  }
   throw OtherVocabularies(
-      fmt::format(
-          "data.task: the task has vocabularies of {} and {} entries, expected those of the model "
-          "with {} and {}",
-          corpus.source_vocabulary.size(), corpus.target_vocabulary.size(), fixed.source.size(),
-          target.size()),
+      fmt::format("data.task: the {} vocabulary of the task has {} as in the model", side, found),
       "set data.task and data.num_symbols to the values that the model was trained with");
+}
+
+void check_vocabularies(const Corpus& corpus, const FixedVocabularies& fixed) {
+  check_vocabulary(corpus.source_vocabulary, fixed.source, "source");
+  if (fixed.target) check_vocabulary(corpus.target_vocabulary, *fixed.target, "target");
 }
 
 /// The size of a generated part, and its key.

@@ -124,7 +124,7 @@ TEST_CASE(
   CHECK(refused.code == 2);
   CHECK(refused.err.starts_with(
       "tapestry: error: train.initialize_from: " + (work / "runs/tiny").string() +
-      ": data.task: the task has vocabularies of "));
+      ": data.task: the source vocabulary of the task has "));
   CHECK(work.contents() == before);
 }
 

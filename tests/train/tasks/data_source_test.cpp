@@ -2,8 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+
+#include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "data/text/codec.h"
 #include "tests/data/refusal.h"
@@ -60,25 +65,33 @@ TEST_CASE("a generated task has the vocabularies that are given, or is refused")
   CHECK(load_corpus(options, &fixed).fingerprint == corpus.fingerprint);
   options.num_symbols = 21;
   CHECK(tapestry::test::refusal([&] { load_corpus(options, &fixed); }) ==
-        "data.task: the task has vocabularies of 25 and 25 entries, expected those of the "
-        "model with 24 and 24");
+        "data.task: the source vocabulary of the task has 25 entries, expected 24 as in the model");
   options = small("toy_translation");
   const Corpus translation = load_corpus(options);
   const FixedVocabularies half = {translation.source_vocabulary, corpus.target_vocabulary};
-  const auto entries = [](const Vocabulary& source, const Vocabulary& target) {
-    return std::to_string(source.size()) + " and " + std::to_string(target.size());
-  };
   const auto message = [&](const FixedVocabularies& known) {
     return tapestry::test::refusal([&] { load_corpus(options, &known); });
   };
-  const std::string found = entries(translation.source_vocabulary, translation.target_vocabulary);
-  CHECK(message(half) == "data.task: the task has vocabularies of " + found +
-                             " entries, expected those of the model with " +
-                             entries(half.source, *half.target));
+  const auto sizes = [](const Vocabulary& found, const Vocabulary& expected) {
+    return fmt::format("{} entries, expected {} as in the model", found.size(), expected.size());
+  };
+  CHECK(message(half) == "data.task: the target vocabulary of the task has " +
+                             sizes(translation.target_vocabulary, *half.target));
   const FixedVocabularies other_half = {corpus.source_vocabulary, translation.target_vocabulary};
-  CHECK(message(other_half) == "data.task: the task has vocabularies of " + found +
-                                   " entries, expected those of the model with " +
-                                   entries(other_half.source, *other_half.target));
+  CHECK(message(other_half) == "data.task: the source vocabulary of the task has " +
+                                   sizes(translation.source_vocabulary, other_half.source));
+
+  // As many entries, but another last one.
+  std::vector<std::string> words;
+  const auto size = static_cast<std::int32_t>(translation.source_vocabulary.size());
+  for (std::int32_t id = first_word_id; id < size; ++id) {
+    words.push_back(translation.source_vocabulary.token(id));
+  }
+  const std::string last = std::exchange(words.back(), "other");
+  CHECK(message({Vocabulary(words), translation.target_vocabulary}) ==
+        fmt::format("data.task: the source vocabulary of the task has `{}` as entry {}, expected "
+                    "`other` as in the model",
+                    last, size));
 }
 
 TEST_CASE("a codec brings the lines of a generated corpus back to the same ids") {
