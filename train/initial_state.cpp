@@ -381,8 +381,10 @@ Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
   const FixedVocabularies words{.source = trained.codec.source_vocabulary(),
                                 .target = trained.codec.target_vocabulary()};
   const auto unopened = unopened_sets(trained.config, overrides);
+  std::set<std::string> not_needed;
+  if (needs_no_training_files(trained.config.data, use, overrides)) not_needed.insert("train");
   std::set<std::string> left_out = keys_of(unopened);
-  if (needs_no_training_files(trained.config.data, use, overrides)) left_out.insert("train");
+  left_out.insert(not_needed.begin(), not_needed.end());
   if (left_out.empty()) {
     Corpus corpus = load_fitting_corpus(trained.config, &words);
     warn_of_changes(trained.data, corpus, {});
@@ -393,7 +395,7 @@ Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
   Corpus corpus = load_fitting_corpus(config, &words);
   // Reading a file that cannot be opened throws the error that names its key.
   if (!unopened.empty() && !has_enough(corpus, use)) {
-    return load_corpus(trained.config.data, &words);
+    return load_corpus(without_sets(trained.config, not_needed), &words);
   }
   warn_of_missing_sets(trained.config.data, unopened);
   warn_of_changes(trained.data, corpus, left_out);

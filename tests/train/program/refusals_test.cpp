@@ -275,6 +275,8 @@ TEST_CASE("evaluate needs no training files, and says which held-out files are m
   const Outcome nothing = work.run({"evaluate", "runs/text"});
   CHECK(nothing.code == 3);
   CHECK(nothing.out.empty());
+  CHECK(contains(nothing.err, work.at("valid.en") + ": cannot be read"));
+  CHECK_FALSE(contains(nothing.err, "train.de"));
 }
 
 TEST_CASE("training and resuming need the training files") {
