@@ -107,13 +107,16 @@ void write_final_average(const RunDirectory& directory, const Config& config, co
   double value = std::numeric_limits<double>::infinity();
   std::string report;
   if (!corpus.validation.empty()) {
-    const std::string& metric = config.train.best_metric;
-    const Scores scores = validate(average, config, corpus);
+    // As the newest checkpoint was validated, since their values are compared: config may have
+    // another best_metric.
+    const Config of_checkpoints = saved_config(average);
+    const std::string& metric = of_checkpoints.train.best_metric;
+    const Scores scores = validate(average, of_checkpoints, corpus);
     value = score_value(scores, metric);
     const auto best = average.get_scalar<double>("train/best_loss");
     const bool is_used = !std::isfinite(best) || is_better(metric, value, best);
     report = fmt::format(": {}  ({} than the best checkpoint)",
-                         find_task(config).format_scores(scores, config),
+                         find_task(config).format_scores(scores, of_checkpoints),
                          is_used ? "better" : "not better");
   }
   directory.require_lock();

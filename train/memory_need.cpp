@@ -153,11 +153,11 @@ std::uint64_t bytes_of_sums(std::uint64_t gradient, std::size_t micro_batches,
   return most_kept * gradient + (all_sent - fewest_sent) * (gradient / processes);
 }
 
-/// The most bytes while checkpoints are averaged: one of them, and in CheckpointAverage the sums in
-/// float64 and the parameters, both before and after it is added.
+/// The most bytes while checkpoints are averaged: the file and the arrays of one of them, and in
+/// CheckpointAverage the sums in float64 and the parameters.
 std::uint64_t bytes_of_average(std::uint64_t checkpoint, std::uint64_t values,
                                std::uint64_t bytes_per_value) {
-  return checkpoint + 2 * values * (sizeof(double) + bytes_per_value);
+  return 2 * checkpoint + values * (sizeof(double) + bytes_per_value);
 }
 
 std::uint64_t largest_logits(const std::vector<Example>& examples, std::size_t batch_size,

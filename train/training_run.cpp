@@ -215,6 +215,11 @@ bool average_checkpoints_of(const Trainer& trainer, const TrainingRun& run,
       progress.message(
           "warning: the last checkpoints were not averaged: not enough memory; resume the run to "
           "do it");
+    } catch (const OutputError& error) {
+      progress.message(
+          fmt::format("warning: the last checkpoints were not averaged: {}; {}, then resume the "
+                      "run to do it",
+                      error.what(), error.hint()));
     }
   });
   return !cancelled;

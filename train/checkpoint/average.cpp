@@ -28,12 +28,24 @@ std::string averaged_path(const std::string& path, const std::string& group) {
   return path.starts_with(group) ? parameters_group + path.substr(group.size()) : "";
 }
 
+/// f(values of an array), a std::span of float or double.
+template <typename F>
+auto with_values(const Snapshot& snapshot, const std::string& path, F&& f) {
+  return snapshot.at(path).type == ElementType::float64 ? f(snapshot.get<double>(path))
+                                                        : f(snapshot.get<float>(path));
+}
+
 std::vector<double> values_of(const Snapshot& snapshot, const std::string& path) {
-  const auto copied = [](const auto& values) {
+  return with_values(snapshot, path, [](const auto& values) {
     return std::vector<double>(values.begin(), values.end());
-  };
-  return snapshot.at(path).type == ElementType::float64 ? copied(snapshot.get<double>(path))
-                                                        : copied(snapshot.get<float>(path));
+  });
+}
+
+/// sums += the values of an array; sums has as many.
+void add_values(const Snapshot& snapshot, const std::string& path, std::vector<double>& sums) {
+  with_values(snapshot, path, [&sums](const auto& values) {
+    std::ranges::transform(sums, values, sums.begin(), std::plus<>());
+  });
 }
 
 /// `values` as an array of the type and shape of `like`.
@@ -94,37 +106,50 @@ NewestCheckpoint newest_checkpoint(const RunDirectory& run, std::size_t count) {
 
 void CheckpointAverage::add(const Snapshot& checkpoint) {
   const std::string group = inference_group(checkpoint);
-  if (!steps_.empty()) {
-    require_same_vocabularies(rest_, checkpoint);
-    require_same_model(rest_, checkpoint);
-  }
+  if (!steps_.empty()) require_same_arrays(checkpoint, group);
   Snapshot rest(checkpoint.origin());
-  std::map<std::string, std::vector<double>> sums;
+  std::map<std::string, std::vector<double>> first_values;
   for (const auto& [path, array] : checkpoint) {
     const std::string to = averaged_path(path, group);
-    if (to.empty()) {
-      const bool is_dropped = path.starts_with("optimizer/") || path.starts_with(parameters_group);
-      if (!is_dropped) rest.put(path, array);
-      continue;
+    if (!to.empty()) {
+      rest.put(to, array);
+      if (steps_.empty()) first_values[to] = values_of(checkpoint, path);
+    } else if (!path.starts_with("optimizer/") && !path.starts_with(parameters_group)) {
+      rest.put(path, array);
     }
-    if (!steps_.empty() && !(rest_.contains(to) && rest_.at(to).shape == array.shape &&
-                             rest_.at(to).type == array.type)) {
+  }
+  steps_.push_back(saved_step(checkpoint));
+  rest_ = std::move(rest);
+  if (steps_.size() == 1) {
+    sums_ = std::move(first_values);
+    return;
+  }
+  for (const auto& [path, array] : checkpoint) {
+    const std::string to = averaged_path(path, group);
+    if (!to.empty()) add_values(checkpoint, path, sums_.at(to));
+  }
+}
+
+/// Refuses a checkpoint that cannot be averaged with those before.
+void CheckpointAverage::require_same_arrays(const Snapshot& checkpoint,
+                                            const std::string& group) const {
+  require_same_vocabularies(rest_, checkpoint);
+  require_same_model(rest_, checkpoint);
+  std::size_t averaged = 0;
+  for (const auto& [path, array] : checkpoint) {
+    const std::string to = averaged_path(path, group);
+    if (to.empty()) continue;
+    ++averaged;
+    if (!(rest_.contains(to) && rest_.at(to).shape == array.shape &&
+          rest_.at(to).type == array.type)) {
       refuse(checkpoint, fmt::format("{} does not exist in {} or has another shape or type there",
                                      path, rest_.origin()));
     }
-    std::vector<double>& sum = sums[to] = values_of(checkpoint, path);
-    if (!steps_.empty()) {
-      std::ranges::transform(sum, sums_.at(to), sum.begin(), std::plus<>());
-    }
-    rest.put(to, array);
   }
-  if (!steps_.empty() && sums.size() != sums_.size()) {
-    refuse(checkpoint, fmt::format("found {} arrays of parameters, expected the {} of {}",
-                                   sums.size(), sums_.size(), rest_.origin()));
+  if (averaged != sums_.size()) {
+    refuse(checkpoint, fmt::format("found {} arrays of parameters, expected the {} of {}", averaged,
+                                   sums_.size(), rest_.origin()));
   }
-  sums_ = std::move(sums);
-  rest_ = std::move(rest);
-  steps_.push_back(saved_step(checkpoint));
 }
 
 Snapshot CheckpointAverage::result() const {

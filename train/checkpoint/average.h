@@ -31,6 +31,8 @@ class CheckpointAverage {
   Snapshot result() const;
 
  private:
+  void require_same_arrays(const Snapshot& checkpoint, const std::string& group) const;
+
   std::map<std::string, std::vector<double>> sums_;  ///< by path in the result
   std::vector<std::uint64_t> steps_;
   Snapshot rest_;  ///< of the last checkpoint, with the parameters

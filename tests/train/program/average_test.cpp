@@ -194,12 +194,34 @@ TEST_CASE("a finished run is averaged again when it is resumed with another trai
     CHECK(contains(more, "\naverage of the checkpoints of steps 6, 8, 10, 12: loss "));
     CHECK(contains(resume("5"), "is finished"));
   }
+  SUBCASE("with another best_metric, its value is still one that checkpoints have") {
+    REQUIRE(work.run({"train", "--resume", "runs/tiny", "train.average_last=3",
+                      "train.best_metric=token_accuracy", "--allow-change", "train.best_metric"})
+                .code == 0);
+    const Snapshot average = read_checkpoint(work / "runs/tiny/average.h5");
+    const std::string config = average.get_text("config");
+    CHECK(contains(config, "average_last: 3"));
+    CHECK_FALSE(contains(config, "best_metric: token_accuracy"));
+    CHECK(average.get_scalar<double>("train/best_loss") > 1);  // a loss
+  }
   SUBCASE("with 0 the average stays, as the program says") {
     CHECK(contains(resume("0"),
                    "; train.average_last is 0, but commands may use "
                    "runs/tiny/average.h5 until it is deleted\n"));
     CHECK(std::filesystem::exists(work / "runs/tiny/average.h5"));
   }
+}
+
+TEST_CASE("an average that cannot be written is a warning, since the run is complete") {
+  const AverageWorkplace work;
+  REQUIRE(work.run({"train", "tiny.yaml"}).code == 0);
+  std::filesystem::create_directories(work / "runs/tiny/average.h5/in_the_way");
+  const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.average_last=1"});
+  CHECK(resumed.code == 0);
+  CHECK(contains(resumed.out,
+                 "\nwarning: the last checkpoints were not averaged: runs/tiny/average.h5: could "
+                 "not "));
+  CHECK(contains(resumed.out, ", then resume the run to do it\n"));
 }
 
 TEST_CASE("the checkpoints that train.average_last keeps can be averaged by the command") {
