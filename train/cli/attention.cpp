@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/kernels/parallel.h"
 #include "data/io/utf8.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
@@ -43,6 +44,7 @@ struct Arguments {
   std::string layer;                   ///< path of the only layer to show; empty: all
   std::optional<std::size_t> head;     ///< the only head to show, from 0
   bool json = false;
+  std::size_t threads = 0;
 };
 
 /// The layers that the arguments select.
@@ -216,6 +218,7 @@ AttentionSubject attention_subject(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
+  set_num_threads(arguments.threads);
   const AttentionSubject subject = attention_subject(arguments);
   const Task& task = find_task(subject.config);
   const Batch batch = inference_batch(task, subject.example);
@@ -256,6 +259,7 @@ Action define(ArgumentParser& parser) {
   parser.add_option("--head", arguments->head, "The only head to show, from 0")
       .check(within(between(0, 1'000'000)));
   parser.add_flag("--json", arguments->json, "Print one JSON object");
+  add_threads(parser, arguments->threads);
   parser.set_footer(
       "A seq2seq model reads the reference of an example, and its own translation of a text.\n"
       "Words that are not in the vocabulary are <unk>.\n"

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "autograd/kernels/parallel.h"
 #include "train/checks/check.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
@@ -19,6 +20,7 @@ struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
   std::vector<std::string> overrides;  ///< section.key=value; for a run, only data files
   bool json = false;
+  std::size_t threads = 0;
 };
 
 std::string list_of_checks() {
@@ -84,6 +86,7 @@ const char* json_word(CheckStatus status) {
 using Json = nlohmann::ordered_json;
 
 int run(const Arguments& arguments) {
+  set_num_threads(arguments.threads);
   const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
   const CheckContext context = make_context(configured);
   if (!arguments.json) fmt::print("{}\n", configured.origin.in_words());
@@ -117,6 +120,7 @@ Action define(ArgumentParser& parser) {
   add_model(parser, arguments->model);
   add_overrides(parser, arguments->overrides);
   add_json(parser, arguments->json);
+  add_threads(parser, arguments->threads);
   parser.set_footer(list_of_checks() +
                     "\nExamples:\n  tapestry check configs/copy.yaml\n"
                     "  tapestry check runs/copy --json");

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/kernels/parallel.h"
 #include "autograd/ops/reductions.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
@@ -45,6 +46,7 @@ struct Arguments {
   std::string output;                  ///< empty: default_output()
   std::size_t top = 5;                 ///< predictions of each position
   bool json = false;
+  std::size_t threads = 0;
 };
 
 /// A model whose forward and backward pass is shown.
@@ -267,6 +269,7 @@ void write_page(const Arguments& arguments, const nlohmann::ordered_json& data) 
 }
 
 int run(const Arguments& arguments) {
+  set_num_threads(arguments.threads);
   Subject subject = open_subject(arguments);
   const Task& task = find_task(subject.trained.config);
   const Example example = read_example(arguments, subject, task);
@@ -316,6 +319,7 @@ Action define(ArgumentParser& parser) {
       .add_flag("--json", arguments->json,
                 "Print one JSON object with all numbers in place of the page")
       .not_with(output);
+  add_threads(parser, arguments->threads);
   parser.set_footer(
       "The page has each step of the forward pass with its formula, shapes, numbers, config keys "
       "and source files,\nattention head by head, the most likely predictions, and the gradient of "

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/gradcheck.h"
+#include "autograd/kernels/parallel.h"
 #include "autograd/ops/elementwise.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
@@ -23,6 +24,7 @@ struct Arguments {
   std::size_t directions = 3;   ///< random directions per tensor
   std::uint64_t seed = 1;       ///< seed of the sample, directions and output weights
   bool json = false;
+  std::size_t threads = 0;
 };
 
 constexpr std::size_t sentences = 3;
@@ -169,6 +171,7 @@ GradcheckVerdict overall_verdict(const GradcheckReport& report) {
 }
 
 int run(const Arguments& arguments) {
+  set_num_threads(arguments.threads);
   if (arguments.coordinates == 0 && arguments.directions == 0) {
     refuse_option("--coordinates 0 --directions 0", "nothing is left to compare",
                   "give one of them 1 or more");
@@ -209,6 +212,7 @@ Action define(ArgumentParser& parser) {
       .check(within(at_least(0)))
       .show_default();
   parser.add_flag("--json", arguments->json, "Print one JSON object");
+  add_threads(parser, arguments->threads);
   parser.set_footer(
       "Examples:\n  tapestry gradcheck configs/copy.yaml\n"
       "  tapestry gradcheck configs/copy.yaml model.d_model=16 --coordinates 0");

@@ -41,6 +41,7 @@ TEST_CASE("every command that uses the best checkpoint and not the newest says s
        {{"translate", ""},
         {"evaluate", ""},
         {"evaluate", "", "--json"},
+        {"errors", ""},
         {"attention", ""},
         {"attention", "", "--text", "a b"},
         {"check", ""},
