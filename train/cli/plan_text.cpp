@@ -53,13 +53,12 @@ void print_threads(const RunPlan& plan) {
                plan.threads);
     return;
   }
-  const auto best = std::ranges::min_element(plan.thread_times, {}, &ThreadTime::seconds);
   std::string text;
   for (const ThreadTime& time : plan.thread_times) {
     text += fmt::format("{}{}: {}{}", text.empty() ? "" : ", ", time.threads,
                         short_time(time.seconds), time.threads == plan.threads ? " (set)" : "");
   }
-  fmt::print("threads: time of a step with {}; fastest: {}\n", text, best->threads);
+  fmt::print("threads: time of a step with {}\n", text);
 }
 
 void print_larger_batch(const RunPlan& plan) {
