@@ -67,6 +67,7 @@ answer() {
 answer my_language_model generate 'le chat'
 answer my_masked_language_model fill 'le chat _'
 answer my_seq2seq translate 'le chat dort'
+expect 0 'nrefs:1|' evaluate run-my_seq2seq
 answer my_classifier classify 'le chat dort'
 answer my_vision_transformer classify '1,0,0,0'
 answer my_tagger tag 'le chat'

@@ -84,6 +84,9 @@ class CustomModel : public Task {
   std::string format_scores(const Scores& scores, const Config& config) const override {
     return like_.format_scores(scores, config);
   }
+  std::vector<std::pair<std::string, std::string>> signatures(const Config& config) const override {
+    return like_.signatures(config);
+  }
   std::vector<ShownExample> show(const TrainedModel& trained,
                                  const std::vector<Example>& examples) const override {
     return like_.show(trained, examples);
