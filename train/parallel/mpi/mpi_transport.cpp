@@ -74,6 +74,7 @@ class MpiTransport final : public Transport {
   bool is_done(Request request) override {
     const std::lock_guard lock(mutex_);
     const auto found = requests_.find(request);
+    if (found == requests_.end()) fail("the end of a transfer was asked for twice");
     if (!test(found->second)) return false;
     requests_.erase(found);
     return true;
