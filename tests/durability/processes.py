@@ -128,9 +128,9 @@ class Parallel:
     def output(self):
         return (self.run.folder / "output").read_text(errors="replace")
 
-    def files(self):
+    def files(self, steps=STEPS):
         """What has to be the same for any number of processes."""
-        return (self.run.checkpoint(STEPS).read_bytes(),
+        return (self.run.checkpoint(steps).read_bytes(),
                 (self.run.directory / "metrics.csv").read_bytes())
 
 
@@ -157,31 +157,48 @@ def environment():
     return {**os.environ, "TAPESTRY_PEER_TIMEOUT": str(PEER_TIMEOUT)}
 
 
+class Plan:
+    """The numbers of processes and threads of a config's runs. Each run is a list of (processes,
+    threads, step at which they stop)."""
+
+    def __init__(self, full):
+        self.steps = 200 if full else STEPS
+        self.micro_batches = 16 if full else MICRO_BATCHES
+        end = self.steps
+        if full:
+            self.runs = [[(2, 1, end)], [(2, 3, end)], [(3, 2, end)], [(4, 1, end)], [(5, 3, end)],
+                         [(8, 2, end)], [(16, 1, end)], [(1, 3, 1), (2, 3, end)],
+                         [(4, 1, 60), (1, 2, 120), (16, 1, end)],
+                         [(8, 1, 50), (3, 3, 110), (5, 2, end)]]
+        else:
+            self.runs = [[(2, 3, end)], [(3, 2, end)], [(4, 1, 3), (1, 2, 6), (2, 1, end)],
+                         [(1, 1, 4), (5, 1, end)]]
+
+
 def check_config(options, folder, name):
     """Any number of processes ends with the files of one, also if other numbers begin the run."""
-    def train(lives):
+    plan = Plan(options.full)
+
+    def train(parts):
         """The files of a run, and their names. Each run has the same path, which is stored."""
         parallel = Parallel(options.program, folder / name, name)
-        for count, threads, end in lives:
-            parallel.execute(count, threads, [f"train.steps={end}"],
-                             resume=(count, threads, end) != lives[0])
+        for count, threads, end in parts:
+            parallel.execute(count, threads, [f"train.accumulate={plan.micro_batches}",
+                                              f"train.steps={end}"],
+                             resume=(count, threads, end) != parts[0])
         names = sorted(path.name for path in parallel.run.directory.rglob("*"))
-        files = parallel.files()
+        files = parallel.files(plan.steps)
         shutil.rmtree(parallel.run.folder)
         return files, names
 
-    expected = train([(1, 1, STEPS)])
-    lives = [[(2, 3, STEPS)], [(3, 2, STEPS)], [(4, 1, 3), (1, 2, 6), (2, 1, STEPS)],
-             [(1, 1, 4), (5, 1, STEPS)]]
-    if options.full:
-        lives += [[(n, t, STEPS)] for n in range(1, MICRO_BATCHES + 1) for t in (1, 2, 3)]
-    for processes in lives:
-        files, names = train(processes)
+    expected = train([(1, 1, plan.steps)])
+    for parts in plan.runs:
+        files, names = train(parts)
         require(files == expected[0],
-                f"{name}: {processes} (processes, threads, steps): not the files of one process")
-        require(len(processes) > 1 or names == expected[1],
-                f"{name}: {processes}: found the files {names}, expected {expected[1]}")
-    return len(lives)
+                f"{name}: {parts} (processes, threads, steps): not the files of one process")
+        require(len(parts) > 1 or names == expected[1],
+                f"{name}: {parts}: found the files {names}, expected {expected[1]}")
+    return len(plan.runs)
 
 
 def check_many(options, folder, numbers):
@@ -341,8 +358,10 @@ def check_refusals(options, folder):
 def test(options, folder):
     require_mpi(options)
     names = options.configs or list(CONFIGS)
-    total = sum(check_config(options, folder, name) for name in names)
-    print(f"{total} runs of {len(names)} configs end with the files of one process")
+    total = 0
+    for name in names:
+        total += check_config(options, folder, name)
+        print(f"{total} runs, up to {name}, end with the files of one process", flush=True)
     check_refusals(options, folder)
     check_many(options, folder, (8, 16, 64) if options.full else (8,))
     checkpoints = {}
