@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Trains models of bench_step with Tapestry and with PyTorch, in one process of two threads and in
-two processes of one thread, turn by turn, and compares the times of a step.
+two processes of one thread, turn by turn, and compares the times of a step. One process of one
+thread shows how fast each is without a division of work.
 
     python3 tests/bench/compare_ddp.py [NAMES...] [--rounds 5] [--seconds 6]
 
@@ -20,14 +21,16 @@ import sys
 import tempfile
 
 import compare_pytorch
-from compare_pytorch import Contender, Failure, low_percentile, print_row
+from compare_pytorch import Contender, Failure, low_percentile, print_heading, print_row
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = HERE.parents[1] / ".build/release/tapestry"
 PROCESSES = 2
-COLUMNS = ["model", "Tapestry, 2 threads, one batch, ms", "PyTorch, 2 threads, one batch, ms",
+COLUMNS = ["model", "Tapestry, 1 thread, one batch, ms", "PyTorch, 1 thread, one batch, ms",
+           "Tapestry, 2 threads, one batch, ms", "PyTorch, 2 threads, one batch, ms",
            "Tapestry, 2 threads, ms", "Tapestry, 2 processes, ms", "DDP, 2 processes, ms",
-           "threads / processes", "PyTorch / Tapestry", "DDP / Tapestry, 2 processes"]
+           "threads / processes", "PyTorch / Tapestry, 1 thread", "PyTorch / Tapestry, 2 threads",
+           "DDP / Tapestry, 2 processes"]
 SETTLING_STEPS = 2  # of each run of the program: memory and caches
 
 # The models of bench_step (problems.cpp) as configs: vocabularies have four special tokens, and
@@ -79,23 +82,27 @@ class ProgramRuns:
 
 
 def compare(model, options):
-    """The contenders with their times: one process of both and two processes of both."""
+    """The times of the contenders in the order of COLUMNS."""
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as running:
         folder = pathlib.Path(directory)
         def start(contender):
             return running.enter_context(contender)
 
-        tapestry = start(compare_pytorch.start_tapestry(model, PROCESSES, directory,
-                                                        options.bench_step))
-        pytorch = start(compare_pytorch.start_pytorch("eager", PROCESSES, directory))
+        def start_both(threads):
+            return (start(compare_pytorch.start_tapestry(model, threads, directory,
+                                                         options.bench_step)),
+                    start(compare_pytorch.start_pytorch("eager", threads, directory)))
+
+        single = start_both(1)
+        tapestry, pytorch = start_both(PROCESSES)
         ddp = start(Contender("PyTorch DDP", [sys.executable, HERE / "pytorch_ddp_worker.py",
                                               directory, "1", str(PROCESSES)]))
-        for rival in (pytorch, ddp):
+        for rival in (*single, pytorch, ddp):
             compare_pytorch.require_same_loss(tapestry, rival)
         write_config(folder)
         threads = ProgramRuns("tapestry train", folder, options.program, 1, PROCESSES)
         processes = ProgramRuns("mpirun tapestry train", folder, options.program, PROCESSES, 1)
-        contenders = [tapestry, pytorch, threads, processes, ddp]
+        contenders = [*single, tapestry, pytorch, threads, processes, ddp]
         steps = compare_pytorch.steps_of_a_round([tapestry, pytorch], options.seconds)
         for _ in range(options.rounds):
             for contender in contenders:
@@ -117,13 +124,14 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     load = os.getloadavg()[0]
-    print_row(COLUMNS)
-    print_row(["---"] * len(COLUMNS))
+    print_heading(COLUMNS)
     for model in options.names:
         times = compare(model, options)
-        tapestry, pytorch, threads, processes, ddp = times
-        print_row([model, *(f"{1e3 * time:.1f}" for time in times), f"{threads / processes:.2f}",
-                   f"{pytorch / tapestry:.2f}", f"{ddp / processes:.2f}"])
+        tapestry_1, pytorch_1, tapestry_2, pytorch_2, threads, processes, ddp = times
+        ratios = [threads / processes, pytorch_1 / tapestry_1, pytorch_2 / tapestry_2,
+                  ddp / processes]
+        print_row([model, *(f"{1e3 * time:.1f}" for time in times),
+                   *(f"{ratio:.2f}" for ratio in ratios)])
     print(f"\nload average before and after: {load:.1f}, {os.getloadavg()[0]:.1f}")
 
 

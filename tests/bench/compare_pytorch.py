@@ -150,6 +150,11 @@ def print_row(cells):
     print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
+def print_heading(columns):
+    print_row(columns)
+    print_row(["---"] * len(columns))
+
+
 def reason(error):
     return error.strerror if isinstance(error, OSError) else f"exit code {error.returncode}"
 
@@ -189,8 +194,7 @@ def main():
     for name in options.names:
         if name not in known:
             raise Failure(f"there is no model '{name}', expected some of: {', '.join(known)}")
-    print_row(COLUMNS)
-    print_row(["---"] * len(COLUMNS))
+    print_heading(COLUMNS)
     for model in options.names or known:
         for threads in options.threads:
             for comparison in compare(model, threads, options):

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Compares what `tapestry plan` predicts with the run: parameters, peak memory, time of a step and
+of the whole run.
+
+    python3 tests/bench/compare_plan.py [CONFIGS...] [--seconds 40]
+
+Each config is planned and trained for about so many seconds: its train.steps is replaced, and keys
+in percent of it scale with it. Prints a table in Markdown, in which a deviation is run / plan - 1.
+"""
+
+import argparse
+import csv
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from compare_pytorch import Failure, print_heading, print_row
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / ".build/release/tapestry"
+DEFAULT = ["copy", "toy_translation", "toy_masked", "toy_agreement", "tagging"]
+COLUMNS = ["config", "steps", "parameters, plan", "run", "peak, plan, MB", "run", "deviation",
+           "step, plan, ms", "run", "deviation", "total, plan, s", "run", "deviation"]
+FEWEST_STEPS = 50
+
+
+def run(command):
+    """The standard output, seconds and peak memory in bytes of a command."""
+    began = time.monotonic()
+    process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, text=True)
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        raise Failure(f"{' '.join(map(str, command))}: exit status {status}")
+    return output, time.monotonic() - began, usage.ru_maxrss * 1024
+
+
+def plan(program, config, overrides):
+    return json.loads(run([program, "plan", config, "--json", *overrides])[0])
+
+
+def compare(config, options, folder):
+    """The cells of a row."""
+    overrides = [*options.set, f"train.run_dir={folder / 'run'}"]
+    step = plan(options.program, config, overrides)["step"]["seconds"]
+    steps = max(FEWEST_STEPS, round(options.seconds / step))
+    overrides += [f"train.steps={steps}", f"train.log_every={max(1, steps // 50)}"]
+    predicted = plan(options.program, config, overrides)
+    _, seconds, peak = run([options.program, "train", config, "--quiet", *overrides])
+    with open(folder / "run/timing.csv", encoding="ascii") as file:
+        times = [float(row["step_seconds"]) for row in csv.DictReader(file)]
+    log = (folder / "run/train.log").read_text(encoding="utf-8")
+    parameters = int(re.search(r"model: ([\d,]+) parameters", log)[1].replace(",", ""))
+
+    def pair(expected, found, digits):
+        return [f"{expected:.{digits}f}", f"{found:.{digits}f}", f"{found / expected - 1:+.1%}"]
+
+    return [pathlib.Path(config).stem, steps, predicted["model"]["parameters"], parameters,
+            *pair(predicted["memory"]["peak_bytes"] / 1e6, peak / 1e6, 1),
+            *pair(1e3 * predicted["step"]["seconds"], 1e3 * statistics.median(times), 2),
+            *pair(predicted["time"]["seconds"], seconds, 1)]
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("configs", nargs="*", metavar="CONFIG",
+                        default=[ROOT / f"configs/{name}.yaml" for name in DEFAULT],
+                        help=f"default: {', '.join(DEFAULT)}")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+                        help="an override for all configs, such as data.folder=FOLDER")
+    parser.add_argument("--seconds", type=float, default=40, help="of training, for each config")
+    parser.add_argument("--program", type=pathlib.Path, default=PROGRAM)
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    print_heading(COLUMNS)
+    for config in options.configs:
+        with tempfile.TemporaryDirectory() as folder:
+            print_row(compare(config, options, pathlib.Path(folder)))
+    print(f"\nload average: {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"compare_plan: error: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)
