@@ -98,7 +98,7 @@ TEST_CASE("the input whose gradient is at fault is named, with the place of its 
   }
 }
 
-TEST_CASE("an input that is absent is called so, and what wants no gradient is not looked at") {
+TEST_CASE("AnomalyDetector reports an absent input as absent and checks no constant") {
   const Tensor x = Tensor::from({1, 1}, {1e200}, DType::float64).require_gradient();
   const Tensor weight = Tensor::from({1, 1}, {1e200}, DType::float64);
   AnomalyDetector detector;

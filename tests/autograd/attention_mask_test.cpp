@@ -22,7 +22,7 @@ void check_keys(const AttentionMask& mask, std::size_t b, std::size_t i, std::si
 
 }  // namespace
 
-TEST_CASE("of two paddings the shorter counts, sentence by sentence and whichever comes first") {
+TEST_CASE("two padding masks combined keep the shorter length of each sentence, in either order") {
   const AttentionMask a = AttentionMask::padding({2, 5, 3});
   const AttentionMask b = AttentionMask::padding({4, 1, 3});
   for (const AttentionMask& both : {a & b, b & a}) {
@@ -32,7 +32,7 @@ TEST_CASE("of two paddings the shorter counts, sentence by sentence and whicheve
   }
 }
 
-TEST_CASE("a mask combined with none is itself, whichever comes first") {
+TEST_CASE("a mask combined with an empty mask is unchanged, in either order") {
   const AttentionMask none;
   const std::vector<std::uint8_t> keep = {1, 0, 0, 1};
   const AttentionMask mask = AttentionMask::causal() & AttentionMask::window(0) &
@@ -60,7 +60,7 @@ TEST_CASE("a keep-mask has a row for each query of each sentence") {
   }
 }
 
-TEST_CASE("a length greater than the number of keys is refused where the number is known") {
+TEST_CASE("a padding length greater than the number of keys is refused if that number is known") {
   const AttentionMask mask = AttentionMask::padding({3, 4});
   CHECK_NOTHROW(mask.require_fitting("op", 2, 5, 4));
   CHECK_THROWS_WITH_AS(mask.require_fitting("op", 2, 5, 3),
@@ -102,8 +102,7 @@ TEST_CASE(
       "attention mask: the padding mask has 2 lengths, expected 3 (the batch size)", ShapeError);
 }
 
-TEST_CASE(
-    "a window reaches its radius to both sides of the place that a query has among the keys") {
+TEST_CASE("a window mask reaches its radius on both sides of the query's position among the keys") {
   const AttentionMask mask = AttentionMask::window(2);
   check_keys(mask, 0, 0, 9, 9, {0, 3});
   check_keys(mask, 0, 4, 9, 9, {2, 7});

@@ -32,7 +32,7 @@ TEST_CASE("a recorder keeps path and weights of every call of attention, whateve
         values_of(additive_attention_weights(x, x, w, options)));
 }
 
-TEST_CASE("the innermost recorder takes note, and when it is gone the one around it") {
+TEST_CASE("nested attention recorders: only the innermost records, then the outer one again") {
   const Tensor x = random_leaf({1, 2, 2}, 1);
   CHECK(AttentionRecorder::active() == nullptr);
   {

@@ -158,7 +158,7 @@ TEST_CASE("keys that no query may attend to are NaN, masked, and without weight 
   CHECK(std::isnan(products[11]));
 }
 
-TEST_CASE("a tracer changes no bit of a call, and traces recorded calls alone") {
+TEST_CASE("an attention tracer changes no bit of a call and traces recorded calls only") {
   for (const DType dtype : {DType::float32, DType::float64}) {
     const Tensor x = random_leaf({2, 70, 8}, 1).copied(dtype).require_gradient();
     const AttentionOptions options{.num_heads = 2,

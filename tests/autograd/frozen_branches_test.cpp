@@ -75,7 +75,7 @@ TEST_CASE("max takes the element that was the largest in the first pass, except 
         }) == std::vector{2.0, 5.0, 7.0});
 }
 
-TEST_CASE("calls are told apart by their order, and a pass begins with the first") {
+TEST_CASE("frozen branches: calls are identified by their order, which every pass begins anew") {
   FrozenBranches branches;
   const auto both = [](double a, double b) {
     return std::vector{relu(row({a})).item(), relu(row({b})).item()};
@@ -113,7 +113,7 @@ TEST_CASE("operations other than those of the first pass are refused") {
   CHECK_THROWS_AS(max(row({1.0, 2.0})), ValueError);
 }
 
-TEST_CASE("passes nest, and outside of them nothing is frozen") {
+TEST_CASE("frozen branches: passes nest, and nothing is frozen outside of them") {
   CHECK(FrozenBranches::active() == nullptr);
   FrozenBranches outer, inner;
   {

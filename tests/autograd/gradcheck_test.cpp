@@ -138,7 +138,7 @@ void check_is_caught(const GradcheckRow& row) {
 
 }  // namespace
 
-TEST_CASE("gradcheck finds a right gradient right") {
+TEST_CASE("gradcheck accepts a right gradient") {
   const GradcheckRow row = row_with({Fault::none});
   CHECK(row.worst_relative_error < 1e-9);
   CHECK(row.verdict == GradcheckVerdict::agrees);
@@ -172,7 +172,7 @@ TEST_CASE("gradcheck catches NaN in one element, also one that is not sampled") 
   check_is_caught(row_with({Fault::not_a_number}, 5000, {.max_coordinates = 1}));
 }
 
-TEST_CASE("gradcheck names an operation that writes to dL/dy, by a handle or past it") {
+TEST_CASE("gradcheck names an operation that writes to dL/dy, through a tensor or its memory") {
   const Tensor x = random_leaf({6}, 1);
   CHECK_THROWS_WITH_AS(gradient_error([&] { return apply(InPlace{false}, x); }, {x}),
                        "in_place: backward writes to dL/dy, expected it to be only read: other "
@@ -184,7 +184,7 @@ TEST_CASE("gradcheck names an operation that writes to dL/dy, by a handle or pas
                        ValueError);
 }
 
-TEST_CASE("where nothing can be told, gradcheck fails with an infinite error") {
+TEST_CASE("gradcheck fails if all comparisons are inconclusive or too small") {
   const Tensor at_kinks = Tensor::zeros({3}, DType::float64).require_gradient();
   const Tensor x = random_leaf({3}, 1);
   const GradcheckReport nothing = gradcheck([&] { return relu(at_kinks); }, {{"x", at_kinks}});
@@ -226,7 +226,7 @@ TEST_CASE("a report passes if no row is wrong and at least one comparison is con
   CHECK(partly.passed());
 }
 
-TEST_CASE("gradcheck counts its verdicts and names them") {
+TEST_CASE("gradcheck counts its verdicts and has a name for each") {
   const Tensor x = random_leaf({6}, 1);
   const Tensor y = random_leaf({6}, 2);
   const NamedTensor named[] = {{"x", x}, {"y", y}};
@@ -239,7 +239,7 @@ TEST_CASE("gradcheck counts its verdicts and names them") {
   CHECK(std::string(name(GradcheckVerdict::too_small)) == "too small");
 }
 
-TEST_CASE("gradcheck does not cross the kinks of relu and max, however near they are") {
+TEST_CASE("gradcheck freezes the branches of relu and max, however near their kinks are") {
   const Tensor x =
       Tensor::from({2, 4}, {1e-9, -1e-9, 1.0, -1.0, 2e-9, -2.0, 1.0 + 1e-9, 2.0}, DType::float64)
           .require_gradient();
@@ -249,7 +249,7 @@ TEST_CASE("gradcheck does not cross the kinks of relu and max, however near they
   CHECK(gradient_error([&] { return square(max(x, {0})); }, {x}) < 1e-9);
 }
 
-TEST_CASE("gradcheck steps closer where the kink of somebody else's operation is near") {
+TEST_CASE("gradcheck uses shorter steps near the kink of a custom operation") {
   const Tensor x = Tensor::from({4}, {1e-4, -1e-4, 1.0, -1.0}, DType::float64).require_gradient();
   CHECK(gradient_error([&] { return apply(AbsoluteValue{}, x); }, {x}) < 1e-6);
   // So near that only the last and shortest steps stay on one side.
@@ -263,7 +263,7 @@ TEST_CASE("gradcheck refuses a function that differs when branches are frozen") 
   CHECK_THROWS_AS(gradient_error(two_faced, {x}), ValueError);
 }
 
-TEST_CASE("gradcheck does not take rounding for a gradient where there is none") {
+TEST_CASE("gradcheck accepts a zero gradient where differences have rounding errors only") {
   const Tensor x = random_leaf({6}, 1);
   const Tensor shift = Tensor::scalar(0.3, DType::float64).require_gradient();
   const NamedTensor named[] = {{"x", x}, {"shift", shift}};
@@ -312,7 +312,7 @@ TEST_CASE("the norm of a gradient is positive, whatever the sign of the output's
   }
 }
 
-TEST_CASE("the worst error of a report is the largest of all rows, wherever it stands") {
+TEST_CASE("the worst error of a report is the largest of all rows, whichever row has it") {
   GradcheckReport report;
   CHECK(report.worst_relative_error() == 0.0);
   for (const double error : {0.25, 0.5, 0.125}) {
@@ -347,7 +347,7 @@ TEST_CASE("gradcheck restores values to the bit and clears gradients") {
   CHECK_FALSE(x.gradient().defined());
 }
 
-TEST_CASE("gradcheck is not misled by gradients left from before") {
+TEST_CASE("gradcheck ignores gradients that were there before") {
   const Tensor x = random_leaf({5}, 1);
   {
     Tape tape;
@@ -356,14 +356,14 @@ TEST_CASE("gradcheck is not misled by gradients left from before") {
   CHECK(gradient_error([&] { return square(x); }, {x}) < 1e-9);
 }
 
-TEST_CASE("gradcheck records nothing on a tape that is alive around it") {
+TEST_CASE("gradcheck records nothing on a tape that is active around it") {
   const Tensor x = random_leaf({5}, 1);
   const Tape tape;
   CHECK(gradient_error([&] { return square(x); }, {x}) < 1e-9);
   CHECK(tape.size() == 0);
 }
 
-TEST_CASE("gradcheck takes a function that returns its input, or something empty") {
+TEST_CASE("gradcheck accepts a function that returns its input, or an empty tensor") {
   const Tensor x = random_leaf({5}, 1);
   CHECK(gradient_error([&] { return x; }, {x}) < 1e-9);
   const Tensor none = Tensor::zeros({0}, DType::float64).require_gradient();

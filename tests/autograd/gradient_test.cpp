@@ -31,7 +31,7 @@ TEST_CASE("the first contribution to a gradient writes, later ones add") {
   check_values(slot.value(), {11.0, 22.0});
 }
 
-TEST_CASE("a leaf copies what is contributed, other tensors share it; neither writes to it") {
+TEST_CASE("a leaf copies a contribution, other tensors share it; neither writes to it") {
   using Origin = GradientSlot::Origin;
   for (const Origin origin : {Origin::leaf, Origin::operation}) {
     const DType dtype = DType::float32;
@@ -53,7 +53,7 @@ TEST_CASE("a contribution of another shape or element type is refused") {
                        "gradient: a contribution is float64, expected float32", DTypeError);
 }
 
-TEST_CASE("a gradient handed out keeps its values when more comes together") {
+TEST_CASE("the values of a gradient that was handed out do not change with later contributions") {
   GradientSlot slot = leaf_slot({1}, DType::float64);
   slot.add(Tensor::from({1}, {1.0}, DType::float64));
   const Tensor before = slot.value();
@@ -62,7 +62,7 @@ TEST_CASE("a gradient handed out keeps its values when more comes together") {
   check_values(slot.value(), {6.0});
 }
 
-TEST_CASE("after clear the next contribution starts anew, at the same place if one was given") {
+TEST_CASE("after clear() the next contribution writes, at the same place if one was given") {
   GradientSlot slot = leaf_slot({2}, DType::float64);
   const kernels::Memory place(64);
   slot.add(Tensor::from({2}, {1.0, 2.0}, DType::float64));
@@ -76,7 +76,7 @@ TEST_CASE("after clear the next contribution starts anew, at the same place if o
   CHECK(slot.value().byte_offset() == 16);
 }
 
-TEST_CASE("clear gives the memory of a gradient back") {
+TEST_CASE("clear() releases the memory of a gradient") {
   GradientSlot slot = leaf_slot({1000}, DType::float64);
   const std::size_t before = kernels::memory_statistics().bytes_in_use;
   slot.target<double>();
@@ -85,7 +85,7 @@ TEST_CASE("clear gives the memory of a gradient back") {
   CHECK(kernels::memory_statistics().bytes_in_use == before);
 }
 
-TEST_CASE("a gradient that nobody wants is false and has no target") {
+TEST_CASE("a Gradient that is not needed is false and has no target") {
   const Gradient unwanted;
   CHECK_FALSE(unwanted);
   CHECK_FALSE(unwanted.target<float>());

@@ -29,7 +29,7 @@ TEST_CASE("ids are made from rows, from a shape and a value, and from values") {
   CHECK(Ids::from({}) == Ids());
 }
 
-TEST_CASE("ids of another shape are other ids, and copies are independent") {
+TEST_CASE("ids of another shape differ, and copies are independent") {
   Ids a(Shape{4}, {1, 2, 3, 4});
   CHECK_FALSE(a == Ids{{1, 2}, {3, 4}});
   Ids b = a;
@@ -44,7 +44,7 @@ TEST_CASE("values that do not fit a shape and rows of different lengths are refu
                        "ids: a row has 1 values, expected 2 as in the first row", ShapeError);
 }
 
-TEST_CASE("a position is named by its indices") {
+TEST_CASE("the position of an id is described by its indices") {
   CHECK(Ids(Shape{2, 3}).place(4) == "(1, 1)");
   CHECK(Ids(Shape{5}).place(4) == "(4)");
   CHECK(Ids(Shape{2, 3, 4}).place(23) == "(1, 2, 3)");
@@ -60,7 +60,7 @@ TEST_CASE("ids are indexed along their first axis, as tensors are") {
   CHECK(Ids(Shape{2, 0})[Ids::from({1})].shape() == Shape{1, 0});
 }
 
-TEST_CASE("an index that ids do not have is refused") {
+TEST_CASE("an index out of range of ids is refused") {
   const Ids rows{{1, 2, 3}, {4, 5, 6}};
   CHECK_THROWS_WITH_AS((rows[Ids{{0, 1}, {2, 0}}]),
                        "ids: the index at (1, 0) is 2, expected 0 to 1 (shape is (2, 3))",

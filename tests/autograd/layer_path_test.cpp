@@ -37,7 +37,7 @@ TEST_CASE("there is no layer path outside layers") {
   CHECK(message_of_mismatch().substr(0, 5) == "add: ");
 }
 
-TEST_CASE("the innermost layer path is in force until it goes out of scope") {
+TEST_CASE("the innermost layer path is current until it goes out of scope") {
   const std::string outer = "encoder";
   const std::string inner = "encoder.layers.0";
   const LayerPath outer_path(outer);
@@ -86,7 +86,7 @@ TEST_CASE("every thread has a layer path of its own") {
   CHECK(found.empty());
 }
 
-TEST_CASE("an interned path is one string for equal texts") {
+TEST_CASE("equal layer paths are interned as one string") {
   const std::string* first = &interned_path("a.b");
   CHECK(first == &interned_path(std::string("a.") + "b"));
   CHECK(first != &interned_path("a.c"));

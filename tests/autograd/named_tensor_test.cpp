@@ -22,7 +22,7 @@ std::vector<std::size_t> below(const char* path) { return indices_below("freeze"
 
 }  // namespace
 
-TEST_CASE("a path selects the tensor of that name and those below it, by whole parts") {
+TEST_CASE("a path selects the tensor of that name and those below it, by whole components") {
   using Indices = std::vector<std::size_t>;
   CHECK(below("encoder") == Indices{0, 1, 2, 3, 4});
   CHECK(below("encoder.") == Indices{0, 1, 2, 3, 4});
@@ -33,7 +33,7 @@ TEST_CASE("a path selects the tensor of that name and those below it, by whole p
   CHECK(indices_below("freeze", "w", named({"w"})) == Indices{0});
 }
 
-TEST_CASE("a path that selects nothing is refused with the closest names that exist") {
+TEST_CASE("a path that selects nothing is refused with the closest existing names") {
   CHECK_THROWS_WITH_AS(below("hed."),
                        "freeze: no parameter is named `hed` or below it, expected one of `head`, "
                        "`encoder`, `encoder_norm`",
@@ -56,7 +56,7 @@ TEST_CASE("a path that selects nothing is refused with the closest names that ex
   CHECK_THROWS_AS(below("encoder.."), ValueError);
 }
 
-TEST_CASE("of many names the five closest are shown, and of none that there are none") {
+TEST_CASE("a refused path is answered with the five closest names, if there are any") {
   const auto many = named({"a", "b", "c", "d", "e", "wide"});
   CHECK_THROWS_WITH_AS(indices_below("optimizer", "wise", many),
                        "optimizer: no parameter is named `wise` or below it, expected one of "

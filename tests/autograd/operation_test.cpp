@@ -65,7 +65,7 @@ TEST_CASE("an operation without a name does not compile") {
   static_assert(!detail::NamedOperation<NamedByFunction>);
 }
 
-TEST_CASE("an operation is told which gradients are wanted") {
+TEST_CASE("an operation's backward gets a Gradient that is true for inputs that require one") {
   std::vector<bool> wanted;
   const Tensor a = leaf(3.0);
   const Tensor b = Tensor::scalar(4.0, DType::float64);
@@ -98,7 +98,7 @@ struct CarelessProduct {
   }
 };
 
-TEST_CASE("a contribution to a gradient that is unwanted is ignored") {
+TEST_CASE("a contribution to a gradient that is not needed is ignored") {
   const Tensor a = leaf(3.0);
   const Tensor b = Tensor::scalar(4.0, DType::float64);
   {
@@ -108,7 +108,7 @@ TEST_CASE("a contribution to a gradient that is unwanted is ignored") {
   CHECK(a.gradient().item() == 4.0);
 }
 
-TEST_CASE("the gradient of an absent operand is unwanted") {
+TEST_CASE("the gradient of an absent operand is not needed") {
   std::vector<bool> wanted;
   const Tensor a = leaf(3.0);
   Tape tape;
@@ -117,7 +117,7 @@ TEST_CASE("the gradient of an absent operand is unwanted") {
   check_values(a.gradient(), {1.0});
 }
 
-TEST_CASE("an operation on a list gives each input that wants one its gradient") {
+TEST_CASE("an operation on a list gives each input that requires a gradient its own") {
   const std::vector<Tensor> inputs = {leaf(1.0), Tensor::scalar(1.0, DType::float64), leaf(1.0)};
   Tape tape;
   const Tensor y = apply_to_list(WeightedSum{}, inputs);
@@ -128,7 +128,7 @@ TEST_CASE("an operation on a list gives each input that wants one its gradient")
   check_values(inputs[2].gradient(), {36.0});
 }
 
-TEST_CASE("a tensor that stands twice in a list gets both contributions") {
+TEST_CASE("a tensor that occurs twice in a list gets both contributions") {
   const Tensor x = leaf(1.0);
   Tape tape;
   tape.backward(apply_to_list(WeightedSum{}, std::vector<Tensor>{x, x, x}));
@@ -175,7 +175,7 @@ struct SumWith {
   void backward(const Tensor& dy, Gradient da, Gradient db) const { backward_of(dy, da, db); }
 };
 
-TEST_CASE("an error in backward names the operation, and a gradient that does not fit its input") {
+TEST_CASE("an error in backward, or a gradient of a wrong shape, names the operation") {
   const Tensor a = Tensor::zeros({2, 3}, DType::float64).require_gradient();
   const Tensor b = Tensor::zeros({3}, DType::float64).require_gradient();
   const auto run = [&](auto backward_of) {

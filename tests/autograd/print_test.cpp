@@ -31,7 +31,7 @@ TEST_CASE("a tensor is printed row by row, with shape and element type") {
   CHECK(to_string(Tensor::scalar(0.1, DType::float32)) == "0.1  () float32");
 }
 
-TEST_CASE("blocks of a tensor with three axes are apart by an empty line") {
+TEST_CASE("printed blocks of a tensor with three axes are separated by an empty line") {
   CHECK(to_string(counted({2, 2, 1})) ==
         "[[[0],\n"
         "  [1]],\n"
@@ -63,7 +63,7 @@ TEST_CASE("of more than 1,000 values, the ends of each long axis are shown") {
   CHECK(to_string(counted({8, 200})).find("...,\n") != std::string::npos);
 }
 
-TEST_CASE("a stream takes a tensor and a shape") {
+TEST_CASE("tensors and shapes can be printed to a stream") {
   std::ostringstream out;
   out << Tensor::scalar(3.0, DType::float64) << ", " << Shape{2, 3} << " and " << Shape{};
   CHECK(out.str() == "3  () float64, (2, 3) and ()");

@@ -36,7 +36,7 @@ const Profile example{.seconds = 4.0,
 
 }  // namespace
 
-TEST_CASE("a profile is a table with shares, speeds and sums, and dashes where there is nothing") {
+TEST_CASE("a profile is a table with shares, speeds and sums, and dashes for missing figures") {
   CHECK(to_string(example) ==
         "4.000 seconds by operation; each row excludes the time of nested rows\n"
         "what                         phase         calls     seconds   share   GFLOP/s         GB"
@@ -69,7 +69,7 @@ TEST_CASE("no line of a profile is longer than 100 characters, even after a day 
   }
 }
 
-TEST_CASE("a profile of no time has no shares") {
+TEST_CASE("a profile of 0 seconds has no shares") {
   const std::string text = to_string({.seconds = 0.0, .rows = {example.rows.back()}});
   CHECK(text.find("other 0.0 %  GFLOP/s -\n") != std::string::npos);
 }

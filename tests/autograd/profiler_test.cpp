@@ -88,7 +88,7 @@ TEST_CASE("calls without a tape are inference, those with one forward, recorded 
   check_row(profiler.profile(), "scale", Phase::forward, 1, 0, 4 * (3 + 3));
 }
 
-TEST_CASE("a list of inputs counts with all that is in it") {
+TEST_CASE("the profiler counts all tensors of a list of inputs") {
   const Profiler profiler;
   const Tensor a = ones({2}).require_gradient();
   {
@@ -99,7 +99,7 @@ TEST_CASE("a list of inputs counts with all that is in it") {
   check_row(profiler.profile(), "concat", Phase::backward, 1, 0, 8 * (5 + 2 * 2));
 }
 
-TEST_CASE("products are counted on whichever thread they run") {
+TEST_CASE("the profiler counts products of all threads") {
   const Tensor x = ones({300, 64});
   const Tensor weight = ones({64, 64});
   const Tensor heads = ones({2, 10, 4 * 16});
@@ -116,7 +116,7 @@ TEST_CASE("products are counted on whichever thread they run") {
   }
 }
 
-TEST_CASE("a scope leaves out what scopes inside it book") {
+TEST_CASE("the profiler subtracts the time of inner scopes from a scope") {
   const Profiler profiler;
   {
     const ProfileScope outer("outer", Phase::other);
@@ -159,7 +159,7 @@ TEST_CASE("the seconds of a scope are those of all its calls, less those of scop
   CHECK(outer + inner + rest == doctest::Approx(profile.seconds));
 }
 
-TEST_CASE("a scope inside one of the same name counts once") {
+TEST_CASE("a profile scope inside one of the same name counts once") {
   const Profiler profiler;
   {
     const ProfileScope outer("again", Phase::other);
@@ -191,7 +191,7 @@ TEST_CASE("the rows add up to the whole time, the longest first") {
   CHECK(std::ranges::is_sorted(profile.rows, std::greater{}, &ProfileRow::seconds));
 }
 
-TEST_CASE("an operation that throws is booked, and what follows is booked as ever") {
+TEST_CASE("an operation that throws has a row, and later operations are profiled as before") {
   const Profiler profiler;
   {
     const ProfileScope outer("outer", Phase::other);
@@ -202,7 +202,7 @@ TEST_CASE("an operation that throws is booked, and what follows is booked as eve
   CHECK(row(profiler.profile(), "outer", Phase::other).flops == 2);
 }
 
-TEST_CASE("without a profiler a scope is false and nothing is booked later") {
+TEST_CASE("without a Profiler a ProfileScope is false and records nothing") {
   scale(ones({1}), 2.0);
   {
     const ProfileScope scope("before", Phase::other);
@@ -217,7 +217,7 @@ TEST_CASE("without a profiler a scope is false and nothing is booked later") {
   CHECK(profile.rows[0].seconds == profile.seconds);
 }
 
-TEST_CASE("the innermost profiler takes note, and the outer one again after it") {
+TEST_CASE("nested profilers: only the innermost records, then the outer one again") {
   const Profiler outer;
   {
     const Profiler inner;
@@ -229,7 +229,7 @@ TEST_CASE("the innermost profiler takes note, and the outer one again after it")
   CHECK(row(outer.profile(), "scale", Phase::inference).calls == 1);
 }
 
-TEST_CASE("operations of another thread have no rows") {
+TEST_CASE("operations of other threads have no rows in a profile") {
   const Profiler profiler;
   std::thread([] { scale(ones({1}), 2.0); }).join();
   CHECK(profiler.profile().rows.size() == 1);

@@ -28,7 +28,7 @@ TEST_CASE("a stream is a pure function of seed, names, numbers and counter") {
   CHECK(stream.uniform(5) == later);
 }
 
-TEST_CASE("streams differ by seed, by name, by number and by the way there") {
+TEST_CASE("streams differ by seed, name, number and order of derivation") {
   const RandomStream root(1);
   const RandomStream streams[] = {root,
                                   RandomStream(2),
@@ -57,7 +57,7 @@ TEST_CASE("streams differ by seed, by name, by number and by the way there") {
 
 // Worked out from philox4x32-10 and FNV-1a by another program: other numbers would end runs that
 // are to be resumed.
-TEST_CASE("keys and numbers of a stream are what they have always been") {
+TEST_CASE("keys and numbers of a random stream never change") {
   const RandomStream dropout = RandomStream(7).named("dropout");
   CHECK(dropout.key() == 0xa920e29e9feffcddU);
   CHECK(dropout.at(3).key() == 0x5d6ad73805e2b78aU);
@@ -68,7 +68,7 @@ TEST_CASE("keys and numbers of a stream are what they have always been") {
   CHECK(dropout.at(3).normal(11) == doctest::Approx(0.2872616412867468).epsilon(1e-14));
 }
 
-TEST_CASE("a stream that is off stays off when it is split") {
+TEST_CASE("a stream that is off remains off when it is split") {
   const RandomStream off;
   CHECK_FALSE(off.on());
   CHECK_FALSE(off.named("dropout").on());
@@ -161,7 +161,7 @@ TEST_CASE("random tensors have the same bits on any number of threads") {
   CHECK(x.to_vector().back() == stream.uniform(9899));
 }
 
-TEST_CASE("uniform numbers that round to the upper limit are the largest below it") {
+TEST_CASE("uniform numbers that would round to the upper limit are the largest number below it") {
   const RandomStream stream(1);
   // From 1 up, float32 has one number between the limits: a quarter would round to the upper one.
   const double high = 1.0 + 0x1.0p-22;
@@ -246,7 +246,7 @@ TEST_CASE("a random permutation exchanges numbers as documented, and may be empt
                        "random_permutation: n is 2147483649, expected at most 2^31", ValueError);
 }
 
-TEST_CASE("random ids go from the lowest to the highest number of 32 bits") {
+TEST_CASE("random ids include the lowest and the highest number of 32 bits") {
   constexpr std::int32_t lowest = std::numeric_limits<std::int32_t>::min();
   constexpr std::int32_t highest = std::numeric_limits<std::int32_t>::max();
   const Ids ids = random_ids({10000}, RandomStream(1), lowest, highest);
@@ -254,7 +254,7 @@ TEST_CASE("random ids go from the lowest to the highest number of 32 bits") {
   CHECK(*std::ranges::max_element(ids) > highest / 1000 * 999);
 }
 
-TEST_CASE("an index is sampled in each row by its cumulative probability") {
+TEST_CASE("sampling takes the index of each row by its cumulative probability") {
   const RandomStream stream = RandomStream(5).named("sample");
   const double p[] = {0.125, 0.5, 0.375};
   for (const DType dtype : dtypes) {
@@ -303,7 +303,7 @@ TEST_CASE("sampling refuses a stream that is off and logits without a finite max
   CHECK_THROWS_AS(random_categorical(Tensor::from({1.0, std::nan("")}), stream), ValueError);
 }
 
-TEST_CASE("the element type of random tensors may follow the stream") {
+TEST_CASE("random tensors have the element type of the stream if none is given") {
   const RandomStream stream = RandomStream(3);
   for (const DType dtype : dtypes) {
     CHECK(random_normal({4}, stream, dtype).dtype() == dtype);

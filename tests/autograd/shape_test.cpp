@@ -18,7 +18,7 @@ TEST_CASE("a shape knows its extents, its rank and its size") {
   CHECK(to_string(shape) == "(2, 3, 4)");
 }
 
-TEST_CASE("a scalar has no axes and one element; an extent of 0 leaves none") {
+TEST_CASE("a scalar has no axes and one element; an extent of 0 gives 0 elements") {
   CHECK(Shape{}.rank() == 0);
   CHECK(Shape{}.size() == 1);
   CHECK(to_string(Shape{}) == "()");
@@ -83,8 +83,7 @@ TEST_CASE("shapes that do not broadcast are refused with the axis and both exten
   CHECK_THROWS_AS(broadcast_shape("add", {0}, {2}), ShapeError);
 }
 
-TEST_CASE(
-    "the shape that is longer may come first, and the extents stay in the order of the shapes") {
+TEST_CASE("the longer of two shapes may come first; errors list extents in the order of shapes") {
   CHECK_THROWS_WITH_AS(broadcast_shape("mul", {4, 2, 5}, {3, 1}),
                        "mul: shapes (4, 2, 5) and (3, 1) do not broadcast: axis 2 from the end has "
                        "2 and 3, expected equal extents or 1",
@@ -95,7 +94,7 @@ TEST_CASE(
                        ShapeError);
 }
 
-TEST_CASE("a place in row-major order is told by its index along each axis") {
+TEST_CASE("a row-major offset is converted to an index along each axis") {
   CHECK(place_in({2, 3, 4}, 0) == "[0, 0, 0]");
   CHECK(place_in({2, 3, 4}, 4) == "[0, 1, 0]");
   CHECK(place_in({2, 3, 4}, 11) == "[0, 2, 3]");
@@ -104,7 +103,7 @@ TEST_CASE("a place in row-major order is told by its index along each axis") {
   CHECK(place_in({}, 0) == "[]");
 }
 
-TEST_CASE("an axis counts from the front, or from the back if it is negative") {
+TEST_CASE("an axis counts from the front, or from the end if it is negative") {
   CHECK(resolve_axis("f", 0, 3) == 0);
   CHECK(resolve_axis("f", 2, 3) == 2);
   CHECK(resolve_axis("f", -1, 3) == 2);
@@ -115,7 +114,7 @@ TEST_CASE("an axis counts from the front, or from the back if it is negative") {
   CHECK_THROWS_AS(resolve_axis("sum", 0, 0), ValueError);
 }
 
-TEST_CASE("axes are counted from the front, or from the back if negative, and others are refused") {
+TEST_CASE("axes outside of the rank are refused, counted from the front or the end") {
   Shape shape{2, 3, 4};
   CHECK(shape[0] == 2);
   CHECK(shape[std::size_t{2}] == 4);

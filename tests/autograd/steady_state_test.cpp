@@ -33,7 +33,7 @@ void step(Tensor& weight, Tensor& bias, const Tensor& x) {
 }  // namespace
 
 // In a guarded run blocks do not come from the pool.
-TEST_CASE("after warm-up a step on the same shapes takes nothing from the system" *
+TEST_CASE("after warm-up a step on the same shapes allocates nothing from the system" *
           doctest::skip(is_guarded_run())) {
   for (const std::size_t threads : {1, 2}) {
     const Threads count(threads);

@@ -62,7 +62,7 @@ TEST_CASE("tensors outlive the tape that has recorded them") {
   CHECK_FALSE(square(y).requires_gradient());
 }
 
-TEST_CASE("a tape that is never used gives back all it has kept") {
+TEST_CASE("an unused tape releases all the memory that it kept") {
   const Tensor x = leaf({1000}, 1.0);
   const std::size_t before = bytes_in_use();
   {
@@ -74,7 +74,7 @@ TEST_CASE("a tape that is never used gives back all it has kept") {
   CHECK(bytes_in_use() == before);
 }
 
-TEST_CASE("backward gives memory back as it goes") {
+TEST_CASE("backward releases values as it proceeds") {
   constexpr int depth = 10;
   constexpr std::size_t bytes = 8000;
   const Tensor x = leaf({1000}, 1e-3);
@@ -113,7 +113,7 @@ TEST_CASE("every thread has a tape of its own") {
 }
 
 // More blocks at a time than guarded memory can have.
-TEST_CASE("a chain of a hundred thousand operations needs no deep stack" *
+TEST_CASE("backward of a chain of 100,000 operations needs no deep stack" *
           doctest::skip(is_guarded_run())) {
   const Tensor x = leaf(3.0);
   Tape tape;

@@ -48,7 +48,7 @@ TEST_CASE("nothing is recorded without a tape") {
   CHECK_FALSE(square(x).requires_gradient());
 }
 
-TEST_CASE("a tape records operations on what requires a gradient, and nothing else") {
+TEST_CASE("a tape records exactly the operations on tensors that require a gradient") {
   const Tensor x = leaf(3.0);
   const Tensor constant = Tensor::scalar(2.0, DType::float64);
   const Tape tape;
@@ -60,7 +60,7 @@ TEST_CASE("a tape records operations on what requires a gradient, and nothing el
   CHECK(tape.size() == 1);
 }
 
-TEST_CASE("backward cannot write to its dL/dy, which the caller shares, by a handle or a view") {
+TEST_CASE("backward of an operation cannot write to the caller's dL/dy, by a tensor or a view") {
   for (const bool by_view : {false, true}) {
     const Tensor x = leaf({2}, 1.0);
     const Tensor weights = Tensor::from({0.5, 2.0}, DType::float64);
@@ -72,7 +72,7 @@ TEST_CASE("backward cannot write to its dL/dy, which the caller shares, by a han
   }
 }
 
-TEST_CASE("a gradient that shares its memory with dL/dy can be written by its owner") {
+TEST_CASE("a gradient that shares its memory with dL/dy remains writable for its owner") {
   Tensor x = leaf({2}, 1.0);
   Tape tape;
   tape.backward(scale(x, 2.0), Tensor::from({0.5, 2.0}, DType::float64));
@@ -81,7 +81,7 @@ TEST_CASE("a gradient that shares its memory with dL/dy can be written by its ow
   CHECK(values_of(x.gradient()) == std::vector<double>{7.0, 4.0});
 }
 
-TEST_CASE("a tape that detects writes to dL/dy leaves right operations alone") {
+TEST_CASE("a tape that detects writes to dL/dy accepts right operations") {
   const Tensor x = leaf({2}, 3.0);
   Tape tape;
   tape.detect_writes_to_dy();
@@ -97,7 +97,7 @@ TEST_CASE("a tensor used more than once gets the sum of its contributions") {
   CHECK(tape.size() == 0);
 }
 
-TEST_CASE("an intermediate result used more than once passes on the sum") {
+TEST_CASE("an intermediate result used more than once passes on the sum of its gradients") {
   const Tensor x = leaf(2.0);
   Tape tape;
   const Tensor y = square(x);
@@ -105,7 +105,7 @@ TEST_CASE("an intermediate result used more than once passes on the sum") {
   check_values(x.gradient(), {36.0});
 }
 
-TEST_CASE("a leaf that only an unreached branch uses gets no gradient") {
+TEST_CASE("a leaf that only an unreached branch uses has no gradient") {
   const Tensor x = leaf(3.0);
   const Tensor other = leaf(5.0);
   Tape tape;
@@ -125,7 +125,7 @@ TEST_CASE("an input that needs no gradient gets none") {
   CHECK_FALSE(constant.gradient().defined());
 }
 
-TEST_CASE("backward may start at a part of what was recorded") {
+TEST_CASE("backward may start at an intermediate result") {
   const Tensor x = leaf(3.0);
   Tape tape;
   const Tensor y = square(x);
@@ -200,7 +200,7 @@ TEST_CASE("backward refuses dL/dy of another shape or type") {
                        DTypeError);
 }
 
-TEST_CASE("backward refuses what depends on nothing that requires a gradient") {
+TEST_CASE("backward refuses a loss that depends on no tensor that requires a gradient") {
   const char* message =
       "backward: the output depends on nothing that requires a gradient, or was computed while no "
       "tape was alive";
@@ -211,7 +211,7 @@ TEST_CASE("backward refuses what depends on nothing that requires a gradient") {
   CHECK_THROWS_WITH_AS(tape.backward(computed_before), message, ValueError);
 }
 
-TEST_CASE("backward refuses what another tape recorded, and a tape that is used up") {
+TEST_CASE("backward refuses a loss of another tape, and a tape that was used before") {
   const char* message =
       "backward: the output was recorded by another tape, or this tape has been used already";
   const Tensor x = leaf(3.0);
@@ -228,7 +228,7 @@ TEST_CASE("backward refuses what another tape recorded, and a tape that is used 
   check_values(x.gradient(), {6.0});
 }
 
-TEST_CASE("the innermost tape records, and the outer one goes on after it") {
+TEST_CASE("nested tapes: only the innermost records, then the outer one again") {
   const Tensor x = leaf(3.0);
   Tape outer;
   const Tensor y = square(x);
@@ -244,7 +244,7 @@ TEST_CASE("the innermost tape records, and the outer one goes on after it") {
   check_values(x.gradient(), {10.0 + 108.0});
 }
 
-TEST_CASE("what an inner tape contributes to an outer result goes on to its leaves") {
+TEST_CASE("nested tapes: gradients of an inner tape pass through outer results to their leaves") {
   const Tensor x = leaf(3.0);
   Tape outer;
   const Tensor y = square(x);
@@ -257,7 +257,7 @@ TEST_CASE("what an inner tape contributes to an outer result goes on to its leav
   check_values(x.gradient(), {6.0 * 6.0});
 }
 
-TEST_CASE("under NoGrad nothing is recorded, and a tape inside it records its own") {
+TEST_CASE("under NoGrad nothing is recorded, except on a tape that begins inside") {
   const Tensor x = leaf(3.0);
   Tape tape;
   {
@@ -275,7 +275,7 @@ TEST_CASE("under NoGrad nothing is recorded, and a tape inside it records its ow
   CHECK(tape.size() == 0);
 }
 
-TEST_CASE("NoGrad nests, and the tape goes on when the outermost guard ends") {
+TEST_CASE("NoGrad nests, and the tape records again when the outermost guard ends") {
   const Tensor x = leaf(3.0);
   Tape tape;
   const Tensor before = square(x);
@@ -291,7 +291,7 @@ TEST_CASE("NoGrad nests, and the tape goes on when the outermost guard ends") {
   check_values(x.gradient(), {27.0});
 }
 
-TEST_CASE("what NoGrad computed is a constant to the tape, also if an exception ended it") {
+TEST_CASE("results computed under NoGrad are constants, also if an exception ended it") {
   const Tensor x = leaf(3.0);
   Tape tape;
   Tensor constant;
@@ -331,7 +331,7 @@ TEST_CASE("nothing that runs inside backward is recorded") {
   CHECK_FALSE(x.gradient().requires_gradient());
 }
 
-TEST_CASE("a gradient that would end at a used-up tape is refused, values are not") {
+TEST_CASE("a result of a used-up tape has values, but backward through it is refused") {
   const Tensor x = leaf(3.0);
   Tape tape;
   const Tensor y = square(x);
@@ -385,7 +385,7 @@ std::vector<Report> complete_gradients(Tape& tape, const Tensor& y) {
   return reports;
 }
 
-TEST_CASE("a leaf is reported when its gradient is complete, while others are still computed") {
+TEST_CASE("backward reports a leaf as soon as its gradient is complete") {
   const Tensor constant = Tensor::scalar(1.0, DType::float64);
   const Tensor first = leaf(2.0), second = leaf(3.0), tied = leaf(5.0);
   Tape tape;
@@ -400,7 +400,7 @@ TEST_CASE("a leaf is reported when its gradient is complete, while others are st
   CHECK(reports[2].gradient == 60.0);
 }
 
-TEST_CASE("a leaf of an unreached branch is reported without a gradient, an unused one is not") {
+TEST_CASE("backward reports a leaf of an unreached branch without a gradient, an unused one not") {
   const Tensor x = leaf(2.0), unreached = leaf(3.0), unused = leaf(4.0);
   Tape tape;
   const Tensor y = square(x);
@@ -413,7 +413,7 @@ TEST_CASE("a leaf of an unreached branch is reported without a gradient, an unus
   CHECK(reports[1].gradient == 4.0);
 }
 
-TEST_CASE("values that change between an operation and backward are noticed") {
+TEST_CASE("backward detects operands that were changed after the operation") {
   Tensor x = leaf(3.0);
   {
     Tape tape;

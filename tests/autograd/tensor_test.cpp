@@ -109,7 +109,7 @@ TEST_CASE("a shape whose number of elements overflows is refused") {
       ShapeError);
 }
 
-TEST_CASE("the bytes of a shape that can be counted are at most what a size can hold") {
+TEST_CASE("a shape of more bytes than a size can hold is refused") {
   constexpr std::size_t too_many = std::size_t{1} << 61;  // float64 values in 2^64 bytes
   constexpr std::size_t half = std::size_t{1} << 30, other_half = std::size_t{1} << 31;
   for (const Shape& shape : {Shape{too_many}, Shape{half, other_half}, Shape{half, 1, other_half},
@@ -158,7 +158,7 @@ TEST_CASE("move_into keeps values and gradient, and handles made before stay val
   }
 }
 
-TEST_CASE("a tensor that was moved lets go of the memory it had") {
+TEST_CASE("a tensor that was moved by move_into releases its old memory") {
   Tensor x = Tensor::zeros({1000}, DType::float64);
   const kernels::Memory buffer(8000);
   const std::size_t before = kernels::memory_statistics().bytes_in_use;
@@ -182,7 +182,7 @@ TEST_CASE("factories make float32 tensors unless another type is asked for") {
   CHECK_THROWS_AS(Tensor::from({3}, singles), ShapeError);
 }
 
-TEST_CASE("an index gives the part at that place of the first axis, with its gradient") {
+TEST_CASE("an index selects a part along the first axis, with its gradient") {
   Tensor x = Tensor::from({3, 2}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, DType::float64);
   x.require_gradient();
   Tape tape;
@@ -196,7 +196,7 @@ TEST_CASE("an index gives the part at that place of the first axis, with its gra
   CHECK_THROWS_AS(Tensor::scalar(1.0)[0], ValueError);
 }
 
-TEST_CASE("a frozen leaf is a constant without a gradient until it requires one again") {
+TEST_CASE("a frozen leaf is a constant without a gradient until it is unfrozen") {
   for (const DType dtype : dtypes) {
     Tensor x = Tensor::scalar(3.0, dtype).require_gradient();
     const Tensor handle = x;
@@ -222,7 +222,7 @@ TEST_CASE("a frozen leaf is a constant without a gradient until it requires one 
   }
 }
 
-TEST_CASE("what a tape from before the freeze contributes is discarded") {
+TEST_CASE("contributions to a leaf that was frozen after recording are discarded") {
   Tensor x = Tensor::scalar(3.0, DType::float64).require_gradient();
   Tensor w = Tensor::scalar(2.0, DType::float64).require_gradient();
   Tape tape;
@@ -253,7 +253,7 @@ TEST_CASE("a tensor that required no gradient may be frozen; an output of an ope
   check_values(x.gradient(), {6.0});
 }
 
-TEST_CASE("a tensor that moves while it is frozen has its gradient in the new memory") {
+TEST_CASE("a tensor that is moved while it is frozen has its gradient in the new memory") {
   Tensor x = Tensor::scalar(3.0, DType::float64).freeze();
   const kernels::Memory values(128), gradients(128);
   x.move_into(values, 64, gradients, 64);
@@ -266,7 +266,7 @@ TEST_CASE("a tensor that moves while it is frozen has its gradient in the new me
   check_values(x.gradient(), {6.0});
 }
 
-TEST_CASE("the identity of a tensor is that of its handles alone") {
+TEST_CASE("handles of one tensor have the same identity, views and equal tensors another") {
   const Tensor x = Tensor::scalar(3.0);
   const Tensor handle = x;
   CHECK(handle.identity() == x.identity());
@@ -274,7 +274,7 @@ TEST_CASE("the identity of a tensor is that of its handles alone") {
   CHECK(Tensor::scalar(3.0).identity() != x.identity());
 }
 
-TEST_CASE("values and rows of values are tensors of one and two axes") {
+TEST_CASE("a list of values is a tensor of one axis, a list of rows of two") {
   const Tensor row = Tensor::from({1.0, 2.5});
   CHECK(row.shape() == Shape{2});
   CHECK(row.dtype() == DType::float32);
@@ -316,7 +316,7 @@ TEST_CASE("rows of one value are a column, in each way of writing it") {
   CHECK(Tensor::from({{x}, {2 * x}}).shape() == Shape{2, 1});
 }
 
-TEST_CASE("a shape without values is no list of values") {
+TEST_CASE("Tensor::from() takes a shape and values in braces, also without values") {
   CHECK(Tensor::from({0, 3}, {}).shape() == Shape{0, 3});
   CHECK(Tensor::from({2, 3}, {1, 2, 3, 4, 5, 6}).shape() == Shape{2, 3});
   CHECK(Tensor::from({1}, {3.0}).shape() == Shape{1});
@@ -349,14 +349,14 @@ concept TruthValue = requires(const T& x) {
   x ? 1 : 0;
 };
 
-TEST_CASE("a tensor is defined or not, and is no truth value") {
+TEST_CASE("a tensor has defined() and no conversion to bool") {
   CHECK(Tensor::scalar(0.0).defined());
   CHECK_FALSE(Tensor().defined());
   static_assert(!TruthValue<Tensor>);  // if (loss > 0.1) would always be true
   static_assert(TruthValue<Gradient>);
 }
 
-TEST_CASE("tensors like another have its shape and element type") {
+TEST_CASE("tensors made like another have its shape and element type") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::full({2, 3}, 5.0, dtype);
     for (const auto& [like, value] :

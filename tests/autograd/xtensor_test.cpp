@@ -46,14 +46,14 @@ TEST_CASE("a tensor is made from any xtensor expression, converted to its type")
   check_values(to_tensor(whole, DType::float32), {1.0, 2.0, 3.0});
 }
 
-TEST_CASE("what goes out as an xtensor and comes back is the same") {
+TEST_CASE("a tensor converted to an xtensor and back is equal") {
   const Tensor x = Tensor::from({2, 1, 2}, {1.0, -2.0, 3.5, 0.0}, DType::float64);
   const Tensor back = to_tensor(as_xtensor<double>(x), DType::float64);
   CHECK(back.shape() == x.shape());
   check_values(back, values_of(x));
 }
 
-TEST_CASE("a tensor is not seen as another type than its own") {
+TEST_CASE("as_xtensor refuses another element type than the tensor's") {
   CHECK_THROWS_AS(as_xtensor<double>(Tensor::zeros({2}, DType::float32)), DTypeError);
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("a gradient is seen as an xtensor without a copy, and outlives its han
   CHECK(xt::sum(gradient)() == 20.0F);
 }
 
-TEST_CASE("values are seen for as long as the adaptor lives") {
+TEST_CASE("an xtensor adaptor keeps the values of the tensor alive") {
   const auto view = as_xtensor<double>(Tensor::full({100}, 3.0, DType::float64));
   const Tensor other = Tensor::full({100}, 5.0, DType::float64);
   CHECK(other.values<double>().data() != view.data());

@@ -38,7 +38,7 @@ std::set<std::string> refusals_of(std::size_t rows, std::size_t n, DType dtype) 
 
 }  // namespace
 
-TEST_CASE("without rows every operation but a mean over them gives nothing, and zero gradient") {
+TEST_CASE("with 0 rows every operation but a mean over rows has empty results and zero gradients") {
   const std::set<std::string> means = {"mean_squared_error", "binary_cross_entropy_with_logits"};
   for (const DType dtype : dtypes) {
     CHECK(refusals_of(0, 5, dtype) == means);
@@ -53,7 +53,7 @@ TEST_CASE("without rows every operation but a mean over them gives nothing, and 
   }
 }
 
-TEST_CASE("rows without elements are taken by all but what needs a last axis") {
+TEST_CASE("rows of 0 elements are accepted by all operations that do not need a last axis") {
   const std::set<std::string> expected = {"attention",
                                           "attention with dropout",
                                           "attention with linear biases",
@@ -75,6 +75,6 @@ TEST_CASE("rows without elements are taken by all but what needs a last axis") {
   for (const DType dtype : dtypes) CHECK(refusals_of(3, 0, dtype) == expected);
 }
 
-TEST_CASE("with neither rows nor elements nothing crashes") {
+TEST_CASE("no operation crashes with 0 rows of 0 elements") {
   for (const DType dtype : dtypes) CHECK(refusals_of(0, 0, dtype).contains("softmax"));
 }

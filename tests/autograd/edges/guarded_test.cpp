@@ -72,7 +72,7 @@ TEST_CASE("guarded memory borders directly on an unreadable page and is readable
   }
 }
 
-TEST_CASE("guarded memory of no bytes is readable on neither side") {
+TEST_CASE("guarded memory of 0 bytes is readable on neither side") {
   for (const Guard side : sides) {
     auto* const data = static_cast<std::byte*>(take_guarded(0, side));
     CHECK(faults(data));
@@ -81,7 +81,7 @@ TEST_CASE("guarded memory of no bytes is readable on neither side") {
   }
 }
 
-TEST_CASE("guarded memory that was given back serves again, filled anew") {
+TEST_CASE("guarded memory is reused after its release, filled with NaN again") {
   for (const Guard side : sides) {
     auto* const first = static_cast<std::byte*>(take_guarded(3000, side));
     std::memset(first, 0, 3000);
@@ -107,7 +107,7 @@ TEST_CASE("in a guarded run tensors, blocks and arrays border on an unreadable p
   }
 }
 
-TEST_CASE("every operation gives numbers on operands around the sizes of its blocks") {
+TEST_CASE("no operation gives NaN on operands around its block sizes") {
   for (const Size& size : sizes) {
     for (const OperationCase& operation : every_operation(size.rows, size.n)) {
       for (const DType dtype : dtypes) {

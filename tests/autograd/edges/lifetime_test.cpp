@@ -45,7 +45,7 @@ std::vector<Results> all_results() {
 
 }  // namespace
 
-TEST_CASE("every operation keeps what its gradient needs when its operands and result are gone") {
+TEST_CASE("every operation keeps what backward needs after its operands and result are destroyed") {
   for (const std::size_t n : {1, 9, 40}) {
     for (const OperationCase& operation : every_operation(3, n)) {
       CAPTURE(operation.name);
@@ -74,7 +74,7 @@ TEST_CASE("the results of every operation outlive the tape that has recorded the
   }
 }
 
-TEST_CASE("two threads with a tape each have the results of one, for every operation") {
+TEST_CASE("two threads with a tape each get the results of one thread for every operation") {
   const std::vector<Results> alone = all_results();
   std::vector<std::size_t> wrong(2, 0);
   const auto work = [&](std::size_t thread) {

@@ -139,7 +139,7 @@ std::string faults_of_nan(const OperationCase& operation, const Operands& operan
 
 }  // namespace
 
-TEST_CASE("NaN makes NaN of every value and gradient that depends on it and leaves others alone") {
+TEST_CASE("NaN reaches exactly the values and gradients that depend on it") {
   for (const DType dtype : dtypes) {
     for_each_position(
         dtype, [](const auto& operation, const auto& operands, std::size_t which, std::size_t at) {
@@ -216,7 +216,7 @@ TEST_CASE("element-wise operations have their limits at infinities, at every pos
   }
 }
 
-TEST_CASE("a masked key has no gradient where other keys, values or queries are infinite or NaN") {
+TEST_CASE("a masked key has gradient 0 where other keys, values or queries are infinite or NaN") {
   constexpr std::size_t queries = 3, keys = 6, width = 4, masked = 4;
   std::vector<std::uint8_t> keep(queries * keys, 1);
   for (std::size_t q = 0; q < queries; ++q) keep[q * keys + masked] = keep[q * keys + 5] = 0;

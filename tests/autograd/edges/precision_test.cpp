@@ -46,7 +46,7 @@ TEST_CASE("every operation has the values and gradients of float64 in float32, u
   }
 }
 
-TEST_CASE("every operation refuses operands of both precisions, and tells them in their order") {
+TEST_CASE("every operation refuses operands of mixed element types and names them in order") {
   std::size_t refused = 0;
   for (const OperationCase& operation : every_operation(3, 5)) {
     CAPTURE(operation.name);

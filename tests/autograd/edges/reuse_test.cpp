@@ -43,7 +43,7 @@ void check_sharing(const OperationCase& operation, std::size_t first, std::size_
 
 }  // namespace
 
-TEST_CASE("what every operation contributes to a gradient adds to what is there") {
+TEST_CASE("gradients of every operation are added to a gradient that already exists") {
   for (const std::size_t n : sizes) {
     for (const OperationCase& operation : every_operation(rows, n)) {
       CAPTURE(operation.name);
@@ -79,7 +79,7 @@ TEST_CASE("a tensor that is two operands of an operation gets the gradients of b
   CHECK(pairs >= 30);
 }
 
-TEST_CASE("an operand has the same gradient whether or not the others want one") {
+TEST_CASE("the gradient of an operand does not depend on which other operands require one") {
   for (const std::size_t n : sizes) {
     for (const OperationCase& operation : every_operation(rows, n)) {
       CAPTURE(operation.name);

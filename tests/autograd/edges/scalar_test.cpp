@@ -12,7 +12,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("every element-wise operation does to a scalar what it does to a vector of one") {
+TEST_CASE("every element-wise operation gives the same for a scalar and a vector of one element") {
   const auto scalars = every_elementwise_operation({});
   const auto vectors = every_elementwise_operation({1});
   for (const DType dtype : dtypes) {
@@ -26,7 +26,7 @@ TEST_CASE("every element-wise operation does to a scalar what it does to a vecto
   }
 }
 
-TEST_CASE("the gradients of scalars agree with differences") {
+TEST_CASE("the gradients of element-wise operations on scalars agree with differences") {
   const Tensor x = random_leaf({}, 1);
   const Tensor y = random_leaf({}, 2);
   const RandomStream off;
@@ -44,7 +44,7 @@ TEST_CASE("the gradients of scalars agree with differences") {
   CHECK(gradient_error([&] { return dropout_add(x, y, 0.5, off); }, {x, y}) < 1e-6);
 }
 
-TEST_CASE("scalars have no axis to be joined along") {
+TEST_CASE("concat refuses scalars, which have no axis") {
   const Tensor x = Tensor::scalar(1.0, DType::float32);
   CHECK_THROWS_AS(concat({x, x}, 0), ValueError);
 }

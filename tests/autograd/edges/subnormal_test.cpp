@@ -69,7 +69,7 @@ TEST_CASE("operations that are near the identity at 0 keep subnormal numbers") {
   }
 }
 
-TEST_CASE("roots, logarithms and quotients of subnormal numbers are those of any other") {
+TEST_CASE("sqrt, log and div of subnormal numbers are as exact as of normal numbers") {
   for (const DType dtype : dtypes) {
     const double x = least_normal(dtype) / 16;
     CHECK(values_of(sqrt(filled({35}, 4 * x, dtype))) == std::vector<double>(35, std::sqrt(4 * x)));
@@ -81,7 +81,7 @@ TEST_CASE("roots, logarithms and quotients of subnormal numbers are those of any
   }
 }
 
-TEST_CASE("exp comes down to 0 through the subnormal numbers without a jump") {
+TEST_CASE("exp reaches 0 through the subnormal numbers without a jump") {
   for (const DType dtype : dtypes) {
     const double edge = std::log(least_normal(dtype));
     for (double x = edge - 40; x < edge + 1; x += 0.125) {
@@ -108,7 +108,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("softmax and its gradient stand subnormal logits and subnormal weights") {
+TEST_CASE("softmax and its gradient are right for subnormal logits and subnormal weights") {
   for (const DType dtype : dtypes) {
     const double tiny = least(dtype);
     check_values(softmax(Tensor::from({4}, {tiny, -tiny, 0.0, 2 * tiny}, dtype)),
@@ -128,7 +128,7 @@ TEST_CASE("softmax and its gradient stand subnormal logits and subnormal weights
   }
 }
 
-TEST_CASE("layer norm takes rows of subnormal numbers for equal ones, with the gradient of those") {
+TEST_CASE("layer norm treats rows of subnormal numbers as equal values, in its gradient too") {
   for (const DType dtype : dtypes) {
     const double tiny = least_normal(dtype) / 4;
     const Tensor x = Tensor::from({2, 2}, {tiny, -tiny, tiny, 3 * tiny}, dtype).require_gradient();
@@ -141,7 +141,7 @@ TEST_CASE("layer norm takes rows of subnormal numbers for equal ones, with the g
   }
 }
 
-TEST_CASE("sums, products, lookups and attention keep subnormal numbers") {
+TEST_CASE("sums, products, lookups and attention do not flush subnormal numbers to 0") {
   for (const DType dtype : dtypes) {
     const double tiny = least_normal(dtype) / 64;
     CHECK(sum(filled({40}, tiny, dtype)).item() == 40 * tiny);
@@ -155,7 +155,7 @@ TEST_CASE("sums, products, lookups and attention keep subnormal numbers") {
   }
 }
 
-TEST_CASE("cross entropy of subnormal logits is that of equal ones") {
+TEST_CASE("cross entropy of subnormal logits equals that of equal logits") {
   for (const DType dtype : dtypes) {
     const Tensor logits = filled({1, 2, 20}, least(dtype), dtype).require_gradient();
     Tape tape;

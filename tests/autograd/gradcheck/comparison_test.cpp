@@ -42,11 +42,11 @@ TEST_CASE("the error of a small gradient is relative to it") {
   CHECK(found.relative_error == doctest::Approx(0.001 / 1.001));
 }
 
-TEST_CASE("below the scale errors are measured against the scale") {
+TEST_CASE("errors of gradients smaller than the scale are relative to the scale") {
   CHECK(compare(1e-16, {.value = 2e-16, .error = 1e-18}, by).verdict == GradcheckVerdict::agrees);
 }
 
-TEST_CASE("a gradient is wrong from a hundred times the error of the differences on") {
+TEST_CASE("a gradient is wrong if its error is at least 100 times that of the differences") {
   using enum GradcheckVerdict;
   const auto verdict = [](double error, double of_differences) {
     return compare(1.0, {.value = 1.0 + error, .error = of_differences}, by).verdict;
@@ -61,7 +61,7 @@ TEST_CASE("a gradient is wrong from a hundred times the error of the differences
   CHECK(detectable_error(1e-14, 1e-10) == 1e-10);
 }
 
-TEST_CASE("differences tell right up to a hundred times the tolerance, wrong beyond ten errors") {
+TEST_CASE("differences are conclusive up to 100 tolerances and wrong beyond ten errors") {
   using enum GradcheckVerdict;
   CHECK(compare(1.0, {.value = 1.0, .error = 0.9e-4}, by).verdict == agrees);
   CHECK(compare(1.0, {.value = 1.0, .error = 1.1e-4}, by).verdict == inconclusive);
@@ -72,7 +72,7 @@ TEST_CASE("differences tell right up to a hundred times the tolerance, wrong bey
   CHECK(compare(-1.0, {.value = 1.0, .error = 1e-9}, by).relative_error == 2.0);
 }
 
-TEST_CASE("what is no more than rounding of zero is too small, unless differences contradict it") {
+TEST_CASE("a gradient below the rounding error is too small unless the differences contradict it") {
   using enum GradcheckVerdict;
   constexpr Thresholds tiny{.scale = 0.5e-12, .zero = 1e-12, .tolerance = 1e-6};
   const Comparison zero = compare(0.9e-12, {.value = 0.0, .error = 1e-13}, tiny);
@@ -94,6 +94,6 @@ TEST_CASE("an estimate is good enough at 1/1000 of the tolerance, of the gradien
   CHECK(by.good_enough(0.0) == doctest::Approx(1e-17).scale(0.0));
 }
 
-TEST_CASE("differences too coarse to tell right from wrong do not agree, however close they are") {
+TEST_CASE("differences that are too inexact give inconclusive, however close they are") {
   CHECK(compare(1.0, {.value = 1.0, .error = 1e-3}, by).verdict == GradcheckVerdict::inconclusive);
 }

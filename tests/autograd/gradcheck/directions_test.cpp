@@ -52,7 +52,7 @@ TEST_CASE("one wrong value is found at every place of a tensor of odd size") {
   }
 }
 
-TEST_CASE("a wrong coordinate that was found is shown, though later directions are worse") {
+TEST_CASE("the wrong coordinate that was found is reported, although later directions are worse") {
   const Tensor x = random_leaf({2}, 1);
   const auto both_wrong = [](std::size_t i, double g) { return i == 0 ? 1.001 * g : 3.0 * g; };
   const GradcheckRow row =
@@ -63,7 +63,7 @@ TEST_CASE("a wrong coordinate that was found is shown, though later directions a
   CHECK(row.analytic == doctest::Approx(1.001 * row.numeric).epsilon(1e-6));
 }
 
-TEST_CASE("without directions the same value goes unnoticed") {
+TEST_CASE("one wrong value among thousands is not found without directions") {
   const Tensor x = random_leaf({60, 70}, 1);
   const auto one_wrong = [](std::size_t i, double g) { return i == 3456 ? 1.01 * g : g; };
   CHECK(row_of([&] { return faulty(square(x), one_wrong); }, x,
@@ -89,7 +89,7 @@ TEST_CASE("a coordinate at a kink is inconclusive, and so is its tensor") {
   CHECK(row.worst_relative_error < 1e-9);
 }
 
-TEST_CASE("at a kink nothing agrees by chance, neither with the mean of both slopes nor with 0") {
+TEST_CASE("at a kink neither the mean of both slopes nor 0 agrees with the differences") {
   const Tensor x = Tensor::zeros({3}, DType::float64).require_gradient();
   const auto half = [](std::size_t, double) { return 0.5; };
   const auto none = [](std::size_t, double) { return 0.0; };
@@ -100,8 +100,7 @@ TEST_CASE("at a kink nothing agrees by chance, neither with the mean of both slo
   }
 }
 
-TEST_CASE(
-    "where the function ends nearby differences are inconclusive, but shorter ones may agree") {
+TEST_CASE("differences across the end of the domain are inconclusive, shorter ones may agree") {
   const Tensor at_the_end = Tensor::full({1}, 1e-9, DType::float64).require_gradient();
   CHECK(row_of([&] { return sqrt(at_the_end); }, at_the_end).verdict ==
         GradcheckVerdict::inconclusive);
@@ -187,7 +186,7 @@ TEST_CASE("the rows of several outputs are those of each tensor, output by outpu
   CHECK(report.first_wrong->operation == "faulty");
 }
 
-TEST_CASE("a gradient that the tape never brings is wrong where the output depends on the tensor") {
+TEST_CASE("a missing gradient of a tensor that the output depends on is wrong") {
   const Tensor x = random_leaf({4}, 1);
   const auto cut_off = [&] { return square(x.copied(DType::float64).require_gradient()); };
   const GradcheckRow row = row_of(cut_off, x);
@@ -195,7 +194,7 @@ TEST_CASE("a gradient that the tape never brings is wrong where the output depen
   CHECK(row.verdict == GradcheckVerdict::wrong);
 }
 
-TEST_CASE("a gradient that is zero but for rounding is said to be zero") {
+TEST_CASE("a gradient below the rounding error is reported as zero") {
   const Tensor x = random_leaf({4}, 1);
   const auto nothing = [&] { return sum(x) - sum(x); };
   const GradcheckRow row = row_of(nothing, x);
@@ -216,7 +215,7 @@ TEST_CASE("values are restored when the function throws") {
   CHECK(values_of(x) == before);
 }
 
-TEST_CASE("a tensor of which nothing was compared does not agree") {
+TEST_CASE("a tensor without any comparison does not agree") {
   const Tensor x = random_leaf({4}, 1);
   const GradcheckRow row =
       row_of([&] { return square(x); }, x, {.directions = 0, .max_coordinates = 0});
@@ -224,7 +223,7 @@ TEST_CASE("a tensor of which nothing was compared does not agree") {
   CHECK_FALSE(row.worst_coordinate);
 }
 
-TEST_CASE("options that make no sense, no outputs and outputs that change shape are refused") {
+TEST_CASE("gradcheck refuses invalid options, no outputs and outputs that change shape") {
   const Tensor x = random_leaf({4}, 1);
   CHECK_THROWS_WITH_AS(row_of([&] { return square(x); }, x, {.step = 0.0}),
                        "gradcheck: step is 0, expected a finite number > 0", ValueError);
@@ -246,7 +245,7 @@ TEST_CASE("options that make no sense, no outputs and outputs that change shape 
                        ShapeError);
 }
 
-TEST_CASE("a function that does not repeat itself is refused") {
+TEST_CASE("gradcheck refuses a function that gives different values for the same input") {
   const Tensor x = random_leaf({4}, 1);
   double drift = 0.0;
   const auto restless = [&] {

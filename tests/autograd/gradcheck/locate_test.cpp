@@ -110,7 +110,7 @@ TEST_CASE("all inputs of the first wrong operation whose gradients are wrong are
   CHECK(report.first_wrong->wrong_inputs.at(1).row.factor == doctest::Approx(3.0));
 }
 
-TEST_CASE("of two outputs the operations on the way to the wrong one are looked at") {
+TEST_CASE("only operations that the wrong output depends on are checked") {
   const Tensor x = random_leaf({3}, 1), y = random_leaf({2}, 2);
   const NamedTensor named[] = {{"x", x}, {"y", y}};
   const auto report = gradcheck_outputs(
@@ -124,7 +124,7 @@ TEST_CASE("of two outputs the operations on the way to the wrong one are looked 
   CHECK(report.first_wrong->inputs == std::vector<Shape>{{2}});
 }
 
-TEST_CASE("inputs that want no gradient, or are absent, stay what they are") {
+TEST_CASE("inputs without a gradient and absent inputs are not reported as wrong") {
   const Tensor x = random_leaf({3}, 1);
   const Tensor constant = Tensor::full({3}, 2.0, DType::float64);
   CHECK_FALSE(report_of([&] { return apply(WrongSecond{}, x, constant); }, x).first_wrong);
@@ -133,7 +133,7 @@ TEST_CASE("inputs that want no gradient, or are absent, stay what they are") {
   CHECK(report.first_wrong->wrong_inputs.at(0).input == 1);
 }
 
-TEST_CASE("what an operation leaves out where nothing flows back is not held against it") {
+TEST_CASE("a missing gradient is no error if the gradient of the output is zero") {
   const Tensor x = random_leaf({3}, 1);
   const Tensor mask = Tensor::from({3}, {0.0, 1.0, 1.0}, DType::float64);
   const auto leaves_out_first = [](std::size_t i, double g) { return i == 0 ? 0.0 : g; };
@@ -156,7 +156,7 @@ TEST_CASE("an operation on a list is checked alone as well") {
   CHECK(report.first_wrong->operation == "faulty");
 }
 
-TEST_CASE("no operation is named when none is wrong, and none is looked for unless asked") {
+TEST_CASE("first_wrong is empty if no operation is wrong, or if `locate` is false") {
   const Tensor x = random_leaf({3}, 1);
   CHECK_FALSE(report_of([&] { return square(exp(x)); }, x).first_wrong);
   CHECK_FALSE(report_of([&] { return times(x, 2.0); }, x, {.locate = false}).first_wrong);

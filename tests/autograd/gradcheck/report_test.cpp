@@ -57,7 +57,7 @@ TEST_CASE("a factor that is a length, a size, two or a half is traced to its lik
   CHECK(contains(explanation(wrong_by(1.001)), "1.001 times what it should be: a factor"));
 }
 
-TEST_CASE("a gradient that is zero, missing, not finite or askew is called so") {
+TEST_CASE("the report distinguishes gradients that are zero, missing, not finite or not parallel") {
   GradcheckRow row = wrong_by(0.0);
   row.gradient_norm = 0.0;
   CHECK(contains(explanation(row), "the gradient is all zero, but the output depends on it"));
@@ -105,7 +105,7 @@ TEST_CASE("the report lists every tensor, what has no gradient, and the wrong op
                      "2.0e+00\n"));
 }
 
-TEST_CASE("the first wrong operation has its number, layer, inputs and the row of the wrong one") {
+TEST_CASE("the report of the first wrong operation has its number, layer, inputs and wrong row") {
   GradcheckReport report;
   report.rows = {wrong_by(3.0), wrong_by(1.0)};
   report.rows[0].worst_relative_error = 0.25;
@@ -125,7 +125,7 @@ TEST_CASE("the first wrong operation has its number, layer, inputs and the row o
       "\n2 gradients: 1 agree, 1 wrong, 0 inconclusive; worst relative error 5.0e-01\n"));
 }
 
-TEST_CASE("what is zero everywhere is told apart from what has no gradient") {
+TEST_CASE("the report lists gradients that are zero everywhere apart from missing ones") {
   GradcheckReport report;
   report.rows = {wrong_by(1.0), wrong_by(1.0), wrong_by(1.0)};
   for (GradcheckRow& row : report.rows) row.verdict = GradcheckVerdict::agrees;
@@ -141,7 +141,7 @@ TEST_CASE("what is zero everywhere is told apart from what has no gradient") {
                  "3 gradients: 3 agree, "));
 }
 
-TEST_CASE("gradients below what can be told are listed with their norm and the least that can be") {
+TEST_CASE("the report lists norms that cannot be distinguished from zero, with the least norm") {
   GradcheckReport report;
   report.rows = {wrong_by(1.0), wrong_by(1.0)};
   report.rows[0].verdict = GradcheckVerdict::agrees;
@@ -171,7 +171,7 @@ TEST_CASE("a wrong direction is explained without a place") {
         "direction backward gives 0.9, finite differences give 1.25");
 }
 
-TEST_CASE("a report in which no operation is wrong by itself points elsewhere") {
+TEST_CASE("a report in which no single operation is wrong suggests other causes") {
   GradcheckReport report;
   report.rows = {wrong_by(0.5)};
   CHECK(contains(to_string(report),
@@ -189,7 +189,7 @@ TEST_CASE("a report in which no operation is wrong by itself points elsewhere") 
                  "as at [0, 4]\n"));
 }
 
-TEST_CASE("a report with a missing gradient points to values that leave the tape") {
+TEST_CASE("a report with a missing gradient suggests values that leave the tape") {
   Tensor x = random_leaf({2, 3}, 1);
   const NamedTensor named[] = {{"x", x}};
   const std::string text = to_string(gradcheck([&] { return square(x.copied(x.dtype())); }, named));

@@ -29,7 +29,7 @@ TEST_CASE("all coordinates of a tensor that is small enough are checked") {
   CHECK(chosen({}, 3).empty());
 }
 
-TEST_CASE("of a large tensor the largest gradients are checked, of either sign, and NaN first") {
+TEST_CASE("gradcheck samples the largest gradients of a large tensor, of either sign, NaN first") {
   std::vector<double> gradient(100, 1.0);
   gradient[17] = -7.0;
   gradient[80] = 6.0;
@@ -41,13 +41,13 @@ TEST_CASE("of a large tensor the largest gradients are checked, of either sign, 
   CHECK(contains(chosen(gradient, 4), 33));
 }
 
-TEST_CASE("of a large tensor exact zeros are checked") {
+TEST_CASE("of a large tensor gradcheck samples exact zeros") {
   std::vector<double> gradient(1000, 1.0);
   gradient[900] = 0.0;
   CHECK(contains(chosen(gradient, 4), 900));
 }
 
-TEST_CASE("the sample has no repeats, is in order, and depends on the stream") {
+TEST_CASE("the sample of coordinates has no repeats, is sorted, and depends on the stream") {
   const std::vector<double> gradient(500, 1.0);
   const std::span<const double> gradients[] = {gradient, {}};
   const auto with = [&](std::uint64_t seed) {

@@ -88,7 +88,7 @@ TEST_CASE("gradcheck finds small faults, and none in right gradients of the same
   }
 }
 
-TEST_CASE("a gradient of 1e-14 of the others is too small to tell, wrong or right") {
+TEST_CASE("a gradient of 1e-14 of the others is too small, whether wrong or right") {
   const Tensor x = random_leaf({8}, 1), y = random_leaf({8}, 2);
   for (const double factor : {1.0, 3.0}) {
     const GradcheckReport report =
@@ -102,7 +102,7 @@ TEST_CASE("a gradient of 1e-14 of the others is too small to tell, wrong or righ
   }
 }
 
-TEST_CASE("a gradient of 1e-12 of the others does not agree where it is wrong") {
+TEST_CASE("a wrong gradient of 1e-12 of the others does not agree") {
   const Tensor x = random_leaf({8}, 1), y = random_leaf({8}, 2);
   const GradcheckReport report =
       gradcheck([&] { return sum(square(x)) + scale(sum(square(times(y, 3.0))), 1e-12); },
@@ -110,7 +110,7 @@ TEST_CASE("a gradient of 1e-12 of the others does not agree where it is wrong") 
   CHECK(report.rows[1].verdict != GradcheckVerdict::agrees);
 }
 
-TEST_CASE("the noise of a function is measured, not only that of the sum over its output") {
+TEST_CASE("gradcheck measures the noise of the function, not only of the sum over its output") {
   Tensor x = random_leaf({6}, 1);
   const auto noise_of = [&](const std::function<Tensor()>& function) {
     const Objectives objectives([&] { return std::vector<NamedTensor>{{"", function()}}; }, 1);
@@ -135,8 +135,7 @@ TEST_CASE("a right gradient of a noisy function is not called wrong") {
   }
 }
 
-TEST_CASE(
-    "the noise of a function that changes by less than its rounding is measured farther off") {
+TEST_CASE("gradcheck measures noise farther away if the function changes by less than rounding") {
   // Values are multiples of 2^-52, and they change by 1e-9 times the distance.
   const Tensor one = Tensor::ones({6}, DType::float64);
   Tensor x = random_leaf({6}, 1);
@@ -151,7 +150,7 @@ TEST_CASE(
   CHECK(noise < 1e-15);
 }
 
-TEST_CASE("gradients of a loss that is rounded to zero are too small, and faults are wrong") {
+TEST_CASE("gradients of a loss that is rounded to zero are too small, and wrong ones are wrong") {
   for (const double margin : {38.0, 40.0, 50.0, 700.0}) {
     CAPTURE(margin);
     Tensor x = Tensor::from({{margin, 0}, {0, margin}}, DType::float64);
@@ -165,7 +164,7 @@ TEST_CASE("gradients of a loss that is rounded to zero are too small, and faults
   }
 }
 
-TEST_CASE("right gradients of a loss that is close to zero are not called wrong, and faults are") {
+TEST_CASE("of a loss close to zero gradcheck calls right gradients right and wrong ones wrong") {
   const Ids classes{0, 1, 0};
   std::size_t found = 0;
   for (const double margin : {10.0, 14.0, 17.0, 20.0, 25.0}) {
@@ -206,7 +205,7 @@ TEST_CASE("no right gradient is called wrong, whatever the seed") {
   }
 }
 
-TEST_CASE("no operation has a gradient that is called wrong") {
+TEST_CASE("gradcheck calls no gradient of any operation wrong") {
   for (const OperationCase& operation : every_operation(2, 7)) {
     if (operation.name == "embedding") continue;  // the padding row has no gradient on purpose
     CAPTURE(operation.name);

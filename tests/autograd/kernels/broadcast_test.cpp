@@ -56,7 +56,7 @@ TEST_CASE("a bias repeats over all leading axes at once") {
   CHECK(plan.row_offsets(4) == std::array<std::size_t, 2>{12, 0});
 }
 
-TEST_CASE("axes merge only where both operands go on evenly") {
+TEST_CASE("broadcast axes merge only if the strides of both operands allow it") {
   const BroadcastPlan plan = plan_of({2, 3, 4}, {2, 1, 4}, {1, 3, 4});
   CHECK(extents_of(plan) == Extents{2, 3, 4});
   CHECK(plan.row_offsets(5) == std::array<std::size_t, 2>{4, 8});
@@ -70,7 +70,7 @@ TEST_CASE("axes of extent 1 are dropped, and one element is a row of one") {
   CHECK(extents_of(plan_of({}, {}, {})) == Extents{1});
 }
 
-TEST_CASE("a long row is right across the borders of its pieces") {
+TEST_CASE("a broadcast of a long row is right across the borders of its pieces") {
   constexpr std::size_t n = 2 * elements_per_piece + 77;
   const std::vector<float> a = count_up(n);
   const std::vector<float> b = {3.0F};
@@ -85,7 +85,7 @@ TEST_CASE("a long row is right across the borders of its pieces") {
   }
 }
 
-TEST_CASE("many rows are right across the borders of their pieces") {
+TEST_CASE("a broadcast of many rows is right across the borders of their pieces") {
   constexpr std::size_t rows = 1500, columns = 33;
   const std::vector<float> a = count_up(rows * columns);
   const std::vector<float> bias = count_up(columns);

@@ -9,7 +9,7 @@
 
 using namespace tapestry::kernels;
 
-TEST_CASE("the dropout kernel draws by the place in the whole, wherever its part begins") {
+TEST_CASE("the dropout kernel draws by the index in the whole array, for any part of it") {
   const std::size_t n = 4 * dropout_group + 44;
   const std::vector<double> x(n, 1.0);
   std::vector<double> whole(n, -1.0);
@@ -22,7 +22,7 @@ TEST_CASE("the dropout kernel draws by the place in the whole, wherever its part
   }
 }
 
-TEST_CASE("the dropout kernel works in place and adds where it is told to") {
+TEST_CASE("the dropout kernel works in place, and adds to its target on request") {
   std::vector<float> x(100, 1.0F);
   std::vector<float> sum(100, 10.0F);
   dropout(5, 0, x.size(), 0.5, x.data(), Target<float>{sum.data(), true});
@@ -88,7 +88,7 @@ TEST_CASE("the dropout kernel drops at rates that 16 bits cannot hold, and keeps
   }
 }
 
-TEST_CASE("the factor of what dropout keeps makes up for the rate, to 48 bits") {
+TEST_CASE("the scale of kept elements compensates for the rate, to 48 bits") {
   CHECK(dropout_scale(0.0) == 1.0);
   CHECK(dropout_scale(0.5) == 2.0);
   CHECK(dropout_scale(1.0) == 0.0);
@@ -121,7 +121,7 @@ TEST_CASE("an element whose 16 bits equal those of the rate is decided by 32 mor
   CHECK(tied == 3);
 }
 
-TEST_CASE("what is dropped depends neither on the neighbours nor on other streams") {
+TEST_CASE("which elements are dropped depends neither on neighbours nor on other streams") {
   constexpr std::size_t n = std::size_t{1} << 18;
   constexpr double rate = 0.3;
   const std::vector<float> of_one = kept(11, rate, n), of_next = kept(12, rate, n);
@@ -132,7 +132,7 @@ TEST_CASE("what is dropped depends neither on the neighbours nor on other stream
   CHECK(deviation(of_one, of_next, 0, rate) < 5.0);
 }
 
-TEST_CASE("the dropout kernels give 0 for what is dropped, whatever it was, in body and tail") {
+TEST_CASE("the dropout kernels give 0 for dropped elements, even NaN, in body and tail") {
   constexpr std::size_t n = dropout_group + 37;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const std::vector<float> keeps = kept(5, 0.5, n);

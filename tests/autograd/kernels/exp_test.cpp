@@ -39,8 +39,8 @@ T exp_of(T x) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("exp of a number does not depend on the other numbers of its vector", T, float,
-                   double) {
+TEST_CASE_TEMPLATE("exp of an element does not depend on the other elements of its vector", T,
+                   float, double) {
   constexpr T infinity = std::numeric_limits<T>::infinity();
   const T usual = T(0.75), huge = std::is_same_v<T, float> ? T(88.5) : T(709.5);
   std::size_t different = 0;

@@ -22,7 +22,7 @@ std::uint64_t counted(F&& run) {
 
 }  // namespace
 
-TEST_CASE("each product counts once, two operations for each multiplication, small or large") {
+TEST_CASE("FlopCounter counts each product once, 2 flops for each multiply-add, small or large") {
   for (const std::size_t n : {1, 7, 96}) {
     CAPTURE(n);
     const std::size_t m = n + 1;
@@ -38,11 +38,11 @@ TEST_CASE("each product counts once, two operations for each multiplication, sma
   }
 }
 
-TEST_CASE("a product without rows counts nothing") {
+TEST_CASE("FlopCounter counts 0 for a product without rows") {
   CHECK(counted([] { gemm<double>(0, 3, 3, 1, {nullptr, 3}, {nullptr, 3}, {}, 3); }) == 0);
 }
 
-TEST_CASE("nothing is counted while nobody wants to know") {
+TEST_CASE("products count no flops without a FlopCounter") {
   count_product(2, 3, 4);
   std::uint64_t before = 0;
   {
@@ -54,7 +54,7 @@ TEST_CASE("nothing is counted while nobody wants to know") {
   CHECK(counter.count() == before);
 }
 
-TEST_CASE("the end of one counter leaves another one counting") {
+TEST_CASE("the end of one FlopCounter leaves another one counting") {
   const FlopCounter counter;
   const std::uint64_t before = counter.count();
   { const FlopCounter short_lived; }

@@ -34,7 +34,7 @@ void check_all_transpositions(std::size_t m, std::size_t n, std::size_t k) {
 
 }  // namespace
 
-TEST_CASE("a product is right by hand") {
+TEST_CASE("gemm equals a hand-worked product") {
   const std::vector<float> a = {1, 2, 3, 4, 5, 6};  // (2, 3)
   const std::vector<float> b = {1, 0, 2, 1, 0, 3};  // (3, 2)
   std::vector<float> out = {100, 100, 100, 100};
@@ -44,7 +44,7 @@ TEST_CASE("a product is right by hand") {
   CHECK(out == std::vector<float>{15, 33, 42, 69});
 }
 
-TEST_CASE("products agree with triple loops for all transpositions and odd sizes") {
+TEST_CASE("gemm agrees with triple loops for all transpositions and odd sizes") {
   const std::size_t sizes[][3] = {{1, 1, 1},  {1, 5, 3},    {5, 1, 3},   {3, 4, 1},
                                   {7, 9, 11}, {16, 16, 16}, {33, 17, 5}, {31, 64, 65}};
   for (const auto& [m, n, k] : sizes) {
@@ -65,7 +65,7 @@ TEST_CASE("products beyond the size of a split agree with triple loops, tall and
   }
 }
 
-TEST_CASE("a product over no inner extent is zero, or leaves what it is added to") {
+TEST_CASE("gemm over an inner extent of 0 gives zeros, or leaves the values it adds to") {
   for (const bool add : {false, true}) {
     check_product<float>(gemm<float>, {3, 4, 0, false, false, add, 2});
     check_product<double>(gemm<double>, {3, 4, 0, true, true, add, 0});
@@ -80,7 +80,7 @@ TEST_CASE("a product without rows or columns writes nothing") {
   CHECK(untouched == 5.0F);
 }
 
-TEST_CASE("a bias is added to every row, once: no inner extent, tall blocks and wide blocks") {
+TEST_CASE("gemm adds a bias to every row once, for any inner extent and block shape") {
   const std::size_t sizes[][3] = {{90, 70, 0},   {90, 70, 3},    {90, 70, 70},  {40, 203, 50},
                                   {33, 601, 40}, {90, 70, 256},  {90, 70, 257}, {90, 70, 300},
                                   {13, 33, 700}, {600, 520, 514}};
@@ -110,7 +110,7 @@ TEST_CASE("a bias is added to every row, once: no inner extent, tall blocks and 
   }
 }
 
-TEST_CASE("products have the same bits on any number of threads") {
+TEST_CASE("gemm has the same bits on any number of threads") {
   const std::size_t sizes[][3] = {{300, 64, 64}, {64, 300, 64},  {257, 255, 129}, {40, 40, 400},
                                   {3, 300, 700}, {61, 33, 1024}, {97, 131, 530}};
   for (const auto& [m, n, k] : sizes) {
@@ -128,7 +128,7 @@ TEST_CASE("products have the same bits on any number of threads") {
   }
 }
 
-TEST_CASE("the bits of an element do not depend on which rows and columns are computed with it") {
+TEST_CASE("the bits of an element of gemm do not depend on the other rows and columns") {
   if (matmul_in_use() == Matmul::openblas) return;  // it promises nothing
   constexpr std::size_t m = 97, n = 131, k = 530;
   for (const bool transposed : {false, true}) {

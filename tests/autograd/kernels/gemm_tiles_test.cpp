@@ -74,12 +74,12 @@ std::vector<std::size_t> nan_places(const std::vector<float>& out) {
 
 }  // namespace
 
-TEST_CASE("products agree with triple loops around the heights of tiles and blocks of rows") {
+TEST_CASE("gemm agrees with triple loops around the heights of tiles and blocks of rows") {
   check_heights<float>();
   check_heights<double>();
 }
 
-TEST_CASE("a full block of rows, packed for many panels, has room and is right") {
+TEST_CASE("gemm of a full block of rows, packed for many panels, has room and is right") {
   for (const bool transposed : {false, true}) {
     for (const std::size_t k : {256, 257}) {
       check_product<float>(gemm_here<float>,
@@ -90,17 +90,17 @@ TEST_CASE("a full block of rows, packed for many panels, has room and is right")
   }
 }
 
-TEST_CASE("products agree with triple loops around the widths of tiles, b packed or as it is") {
+TEST_CASE("gemm agrees with triple loops around the widths of tiles, b packed or not") {
   check_widths<float>();
   check_widths<double>();
 }
 
-TEST_CASE("products agree with triple loops around blocks of k, with a bias, written and added") {
+TEST_CASE("gemm agrees with triple loops around blocks of k, with a bias, written and added") {
   check_blocks_of_k<float>();
   check_blocks_of_k<double>();
 }
 
-TEST_CASE("a product has the bits that it has with its right operand laid out beforehand") {
+TEST_CASE("gemm has the same bits with a right operand that was packed beforehand") {
   if (sizeof(Vec<float>) < 32) return;  // BLAS does the work, and promises nothing
   for (const std::size_t m : {1, 36, 37, 200}) {
     for (const bool transposed : {false, true}) {
@@ -115,7 +115,7 @@ TEST_CASE("a product has the bits that it has with its right operand laid out be
   }
 }
 
-TEST_CASE("NaN in a row of a or in a column of b reaches that row or column of the result alone") {
+TEST_CASE("gemm: NaN in a row of a or a column of b affects that row or column alone") {
   constexpr std::size_t m = 25, n = 67, k = 260;
   for (const Gemm<float> product : own_products<float>) {
     for (const bool transposed : {false, true}) {
@@ -145,7 +145,7 @@ TEST_CASE("NaN in a row of a or in a column of b reaches that row or column of t
   }
 }
 
-TEST_CASE("products whose tiles shrink and grow again use memory of the right size") {
+TEST_CASE("gemm with tiles that shrink and grow again uses memory of the right size") {
   for (const std::size_t k : {700, 3, 900}) {
     for (const std::size_t n : {5, 170, 40}) check_own<float>(14, n, k);
   }

@@ -35,7 +35,7 @@ std::size_t taken_by(std::size_t bytes) {
 // In a guarded run blocks come from elsewhere.
 TEST_SUITE_BEGIN("memory pool" * doctest::skip(tapestry::test::is_guarded_run()));
 
-TEST_CASE("every block starts on a 64-byte boundary and holds what was asked for") {
+TEST_CASE("every block starts on a 64-byte boundary and has at least the requested size") {
   for (const std::size_t bytes : {0, 1, 63, 64, 65, 200, 4096, 100000, 5000000}) {
     CAPTURE(bytes);
     const Memory memory(bytes);
@@ -77,7 +77,7 @@ TEST_CASE("a released block is handed out again to the next request of its size 
 /// Larger than any block of another test, and never touched.
 constexpr std::size_t huge = std::size_t{1} << 28;
 
-TEST_CASE("a free block up to twice as large serves where the pool would hold too much") {
+TEST_CASE("a free block of up to twice the size is reused if the pool would become too large") {
   release_unused_memory();
   restart_memory_peak();
   const std::byte* const larger = Memory(2 * huge).data();
@@ -88,7 +88,7 @@ TEST_CASE("a free block up to twice as large serves where the pool would hold to
   CHECK(memory_statistics().bytes_in_use - before.bytes_in_use == 2 * huge);
 }
 
-TEST_CASE("as long as the pool holds little, every size has blocks of its own") {
+TEST_CASE("a small pool does not reuse a free block of another size class") {
   release_unused_memory();
   restart_memory_peak();
   const std::byte* const larger = Memory(1 << 20).data();
@@ -97,7 +97,7 @@ TEST_CASE("as long as the pool holds little, every size has blocks of its own") 
   CHECK(Memory(1 << 20).data() == larger);
 }
 
-TEST_CASE("blocks of ever new sizes do not add up") {
+TEST_CASE("memory does not grow when every block has a new size") {
   release_unused_memory();
   restart_memory_peak();
   // What stands beside blocks in use, such as the scratch memory of threads, cannot be given back.
@@ -111,7 +111,7 @@ TEST_CASE("blocks of ever new sizes do not add up") {
   release_unused_memory();
 }
 
-TEST_CASE("many small blocks are not searched for one to release at every request") {
+TEST_CASE("a pool of many small blocks is not searched for unused memory at every request") {
   release_unused_memory();
   constexpr std::size_t small = 20'000;   // bytes, too few to be released
   constexpr std::size_t other = 24'000;   // of another size class
@@ -135,7 +135,7 @@ TEST_CASE("many small blocks are not searched for one to release at every reques
   release_unused_memory();
 }
 
-TEST_CASE("sizes seen before take nothing from the system, in any order") {
+TEST_CASE("requests of known sizes take nothing from the system, in any order") {
   const auto take_many = [] {
     std::vector<Memory> held;
     for (std::size_t i = 0; i < 50; ++i) held.emplace_back(100 * (i % 10) * (i % 10));
@@ -149,7 +149,7 @@ TEST_CASE("sizes seen before take nothing from the system, in any order") {
   CHECK(after.bytes_reserved == before.bytes_reserved);
 }
 
-TEST_CASE("what nobody uses goes back to the system when that is asked for, and nothing else") {
+TEST_CASE("release_unused_memory() returns exactly the unused blocks to the system") {
   constexpr std::size_t large = std::size_t{40} << 20;
   release_unused_memory();
   const std::size_t before = memory_statistics().bytes_reserved;
@@ -170,7 +170,7 @@ TEST_CASE("what nobody uses goes back to the system when that is asked for, and 
   CHECK(memory_statistics().bytes_reserved == before);
 }
 
-TEST_CASE("small free blocks go back to the system when that is asked for") {
+TEST_CASE("release_unused_memory() returns small free blocks too") {
   for (const std::size_t bytes : {1, 640, 20'000, 50'000}) {
     CAPTURE(bytes);
     release_unused_memory();
@@ -182,7 +182,7 @@ TEST_CASE("small free blocks go back to the system when that is asked for") {
   }
 }
 
-TEST_CASE("regions without a block in use are given back, others stay whole") {
+TEST_CASE("release_unused_memory() returns regions without a used block, and no part of others") {
   constexpr std::size_t bytes = std::size_t{1} << 20;
   std::vector<Memory> held;
   for (std::size_t i = 0; i < 100; ++i) {
@@ -197,7 +197,7 @@ TEST_CASE("regions without a block in use are given back, others stay whole") {
   CHECK(held[0].data()[bytes - 1] == std::byte{99});
 }
 
-TEST_CASE("a block is given back when its last handle goes") {
+TEST_CASE("a block is released with its last handle") {
   const std::size_t before = in_use();
   Memory memory(640);
   CHECK(memory.unique());
@@ -214,14 +214,14 @@ TEST_CASE("a block is given back when its last handle goes") {
   CHECK_FALSE(moved.unique());
 }
 
-TEST_CASE("no memory is false, has no data and is not unique") {
+TEST_CASE("an empty Memory is false, has no data and is not unique") {
   const Memory none;
   CHECK_FALSE(none);
   CHECK(none.data() == nullptr);
   CHECK_FALSE(none.unique());
 }
 
-TEST_CASE("the peak counts what was in use at once") {
+TEST_CASE("the peak is the largest number of bytes in use at the same time") {
   const std::size_t above_peak = memory_statistics().peak_bytes_in_use - in_use() + 1;
   { const Memory large(above_peak); }
   const MemoryStatistics statistics = memory_statistics();
@@ -231,7 +231,7 @@ TEST_CASE("the peak counts what was in use at once") {
   CHECK(memory_statistics().peak_bytes_in_use == statistics.peak_bytes_in_use);
 }
 
-TEST_CASE("an impossible request throws bad_alloc and leaves the pool as it was") {
+TEST_CASE("an impossible request throws bad_alloc and leaves the pool unchanged") {
   const Memory held(1'000'000);
   const MemoryStatistics before = memory_statistics();
   CHECK_THROWS_AS(Memory{std::numeric_limits<std::size_t>::max()}, std::bad_alloc);
@@ -248,7 +248,7 @@ TEST_CASE("an impossible request throws bad_alloc and leaves the pool as it was"
   CHECK(after.system_allocations == before.system_allocations);
 }
 
-TEST_CASE("address space is there for some bytes, and not for more than a machine has") {
+TEST_CASE("require_address_space() accepts small sizes and refuses 2^60 bytes") {
   CHECK_NOTHROW(require_address_space(1'000'000));
   CHECK_THROWS_AS(require_address_space(std::size_t{1} << 60), OutOfMemory);
 }
@@ -279,14 +279,14 @@ TEST_CASE("threads take and release at the same time without losing a block") {
   CHECK(in_use() == before);
 }
 
-TEST_CASE("a handle may be released on another thread than the one that took it") {
+TEST_CASE("a handle may be released on another thread than the one that allocated it") {
   const std::size_t before = in_use();
   Memory memory(5000);
   std::thread([taken = std::move(memory)] { CHECK(taken.unique()); }).join();
   CHECK(in_use() == before);
 }
 
-TEST_CASE("containers live in the pool") {
+TEST_CASE("containers with the pool's allocator use its memory") {
   const std::size_t before = in_use();
   {
     const std::vector<int, PoolAllocator<int>> numbers(1000, 7);

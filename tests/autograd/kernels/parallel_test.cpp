@@ -43,7 +43,7 @@ TEST_CASE("all pieces have ended when parallel_for returns") {
   CHECK(ended == 64);
 }
 
-TEST_CASE("a flag that is set ends a loop in its scope, on 1 and 8 threads") {
+TEST_CASE("a cancellation flag ends a loop in its scope, on 1 and 8 threads") {
   for (const std::size_t threads : {1, 8}) {
     const Threads count(threads);
     CAPTURE(threads);
@@ -77,7 +77,7 @@ TEST_CASE("a flag that is set ends a loop in its scope, on 1 and 8 threads") {
   }
 }
 
-TEST_CASE("a call from inside a piece runs its pieces once, in order, on the thread of the piece") {
+TEST_CASE("a nested parallel_for runs its pieces once, in order, on the thread of its caller") {
   for (const std::size_t threads : {1, 2, 8}) {
     const Threads count(threads);
     std::vector<std::vector<std::size_t>> order(5);
@@ -109,7 +109,7 @@ TEST_CASE("two threads of the program may run kernels at the same time") {
   CHECK(sum == 1000);
 }
 
-TEST_CASE("what a piece throws comes out of parallel_for, once, and the pool goes on working") {
+TEST_CASE("parallel_for rethrows the exception of a piece once, and the pool remains usable") {
   for (const std::size_t threads : {1, 4}) {
     CAPTURE(threads);
     const Threads count(threads);
@@ -126,7 +126,7 @@ TEST_CASE("what a piece throws comes out of parallel_for, once, and the pool goe
   }
 }
 
-TEST_CASE("when every piece throws, one of their errors comes out") {
+TEST_CASE("parallel_for throws one of the exceptions if every piece throws") {
   for (const std::size_t threads : {1, 4}) {
     const Threads count(threads);
     const auto fail = [](std::size_t) { throw std::runtime_error("no"); };
@@ -135,14 +135,14 @@ TEST_CASE("when every piece throws, one of their errors comes out") {
   }
 }
 
-TEST_CASE("the number of threads is what was set, and at least one") {
+TEST_CASE("num_threads() is what set_num_threads() was given, and at least 1") {
   const Threads count(3);
   CHECK(num_threads() == 3);
   set_num_threads(0);
   CHECK(num_threads() >= 1);
 }
 
-TEST_CASE("more threads than can be used are asked for and kept in mind, but do not work") {
+TEST_CASE("num_threads() may exceed the most threads, of which threads_at_work() is the limit") {
   const Threads count(most_threads + 1);
   CHECK(num_threads() == most_threads + 1);
   CHECK(threads_at_work() == most_threads);
@@ -151,7 +151,7 @@ TEST_CASE("more threads than can be used are asked for and kept in mind, but do 
 }
 
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)
-TEST_CASE("threads that the system refuses are not at work, and the others do everything" *
+TEST_CASE("set_num_threads(): threads that the system refuses are replaced by the others" *
           doctest::skip(tapestry::test::is_guarded_run())) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);

@@ -60,7 +60,7 @@ void check_sums(std::size_t outer, std::size_t extent, std::size_t inner) {
 
 }  // namespace
 
-TEST_CASE("sums over the middle axis are right by hand") {
+TEST_CASE("reduce: sums over the middle axis equal hand-worked ones") {
   const std::vector<float> in = {1, 2, 3, 4, 5, 6, 7, 8};
   std::vector<float> out(4);
   sum_middle_axis(2, 2, 2, in.data(), Target<float>{out.data()});
@@ -106,13 +106,13 @@ TEST_CASE("sums have the same bits on any number of threads") {
   }
 }
 
-TEST_CASE("the sum of squares is right by hand, and 0 for no values") {
+TEST_CASE("sum_of_squares equals a hand-worked value, and is 0 for no values") {
   const std::vector<float> in = {3.0F, -4.0F, 12.0F};
   CHECK(sum_of_squares(3, in.data()) == 169.0);
   CHECK(sum_of_squares<float>(0, nullptr) == 0.0);
 }
 
-TEST_CASE("the sum of squares of float32 values is as exact as float64, and does not overflow") {
+TEST_CASE("the sum of squares of float32 values is as exact as in float64 and does not overflow") {
   constexpr std::size_t n = 100003;
   const std::vector<float> in = uneven<float>(n);
   long double expected = 0.0L;

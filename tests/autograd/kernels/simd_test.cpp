@@ -97,19 +97,19 @@ std::size_t uneven_products(bool add) {
 
 }  // namespace
 
-TEST_CASE("what map writes or adds does not depend on where in an array it stands") {
+TEST_CASE("the result of map for an element does not depend on its place in the array") {
   for (const bool add : {false, true}) {
     CHECK(uneven_products<float>(add) == 0);
     CHECK(uneven_products<double>(add) == 0);
   }
 }
 
-TEST_CASE("map writes or adds n values and leaves what follows alone") {
+TEST_CASE("map writes or adds n values and leaves the values behind them unchanged") {
   check_map<float>();
   check_map<double>();
 }
 
-TEST_CASE("sum_of and max_of see each of n values once") {
+TEST_CASE("sum_of and max_of use each of n values once") {
   check_folds<float>();
   check_folds<double>();
 }
@@ -119,14 +119,14 @@ TEST_CASE("map_and_sum writes n values, in place too, and sums each of them once
   check_map_and_sum<double>();
 }
 
-TEST_CASE("max_of of negative values does not see the filling of the last vector") {
+TEST_CASE("max_of of negative values ignores the filling of the last vector") {
   for (const std::size_t n : {1, 5, 9, 17, 33}) {
     const std::vector<float> a(n, -3.0F);
     CHECK(max_value(n, a.data()) == -3.0F);
   }
 }
 
-TEST_CASE("values given to map do not mix: NaN stays where it is") {
+TEST_CASE("map does not mix lanes: NaN stays in its element") {
   for (std::size_t bad = 0; bad < 19; ++bad) {
     std::vector<double> a(19, 1.0), y(19);
     a[bad] = std::numeric_limits<double>::quiet_NaN();

@@ -95,7 +95,7 @@ TEST_CASE("a gated unit has the values and gradients of its parts, to the last d
   }
 }
 
-TEST_CASE("a gate far below 0 shuts without NaN, one far above lets all pass") {
+TEST_CASE("a gated unit saturates at 0 far below 0 and passes values far above, without NaN") {
   for (const Unit& unit : units) {
     for (const DType dtype : dtypes) {
       const Tensor x = Tensor::from({1, 6}, {3, 3, 3, -1e4, -inf, 1e4}, dtype);
@@ -109,7 +109,7 @@ TEST_CASE("a gate far below 0 shuts without NaN, one far above lets all pass") {
   }
 }
 
-TEST_CASE("NaN in a value or a gate stays in its place") {
+TEST_CASE("a gated unit keeps NaN in a value or gate in its element") {
   for (const Unit& unit : units) {
     const auto y = values_of(
         unit.gated(Tensor::from({6}, {not_a_number, 1, 1, 1, not_a_number, 1}, DType::float64)));
@@ -119,7 +119,7 @@ TEST_CASE("NaN in a value or a gate stays in its place") {
   }
 }
 
-TEST_CASE("a gated unit of nothing gives nothing") {
+TEST_CASE("a gated unit of an empty tensor is empty") {
   for (const Unit& unit : units) {
     CHECK(unit.gated(Tensor::zeros({0}, DType::float32)).shape() == Shape{0});
     CHECK(unit.gated(Tensor::zeros({3, 0}, DType::float32)).shape() == Shape{3, 0});
@@ -144,7 +144,7 @@ TEST_CASE("gated units of many rows have the same bits on any number of threads"
   }
 }
 
-TEST_CASE("a gated unit refuses a last axis without halves") {
+TEST_CASE("a gated unit refuses a last axis of odd extent") {
   CHECK_THROWS_WITH_AS(
       swiglu(Tensor::zeros({2, 3}, DType::float32)),
       "swiglu: x has shape (2, 3), expected a last axis of two halves, values and gates",

@@ -25,7 +25,7 @@ Tensor hyperbolic_tangent(const Tensor& x) { return tanh(x); }
 
 }  // namespace
 
-TEST_CASE("relu keeps what is positive, in both precisions") {
+TEST_CASE("relu keeps positive values, in both precisions") {
   for (const DType dtype : dtypes) {
     check_exactly(relu(Tensor::from({5}, {-2.0, -0.0, 0.0, 0.5, 1e4}, dtype)),
                   {0.0, 0.0, 0.0, 0.5, 1e4});
@@ -50,7 +50,7 @@ TEST_CASE("relu passes NaN on, wherever it stands, and maps -infinity to 0") {
   }
 }
 
-TEST_CASE("a gradient that is NaN where relu is 0 stays behind") {
+TEST_CASE("relu drops a gradient that is NaN where its output is 0") {
   Tensor x = Tensor::from({2}, {-1.0, 1.0}, DType::float64);
   x.require_gradient();
   Tape tape;
@@ -74,12 +74,12 @@ TEST_CASE("gelu gives hand-worked values in both precisions") {
   check_elementwise(gelu, -3.0);
 }
 
-TEST_CASE("gelu keeps to its measured bounds of error") {
+TEST_CASE("gelu stays within its measured error bounds") {
   CHECK(worst_error(gelu, exact_gelu, -8.0, 8.0, DType::float64, 1.0) < 1.5e-14);
   CHECK(worst_error(gelu, exact_gelu, -8.0, 8.0, DType::float32, 1.0) < 2e-7);
 }
 
-TEST_CASE("gelu keeps its digits far down its negative tail") {
+TEST_CASE("gelu keeps its precision far down its negative tail") {
   CHECK(worst_error(gelu, exact_gelu, -12.0, -1.0, DType::float64) < 1e-11);
   CHECK(worst_error(gelu, exact_gelu, -12.0, -1.0, DType::float32) < 2e-5);
 }
@@ -100,7 +100,7 @@ TEST_CASE("the gradient of gelu agrees with differences") {
   CHECK(worst_gradient_error(gelu) < 1e-6);
 }
 
-TEST_CASE("the gradient of gelu agrees with differences where the pieces of erfc meet") {
+TEST_CASE("the gradient of gelu agrees with differences at the joints of erfc's pieces") {
   const double joint_1 = 0.65 * std::numbers::sqrt2;
   const double joint_2 = 2.2 * std::numbers::sqrt2;
   Tensor x = Tensor::from({4}, {joint_1, -joint_1, joint_2, -joint_2}, DType::float64);
@@ -193,7 +193,7 @@ TEST_CASE("silu gives hand-worked values in both precisions") {
   check_elementwise(silu, -3.0);
 }
 
-TEST_CASE("silu keeps its digits, far down its negative tail too") {
+TEST_CASE("silu keeps its precision, far down its negative tail too") {
   CHECK(worst_error(silu, exact_silu, -80.0, 80.0, DType::float64) < 10 * epsilon(DType::float64));
   CHECK(worst_error(silu, exact_silu, -80.0, 80.0, DType::float32) < 10 * epsilon(DType::float32));
 }

@@ -111,8 +111,7 @@ TEST_CASE("additive attention equals its composition, values and gradients") {
               plain, 1e-12);
 }
 
-TEST_CASE(
-    "additive attention of several tiles equals its composition, for each head and sentence") {
+TEST_CASE("additive attention of several tiles equals its composition for each head and sentence") {
   const std::size_t lengths[][2] = {{70, 66}, {70, 20}};  // weights computed again, and kept
   for (const auto& n : lengths) {
     const std::size_t n_q = n[0], n_k = n[1];
@@ -181,7 +180,7 @@ TEST_CASE("a scale multiplies additive scores, in the gradients too") {
   CHECK(gradient_error([&] { return additive_attention(x, x, x, w, options); }, {x, w}) < 1e-6);
 }
 
-TEST_CASE("only what wants a gradient of additive attention gets one") {
+TEST_CASE("additive attention computes only the gradients that are required") {
   const Tensor x = random_leaf({2, 3, 4}, 1), w = random_leaf({2, 2}, 2);
   const Tensor fixed = random_leaf({2, 3, 4}, 3).copied(DType::float64);
   const Tensor fixed_w = w.copied(DType::float64);
@@ -195,7 +194,7 @@ TEST_CASE("only what wants a gradient of additive attention gets one") {
   CHECK(gradient_error(run(fixed, fixed, fixed, w), {w}) < 1e-6);
 }
 
-TEST_CASE("a query with nothing to attend to gives 0 with zero gradient") {
+TEST_CASE("additive attention: a query that may attend to no key gives 0 with zero gradient") {
   const Tensor q = random_leaf({2, 2, 4}, 1);
   const Tensor k = random_leaf({2, 3, 4}, 2);
   const Tensor w = random_leaf({2, 2}, 3);
@@ -210,7 +209,7 @@ TEST_CASE("a query with nothing to attend to gives 0 with zero gradient") {
   CHECK(zeros(nothing.dw, 0, 4));
 }
 
-TEST_CASE("NaN and infinity behind a mask change no value and no gradient of additive attention") {
+TEST_CASE("additive attention: NaN and infinity at masked keys change no value and no gradient") {
   constexpr std::size_t n_q = 70, n_k = 67;  // more than one tile
   std::vector<std::uint8_t> keep(n_q * n_k, 1);
   for (std::size_t i = 0; i < n_q; ++i) keep[i * n_k + n_k - 1] = 0;
@@ -236,7 +235,7 @@ TEST_CASE("NaN and infinity behind a mask change no value and no gradient of add
   }
 }
 
-TEST_CASE("saturated and infinite sums have the scores +-w and finite gradients") {
+TEST_CASE("additive attention with saturated and infinite sums has scores +-w, finite gradients") {
   for (const DType dtype : dtypes) {
     const Tensor q = Tensor::from({1, 1, 1}, {0}, dtype);
     const Tensor k = Tensor::from({1, 3, 1}, {1e4, -1e4, -minus_infinity}, dtype);
@@ -259,7 +258,7 @@ TEST_CASE("additive attention has the same bits on any number of threads") {
   }));
 }
 
-TEST_CASE("additive attention refuses what does not fit and says what would") {
+TEST_CASE("additive attention refuses shapes that do not fit, with the expected shape") {
   const auto of = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
   CHECK_THROWS_WITH_AS(
       additive_attention(of({2, 3, 4}), of({2, 3, 4}), of({2, 3, 4}), of({4}), {.num_heads = 2}),

@@ -25,7 +25,7 @@ TEST_CASE("the gradients of attention agree with differences with dropout of the
   CHECK(gradient_error(run, {q, k, v}) < 1e-6);
 }
 
-TEST_CASE("where weights are too many to be kept backward drops what forward dropped") {
+TEST_CASE("attention dropout: backward recomputes the dropped weights of forward if not stored") {
   const Tensor q = random_leaf({1, 3, 2}, 1);
   const Tensor k = random_leaf({1, 90, 2}, 2);
   const Tensor v = random_leaf({1, 90, 2}, 3);
@@ -34,7 +34,7 @@ TEST_CASE("where weights are too many to be kept backward drops what forward dro
         1e-6);
 }
 
-TEST_CASE("where weights of several tiles are kept backward drops what forward dropped") {
+TEST_CASE("attention dropout: backward drops the stored weights that forward dropped") {
   const Tensor q = random_leaf({2, 70, 4}, 1);
   const Tensor k = random_leaf({2, 20, 4}, 2);
   const Tensor v = random_leaf({2, 20, 4}, 3);
@@ -46,7 +46,7 @@ TEST_CASE("where weights of several tiles are kept backward drops what forward d
         1e-6);
 }
 
-TEST_CASE("no two queries, heads or sentences draw the same dropout of their weights") {
+TEST_CASE("attention dropout draws differently for each query, head and sentence") {
   constexpr std::size_t batch = 2, n_q = 130, n_k = 32, heads = 2;
   const Tensor q = Tensor::zeros({batch, n_q, heads}, DType::float32);
   const Tensor k = Tensor::zeros({batch, n_k, heads}, DType::float32);
@@ -61,7 +61,7 @@ TEST_CASE("no two queries, heads or sentences draw the same dropout of their wei
   CHECK(rows.size() == batch * n_q * heads);
 }
 
-TEST_CASE("sentences of other lengths do not draw the same dropout either") {
+TEST_CASE("attention dropout draws differently for sentences of other lengths") {
   constexpr std::size_t n = 64, short_length = 16;
   const Tensor zeros = Tensor::zeros({2, n, 1}, DType::float32);
   std::vector<double> units(2 * n * n, 0.0);
@@ -103,7 +103,7 @@ TEST_CASE("attention at dropout 1 gives zeros and zero gradients") {
   }
 }
 
-TEST_CASE("a query with everything masked gives 0 with zero gradient whatever is dropped") {
+TEST_CASE("attention dropout: a fully masked query gives 0 with zero gradient") {
   const Tensor q = random_leaf({2, 3, 4}, 1);
   const Tensor k = random_leaf({2, 4, 4}, 2);
   const AttentionOptions options{.num_heads = 2,

@@ -55,7 +55,7 @@ TEST_CASE("padded keys have no influence at all, not even NaN") {
   if (matmul_in_use() == Matmul::tapestry) CHECK(values_of(y) == expected);
 }
 
-TEST_CASE("NaN in a value behind a causal mask reaches only those who may see it") {
+TEST_CASE("a NaN value behind a causal mask changes only queries that may attend to it") {
   const Tensor q = random_leaf({1, 3, 2}, 1);
   const Tensor v = Tensor::from({1, 3, 2}, {1, 2, 3, 4, undefined, undefined}, DType::float64);
   const auto y = values_of(attend(q, q, v, AttentionMask::causal()));
@@ -63,7 +63,7 @@ TEST_CASE("NaN in a value behind a causal mask reaches only those who may see it
   CHECK(std::isnan(y[4]));
 }
 
-TEST_CASE("NaN in a value gives finite gradients to those who may not see it") {
+TEST_CASE("a NaN value gives finite gradients to queries that may not attend to it") {
   const Tensor q = random_leaf({1, 3, 2}, 1);
   const Tensor k = random_leaf({1, 3, 2}, 2);
   const Tensor v = leaf_ending_in_nan(3, 3);
@@ -88,7 +88,7 @@ TEST_CASE("NaN in a key behind a keep-mask leaves all gradients finite") {
   }
 }
 
-TEST_CASE("NaN in a query that may see nothing leaves the gradients of keys and values finite") {
+TEST_CASE("NaN in a fully masked query leaves the gradients of keys and values finite") {
   const Tensor q = leaf_ending_in_nan(2, 1);
   const Tensor k = random_leaf({1, 3, 2}, 2);
   const Tensor v = random_leaf({1, 3, 2}, 3);
@@ -129,7 +129,7 @@ Tensor column(std::initializer_list<double> values, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("NaN and infinity behind a mask change no value and no gradient, with dropout too") {
+TEST_CASE("NaN and infinity at masked keys change no value and no gradient, with dropout too") {
   struct Size {
     std::size_t queries, keys, width = 4;
   };
@@ -162,7 +162,7 @@ TEST_CASE("NaN and infinity behind a mask change no value and no gradient, with 
   }
 }
 
-TEST_CASE("what is not finite in the last row of any operand stays behind a mask, however large") {
+TEST_CASE("NaN and infinity in the masked last row of any operand have no effect, for any size") {
   struct Size {
     std::size_t n_q, n_k, d_k, d_v;
   };
@@ -201,7 +201,7 @@ TEST_CASE("what is not finite in the last row of any operand stays behind a mask
   }
 }
 
-TEST_CASE("scores of 1e4 either way give weights of 0, 1 and halves, and finite gradients") {
+TEST_CASE("attention with scores of +-1e4 has weights 0, 1 and 1/2, and finite gradients") {
   for (const DType dtype : dtypes) {
     const Tensor q = column({100, -100}, dtype);
     const Tensor k = column({100, -100, 100}, dtype);
@@ -216,7 +216,7 @@ TEST_CASE("scores of 1e4 either way give weights of 0, 1 and halves, and finite 
   }
 }
 
-TEST_CASE("a key whose score is -inf counts as little as one that is masked") {
+TEST_CASE("a key whose score is -inf has the same effect as a masked key") {
   for (const DType dtype : dtypes) {
     const Tensor q = column({1, 2}, dtype);
     const Tensor k = column({0.5, 1.5, -inf}, dtype);
@@ -227,7 +227,7 @@ TEST_CASE("a key whose score is -inf counts as little as one that is masked") {
   }
 }
 
-TEST_CASE("a query whose scores are all -inf gives 0 with zero gradient, the others go on") {
+TEST_CASE("a query whose scores are all -inf gives 0 with zero gradient and affects no other") {
   for (const DType dtype : dtypes) {
     const Tensor k = column({-1, -2}, dtype);
     const Tensor v = column({3, 4}, dtype);
@@ -240,7 +240,7 @@ TEST_CASE("a query whose scores are all -inf gives 0 with zero gradient, the oth
   }
 }
 
-TEST_CASE("a score of +inf makes the queries that may see it NaN, and no others") {
+TEST_CASE("a score of +inf makes exactly the queries that may attend to it NaN") {
   for (const DType dtype : dtypes) {
     const Tensor q = column({1, 1, 1}, dtype);
     const Tensor k = column({1, 2, inf}, dtype);

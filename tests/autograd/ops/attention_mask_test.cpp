@@ -13,7 +13,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("a causal mask hides what comes after the query") {
+TEST_CASE("a causal mask hides keys behind the query") {
   const Tensor x = random_leaf({1, 4, 2}, 1);
   const auto w = values_of(attention_weights(x, x, {.mask = AttentionMask::causal()}));
   for (std::size_t i = 0; i < 4; ++i) {
@@ -27,7 +27,7 @@ TEST_CASE("a causal mask hides what comes after the query") {
   }
 }
 
-TEST_CASE("fewer queries than keys are the last positions of a causal mask") {
+TEST_CASE("a causal mask takes fewer queries than keys as the last positions") {
   const Tensor k = random_leaf({1, 3, 2}, 1);
   const Tensor q = random_leaf({1, 2, 2}, 2);
   const auto w = values_of(attention_weights(q, k, {.mask = AttentionMask::causal()}));
@@ -35,7 +35,7 @@ TEST_CASE("fewer queries than keys are the last positions of a causal mask") {
   CHECK(w[5] > 0.0);
 }
 
-TEST_CASE("a window hides what is further away than its radius, on both sides") {
+TEST_CASE("a window mask hides keys farther away than its radius, on both sides") {
   const Tensor x = random_leaf({1, 5, 2}, 1);
   const auto w = values_of(attention_weights(x, x, {.mask = AttentionMask::window(1)}));
   for (std::size_t i = 0; i < 5; ++i) {
@@ -45,7 +45,7 @@ TEST_CASE("a window hides what is further away than its radius, on both sides") 
   }
 }
 
-TEST_CASE("a window wider than any text hides nothing") {
+TEST_CASE("a window mask wider than the sequence hides nothing") {
   const Tensor x = random_leaf({1, 5, 2}, 1);
   for (const std::size_t radius : {std::size_t{10}, ~std::size_t{0} - 1, ~std::size_t{0}}) {
     CHECK(values_of(attention_weights(x, x, {.mask = AttentionMask::window(radius)})) ==
@@ -53,7 +53,7 @@ TEST_CASE("a window wider than any text hides nothing") {
   }
 }
 
-TEST_CASE("the weights under a window times the values are the output, in long texts too") {
+TEST_CASE("the weights under a window mask times the values are the output, over many tiles too") {
   const Tensor x = random_leaf({1, 150, 2}, 1), v = random_leaf({1, 150, 2}, 2);
   const AttentionMask mask = AttentionMask::window(8);
   const Tensor weights = attention_weights(x, x, {.mask = mask});
@@ -61,7 +61,7 @@ TEST_CASE("the weights under a window times the values are the output, in long t
   check_values(attend(x, x, v, mask), values_of(y), 1e-9);
 }
 
-TEST_CASE("masks combine: a key must pass all of them") {
+TEST_CASE("combined masks: a query may attend to a key if all masks allow it") {
   const AttentionMask mask = AttentionMask::causal() & AttentionMask::padding({2}) &
                              AttentionMask::padding({3}) & AttentionMask::window(1) &
                              AttentionMask::keep(1, 3, 3, {1, 1, 1, 1, 1, 1, 1, 1, 1}) &
@@ -72,7 +72,7 @@ TEST_CASE("masks combine: a key must pass all of them") {
   CHECK(w == expected);
 }
 
-TEST_CASE("a query with nothing to attend to gives 0 with zero gradient, the others go on") {
+TEST_CASE("a query that may attend to no key gives 0 with zero gradient and affects no other") {
   const Tensor q = random_leaf({2, 2, 2}, 1);
   const Tensor k = random_leaf({2, 3, 2}, 2);
   const Tensor v = random_leaf({2, 3, 2}, 3);
@@ -121,7 +121,7 @@ AttentionResults part(const AttentionResults& all, std::size_t parts, std::size_
 
 }  // namespace
 
-TEST_CASE("a sentence with everything masked gets zeros and leaves the batch around it untouched") {
+TEST_CASE("a fully masked sentence gives zeros and changes no other sentence of the batch") {
   constexpr std::size_t batch = 3, n_q = 3, n_k = 70;
   std::vector<std::uint8_t> keep(batch * n_q * n_k, 1);
   std::fill_n(keep.begin() + n_q * n_k, n_q * n_k, std::uint8_t{0});
@@ -145,7 +145,7 @@ TEST_CASE("a sentence with everything masked gets zeros and leaves the batch aro
   }
 }
 
-TEST_CASE("keys that nobody sees keep the gradients that other uses of them contribute") {
+TEST_CASE("keys that no query attends to keep the gradients of their other uses") {
   const AttentionMask mask = AttentionMask::padding({2});
   for (const std::size_t n_q : {3, 70}) {  // one tile, and two
     const Tensor q = random_leaf({1, n_q, 2}, 1), k = random_leaf({1, 4, 2}, 2);
@@ -162,7 +162,7 @@ TEST_CASE("keys that nobody sees keep the gradients that other uses of them cont
   }
 }
 
-TEST_CASE("queries that stand before the first key see nothing under a causal mask or a window") {
+TEST_CASE("queries before the first key attend to nothing under a causal mask or a window") {
   const Tensor q = random_leaf({1, 4, 2}, 1);
   const Tensor k = random_leaf({1, 2, 2}, 2);
   const Tensor v = random_leaf({1, 2, 2}, 3);
@@ -177,7 +177,7 @@ TEST_CASE("queries that stand before the first key see nothing under a causal ma
   }
 }
 
-TEST_CASE("the weights of a query with everything masked are all 0") {
+TEST_CASE("the weights of a fully masked query are all 0") {
   const Tensor q = random_leaf({2, 2, 4}, 1);
   const Tensor k = random_leaf({2, 3, 4}, 2);
   const AttentionOptions options{.num_heads = 2, .mask = AttentionMask::padding({0, 3})};
@@ -188,7 +188,7 @@ TEST_CASE("the weights of a query with everything masked are all 0") {
   CHECK(sum == doctest::Approx(4.0));
 }
 
-TEST_CASE("attention takes no sentences, no queries and no keys") {
+TEST_CASE("attention accepts 0 sentences, 0 queries and 0 keys") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const auto results = [&](const Shape& q, const Shape& k) {
     return attention_results(zeros(q), zeros(k), Tensor::full(k, 1.0, DType::float64), {});

@@ -39,7 +39,7 @@ std::vector<AttentionOptions> options_of_each_kind(std::size_t n_q, std::size_t 
 
 }  // namespace
 
-TEST_CASE("attention to the first keys alone gives the bits of attention to a slice of the keys") {
+TEST_CASE("attention with num_keys has the bits of attention to a slice of the keys") {
   for (const DType dtype : dtypes) {
     for (const std::size_t n_q : {1, 3}) {
       for (const std::size_t n_k : {3, 16, 21}) {
@@ -62,7 +62,7 @@ TEST_CASE("attention to the first keys alone gives the bits of attention to a sl
   }
 }
 
-TEST_CASE("values that are not finite among the first keys of any sentence are noticed") {
+TEST_CASE("attention with num_keys detects values that are not finite among the first keys") {
   const Tensor q = random_leaf({3, 1, 4}, 1), k = random_leaf({3, 2, 4}, 2);
   for (std::ptrdiff_t sentence = 0; sentence < 3; ++sentence) {
     Tensor v = random_leaf({3, 2, 4}, 3).copied(DType::float64);
@@ -75,7 +75,7 @@ TEST_CASE("values that are not finite among the first keys of any sentence are n
   }
 }
 
-TEST_CASE("attention refuses more keys than there are, and to record a number of keys") {
+TEST_CASE("attention refuses num_keys above the number of keys, and on a tape") {
   const Tensor q = random_leaf({1, 2, 4}, 1), k = random_leaf({1, 3, 4}, 2);
   CHECK_THROWS_WITH_AS(scaled_dot_product_attention(q, k, k, {.num_keys = 4}),
                        "scaled_dot_product_attention: num_keys is 4, but k has shape (1, 3, 4)",

@@ -85,7 +85,7 @@ TEST_CASE("attention equals softmax(scale q k^T) v composed from its parts, valu
   }
 }
 
-TEST_CASE("a scale that is asked for stands in the place of 1 / sqrt(d_k), in the gradients too") {
+TEST_CASE("a given scale replaces 1 / sqrt(d_k), in the gradients too") {
   const Tensor q = Tensor::from({1, 1, 1}, {2.0}, DType::float64);
   const Tensor k = Tensor::from({1, 2, 1}, {0.0, std::log(3.0)}, DType::float64);
   check_values(attention_weights(q, k, {.scale = 0.5}), {0.25, 0.75});  // scores 0 and ln 3
@@ -123,7 +123,7 @@ TEST_CASE("scaling scores by 1 / sqrt(d) is scaling queries and keys by d^(-1/4)
   }
 }
 
-TEST_CASE("heads lie side by side and do not mix") {
+TEST_CASE("attention heads are adjacent columns and do not mix") {
   const Tensor q = random_leaf({2, 3, 6}, 1);
   const Tensor k = random_leaf({2, 4, 6}, 2);
   const Tensor v = random_leaf({2, 4, 6}, 3);
@@ -134,7 +134,7 @@ TEST_CASE("heads lie side by side and do not mix") {
   }
 }
 
-TEST_CASE("queries, keys and values may be one tensor, and only some may want a gradient") {
+TEST_CASE("queries, keys and values may be one tensor, and some may require no gradient") {
   const Tensor x = random_leaf({2, 3, 4}, 1);
   const Tensor fixed = random_leaf({2, 3, 4}, 2).copied(DType::float64);
   CHECK(gradient_error([&] { return attend(x, x, x, AttentionMask::causal(), 2); }, {x}) < 1e-6);
@@ -143,14 +143,14 @@ TEST_CASE("queries, keys and values may be one tensor, and only some may want a 
   CHECK(gradient_error([&] { return attend(fixed, fixed, x, {}, 2); }, {x}) < 1e-6);
 }
 
-TEST_CASE("any two of queries, keys and values may be one tensor, beside another one") {
+TEST_CASE("any two of queries, keys and values may be one tensor") {
   const Tensor x = random_leaf({2, 3, 4}, 1), other = random_leaf({2, 3, 4}, 2);
   CHECK(gradient_error([&] { return attend(x, x, other, {}, 2); }, {x, other}) < 1e-6);
   CHECK(gradient_error([&] { return attend(x, other, x, {}, 2); }, {x, other}) < 1e-6);
   CHECK(gradient_error([&] { return attend(other, x, x, {}, 2); }, {x, other}) < 1e-6);
 }
 
-TEST_CASE("sequences longer than a tile give the values and gradients of the composed form") {
+TEST_CASE("attention over several tiles equals the composed form, values and gradients") {
   const Tensor q = random_leaf({1, 150, 4}, 1);
   const Tensor v = random_leaf({1, 150, 4}, 2);
   const auto composed = [&] {
@@ -241,7 +241,7 @@ TEST_CASE("attention has the same bits on any number of threads") {
   CHECK(run(1) == run(2));
 }
 
-TEST_CASE("attention refuses what does not fit and says what would") {
+TEST_CASE("attention refuses shapes that do not fit, with the expected shape") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
   const auto call = [&](const Shape& q, const Shape& k, const Shape& v,
                         const AttentionOptions& options) {

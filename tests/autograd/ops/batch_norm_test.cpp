@@ -85,7 +85,7 @@ TEST_CASE("batch norm with given moments is an affine map of each feature") {
   }
 }
 
-TEST_CASE("given the moments that it saw, batch norm gives the same values, to the last bit") {
+TEST_CASE("batch norm with the moments of its own input gives the same values, to the last bit") {
   for (const DType dtype : dtypes) {
     const Tensor x = random_leaf({50, 19}, 1).copied(dtype);
     const Tensor weight = random_leaf({19}, 2).copied(dtype);
@@ -144,7 +144,7 @@ TEST_CASE("batch norm of a column of one value gives bias there, and a finite gr
   }
 }
 
-TEST_CASE("batch norm of no rows gives none, with moments of 0") {
+TEST_CASE("batch norm of 0 rows gives 0 rows, with moments of 0") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::zeros({0, 4, 3}, dtype).require_gradient();
     const Tensor weight = Tensor::full({3}, 2.0, dtype).require_gradient();
@@ -215,7 +215,7 @@ TEST_CASE("one tensor may be two of the inputs of batch norm") {
   CHECK(gradient_error([&] { return given(row, row, row); }, {row}) < 1e-6);
 }
 
-TEST_CASE("batch norm gives no gradient to who wants none") {
+TEST_CASE("batch norm computes no gradient of inputs that require none") {
   const Tensor x = Tensor::from({2, 1}, {1, 3}, DType::float64);
   const Tensor weight = Tensor::full({1}, 1.0, DType::float64);
   const Tensor bias = Tensor::zeros({1}, DType::float64).require_gradient();
@@ -234,7 +234,7 @@ TEST_CASE("batch norm of many rows has the same bits on any number of threads") 
   }));
 }
 
-TEST_CASE("batch norm refuses what does not fit and says what would") {
+TEST_CASE("batch norm refuses shapes that do not fit, with the expected shape") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
   CHECK_THROWS_WITH_AS(batch_norm(zeros({2, 3}), zeros({2}), zeros({3})),
                        "batch_norm: weight has shape (2), expected (3) (x is (2, 3))", ShapeError);

@@ -47,7 +47,7 @@ TEST_CASE("comparisons are 1 where they hold and 0 elsewhere, in both precisions
   }
 }
 
-TEST_CASE("a number can be compared with") {
+TEST_CASE("comparisons accept a number as their second operand") {
   for (const DType dtype : dtypes) {
     const Tensor x = values({0.1, 0.2, 0.3}, dtype);
     check_exactly(x < 0.2, {1.0, 0.0, 0.0});
@@ -69,7 +69,7 @@ TEST_CASE("a comparison with NaN holds for not_equal alone, at any place in a ve
   }
 }
 
-TEST_CASE("comparisons broadcast, refuse what does not, and need no gradient") {
+TEST_CASE("comparisons broadcast, refuse shapes that do not, and have no gradient") {
   check_broadcast_values(less, [](double a, double b) { return a < b ? 1.0 : 0.0; });
   check_broadcast_values(less_equal, [](double a, double b) { return a <= b ? 1.0 : 0.0; });
   check_broadcast_values(Binary{equal}, [](double a, double b) { return a == b ? 1.0 : 0.0; });
@@ -112,7 +112,7 @@ TEST_CASE("where broadcasts the condition and both operands") {
   CHECK(gradient_error([&] { return where(condition, a, b); }, {a, b}) < 1e-9);
 }
 
-TEST_CASE("what where does not choose has no effect, be it NaN or infinite") {
+TEST_CASE("where: NaN and infinity in the operand that is not selected have no effect") {
   Tensor a = values({1.0, not_a_number});
   Tensor b = values({inf, 2.0});
   a.require_gradient();
@@ -237,7 +237,7 @@ TEST_CASE("abs gives values without sign, and the gradient by the sign, 0 at 0")
   CHECK(worst_gradient_error([](const Tensor& x) { return abs(x); }) < 1e-9);
 }
 
-TEST_CASE("a gradient check is not disturbed by kinks beside its point") {
+TEST_CASE("gradcheck of comparisons is not affected by kinks next to the point") {
   // A step of differences crosses every one of these kinks.
   constexpr double near = 1e-9;
   const Tensor x = random_leaf({4}, 1);

@@ -100,14 +100,14 @@ TEST_CASE("dropout at rate 1 gives zeros with zero gradient for NaN and infinity
   }
 }
 
-TEST_CASE("dropout at rate 0 passes the gradient on as it is") {
+TEST_CASE("dropout at rate 0 passes the gradient on unchanged") {
   const Tensor x = Tensor::from({2}, {1.0, 2.0}, DType::float32).require_gradient();
   Tape tape;
   tape.backward(dropout(x, 0.0, stream_of_step) + x, Tensor::from({2}, {3.0, 4.0}, DType::float32));
   check_values(x.gradient(), {6.0, 8.0});
 }
 
-TEST_CASE("what dropout drops becomes 0 even if it was not finite") {
+TEST_CASE("dropout gives 0 for dropped elements, even if they are not finite") {
   const Tensor x = Tensor::full({100}, std::numeric_limits<double>::infinity(), DType::float32);
   const std::vector<double> y = values_of(dropout(x, 0.5, stream_of_step));
   CHECK(std::ranges::count(y, 0.0) > 0);
@@ -115,7 +115,7 @@ TEST_CASE("what dropout drops becomes 0 even if it was not finite") {
   CHECK(std::ranges::none_of(y, [](double v) { return v != v; }));
 }
 
-TEST_CASE("dropout drops as often as it is told and keeps the mean") {
+TEST_CASE("dropout drops with its rate and keeps the mean") {
   for (const double rate : {0.1, 0.5, 0.9}) {
     const std::size_t n = 100000;
     const Tensor x = Tensor::full({n}, 1.0, DType::float64);
@@ -127,14 +127,14 @@ TEST_CASE("dropout drops as often as it is told and keeps the mean") {
   }
 }
 
-TEST_CASE("dropout draws the same from one stream and something else from another") {
+TEST_CASE("dropout draws the same from equal streams and differently from others") {
   const Tensor x = Tensor::full({200}, 1.0, DType::float32);
   const std::vector<double> y = values_of(dropout(x, 0.5, stream_of_step));
   CHECK(values_of(dropout(x, 0.5, stream_of_step)) == y);
   CHECK(values_of(dropout(x, 0.5, stream_of_step.at(0))) != y);
 }
 
-TEST_CASE("dropout draws the same in float32 and float64, in a longer tensor and on any threads") {
+TEST_CASE("dropout draws the same in both precisions, in longer tensors and on any threads") {
   const auto kept_of = [](std::size_t n, DType dtype) {
     return values_of(dropout(Tensor::full({n}, 1.0, dtype), 0.5, stream_of_step));
   };
@@ -144,7 +144,7 @@ TEST_CASE("dropout draws the same in float32 and float64, in a longer tensor and
   CHECK(same_on_any_number_of_threads([&] { return kept_of(40000, DType::float32); }));
 }
 
-TEST_CASE("the gradient of dropout drops what the forward dropped, and adds to what is there") {
+TEST_CASE("the gradient of dropout drops the same elements, and is added to existing gradients") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::full({3, 50}, 1.0, dtype).require_gradient();
     Tape tape;
@@ -162,12 +162,12 @@ TEST_CASE("the gradient of dropout agrees with differences, around groups and ve
   }
 }
 
-TEST_CASE("dropout takes scalars and empty tensors") {
+TEST_CASE("dropout accepts scalars and empty tensors") {
   CHECK(dropout(Tensor::zeros({0, 3}, DType::float32), 0.5, stream_of_step).size() == 0);
   CHECK(dropout(Tensor::scalar(1.0, DType::float32), 0.5, stream_of_step).shape() == Shape{});
 }
 
-TEST_CASE("dropout refuses rates outside 0 to 1, though its stream be off") {
+TEST_CASE("dropout refuses rates outside 0 to 1, also with a stream that is off") {
   const Tensor x = Tensor::zeros({2}, DType::float32);
   CHECK_THROWS_WITH_AS(dropout(x, 1.5, stream_of_step), "dropout: the rate is 1.5, expected 0 to 1",
                        ValueError);
@@ -208,7 +208,7 @@ TEST_CASE("dropout_add at rate 1 leaves the residual") {
   check_values(dropout_add(residual, x, 1.0, random_stream), {1.0, 2.0});
 }
 
-TEST_CASE("dropout_add gives no gradient to who wants none") {
+TEST_CASE("dropout_add computes no gradient of inputs that require none") {
   const Tensor wanted = Tensor::zeros({2}, DType::float32).require_gradient();
   const Tensor unwanted = Tensor::zeros({2}, DType::float32);
   const Tensor dy = Tensor::from({2}, {1.0, 2.0}, DType::float32);
@@ -255,7 +255,7 @@ TEST_CASE("relu_dropout has the values and gradients of relu and dropout, to the
   }
 }
 
-TEST_CASE("relu_dropout gives zero and zero gradient at 0, and NaN where NaN is kept") {
+TEST_CASE("relu_dropout gives 0 with zero gradient at 0, and NaN if a NaN is kept") {
   constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
   const Tensor zeros = Tensor::zeros({200}, DType::float64);
   const auto at_zero = results_of([](const Tensor& v) { return fused_relu(v, 0.5); }, zeros);

@@ -197,7 +197,7 @@ TEST_CASE("div refuses shapes that do not broadcast and different element types"
   check_broadcast_refusals("div", divided);
 }
 
-TEST_CASE("a number may stand on either side of an arithmetic operator") {
+TEST_CASE("arithmetic operators accept a number on either side") {
   for (const DType dtype : dtypes) {
     Tensor x = Tensor::from({3}, {1.0, 2.0, 4.0}, dtype);
     x.require_gradient();
@@ -216,7 +216,7 @@ TEST_CASE("a number may stand on either side of an arithmetic operator") {
   }
 }
 
-TEST_CASE("compound assignments make a handle of the result, on which a tape records") {
+TEST_CASE("compound assignments make a new tensor, which a tape records") {
   for (const DType dtype : dtypes) {
     const Tensor a = Tensor::from({2}, {6.0, -3.0}, dtype).require_gradient();
     Tape tape;

@@ -59,7 +59,7 @@ TEST_CASE("the padding row of an embedding gets no gradient") {
   check_values(weight.gradient(), {1.0, 0.0});
 }
 
-TEST_CASE("an embedding used twice gets the sum of both gradients, but for the padding row") {
+TEST_CASE("an embedding used twice adds both gradients, except in the padding row") {
   const Tensor weight = Tensor::zeros({3, 1}, DType::float32).require_gradient();
   Tape tape;
   tape.backward(embedding(weight, Ids{{0, 2}}, 2) + embedding(weight, Ids{{1, 0}}, 2),
@@ -67,7 +67,7 @@ TEST_CASE("an embedding used twice gets the sum of both gradients, but for the p
   check_values(weight.gradient(), {11.0, 1.0, 0.0});
 }
 
-TEST_CASE("NaN that comes back to the padding row of an embedding stays out of all gradients") {
+TEST_CASE("embedding ignores a NaN gradient at the padding row") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor weight = Tensor::zeros({3, 1}, DType::float64).require_gradient();
   Tape tape;
@@ -76,7 +76,7 @@ TEST_CASE("NaN that comes back to the padding row of an embedding stays out of a
   check_values(weight.gradient(), {0.0, 4.0, 3.0});
 }
 
-TEST_CASE("one id repeated in every place, and padding in every place") {
+TEST_CASE("embedding: one id in every place, and padding in every place") {
   for (const DType dtype : dtypes) {
     for (const std::size_t d : {1, 7, 8, 16, 33}) {
       const Tensor weight = Tensor::zeros({2, d}, dtype).require_gradient();
@@ -92,7 +92,7 @@ TEST_CASE("one id repeated in every place, and padding in every place") {
   }
 }
 
-TEST_CASE("embedding of no ids is empty and gives zero gradient") {
+TEST_CASE("embedding of 0 ids is empty and has zero gradient") {
   const Tensor weight = Tensor::full({2, 1}, 1.0, DType::float32).require_gradient();
   Tape tape;
   const Tensor y = embedding(weight, Ids(Shape{2, 0}));
@@ -151,7 +151,7 @@ TEST_CASE("the gradient of a large embedding has the same bits on any number of 
   }));
 }
 
-TEST_CASE("embedding refuses ids outside the vocabulary and weights that are no table") {
+TEST_CASE("embedding refuses ids outside the vocabulary and weights that have not two axes") {
   const Tensor weight = Tensor::zeros({5, 2}, DType::float32);
   CHECK_THROWS_WITH_AS(embedding(weight, Ids{{0, 1}, {4, 5}}),
                        "embedding: id (1, 1) is 5, expected 0 <= id < 5", ValueError);
@@ -161,7 +161,7 @@ TEST_CASE("embedding refuses ids outside the vocabulary and weights that are no 
                        "embedding: weight has shape (5), expected (vocabulary, d)", ShapeError);
 }
 
-TEST_CASE("ids of any shape are looked up") {
+TEST_CASE("embedding accepts ids of any shape") {
   const Tensor weight = random_leaf({5, 2}, 1);
   const Tensor vector = embedding(weight, Ids(Shape{3}, {4, 0, 4}));
   CHECK(vector.shape() == Shape{3, 2});

@@ -49,7 +49,7 @@ TEST_CASE("index_select takes parts along any axis, in the order of the indices"
   }
 }
 
-TEST_CASE("an index of any shape takes the place of its axis") {
+TEST_CASE("index_select replaces its axis by the axes of the index") {
   const Tensor x = random_leaf({2, 4, 3}, 1);
   const Tensor y = index_select(x, 1, Ids{{3, 0}, {1, 1}, {2, 3}});
   CHECK(y.shape() == Shape{2, 3, 2, 3});
@@ -59,7 +59,7 @@ TEST_CASE("an index of any shape takes the place of its axis") {
   CHECK(one[1].to_vector() == x[1][2].to_vector());
 }
 
-TEST_CASE("a tensor indexed with ids is the examples of a batch, with their gradient") {
+TEST_CASE("a tensor indexed with ids selects the examples of a batch, with their gradient") {
   const Tensor x = Tensor::from({{1, 2}, {3, 4}, {5, 6}}, DType::float64).require_gradient();
   Tape tape;
   const Tensor batch = x[Ids::from({2, 0, 2})];
@@ -68,7 +68,7 @@ TEST_CASE("a tensor indexed with ids is the examples of a batch, with their grad
   check_values(x.gradient(), {3, 4, 0, 0, 11, 22});
 }
 
-TEST_CASE("the gradient of index_select adds over repeated indices, for every part of x alone") {
+TEST_CASE("the gradient of index_select adds over repeated indices, for each part of x alone") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::full({2, 3}, 9.0, dtype).require_gradient();
     Tape tape;
@@ -78,7 +78,7 @@ TEST_CASE("the gradient of index_select adds over repeated indices, for every pa
   }
 }
 
-TEST_CASE("no index gives an empty tensor and zero gradient") {
+TEST_CASE("index_select with 0 indices is empty and has zero gradient") {
   const Tensor x = Tensor::ones({2, 3, 2}).require_gradient();
   Tape tape;
   const Tensor y = index_select(x, 1, Ids());
@@ -88,7 +88,7 @@ TEST_CASE("no index gives an empty tensor and zero gradient") {
   CHECK(index_select(Tensor::zeros({0, 2}), 0, Ids()).shape() == Shape{0, 2});
 }
 
-TEST_CASE("NaN that is not selected stays out of the result, and of the gradient") {
+TEST_CASE("index_select: NaN that is not selected affects neither the result nor the gradient") {
   const Tensor x = Tensor::from({1.0, not_a_number, 3.0}).require_gradient();
   Tape tape;
   const Tensor y = index_select(x, 0, Ids::from({2, 0}));
@@ -107,7 +107,7 @@ TEST_CASE("the gradient of index_select agrees with differences along every axis
   }
 }
 
-TEST_CASE("index_select names the place and the value of an index out of range") {
+TEST_CASE("index_select reports the position and the value of an index out of range") {
   const Tensor x = Tensor::zeros({2, 3});
   CHECK_THROWS_WITH_AS(index_select(x, 1, Ids{{0, 1}, {3, 2}}),
                        "index_select: index (1, 0) is 3, expected 0 <= index < 3", ValueError);
@@ -142,7 +142,7 @@ TEST_CASE("an index of gather may be smaller than x along the other axes") {
   check_values(leaf.gradient(), {0, 20, 0, 0, 0, 0, 10, 0, 0});
 }
 
-TEST_CASE("the gradient of gather adds over repeated indices, and to what is there") {
+TEST_CASE("the gradient of gather adds over repeated indices, and to existing gradients") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::zeros({2, 2}, dtype).require_gradient();
     Tape tape;
@@ -152,7 +152,7 @@ TEST_CASE("the gradient of gather adds over repeated indices, and to what is the
   }
 }
 
-TEST_CASE("gather of nothing is empty and gives zero gradient") {
+TEST_CASE("gather with 0 indices is empty and has zero gradient") {
   const Tensor x = Tensor::ones({2, 3}).require_gradient();
   Tape tape;
   const Tensor y = gather(x, 1, Ids(Shape{2, 0}));
@@ -168,7 +168,7 @@ TEST_CASE("the gradient of gather agrees with differences along every axis") {
   CHECK(gradient_error([&] { return gather(x, 2, uneven_index({3, 4, 1}, 5)); }, {x}) < 1e-6);
 }
 
-TEST_CASE("large lookups agree with loops and have the same bits on any number of threads") {
+TEST_CASE("index_select and gather of large tensors agree with loops, on any number of threads") {
   constexpr std::size_t outer = 40, extent = 30, inner = 50, chosen = 45;
   const Tensor x = random_leaf({outer, extent, inner}, 1);
   const Tensor dy = random_leaf({outer, chosen, inner}, 2).copied(DType::float64);
@@ -226,7 +226,7 @@ TEST_CASE("gather refuses indices out of range and shapes that do not fit") {
                        "gather: axis -3 does not exist, expected -2 <= axis < 2", ValueError);
 }
 
-TEST_CASE("topk gives the largest elements in descending order, and where they are") {
+TEST_CASE("topk gives the largest elements in descending order and their indices") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::from({{3, 7, 5, 7}, {-1, -4, -2, -3}}, dtype).require_gradient();
     Tape tape;
@@ -247,12 +247,12 @@ TEST_CASE("topk gives the largest elements in descending order, and where they a
   CHECK(gradient_error([&] { return topk(x, 4, -1).values; }, {x}) < 1e-9);
 }
 
-TEST_CASE("a gradient check of topk is not disturbed by a change of order beside its point") {
+TEST_CASE("gradcheck of topk is not affected by a change of order next to the point") {
   const Tensor x = Tensor::from({1.0, 1.0 + 1e-9, 3.0}, DType::float64).require_gradient();
   CHECK(gradient_error([&] { return topk(x, 2).values; }, {x}) < 1e-6);
 }
 
-TEST_CASE("topk refuses a number of elements that there are not") {
+TEST_CASE("topk refuses a k greater than the extent of the axis") {
   const Tensor x = Tensor::zeros({2, 3});
   CHECK_THROWS_WITH_AS(
       topk(x, 4), "topk: k is 4, expected 1 to 3 (axis 1 of x, whose shape is (2, 3))", ValueError);
@@ -273,7 +273,7 @@ TEST_CASE("topk_log_softmax is topk of log_softmax, in every bit") {
   }
 }
 
-TEST_CASE("topk_log_softmax takes the first of equal logits and none that is -inf before another") {
+TEST_CASE("topk_log_softmax takes the first of equal logits, and -inf only after all others") {
   const double inf = std::numeric_limits<double>::infinity();
   std::vector<double> logits(200, 1.0);
   logits[0] = logits[150] = -inf;
@@ -285,7 +285,7 @@ TEST_CASE("topk_log_softmax takes the first of equal logits and none that is -in
   CHECK(impossible.values.to_vector() == std::vector<double>{-inf, -inf});
 }
 
-TEST_CASE("topk_log_softmax refuses a number of classes that there are not, and recorded logits") {
+TEST_CASE("topk_log_softmax refuses a k greater than the number of classes, and recorded logits") {
   const Tensor x = random_leaf({2, 3}, 1);
   CHECK_THROWS_WITH_AS(topk_log_softmax(x, 4),
                        "topk_log_softmax: k is 4, expected 1 to 3 (x has shape (2, 3))",
@@ -297,7 +297,7 @@ TEST_CASE("topk_log_softmax refuses a number of classes that there are not, and 
   CHECK_THROWS_AS(topk_log_softmax(x, 3), ValueError);
 }
 
-TEST_CASE("to_ids takes whole numbers and refuses others with their place") {
+TEST_CASE("to_ids accepts whole numbers and refuses others with their position") {
   CHECK(to_ids(Tensor::from({{1, -2}, {0, 7}})) == Ids{{1, -2}, {0, 7}});
   CHECK(to_ids(Tensor::from({2147483647.0, -2147483648.0}, DType::float64)) ==
         Ids{2147483647, -2147483647 - 1});
@@ -310,7 +310,7 @@ TEST_CASE("to_ids takes whole numbers and refuses others with their place") {
   CHECK_THROWS_AS(to_ids(Tensor::scalar(NAN)), ValueError);
 }
 
-TEST_CASE("to_tensor has the ids as numbers") {
+TEST_CASE("to_tensor gives the ids as numbers") {
   const Tensor x = to_tensor(Ids{{4, -1}}, DType::float64);
   CHECK(x.shape() == Shape{1, 2});
   CHECK(x.to_vector() == std::vector<double>{4.0, -1.0});

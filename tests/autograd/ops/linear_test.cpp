@@ -48,7 +48,7 @@ TEST_CASE("linear of a tensor with itself adds both gradients") {
   CHECK(gradient_error([&] { return linear(x, x); }, {x}) < 1e-6);
 }
 
-TEST_CASE("linear gives a gradient only to what requires one") {
+TEST_CASE("linear computes only the gradients that are required") {
   const Tensor x = Tensor::full({2, 2}, 1.0, DType::float64);
   const Tensor w = random_leaf({2, 2}, 1);
   Tape tape;
@@ -79,7 +79,7 @@ TEST_CASE("a large linear map has the same bits on any number of threads") {
   CHECK(one == run(5));
 }
 
-TEST_CASE("linear refuses what does not fit and says what would") {
+TEST_CASE("linear refuses shapes that do not fit, with the expected shape") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
   CHECK_THROWS_WITH_AS(
       linear(zeros({32, 10, 64}), zeros({256, 128})),
@@ -118,7 +118,7 @@ TEST_CASE("the gradients of head_linear agree with differences") {
   CHECK(gradient_error([&] { return head_linear(square, square); }, {square}) < 1e-6);
 }
 
-TEST_CASE("head_linear gives a gradient only to what requires one") {
+TEST_CASE("head_linear computes only the gradients that are required") {
   const Tensor x = Tensor::full({2, 2}, 1.0, DType::float64);
   const Tensor w = random_leaf({2, 1, 1}, 1);
   Tape tape;
@@ -139,7 +139,7 @@ TEST_CASE("head_linear has the same bits on any number of threads") {
   }));
 }
 
-TEST_CASE("head_linear refuses what does not fit") {
+TEST_CASE("head_linear refuses shapes that do not fit") {
   const auto of = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
   CHECK_THROWS_WITH_AS(head_linear(of({2, 4}), of({4, 4})),
                        "head_linear: weight has shape (4, 4), expected (num_heads, out, in)",
@@ -150,7 +150,7 @@ TEST_CASE("head_linear refuses what does not fit") {
   CHECK_THROWS_AS(head_linear(of({}), of({1, 1, 1})), ShapeError);
 }
 
-TEST_CASE("packed weights give the same bits, whatever their number and shape") {
+TEST_CASE("packed weights of any number and shape give the same bits") {
   for (const DType dtype : dtypes) {
     for (const std::size_t rows : {1, 2, 5, 64}) {
       const Tensor a = random_leaf({33, 40}, 1).copied(dtype),
@@ -171,7 +171,7 @@ TEST_CASE("packed weights give the same bits, whatever their number and shape") 
   }
 }
 
-TEST_CASE("packed weights are kept by the outermost scope and forgotten at its end") {
+TEST_CASE("packed weights are kept by the outermost scope and released at its end") {
   Tensor w = random_leaf({8, 8}, 1).copied(DType::float32);
   const Tensor x = random_leaf({3, 8}, 2).copied(DType::float32);
   const auto before = values_of(linear(x, w));

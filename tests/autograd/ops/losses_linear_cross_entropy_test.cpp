@@ -102,7 +102,7 @@ Tensor leaf(const Shape& shape, std::uint64_t seed) { return random_leaf(shape, 
 
 }  // namespace
 
-TEST_CASE("the loss of a projection is right by hand") {
+TEST_CASE("linear_cross_entropy equals a hand-worked loss") {
   // Logits (ln 1, ln 3) and (0, 0): the first from the bias, the second cancels it.
   const Tensor x = Tensor::from({1, 2, 1}, {0.0, -std::log(3.0)}, DType::float64);
   const Tensor weight = Tensor::from({2, 1}, {0.0, 1.0}, DType::float64);
@@ -113,7 +113,7 @@ TEST_CASE("the loss of a projection is right by hand") {
   CHECK(loss.num_targets == 2);
 }
 
-TEST_CASE("it is cross_entropy of linear, around the width of vectors") {
+TEST_CASE("linear_cross_entropy equals cross_entropy of linear around the width of vectors") {
   for (const std::size_t vocabulary : {1, 2, 7, 8, 15, 16, 17, 31, 33}) {
     for (const double alpha : {0.0, 0.1}) {
       check_against_twin({2, 3, 5, vocabulary, alpha});
@@ -123,7 +123,7 @@ TEST_CASE("it is cross_entropy of linear, around the width of vectors") {
   }
 }
 
-TEST_CASE("it is cross_entropy of linear, around the length of a chunk") {
+TEST_CASE("linear_cross_entropy equals cross_entropy of linear around the length of a chunk") {
   for (const std::size_t rows : {95, 96, 97, 192, 193, 200}) {
     check_against_twin({rows, 1, 3, 11000, 0.1});
   }
@@ -131,7 +131,7 @@ TEST_CASE("it is cross_entropy of linear, around the length of a chunk") {
   check_against_twin({130, 2, 2, 8000, 0.0, false, 7});
 }
 
-TEST_CASE("an ignored target gives no loss and no gradient, whatever its x") {
+TEST_CASE("linear_cross_entropy: an ignored target has no loss and no gradient, whatever its x") {
   const Case c{.rows = 3, .length = 4, .d = 6, .vocabulary = 9, .ignore_every = 2};
   const Tensor weight = leaf({9, 6}, 2), bias = leaf({9}, 3);
   const auto run = [&](double behind) {
@@ -152,7 +152,7 @@ TEST_CASE("an ignored target gives no loss and no gradient, whatever its x") {
   for (std::size_t i = 0; i < 72; ++i) CHECK((clean[1][i] == 0.0) == (i / 6 % 2 == 0));
 }
 
-TEST_CASE("with all targets ignored and a normalizer given everything is zero") {
+TEST_CASE("linear_cross_entropy is 0 with zero gradients if all targets are ignored") {
   const Tensor x = leaf({1, 2, 3}, 1), weight = leaf({4, 3}, 2), bias = leaf({4}, 3);
   Tape tape;
   const Tensor loss = linear_cross_entropy(x, weight, bias, Ids{{ignored, ignored}},
@@ -163,7 +163,7 @@ TEST_CASE("with all targets ignored and a normalizer given everything is zero") 
   for (const Tensor& t : {x, weight, bias}) CHECK(largest(values_of(t.gradient())) == 0.0);
 }
 
-TEST_CASE("gradients scale with dL/dloss and add to what is there") {
+TEST_CASE("gradients of linear_cross_entropy scale with dL/dloss and add to existing ones") {
   const Tensor x = leaf({1, 2, 3}, 1), weight = leaf({4, 3}, 2), bias = leaf({4}, 3);
   const Ids ids{{3, 1}};
   const auto gradients = [&](double factor) {
@@ -186,7 +186,7 @@ TEST_CASE("gradients scale with dL/dloss and add to what is there") {
   CHECK(values_of(bias.gradient())[0] == doctest::Approx(2.0 * once[18]).epsilon(1e-14));
 }
 
-TEST_CASE("only wanted gradients are made") {
+TEST_CASE("linear_cross_entropy computes only the gradients that are required") {
   const Tensor x = leaf({1, 2, 3}, 1), weight = leaf({4, 3}, 2);
   const Tensor fixed = weight.copied(DType::float64);
   Tape tape;
@@ -197,7 +197,7 @@ TEST_CASE("only wanted gradients are made") {
                   .mean.requires_gradient());
 }
 
-TEST_CASE("the gradients of a projection's loss agree with differences") {
+TEST_CASE("the gradients of linear_cross_entropy agree with differences") {
   const Tensor x = leaf({2, 3, 4}, 1), weight = leaf({5, 4}, 2), bias = leaf({5}, 3);
   const Ids ids{{0, 4, ignored}, {2, 2, 1}};
   const CrossEntropyOptions options{.ignored_id = ignored, .label_smoothing = 0.2};
@@ -205,12 +205,12 @@ TEST_CASE("the gradients of a projection's loss agree with differences") {
                        {x, weight, bias}) < 1e-6);
 }
 
-TEST_CASE("a projection's loss has the same bits on any number of threads") {
+TEST_CASE("linear_cross_entropy has the same bits on any number of threads") {
   const Case c{.rows = 40, .length = 7, .d = 24, .vocabulary = 4100, .label_smoothing = 0.1};
   CHECK(same_on_any_number_of_threads([&] { return results_of(c, DType::float32, true); }));
 }
 
-TEST_CASE("a projection's loss refuses what does not fit") {
+TEST_CASE("linear_cross_entropy refuses shapes that do not fit") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const Tensor x = zeros({1, 2, 3}), weight = zeros({4, 3}), bias = zeros({4});
   const Ids ids{{3, 1}};

@@ -34,7 +34,7 @@ TEST_CASE("cross entropy is minus the mean log-probability of the targets") {
   }
 }
 
-TEST_CASE("equal logits cost ln(vocabulary), whatever the smoothing") {
+TEST_CASE("equal logits have the loss ln(vocabulary), whatever the smoothing") {
   const Tensor logits = Tensor::full({1, 3, 50}, 2.0, DType::float64);
   for (const double alpha : {0.0, 0.1, 0.9}) {
     check_values(cross_entropy(logits, Ids{{0, 7, 49}}, {.label_smoothing = alpha}).mean,
@@ -49,7 +49,7 @@ TEST_CASE("label smoothing spreads alpha over the whole vocabulary, target inclu
                {-0.25 * std::log(0.2) - 0.75 * std::log(0.8)});
 }
 
-TEST_CASE("cross entropy returns the sum of -log p(target), without smoothing, and their number") {
+TEST_CASE("cross_entropy returns the sum of -log p(target), unsmoothed, and the target count") {
   const Tensor logits = Tensor::from({1, 2, 2}, {0.0, std::log(4.0), 0.0, 0.0}, DType::float64);
   const Loss loss = cross_entropy(logits, Ids{{1, 0}}, {.label_smoothing = 0.5});
   CHECK(loss.nll_sum == doctest::Approx(-std::log(0.8) - std::log(0.5)));
@@ -59,7 +59,7 @@ TEST_CASE("cross entropy returns the sum of -log p(target), without smoothing, a
   CHECK(half.num_targets == 1);
 }
 
-TEST_CASE("ignored targets count for nothing and get zero gradient") {
+TEST_CASE("ignored targets have no loss and zero gradient") {
   const Tensor logits = random_leaf({2, 2, 3}, 1);
   const Ids all{{2, 1}, {0, 1}};
   const Ids some{{2, 0}, {0, 0}};
@@ -75,7 +75,7 @@ TEST_CASE("ignored targets count for nothing and get zero gradient") {
   for (std::size_t i = 3; i < 12; ++i) CHECK(gradient[i] == 0.0);
 }
 
-TEST_CASE("an ignored target leaves alone what other uses of the logits contribute") {
+TEST_CASE("an ignored target does not change gradients that other uses of the logits contribute") {
   const Tensor logits = Tensor::zeros({1, 2, 2}, DType::float64).require_gradient();
   Tape tape;
   const Tensor loss = cross_entropy(logits, Ids{{1, 9}}, {.ignored_id = 9}).mean;
@@ -83,7 +83,7 @@ TEST_CASE("an ignored target leaves alone what other uses of the logits contribu
   check_values(logits.gradient(), {1.5, 0.5, 1.0, 1.0});
 }
 
-TEST_CASE("a normalizer adds up the losses of parts to that of the whole") {
+TEST_CASE("with a normalizer the losses of parts add up to the loss of the whole") {
   const Tensor logits = random_leaf({2, 3, 5}, 1);
   const auto part = [&](std::size_t row) {
     const auto values = logits.values<double>().subspan(row * 15, 15);
@@ -129,7 +129,7 @@ TEST_CASE("the gradient of cross entropy is finite for logits of 1e4 either way"
   }
 }
 
-TEST_CASE("a logit of -inf takes its word out, and costs infinity only where it is the target") {
+TEST_CASE("a logit of -inf excludes its class, and gives infinite loss only as the target") {
   for (const DType dtype : dtypes) {
     const Tensor logits = Tensor::from({1, 1, 3}, {0.0, 0.0, -inf}, dtype).require_gradient();
     Tape tape;
@@ -142,7 +142,7 @@ TEST_CASE("a logit of -inf takes its word out, and costs infinity only where it 
   }
 }
 
-TEST_CASE("cross entropy passes on NaN and +inf instead of hiding them") {
+TEST_CASE("cross_entropy propagates NaN and +inf") {
   for (const DType dtype : dtypes) {
     for (const double bad : {not_a_number, inf}) {
       const Tensor logits = Tensor::from({1, 1, 2}, {0.0, bad}, dtype);
@@ -151,7 +151,7 @@ TEST_CASE("cross entropy passes on NaN and +inf instead of hiding them") {
   }
 }
 
-TEST_CASE("NaN and infinity at ignored targets leak into neither loss nor gradients") {
+TEST_CASE("NaN and infinity at ignored targets affect neither loss nor gradients") {
   for (const DType dtype : dtypes) {
     for (const double bad : {not_a_number, inf, -inf}) {
       const Tensor logits = Tensor::from({1, 2, 2}, {0.0, 0.0, bad, bad}, dtype).require_gradient();
@@ -184,7 +184,7 @@ TEST_CASE("a batch whose targets are all ignored has loss 0 and zero gradient un
   check_values(logits.gradient(), std::vector<double>(12, 0.0));
 }
 
-TEST_CASE("no targets at all are as good as ignored ones") {
+TEST_CASE("cross_entropy of 0 targets behaves as if all were ignored") {
   const Tensor logits = Tensor::zeros({2, 0, 3}, DType::float32);
   CHECK_THROWS_WITH_AS(
       cross_entropy(logits, Ids(Shape{2, 0}), {.ignored_id = 1}),
@@ -192,7 +192,7 @@ TEST_CASE("no targets at all are as good as ignored ones") {
       ValueError);
 }
 
-TEST_CASE("cross entropy refuses what does not fit and says what would") {
+TEST_CASE("cross_entropy refuses shapes that do not fit, with the expected shape") {
   const Tensor logits = Tensor::zeros({1, 2, 3}, DType::float32);
   CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 2, 0}}),
                        "cross_entropy: logits have shape (1, 2, 3), expected (1, 3, vocabulary) "
@@ -217,7 +217,7 @@ TEST_CASE("cross entropy refuses what does not fit and says what would") {
                        "cross_entropy: label_smoothing is 1, expected 0 <= alpha < 1", ValueError);
 }
 
-TEST_CASE("accuracy is the share of the targets with the largest logit of their rows") {
+TEST_CASE("accuracy is the share of targets that have the largest logit of their row") {
   for (const DType dtype : dtypes) {
     const Tensor logits =
         Tensor::from({2, 2, 3}, {1, 2, 0, 5, 5, 4, -inf, -1, -2, 0, 1, 3}, dtype);  // 1 0 1 2
@@ -230,7 +230,7 @@ TEST_CASE("accuracy is the share of the targets with the largest logit of their 
   CHECK(accuracy(Tensor::from({1.0, 3.0}), Ids(Shape{}, 1)) == 1.0);
 }
 
-TEST_CASE("accuracy refuses what does not fit and says what would") {
+TEST_CASE("accuracy refuses shapes that do not fit, with the expected shape") {
   const Tensor logits = Tensor::zeros({2, 3});
   CHECK_THROWS_WITH_AS(
       accuracy(logits, Ids{{1, 2}}),
@@ -264,7 +264,7 @@ TEST_CASE("mean_squared_error is the mean of the squared difference") {
   check_values(mean_squared_error(a, b), values_of(mean(square(a - b))));
 }
 
-TEST_CASE("mean_squared_error gives no gradient to a target that wants none") {
+TEST_CASE("mean_squared_error computes no gradient of a target that requires none") {
   const Tensor prediction = Tensor::scalar(3.0, DType::float32).require_gradient();
   const Tensor target = Tensor::scalar(1.0, DType::float32);
   Tape tape;
@@ -302,7 +302,7 @@ TEST_CASE("mean_squared_error refuses shapes that differ, empty ones and mixed e
       DTypeError);
 }
 
-TEST_CASE("cross entropy takes targets of any shape, with the bits of one row after the other") {
+TEST_CASE("cross_entropy takes targets of any shape, with the bits of a batch of single rows") {
   const Tensor flat = random_leaf({6, 5}, 1);
   const std::vector<std::int32_t> ids{0, 4, 2, 3, 1, 1};
   const double expected = cross_entropy(flat, Ids(Shape{6}, ids)).mean.item();
@@ -339,7 +339,7 @@ TEST_CASE("binary cross entropy of a hand-worked example, with both gradients") 
   }
 }
 
-TEST_CASE("binary cross entropy is that of two classes, one of which has logit 0") {
+TEST_CASE("binary cross entropy equals cross entropy of two classes, one with logit 0") {
   const Tensor logits = random_leaf({6}, 1, 0.1, 5.0);
   const Tensor both = stack({Tensor::zeros({6}, DType::float64), logits}, 1);
   const Ids classes = Ids::from({0, 1, 1, 0, 1, 0});
@@ -367,7 +367,7 @@ TEST_CASE("binary cross entropy of logits of 1e4 is exact, and so is its gradien
   }
 }
 
-TEST_CASE("the small loss and gradient of a confident answer do not cancel") {
+TEST_CASE("binary cross entropy of confident right answers has no cancellation, nor its gradient") {
   for (const DType dtype : dtypes) {
     for (const double sign : {1.0, -1.0}) {
       const Tensor logit = Tensor::scalar(sign * 50.0, dtype).require_gradient();
@@ -382,7 +382,7 @@ TEST_CASE("the small loss and gradient of a confident answer do not cancel") {
   }
 }
 
-TEST_CASE("infinite logits cost nothing where they are right, and infinity elsewhere") {
+TEST_CASE("binary cross entropy of infinite logits is 0 for the right target, else infinite") {
   for (const DType dtype : dtypes) {
     const auto loss = [&](double z, double t) {
       return binary_cross_entropy_with_logits(Tensor::scalar(z, dtype), Tensor::scalar(t, dtype))
@@ -410,7 +410,7 @@ TEST_CASE("the gradient of binary cross entropy agrees with differences, for any
   }
 }
 
-TEST_CASE("binary cross entropy refuses targets that are no probabilities, and says where") {
+TEST_CASE("binary cross entropy refuses targets outside [0, 1] and names their position") {
   const Tensor logits = Tensor::zeros({2, 2});
   CHECK_THROWS_WITH_AS(
       binary_cross_entropy_with_logits(logits, Tensor::from({{0, 1}, {1.5, -1}})),

@@ -133,7 +133,7 @@ TEST_CASE("the gradients of matmul over an empty inner axis are empty, and zero 
   check_values(weight.gradient(), std::vector<double>(6, 0.0));
 }
 
-TEST_CASE("matmul refuses what does not fit and says what would") {
+TEST_CASE("matmul refuses shapes that do not fit, with the expected shape") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
   CHECK_THROWS_WITH_AS(matmul(zeros({2, 3}), zeros({2, 3})),
                        "matmul: a is (2, 3) and b is (2, 3), expected (..., m, k) and (..., k, n)",

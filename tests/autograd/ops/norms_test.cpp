@@ -131,7 +131,7 @@ TEST_CASE("layer norm of many rows has the same bits on any number of threads") 
   CHECK(run(1) == run(2));
 }
 
-TEST_CASE("layer norm refuses what does not fit and says what would") {
+TEST_CASE("layer norm refuses shapes that do not fit, with the expected shape") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
   CHECK_THROWS_WITH_AS(layer_norm(zeros({2, 3}), zeros({2}), zeros({3})),
                        "layer_norm: weight has shape (2), expected (3) (x is (2, 3))", ShapeError);
@@ -221,7 +221,7 @@ TEST_CASE("one tensor may be both inputs of rms norm") {
   CHECK(gradient_error([&] { return rms_norm(row, row); }, {row}) < 1e-6);
 }
 
-TEST_CASE("rms norm gives no gradient to who wants none") {
+TEST_CASE("rms norm computes no gradient of inputs that require none") {
   const Tensor x = Tensor::from({2}, {3, 4}, DType::float64);
   const Tensor weight = Tensor::from({2}, {1, 2}, DType::float64).require_gradient();
   Tape tape;
@@ -241,7 +241,7 @@ TEST_CASE("rms norm of many rows has the same bits on any number of threads") {
   }));
 }
 
-TEST_CASE("rms norm refuses what does not fit and says what would") {
+TEST_CASE("rms norm refuses shapes that do not fit, with the expected shape") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
   CHECK_THROWS_WITH_AS(rms_norm(zeros({2, 3}), zeros({2})),
                        "rms_norm: weight has shape (2), expected (3) (x is (2, 3))", ShapeError);

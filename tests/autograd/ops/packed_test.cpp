@@ -27,7 +27,7 @@ Tensor padded(DType dtype = DType::float64) {
 
 }  // namespace
 
-TEST_CASE("packing leaves padding out, and padding puts zeros there") {
+TEST_CASE("pack_padded removes padding, and pad_packed fills it with zeros") {
   for (const DType dtype : dtypes) {
     const Tensor y = pack_padded(padded(dtype), lengths);
     CHECK(y.shape() == Shape{5, 1});
@@ -38,7 +38,7 @@ TEST_CASE("packing leaves padding out, and padding puts zeros there") {
   }
 }
 
-TEST_CASE("a length beyond the end means the whole sentence, and no sentences give no vectors") {
+TEST_CASE("pack_padded takes a length beyond the end as the whole sentence, and 0 sentences") {
   CHECK(pack_padded(Tensor::zeros({1, 2, 4}, DType::float64), std::array<std::int32_t, 1>{9})
             .shape() == Shape{2, 4});
   CHECK(pack_padded(Tensor::zeros({0, 2, 4}, DType::float64), {}).shape() == Shape{0, 4});
@@ -46,7 +46,7 @@ TEST_CASE("a length beyond the end means the whole sentence, and no sentences gi
             .shape() == Shape{2, 3, 4});
 }
 
-TEST_CASE("gradients go to where the values came from") {
+TEST_CASE("gradients of pack_padded and pad_packed return to the positions of the values") {
   const Tensor x = padded().require_gradient();
   {
     Tape tape;
@@ -61,7 +61,7 @@ TEST_CASE("gradients go to where the values came from") {
   check_exactly(y.gradient(), {1, 2, 3, 4, 5});
 }
 
-TEST_CASE("the gradients of packing and padding agree with differences") {
+TEST_CASE("the gradients of pack_padded and pad_packed agree with differences") {
   const Tensor x = random_leaf({3, 3, 2}, 1), y = random_leaf({5, 2}, 2);
   CHECK(gradient_error([&] { return pack_padded(x, lengths) * pack_padded(x, lengths); }, {x}) <
         1e-6);
@@ -69,7 +69,7 @@ TEST_CASE("the gradients of packing and padding agree with differences") {
         1e-6);
 }
 
-TEST_CASE("packing refuses lengths that are not those of the sentences") {
+TEST_CASE("pack_padded and pad_packed refuse lengths of another number of sentences") {
   CHECK_THROWS_WITH_AS(pack_padded(Tensor::zeros({2, 3, 4}, DType::float64), lengths),
                        "pack_padded: x has shape (2, 3, 4), expected (3, n, d) for 3 lengths",
                        ShapeError);

@@ -75,7 +75,7 @@ TEST_CASE("sum of a scalar is the scalar") {
   check_values(sum(Tensor::scalar(3.0, DType::float32)), {3.0});
 }
 
-TEST_CASE("the gradient of sum repeats along the axes, and adds to what is there") {
+TEST_CASE("the gradient of sum repeats along the axes, and is added to existing gradients") {
   const Tensor x = Tensor::zeros({2, 2}, DType::float32).require_gradient();
   Tape tape;
   const Tensor rows = sum(x, {1});
@@ -127,7 +127,7 @@ TEST_CASE("mean over no axes and over axes of extent 1 leaves the values as they
   check_values(mean(Tensor::scalar(4.0, DType::float32)), {4.0});
 }
 
-TEST_CASE("the gradient of mean shares dL/dy out evenly, and adds to what is there") {
+TEST_CASE("the gradient of mean is dL/dy divided evenly, and is added to existing gradients") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::zeros({2, 2}, dtype).require_gradient();
     Tape tape;
@@ -143,7 +143,7 @@ TEST_CASE("the gradient of mean agrees with differences") {
   CHECK(gradient_error([&] { return mean(x); }, {x}) < 1e-6);
 }
 
-TEST_CASE("mean refuses empty axes, but not others beside them") {
+TEST_CASE("mean refuses an empty axis that it averages over, but not another one") {
   const Tensor x = Tensor::zeros({2, 0}, DType::float32);
   CHECK_THROWS_WITH_AS(
       mean(x, {1}),
@@ -154,7 +154,7 @@ TEST_CASE("mean refuses empty axes, but not others beside them") {
   CHECK(mean(x, {0}).shape() == Shape{0});
 }
 
-TEST_CASE("max finds the largest along the axes it is given") {
+TEST_CASE("max gives the largest element along the given axes") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::from({2, 3}, {1.0, 9.0, 3.0, 4.0, -5.0, 6.0}, dtype);
     check_values(max(x, {0}), {4.0, 9.0, 6.0});
@@ -166,7 +166,7 @@ TEST_CASE("max finds the largest along the axes it is given") {
   }
 }
 
-TEST_CASE("max over axes that are not neighbours") {
+TEST_CASE("max over non-adjacent axes") {
   const Tensor x =
       Tensor::from({2, 2, 2}, {1.0, 2.0, 3.0, 4.0, 5.0, 0.0, 7.0, -8.0}, DType::float64);
   check_values(max(x, {0, 2}), {5.0, 7.0});
@@ -178,11 +178,11 @@ TEST_CASE("max over no axes and of a scalar is x itself") {
   check_values(max(Tensor::scalar(-3.0, DType::float32)), {-3.0});
 }
 
-TEST_CASE("max of nothing but -inf is -inf") {
+TEST_CASE("max of -inf alone is -inf") {
   CHECK(max(Tensor::full({20}, -inf, DType::float32)).item() == -inf);
 }
 
-TEST_CASE("max passes on NaN wherever it stands, gradient included") {
+TEST_CASE("max propagates NaN from any position, with its gradient") {
   for (const std::size_t place : {0, 1, 19}) {
     Tensor x = Tensor::full({20}, 1.0, DType::float64).require_gradient();
     x.mutable_values<double>()[place] = not_a_number;
@@ -203,16 +203,14 @@ TEST_CASE("the gradient of max goes to the first of equal maxima, and is 0 elsew
   }
 }
 
-TEST_CASE(
-    "of equal maxima over axes that are not neighbours, the first in row-major order counts") {
+TEST_CASE("max over non-adjacent axes takes the first in row-major order of equal maxima") {
   const Tensor x = Tensor::from({2, 1, 2}, {1.0, 7.0, 7.0, 7.0}, DType::float64).require_gradient();
   Tape tape;
   tape.backward(max(x, {0, 2}));
   check_values(x.gradient(), {0.0, 1.0, 0.0, 0.0});
 }
 
-TEST_CASE(
-    "of values that are all equal, -inf too, the first gets the gradient, in rows of any size") {
+TEST_CASE("max of equal values, -inf too, gives the first the gradient, in rows of any size") {
   for (const DType dtype : dtypes) {
     for (const double value : {-inf, -0.0, 2.0}) {
       for (const std::size_t n : {1, 2, 7, 8, 9, 16, 17, 33}) {
@@ -260,7 +258,7 @@ TEST_CASE("max refuses empty axes and axes given twice") {
   CHECK(max(x, {0}).shape() == Shape{0});
 }
 
-TEST_CASE("min is the smallest value along the axes, with the gradient at the first of them") {
+TEST_CASE("min gives the smallest element along the axes, with the gradient at the first") {
   for (const DType dtype : dtypes) {
     Tensor x = Tensor::from({2, 3}, {4.0, 1.0, 1.0, -2.0, 5.0, 0.0}, dtype);
     x.require_gradient();
@@ -285,7 +283,7 @@ TEST_CASE("var is the mean squared deviation, by default of n - 1") {
   }
 }
 
-TEST_CASE("var of values far from 0 keeps its digits") {
+TEST_CASE("var of values far from 0 keeps its precision") {
   const Tensor x = Tensor::from({3}, {1e8 + 1.0, 1e8 + 2.0, 1e8 + 3.0}, DType::float64);
   CHECK(var(x).item() == 1.0);
 }
@@ -321,7 +319,7 @@ TEST_CASE("argmax is the first index of the maximum along an axis") {
   }
 }
 
-TEST_CASE("NaN is the largest for argmax, and the first of several counts") {
+TEST_CASE("argmax takes NaN as the largest, and the first of several") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::from(
         {{1, inf, not_a_number, not_a_number}, {-inf, -inf, -inf, -inf}, {-1, inf, inf, 0}}, dtype);
@@ -329,7 +327,7 @@ TEST_CASE("NaN is the largest for argmax, and the first of several counts") {
   }
 }
 
-TEST_CASE("argmax of a scalar is 0, and of no rows it is empty") {
+TEST_CASE("argmax of a scalar is 0, and of 0 rows it is empty") {
   CHECK(argmax(Tensor::scalar(-3.0)) == Ids(Shape{}, 0));
   CHECK(argmax(Tensor::scalar(-3.0), 0, true) == Ids(Shape{}, 0));
   CHECK(argmax(Tensor::zeros({0, 3})).shape() == Shape{0});
@@ -345,7 +343,7 @@ TEST_CASE("argmax of a scalar is 0, and of no rows it is empty") {
                        ShapeError);
 }
 
-TEST_CASE("argmax of many rows is that of each") {
+TEST_CASE("argmax of many rows equals argmax of each") {
   const Tensor x = random_leaf({300, 100}, 1);
   const Ids found = argmax(x);
   std::size_t wrong = 0;
@@ -358,7 +356,7 @@ TEST_CASE("argmax of many rows is that of each") {
         Ids(Shape{300, 1}, {found.begin(), found.end()}));
 }
 
-TEST_CASE("what argmax finds is recorded by no tape") {
+TEST_CASE("argmax is not recorded on a tape") {
   const Tensor x = Tensor::from({{1, 3}, {4, 2}}, DType::float64).require_gradient();
   Tape tape;
   const Ids index = argmax(x, 1, true);
@@ -368,7 +366,7 @@ TEST_CASE("what argmax finds is recorded by no tape") {
   check_values(x.gradient(), {0, 1, 1, 0});
 }
 
-TEST_CASE("one axis is given as a number") {
+TEST_CASE("reductions accept one axis as a number") {
   const Tensor x = Tensor::from({{1.0, 2.0, 6.0}, {10.0, 20.0, 60.0}}, DType::float64);
   check_values(sum(x, 0), {11.0, 22.0, 66.0});
   check_values(sum(x, -1), {9.0, 90.0});
@@ -423,13 +421,13 @@ TEST_CASE("cumsum adds along an axis, and its gradient adds from the other end")
   CHECK_THROWS_AS(cumsum(Tensor::scalar(1.0), 0), ValueError);
 }
 
-TEST_CASE("a long cumsum in float32 does not lose small terms, on any number of threads") {
+TEST_CASE("a long cumsum in float32 keeps small terms, on any number of threads") {
   const Tensor x = Tensor::full({3, 100'000}, 0.1);
   CHECK(same_on_any_number_of_threads([&] { return values_of(cumsum(x, 1)); }));
   CHECK(values_of(cumsum(x, 1)).back() == doctest::Approx(10'000.0).epsilon(1e-6));
 }
 
-TEST_CASE("sum_to_shape sums what a broadcast operand repeated") {
+TEST_CASE("sum_to_shape sums over the axes along which an operand was broadcast") {
   const Tensor x = Tensor::from({{1, 2, 3}, {10, 20, 30}}, DType::float64).require_gradient();
   check_values(sum_to_shape(x, {3}), {11, 22, 33});
   check_values(sum_to_shape(x, {2, 1}), {6, 60});

@@ -111,7 +111,7 @@ TEST_CASE("residual_add agrees with its parts, for rows of any size") {
   }
 }
 
-TEST_CASE("stochastic depth drops whole rows at its rate and scales up the others") {
+TEST_CASE("stochastic depth drops whole rows with its rate and scales up the others") {
   constexpr std::size_t n = 4000;
   const Tensor zero = Tensor::zeros({n, 3}, DType::float32);
   const auto y = values_of(residual_add(zero, Tensor::full({n, 3}, 6, DType::float32),
@@ -126,7 +126,7 @@ TEST_CASE("stochastic depth drops whole rows at its rate and scales up the other
   CHECK(static_cast<double>(dropped) / n == doctest::Approx(0.25).epsilon(0.1));
 }
 
-TEST_CASE("a row that is dropped counts for nothing, even where it is not finite") {
+TEST_CASE("a row that is dropped has no effect, even if it is not finite") {
   const double inf = std::numeric_limits<double>::infinity();
   const Tensor residual = Tensor::from({2}, {1, 2}, DType::float64).require_gradient();
   const Tensor x = Tensor::from({2}, {inf, std::nan("")}, DType::float64).require_gradient();
@@ -137,7 +137,7 @@ TEST_CASE("a row that is dropped counts for nothing, even where it is not finite
   check_values(x.gradient(), {0, 0});
 }
 
-TEST_CASE("without rows residual_add gives none, and a scalar is one row") {
+TEST_CASE("residual_add of 0 rows gives 0 rows, and a scalar is one row") {
   const ResidualAddOptions halved{.skip_scale = 0.5, .stochastic_depth = 0.5, .depth_random = rows};
   const Tensor none = Tensor::zeros({0, 3}, DType::float32).require_gradient();
   Tape tape;
@@ -163,7 +163,7 @@ TEST_CASE("the gradients of residual_add agree with differences, for a tensor us
   CHECK(gradient_error([&] { return residual_add(x, x, options); }, {x}) < 1e-6);
 }
 
-TEST_CASE("residual_add gives no gradient to who wants none") {
+TEST_CASE("residual_add computes no gradient of inputs that require none") {
   const Tensor wanted = Tensor::zeros({2}, DType::float32).require_gradient();
   const Tensor unwanted = Tensor::zeros({2}, DType::float32);
   const Tensor dy = Tensor::from({2}, {1, 2}, DType::float32);
@@ -191,7 +191,7 @@ TEST_CASE("residual_add has the same bits on any number of threads") {
   }));
 }
 
-TEST_CASE("residual_add refuses what does not fit") {
+TEST_CASE("residual_add refuses shapes that do not fit") {
   const Tensor x = Tensor::zeros({2, 3}, DType::float32);
   const ResidualAddOptions halved{.skip_scale = 0.5};
   CHECK_THROWS_WITH_AS(residual_add(Tensor::zeros({3}, DType::float32), x, halved),

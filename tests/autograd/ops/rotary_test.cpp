@@ -15,7 +15,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("each pair of neighbours turns by the position times base^(-2i / d)") {
+TEST_CASE("rotary turns each pair of adjacent elements by the position times base^(-2i / d)") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::from({1, 3, 4}, {1, 0, 0, 2, 1, 0, 0, 2, 1, 0, 0, 2}, dtype);
     const Tensor y = rotary(x, {.base = 100});  // angles of 1 and of 1/10
@@ -27,7 +27,7 @@ TEST_CASE("each pair of neighbours turns by the position times base^(-2i / d)") 
   }
 }
 
-TEST_CASE("rotary heads turn alike, and every sentence from its beginning") {
+TEST_CASE("rotary turns all heads alike, and every sentence from position 0") {
   const Tensor one = random_leaf({1, 5, 6}, 1);
   const auto alone = values_of(rotary(one));
   std::vector<double> twice;  // two heads, two sentences
@@ -56,7 +56,7 @@ TEST_CASE("the dot product of rotated vectors depends on the distance of their p
   CHECK(score(0, 1) != doctest::Approx(score(0, 2)).epsilon(1e-3));
 }
 
-TEST_CASE("what stands at a position has the same bits wherever the sequence begins") {
+TEST_CASE("rotary: a token at position p has the same bits for every start position") {
   const Tensor x = random_leaf({1, 40, 6}, 1);
   const auto whole = values_of(rotary(x));
   for (const std::size_t first : {1, 15, 16, 21}) {
@@ -69,7 +69,7 @@ TEST_CASE("what stands at a position has the same bits wherever the sequence beg
   }
 }
 
-TEST_CASE("angles far from the beginning are exact") {
+TEST_CASE("rotary angles of large positions are exact") {
   const Tensor x = Tensor::from({1, 1, 2}, {1, 0}, DType::float64);
   for (const std::ptrdiff_t m : {65535, 40007, -3, -65535}) {
     check_values(rotary(x, {.first_position = m}),
@@ -77,7 +77,7 @@ TEST_CASE("angles far from the beginning are exact") {
   }
 }
 
-TEST_CASE("the gradient of rotary agrees with differences, for whole and broken vectors") {
+TEST_CASE("the gradient of rotary agrees with differences, for whole and partial vectors") {
   for (const std::size_t d : {2, 6, 16, 22}) {
     const Tensor x = random_leaf({2, 3, 2 * d}, 1);
     CHECK(gradient_error([&] { return rotary(x, {.num_heads = 2, .first_position = 5}); }, {x}) <
@@ -98,7 +98,7 @@ TEST_CASE("rotary has the same bits on any number of threads") {
   }));
 }
 
-TEST_CASE("rotary refuses odd widths and what is no sequence of heads") {
+TEST_CASE("rotary refuses odd widths and inputs without the axes of heads and positions") {
   const auto of = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
   CHECK_THROWS_WITH_AS(
       rotary(of({1, 2, 6}), {.num_heads = 2}),

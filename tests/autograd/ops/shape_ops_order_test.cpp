@@ -51,7 +51,7 @@ TEST_CASE("reshape keeps the values in row-major order and shares their memory")
   }
 }
 
-TEST_CASE("reshape works out one extent from the others") {
+TEST_CASE("reshape computes one extent from the others") {
   const Tensor x = Tensor::zeros({4, 6}, DType::float32);
   CHECK(reshape(x, {2, inferred, 3}).shape() == Shape{2, 4, 3});
   CHECK(reshape(x, {inferred}).shape() == Shape{24});
@@ -59,7 +59,7 @@ TEST_CASE("reshape works out one extent from the others") {
   CHECK(reshape(Tensor::zeros({0, 3}, DType::float32), {inferred, 5}).shape() == Shape{0, 5});
 }
 
-TEST_CASE("reshape makes scalars and takes empty tensors") {
+TEST_CASE("reshape accepts scalars and empty tensors") {
   CHECK(reshape(Tensor::zeros({1, 1}, DType::float32), {}).shape() == Shape{});
   CHECK(reshape(Tensor::zeros({0, 3}, DType::float32), {2, 0}).shape() == Shape{2, 0});
 }
@@ -132,7 +132,7 @@ TEST_CASE("permute swaps the middle axes of four, as splitting into heads does")
                    12, 13, 16, 17, 20, 21, 14, 15, 18, 19, 22, 23});
 }
 
-TEST_CASE("permute takes scalars, extents of 1 and empty tensors") {
+TEST_CASE("permute accepts scalars, extents of 1 and empty tensors") {
   check_values(permute(Tensor::scalar(2.0, DType::float32), {}), {2.0});
   CHECK(permute(Tensor::zeros({1, 1}, DType::float32), {1, 0}).shape() == Shape{1, 1});
   CHECK(permute(Tensor::zeros({2, 0, 3}, DType::float32), {2, 0, 1}).shape() == Shape{3, 2, 0});
@@ -146,7 +146,7 @@ TEST_CASE("the gradient of permute agrees with differences, for a tensor used tw
   CHECK(gradient_error([&] { return square + permute(square, {1, 0}); }, {square}) < 1e-6);
 }
 
-TEST_CASE("permute refuses anything but each axis once") {
+TEST_CASE("permute refuses axes that are missing or repeated") {
   const Tensor x = Tensor::zeros({2, 3}, DType::float32);
   CHECK_THROWS_WITH_AS(permute(x, {0}),
                        "permute: 1 axes given, expected each of the 2 of x, whose shape is (2, 3)",
@@ -201,7 +201,7 @@ TEST_CASE("flatten joins axes, squeeze removes and unsqueeze inserts an axis of 
   CHECK(gradient_error([&] { return square(squeeze(unsqueeze(x, 1), 1)); }, {x}) < 1e-6);
 }
 
-TEST_CASE("flatten, squeeze and unsqueeze refuse axes that are not there or not of extent 1") {
+TEST_CASE("flatten, squeeze and unsqueeze refuse axes that do not exist or are not of extent 1") {
   const Tensor x = Tensor::zeros({2, 3, 4});
   CHECK_THROWS_WITH_AS(
       flatten(x, 2, 1),

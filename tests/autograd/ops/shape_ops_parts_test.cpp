@@ -16,7 +16,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("slice takes a part along any axis") {
+TEST_CASE("slice gives a part along any axis") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::from({2, 3}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, dtype);
     check_values(slice(x, 1, 1, 3), {2.0, 3.0, 5.0, 6.0});
@@ -27,7 +27,7 @@ TEST_CASE("slice takes a part along any axis") {
   }
 }
 
-TEST_CASE("slice takes empty parts") {
+TEST_CASE("slice may be empty") {
   const Tensor x = Tensor::zeros({2, 3}, DType::float32).require_gradient();
   Tape tape;
   const Tensor y = slice(x, 1, 3, 3);
@@ -62,7 +62,7 @@ TEST_CASE("the gradient of slice agrees with differences, around the vector widt
   }
 }
 
-TEST_CASE("a slice counts negative positions from the back") {
+TEST_CASE("slice counts negative positions from the end") {
   const Tensor x = Tensor::from({{1, 2, 3}, {4, 5, 6}}, DType::float64).require_gradient();
   check_values(slice(x, 1, -2, -1), {2.0, 5.0});
   check_values(slice(x, 1, -3, 3), {1.0, 2.0, 3.0, 4.0, 5.0, 6.0});
@@ -71,7 +71,7 @@ TEST_CASE("a slice counts negative positions from the back") {
   CHECK(gradient_error([&] { return slice(x, 1, -2, -1); }, {x}) < 1e-6);
 }
 
-TEST_CASE("slice refuses parts that reach outside") {
+TEST_CASE("slice refuses parts outside the axis") {
   const Tensor x = Tensor::zeros({2, 3}, DType::float32);
   CHECK_THROWS_WITH_AS(
       slice(x, -1, 1, 4),
@@ -85,7 +85,7 @@ TEST_CASE("slice refuses parts that reach outside") {
                        ValueError);
 }
 
-TEST_CASE("a slice of one long row is that part of it") {
+TEST_CASE("slice of one long row is that part of it") {
   constexpr std::size_t n = 70'000;  // several pieces
   std::vector<double> counted(n);
   std::iota(counted.begin(), counted.end(), 0.0);
@@ -151,14 +151,14 @@ TEST_CASE("concat joins along the first and the last axis") {
   }
 }
 
-TEST_CASE("concat takes a single tensor and empty ones") {
+TEST_CASE("concat accepts a single tensor and empty ones") {
   const Tensor a = Tensor::from({2}, {1.0, 2.0}, DType::float32);
   const Tensor none = Tensor::zeros({0}, DType::float32);
   check_values(concat({a}, 0), {1.0, 2.0});
   check_values(concat({none, a, none}, 0), {1.0, 2.0});
 }
 
-TEST_CASE("concat hands each tensor its part of the gradient, and none to who wants none") {
+TEST_CASE("concat gives each tensor that requires a gradient its part of it") {
   const Tensor a = Tensor::zeros({2, 1}, DType::float32).require_gradient();
   const Tensor b = Tensor::zeros({2, 1}, DType::float32);
   Tape tape;
@@ -181,7 +181,7 @@ TEST_CASE("the gradient of concat agrees with differences") {
   CHECK(gradient_error([&] { return concat({a, b, a}, 1); }, {a, b}) < 1e-6);
 }
 
-TEST_CASE("concat refuses tensors that do not fit") {
+TEST_CASE("concat refuses tensors of other shapes or element types") {
   const Tensor a = Tensor::zeros({2, 3}, DType::float32);
   CHECK_THROWS_WITH_AS(
       concat({a, a, Tensor::zeros({2, 4}, DType::float32)}, 0),
@@ -195,7 +195,7 @@ TEST_CASE("concat refuses tensors that do not fit") {
   CHECK_THROWS_AS(concat({a}, 2), ValueError);
 }
 
-TEST_CASE("stack joins along a new axis anywhere") {
+TEST_CASE("stack joins tensors along a new axis at any place") {
   for (const DType dtype : dtypes) {
     const Tensor a = Tensor::from({2}, {1.0, 2.0}, dtype);
     const Tensor b = Tensor::from({2}, {3.0, 4.0}, dtype);
@@ -208,7 +208,7 @@ TEST_CASE("stack joins along a new axis anywhere") {
   }
 }
 
-TEST_CASE("stack makes a vector of scalars") {
+TEST_CASE("stack of scalars is a vector") {
   const Tensor x = Tensor::scalar(2.0, DType::float32);
   CHECK(stack({x, x}, 0).shape() == Shape{2});
 }

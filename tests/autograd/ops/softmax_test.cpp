@@ -37,14 +37,14 @@ TEST_CASE("softmax stays finite for logits of 1e4 either way") {
   }
 }
 
-TEST_CASE("softmax gives -inf weight 0, and zeros to a row of nothing but -inf") {
+TEST_CASE("softmax gives -inf weight 0, and a row of -inf alone zeros") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::from({2, 3}, {1.0, -inf, 1.0, -inf, -inf, -inf}, dtype);
     check_values(softmax(x), {0.5, 0.0, 0.5, 0.0, 0.0, 0.0}, tolerance(dtype));
   }
 }
 
-TEST_CASE("a row of nothing but -inf has zero gradient and leaves other rows alone") {
+TEST_CASE("softmax of a row of -inf alone has zero gradient and leaves other rows alone") {
   Tensor x = Tensor::from({2, 2}, {-inf, -inf, 0.0, 0.0}, DType::float64);
   x.require_gradient();
   Tape tape;
@@ -71,7 +71,7 @@ TEST_CASE("softmax of a row with +inf is NaN and leaves other rows alone") {
   }
 }
 
-TEST_CASE("softmax passes on NaN instead of hiding it") {
+TEST_CASE("softmax propagates NaN") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const DType dtype : dtypes) {
     const Tensor y = softmax(Tensor::from({20}, std::vector<double>(20, nan), dtype));
@@ -79,7 +79,7 @@ TEST_CASE("softmax passes on NaN instead of hiding it") {
   }
 }
 
-TEST_CASE("softmax passes on a NaN among -inf, wherever it stands") {
+TEST_CASE("softmax propagates a NaN among -inf from any position") {
   for (const DType dtype : dtypes) {
     for (const std::size_t place : {0, 7, 15, 16, 18}) {
       std::vector<double> x(19, -inf);
@@ -124,15 +124,14 @@ TEST_CASE("log_softmax stays finite where the logarithm of softmax does not") {
   }
 }
 
-TEST_CASE("log_softmax gives -inf to -inf, whether alone in its row or not") {
+TEST_CASE("log_softmax gives -inf for -inf, in any row") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::from({2, 2}, {0.0, -inf, -inf, -inf}, dtype);
     CHECK(values_of(log_softmax(x)) == std::vector<double>{0.0, -inf, -inf, -inf});
   }
 }
 
-TEST_CASE(
-    "log_softmax gives a row of nothing but -inf zero gradient, and leaves other rows alone") {
+TEST_CASE("log_softmax of a row of -inf alone has zero gradient and leaves other rows alone") {
   const Tensor x = Tensor::from({2, 2}, {-inf, -inf, 0.0, 0.0}, DType::float64).require_gradient();
   Tape tape;
   tape.backward(log_softmax(x), Tensor::from({2, 2}, {3.0, -1.0, 1.0, 0.0}, DType::float64));
@@ -157,7 +156,7 @@ TEST_CASE("log_softmax of a row with +inf is NaN there and leaves other rows alo
   }
 }
 
-TEST_CASE("log_softmax passes on NaN, beside -inf too") {
+TEST_CASE("log_softmax propagates NaN, also beside -inf") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const DType dtype : dtypes) {
     CHECK(std::isnan(values_of(log_softmax(Tensor::from({2}, {nan, 1.0}, dtype)))[0]));
