@@ -118,7 +118,7 @@ double share_of_rises(const std::vector<Example>& pairs, const std::vector<Batch
 
 }  // namespace
 
-TEST_CASE("lengths are mixed where that is asked for, and each pair still comes once") {
+TEST_CASE("BatchLengths::mixed mixes lengths within batches, and each pair occurs once") {
   const std::vector<Example> pairs = random_pairs(1000);
   const auto spread = [&](BatchLengths lengths) {
     BatchSchedule schedule(pairs, 10, 1, lengths);
@@ -166,7 +166,7 @@ TEST_CASE("the order is a function of seed and epoch alone") {
   CHECK(other_seed.epoch(0) != first);
 }
 
-TEST_CASE("pairs meet other pairs in other epochs") {
+TEST_CASE("batches have other pairs in other epochs") {
   BatchSchedule schedule(std::vector<Example>(100, Example{{4}, {4}}), 10, 1);
   const auto neighbours = [&](std::uint64_t epoch) {
     BatchIndices found;
@@ -185,7 +185,7 @@ TEST_CASE("batches have little padding") {
   CHECK(padding(pairs, schedule.epoch(0)) < 0.05);
 }
 
-TEST_CASE("batches come in no order of length") {
+TEST_CASE("the order of batches does not depend on their lengths") {
   const std::vector<Example> pairs = random_pairs(2000);
   BatchSchedule schedule(pairs, 20, 1);
   int rises = 0;
@@ -197,7 +197,7 @@ TEST_CASE("batches come in no order of length") {
   CHECK(rises < 70);
 }
 
-TEST_CASE("a position finds its batch, and the last one is followed by the next epoch") {
+TEST_CASE("at() finds the batch of a position, and the last of an epoch is followed by the next") {
   BatchSchedule schedule(random_pairs(25), 10, 1);
   const auto second_epoch = schedule.epoch(1);
   CHECK(schedule.at({1, 2}) == second_epoch[2]);
@@ -223,7 +223,7 @@ TEST_CASE("a batch larger than the data takes all of it") {
   CHECK(covers_all(huge.epoch(0), 3));
 }
 
-TEST_CASE("a schedule of nothing, or of empty batches, is refused") {
+TEST_CASE("a schedule of 0 examples, or of batches of 0, is refused") {
   CHECK_THROWS_AS(BatchSchedule({}, 1, 1), std::invalid_argument);
   CHECK_THROWS_AS(BatchSchedule(random_pairs(3), 0, 1), std::invalid_argument);
   CHECK_THROWS_AS(evaluation_batches(random_pairs(3), 0), std::invalid_argument);
@@ -248,8 +248,7 @@ TEST_CASE("batches of tokens hold every pair once, and as many rows as their lon
   }
 }
 
-TEST_CASE(
-    "batches of tokens by hand: the longest sides count, with <eos>, and one pair may be all") {
+TEST_CASE("batches of tokens are limited by their longest sides with <eos>, by hand") {
   // Longest sides with <eos>: 3, 6, 3, 2, 3, 2.
   const std::vector<Example> pairs = {{{4, 4}, {4}}, {{4}, {4, 4, 4, 4, 4}}, {{4}, {4, 4}},
                                       {{4}, {}},     {{4, 4}, {4, 4}},       {{}, {4}}};
@@ -381,7 +380,7 @@ TEST_CASE("lengths in an epoch are determined for some batches at a time, again 
   CHECK(calls == 250 + 800 + 1000);
 }
 
-TEST_CASE("batches of fewer tokens than a pair has are refused, as are those of no pairs") {
+TEST_CASE("batches of fewer tokens than a pair has are refused, and so are those of 0 pairs") {
   const std::vector<Example> pairs = pairs_of_lengths({3, 6, 2});
   CHECK_NOTHROW(BatchSchedule(pairs, BatchTokens{7}, 1));
   CHECK_THROWS_WITH_AS(BatchSchedule(pairs, BatchTokens{6}, 1),

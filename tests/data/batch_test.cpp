@@ -51,12 +51,12 @@ TEST_CASE("an empty target is <bos> in and <eos> out") {
   CHECK(batch.target_tokens == 1);
 }
 
-TEST_CASE("a pair may occur twice") {
+TEST_CASE("a batch may contain a pair twice") {
   const Batch batch = make_batch(pairs, Sizes{1, 1});
   CHECK(batch.source == Ids{9, eos_id, 9, eos_id});
 }
 
-TEST_CASE("to predict the next token, input and labels are a window shifted by one") {
+TEST_CASE("language modelling: input and labels are a window shifted by one token") {
   const std::vector<Example> windows = {{.target = {5, 6, 7, 8}}, {.target = {8, 9}}};
   const Batch batch = make_batch(windows, Sizes{0, 1}, {.layout = window_rows});
   CHECK(batch.target_length == 3);
@@ -72,7 +72,7 @@ TEST_CASE("to predict the next token, input and labels are a window shifted by o
   CHECK(batch.pixels.empty());
 }
 
-TEST_CASE("masked sentences are padded, and what is hidden goes with the example, not the row") {
+TEST_CASE("masked sentences are padded, and their masks depend on the example, not on the row") {
   const std::vector<Example> sentences = {{.target = {bos_id, 4, 5, 6, 7, eos_id}},
                                           {.target = {bos_id, 8, eos_id}}};
   const BatchRules rules = {.layout = masked_rows, .vocabulary = 9, .seed = 3};
@@ -129,7 +129,7 @@ TEST_CASE("labelled images stand side by side and have no tokens") {
   CHECK(batch.pixels.empty());
 }
 
-TEST_CASE("the longest side of an example is what its batch would have") {
+TEST_CASE("the longest side of an example is the length that its batch would have") {
   const Example pair = {{4, 5}, {6, 7, 8, 9}};
   CHECK(longest_side(pair, pair_rows) == 5);
   CHECK(longest_side(Example{{4, 5, 6, 7, 8}, {9}}, pair_rows) == 6);
@@ -139,7 +139,7 @@ TEST_CASE("the longest side of an example is what its batch would have") {
   CHECK(longest_side(Example{.target = {4}, .pixels = {0.0F, 0.5F, 1.0F}}, class_rows) == 1);
 }
 
-TEST_CASE("a batch that is used again keeps nothing of its past and its memory") {
+TEST_CASE("fill_batch() of a used batch equals a new one and keeps its memory") {
   Batch batch = make_batch(pairs, Sizes{0, 1, 2});
   const std::int32_t* memory = batch.source.data();
   fill_batch(pairs, Sizes{1, 0}, batch);
@@ -157,7 +157,7 @@ TEST_CASE("a batch that is used again keeps nothing of its past and its memory")
   CHECK(batch.source.data() == memory);
 }
 
-TEST_CASE("a batch of nothing, or of pairs that do not exist, is refused") {
+TEST_CASE("a batch of 0 examples, or of pairs that do not exist, is refused") {
   CHECK_THROWS_WITH_AS(make_batch(pairs, {}), "batch: found no indices, expected at least one",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(make_batch(pairs, Sizes{0, 3}), "batch: found index 3, expected less than 3",
@@ -171,7 +171,7 @@ TEST_CASE("unknown tokens are counted among words, on both sides") {
   CHECK(share_of_unknown_tokens({}, pair_rows) == 0.0);
 }
 
-TEST_CASE("neither special symbols nor classes are tokens that could be unknown") {
+TEST_CASE("special symbols and classes are not counted as tokens that could be unknown") {
   const std::vector<Example> labelled{{.source = {bos_id, unk_id, 5}, .target = {4}}};
   CHECK(share_of_unknown_tokens(labelled, class_rows) == 0.5);
   const std::vector<Example> sentences{{.target = {bos_id, 4, unk_id, 4, 4, eos_id, pad_id}}};

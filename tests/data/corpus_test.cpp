@@ -26,7 +26,7 @@ TEST_CASE("equal corpora have equal fingerprints, whatever their notes") {
   CHECK(fingerprint(small_corpus()) == fingerprint(other));
 }
 
-TEST_CASE("every part of a corpus counts in its fingerprint") {
+TEST_CASE("the fingerprint of a corpus depends on all of its parts") {
   const std::vector<std::function<void(Corpus&)>> changes = {
       [](Corpus& c) { c.train[0].source[1] = 4; },
       [](Corpus& c) { c.train[0].target[1] = 5; },
@@ -45,7 +45,7 @@ TEST_CASE("every part of a corpus counts in its fingerprint") {
   }
 }
 
-TEST_CASE("the pixels of images count in the fingerprint, and so do their borders") {
+TEST_CASE("the fingerprint depends on the pixels of images and on where each image ends") {
   const auto images_fingerprint = [](std::vector<Example> images) {
     Corpus corpus;
     corpus.train = std::move(images);
@@ -64,7 +64,7 @@ TEST_CASE("the pixels of images count in the fingerprint, and so do their border
             {{.target = {4}, .pixels = {0.5F, 0.0F, 0.0F, one, 0.0F, four}}, {.target = {4}}}));
 }
 
-TEST_CASE("the borders between sentences count in the fingerprint") {
+TEST_CASE("the fingerprint depends on where each sentence ends") {
   Corpus a, b;
   a.train = {{{4, 5}, {6}}};
   b.train = {{{4}, {5, 6}}};

@@ -17,7 +17,7 @@ std::vector<std::int32_t> joined(const Batches& batches) {
   return all;
 }
 
-TEST_CASE("without shuffling, batches have the examples in order, the last one fewer") {
+TEST_CASE("without shuffling, batches have the examples in order, and the last one is smaller") {
   const DataLoader loader(5, {.batch_size = 2, .shuffle = false});
   CHECK(loader.batches_per_epoch() == 3);
   CHECK(loader.epoch(0) == Batches{{0, 1}, {2, 3}, {4}});
@@ -33,7 +33,7 @@ TEST_CASE("the last batch is dropped on request if it is smaller") {
   CHECK(DataLoader(1, {.batch_size = 2, .drop_last = true}).epoch(0).empty());
 }
 
-TEST_CASE("each epoch has every example once, in an order of its own") {
+TEST_CASE("each epoch has every example once, in a different order") {
   const DataLoader loader(100, {.batch_size = 7});
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
     std::vector<std::int32_t> all = joined(loader.epoch(epoch));
@@ -45,7 +45,7 @@ TEST_CASE("each epoch has every example once, in an order of its own") {
   CHECK(loader.epoch(0) != loader.epoch(1));
 }
 
-TEST_CASE("the order depends on seed and epoch alone, so that a run can be resumed") {
+TEST_CASE("the order depends on seed and epoch only, so that a run can be resumed") {
   const DataLoaderOptions options{.batch_size = 7, .seed = 3};
   const Batches whole = DataLoader(100, options).epoch(4);
   const Batches rest = DataLoader(100, options).epoch(4, 10);
@@ -54,7 +54,7 @@ TEST_CASE("the order depends on seed and epoch alone, so that a run can be resum
   CHECK(DataLoader(100, options).epoch(4, 15).empty());
 }
 
-TEST_CASE("no examples and batches of none are refused") {
+TEST_CASE("0 examples, and batches of 0, are refused") {
   CHECK_THROWS_WITH_AS(DataLoader(0), "DataLoader: found 0 examples, expected 1 to 2147483647",
                        std::invalid_argument);
   CHECK_THROWS_AS(DataLoader(std::size_t{1} << 31), std::invalid_argument);

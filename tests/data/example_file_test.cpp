@@ -104,7 +104,7 @@ TEST_CASE("ids take two bytes if the vocabulary allows it") {
   CHECK(size(65537) - size(65536) == 2000);
 }
 
-TEST_CASE("a buffer that overflows changes nothing") {
+TEST_CASE("a buffer that overflows leaves the file unchanged") {
   const TemporaryFolder folder;
   Examples examples;
   for (std::int32_t i = 0; i < 3000; ++i) {
@@ -123,7 +123,7 @@ TEST_CASE("a buffer that overflows changes nothing") {
   CHECK(all_of(file) == examples);
 }
 
-TEST_CASE("a file may be deleted while it is mapped") {
+TEST_CASE("an example file may be deleted while it is mapped") {
   const TemporaryFolder folder;
   write(folder / "x", some);
   const ExampleFile file(folder / "x", origin, 10);
@@ -131,7 +131,7 @@ TEST_CASE("a file may be deleted while it is mapped") {
   CHECK(all_of(file) == some);
 }
 
-TEST_CASE("a change of any bit, and the loss of any number of bytes, is noticed") {
+TEST_CASE("an example file with any bit changed or any number of bytes cut is refused") {
   const TemporaryFolder folder;
   write(folder / "x", some);
   const std::string good = bytes_of(folder / "x");
@@ -150,7 +150,7 @@ TEST_CASE("a change of any bit, and the loss of any number of bytes, is noticed"
   }
 }
 
-TEST_CASE("a file whose digest fits is checked as well") {
+TEST_CASE("a changed example file with a matching digest is checked as well") {
   const TemporaryFolder folder;
   write(folder / "x", some);
   const std::string good = bytes_of(folder / "x");
@@ -174,7 +174,7 @@ TEST_CASE("a file whose digest fits is checked as well") {
   CHECK(accepted > 0);  // such as other ids that the vocabulary has
 }
 
-TEST_CASE("the message says what is wrong with a file") {
+TEST_CASE("the error of an example file states what is wrong") {
   const TemporaryFolder folder;
   write(folder / "x", some);
   const std::string good = bytes_of(folder / "x"), name = (folder / "x").string() + ": ";
@@ -202,7 +202,7 @@ TEST_CASE("the message says what is wrong with a file") {
   CHECK_THROWS_AS(ExampleFile(folder / "x", origin, 10), UnopenedFile);
 }
 
-TEST_CASE("whichever call fails, an earlier file stays as it was and nothing is left behind") {
+TEST_CASE("whichever call fails, an earlier example file is unchanged and no file is left over") {
   const TemporaryFolder folder;
   write(folder / "x", {{.source = {4}, .target = {}}, {.source = {5}, .target = {}}});
   const std::string before = bytes_of(folder / "x");
@@ -236,7 +236,7 @@ TEST_CASE("whichever call fails, an earlier file stays as it was and nothing is 
   }
 }
 
-TEST_CASE("a writer that is not finished leaves no file") {
+TEST_CASE("an ExampleFileWriter without finish() leaves no file") {
   const TemporaryFolder folder;
   {
     ExampleFileWriter writer(folder / "x", 10);
@@ -247,14 +247,14 @@ TEST_CASE("a writer that is not finished leaves no file") {
   CHECK(names_in(folder).empty());
 }
 
-TEST_CASE("an id that the vocabulary does not have is refused") {
+TEST_CASE("an id outside the vocabulary is refused") {
   const TemporaryFolder folder;
   ExampleFileWriter writer(folder / "x", 10);
   CHECK_THROWS_AS(writer.add({.source = {10}, .target = {}}, 1), std::invalid_argument);
   CHECK_THROWS_AS(writer.add({.source = {}, .target = {-1}}, 1), std::invalid_argument);
 }
 
-TEST_CASE("a line number that does not fit into the file is refused") {
+TEST_CASE("a line number too large for the file is refused") {
   const TemporaryFolder folder;
   ExampleFileWriter writer(folder / "x", 10);
   constexpr std::size_t last = 4'294'967'295;
@@ -267,14 +267,14 @@ TEST_CASE("a line number that does not fit into the file is refused") {
   CHECK(test::hint_of(add_later) == "divide the training file into several files");
 }
 
-TEST_CASE("the parts are those of all examples") {
+TEST_CASE("the parts of an example file are those of all examples") {
   const TemporaryFolder folder;
   ExampleFileWriter writer(folder / "x", 10);
   writer.add(some[0], 1);
   CHECK_THROWS_AS(writer.finish(origin, {2}, {}), std::invalid_argument);
 }
 
-TEST_CASE("processes that write the same file at once leave a complete one") {
+TEST_CASE("processes that write the same example file at once leave a complete one") {
   const TemporaryFolder folder;
   const Examples many(2000, some[0]);
   std::vector<pid_t> children;

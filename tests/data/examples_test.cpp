@@ -64,7 +64,7 @@ TEST_CASE("a part with a weight is repeated, each part before the next") {
   CHECK_THROWS_AS(Examples(std::span(three).first(2), parts), std::invalid_argument);
 }
 
-TEST_CASE("examples that are not kept are left out before weights are applied") {
+TEST_CASE("examples that are filtered out are left out before weights are applied") {
   const FileOfThree of;
   const ExampleFile file(of.folder / "x", 1, 10);
   const std::array<std::uint32_t, 2> kept{0, 2};
@@ -73,7 +73,7 @@ TEST_CASE("examples that are not kept are left out before weights are applied") 
   CHECK(all_of(Examples(file, kept, parts)) == std::vector<Example>{three[0], three[2], three[2]});
 }
 
-TEST_CASE("for_each has every stored example once") {
+TEST_CASE("for_each passes every stored example once") {
   const FileOfThree of;
   const ExampleFile file(of.folder / "x", 1, 10);
   const std::array<std::uint32_t, 1> kept{2};
@@ -85,7 +85,7 @@ TEST_CASE("for_each has every stored example once") {
   }
 }
 
-TEST_CASE("batches of a file are those of a vector, and repetitions are masked again") {
+TEST_CASE("batches of an example file equal those of a vector, and repetitions are masked again") {
   const FileOfThree of;
   const ExampleFile file(of.folder / "x", 1, 10);
   const std::array<std::size_t, 3> indices{2, 0, 1};

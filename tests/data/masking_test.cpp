@@ -45,7 +45,7 @@ bool is_share(std::size_t count, std::size_t draws, double share) {
 
 }  // namespace
 
-TEST_CASE("15 % of the words are to be guessed; 80 % of them are hidden, 10 % are others") {
+TEST_CASE("masking chooses 15 % of the words: 80 % are hidden, 10 % replaced, 10 % kept") {
   const Ids tokens = sentence(500);
   std::size_t words = 0, chosen = 0, hidden = 0, replaced = 0;
   for (std::size_t example = 0; example < 400; ++example) {
@@ -64,7 +64,7 @@ TEST_CASE("15 % of the words are to be guessed; 80 % of them are hidden, 10 % ar
   CHECK(is_share(replaced, chosen, 0.10 * 995 / 996));
 }
 
-TEST_CASE("the label of a chosen word is the word, all others keep their places and have none") {
+TEST_CASE("the label of a chosen word is the word; other places are unchanged and have no label") {
   const Ids tokens = sentence(50);
   for (std::size_t example = 0; example < 100; ++example) {
     const Masked masked = mask(tokens, example);
@@ -78,7 +78,7 @@ TEST_CASE("the label of a chosen word is the word, all others keep their places 
   }
 }
 
-TEST_CASE("a word is replaced by any word of the vocabulary, never by a special symbol") {
+TEST_CASE("masking replaces a word by any word of the vocabulary, never by a special symbol") {
   Ids drawn;
   for (std::size_t example = 0; example < 5000; ++example) {
     const Masked masked = mask({4}, example, rules(7));
@@ -88,7 +88,7 @@ TEST_CASE("a word is replaced by any word of the vocabulary, never by a special 
   CHECK(std::ranges::all_of(drawn, [](std::int32_t id) { return id >= 4 && id < 7; }));
 }
 
-TEST_CASE("at least one word of every sentence is to be guessed, and a special symbol never") {
+TEST_CASE("masking chooses at least one word of every sentence, and never a special symbol") {
   const Ids tokens = {bos_id, unk_id, 9, 8, eos_id, pad_id};
   std::size_t first = 0, alone = 0;
   for (std::size_t example = 0; example < 2000; ++example) {
@@ -106,19 +106,19 @@ TEST_CASE("at least one word of every sentence is to be guessed, and a special s
   CHECK(is_share(first, alone, 0.5));
 }
 
-TEST_CASE("a sentence without words has nothing to guess") {
+TEST_CASE("masking chooses nothing in a sentence without words") {
   CHECK(mask({bos_id, eos_id}, 0) == Masked{{bos_id, eos_id}, {no_label, no_label}});
   CHECK(mask({}, 0) == Masked{});
 }
 
-TEST_CASE("where no word is known, an unknown one is to be guessed: no batch is without a label") {
+TEST_CASE("masking chooses an unknown word if a sentence has no others") {
   const Masked masked = mask({bos_id, unk_id, unk_id, eos_id}, 0);
   CHECK(std::ranges::count(masked.labels, unk_id) >= 1);
   CHECK(masked.labels.front() == no_label);
   CHECK(masked.labels.back() == no_label);
 }
 
-TEST_CASE("what is hidden is a function of seed, epoch and example") {
+TEST_CASE("masking depends on seed, epoch and example only") {
   const Ids tokens = sentence(100);
   const Masked first = mask(tokens, 3);
   CHECK(mask(tokens, 3) == first);
@@ -128,7 +128,7 @@ TEST_CASE("what is hidden is a function of seed, epoch and example") {
   CHECK(mask(tokens, 3, rules(1000, 1, 1)) != mask(tokens, 3, rules(1000, 1, 2)));
 }
 
-TEST_CASE("no epoch of a seed hides what an epoch of another seed does") {
+TEST_CASE("no epoch of a seed has the masks of an epoch of another seed") {
   const Ids tokens = sentence(60);
   std::vector<Masked> all;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
@@ -141,14 +141,14 @@ TEST_CASE("no epoch of a seed hides what an epoch of another seed does") {
   }
 }
 
-TEST_CASE("which words are chosen does not depend on which words they are") {
+TEST_CASE("which words masking chooses does not depend on the words") {
   Ids others = sentence(100);
   std::reverse(others.begin() + 1, others.end() - 1);
   const Ids a = mask(sentence(100), 3).labels, b = mask(others, 3).labels;
   for (std::size_t i = 0; i < a.size(); ++i) CHECK((a[i] == no_label) == (b[i] == no_label));
 }
 
-TEST_CASE("what is hidden never changes: runs must resume after an update of the program") {
+TEST_CASE("masks never change: runs must resume after an update of the program") {
   Xxh3 hash;
   for (const std::size_t example : {0, 1, 70'000}) {
     const Masked masked = mask(sentence(200), example, rules(1000, 7, 3));

@@ -32,7 +32,7 @@ TEST_CASE("seed, purpose and index each change the numbers, in their high halves
   CHECK(first(7, DrawPurpose::batch_order, 3 + (1ull << 32)) != reference);
 }
 
-TEST_CASE("a stream goes on past its first block without repeating itself") {
+TEST_CASE("a stream continues past its first block without repeating itself") {
   RandomDraws random(1, DrawPurpose::batch_order, 0);
   std::array<std::uint64_t, 1000> drawn;
   for (std::uint64_t& value : drawn) value = random.next();
@@ -40,7 +40,7 @@ TEST_CASE("a stream goes on past its first block without repeating itself") {
   CHECK(std::adjacent_find(drawn.begin(), drawn.end()) == drawn.end());
 }
 
-TEST_CASE("below(n) stays below n and gives each value its share") {
+TEST_CASE("below(n) is less than n and uniform") {
   RandomDraws random(1, DrawPurpose::batch_order, 0);
   std::array<int, 7> counts{};
   for (int i = 0; i < 70000; ++i) ++counts.at(random.below(7));
@@ -61,7 +61,7 @@ TEST_CASE("below(1) is 0 and below() of a number near 2^64 reaches its upper hal
   CHECK(upper_half);
 }
 
-TEST_CASE("below(n) is even where 2^64 is no multiple of n") {
+TEST_CASE("below(n) is uniform if 2^64 is no multiple of n") {
   // 2^64 holds n = 3/4 2^64 once and a third of it again: taken as it is, the remainder would fall
   // into that third half of the time.
   RandomDraws random(1, DrawPurpose::batch_order, 0);
@@ -71,7 +71,7 @@ TEST_CASE("below(n) is even where 2^64 is no multiple of n") {
   CHECK(std::abs(in_first_third - 3000) < 250);  // the standard deviation is 45
 }
 
-TEST_CASE("shuffle keeps the items and makes every order of three equally likely") {
+TEST_CASE("shuffle permutes the items, and every order of three is equally likely") {
   std::array<int, 6> counts{};
   for (std::uint64_t index = 0; index < 6000; ++index) {
     std::vector<int> items = {0, 1, 2};
@@ -84,7 +84,7 @@ TEST_CASE("shuffle keeps the items and makes every order of three equally likely
   for (const int count : counts) CHECK(std::abs(count - 1000) < 150);
 }
 
-TEST_CASE("shuffle leaves nothing and a single item alone") {
+TEST_CASE("shuffle of 0 or 1 items changes nothing") {
   RandomDraws random(1, DrawPurpose::batch_order, 0);
   std::vector<int> none, one = {4};
   shuffle(none, random);

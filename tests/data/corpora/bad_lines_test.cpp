@@ -27,7 +27,7 @@ BadLines bad_lines(int count) {
 
 }  // namespace
 
-TEST_CASE("one bad line is refused as it is, several with their number and how to skip them") {
+TEST_CASE("one bad line is refused as it is, several with their numbers and how to skip them") {
   Corpus corpus;
   CHECK_NOTHROW(bad_lines(0).finish(OnBadLine::stop, "train", 9, corpus));
   CHECK(refusal([&] { bad_lines(1).finish(OnBadLine::stop, "train", 9, corpus); }) == "f:1: bad");
@@ -72,7 +72,7 @@ TEST_CASE("an attempt catches errors of the data, and no others") {
   CHECK_THROWS_AS(bad.attempt([] { throw std::bad_alloc(); }), std::bad_alloc);
 }
 
-TEST_CASE("pairs with one blank side are counted, and skipped if so wanted") {
+TEST_CASE("pairs with one blank side are counted, and skipped on request") {
   const TemporaryFolder folder;
   folder.write("a", "one\n\ntwo\n\nthree\n");
   folder.write("b", "eins\nx\nzwei\n\n \n");
@@ -98,7 +98,7 @@ TEST_CASE("pairs with one blank side are counted, and skipped if so wanted") {
       "train: no sentence pair remains of "));
 }
 
-TEST_CASE("lines without a label, or with an unknown one, are counted, and skipped if so wanted") {
+TEST_CASE("lines without a label, or with an unknown one, are counted, and skipped on request") {
   test::TextFolder<load_labelled_text> text("no\tit rains\nfine\nyes\ta day\nno \tx\n");
   CHECK(text.message("no\tit rains\nfine\nyes\ta day\na b\tx\n") ==
         "2: found no tab, expected a label, a tab and a sentence\n" + text.name() +
@@ -117,7 +117,7 @@ TEST_CASE("lines without a label, or with an unknown one, are counted, and skipp
                                     text.name("other.txt") + ":2: "));
 }
 
-TEST_CASE("a sentence with a bad token is skipped as a whole") {
+TEST_CASE("a tagged sentence with a bad token is skipped as a whole") {
   test::TextFolder<load_tagged_text> text("Ada\tPER\nin\n\nNew\tLOC\nYork\tLOC\n\nx\tPER\n");
   CHECK(text.message("Ada\tPER\nin\n\nNew\n") ==
         "2: found no tab, expected a token, a tab and a label\n" + text.name() +
@@ -131,7 +131,7 @@ TEST_CASE("a sentence with a bad token is skipped as a whole") {
   CHECK(corpus.source_vocabulary.id("Ada") == unk_id);
 }
 
-TEST_CASE("images with bad pixels are counted, and skipped if so wanted") {
+TEST_CASE("images with bad pixels are counted, and skipped on request") {
   const TemporaryFolder folder;
   folder.write("a.csv", "0,1,a\n0,b\n0,x,b\n1,0,b\n");
   ImageOptions options;

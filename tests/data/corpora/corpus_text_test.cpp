@@ -27,7 +27,7 @@ Lines lines_of(CorpusText& text) {
   return lines;
 }
 
-TEST_CASE("a text is read as often as needed, and its digest is that of its bytes") {
+TEST_CASE("CorpusText can be read repeatedly, and its digest is that of the bytes of the file") {
   const TemporaryFolder folder;
   CorpusText text("data.x", folder.write("x", "one\r\ntwo\n\nthree"));
   const Lines expected{{"one", 1}, {"two", 2}, {"", 3}, {"three", 4}};
@@ -71,7 +71,7 @@ TEST_CASE("if a text cannot be opened, the hint names the key") {
   CHECK(text.size_now() == 0);
 }
 
-TEST_CASE("a text may be larger than memory only if that is allowed") {
+TEST_CASE("a text larger than memory is refused unless that is allowed") {
   const TemporaryFolder folder;
   const auto path = folder.write("x", "");
   std::filesystem::resize_file(path, largest_text);  // takes no space on the disk

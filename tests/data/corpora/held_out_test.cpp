@@ -48,7 +48,7 @@ TEST_CASE("one sentence in twenty is for validation and one in twenty for testin
   CHECK(std::abs(counts[Split::test] - 1000) < 150);
 }
 
-TEST_CASE("where a sentence belongs depends on its content and on the seed") {
+TEST_CASE("the split of a sentence depends on its content and on the seed") {
   int moved = 0;
   for (std::int32_t number = 0; number < 1000; ++number) {
     const std::vector<std::int32_t> sentence = {number};
@@ -82,11 +82,11 @@ TEST_CASE("held-out parts may be left empty") {
   CHECK(corpus.test.empty());
 }
 
-TEST_CASE("training on nothing is refused") {
+TEST_CASE("data.train_size 0 is refused") {
   CHECK(refusal([] { draw(sizes(0, 1, 1)); }) == "data.train_size: found 0, expected at least 1");
 }
 
-TEST_CASE("asking for more held-out sentences than the task has is refused, not waited for") {
+TEST_CASE("more held-out sentences than the task has are refused after finitely many draws") {
   const auto message = [](const char* key, Split split) {
     std::size_t found = 0;
     for (std::int32_t i = 0; i < 10'000; ++i) {
@@ -103,7 +103,7 @@ TEST_CASE("asking for more held-out sentences than the task has is refused, not 
   CHECK(hint_of(draw_test) == "lower data.test_size or raise data.num_symbols");
 }
 
-TEST_CASE("draws that give nothing new count in a row: a task that gives enough is not refused") {
+TEST_CASE("only draws in a row without a new sentence end the search") {
   const auto draw_large = [](RandomDraws& random) {
     const std::vector<std::int32_t> source = {static_cast<std::int32_t>(random.below(40'000))};
     return Example{source, source};
@@ -116,7 +116,7 @@ TEST_CASE("draws that give nothing new count in a row: a task that gives enough 
   CHECK(draw(sizes(1, 0, of_test - 20), {draw_large}).test.size() == of_test - 20);
 }
 
-TEST_CASE("a task that has held-out sentences only cannot be trained on") {
+TEST_CASE("a task whose sentences are all held out is refused for training") {
   std::int32_t held_out = 0;
   while (assign_split(std::vector<std::int32_t>{held_out}, 1) == Split::train) ++held_out;
   const auto always = [held_out](RandomDraws&) { return Example{{held_out}, {held_out}}; };

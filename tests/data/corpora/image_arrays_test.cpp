@@ -51,7 +51,7 @@ TEST_CASE("images are numbered from 0, and their pixels divided by the maximum")
   CHECK(file.place(file.images[1]) == "x.npy: image 1");
 }
 
-TEST_CASE("one channel may have an axis, and several must") {
+TEST_CASE("one channel of image arrays may have an axis, several channels must") {
   Shapes shapes;
   shapes.options.image_height = 3;
   shapes.options.image_width = 5;
@@ -89,13 +89,13 @@ TEST_CASE("images of another shape, labels of another number and none at all are
         "x.npy: found no image, expected one or more");
 }
 
-TEST_CASE("shapes alone take no memory") {
+TEST_CASE("arrays are refused by their shapes before memory is allocated") {
   Shapes shapes;
   shapes.images[0] = shapes.labels[0] = std::uint64_t{1} << 60;
   CHECK(shapes.arrays().size() == std::uint64_t{1} << 60);
 }
 
-TEST_CASE("a label that can name no class is refused with the index of its image") {
+TEST_CASE("a label that is no valid class name is refused with the index of its image") {
   ImageArrays arrays = Shapes().arrays();
   arrays.add("a");
   using namespace std::string_literals;
@@ -113,7 +113,7 @@ TEST_CASE("a label that can name no class is refused with the index of its image
   CHECK(arrays.take().images.size() == 2);
 }
 
-TEST_CASE("a pixel that is not finite is refused with its value and its image") {
+TEST_CASE("a pixel that is not finite is refused with its value and the index of its image") {
   ImageArrays arrays = Shapes().arrays();
   arrays.add("a");
   arrays.add("b");

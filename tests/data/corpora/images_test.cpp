@@ -73,7 +73,7 @@ struct CountingFolder : ImageFolder {
 
 }  // namespace
 
-TEST_CASE("an image a line: the pixels, of which the maximum becomes 1, and the label") {
+TEST_CASE("a line of a table of images is pixels, whose maximum becomes 1, and the label") {
   const Corpus corpus = ImageFolder().load();
   REQUIRE(corpus.train.size() == 2);
   CHECK(corpus.train[0] == Example{.target = {4}, .pixels = {0.0F, 1.0F}});
@@ -93,7 +93,7 @@ TEST_CASE("pixels may be any finite numbers, with white space around them") {
   CHECK(corpus.train[1].pixels == Pixels{0.0F, 0.0F});
 }
 
-TEST_CASE("pixels that are hardly on the scale that was named are noted") {
+TEST_CASE("pixels far below the given maximum are noted") {
   ImageFolder images;
   const auto notes = [&](double maximum) {
     images.options.pixel_maximum = maximum;
@@ -118,7 +118,7 @@ TEST_CASE("pixels that are hardly on the scale that was named are noted") {
   CHECK(notes(256).size() == 1);  // a quarter of the maximum is far below it
 }
 
-TEST_CASE("classes are numbered by their size, whatever their order in the file") {
+TEST_CASE("numeric classes are in the order of the numbers, whatever their order in the file") {
   ImageFolder images;
   images.write("0,0,10\n0,0,9\n0,0,2\n");
   const Corpus corpus = images.load();
@@ -126,7 +126,7 @@ TEST_CASE("classes are numbered by their size, whatever their order in the file"
   CHECK(corpus.train[0].target.front() == 6);
 }
 
-TEST_CASE("a heading, blank lines and Windows line ends make no difference") {
+TEST_CASE("a header, blank lines and Windows line ends of a table change no image") {
   ImageFolder images;
   const auto plain = images.load().train;
   for (const char* text :
@@ -138,7 +138,7 @@ TEST_CASE("a heading, blank lines and Windows line ends make no difference") {
   }
 }
 
-TEST_CASE("a first line with a number in it is an image, and a mistake in it is named") {
+TEST_CASE("a first line with a number in it is an image, and a mistake in it is reported") {
   const ImageFolder images;
   CHECK(images.message("nan,0,cat\n1,2,dog\n") == "1: found \"nan\" in field 1, expected a number");
   CHECK(images.message("1e999,x,cat\n1,2,dog\n") == "1: found \"1e999\" in field 1" + out_of_range);
@@ -146,7 +146,7 @@ TEST_CASE("a first line with a number in it is an image, and a mistake in it is 
   CHECK(images.message("x,y,z\nx,y,z\n") == "2: found \"x\" in field 1, expected a number");
 }
 
-TEST_CASE("another number of fields is refused with the line and both numbers") {
+TEST_CASE("a line with another number of fields is refused with both numbers") {
   ImageFolder images;
   CHECK(images.message("0,0,a\n\n0,a\n") ==
         "3: found 2 fields, expected 3: 2 pixels and the label");
@@ -158,7 +158,7 @@ TEST_CASE("another number of fields is refused with the line and both numbers") 
   CHECK(images.message("0,0,a\n") == "1: found 3 fields, expected 7: 6 pixels and the label");
 }
 
-TEST_CASE("a field that is no finite number is refused with its place") {
+TEST_CASE("a field that is not a finite number is refused with its line and column") {
   const ImageFolder images;
   for (const char* field :
        {"", "x", "nan", "-nan", "inf", "-infinity", "1e39e", "0x10", "1 2", "+1", "--1",
@@ -170,7 +170,7 @@ TEST_CASE("a field that is no finite number is refused with its place") {
   }
 }
 
-TEST_CASE("a pixel that the maximum makes larger than any number is refused") {
+TEST_CASE("a pixel that overflows when divided by the maximum is refused") {
   ImageFolder images;
   images.options.pixel_maximum = 1e-300;
   CHECK(images.message("0,1,a\n") ==
@@ -185,7 +185,7 @@ TEST_CASE("a pixel that the maximum makes larger than any number is refused") {
         "set data.pixel_maximum to the largest possible value of a pixel");
 }
 
-TEST_CASE("fields may have quotes, as those of spreadsheets have") {
+TEST_CASE("fields of a table may be quoted, as spreadsheets write them") {
   const ImageFolder images;
   const auto plain = images.load().train;
   images.write("\"0\",\"255\",\"cat\"\n51,\"102\",dog\n");
@@ -194,7 +194,7 @@ TEST_CASE("fields may have quotes, as those of spreadsheets have") {
         "2: found a quote that is not closed, expected fields");
 }
 
-TEST_CASE("another separator is named, with the command that makes it a comma") {
+TEST_CASE("another separator is reported, with the command that replaces it by commas") {
   const ImageFolder images;
   CHECK(images.message("0;255;cat\n51;102;dog\n") ==
         "1: found fields separated by semicolons, expected commas\n" + images.name() +
@@ -206,7 +206,7 @@ TEST_CASE("another separator is named, with the command that makes it a comma") 
   CHECK(hint_of([&] { images.load(); }) == "convert the file, with: tr '\\t' ,");
 }
 
-TEST_CASE("a heading is announced, and a row of empty fields is none") {
+TEST_CASE("a header is noted, and a row of empty fields is not a header") {
   const ImageFolder images;
   images.write("left,right,label\n0,255,cat\n51,102,dog\n");
   CHECK(images.load().notes ==
@@ -219,13 +219,13 @@ TEST_CASE("a heading is announced, and a row of empty fields is none") {
   CHECK(images.load().train.size() == 2);
 }
 
-TEST_CASE("an empty table is said to have no images") {
+TEST_CASE("an empty table is refused: it has no images") {
   const ImageFolder images;
   CHECK(images.message("") ==
         " found an empty file, expected the pixels and the label of an image a line");
 }
 
-TEST_CASE("fields of unknown origin are shown as an excerpt that no terminal obeys") {
+TEST_CASE("fields are quoted in messages as escaped excerpts") {
   const ImageFolder images;
   CHECK(images.message("0,0,a\n" + std::string(1'000'000, '7') + "x,0,b\n") ==
         "2: found \"" + std::string(60, '7') + "...\" in field 1, expected a number");
@@ -254,7 +254,7 @@ TEST_CASE("a file without images, or with images of one class, is refused") {
                                  images.name("none.csv") + ": cannot be read"));
 }
 
-TEST_CASE("of each class its share is held out, spread evenly, for testing before validation") {
+TEST_CASE("each class has its share of held-out images, evenly spread, the test set first") {
   CountingFolder images;
   images.held_out.test = 4;
   images.held_out.validation = 4;
@@ -266,7 +266,7 @@ TEST_CASE("of each class its share is held out, spread evenly, for testing befor
   CHECK(first_pixels(corpus.train) == Pixels{0, 1, 6, 7});
 }
 
-TEST_CASE("a share that is no whole number is rounded, and all shares together are not") {
+TEST_CASE("the share of a class is rounded, the total number of held-out images is not") {
   CountingFolder images;
   images.held_out.test = 3;
   CHECK(first_pixels(images.load().test) == Pixels{3, 6, 11});
@@ -275,7 +275,7 @@ TEST_CASE("a share that is no whole number is rounded, and all shares together a
   CHECK(images.load().test.size() == 4);
 }
 
-TEST_CASE("a class of which everything would be held out is refused by its name") {
+TEST_CASE("a class of which all images would be held out is refused by its name") {
   CountingFolder images;
   images.write("0,a\n1,b\n2,a\n");
   images.held_out.test = 1;
@@ -285,7 +285,7 @@ TEST_CASE("a class of which everything would be held out is refused by its name"
   CHECK(images.load(&known).train.size() == 2);  // by a model that has learnt them
 }
 
-TEST_CASE("holding out more images than there are is refused with both numbers") {
+TEST_CASE("holding out more images than exist is refused with both numbers") {
   CountingFolder images;
   images.held_out.test = 12;
   CHECK(refusal([&] { images.load(); }) ==
@@ -317,7 +317,7 @@ TEST_CASE("files for validation and testing are used whole, and nothing is held 
   CHECK(corpus.files[2].bytes == 8);
 }
 
-TEST_CASE("classes that are given are kept, and no label may be another") {
+TEST_CASE("with given classes of images, another label is refused") {
   const CountingFolder images;
   const Vocabulary more({"b", "a", "c"}), less({"b", "c"});
   CHECK(images.load(&more).target_vocabulary == more);
@@ -328,7 +328,7 @@ TEST_CASE("classes that are given are kept, and no label may be another") {
         std::string::npos);
 }
 
-TEST_CASE("a held-out label that training lacks is refused with its place") {
+TEST_CASE("a held-out label of images that training lacks is refused with its line") {
   CountingFolder images;
   images.folder.write("other.csv", "x,y\n5,b\n6,c\n");
   images.options.validation_images = "other.csv";
@@ -336,7 +336,7 @@ TEST_CASE("a held-out label that training lacks is refused with its place") {
         images.name("other.csv") + ":3: found the label c, expected one of the classes a, b");
 }
 
-TEST_CASE("an image without a label is the pixels alone") {
+TEST_CASE("an image without a label is its pixels alone") {
   const ImageOptions options = ImageFolder().options;
   CHECK(parse_image("51, 255", "in:1", options) == Pixels{0.2F, 1.0F});
   const auto message = [&](std::string_view line) {
@@ -351,7 +351,7 @@ TEST_CASE("an image without a label is the pixels alone") {
   CHECK(message("inf,0") == "in:7: found \"inf\" in field 1, expected a number");
 }
 
-TEST_CASE("files of HDF5 are known by their extension, in either case, and all others are tables") {
+TEST_CASE("HDF5 files are recognized by their extension, in either case, all others are tables") {
   ImageFolder images;
   for (const char* file : {"a.h5", "a.hdf5", "DIGITS.H5", "a.Hdf5"}) {
     CAPTURE(file);

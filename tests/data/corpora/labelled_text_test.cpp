@@ -35,7 +35,7 @@ TEST_CASE("classes that are whole numbers are ordered as numbers") {
   CHECK(text.load().target_vocabulary == Vocabulary({"-1", "9", "10"}));
 }
 
-TEST_CASE("a sentence may hold further tabs, which are white space, and other options apply") {
+TEST_CASE("a sentence may have further tabs, which are white space, and other options apply") {
   LabelFolder text;
   text.words.lowercase = true;
   text.words.min_frequency = 2;
@@ -59,7 +59,7 @@ TEST_CASE("held-out sentences have the words and classes of training") {
   CHECK(corpus.files[2].key == "data.test_text");
 }
 
-TEST_CASE("words may be given, classes are those of the training file in any case") {
+TEST_CASE("a vocabulary may be given, but classes are always those of the training file") {
   const FixedVocabularies fixed = {Vocabulary({"day", "night"}), std::nullopt};
   const Corpus corpus = LabelFolder().load(&fixed);
   CHECK(corpus.source_vocabulary == fixed.source);
@@ -67,7 +67,7 @@ TEST_CASE("words may be given, classes are those of the training file in any cas
   CHECK(corpus.train[1].source == std::vector<std::int32_t>{bos_id, unk_id, 4, unk_id});
 }
 
-TEST_CASE("a line that is not a label, a tab and a sentence is refused with its place") {
+TEST_CASE("a line that is not a label, a tab and a sentence is refused with its line number") {
   const LabelFolder text;
   const std::string expected = ", expected a label, a tab and a sentence";
   CHECK(text.message("a\tb\n\ngood day\n") == "3: found no tab" + expected);
@@ -93,7 +93,7 @@ TEST_CASE("a file of blank lines, or with one class, is refused") {
         " every example has the label a, expected two or more classes");
 }
 
-TEST_CASE("a held-out label that training lacks is refused with its place") {
+TEST_CASE("a held-out label of sentences that training lacks is refused with its line") {
   LabelFolder text;
   text.write("\nfair\tA day\n", "other.txt");
   text.files.test_text = "other.txt";
@@ -101,7 +101,7 @@ TEST_CASE("a held-out label that training lacks is refused with its place") {
         text.name("other.txt") + ":2: found the label fair, expected one of the classes bad, good");
 }
 
-TEST_CASE("classes that are given are kept, and no label may be another") {
+TEST_CASE("with given classes of sentences, another label is refused") {
   const FixedVocabularies more = {Vocabulary({"day"}), Vocabulary({"good", "bad", "fair"})};
   const Corpus corpus = LabelFolder().load(&more);
   CHECK(corpus.target_vocabulary == *more.target);
@@ -114,13 +114,13 @@ TEST_CASE("classes that are given are kept, and no label may be another") {
         }).ends_with(": found the label bad, expected one of the classes good, fair"));
 }
 
-TEST_CASE("a frequency that no word of labelled text reaches is refused") {
+TEST_CASE("a min_frequency that no word of labelled text reaches is refused") {
   LabelFolder text;
   text.words.min_frequency = 4;
   CHECK(refusal([&] { text.load(); }) == "vocabulary: no word occurs 4 times in the training text");
 }
 
-TEST_CASE("the sentences of labelled text may be subwords, its labels are whole") {
+TEST_CASE("sentences of labelled text may be subwords, labels remain whole") {
   LabelFolder text;
   text.write("good\tthe dog plays\nbad\tthe dogs play\ngood\tdogs and the dog\n");
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 24};

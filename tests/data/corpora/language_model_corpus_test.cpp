@@ -64,7 +64,7 @@ TEST_CASE("a text is cut into windows, each of which begins with the last token 
   CHECK(corpus.train[2] == Example{.target = {5, 6}});
 }
 
-TEST_CASE("whatever the context, every token but the first is predicted once") {
+TEST_CASE("every token but the first is predicted once, for every context length") {
   TextFolder text("one two\n\nthree\tfour\n");
   for (std::size_t context = 1; context <= 21; ++context) {
     CAPTURE(context);
@@ -101,7 +101,7 @@ TEST_CASE("text by words has punctuation and line ends as tokens") {
   CHECK(corpus.train[0].target == Ids{4, 7, 4, 6, 5});
 }
 
-TEST_CASE("the last lines are held out, by their share of the text, and lend no words") {
+TEST_CASE("the last lines are held out by their share, and their words are not in the vocabulary") {
   TextFolder text("aaaa\nbbbb\ncccc\ndddd\n");
   text.windows.validation_share = 0.25;
   Corpus corpus = text.load();
@@ -119,7 +119,7 @@ TEST_CASE("the last lines are held out, by their share of the text, and lend no 
   CHECK(corpus.test.empty());
 }
 
-TEST_CASE("line ends count in the share that is held out") {
+TEST_CASE("line ends count towards the share that is held out") {
   TextFolder text("ab\n\n\n\n\n\n\n");
   text.windows.validation_share = 1.0 / 3;  // 3 of 9 bytes
   const Corpus corpus = text.load();
@@ -127,7 +127,7 @@ TEST_CASE("line ends count in the share that is held out") {
   CHECK(text.decoded(corpus, corpus.validation) == "\n\n\n");
 }
 
-TEST_CASE("the bytes to hold out are rounded to the nearest number") {
+TEST_CASE("the number of bytes to hold out is rounded to the nearest") {
   TextFolder text("aaaa\nbbbb\ncccc\n");
   text.windows.context = 100;
   const auto kept = [&](double share) {
@@ -182,7 +182,7 @@ TEST_CASE("a line of megabytes is read, and its tokens are those of the whole li
   CHECK(text.decoded(corpus, corpus.train) == line);
 }
 
-TEST_CASE("nothing is held out where the share is 0") {
+TEST_CASE("a share of 0 holds nothing out") {
   const TextFolder text("ab\n");
   const Corpus corpus = text.load();
   CHECK(corpus.validation.empty());
@@ -207,7 +207,7 @@ TEST_CASE("files for validation and testing leave the training text whole") {
   CHECK(corpus.files[1].bytes == 3);
 }
 
-TEST_CASE("a text is encoded with the vocabulary that is given") {
+TEST_CASE("a text is encoded with a given vocabulary") {
   const TextFolder text("abz\n");
   const Vocabulary known({"z", "<newline>", "a"});
   const FixedVocabularies fixed = {known, known};
@@ -217,7 +217,7 @@ TEST_CASE("a text is encoded with the vocabulary that is given") {
   CHECK(corpus.train[0].target == Ids{6, unk_id, 4, 5});
 }
 
-TEST_CASE("a text in which nothing can be predicted is refused with the part that is too short") {
+TEST_CASE("a part too short to predict a token is refused by its key") {
   const std::string too_short = ", expected something to predict";
   TextFolder text("\n");
   CHECK(text.message() == text.name() + ": found fewer than 2 tokens for training" + too_short);
@@ -236,13 +236,13 @@ TEST_CASE("a text in which nothing can be predicted is refused with the part tha
         text.name("other.txt") + ": found fewer than 2 tokens for testing" + too_short);
 }
 
-TEST_CASE("a frequency that no token of a text reaches is refused") {
+TEST_CASE("a min_frequency that no token of a text reaches is refused") {
   TextFolder text("ab\nab\n");
   text.words.min_frequency = 3;
   CHECK(text.message() == "vocabulary: no word occurs 3 times in the training text");
 }
 
-TEST_CASE("a text by subwords has line ends and gives the text back") {
+TEST_CASE("a text of subwords has line ends and can be decoded to the text") {
   TextFolder text("the dog plays\n\nthe dogs play\nthe cat plays with the dog\n");
   text.words.subwords = {.kind = SubwordKind::unigram, .vocabulary_size = 22};
   const Corpus corpus = text.load();

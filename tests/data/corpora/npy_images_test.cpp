@@ -61,7 +61,7 @@ struct NpyFolder {
   ImageOptions options;
 };
 
-TEST_CASE("images and labels of two arrays are those of the table that says the same") {
+TEST_CASE("images and labels of two .npy files equal those of the same table") {
   NpyFolder folder;
   const Corpus corpus = folder.load();
   REQUIRE(corpus.train.size() == 3);
@@ -74,7 +74,7 @@ TEST_CASE("images and labels of two arrays are those of the table that says the 
   CHECK(fingerprint(table) == fingerprint(corpus));
 }
 
-TEST_CASE("both files count, each with its size and digest") {
+TEST_CASE("both .npy files are listed, each with its size and digest") {
   NpyFolder folder;
   const std::vector<DataFile> before = folder.load().files;
   REQUIRE(before.size() == 2);
@@ -90,7 +90,7 @@ TEST_CASE("both files count, each with its size and digest") {
   CHECK(after[1].digest != before[1].digest);
 }
 
-TEST_CASE("the extension may be in capitals, and that of the labels is the same") {
+TEST_CASE("the extension .npy may be in capitals, and the labels have the same one") {
   NpyFolder folder;
   std::filesystem::rename(folder.name("digits.npy"), folder.name("DIGITS.x.NPY"));
   std::filesystem::rename(folder.name("digits.labels.npy"), folder.name("DIGITS.x.labels.NPY"));
@@ -112,7 +112,7 @@ TEST_CASE("each part has its own pair of files") {
         "image 0: found the label 9, expected one of the classes 3, 7");
 }
 
-TEST_CASE("without labels beside the images it is said how to save them") {
+TEST_CASE("without a file of labels beside the images the hint says how to save it") {
   const NpyFolder folder;
   std::filesystem::remove(folder.name("digits.labels.npy"));
   CHECK(folder.message_on("digits.labels.npy") == "cannot be read: No such file or directory");
@@ -156,7 +156,7 @@ TEST_CASE("pixels may be numbers of every type in either byte order, and labels 
   check_type<double>("f8");
 }
 
-TEST_CASE("negative numbers and numbers of all digits keep their values") {
+TEST_CASE("negative numbers and numbers with all digits keep their values") {
   NpyFolder folder;
   folder.options.pixel_maximum = 0x1p63;
   folder.write(
@@ -174,7 +174,7 @@ TEST_CASE("negative numbers and numbers of all digits keep their values") {
   CHECK(folder.load().target_vocabulary == Vocabulary({"1", "18446744073709551615"}));
 }
 
-TEST_CASE("float16 is read in all its forms") {
+TEST_CASE("float16 values of every form are read") {
   NpyFolder folder;
   folder.options.pixel_maximum = 1;
   // 1, -2, the largest, the smallest normal and subnormal ones, and -0
@@ -194,7 +194,7 @@ TEST_CASE("float16 is read in all its forms") {
         "image 2: found nan, expected a finite number");
 }
 
-TEST_CASE("booleans are 0 and 1, whatever byte stands for true") {
+TEST_CASE("booleans are 0 and 1, whatever byte represents true") {
   NpyFolder folder;
   folder.options.pixel_maximum = 1;
   folder.write(npy_file<std::uint8_t>("|b1", "(3, 1, 2)", {0, 1, 1, 255, 2, 0}));
@@ -225,7 +225,7 @@ TEST_CASE("labels may be words, as bytes or as characters") {
   }
 }
 
-TEST_CASE("text that can name no class is refused with the index of its image") {
+TEST_CASE("a text that is no valid class name is refused with the index of its image") {
   const NpyFolder folder;
   const auto message = [&](const std::string& labels) {
     folder.write_labels(labels);
@@ -271,7 +271,7 @@ TEST_CASE("in Fortran's order the first axis varies fastest") {
   CHECK(folder.load().train == expected.train);
 }
 
-TEST_CASE("all versions of the format are read, and no other") {
+TEST_CASE("all versions of the .npy format are read, other versions are refused") {
   const NpyFolder folder;
   const Corpus expected = folder.load();
   const std::string text = header("|u1", "(3, 1, 2)"), data = "\x00\xFF\x33\x66\x99\xCC"s;
@@ -293,7 +293,7 @@ TEST_CASE("all versions of the format are read, and no other") {
         "found version 255.0 of the format, expected 1.0, 2.0 or 3.0");
 }
 
-TEST_CASE("a header may be any literal of Python that says the same") {
+TEST_CASE("the .npy header may be any Python literal of the same dictionary") {
   const NpyFolder folder;
   const Corpus expected = folder.load();
   const std::string data = "\x00\xFF\x33\x66\x99\xCC"s;
@@ -308,7 +308,7 @@ TEST_CASE("a header may be any literal of Python that says the same") {
   }
 }
 
-TEST_CASE("what is no such header is refused with its beginning") {
+TEST_CASE("another .npy header is refused with an excerpt of its beginning") {
   const NpyFolder folder;
   for (const char* text :
        {"",
@@ -352,7 +352,7 @@ TEST_CASE("what is no such header is refused with its beginning") {
       contains(folder.message(npy(header("|u1", axes.substr(3) + ")"), "x")), "found the header "));
 }
 
-TEST_CASE("Python objects are never read, nor anything else that is no number") {
+TEST_CASE("Python objects and other types that are not numbers are never read") {
   const NpyFolder folder;
   const auto type = [&](const char* name) {
     const std::string text = folder.message(npy(header(name, "(3, 1, 2)"), std::string(96, '\0')));
@@ -391,7 +391,7 @@ TEST_CASE("labels that are neither whole numbers nor words are refused") {
 
 // ---- Shapes and sizes.
 
-TEST_CASE("arrays of other shapes are refused with both shapes, and the file that has them") {
+TEST_CASE("arrays of other shapes are refused with both shapes and the name of the file") {
   NpyFolder folder;
   CHECK(folder.message(npy_file<std::uint8_t>("|u1", "(3, 2)", {0, 1, 2, 3, 4, 5})) ==
         "found images of shape (3, 2), expected (n, 1, 2)");
@@ -405,7 +405,7 @@ TEST_CASE("arrays of other shapes are refused with both shapes, and the file tha
   CHECK(folder.message_on("digits.npy") == "found images of shape (3, 1, 2), expected (n, 1, 3)");
 }
 
-TEST_CASE("files that are cut, or longer than their header says, are refused") {
+TEST_CASE("truncated .npy files, and ones longer than their header says, are refused") {
   const NpyFolder folder;
   const std::string whole = npy_file<std::uint8_t>("|u1", "(3, 1, 2)", {0, 255, 51, 102, 153, 204});
   for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -427,7 +427,7 @@ TEST_CASE("files that are cut, or longer than their header says, are refused") {
         "found no array of numpy, expected a file that numpy.save() wrote");
 }
 
-TEST_CASE("a header that claims more than its file has takes no memory") {
+TEST_CASE("a .npy header that claims more than the file has allocates no memory") {
   const NpyFolder folder;
   CHECK(folder.message(npy_file<std::uint8_t>("|b1", "(3, 1, 2)", {1})) ==
         "found 1 bytes behind the header, expected 6: bool of shape (3, 1, 2)");

@@ -44,7 +44,7 @@ struct TextFolder {
 
 }  // namespace
 
-TEST_CASE("pairs are read, split into tokens and numbered by the training text") {
+TEST_CASE("pairs are read, split into tokens and numbered by the training vocabulary") {
   const Corpus corpus = TextFolder().load();
   CHECK(corpus.source_vocabulary == Vocabulary({".", "ein", "Hund", "Kind"}));
   CHECK(corpus.target_vocabulary == Vocabulary({".", "a", "child", "dog"}));
@@ -54,13 +54,13 @@ TEST_CASE("pairs are read, split into tokens and numbered by the training text")
   CHECK(corpus.notes.empty());
 }
 
-TEST_CASE("words of the held-out text are unknown unless training has them") {
+TEST_CASE("words of held-out text are unknown unless training text has them") {
   const Corpus corpus = TextFolder().load();
   REQUIRE(corpus.validation.size() == 1);
   CHECK(corpus.validation[0] == Example{{5, unk_id, 4}, {5, unk_id, 4}});
 }
 
-TEST_CASE("there is a test set when its files are named") {
+TEST_CASE("a test set is read if its files are named") {
   TextFolder text;
   CHECK(text.load().test.empty());
   text.options.test_source = "train.de";
@@ -68,20 +68,20 @@ TEST_CASE("there is a test set when its files are named") {
   CHECK(text.load().test == text.load().train);
 }
 
-TEST_CASE("an absolute path does not start at the base") {
+TEST_CASE("an absolute path is not relative to the base folder") {
   TextFolder text;
   text.options.train_source = text.name("train.de");
   CHECK(load_parallel_text(text.options, text.words, text.folder.path()).train.size() == 2);
 }
 
-TEST_CASE("lowercasing joins words that differ by case alone") {
+TEST_CASE("lowercasing joins words that differ in case only") {
   TextFolder text;
   text.folder.write("train.de", "Ärger\närger\n");
   text.words.lowercase = true;
   CHECK(text.load().source_vocabulary == Vocabulary({"ärger"}));
 }
 
-TEST_CASE("rare words and words beyond the limit are unknown") {
+TEST_CASE("words below min_frequency and beyond the vocabulary size are unknown") {
   TextFolder text;
   text.words.min_frequency = 2;
   CHECK(text.load().source_vocabulary == Vocabulary({".", "ein"}));
@@ -99,7 +99,7 @@ TEST_CASE("a shared vocabulary is made of both sides") {
   CHECK(corpus.target_vocabulary == corpus.source_vocabulary);
 }
 
-TEST_CASE("long pairs are skipped in training and in the vocabulary, and noted") {
+TEST_CASE("long pairs are skipped in training and vocabulary, and noted") {
   TextFolder text;
   text.options.max_tokens = 3;
   CHECK(text.load().notes.empty());
@@ -116,14 +116,14 @@ TEST_CASE("long pairs are skipped in training and in the vocabulary, and noted")
         std::vector<std::string>{"train: 1 of 3 pairs skipped: a side is longer than 3 tokens"});
 }
 
-TEST_CASE("long pairs stay in validation") {
+TEST_CASE("long pairs are kept in validation") {
   TextFolder text;
   text.options.max_tokens = 3;
   text.folder.write("valid.de", "ein sehr sehr großes Haus.\n");
   CHECK(text.load().validation.size() == 1);
 }
 
-TEST_CASE("a limit that leaves no training pair is refused") {
+TEST_CASE("a max_tokens that leaves no training pair is refused") {
   TextFolder text;
   text.options.max_tokens = 1;
   CHECK(contains(text.message(), "train: no sentence pair remains"));
@@ -142,7 +142,7 @@ TEST_CASE("pairs of blank lines are skipped and noted") {
   CHECK(text.load().notes.back() == "validation: 3 of 4 pairs skipped: both lines are blank");
 }
 
-TEST_CASE("one blank line in a pair is refused with both places") {
+TEST_CASE("one blank line in a pair is refused with both lines") {
   TextFolder text;
   text.folder.write("train.en", "a dog .\n \n");
   CHECK(text.message() == text.name("train.en") + ":2: the line is blank, but " +
@@ -160,7 +160,7 @@ TEST_CASE("files with nothing but blank lines are refused") {
   CHECK(contains(text.message(), "validation: no sentence pair remains"));
 }
 
-TEST_CASE("different numbers of lines are refused with both, and the first that cannot match") {
+TEST_CASE("different numbers of lines are refused with both and the first line without a match") {
   TextFolder text;
   text.folder.write("train.en", "a dog .\na child.\na house.\n");
   CHECK(text.message() == text.name("train.de") + ": 2 lines, but " + text.name("train.en") +
@@ -173,7 +173,7 @@ TEST_CASE("different numbers of lines are refused with both, and the first that 
   CHECK(contains(text.message(), ", and line 1 is not"));
 }
 
-TEST_CASE("a file that is missing, or is not named, is refused") {
+TEST_CASE("a file that is missing, or not named, is refused") {
   TextFolder text;
   text.options.test_source = "test.de";
   CHECK(text.message() == "data.test_target: found no file name");
@@ -192,13 +192,13 @@ TEST_CASE("a file that is missing, or is not named, is refused") {
         "set both data.validation_source and data.validation_target");
 }
 
-TEST_CASE("a frequency that no word reaches is refused") {
+TEST_CASE("a min_frequency that no word reaches is refused") {
   TextFolder text;
   text.words.min_frequency = 3;
   CHECK(text.message() == "vocabulary: no word occurs 3 times in the training text");
 }
 
-TEST_CASE("the files that were read are listed by their keys, with size and digest") {
+TEST_CASE("the files that were read are listed by key, with size and digest") {
   TextFolder text;
   text.options.test_source = "train.de";
   text.options.test_target = "train.en";
@@ -217,7 +217,7 @@ TEST_CASE("the files that were read are listed by their keys, with size and dige
   CHECK(files[5].key == "data.test_target");
 }
 
-TEST_CASE("text is encoded with vocabularies that are given, and other words are unknown") {
+TEST_CASE("text is encoded with given vocabularies, in which other words are unknown") {
   TextFolder text;
   text.words.min_frequency = 3;  // which no word reaches
   const FixedVocabularies fixed = {Vocabulary({"Haus", "ein"}), Vocabulary({"a", "house"})};
@@ -236,7 +236,7 @@ TEST_CASE("Windows files with byte order marks load like others") {
   CHECK(text.load().train == TextFolder().load().train);
 }
 
-TEST_CASE("subwords are learned of both sides together or of each by itself") {
+TEST_CASE("subwords are learned of both sides together or of each side separately") {
   TextFolder text;
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};
   const Corpus apart = text.load();
@@ -258,7 +258,7 @@ TEST_CASE("subwords are learned of both sides together or of each by itself") {
   CHECK(join(both, joint.source_vocabulary.decode(joint.train[0].target)) == "a dog .");
 }
 
-TEST_CASE("subwords that are given are used, and no file of them is read") {
+TEST_CASE("given subword models are used, and no subword file is read") {
   TextFolder text;
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};
   const Corpus first = text.load();
@@ -271,7 +271,7 @@ TEST_CASE("subwords that are given are used, and no file of them is read") {
   CHECK(again.source_vocabulary == first.source_vocabulary);
 }
 
-TEST_CASE("the length of a training pair is measured in subwords, of which all pairs are learned") {
+TEST_CASE("max_tokens counts subwords, and subwords are learned of long pairs too") {
   TextFolder text;
   text.folder.write("train.de", "ein Hund .\nein Hund.\nein.\n");
   text.folder.write("train.en", "a dog .\na dog.\na child , and a dog\n");
@@ -287,7 +287,7 @@ TEST_CASE("the length of a training pair is measured in subwords, of which all p
   CHECK(corpus.target_vocabulary == all.target_vocabulary);
 }
 
-TEST_CASE("equal examples of other subword models have another fingerprint") {
+TEST_CASE("the fingerprint depends on the subword model even if all examples are equal") {
   TextFolder text;
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};
   Corpus corpus = text.load();

@@ -30,7 +30,7 @@ bool are_disjoint(const std::set<Sequence>& a, const std::set<Sequence>& b) {
 
 }  // namespace
 
-TEST_CASE("up to 26 symbols are letters, more are numbered") {
+TEST_CASE("up to 26 symbols are letters, more symbols are numbered") {
   CHECK(symbol_vocabulary(3) == Vocabulary({"a", "b", "c"}));
   CHECK(symbol_vocabulary(26).token(29) == "z");
   CHECK(symbol_vocabulary(27).token(4) == "s0");
@@ -44,13 +44,13 @@ TEST_CASE("copy repeats the source") {
   }
 }
 
-TEST_CASE("reverse turns the source round") {
+TEST_CASE("reverse reverses the source") {
   for (const Example& pair : make_reverse_task({}, small).train) {
     CHECK(pair.target == Sequence(pair.source.rbegin(), pair.source.rend()));
   }
 }
 
-TEST_CASE("sort puts the symbols of the source in order, repeated ones included") {
+TEST_CASE("sort sorts the symbols of the source, repeated ones included") {
   for (const Example& pair : make_sort_task({}, small).train) {
     CHECK(std::is_sorted(pair.target.begin(), pair.target.end()));
     CHECK(std::is_permutation(pair.target.begin(), pair.target.end(), pair.source.begin(),
@@ -101,7 +101,7 @@ TEST_CASE("with the default sizes training has every length and nearly every sin
   CHECK(singles >= 14);
 }
 
-TEST_CASE("the seed decides the corpus, and a longer corpus begins like a shorter one") {
+TEST_CASE("the seed determines the corpus, and a longer corpus begins with the shorter one") {
   GeneratedOptions sizes = small;
   const Corpus first = make_copy_task({}, sizes);
   CHECK(make_copy_task({}, sizes).train == first.train);
@@ -113,7 +113,7 @@ TEST_CASE("the seed decides the corpus, and a longer corpus begins like a shorte
   CHECK(make_copy_task({}, sizes).train != first.train);
 }
 
-TEST_CASE("a task with too few sequences is refused with the numbers, and does not hang") {
+TEST_CASE("a task with too few sequences is refused with both numbers after finitely many draws") {
   const SymbolOptions options{.num_symbols = 2, .max_length = 2};
   const std::string message = refusal([&] { make_copy_task(options, small); });
   CHECK(contains(message, "data.validation_size"));

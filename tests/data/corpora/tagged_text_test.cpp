@@ -16,7 +16,7 @@ struct TagFolder : test::TextFolder<load_tagged_text> {
 
 }  // namespace
 
-TEST_CASE("lines of tokens and labels become a sentence up to the next empty line") {
+TEST_CASE("lines of a token and a label form a sentence up to the next empty line") {
   const Corpus corpus = TagFolder().load();
   CHECK(corpus.source_vocabulary == Vocabulary({"Ada", "New", "York", "in", "lives"}));
   CHECK(corpus.target_vocabulary == Vocabulary({"B-LOC", "B-PER", "I-LOC", "O"}));
@@ -29,7 +29,7 @@ TEST_CASE("lines of tokens and labels become a sentence up to the next empty lin
   CHECK(corpus.files[0].key == "data.train_text");
 }
 
-TEST_CASE("several empty lines, before, between and behind sentences, mean one") {
+TEST_CASE("several empty lines before, between and after sentences count as one") {
   const TagFolder tags;
   tags.write("\n\nAda\tB-PER\n\n \n\nlives\tO\n\n\n");
   const Corpus corpus = tags.load();
@@ -38,7 +38,7 @@ TEST_CASE("several empty lines, before, between and behind sentences, mean one")
   CHECK(corpus.train[1].source.size() == 1);
 }
 
-TEST_CASE("rare words are unknown, and case counts") {
+TEST_CASE("rare words are unknown, and case is kept") {
   TagFolder tags;
   tags.write("a\tO\na\tX\nA\tO\n\nb\tO\n");
   tags.words = {.lowercase = true, .min_frequency = 2};
@@ -64,7 +64,7 @@ TEST_CASE("held-out sentences have the words and labels of the training file") {
         }).starts_with(tags.name("other.txt") + ":1: found the label I-PER"));
 }
 
-TEST_CASE("the vocabularies of a trained model are kept") {
+TEST_CASE("the vocabularies of a trained model are used") {
   const TagFolder tags;
   const FixedVocabularies fixed{Vocabulary({"York"}), Vocabulary({"O", "B-PER", "B-LOC", "I-LOC"})};
   const Corpus corpus = tags.load(&fixed);
@@ -73,7 +73,7 @@ TEST_CASE("the vocabularies of a trained model are kept") {
   CHECK(corpus.train[1] == Example{{unk_id, unk_id, 4}, {4, 6, 7}});
 }
 
-TEST_CASE("a line that is no token and label is refused with its number") {
+TEST_CASE("a line that is not a token and a label is refused with its number") {
   const TagFolder tags;
   const std::string rest = ", expected a token, a tab and a label";
   CHECK(tags.message("Ada\tO\nlives\n") == "2: found no tab" + rest);
@@ -86,7 +86,7 @@ TEST_CASE("a line that is no token and label is refused with its number") {
         "1: found the label \"B PER\", which is not one word" + rest);
 }
 
-TEST_CASE("a file without sentences, or with one label, is refused") {
+TEST_CASE("a file without sentences, or with only one label, is refused") {
   const TagFolder tags;
   CHECK(tags.message("\n \n") == " found only blank lines, expected tokens and labels");
   CHECK(tags.message("Ada\tO\nlives\tO\n").find("O") != std::string::npos);

@@ -236,7 +236,7 @@ TEST_CASE("object pronouns precede the French verb and follow the English one") 
   check_pair(sentence, "le chat ne les mange pas", "the cat does not eat them");
 }
 
-TEST_CASE("a whole sentence comes out with everything in its place") {
+TEST_CASE("toy translation: all parts of a whole sentence are in the right place") {
   Sentence sentence;
   sentence.subject = {Determiner::possessive, plural, noun("vache"), adjective("grand"), {}};
   sentence.subject.adjectives_after = {adjective("noir")};

@@ -123,7 +123,7 @@ TEST_CASE("held-out toy sentences occur neither twice nor in training") {
   check_held_out(agreement(), &Example::source);
 }
 
-TEST_CASE("in a right sentence the words around the subject agree with it, in a wrong one none") {
+TEST_CASE("right toy sentences have agreement around the subject, wrong ones have none") {
   const Corpus corpus = agreement();
   CHECK(corpus.target_vocabulary == Vocabulary({"right", "wrong"}));
   for (const auto* part : {&corpus.train, &corpus.validation, &corpus.test}) {
@@ -147,7 +147,7 @@ TEST_CASE("about half of the sentences are right") {
   CHECK(std::abs(right - 1000) < 110);
 }
 
-TEST_CASE("both genders are right and wrong, so that no word alone tells the class") {
+TEST_CASE("both genders are right and wrong, so that no single word determines the class") {
   std::set<std::pair<Gender, std::int32_t>> seen;
   const Corpus corpus = agreement();
   for (const Example& example : corpus.train) {
@@ -160,7 +160,7 @@ TEST_CASE("the words of sentences and of agreement are the same") {
   CHECK(agreement().source_vocabulary == sentences().source_vocabulary);
 }
 
-TEST_CASE("the seed decides the sentences, and more of them begin alike") {
+TEST_CASE("the seed determines the sentences, and a longer corpus begins with the shorter one") {
   for (const auto make : {make_toy_sentences, make_toy_agreement}) {
     GeneratedOptions options = sizes();
     const Corpus first = make(options);

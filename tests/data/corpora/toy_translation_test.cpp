@@ -87,7 +87,7 @@ TEST_CASE("French sentences have from three to seventeen words") {
   CHECK(longest == 17);
 }
 
-TEST_CASE("word order has to be learned: adjectives change sides in many sentences") {
+TEST_CASE("word order has to be learned: adjectives change their side in many sentences") {
   int changed = 0;
   for (std::uint64_t i = 0; i < 1000; ++i) {
     const Sentence sentence = sentence_number(i);
@@ -129,7 +129,7 @@ TEST_CASE("held-out sentences are different from each other and from all trainin
   CHECK(held_out.size() == 400);
 }
 
-TEST_CASE("the seed decides the sentences") {
+TEST_CASE("the seed determines the sentences") {
   CHECK(small_corpus(1).train == small_corpus(1).train);
   CHECK(small_corpus(1).train != small_corpus(2).train);
 }

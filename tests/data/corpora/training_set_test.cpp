@@ -206,7 +206,7 @@ TEST_CASE("several texts have keys of their own and are divided each by itself")
   CHECK(corpus.train_weights[1].count == 3);  // of 20 of the 28 characters
 }
 
-TEST_CASE("large text goes to a file by itself, and to a temporary one if no folder is given") {
+TEST_CASE("large text is cached in a file, which is temporary if no folder is given") {
   Texts texts;
   const std::uint64_t bytes = fs::file_size(texts.folder / "labels");
   TrainingSetOptions automatic;
@@ -225,7 +225,7 @@ TEST_CASE("large text goes to a file by itself, and to a temporary one if no fol
   CHECK_FALSE(is_cached({}, (std::uint64_t{1} << 28U) - 1));
 }
 
-TEST_CASE("a cache that is only read is used if it fits, and otherwise left alone") {
+TEST_CASE("a read-only cache is used if it is valid, and otherwise left alone") {
   Texts texts;
   texts.cached.cache_is_read_only = true;
   check_same(texts.labels(texts.cached), texts.labels(texts.in_memory));

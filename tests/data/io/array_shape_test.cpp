@@ -8,7 +8,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("the bytes of an array are counted, and too many for 64 bits are not") {
+TEST_CASE("byte_count() counts the bytes of an array, and has no value beyond 64 bits") {
   CHECK(byte_count({}, 8) == 8);
   CHECK(byte_count({3, 4}, 2) == 24);
   CHECK(byte_count({3, 4}, 0) == 0);
@@ -18,7 +18,7 @@ TEST_CASE("the bytes of an array are counted, and too many for 64 bits are not")
   CHECK(byte_count({~std::uint64_t{0}}, 1) == ~std::uint64_t{0});
 }
 
-TEST_CASE("a shape is written with parentheses and commas") {
+TEST_CASE("a shape is printed with parentheses and commas") {
   CHECK(to_string(ArrayShape{}) == "()");
   CHECK(to_string(ArrayShape{3}) == "(3)");
   CHECK(to_string(ArrayShape{3, 0, 4}) == "(3, 0, 4)");

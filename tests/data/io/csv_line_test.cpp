@@ -22,11 +22,11 @@ TEST_CASE("a field in quotes is its content") {
   CHECK(split_csv_line("\" a \"") == Fields{" a "});
 }
 
-TEST_CASE("a quote inside a field without quotes is a character") {
+TEST_CASE("split_csv_line: a quote inside an unquoted field is a character") {
   CHECK(split_csv_line("5\",a\"b") == Fields{"5\"", "a\"b"});
 }
 
-TEST_CASE("a quote that is not closed leaves no fields") {
+TEST_CASE("split_csv_line: a quote that is not closed gives no fields") {
   CHECK_FALSE(split_csv_line("\"a,b").has_value());
   CHECK_FALSE(split_csv_line("a,\"").has_value());
   CHECK_FALSE(split_csv_line("\"a\"\"").has_value());

@@ -29,7 +29,7 @@ std::string message_for(std::string_view text, const CsvOptions& options = {}) {
 
 }  // namespace
 
-TEST_CASE("the numbers of a CSV file are read row by row") {
+TEST_CASE("read_csv reads the numbers of a CSV file row by row") {
   const CsvTable table = table_of("1,2.5,-3e2\n+0.25, 1e-3 ,\"7\"\n");
   CHECK(table.rows == 2);
   CHECK(table.columns == 3);
@@ -46,7 +46,7 @@ TEST_CASE("empty lines of a CSV file are skipped, and so is a header") {
   CHECK(table_of("5,6\n1,2\n", {.header = true}).rows == 1);
 }
 
-TEST_CASE("a CSV file with anything but a table of numbers is refused with its line") {
+TEST_CASE("a CSV file that is not a table of numbers is refused with its line") {
   CHECK(message_for("1,2\n3,x\n") ==
         "table.csv:2: found \"x\" in field 2, expected a finite number");
   CHECK(message_for("a,b\n1,2\n") ==

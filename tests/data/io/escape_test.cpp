@@ -19,7 +19,7 @@ TEST_CASE("control characters are escaped, those beyond ASCII too") {
   CHECK(escaped("\u0085\u009F\u00A0") == "\\xC2\\x85\\xC2\\x9F\u00A0");
 }
 
-TEST_CASE("characters that change the direction of the text after them are escaped") {
+TEST_CASE("characters that change the direction of text are escaped") {
   CHECK(escaped("a\u202Egnp.exe") == "a\\xE2\\x80\\xAEgnp.exe");
   for (const char* mark : {"\u061C", "\u200E", "\u200F", "\u202A", "\u202E", "\u2066", "\u2069"}) {
     CAPTURE(escaped(mark));
@@ -30,16 +30,16 @@ TEST_CASE("characters that change the direction of the text after them are escap
   }
 }
 
-TEST_CASE("in a text of several lines their ends and tabs are no reason to escape") {
+TEST_CASE("line ends and tabs are not escaped in a text of several lines") {
   CHECK(escaped_lines("a\tb\n\x1B[2J\n\r") == "a\tb\n\\x1B[2J\n\\r");
   CHECK(escaped_lines("") == "");
 }
 
-TEST_CASE("bytes that are not UTF-8 are escaped, and what follows them is not") {
+TEST_CASE("bytes that are not UTF-8 are escaped, and the text after them is not") {
   CHECK(escaped("\xFF\xFEok\xC3") == "\\xFF\\xFEok\\xC3");
 }
 
-TEST_CASE("an excerpt is cut between two characters") {
+TEST_CASE("an excerpt is never cut within a character") {
   std::string umlauts, widest;
   for (int i = 0; i < 60; ++i) umlauts += "ä";
   for (int i = 0; i < 60; ++i) widest += "\U0001F600";

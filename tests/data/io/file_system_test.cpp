@@ -14,7 +14,7 @@ namespace {
 
 using test::TemporaryFolder;
 
-TEST_CASE("a disk tells how many bytes are free, and nothing where there is no disk") {
+TEST_CASE("free_bytes() is the free space of a disk, and fails for a missing path") {
   const TemporaryFolder folder;
   std::uint64_t bytes = 0;
   REQUIRE(posix_file_system().free_bytes(folder.path().c_str(), bytes) == 0);
@@ -27,7 +27,7 @@ TEST_CASE("a disk tells how many bytes are free, and nothing where there is no d
   CHECK(errno == ENOENT);
 }
 
-TEST_CASE("a folder lists what is in it, but for itself and the one above") {
+TEST_CASE("list() has all names of a folder except . and ..") {
   const TemporaryFolder folder;
   std::ofstream(folder / ".hidden") << "text";
   std::vector<std::string> names;

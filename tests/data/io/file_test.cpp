@@ -35,7 +35,7 @@ std::string refused(const auto& action) {
   return "none";
 }
 
-TEST_CASE("a file of at most the largest size is read, in as many parts as it takes") {
+TEST_CASE("a file of up to the largest size is read, in any number of reads") {
   const TemporaryFolder folder;
   const auto path = folder.write("x", "text");
   FaultyFileSystem files;
@@ -52,7 +52,7 @@ TEST_CASE("a file of at most the largest size is read, in as many parts as it ta
   CHECK(bytes[0] == std::byte{'e'});
 }
 
-TEST_CASE("where no more files can be opened, the hint names the limit and not the path") {
+TEST_CASE("if no more files can be opened, the hint names the limit and not the path") {
   const TemporaryFolder folder;
   const auto path = folder.write("x", "text");
   FaultyFileSystem files;
@@ -75,7 +75,7 @@ TEST_CASE("a larger file is refused before it is read") {
   CHECK(files.calls == std::vector<std::string>{"open", "fstat", "close"});
 }
 
-TEST_CASE("what is not a regular file is refused without waiting") {
+TEST_CASE("OpenFile refuses pipes, devices and folders without blocking") {
   const TemporaryFolder folder;
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   const std::string special = ": found a pipe, socket or device, expected a note | write it down";

@@ -48,7 +48,7 @@ class Interruptible {
 
 }  // namespace
 
-TEST_CASE("lines come one by one with their numbers, then nothing") {
+TEST_CASE("LineReader gives lines one by one with their numbers, then none") {
   OpenText text("one\n\nthree");
   CHECK(text.reader.next() == "one");
   CHECK(text.reader.line_number() == 1);
@@ -59,7 +59,7 @@ TEST_CASE("lines come one by one with their numbers, then nothing") {
   CHECK_FALSE(text.reader.next());
 }
 
-TEST_CASE("the rest of a line that is too long can be skipped, and the next one is read") {
+TEST_CASE("the rest of a line that is too long can be skipped, and the next line is read") {
   const std::string huge(2 * longest_line + 9, 'x');
   for (const std::string& lines : {"a\n" + huge + "\nb\n", "a\n" + huge + "\r\nb"}) {
     OpenText text(lines);
@@ -72,13 +72,13 @@ TEST_CASE("the rest of a line that is too long can be skipped, and the next one 
   }
 }
 
-TEST_CASE("a line is given before what follows it is looked at") {
+TEST_CASE("LineReader returns a line before it checks the next one") {
   OpenText text("fine\nbad \xFF\n");
   CHECK(text.reader.next() == "fine");
   CHECK(refusal([&] { text.reader.next(); }) == "the text:2: byte 5 (0xFF) is not UTF-8");
 }
 
-TEST_CASE("the longest line is read whole, with any end") {
+TEST_CASE("a line of the greatest length is read whole, with any line end") {
   const std::string line(longest_line, 'x');
   for (const char* end : {"", "\n", "\r\n"}) {
     OpenText text(line + end);
@@ -98,7 +98,7 @@ TEST_CASE("a longer line is refused before it is read to its end") {
   CHECK(endless.reader.bytes_read() < 2 * longest_line);
 }
 
-TEST_CASE("a long line that is none of a text is refused for what it is") {
+TEST_CASE("a long line of binary data or old Mac text is refused by its first bad byte") {
   OpenText zeros(std::string(2 * longest_line, '\0'));
   CHECK(refusal([&] { zeros.reader.next(); }) == "the text:1: byte 1 (0x00) is NUL, expected text");
   std::string old_macintosh;
@@ -132,7 +132,7 @@ class GrowingText {
   std::array<int, 2> ends_{};
 };
 
-TEST_CASE("a line is ready once it is complete, and the end of the text once it is reached") {
+TEST_CASE("a line is ready once it is complete or the text ends") {
   GrowingText text;
   LineReader reader(text.descriptor(), "the text", "try again");
   CHECK_FALSE(reader.line_is_ready());
@@ -151,7 +151,7 @@ TEST_CASE("a line is ready once it is complete, and the end of the text once it 
   CHECK_FALSE(reader.next());
 }
 
-TEST_CASE("a line that is too long is not ready, and is not read on") {
+TEST_CASE("a line that is too long is not ready, and no more of it is read") {
   GrowingText text;
   LineReader reader(text.descriptor(), "the text", "try again", 10);
   text.add("more than ten bytes");
@@ -166,7 +166,7 @@ TEST_CASE("a descriptor that cannot be read is refused with the reason") {
   CHECK(refusal([&] { reader.next(); }) == "the text: cannot be read: Bad file descriptor");
 }
 
-TEST_CASE("a read that a signal interrupts is carried on") {
+TEST_CASE("a read that a signal interrupts is continued") {
   const Interruptible interruptible;
   std::array<int, 2> pipe{};
   REQUIRE(::pipe(pipe.data()) == 0);

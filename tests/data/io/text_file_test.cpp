@@ -81,7 +81,7 @@ TEST_CASE("a byte order mark in the middle is refused with file, line and byte")
   CHECK(contains(message_for("\xEF\xBB\xBFone\xEF\xBB\xBF\n"), "/text:1: byte 7 (0xEF)"));
 }
 
-TEST_CASE("a file larger than the read buffer comes out whole") {
+TEST_CASE("a file larger than the read buffer is read whole") {
   std::string text;
   for (int i = 0; i < 20000; ++i) text += "line " + std::to_string(i) + "\n";
   const Lines lines = lines_of(text);
@@ -103,7 +103,7 @@ TEST_CASE("a NUL byte is refused with file, line and byte") {
   CHECK(contains(message_for("one\ntw\0o\n"sv), "/text:2: byte 3 (0x00) is NUL, expected text"));
 }
 
-TEST_CASE("UTF-16 and UTF-32 are refused by their name") {
+TEST_CASE("UTF-16 and UTF-32 are refused by their names") {
   CHECK(contains(message_for("\xFF\xFEh\0\n\0"sv),
                  "/text: found little-endian UTF-16, expected UTF-8"));
   CHECK(contains(message_for("\xFE\xFF\0h\0\n"sv), "found big-endian UTF-16"));
@@ -113,7 +113,7 @@ TEST_CASE("UTF-16 and UTF-32 are refused by their name") {
   CHECK(contains(message_for("one\n\xFE\xFFtwo\n"), "/text:2: byte 1 (0xFE) is not UTF-8"));
 }
 
-TEST_CASE("a file that is not there is refused with its name and the reason") {
+TEST_CASE("a missing file is refused with its name and the reason") {
   const TemporaryFolder folder;
   const auto path = folder.path() / "missing";
   CHECK(refusal([&] { read_text_file(path); }) ==
@@ -129,7 +129,7 @@ TEST_CASE("a folder is refused") {
         folder.path().string() + ": found a folder, expected a text file");
 }
 
-TEST_CASE("a pipe, a socket and a device are refused without waiting for them") {
+TEST_CASE("a pipe, a socket and a device are refused without blocking") {
   const TemporaryFolder folder;
   const auto pipe = folder.path() / "pipe";
   const auto socket = folder.path() / "socket";
@@ -141,7 +141,7 @@ TEST_CASE("a pipe, a socket and a device are refused without waiting for them") 
   }
 }
 
-TEST_CASE("a link is read, unless it leads nowhere or to itself") {
+TEST_CASE("a symbolic link is read, unless its target is missing or the link itself") {
   const TemporaryFolder folder;
   folder.write("text", "one\n");
   std::filesystem::create_symlink("text", folder.path() / "link");
@@ -156,7 +156,7 @@ TEST_CASE("a read that fails half-way is refused") {
         "/proc/self/mem: cannot be read: Input/output error");
 }
 
-TEST_CASE("size and digest are those of the whole file, bytes that no line holds included") {
+TEST_CASE("size and digest of a text cover all bytes of the file, line ends included") {
   const TemporaryFolder folder;
   const std::string text = "\xEF\xBB\xBFone\r\n" + std::string(100'000, 'x');
   const TextFile file = read_text_file(folder.write("text", text));
@@ -164,7 +164,7 @@ TEST_CASE("size and digest are those of the whole file, bytes that no line holds
   CHECK(file.digest == XXH3_64bits(text.data(), text.size()));
 }
 
-TEST_CASE("a file larger than the memory is refused before it is read") {
+TEST_CASE("a text file larger than memory is refused before it is read") {
   const TemporaryFolder folder;
   const auto path = folder.write("text", "one\n");
   std::filesystem::resize_file(path, std::uint64_t{1} << 42);
@@ -183,7 +183,7 @@ TEST_CASE("a file that changes while it is read is refused") {
   CHECK(refusal_in_time(path) == path.string() + ": changed while it was read");
 }
 
-TEST_CASE("a file that grows as fast as it is read comes to an end") {
+TEST_CASE("reading a file that grows at the same speed ends") {
   const TemporaryFolder folder;
   const auto path = folder.write("text", std::string(1'000'000, '\n'));
   std::ofstream file(path, std::ios::app);

@@ -9,12 +9,12 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("decode_utf8 gives code points of one to four bytes") {
+TEST_CASE("decode_utf8 decodes code points of one to four bytes") {
   CHECK(decode_utf8("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x91\x8D") == U"a\u00E9\u20AC\U0001F44D");
   CHECK(decode_utf8("").empty());
 }
 
-TEST_CASE("decode_utf8 names the first byte that is not UTF-8") {
+TEST_CASE("decode_utf8 reports the first byte that is not UTF-8") {
   CHECK_THROWS_WITH_AS(decode_utf8("ab\xFFz"), "text: byte 3 (0xFF) is not UTF-8", DataError);
 }
 
@@ -33,7 +33,7 @@ TEST_CASE("numbers, punctuation and symbols are general categories") {
   CHECK_FALSE(is_punctuation(U'+'));
 }
 
-TEST_CASE("white space is what Python splits at") {
+TEST_CASE("is_white_space is true for the characters at which Python's split() divides") {
   std::u32string found;
   for (char32_t c = 0; c < 0x110000; ++c) {
     if (is_white_space(c)) found += c;
@@ -43,7 +43,7 @@ TEST_CASE("white space is what Python splits at") {
         U"\u2007\u2008\u2009\u200A\u2028\u2029\u202F\u205F\u3000");
 }
 
-TEST_CASE("lowercase maps letters of every script, and nothing else") {
+TEST_CASE("lowercase maps letters of every script and nothing else") {
   CHECK(lowercase(U"ABZ[@\u00C4\u0401\u0410\u0391\u0531\u10A0\U00010400\uFF21 1") ==
         U"abz[@\u00E4\u0451\u0430\u03B1\u0561\u2D00\U00010428\uFF41 1");
   CHECK(lowercase(U"\u00DF\u4E2D\u05D0\U0001F44D") == U"\u00DF\u4E2D\u05D0\U0001F44D");
@@ -63,7 +63,7 @@ TEST_CASE("lowercase of a capital sigma is a final sigma at the end of a word on
   CHECK(lowercase(U"\u2160\u03A3") == U"\u2170\u03C2");
 }
 
-TEST_CASE("white space at the end of a text is dropped, and none before") {
+TEST_CASE("white space at the end of a text is dropped, and at its beginning kept") {
   CHECK(without_trailing_space(U" a b \u3000\t\u00A0") == U" a b");
   CHECK(without_trailing_space(U" \n").empty());
 }

@@ -61,7 +61,7 @@ TEST_CASE("a character is read with its code point and its bytes") {
   CHECK(character_at(text, 6).bytes.size() == 4);
 }
 
-TEST_CASE("writing a code point gives the bytes it is read from, at every border of length") {
+TEST_CASE("append_utf8 writes the bytes that decode to the code point, at every length border") {
   for (const char32_t code_point :
        {0x0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF}) {
     std::string text;
@@ -73,7 +73,7 @@ TEST_CASE("writing a code point gives the bytes it is read from, at every border
   }
 }
 
-TEST_CASE("a text is blank if it is white space alone") {
+TEST_CASE("is_blank is true for a text of white space only") {
   CHECK(is_blank(""));
   CHECK(is_blank(" \t\u00A0\u3000\r"));
   CHECK_FALSE(is_blank(" ."));
@@ -120,13 +120,13 @@ TEST_CASE("capitals of European languages become small letters") {
   CHECK(to_lowercase("VIỆT STRAẞE") == "việt straße");
 }
 
-TEST_CASE("everything that is no capital stays as it is") {
+TEST_CASE("to_lowercase leaves characters that are not capitals unchanged") {
   for (const char* text : {"", "abc 123 .,!", "äöüß éèê ÿ", "×÷", "漢字 😀", "ĸŉſ", "αω"}) {
     CHECK(to_lowercase(text) == text);
   }
 }
 
-TEST_CASE("the ends of the ranges and their neighbours are mapped right") {
+TEST_CASE("to_lowercase is right at both ends of each range of capitals") {
   const std::initializer_list<std::pair<char32_t, char32_t>> expected = {
       {0x40, 0x40},     {0x41, 0x61},       {0x5A, 0x7A},   {0x5B, 0x5B},   {0xBF, 0xBF},
       {0xC0, 0xE0},     {0xD6, 0xF6},       {0xD7, 0xD7},   {0xD8, 0xF8},   {0xDE, 0xFE},

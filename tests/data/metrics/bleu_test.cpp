@@ -47,7 +47,7 @@ TEST_CASE("matches are clipped to the largest count in one reference") {
   CHECK(found.totals == std::vector<double>{7, 6, 5, 4});
 }
 
-TEST_CASE("the closest reference length counts, of two as close the shorter") {
+TEST_CASE("BLEU uses the closest reference length, of two equally close ones the shorter") {
   CHECK(score_of({}, {"a b c d"}, {{"a b c d e f"}, {"a b c"}}).reference_length == 3);
   CHECK(score_of({}, {"a b c d"}, {{"a b c"}, {"a b c d e"}}).reference_length == 3);
   CHECK(score_of({}, {"a b c d"}, {{"a b c d e"}, {"a b c"}}).reference_length == 3);
@@ -81,11 +81,11 @@ TEST_CASE("smoothing replaces precisions of orders without a match") {
         std::vector<double>{75, exact(400.0 / 6.0), 60, 75});
 }
 
-TEST_CASE("without smoothing an order without a match makes the score 0") {
+TEST_CASE("without smoothing BLEU is 0 if an order has no match") {
   CHECK(score_of({.smoothing = BleuSmoothing::none}, {"a b x c"}, {{"a b c d"}}).score == 0.0);
 }
 
-TEST_CASE("a corpus without any match has the score 0 with every smoothing") {
+TEST_CASE("BLEU of a corpus without any match is 0 with every smoothing") {
   for (const auto smoothing : {BleuSmoothing::none, BleuSmoothing::exponential,
                                BleuSmoothing::floor, BleuSmoothing::add_k}) {
     CHECK(score_of({.smoothing = smoothing}, {"a b c d"}, {{"e f g h"}}).score == 0.0);
@@ -94,7 +94,7 @@ TEST_CASE("a corpus without any match has the score 0 with every smoothing") {
   }
 }
 
-TEST_CASE("effective order leaves out orders longer than the hypotheses") {
+TEST_CASE("effective order excludes orders longer than the hypotheses") {
   CHECK(score_of({}, {"a b"}, {{"a b"}}).score == 0.0);
   CHECK(exact(score_of({.effective_order = true}, {"a b"}, {{"a b"}}).score) == 100.0);
   CHECK(exact(score_of({.max_order = 2}, {"a b"}, {{"a b"}}).score) == 100.0);
@@ -127,7 +127,7 @@ TEST_CASE("lowercase BLEU ignores case in every script") {
                   .corpus_score({"ÄPFEL И"}, {{"äpfel и"}})) == 100.0);
 }
 
-TEST_CASE("multi-BLEU is lowercase BLEU of tokens between spaces, without smoothing") {
+TEST_CASE("multi-BLEU is lowercase BLEU of tokens separated by spaces, without smoothing") {
   const Bleu bleu(multi_bleu_options());
   CHECK(bleu.signature() == "nrefs:1|case:lc|eff:no|tok:none|smooth:none|version:2.6.0");
   CHECK(bleu.corpus_score({"a b x c"}, {{"a b c d"}}) == 0.0);
@@ -150,7 +150,7 @@ TEST_CASE("signature and details are what sacreBLEU prints") {
         "75.0/66.7/50.0/50.0 (BP = 0.779 ratio = 0.800 hyp_len = 4 ref_len = 5)");
 }
 
-TEST_CASE("sentences that cannot be scored are refused") {
+TEST_CASE("BLEU refuses sentences that cannot be scored") {
   const Bleu bleu;
   CHECK_THROWS_AS((void)bleu.statistics({}, {{}}), std::invalid_argument);
   CHECK_THROWS_AS((void)bleu.statistics({"a"}, {}), std::invalid_argument);

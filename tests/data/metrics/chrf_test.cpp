@@ -34,7 +34,7 @@ TEST_CASE("chrF is the F score of mean precision and mean recall") {
         doctest::Approx(100.0 * 2.0 * (5.0 / 12.0) / (1.0 + 5.0 / 12.0)).epsilon(1e-12));
 }
 
-TEST_CASE("orders without n-grams are left out, or count as 0 with eps smoothing") {
+TEST_CASE("chrF excludes orders without n-grams, or counts them as 0 with eps smoothing") {
   CHECK(Chrf().corpus_score({"ab"}, {{"ab"}}) == doctest::Approx(100.0).epsilon(1e-12));
   CHECK(Chrf({.eps_smoothing = true}).corpus_score({"ab"}, {{"ab"}}) ==
         doctest::Approx(100.0 * 2.0 / 6.0).epsilon(1e-12));
@@ -43,7 +43,7 @@ TEST_CASE("orders without n-grams are left out, or count as 0 with eps smoothing
   CHECK(Chrf().corpus_score({"ab"}, {{"cd"}}) == 0.0);
 }
 
-TEST_CASE("n-grams of a hypothesis whose reference has none of the order do not count") {
+TEST_CASE("chrF ignores n-grams of an order that the reference does not have") {
   CHECK(sums_of({.char_order = 2}, {"abc"}, {{"a"}}) == Sums{3, 1, 1, 0, 0, 0});
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("chrF++ separates one punctuation mark of each word") {
   CHECK(sums_of(options, {"\"a . b。"}, {{"\" a . b 。"}}) == Sums{5, 5, 5, 4, 5, 3, 3, 4, 2});
 }
 
-TEST_CASE("of several references, the one with the best score of the sentence counts") {
+TEST_CASE("chrF uses the reference with the best score of the sentence") {
   CHECK(sums_of({.char_order = 1}, {"ab", "cd"}, {{"xy", "cde"}, {"abz", "x"}}) == Sums{4, 6, 4});
 }
 

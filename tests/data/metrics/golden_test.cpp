@@ -71,7 +71,7 @@ std::unique_ptr<TextMetric> make_metric(const json& options) {
                  .case_sensitive = options.value("case_sensitive", false)});
 }
 
-TEST_CASE("scores, details and signatures of odd text are those of sacreBLEU") {
+TEST_CASE("scores, details and signatures of unusual text are those of sacreBLEU") {
   std::ifstream file(test::source_folder() / "tests/golden/text_metrics.json");
   const json golden = json::parse(file);
   REQUIRE(golden.at("sacrebleu") == sacrebleu_version);

@@ -69,7 +69,7 @@ TEST_CASE("the bootstrap interval is that of a mean of independent sentences") {
   CHECK(found.half_width == doctest::Approx(1.96 * deviation).epsilon(0.06));
 }
 
-TEST_CASE("a seed gives the same p-values, another seed others") {
+TEST_CASE("p-values are the same for the same seed and differ for another") {
   const Ter ter;
   const auto a = words(100, 50, 1), b = words(100, 40, 2);
   const auto bootstrap = [&](std::uint64_t seed) { return paired_bootstrap(ter, a, b, 500, seed); };
@@ -83,7 +83,7 @@ TEST_CASE("a seed gives the same p-values, another seed others") {
         approximate_randomization(ter, a, b, 5000, 4));
 }
 
-TEST_CASE("systems of different sentences, or none, are refused") {
+TEST_CASE("systems of different sentences, or of none, are refused") {
   const Ter ter;
   const auto ten = words(10, 50, 1), nine = words(9, 50, 1), none = SegmentStatistics(0, 2);
   CHECK_THROWS_AS((void)paired_bootstrap(ter, ten, nine), std::invalid_argument);

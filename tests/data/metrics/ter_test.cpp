@@ -21,7 +21,7 @@ double edits(const std::string& hypothesis, const std::string& reference,
   return sums_of(hypothesis, {reference}, options)[0];
 }
 
-TEST_CASE("insertions, deletions and substitutions count 1") {
+TEST_CASE("TER counts 1 for an insertion, a deletion and a substitution") {
   CHECK(edits("a b c", "a b c") == 0);
   CHECK(edits("a c", "a b c") == 1);
   CHECK(edits("a b x c", "a b c") == 1);
@@ -30,7 +30,7 @@ TEST_CASE("insertions, deletions and substitutions count 1") {
   CHECK(edits("a b", "") == 2);
 }
 
-TEST_CASE("moving a sequence of words counts 1") {
+TEST_CASE("TER counts 1 for moving a sequence of words") {
   CHECK(edits("c d e a b", "a b c d e") == 1);
   CHECK(edits("b c d e a", "a b c d e") == 1);
   CHECK(edits("x a b c d e y", "x d e a b c y") == 1);
@@ -41,12 +41,12 @@ TEST_CASE("moving a sequence of words counts 1") {
       4);
 }
 
-TEST_CASE("only moves that reduce the edit distance are made") {
+TEST_CASE("TER makes only moves that reduce the edit distance") {
   CHECK(edits("b a", "a b") == 1);
   CHECK(edits("a b c d", "d c b a") == 3);
 }
 
-TEST_CASE("sequences are moved at most 50 words") {
+TEST_CASE("TER moves sequences by at most 50 words") {
   const auto filler = [](int words) {
     std::string text;
     for (int i = 0; i < words; ++i) text += "f" + std::to_string(i) + " ";
@@ -56,7 +56,7 @@ TEST_CASE("sequences are moved at most 50 words") {
   CHECK(edits("x " + filler(51), filler(51) + "x") == 2);
 }
 
-TEST_CASE("of several references, the fewest edits and the mean length count") {
+TEST_CASE("of several references TER uses the fewest edits and the mean length") {
   CHECK(sums_of("a b c", {"x y z v", "a b d", "q"}) == std::vector<double>{1, 8.0 / 3.0});
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("TER is edits per reference word, and 100 without reference words") {
   CHECK_FALSE(Ter().higher_is_better());
 }
 
-TEST_CASE("options of TER change the words") {
+TEST_CASE("options of TER determine how words are normalized") {
   CHECK(edits("A B", "a b") == 0);
   CHECK(edits("A B", "a b", {.case_sensitive = true}) == 2);
   CHECK(edits("a, b", "a , b") == 2);

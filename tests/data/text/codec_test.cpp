@@ -22,7 +22,7 @@ TEST_CASE("symbols of toy tasks are separated by spaces") {
   CHECK(codec.decode_target(Ids{bos_id, 6, 4, eos_id, 5, pad_id}) == "c a");
 }
 
-TEST_CASE("text is split into words and punctuation and put together again") {
+TEST_CASE("text is split into words and punctuation and joined again") {
   const TextCodec codec(words(false), Vocabulary({"Äpfel", "."}), Vocabulary({"apples", "."}));
   CHECK(codec.encode_source("Äpfel.") == Ids{4, 5});
   CHECK(codec.encode_target("apples .") == Ids{4, 5});
@@ -31,7 +31,7 @@ TEST_CASE("text is split into words and punctuation and put together again") {
   CHECK(codec.decode_target(Ids{4, 5, eos_id}) == "apples.");
 }
 
-TEST_CASE("text is lowercased where the corpus was") {
+TEST_CASE("a codec lowercases text if the corpus was lowercased") {
   const Vocabulary vocabulary({"äpfel"});
   CHECK(TextCodec(words(true), vocabulary, vocabulary).encode_source("ÄPFEL") == Ids{4});
   CHECK(TextCodec(words(false), vocabulary, vocabulary).encode_source("ÄPFEL") == Ids{unk_id});
@@ -61,7 +61,7 @@ TEST_CASE("text by words has the words of each of its lines") {
   CHECK(codec.decode_target(Ids{4, 5, 6, 4}) == "oh,\noh");
 }
 
-TEST_CASE("a codec gives back its vocabularies") {
+TEST_CASE("a codec returns its vocabularies") {
   const TextCodec codec(TextFormat(), Vocabulary({"a"}), Vocabulary({"b"}));
   CHECK(codec.source_vocabulary() == Vocabulary({"a"}));
   CHECK(codec.target_vocabulary() == Vocabulary({"b"}));
@@ -73,7 +73,7 @@ TEST_CASE("a line that is not UTF-8 is refused") {
         "text: byte 1 (0xFF) is not UTF-8");
 }
 
-TEST_CASE("a codec says whether its text may span several lines") {
+TEST_CASE("multiple_lines() is true if the text of a codec may have several lines") {
   const Vocabulary empty;
   CHECK_FALSE(TextCodec(TextFormat(), empty, empty).multiple_lines());
   CHECK(TextCodec({.multiple_lines = true}, empty, empty).multiple_lines());

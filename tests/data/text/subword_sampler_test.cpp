@@ -107,7 +107,7 @@ TEST_CASE("without dropout, and with a large alpha, the segmentation is that of 
   }
 }
 
-TEST_CASE("a draw depends on the random numbers alone") {
+TEST_CASE("a sampled segmentation depends on the random numbers only") {
   const Vocabulary unigram = trained(SubwordKind::unigram);
   const SubwordSampler sampler(unigram, {.alpha = 0.2}), again(unigram, {.alpha = 0.2});
   const Ids ids = encode(unigram, "the dogs played here");
@@ -133,7 +133,7 @@ TEST_CASE("unigram segmentations have probabilities in proportion to P(x)^alpha"
   }
 }
 
-TEST_CASE("merges are dropped with their probability at each step") {
+TEST_CASE("BPE dropout skips each merge with its probability, at each step") {
   // Merges in order: ab, then abc; bc is never the best.
   const Vocabulary words =
       model({{"abc", -1.0F}, {"ab", 0.0F}, {"bc", -2.0F}, {"a", -3}, {"b", -4}, {"c", -5}}, 2);
@@ -150,7 +150,7 @@ TEST_CASE("merges are dropped with their probability at each step") {
   CHECK(found["abc"] == doctest::Approx((1 - p) * (1 - p) + p * (1 - p) * (1 - p)).epsilon(0.03));
 }
 
-TEST_CASE("special symbols, bytes and unknown characters stay where they are") {
+TEST_CASE("sampling does not change special symbols, bytes and unknown characters") {
   const Vocabulary words = trained(SubwordKind::unigram, true);
   const SubwordSampler sampler(words, {.alpha = 0.1});
   Ids ids = encode(words, "the dog \u2603 played");
@@ -178,7 +178,7 @@ TEST_CASE("special symbols, bytes and unknown characters stay where they are") {
         Ids{newline, newline});
 }
 
-TEST_CASE("a long sentence neither underflows nor takes long") {
+TEST_CASE("sampling of a long sentence neither underflows nor is slow") {
   const Vocabulary words = trained(SubwordKind::unigram);
   std::string text;
   for (int i = 0; i < 10'000; ++i) text += "the player plays ";
@@ -200,7 +200,7 @@ TEST_CASE("pieces of several words are merged over their spaces") {
   CHECK(words.token(encode(words, "a b").front()) == "a\u2581b");
 }
 
-TEST_CASE("each kind of sampling needs its kind of model") {
+TEST_CASE("each kind of sampling is refused with the other kind of model") {
   CHECK(contains(refusal([] { SubwordSampler(trained(SubwordKind::bpe), {.alpha = 0.5}); }),
                  "data.subword_alpha: found a BPE model"));
   CHECK(contains(refusal([] { SubwordSampler(trained(SubwordKind::unigram), {.dropout = 0.5}); }),

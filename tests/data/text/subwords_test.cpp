@@ -42,7 +42,7 @@ std::shared_ptr<const SubwordModel> train(const SubwordOptions& options) {
 
 }  // namespace
 
-TEST_CASE("subwords of either kind have the asked size and give the text back") {
+TEST_CASE("subwords of either kind have the requested size and decode to the text") {
   for (const SubwordKind kind : {SubwordKind::unigram, SubwordKind::bpe}) {
     CAPTURE(static_cast<int>(kind));
     const auto model = train(options_of(kind, 34));
@@ -114,7 +114,7 @@ TEST_CASE("composed and decomposed letters are the same text after NFKC") {
   CHECK(model->join(model->split(decomposed)) == decomposed);
 }
 
-TEST_CASE("rare characters have no piece where the coverage leaves them out") {
+TEST_CASE("rare characters have no piece if character_coverage excludes them") {
   std::vector<std::string> text(100, "abcde abcde abcde");
   text.emplace_back("z");
   SubwordOptions options = options_of(SubwordKind::bpe, 13);
@@ -124,7 +124,7 @@ TEST_CASE("rare characters have no piece where the coverage leaves them out") {
   CHECK(train_subwords(text, options, "x")->split("z") == Tokens{"\u2581", "z"});
 }
 
-TEST_CASE("unusual text survives subwords") {
+TEST_CASE("unusual text is the same after encoding and decoding with subwords") {
   SubwordOptions options = options_of(SubwordKind::unigram, 290);
   options.byte_fallback = true;
   const auto model = train(options);
@@ -144,7 +144,7 @@ TEST_CASE("unusual text survives subwords") {
   CHECK(round_trip(words) == words);
 }
 
-TEST_CASE("a vocabulary size that the text does not allow is refused with the nearest one") {
+TEST_CASE("a vocabulary size that the text does not allow is refused with the nearest valid one") {
   for (const SubwordKind kind : {SubwordKind::unigram, SubwordKind::bpe}) {
     const std::string high = refusal([&] { train(options_of(kind, 5000)); });
     CHECK(high.starts_with("data.vocabulary_size: found 5000, expected at most "));
@@ -160,7 +160,7 @@ TEST_CASE("a vocabulary size that the text does not allow is refused with the ne
   }
 }
 
-TEST_CASE("a model file that is damaged or of another kind is refused") {
+TEST_CASE("a damaged model file, or one of another kind, is refused") {
   const std::string good = train(options_of(SubwordKind::unigram, 34))->serialized();
   CHECK(SubwordModel(good).serialized() == good);
   CHECK(refusal([] {
@@ -200,7 +200,7 @@ TEST_CASE("special symbols of a foreign model are left out, and its odd pieces a
   CHECK(model.join(tokens) == "a\tb<eos> \u2047 ");
 }
 
-TEST_CASE("models that SentencePiece would take on trust are refused") {
+TEST_CASE("malformed models that SentencePiece accepts are refused") {
   const std::string unknown = piece("<unk>", 2);
   const auto message = [](const std::string& content) {
     return refusal([&] { SubwordModel(content, "m"); });
@@ -241,7 +241,7 @@ TEST_CASE("text is converted to lower case before it is divided into subwords") 
   CHECK(notes.empty());
 }
 
-TEST_CASE("subwords of a text that does not fit into memory are those of a sample, with a note") {
+TEST_CASE("subwords of a text larger than memory are learned of a sample, with a note") {
   const WordOptions words{.subwords = options_of(SubwordKind::bpe, 40)};
   TextSample sample(3000);
   for (int i = 0; i < 10; ++i) {
@@ -258,7 +258,7 @@ TEST_CASE("subwords of a text that does not fit into memory are those of a sampl
         train_subwords(std::move(sample).take(), words.subwords, "x")->serialized());
 }
 
-TEST_CASE("the subwords of a file are those of the side") {
+TEST_CASE("each side has the subwords of its own file") {
   const test::TemporaryFolder folder;
   folder.write("s.model", train(options_of(SubwordKind::bpe, 40))->serialized());
   folder.write("t.model", train(options_of(SubwordKind::unigram, 34))->serialized());

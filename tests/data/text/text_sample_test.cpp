@@ -28,7 +28,7 @@ TEST_CASE("a text that fits is its own sample") {
         std::vector<std::string>{"10000", "10001", "10002", "10003", "10004", "10005", "10006"});
 }
 
-TEST_CASE("a sample has as many sentences as fit, in the order of the text") {
+TEST_CASE("a text sample has as many sentences as fit, in the order of the text") {
   TextSample sample = sample_of(1000, 10 * (overhead + 5) + 1);
   CHECK(sample.is_partial());
   CHECK(sample.added() == 1000);
@@ -39,21 +39,21 @@ TEST_CASE("a sample has as many sentences as fit, in the order of the text") {
   CHECK(sentences == sample_of(1000, 10 * (overhead + 5)).take());
 }
 
-TEST_CASE("a larger sample has the sentences of a smaller one") {
+TEST_CASE("a larger text sample contains a smaller one") {
   const std::vector<std::string> small = sample_of(1000, 50 * (overhead + 5)).take();
   const std::vector<std::string> large = sample_of(1000, 60 * (overhead + 5)).take();
   CHECK(small.size() == 50);
   CHECK(std::ranges::includes(large, small));
 }
 
-TEST_CASE("every part of a text is in a sample as often as another") {
+TEST_CASE("all parts of a text are equally frequent in a sample") {
   const std::vector<std::string> sentences = sample_of(10'000, 1000 * (overhead + 5)).take();
   std::vector<int> of_tenth(10);
   for (const std::string& sentence : sentences) ++of_tenth[std::stoul(sentence) / 1000 - 10];
   for (const int count : of_tenth) CHECK(std::abs(count - 100) < 40);  // 4 standard deviations
 }
 
-TEST_CASE("a long sentence takes the place of several short ones") {
+TEST_CASE("a text sample counts the bytes of its sentences") {
   TextSample sample(4 * (overhead + 5));
   std::size_t long_ones = 0;
   for (std::size_t i = 0; i < 100; ++i)
@@ -68,7 +68,7 @@ TEST_CASE("a long sentence takes the place of several short ones") {
   CHECK(long_ones > 0);
 }
 
-TEST_CASE("a sentence that is larger than the limit is left out, and no other one with it") {
+TEST_CASE("a text sample leaves out a sentence larger than the limit and no other one") {
   TextSample sample(4 * (overhead + 5));
   sample.add("first");
   sample.add(std::string(1000, 'x'));

@@ -50,7 +50,7 @@ TEST_CASE("a mark between a letter and a digit is a token of its own") {
         Tokens{"v", ".", "2", "3", ".", "b", "a", ",", "1", "1", ":", "c"});
 }
 
-TEST_CASE("a run of points or hyphens is one token, other marks stand alone") {
+TEST_CASE("a run of points or hyphens is one token, other marks are single") {
   const WordTokenizer tokenizer;
   CHECK(tokenizer.split("well...") == Tokens{"well", "..."});
   CHECK(tokenizer.split("-- !!") == Tokens{"--", "!", "!"});
@@ -61,22 +61,22 @@ TEST_CASE("no-break and other spaces of Unicode separate words") {
   CHECK(WordTokenizer().split("a\u00A0b\u2003c\u3000d") == Tokens{"a", "b", "c", "d"});
 }
 
-TEST_CASE("letters outside ASCII stay whole, with case only where asked") {
+TEST_CASE("letters outside ASCII are parts of words, lowercased only on request") {
   CHECK(WordTokenizer().split("Übermäßig GROß 漢字 😀") == Tokens{"Übermäßig", "GROß", "漢字", "😀"});
   CHECK(WordTokenizer(true).split("Übermäßig GROß.") == Tokens{"übermäßig", "groß", "."});
 }
 
-TEST_CASE("nothing but white space has no tokens") {
+TEST_CASE("a text of white space has no tokens") {
   CHECK(WordTokenizer().split("").empty());
   CHECK(WordTokenizer().split(" \t\u00A0").empty());
 }
 
-TEST_CASE("a sentence that is not UTF-8 is refused with the place of the byte") {
+TEST_CASE("a sentence that is not UTF-8 is refused with the position of the byte") {
   CHECK(tapestry::test::refusal([] { WordTokenizer().split("ab\xE4z"); }) ==
         "text: byte 3 (0xE4) is not UTF-8");
 }
 
-TEST_CASE("joining attaches punctuation the way it is written") {
+TEST_CASE("joining attaches punctuation as it is usually written") {
   const WordTokenizer tokenizer;
   CHECK(tokenizer.join({"Two", "men", ",", "one", "dog", "."}) == "Two men, one dog.");
   CHECK(tokenizer.join({"(", "yes", ")", "!", "?"}) == "(yes)!?");
@@ -88,7 +88,7 @@ TEST_CASE("joining attaches punctuation the way it is written") {
   CHECK(tokenizer.join({}).empty());
 }
 
-TEST_CASE("each mark touches the word that it closes, opens or joins, and all others stand free") {
+TEST_CASE("joining attaches each mark to the word that it closes, opens or joins") {
   const WordTokenizer tokenizer;
   for (const std::string mark :
        {".", ",", ";", ":", "!", "?", ")", "]", "}", "%", "...", "…", "»", "›", "”", "’"}) {
@@ -102,7 +102,7 @@ TEST_CASE("each mark touches the word that it closes, opens or joins, and all ot
   }
 }
 
-TEST_CASE("straight quotation marks open and close in turn, each sentence anew") {
+TEST_CASE("straight quotation marks open and close alternately, starting anew in each sentence") {
   const WordTokenizer tokenizer;
   const Tokens quoted = {"he", "said", "\"", "no", "'", "x", "'", "\"", "."};
   CHECK(tokenizer.join(quoted) == "he said \"no 'x'\".");
@@ -116,7 +116,7 @@ TEST_CASE("a high quotation mark closes in German and opens in English") {
         "er sagt „ja“, “ja”");
 }
 
-TEST_CASE("each character is a token, and white space and control characters have names") {
+TEST_CASE("CharacterTokenizer: each character is a token; white space and controls have names") {
   const CharacterTokenizer tokenizer;
   CHECK(tokenizer.split("a b\tc") == Tokens{"a", "<space>", "b", "<U+0009>", "c"});
   CHECK(tokenizer.split("é漢😀") == Tokens{"é", "漢", "😀"});
@@ -126,12 +126,12 @@ TEST_CASE("each character is a token, and white space and control characters hav
   CHECK(tokenizer.split("").empty());
 }
 
-TEST_CASE("characters are lowercased where asked") {
+TEST_CASE("CharacterTokenizer lowercases on request") {
   CHECK(CharacterTokenizer(true).split("ÄB c") == Tokens{"ä", "b", "<space>", "c"});
   CHECK(CharacterTokenizer().split("ÄB") == Tokens{"Ä", "B"});
 }
 
-TEST_CASE("every character can be a word of a vocabulary, and comes back from it") {
+TEST_CASE("every character can be a token of a vocabulary and is decoded from it") {
   Tokens tokens;
   for (char32_t c = 1; c < 0x3100; ++c) {
     std::string character;
@@ -148,7 +148,7 @@ TEST_CASE("an unknown character becomes the replacement character of Unicode") {
   CHECK(CharacterTokenizer().join({"a", "<unk>", "<space>", "b"}) == "a\uFFFD b");
 }
 
-TEST_CASE("characters that are not UTF-8 are refused with the place of the byte") {
+TEST_CASE("characters that are not UTF-8 are refused with the position of the byte") {
   CHECK(tapestry::test::refusal([] { CharacterTokenizer().split("ab\xE4z"); }) ==
         "text: byte 3 (0xE4) is not UTF-8");
   CHECK(tapestry::test::refusal([] { CharacterTokenizer().split("\xED\xA0\x80"); }) ==

@@ -48,7 +48,7 @@ TEST_CASE("decode stops at <eos> and skips <pad> and <bos>") {
   CHECK(vocabulary.decode({}).empty());
 }
 
-TEST_CASE("an id outside the vocabulary is refused") {
+TEST_CASE("an id outside the vocabulary cannot be decoded") {
   const Vocabulary vocabulary({"a"});
   CHECK_THROWS_WITH_AS(vocabulary.token(5), "vocabulary: found id 5, expected 0 to 4",
                        std::out_of_range);
@@ -56,7 +56,7 @@ TEST_CASE("an id outside the vocabulary is refused") {
   CHECK_THROWS_AS(vocabulary.decode(std::vector<std::int32_t>{4, 99}), std::out_of_range);
 }
 
-TEST_CASE("the text form has one token a line and reads back as an equal vocabulary") {
+TEST_CASE("the text form of a vocabulary has one token a line and is read back as an equal one") {
   const Vocabulary vocabulary({"the", "Äpfel", "."});
   CHECK(vocabulary.to_text() == "<pad>\n<unk>\n<bos>\n<eos>\nthe\nÄpfel\n.\n");
   CHECK(Vocabulary::from_text(vocabulary.to_text()) == vocabulary);
@@ -69,7 +69,7 @@ TEST_CASE("vocabularies with other words or another order differ") {
   CHECK_FALSE(Vocabulary({"a", "b"}) == Vocabulary({"a"}));
 }
 
-TEST_CASE("reading a vocabulary refuses what is wrong and names the line") {
+TEST_CASE("reading a vocabulary refuses invalid lines and names them") {
   const std::string head = "<pad>\n<unk>\n<bos>\n<eos>\n";
   const auto message = [](const std::string& text) {
     return refusal([&] { Vocabulary::from_text(text); });
@@ -88,7 +88,7 @@ TEST_CASE("reading a vocabulary refuses what is wrong and names the line") {
   CHECK(contains(message(head + "a\nb"), "line 6: found the end of the text after 'b'"));
 }
 
-TEST_CASE("a vocabulary made of words is as strict as one that is read") {
+TEST_CASE("a vocabulary made of words is checked as strictly as one that is read") {
   CHECK(contains(refusal([] { Vocabulary({"a", "a"}); }), "line 6: found 'a'"));
   CHECK(contains(refusal([] { Vocabulary({""}); }), "line 5: found an empty token"));
   CHECK(contains(refusal([] { Vocabulary({"a", "b\nc"}); }), "line 6: found white space"));
@@ -117,7 +117,7 @@ TEST_CASE("words are numbered by falling frequency, equally frequent ones by the
   CHECK(counter.vocabulary() == Vocabulary({"c", "b", "Z", "a", "ä"}));
 }
 
-TEST_CASE("the order of the sentences does not matter") {
+TEST_CASE("the order of the sentences does not change the vocabulary") {
   WordCounter forwards, backwards;
   const std::vector<Tokens> sentences = {{"x", "y"}, {"y", "z"}, {"w"}};
   for (auto s = sentences.begin(); s != sentences.end(); ++s) forwards.add(*s);
@@ -125,7 +125,7 @@ TEST_CASE("the order of the sentences does not matter") {
   CHECK(forwards.vocabulary() == backwards.vocabulary());
 }
 
-TEST_CASE("rare words get no id") {
+TEST_CASE("words below min_frequency have no id") {
   WordCounter counter;
   counter.add({"a", "a", "a", "b", "b", "c"});
   CHECK(counter.vocabulary(2) == Vocabulary({"a", "b"}));
@@ -133,7 +133,7 @@ TEST_CASE("rare words get no id") {
   CHECK(counter.vocabulary(4) == Vocabulary());
 }
 
-TEST_CASE("only the most frequent words are kept, special symbols not counted") {
+TEST_CASE("only the most frequent words are kept, not counting special symbols") {
   WordCounter counter;
   counter.add({"a", "a", "a", "b", "b", "c"});
   CHECK(counter.vocabulary(1, 2) == Vocabulary({"a", "b"}));
@@ -141,12 +141,12 @@ TEST_CASE("only the most frequent words are kept, special symbols not counted") 
   CHECK(counter.vocabulary(1, 100).size() == 7);
 }
 
-TEST_CASE("tokens that spell a special symbol get no id of their own") {
+TEST_CASE("tokens that spell a special symbol have no id of their own") {
   WordCounter counter;
   counter.add({"<unk>", "<eos>", "a"});
   CHECK(counter.vocabulary() == Vocabulary({"a"}));
 }
 
-TEST_CASE("nothing counted gives the special symbols alone") {
+TEST_CASE("a vocabulary of no sentences has the special symbols only") {
   CHECK(WordCounter().vocabulary() == Vocabulary());
 }
