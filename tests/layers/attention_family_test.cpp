@@ -28,7 +28,7 @@ Attention with_score(AttentionScore score, double dropout = 0.0) {
 
 }  // namespace
 
-TEST_CASE("scores with parameters have one weight for each head") {
+TEST_CASE("attention scores with parameters have one weight for each head") {
   const auto own = [](AttentionScore score) {
     const Attention attention = with_score(score);
     const auto names = listing(attention.parameters);
@@ -78,7 +78,7 @@ TEST_CASE("the gradients of every score agree with differences, with dropout too
   }
 }
 
-TEST_CASE("heads may be of any width, with an output projection of their own") {
+TEST_CASE("heads may have any width, with an output projection of that width") {
   const Attention attention(5, {.num_heads = 2, .d_head = 3});
   CHECK(listing(attention.parameters) ==
         std::vector<std::string>{"attn.q_proj.weight (6, 5)", "attn.q_proj.bias (6)",
@@ -123,7 +123,7 @@ TEST_CASE("the scaled score divides X X^T of parameter-free attention by the roo
             {x}) < 1e-6);
 }
 
-TEST_CASE("a window restricts attention in addition to its mask, none leaves it as it is") {
+TEST_CASE("a window restricts attention in addition to its mask, and none leaves it unchanged") {
   const Attention attention(4, {.num_heads = 2, .window = 1});
   const Tensor x = random_leaf({2, 5, 4}, 1);
   const auto w = values_of(weights_of(attention.layer, x, x, AttentionMask::padding({5, 4})));
@@ -164,7 +164,7 @@ std::vector<double> weights_among_equals(const MultiHeadAttentionOptions& option
 
 }  // namespace
 
-TEST_CASE("scores of rotary positions and of ALiBi depend on the distance alone") {
+TEST_CASE("attention scores with rotary positions and ALiBi depend on the distance only") {
   for (const MultiHeadAttentionOptions& options : {with_rotary, with_alibi}) {
     for (const AttentionScore score :
          {AttentionScore::scaled_dot_product, AttentionScore::bilinear}) {
@@ -206,13 +206,13 @@ TEST_CASE("bilinear scores with rotary positions apply W to the query before its
   check_values(weights_of(attention.layer, all, all, {}), expected, 1e-12);
 }
 
-TEST_CASE("without positions equal vectors get equal weights wherever they are") {
+TEST_CASE("without positions equal vectors have equal attention weights at all places") {
   for (const double weight : weights_among_equals(without_positions)) {
     CHECK(weight == doctest::Approx(1.0 / 6).epsilon(1e-14));
   }
 }
 
-TEST_CASE("the last queries alone have the outputs that they have among all, by any positions") {
+TEST_CASE("attention of the last queries alone equals theirs among all, for all position kinds") {
   for (const auto& options : {without_positions, with_rotary, with_alibi}) {
     const Attention attention(8, options);
     const Tensor x = random_leaf({1, 5, 8}, 1);

@@ -78,7 +78,7 @@ void leave_cross_attention_alone(const Parameters& parameters) {
 
 }  // namespace
 
-TEST_CASE("without positions the encoder is equivariant to permutations, however it attends") {
+TEST_CASE("an encoder without positions is equivariant to permutations, for every attention") {
   for (const TransformerOptions& options : every_attention()) {
     CHECK(dependence_on_order(options) < 1e-12);
   }
@@ -92,14 +92,14 @@ TEST_CASE("with positions of any kind the encoder depends on the order") {
   }
 }
 
-TEST_CASE("a window alone tells the encoder something of the order") {
+TEST_CASE("an encoder with a window mask alone depends on the order") {
   TransformerOptions options = small();
   options.positions = PositionKind::none;
   options.window = 1;
   CHECK(dependence_on_order(options) > 1e-4);
 }
 
-TEST_CASE("the decoder never sees the future, however it attends and knows positions") {
+TEST_CASE("the decoder never attends to later tokens, for every attention and position kind") {
   std::vector<TransformerOptions> all = every_attention();
   for (const PositionKind positions : every_position) {
     TransformerOptions options = small();
@@ -154,7 +154,7 @@ TEST_CASE("cross-attention takes queries from the decoder, keys and values from 
                1e-9);
 }
 
-TEST_CASE("the weights of every layer and head of a model can be had, in the order of the calls") {
+TEST_CASE("an AttentionRecorder has the weights of every layer and head, in the order of calls") {
   const TestTransformer model(small());
   const AttentionRecorder recorder;
   model.transformer(source, target, Mode::inference());

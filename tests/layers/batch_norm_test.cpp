@@ -42,7 +42,7 @@ Tensor train(const Made& made, const Tensor& x) {
 
 }  // namespace
 
-TEST_CASE("training normalises by the batch, inference by the running moments") {
+TEST_CASE("batch norm normalizes by the batch in training, by the running moments in inference") {
   for (const DType dtype : dtypes) {
     Made made(2, dtype, 4.0);
     set_values(made.parameters, "norm.weight", {3, 10});
@@ -61,7 +61,7 @@ TEST_CASE("training normalises by the batch, inference by the running moments") 
   }
 }
 
-TEST_CASE("a batch norm without padding takes any leading axes, and fits into a Sequential") {
+TEST_CASE("a batch norm without padding accepts any leading axes, also in a Sequential") {
   const Tensor x = random_normal({3, 4, 2}, RandomStream(1), DType::float64);
   Made made(2, DType::float64, 4.0);
   for (const Mode& mode : {Mode::training(RandomStream(1)), Mode::inference()}) {
@@ -71,7 +71,7 @@ TEST_CASE("a batch norm without padding takes any leading axes, and fits into a 
   }
 }
 
-TEST_CASE("padding counts in no moment, and becomes 0 in training") {
+TEST_CASE("batch norm excludes padding from the moments and sets it to 0 in training") {
   constexpr std::int32_t lengths[] = {3, 1};
   const Tensor x = random_leaf({2, 3, 2}, 1);
   const auto values = values_of(x);
@@ -99,7 +99,7 @@ TEST_CASE("a batch norm has weight and bias, and running moments of mean 0 and v
   CHECK(made.running_var() == std::vector<double>{1, 1, 1});
 }
 
-TEST_CASE("training moves the running moments at once, to what a deferring loop commits") {
+TEST_CASE("training updates the running moments at once as commit_buffers() does after a step") {
   Made made(3), deferring(3);
   for (const std::uint64_t seed : {1, 2}) {
     const Tensor x = random_leaf({4, 3}, seed);
@@ -116,7 +116,7 @@ TEST_CASE("training moves the running moments at once, to what a deferring loop 
   CHECK(made.running_var() == deferring.running_var());
 }
 
-TEST_CASE("whether dropout draws numbers is not what makes a pass one of training") {
+TEST_CASE("batch norm trains by Mode::training() with and without a random stream") {
   const Made made(3);
   const Tensor x = random_leaf({4, 3}, 1);
   const auto trained = values_of(made.layer(x, {}, Mode::training()));
@@ -134,7 +134,7 @@ TEST_CASE("deferred running moments stay as they are until they are committed") 
   CHECK(values_of(made.layer(x, {}, Mode::inference())) != before);
 }
 
-TEST_CASE("a step that is skipped leaves no trace in the running moments") {
+TEST_CASE("a skipped step does not change the running moments") {
   Made skipping(3), plain(3);
   const Tensor first = random_leaf({4, 3}, 1), second = random_leaf({4, 3}, 2);
   train(skipping, second);
@@ -147,7 +147,7 @@ TEST_CASE("a step that is skipped leaves no trace in the running moments") {
   CHECK(skipping.running_var() == plain.running_var());
 }
 
-TEST_CASE("the batches of a step enter the running moments one after the other") {
+TEST_CASE("the batches of a step update the running moments one after the other") {
   Made together(3), apart(3);
   const Tensor first = random_leaf({4, 3}, 1), second = random_leaf({4, 3}, 2);
   train(together, first);
@@ -161,7 +161,7 @@ TEST_CASE("the batches of a step enter the running moments one after the other")
   CHECK(together.running_var() == apart.running_var());
 }
 
-TEST_CASE("inference, and training that no tape records, note nothing") {
+TEST_CASE("inference, and training without a tape, do not update the running moments") {
   Made made(3);
   const Tensor x = random_leaf({4, 3}, 1);
   made.layer(x, {}, training);
@@ -174,7 +174,7 @@ TEST_CASE("inference, and training that no tape records, note nothing") {
   CHECK(made.running_var() == std::vector<double>{1, 1, 1});
 }
 
-TEST_CASE("a batch of one vector has no unbiased variance, and one of none no moments") {
+TEST_CASE("batch norm refuses one vector (no unbiased variance) and none (no moments)") {
   Made made(2);
   check_values(train(made, Tensor::from({1, 1, 2}, {5, -3}, DType::float64)), {0, 0});
   CHECK(train(made, Tensor::zeros({0, 3, 2}, DType::float64)).shape() == Shape{0, 3, 2});
@@ -183,7 +183,7 @@ TEST_CASE("a batch of one vector has no unbiased variance, and one of none no mo
   CHECK(made.running_var() == std::vector<double>{1, 1});
 }
 
-TEST_CASE("two vectors are enough for an unbiased variance") {
+TEST_CASE("batch norm accepts two vectors") {
   Made made(2);
   train(made, Tensor::from({2, 1, 2}, {5, -3, 7, -3}, DType::float64));
   made.parameters.commit_buffers();
@@ -212,7 +212,7 @@ TEST_CASE("steps of a batch norm have the same bits on any number of threads") {
   }));
 }
 
-TEST_CASE("a batch norm refuses another width, naming itself") {
+TEST_CASE("a batch norm refuses another width and names itself") {
   const Made made(4, DType::float32);
   CHECK_THROWS_WITH_AS(made.layer(Tensor::zeros({2, 3}, DType::float32), {}, training),
                        "norm: batch_norm: weight has shape (4), expected (3) (x is (2, 3))",

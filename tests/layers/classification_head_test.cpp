@@ -72,7 +72,7 @@ TEST_CASE("the gradients of a classification head agree with differences") {
   }
 }
 
-TEST_CASE("a classification head refuses another width, naming itself") {
+TEST_CASE("a classification head refuses another width and names itself") {
   CHECK_THROWS_WITH_AS(
       Head(PoolingKind::mean).layer.logits(Tensor::zeros({2, 1, 5}, DType::float64)),
       "head: linear: x has shape (2, 1, 5), expected last axis 4 (weight is (3, 4))", ShapeError);

@@ -51,7 +51,7 @@ TEST_CASE("a classifier without layers scores its first token, or the mean of it
   }
 }
 
-TEST_CASE("a classifier has the parameters of a masked language model up to its head") {
+TEST_CASE("a classifier has the parameters of a masked language model except for its head") {
   TransformerOptions options = small();
   options.positions = PositionKind::learned;
   const MadeNetwork made(classifying(options));
@@ -66,7 +66,7 @@ TEST_CASE("a classifier has the parameters of a masked language model up to its 
   }
 }
 
-TEST_CASE("every token of a sentence counts for its class, and none of another or of the padding") {
+TEST_CASE("logits of a classifier depend on every token of its sentence and on nothing else") {
   for (const PoolingKind pooling : both_kinds) {
     const MadeNetwork made(classifying(small(), pooling));
     CHECK_FALSE(made.network->causal());

@@ -79,7 +79,7 @@ TEST_CASE("a pre-norm decoder layer adds self-attention over norms, then the mem
                {110, 234, 119, 235}, rounding);
 }
 
-TEST_CASE("a post-norm decoder layer normalises after each of its three additions") {
+TEST_CASE("a post-norm decoder layer normalizes after each of its three additions") {
   const Made<DecoderLayer> made(2, tiny(NormPlacement::post).layer);
   attend_evenly(made.parameters, "decoder");
   set_values(made.parameters, "decoder.self_attn_residual.norm.weight", {1000, 0});
@@ -179,8 +179,7 @@ TEST_CASE("a decoder with no layers is its norm, or nothing at all") {
   }
 }
 
-TEST_CASE(
-    "padding of targets counts in no batch norm of a decoder, whatever the source's lengths") {
+TEST_CASE("padding of targets enters no batch norm of a decoder, whatever the source's lengths") {
   for (const NormPlacement placement : placements) {
     DecoderOptions options = small(placement);
     options.layer.residual.norm.kind = Normalization::batch_norm;
@@ -205,7 +204,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("stochastic depth leaves out the second of two layers twice as often as the first") {
+TEST_CASE("stochastic depth drops the second of two decoder layers twice as often as the first") {
   DecoderOptions options = small(NormPlacement::pre);
   options.layer.residual.stochastic_depth = 0.8;
   const Made<Decoder> made(4, options);
@@ -249,7 +248,7 @@ TEST_CASE("the gradients of a decoder agree with differences, with dropout too")
   }
 }
 
-TEST_CASE("a decoder refuses what does not fit, naming the layer inside") {
+TEST_CASE("a decoder refuses inputs that do not fit and names the layer inside") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const Made<Decoder> made(4, small(NormPlacement::post));
   CHECK_THROWS_WITH_AS(made.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, Mode::inference()),

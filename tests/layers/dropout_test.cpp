@@ -38,7 +38,7 @@ TEST_CASE("dropout at rate 0.75 leaves a quarter of the elements, four times as 
   }
 }
 
-TEST_CASE("a stream that is off and a rate of 0 leave x as it is, a rate of 1 leaves nothing") {
+TEST_CASE("dropout: a stream that is off and a rate of 0 return x, a rate of 1 gives zeros") {
   Parameters parameters(DType::float64, 1);
   const Tensor x = random_leaf({3, 4}, 1);
   CHECK(values_of(make(parameters, 0.5)(x, Mode::inference())) == values_of(x));
@@ -46,7 +46,7 @@ TEST_CASE("a stream that is off and a rate of 0 leave x as it is, a rate of 1 le
   CHECK(values_of(make(parameters, 1.0)(x, training)) == std::vector<double>(12, 0.0));
 }
 
-TEST_CASE("what is dropped depends on the stream and on the path of the layer") {
+TEST_CASE("which elements are dropped depends on the stream and on the path of the layer") {
   Parameters parameters(DType::float64, 1);
   const Tensor x = random_leaf({8, 8}, 1);
   const auto y = values_of(make(parameters, 0.5, "a")(x, training));
@@ -56,7 +56,7 @@ TEST_CASE("what is dropped depends on the stream and on the path of the layer") 
   CHECK(values_of(dropout(x, 0.5, stream.named("a"))) == y);
 }
 
-TEST_CASE("calls of one layer drop the same elements unless their modes differ in number") {
+TEST_CASE("calls of one dropout layer drop the same elements unless their modes differ in number") {
   Parameters parameters(DType::float64, 1);
   const Dropout layer = make(parameters, 0.5);
   const Tensor x = random_leaf({8, 8}, 1);
@@ -70,7 +70,7 @@ TEST_CASE("calls of one layer drop the same elements unless their modes differ i
   CHECK(training.at(1).is_training());
 }
 
-TEST_CASE("training without a random stream is refused by layers that would drop something") {
+TEST_CASE("training without a random stream is refused by layers with dropout") {
   Parameters parameters(DType::float32, 1);
   const Tensor x = Tensor::ones({1, 2, 4});
   const Mode mode = Mode::training();
@@ -93,7 +93,7 @@ TEST_CASE("training without a random stream is refused by layers that would drop
                        ValueError);
 }
 
-TEST_CASE("dropout behind a ReLU draws by the path of the layer too") {
+TEST_CASE("dropout after a ReLU depends on the path of the layer too") {
   Parameters parameters(DType::float64, 1);
   const Tensor x = random_leaf({8, 8}, 1);
   const auto y = values_of(make(parameters, 0.5, "a").after_relu(x, training));
@@ -108,7 +108,7 @@ TEST_CASE("the gradients of dropout with a frozen stream agree with differences"
   check_gradients([&] { return layer(x, training); }, parameters, {x});
 }
 
-TEST_CASE("dropout refuses a rate outside [0, 1], naming its layer") {
+TEST_CASE("dropout refuses a rate outside [0, 1] and names its layer") {
   Parameters parameters(DType::float32, 1);
   const Tensor x = Tensor::zeros({2}, DType::float32);
   CHECK_THROWS_WITH_AS(make(parameters, 1.5, "ff.dropout")(x, training),

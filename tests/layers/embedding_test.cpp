@@ -13,7 +13,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("an id looks up its row, multiplied by the scale if there is one") {
+TEST_CASE("an embedding looks up the row of an id and multiplies it by the scale if there is one") {
   for (const DType dtype : dtypes) {
     Parameters parameters(dtype, 1);
     const Embedding plain(Scope(parameters) / "plain", 3, 4);
@@ -27,7 +27,7 @@ TEST_CASE("an id looks up its row, multiplied by the scale if there is one") {
   }
 }
 
-TEST_CASE("the matrix of an embedding starts with variance 1 / d_model") {
+TEST_CASE("the initial embedding matrix has variance 1 / d_model") {
   Parameters parameters(DType::float64, 1);
   const Embedding layer(Scope(parameters) / "source_embedding", 300, 100);
   CHECK(listing(parameters) == std::vector<std::string>{"source_embedding.weight (300, 100)"});
@@ -36,14 +36,14 @@ TEST_CASE("the matrix of an embedding starts with variance 1 / d_model") {
   CHECK(squares / 300 == doctest::Approx(1.0).epsilon(0.02));
 }
 
-TEST_CASE("the shared matrix is the parameter itself") {
+TEST_CASE("the shared embedding matrix is the parameter itself") {
   Parameters parameters(DType::float64, 1);
   const Embedding layer(Scope(parameters), 2, 1);
   set_values(parameters, "weight", {8, 9});
   check_values(layer.weight(), {8, 9});
 }
 
-TEST_CASE("no rows and no tokens give no vectors") {
+TEST_CASE("an embedding of 0 rows or 0 tokens has no vectors") {
   Parameters parameters(DType::float32, 1);
   const Embedding layer(Scope(parameters), 3, 2, {.padding_id = 0});
   CHECK(layer(Ids(Shape{0, 4})).shape() == Shape{0, 4, 2});
@@ -67,7 +67,7 @@ TEST_CASE("the gradient of an embedding agrees with differences, over repeated i
   check_gradients([&] { return layer(Ids{{4, 1, 4}, {0, 4, 2}}); }, parameters, {});
 }
 
-TEST_CASE("an embedding refuses ids outside its vocabulary, naming itself and the place") {
+TEST_CASE("an embedding refuses ids outside its vocabulary, with its path and their position") {
   Parameters parameters(DType::float32, 1);
   const Embedding layer(Scope(parameters) / "source_embedding", 11, 2, {.padding_id = 0});
   CHECK_THROWS_WITH_AS(layer(Ids{{0, 1}, {2, 11}}),

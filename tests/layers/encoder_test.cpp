@@ -71,7 +71,7 @@ TEST_CASE("a pre-norm encoder layer adds attention over norms, then the feed-for
                rounding);
 }
 
-TEST_CASE("a post-norm encoder layer normalises after each addition") {
+TEST_CASE("a post-norm encoder layer normalizes after each addition") {
   const Made<EncoderLayer> made(2, tiny(NormPlacement::post).layer);
   attend_evenly(made.parameters, "encoder");
   set_values(made.parameters, "encoder.self_attn_residual.norm.bias", {100, 0});
@@ -178,7 +178,7 @@ TEST_CASE("dropout of an encoder follows the stream, and inference drops nothing
         values_of(made.layer(x, {}, Mode::training(RandomStream(1)))));
 }
 
-TEST_CASE("stochastic depth leaves out the second of two layers twice as often as the first") {
+TEST_CASE("stochastic depth drops the second of two encoder layers twice as often as the first") {
   EncoderOptions options = small(NormPlacement::pre);
   options.layer.residual.stochastic_depth = 0.8;
   const Made<Encoder> made(4, options);
@@ -204,7 +204,7 @@ TEST_CASE("stochastic depth leaves out the second of two layers twice as often a
   CHECK(std::abs(static_cast<double>(second) / rows - 0.2) < 0.05);
 }
 
-TEST_CASE("padding counts in no batch norm of an encoder") {
+TEST_CASE("padding enters no batch norm of an encoder") {
   for (const NormPlacement placement : placements) {
     EncoderOptions options = small(placement);
     options.layer.residual.norm.kind = Normalization::batch_norm;
@@ -240,7 +240,7 @@ TEST_CASE("the gradients of an encoder agree with differences, with dropout too"
   }
 }
 
-TEST_CASE("an encoder refuses what does not fit, naming the layer inside") {
+TEST_CASE("an encoder refuses inputs that do not fit and names the layer inside") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const Made<Encoder> pre(4, small(NormPlacement::pre));
   const Made<Encoder> post(4, small(NormPlacement::post));

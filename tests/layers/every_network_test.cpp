@@ -21,7 +21,7 @@ Ids labels_for(ModelKind kind) {
 
 }  // namespace
 
-TEST_CASE("a language model scores as a network what it scores by its own call") {
+TEST_CASE("a language model has the same logits as a Network and by its own call operator") {
   const MadeNetwork made(with_kind(small(), ModelKind::language_model));
   const auto& model = dynamic_cast<const LanguageModel&>(*made.network);
   CHECK(made.network->causal());
@@ -29,7 +29,7 @@ TEST_CASE("a language model scores as a network what it scores by its own call")
         values_of(model(sentences, Mode::inference())));
 }
 
-TEST_CASE("without dropout the stream counts for nothing, with it scores follow the stream") {
+TEST_CASE("logits depend on the random stream only with dropout") {
   for (const ModelKind kind : every_kind) {
     CAPTURE(static_cast<int>(kind));
     const NetworkInput input = network_input();
@@ -48,7 +48,7 @@ TEST_CASE("without dropout the stream counts for nothing, with it scores follow 
   }
 }
 
-TEST_CASE("dropout of every kind applies to its embeddings") {
+TEST_CASE("dropout of every kind of model applies to its embeddings") {
   for (const ModelKind kind : every_kind) {
     CAPTURE(static_cast<int>(kind));
     KindOptions options = with_kind(small(), kind);
@@ -63,7 +63,7 @@ TEST_CASE("dropout of every kind applies to its embeddings") {
   }
 }
 
-TEST_CASE("loss and gradients of every kind have the same bits on any number of threads") {
+TEST_CASE("loss and gradients of every kind of model have the same bits on any number of threads") {
   for (const ModelKind kind : every_kind) {
     CAPTURE(static_cast<int>(kind));
     KindOptions options = with_kind(small(), kind);
@@ -78,7 +78,7 @@ TEST_CASE("loss and gradients of every kind have the same bits on any number of 
   }
 }
 
-TEST_CASE("every parameter of every kind gets a gradient") {
+TEST_CASE("every parameter of every kind of model has a gradient") {
   for (const ModelKind kind : every_kind) {
     MadeNetwork made(with_kind(small(), kind));
     step(made, network_input(), labels_for(kind));
@@ -89,7 +89,7 @@ TEST_CASE("every parameter of every kind gets a gradient") {
   }
 }
 
-TEST_CASE("the parameters of every kind are counted alike with and without values") {
+TEST_CASE("the parameters of every kind of model are counted alike with and without values") {
   for (const ModelKind kind : every_kind) {
     CAPTURE(static_cast<int>(kind));
     const MadeNetwork made(with_kind(small(), kind));

@@ -56,7 +56,7 @@ TEST_CASE("a feed-forward block is max(0, x W1 + b1) W2 + b2") {
   }
 }
 
-TEST_CASE("the activation asked for stands between the two maps") {
+TEST_CASE("the activation is applied between the two maps") {
   for (const Activation activation : plain_activations) {
     const Block block(1, 1, activation);
     set_values(block.parameters, "ff.linear1.weight", {1});
@@ -106,7 +106,7 @@ TEST_CASE(
         values_of(explicitly.layer(x, Mode::inference())));
 }
 
-TEST_CASE("a feed-forward block treats each position alone") {
+TEST_CASE("a feed-forward block computes each position separately") {
   const Block block(4, 6, Activation::gelu);
   const Tensor x = random_leaf({2, 3, 4}, 1);
   const Tensor y = block.layer(x, Mode::inference());
@@ -138,7 +138,7 @@ TEST_CASE("the gradients of a feed-forward block agree with differences, with dr
   }
 }
 
-TEST_CASE("a feed-forward block refuses another width, naming its first map") {
+TEST_CASE("a feed-forward block refuses another width and names its first map") {
   const Block block(4, 8, Activation::relu);
   CHECK_THROWS_WITH_AS(
       block.layer(Tensor::zeros({2, 3}, DType::float64), Mode::inference()),

@@ -110,7 +110,7 @@ TEST_CASE("operations on frozen parameters alone are not recorded") {
   CHECK(tape.size() == 1);
 }
 
-TEST_CASE("freezing selects by path, keeps the list, and ends with unfreeze") {
+TEST_CASE("freeze() selects by path, and unfreeze() restores the gradients") {
   for (const bool gather_first : {false, true}) {
     TwoLayers layers;
     Parameters& parameters = layers.parameters;
@@ -136,7 +136,7 @@ TEST_CASE("freezing selects by path, keeps the list, and ends with unfreeze") {
   }
 }
 
-TEST_CASE("freezing what does not exist is refused with the names that do") {
+TEST_CASE("freeze() of a path that does not exist is refused with the existing names") {
   TwoLayers layers;
   CHECK_THROWS_WITH_AS(layers.parameters.freeze("frist."),
                        "freeze: no parameter is named `frist` or below it, expected one of "
@@ -148,7 +148,7 @@ TEST_CASE("freezing what does not exist is refused with the names that do") {
   for (const NamedTensor& p : layers.parameters) CHECK(p.tensor.requires_gradient());
 }
 
-TEST_CASE("a frozen batch norm still averages in training and not in inference") {
+TEST_CASE("a frozen batch norm still updates its running moments in training") {
   Parameters parameters(DType::float64, 1);
   const BatchNorm norm(Scope(parameters) / "norm", 2);
   parameters.freeze("norm");

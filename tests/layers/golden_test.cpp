@@ -154,19 +154,19 @@ TEST_CASE("a linear layer has PyTorch's output and gradients") {
   });
 }
 
-TEST_CASE("layer normalisation has PyTorch's output and gradients") {
+TEST_CASE("layer normalization has PyTorch's output and gradients") {
   check_layer_norm("layer_norm/default", 1e-5);
   check_layer_norm("layer_norm/epsilon", 0.25);
 }
 
-TEST_CASE("rms normalisation has PyTorch's output and gradients") {
+TEST_CASE("rms normalization has PyTorch's output and gradients") {
   in_both("layers.txt", "rms_norm", [](LayerCase& c) {
     const RmsNorm layer(c.scope("norm"), 5);
     c.check([&](Golden& in) { return layer(in["x"]); });
   });
 }
 
-TEST_CASE("batch normalisation trains as PyTorch's, and leaves the running moments of two steps") {
+TEST_CASE("batch normalization trains as PyTorch's, with the running moments of two steps") {
   in_both("layers.txt", "batch_norm/training", [](LayerCase& c) {
     const BatchNorm layer(c.scope("norm"), 5);
     c.check([&](Golden& in) {
@@ -179,7 +179,7 @@ TEST_CASE("batch normalisation trains as PyTorch's, and leaves the running momen
   });
 }
 
-TEST_CASE("batch normalisation with running moments has PyTorch's output and gradients") {
+TEST_CASE("batch normalization with running moments has PyTorch's output and gradients") {
   in_both("layers.txt", "batch_norm/inference", [](LayerCase& c) {
     const BatchNorm layer(c.scope("norm"), 5);
     set_values(c.parameters.buffers()[0].tensor, values_of(c.golden["running_mean"]));

@@ -72,7 +72,7 @@ TEST_CASE("several tokens can be appended at once") {
   });
 }
 
-TEST_CASE("sequences of one source share it and can be replaced by copies of each other") {
+TEST_CASE("select() of a decoder keeps and copies sequences, which share their source") {
   // Two sequences for each of three sources; then of the first and the last source alone, where
   // both sequences of the last source continue its second one.
   const Ids first{{1, 8}, {1, 7}, {1, 4}, {1, 9}, {1, 5}, {1, 10}};
@@ -88,7 +88,7 @@ TEST_CASE("sequences of one source share it and can be replaced by copies of eac
   });
 }
 
-TEST_CASE("a language model continues copies of a sequence as that sequence") {
+TEST_CASE("select() of a language model's decoder copies sequences") {
   for (const TransformerOptions& options : every_choice()) {
     const MadeNetwork made(with_kind(options, ModelKind::language_model));
     const auto decoder = made.network->start_decoding({});
@@ -102,7 +102,7 @@ TEST_CASE("a language model continues copies of a sequence as that sequence") {
   }
 }
 
-TEST_CASE("a decoder refuses what does not fit its sequences") {
+TEST_CASE("a decoder refuses tokens and sources that do not fit its sequences") {
   const MadeNetwork made(with_kind(small(), ModelKind::seq2seq));
   const auto decoder = made.network->start_decoding(source);
   decoder->extend(slice(targets, 1, 0, 1));

@@ -34,7 +34,7 @@ double mean_square(const std::vector<double>& values) {
 
 }  // namespace
 
-TEST_CASE("zeros and ones fill a tensor with just that") {
+TEST_CASE("zeros and ones initializers fill a tensor with 0 and 1") {
   for (const DType dtype : dtypes) {
     Tensor tensor = Tensor::full({2, 2}, 5, dtype);
     initialize(tensor, zeros_initializer(), RandomStream(1));
@@ -64,7 +64,7 @@ TEST_CASE("Glorot uniform fills its range evenly and has variance 2 / (fan_in + 
   CHECK(mean_square(values) == doctest::Approx(2.0 / 50.0).epsilon(0.02));
 }
 
-TEST_CASE("a normal initializer has mean 0 and the standard deviation asked for") {
+TEST_CASE("a normal initializer has mean 0 and the given standard deviation") {
   const auto values = drawn(normal_initializer(0.25), 1);
   CHECK(mean_of(values) == doctest::Approx(0.0).epsilon(0.005).scale(1.0));
   CHECK(std::sqrt(mean_square(values)) == doctest::Approx(0.25).epsilon(0.02));
@@ -72,7 +72,7 @@ TEST_CASE("a normal initializer has mean 0 and the standard deviation asked for"
   CHECK(static_cast<double>(beyond_two) / many == doctest::Approx(0.0455).epsilon(0.1));
 }
 
-TEST_CASE("each element of a large tensor is drawn by its place in the whole") {
+TEST_CASE("the initial value of an element depends on its index in the whole tensor") {
   const RandomStream random(1);
   const Initializer initializer = normal_initializer(1.0);
   const auto values = drawn(initializer, 1);
@@ -81,18 +81,18 @@ TEST_CASE("each element of a large tensor is drawn by its place in the whole") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("float32 starts from the float64 values, rounded") {
+TEST_CASE("float32 initial values are the float64 values, rounded") {
   const auto exact = drawn(normal_initializer(1.0), 1);
   const auto rounded = drawn(normal_initializer(1.0), 1, DType::float32);
   for (std::size_t i = 0; i < 1000; ++i) CHECK(rounded[i] == static_cast<float>(exact[i]));
 }
 
-TEST_CASE("what is drawn depends on the stream and not on the number of threads") {
+TEST_CASE("initial values depend on the stream and not on the number of threads") {
   CHECK(same_on_any_number_of_threads([] { return drawn(glorot_uniform(3, 4), 1); }));
   CHECK(drawn(glorot_uniform(3, 4), 1) != drawn(glorot_uniform(3, 4), 2));
 }
 
-TEST_CASE("an empty tensor has nothing to be filled") {
+TEST_CASE("initializers accept an empty tensor") {
   Tensor tensor = Tensor::empty({0, 3}, DType::float32);
   initialize(tensor, ones_initializer(), RandomStream(1));
   CHECK(tensor.size() == 0);

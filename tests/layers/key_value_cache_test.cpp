@@ -24,7 +24,7 @@ Tensor tokens(std::initializer_list<double> values) {
 
 }  // namespace
 
-TEST_CASE("a cache holds appended tokens in order, whatever room it has") {
+TEST_CASE("a cache holds appended tokens in order, whatever its capacity") {
   KeyValueCache cache;
   CHECK(cache.rows() == 0);
   CHECK(cache.length() == 0);
@@ -45,7 +45,7 @@ TEST_CASE("a cache holds appended tokens in order, whatever room it has") {
   CHECK(values[2 * 79] == 117);
 }
 
-TEST_CASE("the tensors that are given to a cache are never written to") {
+TEST_CASE("a cache never writes to the tensors that are appended") {
   const Tensor keys = tokens({1, 2, 3, 4}), values = tokens({5, 6, 7, 8});
   KeyValueCache cache(keys, values);
   cache.select(std::vector<std::size_t>{0, 0});
@@ -59,7 +59,7 @@ TEST_CASE("the tensors that are given to a cache are never written to") {
   CHECK(values.to_vector() == std::vector<double>{5, 6, 7, 8});
 }
 
-TEST_CASE("selected sequences are copies of the old ones, in any order and number") {
+TEST_CASE("select() of a cache copies the selected sequences, in any order and number") {
   const auto selected = [](const std::vector<std::size_t>& rows) {
     KeyValueCache cache;
     cache.append(tokens({1, 2, 3, 4}), tokens({5, 6, 7, 8}));
@@ -74,7 +74,7 @@ TEST_CASE("selected sequences are copies of the old ones, in any order and numbe
   CHECK(selected({1, 0, 0}) == std::vector<double>{3, 4, 1, 2, 1, 2});
 }
 
-TEST_CASE("a cache refuses tokens of other sequences and sequences that it does not hold") {
+TEST_CASE("a cache refuses another number of sequences, and the selection of ones it lacks") {
   KeyValueCache cache;
   cache.append(tokens({1, 2, 3, 4}), tokens({5, 6, 7, 8}));
   const Tensor one = Tensor::zeros({1, 1, 2}), wide = Tensor::zeros({2, 1, 3});

@@ -61,7 +61,7 @@ TEST_CASE("a language model without layers scores by embeddings plus positions a
                    10, 20 + a + 2 * b, 30 + 3 * a + 4 * b});
 }
 
-TEST_CASE("a language model has the decoder's number of layers, and the encoder's is ignored") {
+TEST_CASE("a language model has num_decoder_layers and ignores num_encoder_layers") {
   TransformerOptions options = small();
   options.num_encoder_layers = 5;
   options.num_decoder_layers = 3;
@@ -95,7 +95,7 @@ TEST_CASE("the call of a language model is decode and logits one after the other
   CHECK(values_of(made.model.logits(decoded)) == values_of(made.model(tokens, Mode::inference())));
 }
 
-TEST_CASE("a later token changes no logits before it, not a bit, and all from it on") {
+TEST_CASE("a token changes no bit of earlier logits and all logits from its position on") {
   for (const TransformerOptions& options : every_choice()) {
     const DecoderOnly made(options);
     const Tensor before = made.model(tokens, Mode::inference());
@@ -111,7 +111,7 @@ TEST_CASE("a later token changes no logits before it, not a bit, and all from it
   }
 }
 
-TEST_CASE("what stands behind the length of a row changes no logits of its tokens") {
+TEST_CASE("tokens behind the length of a row change no logits of its tokens") {
   const DecoderOnly made(small());
   TokenBatch shorter = tokens;
   shorter.lengths = {4, 2};
@@ -165,7 +165,7 @@ TEST_CASE("the gradient of a language model agrees with differences, for every c
   }
 }
 
-TEST_CASE("a language model refuses long sequences, unknown ids, and lengths that do not fit") {
+TEST_CASE("a language model refuses long sequences, unknown ids and lengths that do not fit") {
   const DecoderOnly made(small());
   CHECK(made.model(padded(tokens, 3, padding_id), Mode::inference()).shape() == Shape{2, 7, 11});
   CHECK_THROWS_WITH_AS(made.model(padded(tokens, 4, padding_id), Mode::inference()),

@@ -24,7 +24,7 @@ TEST_CASE("(1, 2, 3, 6) has mean 3 and biased variance 3.5; weight and bias foll
   }
 }
 
-TEST_CASE("the epsilon asked for stands inside the root") {
+TEST_CASE("epsilon is added inside of the root") {
   Parameters parameters(DType::float64, 1);
   const LayerNorm layer(Scope(parameters), 2, 3.0);
   check_values(layer(Tensor::from({1, 2}, {1, 3}, DType::float64)), {-0.5, 0.5});
@@ -38,7 +38,7 @@ TEST_CASE("a layer norm starts with a weight of ones and a bias of zeros") {
   check_values(parameter(parameters, "norm.bias"), {0, 0, 0});
 }
 
-TEST_CASE("a row of equal values and an axis of one become the bias") {
+TEST_CASE("a layer norm of equal values, or of one element, is the bias") {
   Parameters parameters(DType::float64, 1);
   const LayerNorm layer(Scope(parameters) / "three", 3);
   set_values(parameters, "three.bias", {1, 2, 3});
@@ -55,7 +55,7 @@ TEST_CASE("the gradients of a layer norm agree with differences") {
   check_gradients([&] { return layer(x); }, parameters, {x});
 }
 
-TEST_CASE("a layer norm refuses another width and an epsilon of 0, naming itself") {
+TEST_CASE("a layer norm refuses another width and an epsilon of 0, and names itself") {
   Parameters parameters(DType::float32, 1);
   const LayerNorm layer(Scope(parameters) / "ff_residual" / "norm", 4);
   CHECK_THROWS_WITH_AS(layer(Tensor::zeros({2, 3}, DType::float32)),

@@ -38,8 +38,7 @@ TEST_CASE("a linear layer starts with a Glorot uniform weight and a bias of zero
   for (const double b : values_of(parameter(parameters, "ff.linear1.bias"))) CHECK(b == 0.0);
 }
 
-TEST_CASE(
-    "a linear layer maps the last axis of any number of axes, of none but it and of no rows") {
+TEST_CASE("a linear layer maps the last axis of one, two and three axes, and of 0 rows") {
   Parameters parameters(DType::float64, 1);
   const Linear layer(Scope(parameters), 3, 4);
   CHECK(layer(random_leaf({2, 5, 3}, 1)).shape() == Shape{2, 5, 4});
@@ -65,7 +64,7 @@ TEST_CASE("the gradients of a linear layer agree with differences, with a bias a
   }
 }
 
-TEST_CASE("a linear layer refuses another width or element type, naming itself") {
+TEST_CASE("a linear layer refuses another width or element type and names itself") {
   Parameters parameters(DType::float32, 1);
   const Linear layer(Scope(parameters) / "encoder" / "linear1", 128, 256);
   CHECK_THROWS_WITH_AS(layer(Tensor::zeros({32, 10, 64}, DType::float32)),

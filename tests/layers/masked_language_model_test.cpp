@@ -40,7 +40,7 @@ TEST_CASE("a masked language model without layers scores by embeddings plus posi
                    10, 20 + a + 2 * b, 30 + 3 * a + 4 * b});
 }
 
-TEST_CASE("a masked language model has the encoder's layers, and the decoder's are ignored") {
+TEST_CASE("a masked language model has num_encoder_layers and ignores num_decoder_layers") {
   KindOptions options = masked();
   options.num_encoder_layers = 3;
   options.num_decoder_layers = 5;
@@ -50,7 +50,7 @@ TEST_CASE("a masked language model has the encoder's layers, and the decoder's a
   CHECK(made.parameters.find("decoder.norm.weight") == nullptr);
 }
 
-TEST_CASE("outside its stack a masked language model has an embedding and an output projection") {
+TEST_CASE("parameters of a masked language model outside its stack: embedding, positions, output") {
   KindOptions options = masked();
   CHECK(outside("encoder.", MadeNetwork(options).parameters) ==
         std::vector<std::string>{"embedding.weight (11, 8)", "output.bias (11)"});
@@ -61,7 +61,7 @@ TEST_CASE("outside its stack a masked language model has an embedding and an out
                                  "output.weight (11, 8)", "output.bias (11)"});
 }
 
-TEST_CASE("every token of a masked language model sees every other of its own sentence") {
+TEST_CASE("every token of a masked language model depends on all tokens of its sentence") {
   const MadeNetwork made(masked());
   CHECK_FALSE(made.network->causal());
   const Tensor before = logits(made, sentences);
@@ -77,7 +77,7 @@ TEST_CASE("every token of a masked language model sees every other of its own se
   }
 }
 
-TEST_CASE("a masked language model does not see padding") {
+TEST_CASE("the logits of a masked language model do not depend on padding") {
   const MadeNetwork made(masked());
   TokenBatch other = sentences;
   other.ids(1, 2) = 1;

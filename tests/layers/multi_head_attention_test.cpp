@@ -106,7 +106,7 @@ TEST_CASE("the weights are those that the layer used: each row sums to 1, masked
   }
 }
 
-TEST_CASE("a query with nothing to attend to gets the bias of the output projection") {
+TEST_CASE("a query that may attend to no key gives the bias of the output projection") {
   const Attention attention(2, 1);
   set_values(attention.parameters, "attn.out_proj.bias", {3, -4});
   const Tensor x = random_leaf({1, 2, 2}, 1);
@@ -121,7 +121,7 @@ TEST_CASE("dropout of all weights leaves the bias of the output projection") {
   check_values(attention.layer(x, x, {}, Mode::training(RandomStream(1))), {0.5, -3, 0.5, -3});
 }
 
-TEST_CASE("NaN and infinity in padded memory reach no output") {
+TEST_CASE("NaN and infinity in padded memory change no output") {
   const Attention attention(4, 2);
   const Tensor queries = random_leaf({2, 3, 4}, 1);
   const Tensor memory = random_leaf({2, 5, 4}, 2);
@@ -135,7 +135,7 @@ TEST_CASE("NaN and infinity in padded memory reach no output") {
   }
 }
 
-TEST_CASE("a sentence with everything masked leaves the rest of the batch untouched") {
+TEST_CASE("a fully masked sentence changes no other sentence of the batch") {
   const Attention attention(4, 2);
   const Tensor x = random_leaf({3, 4, 4}, 1);
   const auto plain = values_of(attention.layer(x, x, {}, Mode::inference()));
@@ -149,7 +149,7 @@ TEST_CASE("a sentence with everything masked leaves the rest of the batch untouc
             {x}) < 1e-6);
 }
 
-TEST_CASE("dropout takes weights away by the stream and the path, at inference none") {
+TEST_CASE("attention dropout follows the stream in training and is off in inference") {
   const Attention attention(4, 2, 0.5);
   const Attention same(4, 2, 0.0);
   const Tensor x = random_leaf({2, 3, 4}, 1);
@@ -164,7 +164,7 @@ TEST_CASE("dropout takes weights away by the stream and the path, at inference n
   CHECK(dropped != values_of(same.layer(x, x, {}, Mode::inference())));
 }
 
-TEST_CASE("two layers of equal weights told to use one stream drop differently") {
+TEST_CASE("two layers with equal weights and one stream drop different weights") {
   Parameters parameters(DType::float64, 1);
   const MultiHeadAttentionOptions options{.num_heads = 2, .dropout = 0.5};
   const MultiHeadAttention a(Scope(parameters) / "a", 4, options);
@@ -198,7 +198,7 @@ TEST_CASE("the gradients of multi-head attention agree with differences, with dr
   }
 }
 
-TEST_CASE("multi-head attention refuses what does not fit, naming the layer") {
+TEST_CASE("multi-head attention refuses inputs that do not fit and names the layer") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const Attention attention(4, 2);
   CHECK_THROWS_WITH_AS(Attention(6, 4),

@@ -30,7 +30,7 @@ EncoderOptions encoder_with(Normalization kind, NormPlacement placement = NormPl
 
 }  // namespace
 
-TEST_CASE("a norm is of the kind that the options name, with their epsilon") {
+TEST_CASE("Norm has the kind and epsilon of its options") {
   const Tensor x = random_leaf({3, 4}, 1);
   const Mode training = Mode::training(RandomStream(1));
   Parameters parameters(DType::float64, 1);
@@ -53,7 +53,7 @@ TEST_CASE("a norm is by default a layer norm with the epsilon of PyTorch, 1e-5")
   check_values(Norm(Scope(parameters), 2)(x, {}, Mode::inference()), {-1e-3 / root, 1e-3 / root});
 }
 
-TEST_CASE("an encoder has the same norm everywhere") {
+TEST_CASE("an encoder has the same kind of norm everywhere") {
   for (const Normalization normalization : normalizations) {
     Parameters parameters(DType::float64, 1);
     const Encoder encoder(Scope(parameters) / "encoder", 4, encoder_with(normalization));

@@ -59,7 +59,7 @@ TEST_CASE("logits are linear, and the loss is their cross entropy") {
   }
 }
 
-TEST_CASE("an output projection names itself where shapes do not fit") {
+TEST_CASE("an output projection refuses shapes that do not fit and names itself") {
   const Projection p(false);
   const Tensor x = Tensor::zeros({1, 1, d_model + 1}, DType::float64);
   CHECK_THROWS_WITH_AS(p.output.logits(x), doctest::Contains("output: linear"), ShapeError);

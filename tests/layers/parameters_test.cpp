@@ -45,7 +45,7 @@ std::vector<std::vector<double>> step(TwoLayers& layers, const Tensor& x) {
 
 }  // namespace
 
-TEST_CASE("parameters stand in the order in which they were made and are found by name") {
+TEST_CASE("parameters are listed in the order of creation and found by name") {
   Parameters parameters(DType::float32, 1);
   const Tensor b = parameters.create("b", {2, 3}, ones_initializer());
   parameters.create("a", {4}, zeros_initializer());
@@ -58,14 +58,14 @@ TEST_CASE("parameters stand in the order in which they were made and are found b
   CHECK(parameters.find("b")->tensor.values<float>().data() == b.values<float>().data());
 }
 
-TEST_CASE("a map with no parameters has no values and may be gathered") {
+TEST_CASE("Parameters without any parameter have 0 values and can be gathered") {
   Parameters parameters(DType::float64, 1);
   CHECK(parameters.num_values() == 0);
   parameters.gather();
   CHECK(parameters.begin() == parameters.end());
 }
 
-TEST_CASE("parameters without values have names and shapes, and take no memory") {
+TEST_CASE("parameters without values have names and shapes and allocate no memory") {
   Parameters parameters = Parameters::without_values(DType::float32);
   const std::size_t huge = std::size_t{1} << 40U;  // no machine has so much
   const Linear layer(Scope(parameters) / "ff", huge, 2);
@@ -81,7 +81,7 @@ TEST_CASE("parameters without values have names and shapes, and take no memory")
   CHECK(parameters.num_values() == 2 * huge + 2);
 }
 
-TEST_CASE("a table is no parameter, and is made for their element type") {
+TEST_CASE("a table is not a parameter and has the element type of the parameters") {
   Parameters parameters(DType::float64, 1);
   const Tensor table = Scope(parameters).constant({3}, [](DType dtype) {
     return Tensor::from({3}, {1, 2, 3}, dtype);
@@ -94,7 +94,7 @@ TEST_CASE("a table is no parameter, and is made for their element type") {
   CHECK(parameters.begin() == parameters.end());
 }
 
-TEST_CASE("every parameter requires a gradient and clearing takes all of them away") {
+TEST_CASE("every parameter requires a gradient, and clear_gradients() clears all") {
   TwoLayers layers;
   step(layers, random_leaf({4, 3}, 1));
   for (const NamedTensor& p : layers.parameters) CHECK(p.tensor.gradient().defined());
@@ -105,7 +105,7 @@ TEST_CASE("every parameter requires a gradient and clearing takes all of them aw
   }
 }
 
-TEST_CASE("initial values are keyed by name and seed alone") {
+TEST_CASE("initial values depend on name and seed only") {
   const auto values = created("weight", DType::float64, 1);
   CHECK(created("weight", DType::float64, 1) == values);
   CHECK(created("weight", DType::float64, 2) != values);
@@ -116,7 +116,7 @@ TEST_CASE("initial values are keyed by name and seed alone") {
   CHECK(values_of(parameters.create("weight", {3, 5}, normal_initializer(1.0))) == values);
 }
 
-TEST_CASE("float32 and float64 models start from the same values up to rounding") {
+TEST_CASE("float32 and float64 models have the same initial values up to rounding") {
   const auto exact = created("weight", DType::float64, 1);
   const auto rounded = created("weight", DType::float32, 1);
   for (std::size_t i = 0; i < exact.size(); ++i) CHECK(rounded[i] == static_cast<float>(exact[i]));
@@ -134,7 +134,7 @@ TEST_CASE("a scope joins names and numbers with dots") {
         std::vector<std::string>{"scale (1)", "encoder.bias (2)", "a.b.c.weight (3)"});
 }
 
-TEST_CASE("parameters are the scope of a whole model") {
+TEST_CASE("Parameters can be passed as the scope of a whole model") {
   struct Model {
     explicit Model(const Scope& scope)
         : weight(scope.parameter("weight", {2}, zeros_initializer())) {}
@@ -153,7 +153,7 @@ TEST_CASE("the path of a scope outlives it") {
   CHECK(path == "encoder.layers");
 }
 
-TEST_CASE("gathering puts values and gradients into one buffer each, on 64-byte boundaries") {
+TEST_CASE("gather() moves values and gradients into one buffer each, on 64-byte boundaries") {
   TwoLayers layers;  // of 120, 40, 80 and 16 bytes
   const auto before = values_of(parameter(layers.parameters, "second.weight"));
   layers.parameters.gather();
@@ -170,7 +170,7 @@ TEST_CASE("gathering puts values and gradients into one buffer each, on 64-byte 
   }
 }
 
-TEST_CASE("a gathered map gives the very results of one that is not, step after step") {
+TEST_CASE("gathered parameters give the bits of ones that are not, step after step") {
   TwoLayers gathered;
   TwoLayers scattered;
   gathered.parameters.gather();
@@ -180,7 +180,7 @@ TEST_CASE("a gathered map gives the very results of one that is not, step after 
   }
 }
 
-TEST_CASE("gradients add up over backward passes, gathered or not") {
+TEST_CASE("gradients are summed over backward passes, gathered or not") {
   for (const bool gather : {false, true}) {
     TwoLayers layers;
     if (gather) layers.parameters.gather();
@@ -194,7 +194,7 @@ TEST_CASE("gradients add up over backward passes, gathered or not") {
   }
 }
 
-TEST_CASE("layers see the values that are written through the map, also after gathering") {
+TEST_CASE("layers use values that are written through Parameters, also after gather()") {
   TwoLayers layers;
   layers.parameters.gather();
   set_values(layers.parameters, "second.weight", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
@@ -202,7 +202,7 @@ TEST_CASE("layers see the values that are written through the map, also after ga
   check_values(layers(random_leaf({1, 3}, 1)), {3, 4});
 }
 
-TEST_CASE("a name that is taken and a parameter after gathering are refused") {
+TEST_CASE("a name that exists, and a parameter after gather(), are refused") {
   Parameters parameters(DType::float64, 1);
   parameters.create("ff.weight", {1}, ones_initializer());
   CHECK_THROWS_WITH_AS(parameters.create("ff.weight", {2}, ones_initializer()),
@@ -213,7 +213,7 @@ TEST_CASE("a name that is taken and a parameter after gathering are refused") {
   CHECK(listing(parameters) == std::vector<std::string>{"ff.weight (1)"});
 }
 
-TEST_CASE("a snapshot keeps values that later changes do not reach, and load restores them") {
+TEST_CASE("a snapshot of parameters is not changed by later steps, and load() restores it") {
   for (const bool gathered : {false, true}) {
     TwoLayers layers;
     layers.parameters.create_buffer("moments", {2}, ones_initializer());
@@ -237,7 +237,7 @@ TEST_CASE("a snapshot keeps values that later changes do not reach, and load res
   }
 }
 
-TEST_CASE("load converts a snapshot of other parameters of the same names and shapes") {
+TEST_CASE("load() converts a snapshot of the other element type") {
   Parameters from(DType::float64, 1), to(DType::float32, 2);
   from.create("a", {2}, normal_initializer(1.0));
   const Tensor a = to.create("a", {2}, normal_initializer(1.0));
@@ -245,7 +245,7 @@ TEST_CASE("load converts a snapshot of other parameters of the same names and sh
   CHECK(values_of(a) == values_of(from.snapshot()[0].tensor.copied(DType::float32)));
 }
 
-TEST_CASE("load refuses a snapshot that does not fit, and changes nothing") {
+TEST_CASE("load() refuses a snapshot that does not fit and changes nothing") {
   TwoLayers layers;
   const std::vector<NamedTensor> snapshot = layers.parameters.snapshot();
   const Tensor weight = layers.parameters.list()[0].tensor;
@@ -277,7 +277,7 @@ TEST_CASE("load refuses a snapshot that does not fit, and changes nothing") {
   static_assert(!std::is_copy_constructible_v<Parameters>);  // would share the values
 }
 
-TEST_CASE("parameters for loaded values are 0, and their initializers are not called") {
+TEST_CASE("parameters for loaded values are 0, and no initializer is called") {
   Parameters parameters = Parameters::with_zeros(DType::float32);
   const Scope scope(parameters);
   bool called = false;

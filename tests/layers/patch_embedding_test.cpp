@@ -60,7 +60,7 @@ TEST_CASE(
                    220, 221, 230, 231, 320, 321, 330, 331});
 }
 
-TEST_CASE("an image need not be square") {
+TEST_CASE("an image may have different height and width") {
   const ImageShape wide{.height = 1, .width = 3, .channels = 1};
   check_values(Identity(wide, 1).layer(telling_image(wide)), {-1, 0, 10, 20});
   const ImageShape high{.height = 4, .width = 2, .channels = 1};
@@ -69,7 +69,7 @@ TEST_CASE("an image need not be square") {
                                                               200, 210, 300, 310});
 }
 
-TEST_CASE("a patch may be the whole image") {
+TEST_CASE("a patch may be as large as the image") {
   const ImageShape image{.height = 2, .width = 2, .channels = 1};
   check_values(Identity(image, 2).layer(telling_image(image)), {-1, -1, -1, -1, 0, 10, 100, 110});
 }
@@ -90,7 +90,7 @@ TEST_CASE("all patches go through one linear map") {
   check_values(layer(Tensor::from({1, 2}, {1, -1}, DType::float64)), {7, 8, 12, 23, 8, 17});
 }
 
-TEST_CASE("a patch embedding has a projection and a class token with components of 1 / d_model") {
+TEST_CASE("a patch embedding has a projection and a class token with variance 1 / d_model") {
   Parameters parameters(DType::float64, 1);
   const PatchEmbedding layer(Scope(parameters) / "patches",
                              {.height = 4, .width = 6, .channels = 3}, 2, 1000);

@@ -23,7 +23,7 @@ Tensor two_sequences(DType dtype = DType::float64) {
 
 }  // namespace
 
-TEST_CASE("the class token is the first, whatever the lengths") {
+TEST_CASE("class-token pooling takes the first token, whatever the lengths") {
   for (const DType dtype : dtypes) {
     for (const Lengths& lengths : {Lengths{}, Lengths{3, 1}}) {
       const Tensor y = pool(PoolingKind::class_token, two_sequences(dtype), lengths);
@@ -33,7 +33,7 @@ TEST_CASE("the class token is the first, whatever the lengths") {
   }
 }
 
-TEST_CASE("the mean is over the tokens of each sequence, not over its padding") {
+TEST_CASE("mean pooling averages the tokens of each sequence without its padding") {
   for (const DType dtype : dtypes) {
     const Tensor y = pool(PoolingKind::mean, two_sequences(dtype), Lengths{3, 2});
     CHECK(y.dtype() == dtype);
@@ -42,17 +42,17 @@ TEST_CASE("the mean is over the tokens of each sequence, not over its padding") 
   }
 }
 
-TEST_CASE("without lengths the mean is over all tokens") {
+TEST_CASE("mean pooling without lengths averages all tokens") {
   check_values(pool(PoolingKind::mean, two_sequences(), {}), {4, 2, 34, 112.0 / 3});
   check_values(pool(PoolingKind::mean, two_sequences(), {3, 2}),
                values_of(pool(PoolingKind::mean, two_sequences(), Lengths{3, 2})));
 }
 
-TEST_CASE("the mean of one token is that token") {
+TEST_CASE("mean pooling of one token is that token") {
   check_values(pool(PoolingKind::mean, two_sequences(), Lengths{1, 1}), {1, 2, -1, 5});
 }
 
-TEST_CASE("what stands in the padding has no influence on the mean") {
+TEST_CASE("values of padding do not affect mean pooling") {
   Tensor x = two_sequences();
   const auto before = values_of(pool(PoolingKind::mean, x, Lengths{3, 2}));
   x.mutable_values<double>()[10] = -1e300;
@@ -67,14 +67,14 @@ TEST_CASE("the gradients of both kinds of pooling agree with differences") {
   CHECK(gradient_error([&] { return pool(PoolingKind::class_token, x, lengths); }, {x}) < 1e-8);
 }
 
-TEST_CASE("the mean has the same bits on any number of threads") {
+TEST_CASE("mean pooling has the same bits on any number of threads") {
   const Tensor x = random_leaf({64, 33, 40}, 2);
   const Lengths lengths(64, 29);
   CHECK(same_on_any_number_of_threads(
       [&] { return values_of(pool(PoolingKind::mean, x, lengths)); }));
 }
 
-TEST_CASE("lengths that do not fit are refused") {
+TEST_CASE("pooling refuses lengths that do not fit") {
   const Tensor x = two_sequences();
   CHECK_THROWS_WITH_AS(pool(PoolingKind::mean, x, Lengths{3}),
                        "pooling: 1 lengths for x of shape (2, 3, 2), expected 2", ShapeError);

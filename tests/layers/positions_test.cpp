@@ -44,7 +44,7 @@ TEST_CASE("the table for d_model 512 has the published values") {
   CHECK(table[50 * 512 + 511] == doctest::Approx(0.9999865674).epsilon(1e-9));
 }
 
-TEST_CASE("an odd width ends with a sine") {
+TEST_CASE("a sinusoidal table of odd width ends with a sine") {
   check_values(sinusoidal_positions(2, 3, DType::float64),
                {0, 1, 0, std::sin(1), std::cos(1), std::sin(std::pow(10000.0, -2.0 / 3.0))});
 }
@@ -92,7 +92,7 @@ TEST_CASE("learned positions start with variance 1 / d_model") {
   CHECK(squares / 300 == doctest::Approx(1.0).epsilon(0.02));
 }
 
-TEST_CASE("positions that come in elsewhere or nowhere change nothing and have no parameters") {
+TEST_CASE("position kinds none, rotary and alibi add nothing and have no parameters") {
   for (const PositionKind kind : {PositionKind::none, PositionKind::rotary, PositionKind::alibi}) {
     Parameters parameters(DType::float64, 1);
     const Positions layer = make(parameters, kind, 5, 4);
@@ -112,7 +112,7 @@ TEST_CASE("the gradients of positions agree with differences") {
   }
 }
 
-TEST_CASE("a sequence of the greatest length passes and one token more is refused") {
+TEST_CASE("a sequence of max_length passes, and one token more is refused") {
   for (const PositionKind kind : {PositionKind::sinusoidal, PositionKind::learned,
                                   PositionKind::none, PositionKind::rotary, PositionKind::alibi}) {
     Parameters parameters(DType::float32, 1);
@@ -125,7 +125,7 @@ TEST_CASE("a sequence of the greatest length passes and one token more is refuse
   }
 }
 
-TEST_CASE("positions refuse what is no batch of token vectors of their width") {
+TEST_CASE("positions refuse inputs that are not batches of vectors of their width") {
   Parameters parameters(DType::float32, 1);
   const Positions layer = make(parameters, PositionKind::sinusoidal, 5, 4);
   CHECK_THROWS_WITH_AS(

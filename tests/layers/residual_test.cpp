@@ -51,7 +51,7 @@ TEST_CASE("a residual block has the parameters of its norm") {
   }
 }
 
-TEST_CASE("no element is dropped exactly when a sentence is left out") {
+TEST_CASE("dropout of elements is independent of stochastic depth") {
   constexpr std::size_t sentences = 8, d_model = 512, draws = 64;
   const Block block(d_model, {.dropout = 0.5, .stochastic_depth = 0.5});
   const Tensor x = Tensor::zeros({sentences, d_model}, DType::float64);
@@ -77,7 +77,7 @@ TEST_CASE("no element is dropped exactly when a sentence is left out") {
   CHECK(*std::ranges::max_element(alike) < kept);
 }
 
-TEST_CASE("dropout takes away from the sublayer's output and never from the residual") {
+TEST_CASE("dropout drops elements of the sublayer's output and never of the residual") {
   const Tensor x = random_leaf({4, 6}, 1);
   const Block block(NormPlacement::pre, 6, 0.5);
   const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
@@ -93,7 +93,7 @@ TEST_CASE("dropout takes away from the sublayer's output and never from the resi
   CHECK(values_of(block.layer(x, {}, Mode::inference(), ones)) == values_of(add(x, ones(x))));
 }
 
-TEST_CASE("a residual block drops by its own path what dropout_add drops") {
+TEST_CASE("a residual block drops the same elements as dropout_add with its path") {
   const Tensor x = random_leaf({4, 6}, 1), y = random_leaf({4, 6}, 2);
   const auto f = [&](const Tensor&) { return y; };
   const RandomStream random(1);
@@ -113,7 +113,7 @@ TEST_CASE("by default a residual block is x + f(norm(x)) in training too") {
                values_of(add(x, f(norm(x, {}, Mode::inference())))));
 }
 
-TEST_CASE("skip_scale is of the input, sublayer_scale of what the sublayer adds") {
+TEST_CASE("skip_scale multiplies the input, sublayer_scale the output of the sublayer") {
   const Tensor x = Tensor::from({1, 2}, {1, 5}, DType::float64);  // norm(x) = (-1, 1)
   const auto f = [](const Tensor& v) { return scale(v, 10); };
   ResidualOptions options{.norm = {.epsilon = 1e-14}, .skip_scale = 3, .sublayer_scale = 0.5};
@@ -124,7 +124,7 @@ TEST_CASE("skip_scale is of the input, sublayer_scale of what the sublayer adds"
   check_values(Block(2, options).layer(x, {}, Mode::inference(), f), {8 / root, 40 / root});
 }
 
-TEST_CASE("stochastic depth leaves the sublayer out of whole rows, in training alone") {
+TEST_CASE("stochastic depth drops the sublayer of whole rows, in training only") {
   const Block block(6, {.stochastic_depth = 0.5});
   const Tensor x = random_leaf({40, 2, 6}, 1);
   const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
@@ -153,7 +153,7 @@ TEST_CASE("stochastic depth grows linearly up to its rate at the last layer") {
   CHECK(at_depth(options, 3, 3).stochastic_depth == doctest::Approx(0.6));
 }
 
-TEST_CASE("the gradients of a residual block agree with differences, with all it may have") {
+TEST_CASE("the gradients of a residual block agree with differences, with all of its options") {
   for (const NormPlacement placement : placements) {
     const Block block(5, {.placement = placement,
                           .dropout = 0.3,

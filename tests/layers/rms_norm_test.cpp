@@ -35,7 +35,7 @@ TEST_CASE("the gradients of an rms norm agree with differences") {
   check_gradients([&] { return layer(x); }, parameters, {x});
 }
 
-TEST_CASE("an rms norm refuses another width, naming itself") {
+TEST_CASE("an rms norm refuses another width and names itself") {
   Parameters parameters(DType::float32, 1);
   const RmsNorm layer(Scope(parameters) / "ff_residual" / "norm", 4);
   CHECK_THROWS_WITH_AS(

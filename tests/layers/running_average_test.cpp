@@ -16,7 +16,7 @@ Tensor pair(double a, double b, DType dtype = DType::float64) {
 
 }  // namespace
 
-TEST_CASE("what is noted moves the average when it is committed, in the order of the notes") {
+TEST_CASE("commit() updates a RunningAverage by note(), in the order of the calls") {
   for (const DType dtype : dtypes) {
     const RunningAverage average(pair(8, 16, dtype));
     average.note(pair(4, 0, dtype), 0.5, 0.25);
@@ -29,7 +29,7 @@ TEST_CASE("what is noted moves the average when it is committed, in the order of
   }
 }
 
-TEST_CASE("what is discarded is never taken in") {
+TEST_CASE("discard() drops the values passed to note()") {
   const RunningAverage average(pair(1, 2));
   average.note(pair(5, 5), 0.5, 0.5);
   CHECK(average.pending() == 1);
@@ -40,7 +40,7 @@ TEST_CASE("what is discarded is never taken in") {
   check_values(average.value(), {3, 4});
 }
 
-TEST_CASE("copies of an average are handles of one, whose values can be written from outside") {
+TEST_CASE("copies of a RunningAverage share one value, which can be assigned") {
   Tensor value = pair(1, 2);
   const RunningAverage average(value);
   const RunningAverage copy = average;
@@ -50,7 +50,7 @@ TEST_CASE("copies of an average are handles of one, whose values can be written 
   check_values(value, {13, 5});
 }
 
-TEST_CASE("an average refuses to note what it cannot take in") {
+TEST_CASE("note() refuses values of another shape or element type") {
   const RunningAverage average(pair(1, 2));
   CHECK_THROWS_WITH_AS(average.note(Tensor::zeros({3}, DType::float64), 0.5, 0.5),
                        "running average: what is noted has shape (3), expected (2)", ShapeError);
@@ -60,7 +60,7 @@ TEST_CASE("an average refuses to note what it cannot take in") {
   CHECK(average.pending() == 0);
 }
 
-TEST_CASE("buffers stand beside the parameters, in order and without gradients") {
+TEST_CASE("buffers are listed apart from parameters, in order and without gradients") {
   Parameters parameters(DType::float32, 1);
   const Scope scope = Scope(parameters) / "norm";
   scope.buffer("running_var", {3}, ones_initializer());
@@ -79,8 +79,7 @@ TEST_CASE("buffers stand beside the parameters, in order and without gradients")
         mean.value().values<float>().data());
 }
 
-TEST_CASE(
-    "parameters commit and discard what all buffers have noted; clearing gradients discards") {
+TEST_CASE("Parameters commit and discard all buffers, and clear_gradients() discards") {
   Parameters parameters(DType::float64, 1);
   const RunningAverage a = parameters.create_buffer("a", {2}, zeros_initializer());
   const RunningAverage b = parameters.create_buffer("b", {2}, zeros_initializer());
@@ -100,7 +99,7 @@ TEST_CASE(
   check_values(b.value(), {3, 4});
 }
 
-TEST_CASE("gathering leaves buffers as they are") {
+TEST_CASE("gather() does not move buffers") {
   Parameters parameters(DType::float64, 1);
   const RunningAverage average = parameters.create_buffer("mean", {2}, ones_initializer());
   parameters.create("weight", {2}, ones_initializer());
@@ -110,7 +109,7 @@ TEST_CASE("gathering leaves buffers as they are") {
   check_values(parameters.buffers()[0].tensor, {3, 5});
 }
 
-TEST_CASE("parameters and buffers share one space of names, complete after gathering") {
+TEST_CASE("parameters and buffers share one space of names, closed by gather()") {
   Parameters parameters(DType::float64, 1);
   parameters.create_buffer("mean", {1}, zeros_initializer());
   parameters.create("weight", {1}, zeros_initializer());

@@ -21,7 +21,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("a sequence applies layers and functions one after the other") {
+TEST_CASE("a Sequential applies layers and functions one after the other") {
   for (const DType dtype : dtypes) {
     Parameters parameters(dtype, 1);
     const Scope scope(parameters);
@@ -39,7 +39,7 @@ TEST_CASE("a sequence applies layers and functions one after the other") {
   }
 }
 
-TEST_CASE("layers that differ in training get the mode, also in a sequence of sequences") {
+TEST_CASE("a Sequential passes the mode to layers that differ in training, also when nested") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Dropout dropout(scope / "dropout", 0.5);
@@ -53,7 +53,7 @@ TEST_CASE("layers that differ in training get the mode, also in a sequence of se
   CHECK(values_of(outer(x, training)) != values_of(norm(x)));
 }
 
-TEST_CASE("a sequence may start with ids, and its gradients agree with differences") {
+TEST_CASE("a Sequential may start with ids, and its gradients agree with differences") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Sequential model{Embedding(scope / "embedding", 7, 4), LayerNorm(scope / "norm", 4),
@@ -66,7 +66,7 @@ TEST_CASE("a sequence may start with ids, and its gradients agree with differenc
   check_gradients([&] { return model(ids, Mode::training()); }, parameters, {});
 }
 
-TEST_CASE("errors in a sequence name the layer, and a sequence of nothing returns its input") {
+TEST_CASE("errors in a Sequential name the layer, and an empty Sequential returns its input") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Sequential mlp{Linear(scope / "mlp" / 0, 2, 3), Linear(scope / "mlp" / 1, 4, 1)};
@@ -92,7 +92,7 @@ class Mlp {
 
 }  // namespace
 
-TEST_CASE("a sequence is a member of a class, and takes functions that <cmath> has too") {
+TEST_CASE("a Sequential can be a member, and accepts functions that <cmath> overloads") {
   Parameters parameters(DType::float64, 1);
   const Mlp mlp(parameters);
   const Linear first(Scope(parameters) / "other0", 2, 3),
@@ -107,7 +107,7 @@ TEST_CASE("a sequence is a member of a class, and takes functions that <cmath> h
   CHECK(values_of(mlp(x)) == values_of(tapestry::exp(second(tapestry::tanh(first(x))))));
 }
 
-TEST_CASE("a sequence is a value: copies and assigned ones have the same parameters") {
+TEST_CASE("copies of a Sequential share its parameters") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   Sequential net;
@@ -124,7 +124,7 @@ TEST_CASE("a sequence is a value: copies and assigned ones have the same paramet
   CHECK(values_of(copy(x)) != values_of(net(x)));
 }
 
-TEST_CASE("a sequence of a sequence starts with ids as well") {
+TEST_CASE("a nested Sequential may start with ids") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Sequential embedding{Embedding(scope / "embedding", 7, 4)};
@@ -135,7 +135,7 @@ TEST_CASE("a sequence of a sequence starts with ids as well") {
   CHECK(Sequential{[](const Ids& x) { return one_hot(x, 4); }}(ids).shape() == Shape{1, 3, 4});
 }
 
-TEST_CASE("a sequence refuses a call without a mode that a layer needs, and inputs of no layer") {
+TEST_CASE("a Sequential refuses a call without a mode that a layer needs, and other inputs") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Tensor x = random_leaf({2, 2}, 1);

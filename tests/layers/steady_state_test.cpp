@@ -85,7 +85,7 @@ TokenBatch whole_sentences(std::size_t rows, std::size_t length, std::size_t wor
 // In a guarded run blocks do not come from the pool.
 TEST_SUITE_BEGIN("steady state" * doctest::skip(is_guarded_run()));
 
-TEST_CASE("after warm-up a step of a model of any kind takes nothing from the system") {
+TEST_CASE("after warm-up a step of a model of any kind allocates nothing from the system") {
   for (TransformerOptions options : every_choice()) {
     options.dropout = 0.1;
     Training training(options, vocabulary, source, target);
@@ -93,14 +93,14 @@ TEST_CASE("after warm-up a step of a model of any kind takes nothing from the sy
   }
 }
 
-TEST_CASE("neither does one with batch norms, which keep what they see until the weights move") {
+TEST_CASE("after warm-up a step with batch norms allocates nothing from the system") {
   TransformerOptions options = small();
   options.normalization = Normalization::batch_norm;
   Training training(options, vocabulary, source, target);
   CHECK(comes_to_take_nothing(training));
 }
 
-TEST_CASE("neither does one of a model large enough for several threads") {
+TEST_CASE("after warm-up a step on several threads allocates nothing from the system") {
   constexpr std::size_t words = 1000;
   TransformerOptions options = small();
   options.d_model = 128;

@@ -40,7 +40,7 @@ TEST_CASE("a tagger without layers scores each token by its embedding plus posit
                    200 + 10 * (4 * root + std::cos(1.0))});
 }
 
-TEST_CASE("a tagger has the parameters of a masked language model up to its head") {
+TEST_CASE("a tagger has the parameters of a masked language model except for its head") {
   TransformerOptions options = small();
   options.positions = PositionKind::learned;
   const MadeNetwork made(tagging(options));
@@ -55,7 +55,7 @@ TEST_CASE("a tagger has the parameters of a masked language model up to its head
   }
 }
 
-TEST_CASE("the scores of a token depend on all tokens of its sentence, and on no others") {
+TEST_CASE("the logits of a token depend on all tokens of its sentence and on no others") {
   const MadeNetwork made(tagging());
   const Tensor before = logits(made, sentences);
   for (const std::size_t changed : {0, 3}) {
@@ -72,7 +72,7 @@ TEST_CASE("the scores of a token depend on all tokens of its sentence, and on no
   }
 }
 
-TEST_CASE("a tagger refuses words outside its vocabulary and sentences beyond its positions") {
+TEST_CASE("a tagger refuses ids outside its vocabulary and sentences longer than its positions") {
   const MadeNetwork made(tagging());
   CHECK_THROWS_AS(logits(made, {.ids = {{11}}, .lengths = {1}}), ValueError);
   CHECK_THROWS_AS(logits(made, {.ids = Ids(Shape{1, 8}, 5), .lengths = {8}}), ShapeError);

@@ -70,7 +70,7 @@ std::vector<double> small_training_step(std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("a batch of no sentences has no logits and zero gradients") {
+TEST_CASE("a batch of 0 sentences has no logits and zero gradients") {
   for (const TransformerOptions& options : every_choice()) {
     const TestTransformer model(options);
     const Tensor logits = model.transformer(full_batch(0, 3), full_batch(0, 2), Mode::inference());
@@ -79,7 +79,7 @@ TEST_CASE("a batch of no sentences has no logits and zero gradients") {
   }
 }
 
-TEST_CASE("targets without tokens have no logits and zero gradients") {
+TEST_CASE("targets of 0 tokens have no logits and zero gradients") {
   for (const TransformerOptions& options : every_choice()) {
     const TestTransformer model(options);
     CHECK(model.transformer(source, full_batch(3, 0), Mode::inference()).shape() ==
@@ -88,7 +88,7 @@ TEST_CASE("targets without tokens have no logits and zero gradients") {
   }
 }
 
-TEST_CASE("sources without tokens leave the decoder to itself, finite with finite gradients") {
+TEST_CASE("sources of 0 tokens give finite logits and gradients") {
   for (const TransformerOptions& options : every_choice()) {
     const TestTransformer model(options);
     CHECK(all_finite(values_of(model.transformer(full_batch(3, 0), target, Mode::inference()))));
@@ -109,7 +109,7 @@ TEST_CASE("the gradients of sentences of one token agree with differences") {
   }
 }
 
-TEST_CASE("a source of nothing but padding is finite and leaves the other sentences untouched") {
+TEST_CASE("a source of padding only is finite and leaves the other sentences unchanged") {
   TokenBatch blank = source;
   blank.lengths[1] = 0;
   for (const TransformerOptions& options : every_choice()) {
@@ -124,7 +124,7 @@ TEST_CASE("a source of nothing but padding is finite and leaves the other senten
   }
 }
 
-TEST_CASE("what a sentence of nothing but padding holds changes nothing") {
+TEST_CASE("ids of a sentence of padding only change nothing") {
   TokenBatch blank = source;
   blank.lengths[1] = 0;
   TokenBatch other = blank;
@@ -136,7 +136,7 @@ TEST_CASE("what a sentence of nothing but padding holds changes nothing") {
   }
 }
 
-TEST_CASE("with dropout at rate 1 logits and gradients are finite and no embedding is reached") {
+TEST_CASE("with dropout at rate 1 logits and gradients are finite, and those of embeddings zero") {
   TransformerOptions options = small();
   options.dropout = 1.0;
   options.tie_embeddings = TiedEmbeddings::none;
@@ -159,8 +159,7 @@ TEST_CASE("dropout at rate 0 with a stream is dropout without one, to the bit") 
         step(same, source, target, Mode::inference()));
 }
 
-TEST_CASE(
-    "a decoder that does not run gets no gradients, an encoder that does gets all of its own") {
+TEST_CASE("backward through the encoder gives its parameters gradients, and the decoder's none") {
   const TestTransformer model(small());
   Tape tape;
   const Tensor memory = model.transformer.encode(source, Mode::inference());
@@ -172,7 +171,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("words that do not occur and positions beyond the sentences get zero gradient") {
+TEST_CASE("ids that do not occur and positions beyond the sentences have zero gradients") {
   TransformerOptions options = small();
   options.positions = PositionKind::learned;
   options.tie_embeddings = TiedEmbeddings::none;
@@ -200,7 +199,7 @@ TEST_CASE("one batch may be source and target, and one tensor queries and memory
   }
 }
 
-TEST_CASE("a tape outlives the model, whose gradients are still there for who holds a parameter") {
+TEST_CASE("backward works after the model is destroyed, if a parameter is still held") {
   std::optional<TestTransformer> model(std::in_place, small());
   const Tensor weight = parameter(model->parameters, "encoder.layers.0.ff.linear1.weight");
   const TestTransformer same(small());
@@ -226,7 +225,7 @@ TEST_CASE("two threads train a model each, with the bits of one thread") {
   CHECK(wrong == std::vector<int>{0, 0});
 }
 
-TEST_CASE("two threads ask one model at the same time and get the same") {
+TEST_CASE("two threads that call one model at the same time get the same logits") {
   const TestTransformer model(small(), DType::float32);
   const auto alone = values_of(model.transformer(source, target, Mode::inference()));
   std::vector<int> wrong(2, 0);

@@ -40,7 +40,7 @@ void check_close(const std::vector<double>& found, const std::vector<double>& ex
 
 }  // namespace
 
-TEST_CASE("what comes later in the target changes nothing before it, not a bit") {
+TEST_CASE("a later target token changes no bit of the logits before it") {
   for (const TransformerOptions& options : every_choice()) {
     const TestTransformer model(options);
     TokenBatch other = target;
@@ -54,7 +54,7 @@ TEST_CASE("what comes later in the target changes nothing before it, not a bit")
   }
 }
 
-TEST_CASE("every target position sees all of its source sentence") {
+TEST_CASE("every target position depends on all tokens of its source sentence") {
   const TestTransformer model(small());
   for (std::size_t changed = 0; changed < 4; ++changed) {
     TokenBatch other = source;
@@ -66,7 +66,7 @@ TEST_CASE("every target position sees all of its source sentence") {
   }
 }
 
-TEST_CASE("more columns of padding, whatever they hold, change no logits of tokens") {
+TEST_CASE("more columns of padding with any ids change no logits of tokens") {
   for (const TransformerOptions& options : every_choice()) {
     const TestTransformer model(options);
     const Tensor before = model.transformer(source, target, Mode::inference());
@@ -91,7 +91,7 @@ TEST_CASE("permuting the sentences of a batch permutes the logits") {
   }
 }
 
-TEST_CASE("initial values are keyed by seed and name, the same in both precisions up to rounding") {
+TEST_CASE("initial values depend on seed and name, the same in both precisions up to rounding") {
   const TestTransformer exact(small());
   const TestTransformer rounded(small(), DType::float32);
   const TestTransformer other(small(), DType::float64, 2);
@@ -134,7 +134,7 @@ TEST_CASE("a step in float32 has the same bits on any number of threads") {
   CHECK(same_on_any_number_of_threads(step));
 }
 
-TEST_CASE("a gathered model gives the very bits of one that is not") {
+TEST_CASE("a gathered model gives the same bits as one that is not") {
   const auto step = [](bool gather) {
     TestTransformer model(small());
     if (gather) model.parameters.gather();
@@ -163,7 +163,7 @@ TEST_CASE("dropout follows the stream and is off without one") {
         values_of(plain.transformer(source, target, Mode::inference())));
 }
 
-TEST_CASE("source and target drop differently, even where they are the same tokens") {
+TEST_CASE("source and target have different dropout, even for the same tokens") {
   TransformerOptions options = small();
   options.num_encoder_layers = 0;
   options.num_decoder_layers = 0;

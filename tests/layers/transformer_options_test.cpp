@@ -80,7 +80,7 @@ std::vector<double> rates(const TransformerOptions& options) {
 
 }  // namespace
 
-TEST_CASE("every field of a model's options reaches the layers of an encoder") {
+TEST_CASE("every field of a model's options is passed to the layers of an encoder") {
   const EncoderOptions encoder = encoder_options(unlike_the_defaults(), 4);
   CHECK(encoder.num_layers == 4);
   check_attention(encoder.layer.self_attn);
@@ -90,7 +90,7 @@ TEST_CASE("every field of a model's options reaches the layers of an encoder") {
   check_residual(encoder.layer.residual);
 }
 
-TEST_CASE("every field of a model's options reaches the layers of a decoder") {
+TEST_CASE("every field of a model's options is passed to the layers of a decoder") {
   const DecoderOptions decoder = decoder_options(unlike_the_defaults());
   CHECK(decoder.num_layers == 5);
   check_attention(decoder.layer.self_attn);
@@ -124,7 +124,7 @@ TEST_CASE("self-attention has rotary positions or ALiBi if the model has them") 
   }
 }
 
-TEST_CASE("the input of a stack has the model's positions, greatest length and rate") {
+TEST_CASE("the input of a stack has the model's positions, max_length and dropout rate") {
   const InputEmbeddingOptions input = input_embedding_options(unlike_the_defaults());
   CHECK(input.positions.kind == PositionKind::rotary);
   CHECK(input.positions.max_length == 33);
@@ -137,7 +137,7 @@ TEST_CASE("token vectors are scaled by the root of d_model, and the padding row 
   CHECK(embedding.padding_id == 7);
 }
 
-TEST_CASE("`dropout` is the rate wherever none of the four others is given") {
+TEST_CASE("`dropout` is the rate of each place without a rate of its own") {
   TransformerOptions options{.dropout = 0.25};
   CHECK(rates(options) == std::vector<double>(8, 0.25));
   options.embedding_dropout = 0.0;
@@ -150,7 +150,7 @@ TEST_CASE("`dropout` is the rate wherever none of the four others is given") {
   CHECK(rates(options) == std::vector<double>{0, .5, 0, .75, .5, .5, 0, .75});
 }
 
-TEST_CASE("the output projection has a matrix of its own unless the options tie it") {
+TEST_CASE("the output projection has a weight of its own unless the options tie it") {
   for (const TiedEmbeddings tie :
        {TiedEmbeddings::none, TiedEmbeddings::target, TiedEmbeddings::all}) {
     Parameters parameters(DType::float32, 1);
@@ -163,7 +163,7 @@ TEST_CASE("the output projection has a matrix of its own unless the options tie 
   }
 }
 
-TEST_CASE("a head is as wide as asked for, or d_model over the number of heads") {
+TEST_CASE("d_head is the width of a head, by default d_model over num_heads") {
   CHECK(head_width(TransformerOptions{.d_model = 48, .num_heads = 3}) == 16);
   CHECK(head_width(TransformerOptions{.d_model = 48, .num_heads = 3, .d_head = 10}) == 10);
 }

@@ -65,7 +65,7 @@ TEST_CASE("with no layers the logits are tied dot products of embeddings plus po
                    10, 20 + a + 2 * b, 30 + 3 * a + 4 * b});
 }
 
-TEST_CASE("tying decides which matrices there are; each stands in the map once") {
+TEST_CASE("tied weights are one matrix and listed once") {
   TransformerOptions options = small();
   options.tie_embeddings = TiedEmbeddings::none;
   CHECK(outer_parameters(options) == std::vector<std::string>{"target_embedding.weight (11, 8)",
@@ -81,7 +81,7 @@ TEST_CASE("tying decides which matrices there are; each stands in the map once")
         std::vector<std::string>{"target_embedding.weight (11, 8)", "output.bias (11)"});
 }
 
-TEST_CASE("two models in scopes of their own share one list of parameters") {
+TEST_CASE("two models in different scopes share one Parameters") {
   Parameters parameters(DType::float64, 1);
   const Transformer first(Scope(parameters) / "a", small(), 11, 11, padding_id);
   const Transformer second(Scope(parameters) / "b", small(), 11, 11, padding_id);
@@ -112,7 +112,7 @@ TEST_CASE("the padding row of either embedding gets no gradient") {
   }
 }
 
-TEST_CASE("learned positions have one table for each side") {
+TEST_CASE("learned positions have one table for source and target each") {
   TransformerOptions options = small();
   options.positions = PositionKind::learned;
   CHECK(outer_parameters(options) == std::vector<std::string>{"target_embedding.weight (11, 8)",
@@ -122,7 +122,7 @@ TEST_CASE("learned positions have one table for each side") {
                                                               "output.bias (11)"});
 }
 
-TEST_CASE("a Transformer has two encoder and two decoder layers of the sizes asked for") {
+TEST_CASE("a Transformer has encoder and decoder layers of the given number and sizes") {
   const TestTransformer model(small());
   CHECK(parameter(model.parameters, "encoder.layers.1.ff.linear1.weight").shape() == Shape{12, 8});
   CHECK(parameter(model.parameters, "decoder.layers.1.cross_attn.v_proj.weight").shape() ==
@@ -150,7 +150,7 @@ TEST_CASE("the gradient of every parameter agrees with differences, for every ch
   }
 }
 
-TEST_CASE("each of the four rates of dropout rules in its places, and `dropout` in the others") {
+TEST_CASE("each of the four rates of dropout applies in its places, and `dropout` in the others") {
   const auto logits = [](const TransformerOptions& options) {
     return values_of(
         TestTransformer(options).transformer(source, target, Mode::training(RandomStream(4))));
@@ -221,7 +221,7 @@ TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with t
   }
 }
 
-TEST_CASE("a sequence of the greatest length passes, a longer one is refused on either side") {
+TEST_CASE("a sequence of max_length passes, a longer source or target is refused") {
   const TestTransformer model(small());
   const TokenBatch longest = padded(source, 3, padding_id);
   CHECK(model.transformer(longest, longest, Mode::inference()).shape() == Shape{3, 7, 11});
@@ -236,7 +236,7 @@ TEST_CASE("a sequence of the greatest length passes, a longer one is refused on 
                        ShapeError);
 }
 
-TEST_CASE("ids outside the vocabulary are refused, naming the side and the place") {
+TEST_CASE("ids outside the vocabulary are refused with side and position") {
   const TestTransformer model(small());
   TokenBatch wrong = source;
   wrong.ids(2, 1) = 11;
@@ -249,7 +249,7 @@ TEST_CASE("ids outside the vocabulary are refused, naming the side and the place
                        ValueError);
 }
 
-TEST_CASE("lengths, batches and widths that do not fit are refused, naming the layer") {
+TEST_CASE("lengths, batches and widths that do not fit are refused with the path of the layer") {
   const TestTransformer model(small());
   TokenBatch short_of_lengths = source;
   short_of_lengths.lengths.pop_back();
@@ -268,7 +268,7 @@ TEST_CASE("lengths, batches and widths that do not fit are refused, naming the l
                        ShapeError);
 }
 
-TEST_CASE("embeddings shared by all need one common vocabulary") {
+TEST_CASE("embeddings shared by all require one common vocabulary") {
   TransformerOptions options = small();
   options.tie_embeddings = TiedEmbeddings::all;
   Parameters parameters(DType::float32, 1);

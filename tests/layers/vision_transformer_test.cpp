@@ -48,7 +48,7 @@ TEST_CASE("a vision Transformer without layers scores its class token, or the me
   }
 }
 
-TEST_CASE("outside its stack a vision Transformer has patches, positions and a head") {
+TEST_CASE("parameters of a vision Transformer outside its stack: patches, positions and head") {
   KindOptions options = seeing();
   CHECK(outside("encoder.", MadeNetwork(options).parameters) ==
         std::vector<std::string>{"patches.projection.weight (8, 8)", "patches.projection.bias (8)",
@@ -59,7 +59,7 @@ TEST_CASE("outside its stack a vision Transformer has patches, positions and a h
   CHECK(parameter(learned.parameters, "positions.weight").shape() == Shape{7, 8});
 }
 
-TEST_CASE("every pixel of an image counts for its class, and none of another") {
+TEST_CASE("logits of an image depend on every pixel of it and on no other image") {
   for (const PoolingKind pooling : both_kinds) {
     const MadeNetwork made(seeing(small(), pooling));
     CHECK_FALSE(made.network->causal());
@@ -76,7 +76,7 @@ TEST_CASE("every pixel of an image counts for its class, and none of another") {
   }
 }
 
-TEST_CASE("patches that trade places change the scores, by their positions alone") {
+TEST_CASE("patches that change places change the logits, because of their positions only") {
   KindOptions options = seeing();
   const ImageShape image{.height = 1, .width = 2, .channels = 1};
   options.patch_size = 1;
