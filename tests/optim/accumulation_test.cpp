@@ -63,7 +63,7 @@ void check_equal(const Training& a, const Training& b) {
 
 }  // namespace
 
-TEST_CASE("two half batches with scale 1/2 make the step of the whole batch, clipped or not") {
+TEST_CASE("two half batches with scale 1/2 give the step of the whole batch, clipped or not") {
   for (const OptimizerKind kind : optimizer_kinds) {
     for (const DType dtype : dtypes) {
       for (const double max_norm : {0.0, 0.01}) {
@@ -85,7 +85,7 @@ TEST_CASE("two half batches with scale 1/2 make the step of the whole batch, cli
   }
 }
 
-TEST_CASE("parts with different numbers of targets make the step of the whole, by a normalizer") {
+TEST_CASE("with a normalizer, parts with different numbers of targets give the step of the whole") {
   for (const OptimizerKind kind : optimizer_kinds) {
     for (const DType dtype : dtypes) {
       const Training at_once(kind, dtype), in_parts(kind, dtype);

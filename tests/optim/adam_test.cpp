@@ -68,7 +68,7 @@ TEST_CASE("the first step of adam is the learning rate, whatever the size of the
   }
 }
 
-TEST_CASE("float32 moments have their share of a gradient to the last bits") {
+TEST_CASE("moments of adam in float32 have the factors 1 - beta in float64") {
   const NamedTensor p = leaf("p", {1}, {1}, DType::float32);
   Adam adam({&p, 1}, {.beta1 = 0.9, .beta2 = 0.999});
   set_gradient(p, {1});
@@ -85,7 +85,7 @@ TEST_CASE("the weight decay of adam is part of the gradient, on any number of ax
   CHECK(after_one_step<Adam>({1, 1}, 1.5, options) == doctest::Approx(expected).epsilon(1e-14));
 }
 
-TEST_CASE("the weight decay of adamw stays out of the moments and spares biases and norms") {
+TEST_CASE("the weight decay of adamw is not in the moments and excludes biases and norms") {
   OptimizerOptions options = round_numbers;
   options.weight_decay = 0.5;
   const double undecayed = 1.0 - 0.1 * 2.0 / (2.0 + 1.0);
@@ -96,7 +96,7 @@ TEST_CASE("the weight decay of adamw stays out of the moments and spares biases 
   CHECK(after_one_step<AdamW>({1, 1, 1}, 2.0, options) == doctest::Approx(decayed).epsilon(1e-14));
 }
 
-TEST_CASE("a decay that float32 would lose beside 1 still adds up with the change") {
+TEST_CASE("a decay that float32 would round away is added to the update first") {
   const NamedTensor p = leaf("p", {1, 1}, {1}, DType::float32);
   AdamW adam({&p, 1}, {.weight_decay = 0.5});
   set_gradient(p, {1});
@@ -104,7 +104,7 @@ TEST_CASE("a decay that float32 would lose beside 1 still adds up with the chang
   CHECK(p.tensor.item() == static_cast<double>(1.0F - 5.9604645e-8F));
 }
 
-TEST_CASE("a gradient of 0 leaves a fresh parameter where it is") {
+TEST_CASE("a gradient of 0 leaves a new parameter unchanged") {
   for (const DType dtype : dtypes) {
     const NamedTensor p = leaf("p", {2}, {1, -2}, dtype);
     Adam adam({&p, 1}, {});
@@ -114,7 +114,7 @@ TEST_CASE("a gradient of 0 leaves a fresh parameter where it is") {
   }
 }
 
-TEST_CASE("NaN in a gradient spoils its own element alone") {
+TEST_CASE("NaN in a gradient affects its own element only") {
   const NamedTensor p = leaf("p", {19}, std::vector<double>(19, 1.0), DType::float32);
   Adam adam({&p, 1}, {});
   std::vector<double> gradient(19, 1.0);
@@ -125,7 +125,7 @@ TEST_CASE("NaN in a gradient spoils its own element alone") {
   for (std::size_t i = 0; i < 19; ++i) CHECK(std::isnan(values[i]) == (i == 17));
 }
 
-TEST_CASE("an epsilon that a parameter's precision cannot hold is refused") {
+TEST_CASE("an epsilon that is 0 in the precision of a parameter is refused") {
   const NamedTensor narrow = leaf("narrow", {1}, {1}, DType::float32);
   const NamedTensor wide = leaf("wide", {1}, {1}, DType::float64);
   CHECK_THROWS_WITH_AS(Adam({&narrow, 1}, {.epsilon = 1e-60}),

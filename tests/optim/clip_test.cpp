@@ -20,7 +20,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-TEST_CASE("the norm is that of all gradients taken together") {
+TEST_CASE("the global norm is that of all gradients together") {
   for (const DType dtype : dtypes) {
     const std::vector<NamedTensor> parameters{leaf("a", {2, 2}, {9, 9, 9, 9}, dtype),
                                               leaf("b", {1}, {9}, dtype)};
@@ -30,7 +30,7 @@ TEST_CASE("the norm is that of all gradients taken together") {
   }
 }
 
-TEST_CASE("parameters without a gradient count as 0") {
+TEST_CASE("parameters without a gradient count as 0 in the global norm") {
   const std::vector<NamedTensor> parameters{leaf("a", {2}, {9, 9}), leaf("b", {2}, {9, 9})};
   CHECK(global_gradient_norm(parameters) == 0.0);
   set_gradient(parameters[1], {3, 4});
@@ -38,7 +38,7 @@ TEST_CASE("parameters without a gradient count as 0") {
   CHECK(global_gradient_norm({}) == 0.0);
 }
 
-TEST_CASE("the norm sees every element of parameters that are cut into pieces") {
+TEST_CASE("the global norm includes every element of parameters of several pieces") {
   for (const DType dtype : dtypes) {
     const std::size_t n = 3 * kernels::elements_per_piece + 1;
     const std::vector<NamedTensor> parameters{leaf("a", {n}, std::vector<double>(n), dtype),
@@ -49,7 +49,7 @@ TEST_CASE("the norm sees every element of parameters that are cut into pieces") 
   }
 }
 
-TEST_CASE("the norm takes each element of each piece once") {
+TEST_CASE("the global norm counts each element of each piece once") {
   // A single element that is not 0, on either side of the borders of pieces and parameters.
   const std::size_t n = 2 * kernels::elements_per_piece + 1;
   const std::vector<NamedTensor> parameters{leaf("a", {n}, std::vector<double>(n)),
@@ -65,13 +65,13 @@ TEST_CASE("the norm takes each element of each piece once") {
   }
 }
 
-TEST_CASE("squares that float32 could not hold are no trouble") {
+TEST_CASE("the global norm does not overflow in float32") {
   const NamedTensor parameter = leaf("a", {2}, {0, 0}, DType::float32);
   set_gradient(parameter, {3e30, 4e30});
   CHECK(global_gradient_norm({&parameter, 1}) == doctest::Approx(5e30).epsilon(1e-6));
 }
 
-TEST_CASE("one NaN or infinity is enough for the norm to show it") {
+TEST_CASE("one NaN or infinity makes the global norm NaN or infinite") {
   for (const DType dtype : dtypes) {
     const std::vector<NamedTensor> parameters{leaf("a", {19}, std::vector<double>(19), dtype),
                                               leaf("b", {1}, {0}, dtype)};
@@ -88,7 +88,7 @@ TEST_CASE("one NaN or infinity is enough for the norm to show it") {
   }
 }
 
-TEST_CASE("the norm has the same bits on any number of threads") {
+TEST_CASE("the global norm has the same bits on any number of threads") {
   const std::size_t n = 5 * kernels::elements_per_piece + 77;
   const std::vector<NamedTensor> parameters{leaf("a", {n}, uneven(n, 1)),
                                             leaf("b", {77}, uneven(77, 2))};
@@ -97,21 +97,21 @@ TEST_CASE("the norm has the same bits on any number of threads") {
   CHECK(same_on_any_number_of_threads([&] { return global_gradient_norm(parameters); }));
 }
 
-TEST_CASE("gradients within the limit are not scaled, longer ones to the limit") {
+TEST_CASE("gradients within the limit are not scaled, longer ones are scaled to the limit") {
   CHECK(clip_factor(0.0, 2.0) == 1.0);
   CHECK(clip_factor(1.9, 2.0) == 1.0);
   CHECK(clip_factor(2.0, 2.0) == 1.0);
   CHECK(clip_factor(8.0, 2.0) == 0.25);
 }
 
-TEST_CASE("a limit of 0 does not clip") { CHECK(clip_factor(1e30, 0.0) == 1.0); }
+TEST_CASE("a clipping limit of 0 does not clip") { CHECK(clip_factor(1e30, 0.0) == 1.0); }
 
-TEST_CASE("the factor of a norm that is not finite does not hide it") {
+TEST_CASE("the clip factor of a norm that is not finite is not finite") {
   CHECK(std::isnan(clip_factor(not_a_number, 1.0)));
   CHECK(clip_factor(infinity, 1.0) == 0.0);
 }
 
-TEST_CASE("a limit is a finite number that is not negative") {
+TEST_CASE("a clipping limit has to be finite and not negative") {
   CHECK_THROWS_WITH_AS(clip_factor(1.0, -1.0),
                        "clip_factor: max_norm is -1, expected a finite number >= 0", ValueError);
   CHECK_THROWS_AS(clip_factor(1.0, not_a_number), ValueError);

@@ -96,7 +96,7 @@ TEST_CASE("every schedule follows its formula") {
   }
 }
 
-TEST_CASE("twenty steps of every optimizer, schedule and clipping end where PyTorch's do") {
+TEST_CASE("twenty steps of every optimizer, schedule and clipping equal PyTorch's") {
   using enum OptimizerKind;
   check_optimizer("sgd", {.kind = sgd});
   check_optimizer("sgd_decay", {.kind = sgd, .weight_decay = 0.1});

@@ -48,7 +48,7 @@ void overwrite(Tensor to, const Tensor& from) {
 
 }  // namespace
 
-TEST_CASE("state is named after what it is and whose, and starts as zeros") {
+TEST_CASE("optimizer state is named by kind and parameter, and is 0 at first") {
   const std::vector<NamedTensor> parameters{leaf("a.weight", {2, 3}, uneven(6, 1)),
                                             leaf("a.bias", {3}, uneven(3, 1))};
   const auto names = [&](const OptimizerOptions& options) {
@@ -73,7 +73,7 @@ TEST_CASE("state is named after what it is and whose, and starts as zeros") {
   CHECK(names({.kind = OptimizerKind::sgd}).empty());
 }
 
-TEST_CASE("state that decays ends at 0, not at a number so small that it slows arithmetic down") {
+TEST_CASE("decaying state becomes 0 instead of subnormal") {
   for (const OptimizerKind kind : optimizer_kinds) {
     for (const DType dtype : dtypes) {
       const std::size_t n = 19;
@@ -96,7 +96,7 @@ TEST_CASE("state that decays ends at 0, not at a number so small that it slows a
   }
 }
 
-TEST_CASE("a run that goes on from copied state ends with the bits of one that never stopped") {
+TEST_CASE("a run resumed from copied optimizer state ends with the bits of an uninterrupted one") {
   for (const OptimizerKind kind : optimizer_kinds) {
     for (const DType dtype : dtypes) {
       const std::vector<NamedTensor> parameters = model(dtype);

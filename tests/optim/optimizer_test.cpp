@@ -45,7 +45,7 @@ std::vector<OptimizerOptions> every_update() {
 
 }  // namespace
 
-TEST_CASE("an element gets the same bits wherever in its parameter it stands") {
+TEST_CASE("the update of an element has the same bits at every place of a parameter") {
   for (const OptimizerOptions& options : every_update()) {
     for (const DType dtype : dtypes) {
       for (const std::size_t n : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 67}) {
@@ -121,7 +121,7 @@ TEST_CASE("an element of a parameter of several pieces moves as in a parameter o
   }
 }
 
-TEST_CASE("parameters of either element type may stand side by side") {
+TEST_CASE("parameters of both element types can have one optimizer") {
   for (const OptimizerKind kind : optimizer_kinds) {
     const std::vector<NamedTensor> parameters{leaf("narrow", {1, 1}, {0.5}, DType::float32),
                                               leaf("wide", {1, 1}, {0.5}, DType::float64)};
@@ -137,7 +137,7 @@ TEST_CASE("parameters of either element type may stand side by side") {
   }
 }
 
-TEST_CASE("a parameter without a gradient stays as it is, and so does its state") {
+TEST_CASE("a parameter without a gradient is unchanged, and so is its state") {
   for (const OptimizerKind kind : optimizer_kinds) {
     const std::vector<NamedTensor> parameters{leaf("reached", {1, 2}, {1, 2}),
                                               leaf("left out", {1, 2}, {1, 2})};
@@ -161,7 +161,7 @@ TEST_CASE("a parameter without a gradient stays as it is, and so does its state"
   }
 }
 
-TEST_CASE("a parameter frozen before or after its optimizer was made stays, with its state") {
+TEST_CASE("a parameter frozen before or after its optimizer was made is unchanged, with state") {
   for (const OptimizerKind kind : optimizer_kinds) {
     for (const bool frozen_before : {true, false}) {
       const std::vector<NamedTensor> parameters{leaf("trained", {1, 2}, {1, 2}),
@@ -192,7 +192,7 @@ TEST_CASE("a parameter frozen before or after its optimizer was made stays, with
   }
 }
 
-TEST_CASE("several parameters may be frozen when their optimizer is made, one of them once") {
+TEST_CASE("several frozen parameters can have an optimizer, and repeated ones are refused") {
   NamedTensor p = leaf("p", {1}, {1}), q = leaf("q", {1}, {1});
   p.tensor.freeze();
   q.tensor.freeze();
@@ -201,7 +201,7 @@ TEST_CASE("several parameters may be frozen when their optimizer is made, one of
                        doctest::Contains("`p` and `again` are one tensor"), ValueError);
 }
 
-TEST_CASE("the gradient counts times its scale and is not changed itself") {
+TEST_CASE("step() multiplies gradients by their scale and does not change them") {
   for (const OptimizerKind kind : optimizer_kinds) {
     const std::vector<NamedTensor> parameters{leaf("scaled", {1, 3}, {1, 2, 3}),
                                               leaf("plain", {1, 3}, {1, 2, 3})};
@@ -216,7 +216,7 @@ TEST_CASE("the gradient counts times its scale and is not changed itself") {
   }
 }
 
-TEST_CASE("parameters follow what a tape found, until a loss is small") {
+TEST_CASE("training with each optimizer reduces the loss") {
   for (const OptimizerKind kind : optimizer_kinds) {
     const NamedTensor p = leaf("p", {1, 1}, {1});
     const auto optimizer = make_optimizer({.kind = kind}, {&p, 1});
@@ -231,7 +231,7 @@ TEST_CASE("parameters follow what a tape found, until a loss is small") {
   }
 }
 
-TEST_CASE("parameters may move to other memory after the optimizer was made") {
+TEST_CASE("parameters may move to other memory after their optimizer was made") {
   for (const OptimizerKind kind : optimizer_kinds) {
     const NamedTensor p = leaf("p", {1, 1}, {0.5});
     const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
@@ -243,7 +243,7 @@ TEST_CASE("parameters may move to other memory after the optimizer was made") {
   }
 }
 
-TEST_CASE("learning rate 0 moves nothing but counts") {
+TEST_CASE("a step of learning rate 0 changes no parameter and is counted") {
   for (const OptimizerKind kind : optimizer_kinds) {
     const NamedTensor p = leaf("p", {1, 1}, {0.5});
     const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
@@ -254,7 +254,7 @@ TEST_CASE("learning rate 0 moves nothing but counts") {
   }
 }
 
-TEST_CASE("a step with a bad rate or scale is refused and changes nothing") {
+TEST_CASE("a step with an invalid rate or scale is refused and changes nothing") {
   constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
   const NamedTensor p = leaf("p", {1}, {0.5});
   const auto optimizer = make_optimizer({}, {&p, 1});
@@ -276,7 +276,7 @@ TEST_CASE("a step with a bad rate or scale is refused and changes nothing") {
   CHECK(optimizer->steps() == 0);
 }
 
-TEST_CASE("what is no list of different parameters is refused") {
+TEST_CASE("a list of parameters with repeated names or tensors is refused") {
   const auto make = [](const std::vector<NamedTensor>& parameters) {
     return make_optimizer({}, parameters);
   };
@@ -300,7 +300,7 @@ TEST_CASE("what is no list of different parameters is refused") {
                        ValueError);
 }
 
-TEST_CASE("an optimizer is not made from bad options") {
+TEST_CASE("an optimizer refuses invalid options") {
   const NamedTensor p = leaf("p", {1}, {1});
   for (const OptimizerKind kind : optimizer_kinds) {
     CHECK_THROWS_AS(make_optimizer({.kind = kind, .weight_decay = -1.0}, {&p, 1}), ValueError);
@@ -309,7 +309,7 @@ TEST_CASE("an optimizer is not made from bad options") {
                        "optimizer: kind is 9, expected sgd, adam or adamw", ValueError);
 }
 
-TEST_CASE("optimizers need no options: theirs are the defaults") {
+TEST_CASE("optimizers without options have the defaults") {
   const NamedTensor p = leaf("p", {1, 1}, {1}), q = leaf("p", {1, 1}, {1});
   const auto check_same = [&](Optimizer&& a, Optimizer&& b) {
     for (Optimizer* optimizer : {&a, &b}) {

@@ -47,7 +47,7 @@ TEST_CASE("weight decay may be 0 but not negative") {
                        ValueError);
 }
 
-TEST_CASE("every number of an optimizer is checked by itself, and its message names it") {
+TEST_CASE("every number of an optimizer is checked separately, and the error names it") {
   using Field = double OptimizerOptions::*;
   const auto refused = [](Field field, const char* name, std::initializer_list<double> values) {
     for (const double value : values) {
@@ -69,7 +69,7 @@ TEST_CASE("every number of an optimizer is checked by itself, and its message na
   CHECK_NOTHROW(validate(OptimizerOptions{.epsilon = least, .weight_decay = least}));
 }
 
-TEST_CASE("every number of a schedule is checked by itself, and its message names it") {
+TEST_CASE("every number of a schedule is checked separately, and the error names it") {
   const auto start_of = [](const char* name, double value) {
     return fmt::format("schedule: {} is {}, expected a finite number", name, value);
   };
@@ -100,7 +100,7 @@ TEST_CASE("a constant rate has no warm-up") {
                        ValueError);
 }
 
-TEST_CASE("a cosine falls after the warm-up, to a floor that is not above the peak") {
+TEST_CASE("a cosine has decay_steps above warmup_steps, and its floor is at most the peak") {
   ScheduleOptions options{.kind = ScheduleKind::cosine,
                           .learning_rate = 0.5,
                           .warmup_steps = 10,
@@ -117,7 +117,7 @@ TEST_CASE("a cosine falls after the warm-up, to a floor that is not above the pe
                        ValueError);
 }
 
-TEST_CASE("the end and floor of a cosine mean nothing to other kinds") {
+TEST_CASE("decay_steps and min_learning_rate are not checked for other kinds than cosine") {
   for (const auto kind :
        {ScheduleKind::constant, ScheduleKind::linear_warmup, ScheduleKind::inverse_sqrt}) {
     CHECK_NOTHROW(validate(ScheduleOptions{.kind = kind, .decay_steps = 2000}));

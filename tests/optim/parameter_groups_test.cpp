@@ -49,7 +49,7 @@ std::vector<double> decays(const GroupedParameters& grouped) {
 
 }  // namespace
 
-TEST_CASE("sgd moves a group by its learning rate and decay, and other parameters by the common") {
+TEST_CASE("sgd updates a group by its learning rate and decay, others by the common ones") {
   for (const DType dtype : dtypes) {
     const std::vector<NamedTensor> p{leaf("body.w", {1}, {1}, dtype),
                                      leaf("head.w", {1}, {1}, dtype)};
@@ -65,7 +65,7 @@ TEST_CASE("sgd moves a group by its learning rate and decay, and other parameter
   }
 }
 
-TEST_CASE("adam moves a group by its learning rate, with its decay in the gradient") {
+TEST_CASE("adam updates a group by its learning rate, with its decay in the gradient") {
   for (const DType dtype : dtypes) {
     const std::vector<NamedTensor> p{leaf("body", {1}, {1}, dtype), leaf("head", {1}, {1}, dtype)};
     Adam adam(p, round_numbers,
@@ -84,7 +84,7 @@ TEST_CASE("adam moves a group by its learning rate, with its decay in the gradie
   }
 }
 
-TEST_CASE("adamw decays the matrices of a group by its learning rate and decay, and no vectors") {
+TEST_CASE("adamw decays the matrices of a group by its learning rate and decay, not its vectors") {
   for (const DType dtype : dtypes) {
     const std::vector<NamedTensor> p{
         leaf("body.weight", {1, 1}, {1}, dtype), leaf("head.weight", {1, 1}, {1}, dtype),
@@ -103,7 +103,7 @@ TEST_CASE("adamw decays the matrices of a group by its learning rate and decay, 
   }
 }
 
-TEST_CASE("a group gets the bits of an optimizer of its own with its learning rate and decay") {
+TEST_CASE("a group has the bits of a separate optimizer with its learning rate and decay") {
   const std::size_t n = kernels::elements_per_piece + 5;
   const auto model = [&](DType dtype) {
     return std::vector<NamedTensor>{leaf("a.weight", {n, 1}, uneven(n, 1), dtype),
@@ -137,7 +137,7 @@ TEST_CASE("a group gets the bits of an optimizer of its own with its learning ra
   }
 }
 
-TEST_CASE("groups change neither names nor order of the state") {
+TEST_CASE("groups change neither names nor order of the optimizer state") {
   const std::vector<NamedTensor> p{leaf("a", {1}, {1}), leaf("b", {1}, {1}), leaf("c", {1}, {1})};
   for (const OptimizerKind kind : optimizer_kinds) {
     const auto names = [&](const std::vector<ParameterGroup>& groups) {
@@ -150,7 +150,7 @@ TEST_CASE("groups change neither names nor order of the state") {
   }
 }
 
-TEST_CASE("the group with the longest path applies, wherever it stands") {
+TEST_CASE("the group with the longest path applies, whatever the order of the groups") {
   const ParameterGroup all{.path = "", .learning_rate_factor = 2.0};
   const ParameterGroup outer{.path = "a.", .learning_rate_factor = 3.0, .weight_decay = 0.5};
   const ParameterGroup inner{.path = "a.b", .learning_rate_factor = 5.0};
@@ -169,7 +169,7 @@ TEST_CASE("the group with the longest path applies, wherever it stands") {
         {0.125, 0.0, 0.125});
 }
 
-TEST_CASE("a frozen parameter of a group stays as it is") {
+TEST_CASE("a frozen parameter of a group is unchanged") {
   std::vector<NamedTensor> p{leaf("head.weight", {1, 1}, {1}), leaf("head.bias", {1}, {1})};
   set_gradients(p, 2.0);
   p[0].tensor.freeze();
@@ -180,7 +180,7 @@ TEST_CASE("a frozen parameter of a group stays as it is") {
   CHECK(p[1].tensor.item() < 0.1);
 }
 
-TEST_CASE("groups of no parameter, twice the same path and numbers out of range are refused") {
+TEST_CASE("groups without parameters, repeated paths and numbers out of range are refused") {
   CHECK_THROWS_WITH_AS(nested({{.path = "a.d"}}),
                        "optimizer: group: no parameter is named `a.d` or below it, expected one of "
                        "`a.b`, `a.c`",

@@ -35,7 +35,7 @@ constexpr ScheduleKind kinds[] = {ScheduleKind::constant, ScheduleKind::linear_w
 
 }  // namespace
 
-TEST_CASE("a constant rate stays where it is") {
+TEST_CASE("a constant schedule has the same rate in every step") {
   check_rates({.learning_rate = 0.3}, {1, 2, 1000000}, {0.3, 0.3, 0.3});
 }
 
@@ -44,12 +44,12 @@ TEST_CASE("a linear warm-up grows in equal steps to the peak and stays there") {
               {1, 2, 3, 4, 5, 1000}, {0.2, 0.4, 0.6, 0.8, 0.8, 0.8});
 }
 
-TEST_CASE("an inverse square root has its peak at the end of the warm-up") {
+TEST_CASE("an inverse square root schedule has its peak at the end of the warm-up") {
   check_rates({.kind = ScheduleKind::inverse_sqrt, .learning_rate = 0.8, .warmup_steps = 4},
               {1, 2, 3, 4, 16, 64, 400}, {0.2, 0.4, 0.6, 0.8, 0.4, 0.2, 0.08});
 }
 
-TEST_CASE("an inverse square root is the schedule of Vaswani et al. up to a factor") {
+TEST_CASE("an inverse square root schedule is that of Vaswani et al. up to a factor") {
   // d_model^-0.5 min(t^-0.5, t warmup^-1.5) with d_model 512 and 4000 steps has this peak.
   const double peak = 1.0 / std::sqrt(512.0 * 4000.0);
   const auto published = [](double t) {
@@ -60,7 +60,7 @@ TEST_CASE("an inverse square root is the schedule of Vaswani et al. up to a fact
               {published(1), published(1234), published(4000), published(100000)});
 }
 
-TEST_CASE("a cosine falls from the peak to the floor and stays there") {
+TEST_CASE("a cosine schedule decays from the peak to the floor and stays there") {
   const ScheduleOptions options{.kind = ScheduleKind::cosine,
                                 .learning_rate = 1.0,
                                 .warmup_steps = 2,
@@ -71,14 +71,14 @@ TEST_CASE("a cosine falls from the peak to the floor and stays there") {
   CHECK(rates(options, {8, 9, 1000000}) == std::vector<double>{0.2, 0.2, 0.2});
 }
 
-TEST_CASE("a cosine without warm-up falls from the first step on, to 0 by default") {
+TEST_CASE("a cosine schedule without warm-up decays from the first step on, by default to 0") {
   const ScheduleOptions options{
       .kind = ScheduleKind::cosine, .learning_rate = 1.0, .decay_steps = 3};
   check_rates(options, {1, 2}, {0.75, 0.25});
   CHECK(rates(options, {3}) == std::vector<double>{0.0});
 }
 
-TEST_CASE("no warm-up steps are as good as one") {
+TEST_CASE("0 warm-up steps give the same rates as 1") {
   for (const ScheduleKind kind : {ScheduleKind::linear_warmup, ScheduleKind::inverse_sqrt}) {
     const ScheduleOptions none{.kind = kind, .warmup_steps = 0};
     const ScheduleOptions one{.kind = kind, .warmup_steps = 1};
@@ -112,7 +112,7 @@ TEST_CASE("steps count from 1") {
   }
 }
 
-TEST_CASE("a schedule is not made from bad options") {
+TEST_CASE("a schedule refuses invalid options") {
   CHECK_THROWS_AS(make_schedule({.learning_rate = -1.0}), ValueError);
   CHECK_THROWS_AS(make_schedule({.warmup_steps = 5}), ValueError);
   CHECK_THROWS_WITH_AS(

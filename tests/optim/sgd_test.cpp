@@ -8,7 +8,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("without momentum sgd goes against the gradient and remembers nothing") {
+TEST_CASE("sgd without momentum moves against the gradient and has no state") {
   for (const DType dtype : dtypes) {
     const NamedTensor p = leaf("p", {3}, {1, -1, 0}, dtype);
     Sgd sgd({&p, 1}, {});
@@ -29,7 +29,7 @@ TEST_CASE("weight decay adds to the gradient of sgd, of biases too") {
   check_values(p.tensor, {0.75});
 }
 
-TEST_CASE("the velocity of sgd keeps its momentum and takes in gradient and decay") {
+TEST_CASE("the velocity of sgd is momentum times itself plus gradient and decay") {
   for (const DType dtype : dtypes) {
     const NamedTensor p = leaf("p", {1, 1}, {1}, dtype);
     Sgd sgd({&p, 1}, {.momentum = 0.5, .weight_decay = 0.1});

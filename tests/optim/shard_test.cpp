@@ -39,7 +39,7 @@ void train(const std::vector<NamedTensor>& parameters, Optimizer& optimizer) {
 
 }  // namespace
 
-TEST_CASE("an optimizer of a range updates its elements as one of all does, and no others") {
+TEST_CASE("an optimizer of a range updates its elements as one of all, and no others") {
   for (const OptimizerOptions& options :
        {OptimizerOptions{.kind = OptimizerKind::adam, .weight_decay = 0.1},
         OptimizerOptions{.kind = OptimizerKind::adamw, .weight_decay = 0.1},
@@ -78,7 +78,7 @@ TEST_CASE("an optimizer of a range updates its elements as one of all does, and 
   }
 }
 
-TEST_CASE("averages of a range follow and exchange its elements alone") {
+TEST_CASE("averages of a range update and swap its elements only") {
   const auto parameters = two_parameters(DType::float64);
   WeightAverage average(parameters, 0.9, shards[1]);
   CHECK(average.ranges().size() == 2);

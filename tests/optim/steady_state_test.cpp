@@ -11,7 +11,7 @@ using namespace tapestry;
 using namespace tapestry::test;
 
 // In a guarded run blocks do not come from the pool.
-TEST_CASE("after warm-up a clipped step takes nothing from the system" *
+TEST_CASE("after warm-up a clipped step allocates nothing from the system" *
           doctest::skip(is_guarded_run())) {
   for (const std::size_t threads : {1, 2}) {
     const Threads count(threads);

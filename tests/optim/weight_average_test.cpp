@@ -20,7 +20,7 @@ void set_values(const NamedTensor& leaf, const std::vector<double>& values) {
 
 }  // namespace
 
-TEST_CASE("the average moves by 1 - decay, and faster in the first updates") {
+TEST_CASE("the weight average moves by 1 - decay, and faster in the first updates") {
   for (const DType dtype : dtypes) {
     const std::vector<NamedTensor> p{leaf("p", {2}, {1, -2}, dtype)};
     WeightAverage average(p, 0.5);
@@ -37,7 +37,7 @@ TEST_CASE("the average moves by 1 - decay, and faster in the first updates") {
   }
 }
 
-TEST_CASE("the average of a constant stays the constant in every bit") {
+TEST_CASE("the weight average of a constant is the constant in every bit") {
   const std::vector<double> values{1.0, 1.0 / 3, -0.7, 1e-30, 3e38, 0.0};
   for (const DType dtype : dtypes) {
     const std::vector<NamedTensor> p{leaf("p", {6}, values, dtype)};
@@ -52,7 +52,7 @@ TEST_CASE("the average of a constant stays the constant in every bit") {
   }
 }
 
-TEST_CASE("swap exchanges values and averages, and reset forgets the past") {
+TEST_CASE("swap() exchanges values and averages, and reset() sets the averages to the values") {
   const std::vector<NamedTensor> p{leaf("p", {2}, {1, 2}), leaf("q", {1}, {3})};
   WeightAverage average(p, 0.9);
   set_values(p[0], {10, 20});
@@ -68,7 +68,7 @@ TEST_CASE("swap exchanges values and averages, and reset forgets the past") {
   check_values(average.state().at(1).tensor, {30});
 }
 
-TEST_CASE("an average has the same bits on any number of threads, in every element") {
+TEST_CASE("a weight average has the same bits on any number of threads, in every element") {
   const auto updated = [](std::size_t threads) {
     const Threads count(threads);
     const std::vector<NamedTensor> p{leaf("p", {400, 101}, uneven(40400, 1), DType::float32)};
@@ -90,7 +90,7 @@ TEST_CASE("an average has the same bits on any number of threads, in every eleme
   CHECK(alone.back() == doctest::Approx(mean).epsilon(1e-5));
 }
 
-TEST_CASE("a weight average refuses what has no meaning") {
+TEST_CASE("a weight average refuses a decay of 0 and 1, an empty list and step 0") {
   const std::vector<NamedTensor> p{leaf("p", {1}, {1})};
   CHECK_THROWS_AS(WeightAverage(p, 0.0), ValueError);
   CHECK_THROWS_AS(WeightAverage(p, 1.0), ValueError);
