@@ -30,7 +30,7 @@ declare -A left_out=(
   [autograd]='products beyond the size of a split*,the sum of squares of float32 values*'
   # What is started with a limit on memory that valgrind itself exceeds, a process that runs out of
   # memory, which valgrind ends, and /proc/self/mem, which it lets be read.
-  [train]='a config that is made to explode*,a config of a terabyte*,work has no more memory*,input that cannot be read*'
+  [train]='a config that would expand without end*,a config of a terabyte*,work in a child process has no more memory*,input that cannot be read*'
 )
 # Forked processes end where they stand and know nothing of the stacks of other threads: what these
 # hold would count as lost. The address sanitizer looks for leaks there.

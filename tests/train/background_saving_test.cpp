@@ -122,7 +122,7 @@ Config saving_at_the_start() {
   return config;
 }
 
-TEST_CASE("training goes on while a checkpoint is written, up to the next save") {
+TEST_CASE("training continues while a checkpoint is written, up to the next save") {
   SlowRun run;
   run.rename_after("step  6/12");
   TinyRun sound;
@@ -137,7 +137,7 @@ TEST_CASE("training goes on while a checkpoint is written, up to the next save")
   }
 }
 
-TEST_CASE("a save that fails while training goes on is a warning, and not the scheduled one") {
+TEST_CASE("a save that fails in the background is a warning, not the scheduled one") {
   SlowRun run;
   run.rename_after("step  5/12");
   run.files.error = ENOSPC;
@@ -154,8 +154,7 @@ TEST_CASE("a save that fails while training goes on is a warning, and not the sc
   CHECK(contains(log, "training continues (1 failed save in a row; the run stops after 3)"));
 }
 
-TEST_CASE(
-    "a run that stops finishes the save in flight, and then saves the step that it stops at") {
+TEST_CASE("a run that stops finishes the save in progress, and then saves its last step") {
   SlowRun run;
   run.rename_after("step  4/12");
   CHECK(run.train(saving_four_times(), {.last_step = 4}) == Trainer::End::last_step);
@@ -181,7 +180,7 @@ TEST_CASE("a run that stops while the save of its step fails saves it again") {
   CHECK(contains(run.log(), "warning: not saved: "));
 }
 
-TEST_CASE("a signal that comes while a checkpoint is written ends the run, with both saves whole") {
+TEST_CASE("a signal during a save ends the run, and both checkpoints are complete") {
   SlowRun run;
   RunSignals signals;
   run.files.may_rename = [] { return ::kill(::getpid(), SIGTERM) == 0; };
@@ -199,7 +198,7 @@ TEST_CASE("a signal that comes while a checkpoint is written ends the run, with 
   CHECK(run.checkpoint_bytes(tiny_steps) == sound.checkpoint_bytes(tiny_steps));
 }
 
-TEST_CASE("the message of a save that a signal requested comes when its checkpoint is there") {
+TEST_CASE("the message of a save that a signal requested is printed after the save") {
   SlowRun run;
   run.rename_after("step  5/12");
   Config config = saving_four_times();
@@ -215,7 +214,7 @@ TEST_CASE("the message of a save that a signal requested comes when its checkpoi
   CHECK(saved > log.find("step  5/12"));
 }
 
-TEST_CASE("a signal that requests a save of the step that is being written gets no second one") {
+TEST_CASE("a signal that requests a save of the step that is being saved causes no second save") {
   SlowRun run;
   Config config = saving_four_times();
   config.train.save_every = 1;
@@ -227,7 +226,7 @@ TEST_CASE("a signal that requests a save of the step that is being written gets 
   CHECK(contains(run.log(), "saved at step 1, as a signal requested"));
 }
 
-TEST_CASE("a run that ends with an error finishes the save in flight first") {
+TEST_CASE("a run that ends with an error finishes the save in progress first") {
   for (const int error : {0, ENOSPC}) {
     CAPTURE(error);
     SlowRun run;
@@ -247,7 +246,7 @@ TEST_CASE("a run that ends with an error finishes the save in flight first") {
   }
 }
 
-TEST_CASE("a rollback goes to the checkpoint that is in flight when a step fails") {
+TEST_CASE("a rollback uses the checkpoint that is being saved when a step fails") {
   Config config = saving_at_the_start();
   config.train.batch_size = config.train.accumulate = 1;  // some steps meet the symbol
   config.train.steps = 20;
@@ -277,7 +276,7 @@ TEST_CASE("a rollback goes to the checkpoint that is in flight when a step fails
   CHECK(end_of_run_on(slow) == end_of_run_on(posix_file_system()));
 }
 
-TEST_CASE("of several processes, rank 0 writes while all train on; all learn how that ended") {
+TEST_CASE("rank 0 writes a checkpoint while all processes train, and all know its result") {
   Config config = saving_four_times();
   TinyRun sound;
   sound.train(config);

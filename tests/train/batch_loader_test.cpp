@@ -42,7 +42,7 @@ Config masked_config() {
   return config;
 }
 
-TEST_CASE("steps prepared ahead have the bits of those prepared when they are taken") {
+TEST_CASE("steps prepared ahead have the bits of steps prepared on demand") {
   for (const Config& config : {tiny_config(), masked_config()}) {
     const Corpus corpus = load_corpus(config.data);
     BatchLoader ahead(corpus, config, always), now(corpus, config);
@@ -58,7 +58,7 @@ TEST_CASE("steps prepared ahead have the bits of those prepared when they are ta
   }
 }
 
-TEST_CASE("any position can be taken, whatever was prepared ahead") {
+TEST_CASE("any position can be taken after any steps were prepared ahead") {
   const Config config = masked_config();
   const Corpus corpus = load_corpus(config.data);
   BatchLoader ahead(corpus, config, always), now(corpus, config);
@@ -70,7 +70,7 @@ TEST_CASE("any position can be taken, whatever was prepared ahead") {
   }
 }
 
-TEST_CASE("an epoch is measured while batches of another are prepared") {
+TEST_CASE("an epoch can be measured while batches of another are prepared") {
   const Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   BatchLoader loader(corpus, config, always);
@@ -82,7 +82,7 @@ TEST_CASE("an epoch is measured while batches of another are prepared") {
   }
 }
 
-TEST_CASE("a loader is cancelled at once, in whichever thread it is, and goes on afterwards") {
+TEST_CASE("cancel() ends a loader at once on either thread, and it can be used afterwards") {
   Config config = masked_config();
   config.train.accumulate = 300;
   const Corpus corpus = load_corpus(config.data);
@@ -97,7 +97,7 @@ TEST_CASE("a loader is cancelled at once, in whichever thread it is, and goes on
   CHECK(text_of(loader.take({2, 1}, true)) == expected);
 }
 
-TEST_CASE("a loader that is destroyed abandons what it prepares") {
+TEST_CASE("the destructor of a loader abandons what it prepares") {
   Config config = masked_config();
   const Corpus corpus = load_corpus(config.data);
   for (int attempt = 0; attempt < 20; ++attempt) {
@@ -106,7 +106,7 @@ TEST_CASE("a loader that is destroyed abandons what it prepares") {
   }
 }
 
-TEST_CASE("the thread is used where a step takes long to prepare") {
+TEST_CASE("a loader uses its thread if a step takes long to prepare") {
   Config config = masked_config();
   config.train.accumulate = 2;
   const Corpus corpus = load_corpus(config.data);
@@ -121,7 +121,7 @@ TEST_CASE("the thread is used where a step takes long to prepare") {
   while (!slow.is_ready()) std::this_thread::yield();  // times out if the thread is not used
 }
 
-TEST_CASE("a step is prepared while the caller does something else, and may fail there") {
+TEST_CASE("a step is prepared in the background, and its error is thrown to the caller") {
   const Config config = tiny_config();
   Corpus corpus = load_corpus(config.data);
   BatchLoader loader(corpus, config, always), now(corpus, config);

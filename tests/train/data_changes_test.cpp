@@ -25,13 +25,13 @@ std::vector<std::string> changes(const std::vector<DataFile>& now) {
   return lines;
 }
 
-TEST_CASE("files with the size and the digest that they had have not changed, wherever they lie") {
+TEST_CASE("moved files with the same size and digest are unchanged") {
   CHECK(changes({{"data.train_text", "moved.txt", 10, 0xA0},
                  {"data.validation_text", "valid.txt", 20, 0xB0}})
             .empty());
 }
 
-TEST_CASE("each change of a file is told with what was found and what was expected") {
+TEST_CASE("each change of a file is reported with found and expected") {
   CHECK(changes({{"data.train_text", "a\x1B.txt", 10, 0xA1},
                  {"data.validation_text", "valid.txt", 21, 0xB0}}) ==
         std::vector<std::string>{
@@ -52,7 +52,7 @@ TEST_CASE("a file that is new and one that is missing are changes") {
             "digest 00000000000000b0"});
 }
 
-TEST_CASE("labels in a file of their own change under the key of their images") {
+TEST_CASE("changed labels in a separate file are reported under the key of their images") {
   const DataIdentity before{.fingerprint = 1,
                             .files = {{"data.train_images", {.bytes = 10, .digest = 0xA0}},
                                       {"data.train_images.labels", {.bytes = 20, .digest = 0xB0}}}};

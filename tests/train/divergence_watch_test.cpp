@@ -35,7 +35,7 @@ std::optional<int> divergence_of(const std::function<double(int)>& loss, int ste
 
 double falling(int step) { return 2.0 + 3.0 * std::exp(-step / 200.0); }
 
-TEST_CASE("a run that learns, however noisily, has not diverged") {
+TEST_CASE("a run that learns, with any noise, has not diverged") {
   for (const double amplitude : {0.0, 0.1, 1.0, 4.0}) {
     CAPTURE(amplitude);
     Noise noise;
@@ -44,7 +44,7 @@ TEST_CASE("a run that learns, however noisily, has not diverged") {
   }
 }
 
-TEST_CASE("spikes that pass are no divergence, nor is the first step's loss of a short warm-up") {
+TEST_CASE("spikes are no divergence, nor is the loss of the first step after a short warm-up") {
   Noise noise;
   const auto spiky = [&](int step) {
     const bool spike = step % 1000 < 150;
@@ -53,14 +53,14 @@ TEST_CASE("spikes that pass are no divergence, nor is the first step's loss of a
   CHECK_FALSE(divergence_of(spiky, 20000, 100));
 }
 
-TEST_CASE("a loss that creeps up by less than half of the progress is no divergence") {
+TEST_CASE("a loss that rises by less than half of the progress is no divergence") {
   Noise noise;
   CHECK_FALSE(divergence_of(
       [&](int step) { return falling(step) + 0.01 * noise() + 1e-4 * std::max(0, step - 2000); },
       12000, 100));
 }
 
-TEST_CASE("a run that falls back to its start and stays there has diverged, after three windows") {
+TEST_CASE("a loss that returns to its initial value has diverged, after three windows") {
   Noise noise;
   const auto collapses = [&](int step) {
     return (step <= 1000 ? falling(step) : 4.5) + 0.1 * noise();
@@ -68,7 +68,7 @@ TEST_CASE("a run that falls back to its start and stays there has diverged, afte
   CHECK(divergence_of(collapses, 20000, 100) == 1300);
 }
 
-TEST_CASE("a run that gets worse from its first step has diverged, once it leaves its noise") {
+TEST_CASE("a loss that rises from the first step has diverged once it exceeds its noise") {
   Noise noise;
   const auto end =
       divergence_of([&](int step) { return 5.0 + 0.01 * step + 0.05 * noise(); }, 20000, 50);
@@ -76,7 +76,7 @@ TEST_CASE("a run that gets worse from its first step has diverged, once it leave
   CHECK(*end <= 500);
 }
 
-TEST_CASE("a run that never gets near to guessing has diverged") {
+TEST_CASE("a loss that stays far above that of guessing has diverged") {
   Noise noise;
   CHECK(divergence_of([&](int) { return 80.0 + 60.0 * noise(); }, 20000, 100) == 300);
   CHECK_FALSE(divergence_of([&](int) { return 9.0 + 8.0 * noise(); }, 20000, 100));
@@ -89,11 +89,11 @@ TEST_CASE("a mean of exactly twice the loss of guessing is no divergence") {
   CHECK(divergence_of([](int) { return 2.0 * guessing + 0.125; }, 5000, 8) == 24);
 }
 
-TEST_CASE("a window of 0 watches nothing") {
+TEST_CASE("a window of 0 disables the detection of divergence") {
   CHECK_FALSE(divergence_of([](int step) { return static_cast<double>(step); }, 5000, 0));
 }
 
-TEST_CASE("a watch that is stored and read back at any step decides as before") {
+TEST_CASE("a divergence watch that is saved and restored at any step decides as before") {
   const auto loss = [](int step) {
     return step <= 40 ? falling(step * 10) : 4.9 + 0.01 * (step % 3);
   };

@@ -49,7 +49,7 @@ Values values_of(const Model& model) {
   return all;
 }
 
-TEST_CASE("a classifier begins with the encoder of a masked language model and a head of its own") {
+TEST_CASE("a classifier is initialized with a masked language model's encoder and a new head") {
   const TrainedModel from = masked_model();
   Model to = classifier();
   const Values before = values_of(to), given = values_of(*from.model);
@@ -67,7 +67,7 @@ TEST_CASE("a classifier begins with the encoder of a masked language model and a
   }
 }
 
-TEST_CASE("a tensor of another shape is new, and that of the other model is left") {
+TEST_CASE("a tensor of another shape is new, and the pretrained one is left") {
   const TrainedModel from = masked_model(DType::float32, 10);
   Model to = classifier();
   const Values before = values_of(to);
@@ -80,7 +80,7 @@ TEST_CASE("a tensor of another shape is new, and that of the other model is left
   CHECK(values_of(to).at("embedding.weight") == before.at("embedding.weight"));
 }
 
-TEST_CASE("the tensors of the model are counted, not those that are left of the other one") {
+TEST_CASE("the tensors of the model are counted, not the left ones of the pretrained model") {
   TransformerOptions deeper = options();
   deeper.num_encoder_layers = 2;
   TrainedModel from = masked_model();
@@ -111,7 +111,7 @@ TEST_CASE("values are converted to the precision of the model") {
         values_of(*masked_model().model).at("embedding.weight"));
 }
 
-TEST_CASE("a model of the same kind and sizes is loaded whole") {
+TEST_CASE("a pretrained model of the same kind and sizes is loaded completely") {
   const TrainedModel from = masked_model();
   Model to = masked(options(), 11, DType::float32, 2);
   CHECK(load_pretrained(from, "m", {}, to) ==
@@ -120,7 +120,7 @@ TEST_CASE("a model of the same kind and sizes is loaded whole") {
   CHECK(values_of(to) == values_of(*from.model));
 }
 
-TEST_CASE("the head of a classifier of other classes is left, whatever its shape") {
+TEST_CASE("the pretrained head of other classes is left, whatever its shape") {
   TrainedModel from = masked_model();
   from.codec = TextCodec({}, Vocabulary(), Vocabulary({"no", "yes"}));
   from.model = std::make_unique<Model>(classifier());
@@ -131,7 +131,7 @@ TEST_CASE("the head of a classifier of other classes is left, whatever its shape
   CHECK(lines[2] == "  left: 2 tensors: head.weight (3, 8), head.bias (3)");
 }
 
-TEST_CASE("a model with nothing in common is refused, and nothing has changed") {
+TEST_CASE("a pretrained model without matching tensors is refused, and nothing is changed") {
   TransformerOptions other = options(6);
   other.d_ff = 10;
   Model to = classifier(other);

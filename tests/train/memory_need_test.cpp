@@ -61,7 +61,7 @@ TEST_CASE("parameters are counted as the model makes them, for every choice") {
   }
 }
 
-TEST_CASE("the state is what model and optimizer take, whatever the optimizer") {
+TEST_CASE("the estimated memory of model and optimizer is what they allocate, for each optimizer") {
   Config config = middling_config();
   const Corpus corpus = load_corpus(config.data);
   for (const auto& [kind, momentum] :
@@ -79,8 +79,7 @@ TEST_CASE("the state is what model and optimizer take, whatever the optimizer") 
   }
 }
 
-TEST_CASE(
-    "state, validation and saving are told from shapes, the target's vocabulary and the data") {
+TEST_CASE("memory of state, validation and saving follows from shapes, vocabulary and data") {
   Config config = tiny_config();
   config.data.task = "toy_translation";
   config.model.max_length = 20;
@@ -217,8 +216,7 @@ TEST_CASE("the largest batches of tokens are those of most positions and of most
         largest_batch(corpus.train, config.train.batch_size).examples);
 }
 
-TEST_CASE(
-    "the largest step of batches of tokens is estimated within a quarter, and hardly exceeded") {
+TEST_CASE("the largest step of batches of tokens is estimated within a quarter, rarely too low") {
   Config config = middling_config();
   config.train.batch_tokens = 700;
   const Corpus corpus = load_corpus(config.data);
@@ -242,7 +240,7 @@ TEST_CASE(
   CHECK(of_epochs > 0.8 * measured);
 }
 
-TEST_CASE("the largest step is estimated from some of its rows within a quarter") {
+TEST_CASE("the largest step is estimated within a quarter from some of its rows") {
   for (const double dropout : {0.0, 0.3}) {
     Config config = middling_config();
     config.model.dropout = dropout;
@@ -284,7 +282,7 @@ TEST_CASE("warming up does not change a bit of the run") {
   CHECK(checkpoint_of(true) == checkpoint_of(false));
 }
 
-TEST_CASE("after warming up, a step of that size takes nothing from the system") {
+TEST_CASE("after warming up, the largest step allocates nothing from the system") {
   const test::Threads one(1);  // which pieces a thread gets, and so its scratch, is up to chance
   const Config config = middling_config();
   const Corpus corpus = load_corpus(config.data);
@@ -297,7 +295,7 @@ TEST_CASE("after warming up, a step of that size takes nothing from the system")
   CHECK(kernels::memory_statistics().system_allocations == warm.system_allocations);
 }
 
-TEST_CASE("a model that no memory could hold is refused before it is made, with what to reduce") {
+TEST_CASE("a model larger than any memory is refused before it is made, with what to reduce") {
   Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   config.model.d_model = 65536;
@@ -315,7 +313,7 @@ TEST_CASE("a model that no memory could hold is refused before it is made, with 
   CHECK_NOTHROW(require_memory_for_model(tiny_config(), corpus, {.free = 1, .total = 1'000'000}));
 }
 
-TEST_CASE("a model that just fits is not refused, and a limit that it exceeds is named") {
+TEST_CASE("a model that just fits is not refused, and the limit that is exceeded is named") {
   const Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   const std::uint64_t need = need_of_model(config, corpus).state;
@@ -328,7 +326,7 @@ TEST_CASE("a model that just fits is not refused, and a limit that it exceeds is
   }
 }
 
-TEST_CASE("bytes have a digit behind the point below 10 MB and from 1 GB on") {
+TEST_CASE("bytes have one decimal below 10 MB and from 1 GB on") {
   const auto words = [](std::uint64_t bytes) {
     const std::string line = to_line({}, "1 x 1 tokens", {.free = bytes, .bound = "ulimit -v"});
     return line.substr(line.rfind("), ") + 3);
@@ -340,7 +338,7 @@ TEST_CASE("bytes have a digit behind the point below 10 MB and from 1 GB on") {
   CHECK(words(1'000'000'000) == "1.0 GB free (ulimit -v)");
 }
 
-TEST_CASE("the batch is to be reduced where validation needs most, and the model where both do") {
+TEST_CASE("the hint is to reduce the batch if validation needs most, the model if both do") {
   const auto hint = [](std::uint64_t validation) {
     const std::string warning =
         warning_about_memory({.state = 30, .step = 1, .validation = validation, .saving = 20},
@@ -352,7 +350,7 @@ TEST_CASE("the batch is to be reduced where validation needs most, and the model
   CHECK(hint(50) == "try a smaller model: ");
 }
 
-TEST_CASE("the line names each part, and the warning what to reduce") {
+TEST_CASE("the memory line names each part, and the warning what to reduce") {
   MemoryNeed need{.state = 900'000'000,
                   .step = 300'000'000,
                   .validation = 400'000'000,
@@ -385,7 +383,7 @@ TEST_CASE("the line names each part, and the warning what to reduce") {
             .ends_with("; try a smaller train.batch_tokens with a larger train.accumulate"));
 }
 
-TEST_CASE("a smaller vocabulary is asked for by the key that gives its size") {
+TEST_CASE("the hint of a smaller vocabulary names the key of its size") {
   const auto end_of_hint = [](SubwordKind kind) {
     Config config;
     config.data.subwords.kind = kind;

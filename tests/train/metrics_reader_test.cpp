@@ -34,7 +34,7 @@ std::string refusal_with(const std::string& replaced, const std::string& by) {
   return refusal(heading + validation + row.replace(row.find(replaced), replaced.size(), by));
 }
 
-TEST_CASE("what a table writes is read, with extreme and missing numbers too") {
+TEST_CASE("metrics are read as they were written, extreme and missing numbers included") {
   const double inf = std::numeric_limits<double>::infinity();
   MetricsTable table;
   CHECK_NOTHROW(require_metrics(table.csv(), ""));
@@ -48,7 +48,7 @@ TEST_CASE("what a table writes is read, with extreme and missing numbers too") {
   CHECK_NOTHROW(require_metrics(table.csv(), ""));
 }
 
-TEST_CASE("another heading is refused") {
+TEST_CASE("a metrics table with another header is refused") {
   CHECK(refusal("") == "line 1: found the end of the table after '', expected a line end");
   CHECK(refusal("step,loss\n" + training) ==
         "line 1: found 'step,loss', expected step,epoch,split,loss,perplexity,token_accuracy,"
@@ -108,7 +108,7 @@ TEST_CASE("a field that is no number is refused with its column") {
   }
 }
 
-TEST_CASE("a number where the split has none is refused") {
+TEST_CASE("a number in a column that the split does not have is refused") {
   CHECK(refusal_with("1.5,,", "1.5,0.5,") ==
         "line 3: found token_accuracy '0.5' in a row of train, expected nothing");
   CHECK(refusal(heading + "1,1,validation,1,2,0.5,x,,,4\n") ==
@@ -117,7 +117,7 @@ TEST_CASE("a number where the split has none is refused") {
         "line 2: found learning_rate '0.1' in a row of validation, expected nothing");
 }
 
-TEST_CASE("each column of each split takes what the table writes there, and nothing else") {
+TEST_CASE("each column of each split accepts what the table writes there, and nothing else") {
   // w: a whole number; n: a number; o: a number or nothing; -: nothing; s: the split itself.
   const std::vector<std::string> names = {
       "step",           "epoch",       "split",         "loss",          "perplexity",
@@ -155,12 +155,12 @@ TEST_CASE("each column of each split takes what the table writes there, and noth
   }
 }
 
-TEST_CASE("bytes that a terminal would obey do not reach the message") {
+TEST_CASE("control characters of a metrics table are escaped in errors") {
   CHECK(refusal_with("train", "\x1b[2J") ==
         "line 3: found split '\\x1B[2J', expected train or validation");
 }
 
-TEST_CASE("a table does not go on from a text that is not a table's") {
+TEST_CASE("a MetricsTable is not continued from text that is not a table") {
   CHECK_THROWS_AS(MetricsTable("step,loss\n"), CheckpointError);
   CHECK(
       test::error_text<CheckpointError>([] { MetricsTable("x\n", "a.h5"); }).starts_with("a.h5: "));

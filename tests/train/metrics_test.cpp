@@ -24,7 +24,7 @@ const TrainMetrics training{.step = 50,
                             .gradient_norm = 0.25,
                             .target_tokens = 640};
 
-TEST_CASE("a new table has its heading only") { CHECK(MetricsTable().csv() == header); }
+TEST_CASE("a new table has only its header") { CHECK(MetricsTable().csv() == header); }
 
 TEST_CASE("an interval of training fills the columns of training") {
   MetricsTable table;
@@ -44,13 +44,13 @@ TEST_CASE("a validation fills the columns of validation") {
   CHECK(table.csv() == header + "100,3,validation,0.5,1.75,0.875,0.25,,,40\n");
 }
 
-TEST_CASE("a validation that decoded nothing has no exact match, which is not a match of 0") {
+TEST_CASE("a validation without decoding has an empty exact match, not 0") {
   MetricsTable table;
   table.add_validation(1, 1, {.tokens = 4, .loss = 2, .perplexity = 8, .token_accuracy = 0});
   CHECK(table.csv() == header + "1,1,validation,2,8,0,,,,4\n");
 }
 
-TEST_CASE("other scores of a task have columns of their own, which rows of training leave empty") {
+TEST_CASE("other scores of a task have their own columns, empty in training rows") {
   MetricsTable table(std::vector<std::string>{"span_f1", "bleu_4"});
   const std::string heading = header.substr(0, header.size() - 1) + ",span_f1,bleu_4\n";
   table.add(training);
@@ -63,7 +63,7 @@ TEST_CASE("other scores of a task have columns of their own, which rows of train
   CHECK(next.csv() == table.csv() + "2,1,validation,0,0,0,,,,0,1,\n");
 }
 
-TEST_CASE("numbers are written with all the digits that tell them apart") {
+TEST_CASE("numbers are written with all significant digits") {
   MetricsTable table;
   TrainMetrics row = training;
   row.loss = 0.1 + 0.2;
@@ -95,7 +95,7 @@ TEST_CASE("rows can be removed") {
   CHECK(table.csv() == without.csv());
 }
 
-TEST_CASE("the whole table is written in place of the old file") {
+TEST_CASE("the table is written in place of the old file") {
   const test::TemporaryFolder folder;
   MetricsTable table;
   table.add(training);

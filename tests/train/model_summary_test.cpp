@@ -21,7 +21,7 @@ std::vector<ParameterShape> small_model() {
   return shapes;
 }
 
-TEST_CASE("a summary joins the layers of a stack that are alike, and counts every value") {
+TEST_CASE("a summary groups equal layers of a stack and counts every value") {
   const ModelSummary summary = summarize(small_model());
   CHECK(to_line(summary) == "embedding 192; encoder.layers 3 x 72; encoder.norm 16; scale 1");
   CHECK(summary.parameters == 192 + 3 * 72 + 16 + 1);
@@ -32,7 +32,7 @@ TEST_CASE("a summary joins the layers of a stack that are alike, and counts ever
   CHECK(summary.blocks[1].tensors[0].name == "attn.weight");
 }
 
-TEST_CASE("layers that differ in a shape, a name or in being frozen are blocks of their own") {
+TEST_CASE("layers that differ in shape, name or freezing are separate blocks") {
   for (int difference : {0, 1, 2}) {
     CAPTURE(difference);
     std::vector<ParameterShape> shapes = small_model();
@@ -48,7 +48,7 @@ TEST_CASE("layers that differ in a shape, a name or in being frozen are blocks o
   }
 }
 
-TEST_CASE("stacks of the same layers are not joined with each other") {
+TEST_CASE("equal layers of different stacks are not grouped") {
   const ModelSummary summary = summarize(
       std::vector<ParameterShape>{{"a.0.w", {2}}, {"a.1.w", {2}}, {"b.0.w", {2}}, {"b.1.w", {2}}});
   CHECK(to_line(summary) == "a 2 x 2; b 2 x 2");

@@ -35,7 +35,7 @@ std::string words_for_pairs(std::size_t count) {
                   test::tiny_config());
 }
 
-TEST_CASE("up to eight pairs are named, of more the first seven and how many there are besides") {
+TEST_CASE("up to eight examples at fault are listed, otherwise seven and the number of others") {
   const std::string first = "; first in head: exp; caused by training pair";
   const std::string last = " alone";
   CHECK(words_for_pairs(1) == first + " 3" + last);
@@ -46,7 +46,7 @@ TEST_CASE("up to eight pairs are named, of more the first seven and how many the
   CHECK(words_for_pairs(12) == first + "s 3, 4, 5, 6, 7, 8, 9 and 5 more" + last);
 }
 
-TEST_CASE("where no operation, or no pair alone, is at fault, that is said") {
+TEST_CASE("the report says if no single operation or example is at fault") {
   CHECK(in_words({.operation = "", .examples = {0, 4}}, test::tiny_config()) ==
         "; every operation is finite, the sum of gradients overflows; in the batch of training "
         "pairs 1 and 5");
@@ -70,7 +70,7 @@ std::string report_on(const Example& example, const char* kind, const TextCodec&
                  config, codec);
 }
 
-TEST_CASE("the report has the noun of the task and the members of an example that it uses") {
+TEST_CASE("the report has the names of examples and of their parts in the task") {
   const std::string front = "head: exp\nEach of these ";
   const Vocabulary words({"Ada", "spoke"}), tags({"B-PER", "O"}), digits({"3", "7"});
   const Example tagged{.source = {4, 5}, .target = {4, 5}};
@@ -113,7 +113,7 @@ NonFiniteOrigin origin_of(const std::function<double(const Batch&, std::size_t)>
   return find_non_finite_origin(loss, pairs, {}, batches, model.parameters);
 }
 
-TEST_CASE("the pairs at fault are those of the first batch that has any") {
+TEST_CASE("the examples at fault are those of the first batch that has any") {
   const NonFiniteOrigin second =
       origin_of([](const Batch&, std::size_t index) { return index == 1 ? infinity : 1.0; });
   CHECK(second.operation.find("scale") != std::string::npos);
@@ -130,7 +130,7 @@ TEST_CASE("single pairs are made as in the epoch of their batch") {
   CHECK(second.by_themselves);
 }
 
-TEST_CASE("a batch of which no pair is at fault alone is named whole") {
+TEST_CASE("a batch without a single example at fault is listed whole") {
   const NonFiniteOrigin together = origin_of([](const Batch& batch, std::size_t index) {
     return index == 1 && batch.rows == 2 ? infinity : 1.0;
   });
@@ -142,7 +142,7 @@ TEST_CASE("a batch of which no pair is at fault alone is named whole") {
   CHECK_FALSE(none.by_themselves);
 }
 
-TEST_CASE("each tensor that a checkpoint holds is looked at, and the first at fault is named") {
+TEST_CASE("every tensor of a checkpoint is checked, and the first that is not finite is named") {
   Config config = test::tiny_config();
   config.model.normalization = Normalization::batch_norm;
   Model model(network_maker(config, {.source = 9, .target = 9}), DType::float32, 1);

@@ -46,7 +46,7 @@ Limit only_limit(const RunPlan& plan, const Config& config = {}) {
   return limits.front();
 }
 
-TEST_CASE("a plan adds up, and one without anything slow has no limits") {
+TEST_CASE("the parts of a plan add up, and a plan without bottlenecks has no limits") {
   const RunPlan plan = good_plan();
   CHECK(plan.total() == Approx(0.5 + 10.0 + 0.6 + 0.04));
   CHECK(plan.padding_share() == Approx(0.01));
@@ -62,7 +62,7 @@ TEST_CASE("steps of an epoch are rounded up, and images have no padding") {
   CHECK(plan.padding_share() == 0.0);
 }
 
-TEST_CASE("the fastest number of threads is recommended if it is notably faster") {
+TEST_CASE("the fastest number of threads is recommended if it is significantly faster") {
   RunPlan plan = good_plan();
   plan.thread_times = {{.threads = 1, .seconds = 0.005}, {.threads = 2, .seconds = 0.01}};
   CHECK(only_limit(plan).what == "too many threads: 1 are 2.00 times as fast as 2");
@@ -102,7 +102,7 @@ TEST_CASE("padding is a limit, with the number of tokens that avoids it") {
   CHECK(only_limit(plan).change.empty());
 }
 
-TEST_CASE("waiting, validating and saving are limits if they take a good part of the time") {
+TEST_CASE("waiting, validating and saving are limits if they take much of the time") {
   RunPlan plan = good_plan();
   plan.preparation = 0.002;
   CHECK(only_limit(plan).what == "steps wait for their batches for 20 % of their time");
@@ -126,7 +126,7 @@ TEST_CASE("waiting, validating and saving are limits if they take a good part of
   CHECK(only_limit(plan).change == "raise train.save_every (500)");
 }
 
-TEST_CASE("what prevents a run comes first") {
+TEST_CASE("problems that prevent a run come first") {
   RunPlan plan = good_plan();
   plan.need.step = 3'000'000'000;
   plan.free_disk = 11'999'999;

@@ -153,7 +153,7 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST_CASE("in a pipe each report is a plain line and steps say nothing") {
+TEST_CASE("without a terminal each report is a plain line and steps print nothing") {
   const PlainOutput output;
   Progress progress(output.file(), 0, 1000);
   progress.message("hello");
@@ -181,7 +181,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-TEST_CASE("the time left of a resumed run follows from its own steps alone") {
+TEST_CASE("the time left of a resumed run is estimated from its own steps") {
   const PlainOutput output;
   const auto before = Clock::now();
   Progress progress(output.file(), 1'000'000, 2'000'000);
@@ -210,7 +210,7 @@ double speed_in(const std::string& text) {
   return std::stod(number);
 }
 
-TEST_CASE("the speed is of all that was predicted since the last line of scores") {
+TEST_CASE("the speed is of all predicted tokens since the last line of metrics") {
   const PlainOutput output;
   const auto before = Clock::now();
   Progress progress(output.file(), 0, 1000);
@@ -231,14 +231,14 @@ TEST_CASE("the speed is of all that was predicted since the last line of scores"
   CHECK(speed_in(output.text()) == 0.0);
 }
 
-TEST_CASE("the speed is in what is predicted") {
+TEST_CASE("the speed has the unit of the predictions") {
   const PlainOutput output;
   Progress progress(output.file(), 0, 1000, "images");
   progress.metrics(metrics);
   CHECK(test::contains(output.text(), "  0 images/s  "));
 }
 
-TEST_CASE("lines go to the log file too, each with the time of day, behind what is there") {
+TEST_CASE("lines are appended to the log file too, each with the time of day") {
   const TemporaryFolder folder;
   const std::string path = folder / "train.log";
   for (const char* text : {"first", "second {}"}) {
@@ -333,7 +333,7 @@ TEST_CASE("the live line fits the width of the terminal, also after that has cha
   CHECK(line(11) == "step 1/100");
 }
 
-TEST_CASE("characters count for the width of the live line, not bytes") {
+TEST_CASE("the width of the live line is counted in characters, not bytes") {
   if (test::has_no_terminals()) return;
   const Terminal terminal;
   terminal.resize(108);
@@ -353,7 +353,7 @@ TEST_CASE("a terminal without escape sequences gets plain lines") {
   }
 }
 
-TEST_CASE("a message for later is printed once, after the first step that ends when it is due") {
+TEST_CASE("a later message is printed once, after the first step that ends when it is due") {
   const PlainOutput output;
   Progress progress(output.file(), 0, 1000);
   int calls = 0;
@@ -368,7 +368,7 @@ TEST_CASE("a message for later is printed once, after the first step that ends w
   CHECK(output.text() == "late\n");
 }
 
-TEST_CASE("a message for later may turn out to be none") {
+TEST_CASE("a later message without text prints nothing") {
   const PlainOutput output;
   Progress progress(output.file(), 0, 1000);
   progress.message_later(std::chrono::seconds(0), [] { return std::optional<std::string>(); });

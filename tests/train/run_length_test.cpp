@@ -31,7 +31,7 @@ TEST_CASE("epochs are as many steps as their batches need") {
   CHECK(steps_of(parsed("steps: 17"), 3) == 17);
 }
 
-TEST_CASE("a run that is resumed takes the steps that are left of its epochs") {
+TEST_CASE("a resumed run takes the remaining steps of its epochs") {
   CHECK(steps_of(parsed("epochs: 3"), 3, 5, {.epoch = 1, .batch = 2}) == 9);
   CHECK(steps_of(parsed("epochs: 3"), 3, 4, {.epoch = 2, .batch = 0}) == 7);  // a new batch size
   CHECK(steps_of(parsed("epochs: 1"), 3, 5, {.epoch = 1, .batch = 2}) == 5);  // finished
@@ -52,7 +52,7 @@ TEST_CASE("epochs and steps exclude each other, and the command line replaces th
   CHECK(parsed("steps: 5, epochs: 0").train.steps == 5);
 }
 
-TEST_CASE("percentages are of the steps of the epochs") {
+TEST_CASE("percentages refer to the steps of the epochs") {
   Config config =
       parsed("epochs: 10", {}, "schedule: {kind: cosine, warmup_steps: 20%, decay_steps: 50%}\n");
   resolve_epochs(config, 10);

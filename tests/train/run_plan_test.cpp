@@ -21,7 +21,7 @@ using test::tiny_config;
 
 // ---- Validations and saves.
 
-TEST_CASE("validations are those that are due and that of the last step") {
+TEST_CASE("validations are counted by train.validate_every, with one at the last step") {
   TrainOptions options;
   options.steps = 12;
   options.validate_every = 5;
@@ -33,7 +33,7 @@ TEST_CASE("validations are those that are due and that of the last step") {
   CHECK(count_validations(options, true) == 1);
 }
 
-TEST_CASE("saves are those that are due, the last one, and those of the best validations") {
+TEST_CASE("saves are scheduled ones, the last one, and those of the best validations") {
   TrainOptions options;
   const auto check = [&](std::size_t steps, std::size_t save_every, std::size_t validate_every,
                          bool validates, std::uint64_t fewest, std::uint64_t most) {

@@ -76,7 +76,7 @@ OutputError ending_error(SaveAttempts& attempts, bool last) {
   return OutputError("none");
 }
 
-TEST_CASE("the error of the third failure says why and where the run ends, and what is left") {
+TEST_CASE("the error of the third failure has the reason, the step, and the last checkpoint") {
   Watched watched;
   watched.directory.create();
   for (const std::uint64_t saved : {800, 900, 1300}) {  // the last by an abandoned continuation
@@ -102,7 +102,7 @@ TEST_CASE("the error of a failed last save says so, and that there is no checkpo
   CHECK(error.hint() == "free space, then start the run again");
 }
 
-TEST_CASE("where the memory for the last save is missing the log has what an error would say") {
+TEST_CASE("lack of memory for the last save is logged with the text of an error") {
   Watched watched;
   CHECK_THROWS_AS(watched.attempts.attempt([] { throw std::bad_alloc(); }, step, true),
                   std::bad_alloc);
@@ -120,7 +120,7 @@ TEST_CASE("a failure of the last save is thrown at once") {
   CHECK(watched.warnings() == 0);
 }
 
-TEST_CASE("an error of another kind is no matter of saving") {
+TEST_CASE("errors other than those of saving are rethrown") {
   Watched watched;
   CHECK_THROWS_AS(watched.attempts.attempt([] { throw NumericError("x"); }, step, false),
                   NumericError);

@@ -9,7 +9,7 @@ namespace {
 
 using doctest::Approx;
 
-TEST_CASE("the time of a step of mean size lies on the line through the samples") {
+TEST_CASE("the time of a step of mean size is on the line through the samples") {
   std::vector<StepSample> samples;
   for (const double size : {10.0, 20.0, 40.0, 80.0}) {
     samples.push_back({.seconds = 0.5 + 0.01 * size, .positions = size});

@@ -38,7 +38,7 @@ TEST_CASE("timing.csv has a heading and a row for each interval, written at once
   CHECK_FALSE(log.problem().has_value());
 }
 
-TEST_CASE("a run that is resumed keeps the rows up to its step, and appends") {
+TEST_CASE("a resumed run keeps the rows of timing.csv up to its step, and appends") {
   const test::TemporaryFolder folder;
   const auto path = folder / "timing.csv";
   write(path, heading + rows);
@@ -52,7 +52,7 @@ TEST_CASE("a run that is resumed keeps the rows up to its step, and appends") {
   CHECK(read(path) == heading);
 }
 
-TEST_CASE("an incomplete last line is removed, and so is everything after an invalid one") {
+TEST_CASE("an incomplete last line is removed, and so are all lines from an invalid one on") {
   const test::TemporaryFolder folder;
   const auto path = folder / "timing.csv";
   for (const std::string torn : {"12,2026", "12,2026-01-02T03:04:07Z,3.000,0.2,100", "x,y,1,1,1\n",
@@ -71,7 +71,7 @@ TEST_CASE("an incomplete last line is removed, and so is everything after an inv
   }
 }
 
-TEST_CASE("a file that cannot be written is a problem, not an error") {
+TEST_CASE("a timing.csv that cannot be written is a problem, not an error") {
   const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder / "timing.csv");
   TimingLog log(folder / "timing.csv", 0);

@@ -30,7 +30,7 @@ Config averaged_config(std::size_t steps = tiny_steps) {
   return config;
 }
 
-TEST_CASE("the averages of a run follow its weights, which they do not change") {
+TEST_CASE("the averages of a run follow its weights and do not change them") {
   TinyRun run, plain;
   run.train(averaged_config());
   Config config = averaged_config();
@@ -71,7 +71,7 @@ TEST_CASE("a run with averages that is stopped and resumed ends with the same by
   }
 }
 
-TEST_CASE("validation and the commands use the averages") {
+TEST_CASE("validation and commands use the averages") {
   TinyRun run;
   const Config config = averaged_config();
   run.train(config);

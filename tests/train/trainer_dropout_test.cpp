@@ -53,12 +53,12 @@ std::size_t different(const std::vector<std::string>& values) {
 
 }  // namespace
 
-TEST_CASE("every training step draws another dropout mask") {
+TEST_CASE("every training step has another dropout mask") {
   CHECK(different(losses(0.3, 1)) == 6);
   CHECK(different(losses(0.0, 1)) == 1);  // nothing else tells the steps apart
 }
 
-TEST_CASE("every batch of a step draws another dropout mask") {
+TEST_CASE("every batch of a step has another dropout mask") {
   // One mask for both batches of a step would make their mean the loss of the first alone.
   const auto of_one = losses(0.3, 1);
   const auto of_two = losses(0.3, 2);

@@ -33,7 +33,7 @@ Trainer::End train_with_signal(TinyRun& run, const Config& config, microseconds 
   return trainer.run({.signals = &signals});
 }
 
-TEST_CASE("a run interrupted at any moment and resumed ends with the bytes of one never stopped") {
+TEST_CASE("a run interrupted at any moment and resumed has the bytes of an uninterrupted run") {
   Config config = tiny_config();
   config.train.validate_every = 2;
   TinyRun uninterrupted;
@@ -112,14 +112,14 @@ std::vector<std::string> reported_steps(const TinyRun& run) {
   return found;
 }
 
-TEST_CASE("the last step is logged and validated, whenever these are due") {
+TEST_CASE("the last step is logged and validated, whatever the intervals") {
   TinyRun run;
   run.train_to(7);
   CHECK(reported_steps(run) ==
         std::vector<std::string>{"validation 4", "train 5", "train 7", "validation 7"});
 }
 
-TEST_CASE("a run that goes on drops the rows that its end added") {
+TEST_CASE("a resumed run drops the rows that its end had added") {
   TinyRun run;
   run.train_to(7);
   run.train_to(8);

@@ -111,7 +111,7 @@ TEST_CASE("a gradient that is not finite stops the run although the loss is fini
   CHECK(run.directory().steps().empty());
 }
 
-TEST_CASE("the search for a masked model's fault masks what the batch masked, at an epoch's end") {
+TEST_CASE("examples at fault of a masked model are searched with the masks of the batch") {
   Config config = tiny_config();
   config.data.task = "toy_sentences";
   config.model_kind = "masked_language_model";
@@ -155,7 +155,7 @@ TEST_CASE("the search for a masked model's fault masks what the batch masked, at
   }
 }
 
-TEST_CASE("the layer and the sentences at fault, and no others, are named and stored") {
+TEST_CASE("the layer and the sentences at fault are named and stored") {
   TinyRun run;
   Config config = one_sentence_a_step(OnNan::stop);
   config.train.batch_size = 22;
@@ -179,7 +179,7 @@ TEST_CASE("the layer and the sentences at fault, and no others, are named and st
   CHECK(at_fault < corpus.train.size());
 }
 
-TEST_CASE("skipped steps leave the weights alone, count as steps and are remembered") {
+TEST_CASE("skipped steps change no weights, count as steps and are saved") {
   TinyRun run;
   const Config config = one_sentence_a_step(OnNan::skip);
   CHECK(poisoned_run(run, config) == "nothing was thrown");
@@ -201,7 +201,7 @@ TEST_CASE("skipped steps leave the weights alone, count as steps and are remembe
   }
 }
 
-TEST_CASE("a step that is not finite stops the run after so many in a row as the config says") {
+TEST_CASE("train.max_nan_steps consecutive steps that are not finite stop the run") {
   TinyRun run;
   Config config = one_sentence_a_step(OnNan::skip);
   config.train.batch_size = 22;  // each step has the symbol
@@ -237,7 +237,7 @@ std::string expected_history(const Config& config) {
   return history;
 }
 
-TEST_CASE("a rollback takes the last scheduled checkpoint and the data behind the step") {
+TEST_CASE("a rollback restores the last scheduled checkpoint and skips the data up to the step") {
   TinyRun run;
   const Config config = one_sentence_a_step(OnNan::rollback);
   CHECK(poisoned_run(run, config) == "nothing was thrown");
@@ -285,7 +285,7 @@ void stop_after_poisoned_step(TinyRun& run) {
   REQUIRE(poisoned_run(run, config) == "nothing was thrown");
 }
 
-TEST_CASE("a run that rolls back reaches its end wherever one of its saves fails") {
+TEST_CASE("a run that rolls back completes if any one of its saves fails") {
   TinyRun start;
   stop_after_poisoned_step(start);
   Config config = one_sentence_a_step(OnNan::rollback);
@@ -346,7 +346,7 @@ std::string go_on_without_checkpoints(TinyRun& run, const std::vector<std::uint6
   return test::error_text<NumericError>([&] { trainer.run(); });
 }
 
-TEST_CASE("weights that are not finite at a save are rolled back, until there were too many") {
+TEST_CASE("weights that are not finite at a save cause a rollback, up to train.max_nan_steps") {
   TinyRun run;
   Config config = tiny_config();
   config.optimizer.kind = OptimizerKind::sgd;
@@ -374,7 +374,7 @@ TEST_CASE("weights that are not finite at a save are rolled back, until there we
   CHECK(run.directory().steps() == std::vector<std::uint64_t>{0});
 }
 
-TEST_CASE("where a value that is not finite came from is said though it cannot be stored") {
+TEST_CASE("the origin of a value that is not finite is printed if it cannot be stored") {
   test::FaultyFileSystem files;
   const test::TemporaryFolder folder;
   RunDirectory directory(folder / "run", files);
@@ -395,7 +395,7 @@ TEST_CASE("where a value that is not finite came from is said though it cannot b
   CHECK_FALSE(std::filesystem::exists(folder / "run/non-finite-step-00000001.txt"));
 }
 
-TEST_CASE("a rollback to a damaged checkpoint warns and goes to the newest whole one") {
+TEST_CASE("a rollback past a damaged checkpoint warns and uses the newest valid one") {
   TinyRun run;
   save_two_poisoned_steps(run);
   const test::TemporaryFolder folder;
@@ -409,8 +409,7 @@ TEST_CASE("a rollback to a damaged checkpoint warns and goes to the newest whole
   CHECK(contains(text, "  rolled back to step 1\n"));
 }
 
-TEST_CASE(
-    "a rollback without a whole checkpoint ends with what is not finite and what is damaged") {
+TEST_CASE("a rollback without a valid checkpoint ends with both errors") {
   TinyRun run;
   save_two_poisoned_steps(run);
   const std::string text = go_on_without_checkpoints(run, {1, 2}, run.progress());
@@ -419,7 +418,7 @@ TEST_CASE(
   CHECK(contains(text, "found 2 checkpoints, all unusable, expected a whole one"));
 }
 
-TEST_CASE("a run that has no checkpoint to go back to ends as one whose loss is not finite") {
+TEST_CASE("a run without a checkpoint for a rollback ends as one whose loss is not finite") {
   test::FaultyFileSystem files;
   const test::TemporaryFolder folder;
   RunDirectory directory(folder / "run", files);
@@ -452,7 +451,7 @@ TEST_CASE("weights that are not finite are not saved") {
   CHECK(run.directory().steps().empty());
 }
 
-TEST_CASE("a resumed run that ends by its weights names the checkpoint it was resumed from") {
+TEST_CASE("a resumed run that ends because of its weights names its first checkpoint") {
   TinyRun run;
   Config config = tiny_config();
   config.optimizer.kind = OptimizerKind::sgd;
@@ -470,7 +469,7 @@ TEST_CASE("a resumed run that ends by its weights names the checkpoint it was re
                  "is of step 2\n"));
 }
 
-TEST_CASE("a run that diverges stops and says what it had reached") {
+TEST_CASE("a run that diverges stops and prints its best validation") {
   Config config = tiny_config();
   config.schedule = {.kind = ScheduleKind::linear_warmup,
                      .learning_rate = 3.0,

@@ -55,7 +55,7 @@ Config saving_four_times() {
 /// The number of files that a save writes: metrics and checkpoint.
 constexpr std::size_t files_of_a_save = 2;
 
-TEST_CASE("a run goes on after a failed save and ends with the bytes of one without") {
+TEST_CASE("a run continues after a failed save and ends with the bytes of an undisturbed run") {
   FaultyRun run;
   TinyRun sound;
   sound.train(saving_four_times());
@@ -65,7 +65,7 @@ TEST_CASE("a run goes on after a failed save and ends with the bytes of one with
   CHECK(run.checkpoint_bytes(tiny_steps) == sound.checkpoint_bytes(tiny_steps));
 }
 
-TEST_CASE("two failed saves in a row are forgiven, the third ends the run") {
+TEST_CASE("two failed saves in a row are warnings, the third ends the run") {
   FaultyRun twice, thrice;
   twice.files.fail_times("fsync", 2, EIO);
   CHECK(twice.train(saving_four_times()) == Trainer::End::finished);
@@ -75,7 +75,7 @@ TEST_CASE("two failed saves in a row are forgiven, the third ends the run") {
   CHECK(thrice.directory.steps().empty());
 }
 
-TEST_CASE("an old checkpoint that cannot be deleted is a warning, once, and the run goes on") {
+TEST_CASE("an old checkpoint that cannot be deleted causes one warning, and the run continues") {
   FaultyRun run;
   Config config = saving_four_times();
   config.train.keep_last = 1;
@@ -95,7 +95,7 @@ TEST_CASE("an old checkpoint that cannot be deleted is a warning, once, and the 
   }
 }
 
-TEST_CASE("a failed last save is an error that leaves the older checkpoints") {
+TEST_CASE("a failed last save is an error, and older checkpoints are kept") {
   FaultyRun run;
   Config config = saving_four_times();
   config.train.steps = 3;
@@ -115,7 +115,7 @@ TEST_CASE("a failed last save is an error that leaves the older checkpoints") {
   CHECK(run.checkpoint_bytes(6) == sound.checkpoint_bytes(6));
 }
 
-TEST_CASE("a save forgives the steps that were not finite before it, a failed one does not") {
+TEST_CASE("a save resets the count of steps that were not finite, a failed one does not") {
   for (const bool fails : {false, true}) {
     CAPTURE(fails);
     FaultyRun run;
@@ -139,7 +139,7 @@ TEST_CASE("a save forgives the steps that were not finite before it, a failed on
   }
 }
 
-TEST_CASE("metrics are complete as soon as the last checkpoint is there") {
+TEST_CASE("metrics are complete once the last checkpoint exists") {
   TinyRun sound;
   sound.train(tiny_config());
   FaultyRun run;
@@ -166,7 +166,7 @@ std::map<std::uint64_t, double> validated(const TinyRun& run, std::size_t column
 
 constexpr std::size_t loss_column = 3, perplexity_column = 4, accuracy_column = 5;
 
-TEST_CASE("the best checkpoint is that of the best value of train.best_metric") {
+TEST_CASE("the best checkpoint has the best value of train.best_metric") {
   Config config = tiny_config();
   config.train.validate_every = 1;
   TinyRun by_loss, by_accuracy;
@@ -198,7 +198,7 @@ TEST_CASE("the best perplexity is the lowest") {
   CHECK(end.get_scalar<double>("train/best_loss") == best->second);
 }
 
-TEST_CASE("a run that is resumed with another train.best_metric looks for a new best") {
+TEST_CASE("a run resumed with another train.best_metric has a new best checkpoint") {
   Config config = tiny_config();
   config.train.validate_every = 1;
   config.train.steps = 6;
@@ -213,7 +213,7 @@ TEST_CASE("a run that is resumed with another train.best_metric looks for a new 
   CHECK(run.snapshot(tiny_steps).get_scalar<std::uint64_t>("train/best_step") == best->first);
 }
 
-TEST_CASE("a run that is resumed with another tokenizer of BLEU looks for a new best") {
+TEST_CASE("a run resumed with another BLEU tokenizer has a new best checkpoint") {
   Config config = tiny_config();
   config.train.validate_every = 1;
   config.train.best_metric = "bleu";
@@ -226,7 +226,7 @@ TEST_CASE("a run that is resumed with another tokenizer of BLEU looks for a new 
   CHECK(run.snapshot(7).get_scalar<std::uint64_t>("train/best_step") == 7);
 }
 
-TEST_CASE("a run whose validation stops improving ends, and goes on with more patience") {
+TEST_CASE("a run ends by train.patience, and continues with more patience") {
   Config config = tiny_config();
   config.optimizer.kind = OptimizerKind::sgd;
   config.schedule = {.learning_rate = 1e-30};  // the loss stays, to the bit: never a new best
@@ -247,7 +247,7 @@ TEST_CASE("a run whose validation stops improving ends, and goes on with more pa
   CHECK(run.checkpoint_bytes(6) == at_once.checkpoint_bytes(6));
 }
 
-TEST_CASE("a run whose time is up saves and can be resumed to the same bytes") {
+TEST_CASE("a run at its time limit saves and can be resumed to the same bytes") {
   TinyRun run, sound;
   sound.train(tiny_config());
   const Config config = tiny_config();
@@ -261,7 +261,7 @@ TEST_CASE("a run whose time is up saves and can be resumed to the same bytes") {
   CHECK(run.checkpoint_bytes(tiny_steps) == sound.checkpoint_bytes(tiny_steps));
 }
 
-TEST_CASE("the size of a checkpoint is known before it is written, but for its texts") {
+TEST_CASE("the size of a checkpoint is known before it is written, except for its texts") {
   TinyRun run;
   const Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);

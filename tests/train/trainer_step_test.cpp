@@ -79,7 +79,7 @@ Model trained_by_hand(const Config& config) {
   return model;
 }
 
-TEST_CASE("the trainer's steps are forward, mean loss, backward, clip and update, written out") {
+TEST_CASE("the trainer's steps are forward, mean loss, backward, clip and update") {
   const Config config = config_of_all();
   test::TinyRun run;
   run.train(config);

@@ -55,7 +55,7 @@ std::vector<std::vector<std::string>> rows_of(const TinyRun& run, const std::str
   return rows;
 }
 
-TEST_CASE("a run stopped after any step and resumed ends with the bytes of one never stopped") {
+TEST_CASE("a run stopped after any step and resumed ends with the bytes of an uninterrupted run") {
   for (std::size_t stop = 1; stop < tiny_steps; ++stop) {
     CAPTURE(stop);
     TinyRun run;
@@ -66,7 +66,7 @@ TEST_CASE("a run stopped after any step and resumed ends with the bytes of one n
   }
 }
 
-TEST_CASE("a run resumed again and again ends with the bytes of one never stopped") {
+TEST_CASE("a run resumed repeatedly ends with the bytes of an uninterrupted run") {
   TinyRun run;
   for (const std::size_t stop : {2, 3, 7, 8, 12}) run.train_to(stop);
   check_same_end(run);
@@ -80,7 +80,7 @@ TEST_CASE("a run resumed from a checkpoint before its newest ends with the same 
   check_same_end(run);
 }
 
-TEST_CASE("the run that is compared with goes through epochs, in which steps fall anywhere") {
+TEST_CASE("the uninterrupted run has four epochs whose ends are within steps") {
   const Snapshot end = uninterrupted().snapshot(tiny_steps);
   // Six batches of the 22 pairs an epoch, two batches a step: the 24 batches are 4 epochs.
   CHECK(end.get_scalar<std::uint64_t>("train/epoch") == 4);
@@ -131,7 +131,7 @@ TEST_CASE("a run with batches of tokens is resumed with the same bytes, on any n
   }
 }
 
-TEST_CASE("another seed gives another end") {
+TEST_CASE("another seed gives another final checkpoint") {
   Config config = tiny_config();
   config.train.seed = 2;
   TinyRun run;
@@ -169,7 +169,7 @@ TEST_CASE("a run has the same bytes on one thread, on two, and resumed on anothe
   CHECK(both.checkpoint_bytes(4) == one.checkpoint_bytes(4));
 }
 
-TEST_CASE("training brings the loss down, in training and on held-out data") {
+TEST_CASE("training reduces the loss, in training and on held-out data") {
   Config config = tiny_config();
   config.data.train_size = 400;
   config.model.dropout = 0.0;
@@ -186,7 +186,7 @@ TEST_CASE("training brings the loss down, in training and on held-out data") {
   }
 }
 
-TEST_CASE("metrics have a row for each period, with the epoch that the step belongs to") {
+TEST_CASE("metrics have a row for each period, with the epoch of the step") {
   const auto training = rows_of(uninterrupted(), "train");
   const auto validation = rows_of(uninterrupted(), "validation");
   REQUIRE(training.size() == 3);
@@ -201,7 +201,7 @@ TEST_CASE("metrics have a row for each period, with the epoch that the step belo
   CHECK(validation[2][1] == "4");
 }
 
-TEST_CASE("the latest checkpoints are kept and the best one") {
+TEST_CASE("the latest checkpoints and the best one are kept") {
   Config config = tiny_config();
   config.train.keep_last = 2;
   TinyRun run;
@@ -245,7 +245,7 @@ TEST_CASE("gradients of two half batches add up to that of the whole batch") {
   CHECK(worst < 1e-12);
 }
 
-TEST_CASE("without validation data a run is saved all the same and has no best step") {
+TEST_CASE("without validation data a run is saved and has no best step") {
   TinyRun run;
   run.train(config_of_four_pairs(1));
   CHECK(run.directory().steps() == std::vector<std::uint64_t>{3});
@@ -298,7 +298,7 @@ TEST_CASE("a finished run that is resumed writes nothing") {
   CHECK_FALSE(std::filesystem::exists(run.directory().path() / "metrics.csv"));
 }
 
-TEST_CASE("a run that is asked to stop before its first step is saved and can be resumed") {
+TEST_CASE("a run that is stopped before its first step is saved and can be resumed") {
   TinyRun run;
   const Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);

@@ -73,7 +73,7 @@ TEST_CASE("the average of one checkpoint has its parameters") {
         kept_run().snapshot(5).at("parameters/" + weight));
 }
 
-TEST_CASE("checkpoints with moving averages take part with these") {
+TEST_CASE("checkpoints with moving averages are averaged by these") {
   TinyRun run;
   Config config = kept_config();
   config.train.ema_decay = 0.5;
@@ -133,7 +133,7 @@ TEST_CASE("checkpoints of different models are not averaged") {
         kept_run().snapshot(tiny_steps).at("parameters/" + weight));
 }
 
-TEST_CASE("the newest and the best checkpoints of a run are found") {
+TEST_CASE("newest_steps() and best_steps() find the newest and the best checkpoints of a run") {
   const RunDirectory run = const_cast<TinyRun&>(kept_run()).directory();
   CHECK(newest_steps(run, 3) == Steps{10, 11, 12});
   const auto losses =
@@ -154,7 +154,7 @@ TEST_CASE("the newest and the best checkpoints of a run are found") {
                  "found 12 checkpoints, expected 13 or more"));
 }
 
-TEST_CASE("the newest checkpoints are those of train.keep_last, without older ones that are best") {
+TEST_CASE("the newest checkpoints are those of train.keep_last, without older best ones") {
   TinyRun run;
   Config config = kept_config();
   config.train.keep_last = 2;
@@ -169,7 +169,7 @@ TEST_CASE("the newest checkpoints are those of train.keep_last, without older on
                  "or more\nhint: average fewer, or train with train.average_last=3"));
 }
 
-TEST_CASE("the newest checkpoints are those of train.average_last, if it keeps more") {
+TEST_CASE("the newest checkpoints are those of train.average_last if it keeps more") {
   TinyRun run;
   Config config = kept_config();
   config.train.keep_last = 2;
@@ -192,7 +192,7 @@ TEST_CASE("the newest checkpoints are those of train.average_last, if it keeps m
                "found the 2 newest checkpoints (train.keep_last, train.average_last), expected "));
 }
 
-TEST_CASE("the best checkpoints are those of train.best_metric") {
+TEST_CASE("the best checkpoints are the best by train.best_metric") {
   TinyRun run;
   Config config = kept_config();
   config.train.best_metric = "token_accuracy";

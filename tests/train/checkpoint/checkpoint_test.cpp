@@ -129,7 +129,7 @@ std::string refusal(const Snapshot& snapshot) {
   return text;
 }
 
-TEST_CASE("a run that is restored from the snapshot of another is that run, bit for bit") {
+TEST_CASE("a run restored from a snapshot of another has the same bits") {
   Run original(1), copy(2);
   const Snapshot snapshot = original.snapshot();
   REQUIRE_FALSE(copy.snapshot() == snapshot);
@@ -142,7 +142,7 @@ TEST_CASE("a run that is restored from the snapshot of another is that run, bit 
   CHECK(copy.state.metrics.csv() == original.state.metrics.csv());
 }
 
-TEST_CASE("what the end of a run adds is stored only then") {
+TEST_CASE("fields for continuing beyond the end of a run are stored at its end only") {
   Run run(3), copy(2);
   CHECK_FALSE(run.snapshot().contains("train/before_end_sums"));
   CHECK_FALSE(has_pending_validation(run.snapshot()));
@@ -165,7 +165,7 @@ TEST_CASE("what the end of a run adds is stored only then") {
   CHECK(copy.snapshot() == snapshot);
 }
 
-TEST_CASE("rows added at the end of a run that are no rows of the metrics are an error") {
+TEST_CASE("invalid fields for continuing beyond the end of a run are an error") {
   Run run(3);
   const std::uint64_t size = run.state.metrics.csv().size();
   const std::vector<std::pair<std::uint64_t, std::uint64_t>> wrong = {
@@ -178,7 +178,7 @@ TEST_CASE("rows added at the end of a run that are no rows of the metrics are an
   }
 }
 
-TEST_CASE("each number of the state stands under its own path") {
+TEST_CASE("each number of the state is stored under its own path") {
   Run run(3);
   run.state.running.tokens = 41;
   run.state.scheduled_save = 52;
@@ -212,7 +212,7 @@ TEST_CASE("each number of the state stands under its own path") {
   CHECK(copy.state.scheduled_save == 52);
 }
 
-TEST_CASE("before the first validation there is no best step, and so it stays") {
+TEST_CASE("a run restored before its first validation has no best step") {
   Run original(1), copy(2);
   original.state.best_value = std::numeric_limits<double>::infinity();
   original.state.best_step.reset();
@@ -221,7 +221,7 @@ TEST_CASE("before the first validation there is no best step, and so it stays") 
   CHECK(std::isinf(copy.state.best_value));
 }
 
-TEST_CASE("a snapshot tells its step, its data, its version and its config") {
+TEST_CASE("a snapshot has its step, data, program version and config") {
   Run run(3);
   const Snapshot snapshot = run.snapshot();
   CHECK(saved_step(snapshot) == 300);
@@ -234,7 +234,7 @@ TEST_CASE("a snapshot tells its step, its data, its version and its config") {
   CHECK(dump_config(saved_config(snapshot)) == dump_config(run.config));
 }
 
-TEST_CASE("the config of a snapshot leaves out what belongs to the process") {
+TEST_CASE("the config of a snapshot excludes settings of the process") {
   Run run(1);
   run.config.train.threads = 7;
   run.config.train.run_dir = "runs/here";
@@ -243,7 +243,7 @@ TEST_CASE("the config of a snapshot leaves out what belongs to the process") {
   CHECK(stored.train.run_dir.empty());
 }
 
-TEST_CASE("an array that is missing is named") {
+TEST_CASE("a missing array is reported by name") {
   Run run(1);
   const std::string hint = "\nhint: use the config and the program that wrote the checkpoint";
   for (const char* path :
@@ -270,7 +270,7 @@ TEST_CASE("another element type is refused with both types") {
         "hint: use the config and the program that wrote the checkpoint");
 }
 
-TEST_CASE("an array that no parameter and no moment takes is refused") {
+TEST_CASE("an array that is neither a parameter nor a moment is refused") {
   Run run(1);
   for (const char* path : {"parameters/output.gain", "optimizer/momentum/output.bias"}) {
     CHECK(refusal(with(run.snapshot(), path, floats({1}, 1, 0))) ==
@@ -292,7 +292,7 @@ TEST_CASE("a parameter that is not finite is refused") {
         "hint: use an earlier checkpoint of the run");
 }
 
-TEST_CASE("a second moment below zero is refused, a first one is not") {
+TEST_CASE("a negative second moment is refused, a negative first moment is not") {
   Run run(1), copy(2);
   const Snapshot snapshot = run.snapshot();
   CHECK(refusal(with(snapshot, "optimizer/second_moment/output.bias", floats({7}, 7, -1))) ==
@@ -302,7 +302,7 @@ TEST_CASE("a second moment below zero is refused, a first one is not") {
                         copy.parts()));
 }
 
-TEST_CASE("a config that cannot be used is refused with its own errors") {
+TEST_CASE("an invalid config in a checkpoint is refused with its own errors") {
   Run run(1);
   Snapshot text;
   text.put_text("x", "model:\n  d_modl: 8\n");
@@ -315,7 +315,7 @@ TEST_CASE("a config that cannot be used is refused with its own errors") {
         "hint: use the program that wrote the checkpoint, in the same version");
 }
 
-TEST_CASE("a list of training files that cannot be read is refused with its line") {
+TEST_CASE("an invalid list of training files in a checkpoint is refused with its line") {
   Run run(1);
   for (const std::string line : {"data.train_source", "data.train_source 12", "key 12 xyz",
                                  "key 12 0123456789abcdef more"}) {
@@ -328,7 +328,7 @@ TEST_CASE("a list of training files that cannot be read is refused with its line
   }
 }
 
-TEST_CASE("a vocabulary that cannot be used is refused with its line") {
+TEST_CASE("an invalid vocabulary in a checkpoint is refused with its line") {
   Run run(1);
   Snapshot text;
   text.put_text("x", "<pad>\n<unk>\n<bos>\n<eos>\na\na\n");
@@ -337,7 +337,7 @@ TEST_CASE("a vocabulary that cannot be used is refused with its line") {
   CHECK(refused.starts_with("file.h5: data/source_vocabulary: "));
 }
 
-TEST_CASE("a loaded model needs nothing but the snapshot and decodes as the one that was saved") {
+TEST_CASE("a model loaded from a snapshot decodes like the saved one, without other files") {
   Run run(4);
   const TrainedModel loaded = load_model(run.snapshot());
   CHECK(loaded.step == 400);
@@ -354,7 +354,7 @@ TEST_CASE("loading refuses a parameter that does not fit") {
                   CheckpointError);
 }
 
-TEST_CASE("the averages of batch norms are saved, and come back with a resumed run") {
+TEST_CASE("running moments of batch norms are saved and restored when a run is resumed") {
   Config config = test::tiny_config();
   config.model.normalization = Normalization::batch_norm;
   test::TinyRun whole, resumed;
@@ -370,7 +370,7 @@ TEST_CASE("the averages of batch norms are saved, and come back with a resumed r
   CHECK(resumed.checkpoint_bytes(test::tiny_steps) == whole.checkpoint_bytes(test::tiny_steps));
 }
 
-TEST_CASE("batches are others if their size changes that is in use, or the generated data") {
+TEST_CASE("has_other_batches() is true for another size in use and other generated data") {
   Config before;
   const auto others = [&](auto change) {
     Config now = before;
@@ -388,7 +388,7 @@ TEST_CASE("batches are others if their size changes that is in use, or the gener
   CHECK_FALSE(others([](Config& now) { now.train.batch_size = 8; }));
 }
 
-TEST_CASE("optimizers other than adam come back too") {
+TEST_CASE("the state of sgd and adamw is restored") {
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adamw}) {
     Config config = small_config();
     config.optimizer.kind = kind;

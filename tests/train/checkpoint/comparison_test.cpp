@@ -23,7 +23,7 @@ std::string difference(const std::vector<double>& x, const std::vector<double>& 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-TEST_CASE("the largest difference is that of finite elements, and others are counted") {
+TEST_CASE("the largest difference is of finite elements, and others are counted") {
   CHECK(difference({1, nan}, {1, nan}).empty());
   CHECK(difference({1, 2, 3}, {1, 2.5, 2}) ==
         "2 of 3 elements differ, the first at [1]: 2 and 2.5, by at most 1");

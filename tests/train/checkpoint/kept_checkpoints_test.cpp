@@ -23,7 +23,7 @@ MetricsTable validated(const std::vector<std::pair<std::uint64_t, double>>& loss
   return table;
 }
 
-TEST_CASE("the last step and the scheduled ones before it are averaged") {
+TEST_CASE("the last step and the scheduled steps before it are averaged") {
   TrainOptions options;
   options.save_every = 10;
   CHECK(steps_to_average(40, options).empty());
@@ -35,7 +35,7 @@ TEST_CASE("the last step and the scheduled ones before it are averaged") {
   CHECK(steps_to_average(0, options) == Steps{0});
 }
 
-TEST_CASE("a validation that is not the best may be one of the best few") {
+TEST_CASE("a validation that is not the best may be among the best few") {
   TrainOptions options;
   const std::string csv = validated({{1, 3.0}, {2, 1.0}, {3, 2.0}, {4, 2.0}, {5, 2.5}}).csv();
   options.keep_best = 3;
@@ -50,14 +50,14 @@ TEST_CASE("a validation that is not the best may be one of the best few") {
   CHECK_FALSE(is_further_best(2, csv, options));
 }
 
-TEST_CASE("validations that are not finite are none of the best") {
+TEST_CASE("validations that are not finite are not among the best") {
   const double infinity = std::numeric_limits<double>::infinity();
   const std::string csv = validated({{1, infinity}, {2, std::nan("")}, {3, 1.0}}).csv();
   CHECK(best_validations(csv, "loss") == Steps{3});
   CHECK(best_validations(csv, "none").empty());
 }
 
-TEST_CASE("checkpoints for an average and of the best validations are kept") {
+TEST_CASE("checkpoints of the average and of the best validations are kept") {
   TrainOptions options;
   options.save_every = 10;
   options.validate_every = 5;

@@ -53,7 +53,7 @@ void change_buffers(const SmallModel& model) {
   }
 }
 
-TEST_CASE("parameters and buffers come back from a file with the same bits") {
+TEST_CASE("parameters and buffers loaded from a file have the saved bits") {
   const TemporaryFolder folder;
   const SmallModel saved(1);
   change_buffers(saved);
@@ -82,7 +82,7 @@ TEST_CASE("values are converted to the element type of the model") {
   CHECK(back.values() == saved.values());
 }
 
-TEST_CASE("what does not fit is an error that lists it, before anything is changed") {
+TEST_CASE("load_parameters lists all that does not fit, before anything is changed") {
   const TemporaryFolder folder;
   const std::string path = folder / "model.h5";
   save_parameters(SmallModel(1).parameters, path);
@@ -103,7 +103,7 @@ TEST_CASE("what does not fit is an error that lists it, before anything is chang
                   "not in the model: head.bias, head.weight\n") != std::string::npos);
 }
 
-TEST_CASE("without strict the tensors that fit are loaded and the others are reported") {
+TEST_CASE("load_parameters without strict loads tensors that fit and reports the others") {
   const TemporaryFolder folder;
   const SmallModel saved(1);
   save_parameters(saved.parameters, folder / "model.h5");
@@ -130,7 +130,7 @@ TEST_CASE("long lists of names are shortened") {
         "layer6, layer7 and 2 more");
 }
 
-TEST_CASE("a file with nothing of the model, a damaged one and a missing one are refused") {
+TEST_CASE("a damaged or missing file, and one without tensors of the model, are refused") {
   const TemporaryFolder folder;
   const std::string path = folder / "other.h5";
   Snapshot snapshot;

@@ -21,7 +21,7 @@ std::string refusal(const std::vector<ConfigDifference>& differences,
   return "nothing was thrown";
 }
 
-TEST_CASE("every key has a rule, and what is no key has none") {
+TEST_CASE("every key has a change rule, and other names have none") {
   for (const ConfigKey& key : config_keys()) {
     CAPTURE(key.key);
     CHECK(change_rule(key.section + "." + key.key).has_value());
@@ -29,7 +29,7 @@ TEST_CASE("every key has a rule, and what is no key has none") {
   CHECK_FALSE(change_rule("model.width").has_value());
 }
 
-TEST_CASE("which keys may change freely and which by leave does not change unnoticed") {
+TEST_CASE("the lists of keys that change freely or with permission are exactly as reviewed") {
   const auto keys_with = [](ChangeRule rule) {
     std::vector<std::string> keys;
     for (const ConfigKey& key : config_keys()) {
@@ -119,7 +119,7 @@ TEST_CASE("which keys may change freely and which by leave does not change unnot
                                  "train.label_smoothing"});
 }
 
-TEST_CASE("free changes are taken, others need leave") {
+TEST_CASE("changes of free keys are accepted, others need permission") {
   const ConfigDifference steps{"train.steps", "10", "20"};
   const ConfigDifference dropout{"model.dropout", "0.1", "0.2"};
   const ConfigChanges changes = sort_changes("runs/x", {steps, dropout}, {"model.dropout"});
@@ -129,7 +129,7 @@ TEST_CASE("free changes are taken, others need leave") {
   CHECK(to_string(changes.allowed[0]) == "model.dropout: 0.1 -> 0.2");
 }
 
-TEST_CASE("everything that is refused stands in one table, with what to do") {
+TEST_CASE("all refused changes are one table with what to do for each") {
   CHECK(refusal({{"model.d_model", "16", "32"},
                  {"train.steps", "10", "20"},
                  {"schedule.learning_rate", "0.001", "0.0025"},
@@ -142,7 +142,7 @@ TEST_CASE("everything that is refused stands in one table, with what to do") {
         "hint: resume with the saved config, or follow the last column");
 }
 
-TEST_CASE("leave cannot be given for what is no key or can never change") {
+TEST_CASE("permission for unknown keys and keys that can never change is refused") {
   CHECK(refusal({}, {"model.dropuot"}) ==
         "command line: --allow-change model.dropuot: is not a config key\n"
         "hint: did you mean `model.dropout`?");
@@ -158,7 +158,7 @@ TEST_CASE("leave cannot be given for what is no key or can never change") {
         "hint: start a new run with it");
 }
 
-TEST_CASE("leave for what does not change, or is free, changes nothing") {
+TEST_CASE("permission for unchanged keys and free keys has no effect") {
   const ConfigChanges changes =
       sort_changes("runs/x", {}, {"model.dropout", "train.steps", "data.train_source"});
   CHECK(changes.taken.empty());

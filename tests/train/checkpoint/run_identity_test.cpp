@@ -48,7 +48,7 @@ TEST_CASE("runs that compute different results have different ids") {
   CHECK(make_run_id(tiny_config(), other) != make_run_id(tiny_config(), corpus));
 }
 
-TEST_CASE("keys that a resumed run changes freely, processes and paths are not part of the id") {
+TEST_CASE("the id excludes keys that change freely on resume, settings of the process and paths") {
   Config config = tiny_config();
   config.train.steps = 20;
   config.train.save_every = 1;
@@ -58,7 +58,7 @@ TEST_CASE("keys that a resumed run changes freely, processes and paths are not p
   CHECK(id_of(config) == id_of(tiny_config()));
 }
 
-TEST_CASE("a checkpoint that another machine has written is awaited for a while") {
+TEST_CASE("a checkpoint that another machine has written is waited for, up to a time limit") {
   using namespace std::chrono_literals;
   TinyRun run;
   run.train(tiny_config());
@@ -76,7 +76,7 @@ TEST_CASE("a checkpoint that another machine has written is awaited for a while"
   other.join();
 }
 
-TEST_CASE("runs that begin with other pretrained parameters have different ids") {
+TEST_CASE("runs that begin from other pretrained parameters have different ids") {
   const Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   const auto id_from = [&](std::uint64_t seed) {
@@ -103,7 +103,7 @@ struct OwnRun : TinyRun {
   }
 };
 
-TEST_CASE("the id stands in the checkpoints and in the config file of a run") {
+TEST_CASE("checkpoints and the config file of a run contain its id") {
   OwnRun run;
   const std::uint64_t newest = run.directory().steps().back();
   CHECK(saved_run_id(run.snapshot(newest)) == id_of(tiny_config()));
@@ -116,7 +116,7 @@ TEST_CASE("the id stands in the checkpoints and in the config file of a run") {
   CHECK(recorded_run_id(run.directory()) == std::nullopt);
 }
 
-TEST_CASE("a checkpoint of another run is skipped for an older one of the run") {
+TEST_CASE("a checkpoint of another run is skipped in favour of an older one of the run") {
   OwnRun run;
   OwnRun other(2);
   const std::uint64_t newest = run.directory().steps().back();
@@ -144,7 +144,7 @@ TEST_CASE("a checkpoint that was renamed to another step is skipped") {
                                        ", expected step 9999") != std::string::npos);
 }
 
-TEST_CASE("a checkpoint without an id, of an older program, is used, and the run keeps its id") {
+TEST_CASE("a checkpoint without an id is used, and the run gets an id") {
   OwnRun run;
   const std::uint64_t newest = run.directory().steps().back();
   Snapshot old;

@@ -43,7 +43,7 @@ const std::string stamp = "2026-11-23 19:59:31  ";
 
 }  // namespace
 
-TEST_CASE("the step of a run is that of its newest checkpoint if its log ends before") {
+TEST_CASE("the step of a run is that of its newest checkpoint if its log ends earlier") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", stamp + "step 10/40  epoch 1  loss 2\n");
   CHECK(read_run_state(run).step == 10);
@@ -53,7 +53,7 @@ TEST_CASE("the step of a run is that of its newest checkpoint if its log ends be
   CHECK(read_run_state(run).step == 35);
 }
 
-TEST_CASE("a run is finished, failed or stopped as its log ends") {
+TEST_CASE("a run is finished, failed or stopped by the last line of its log") {
   const TemporaryFolder folder;
   const std::string steps = stamp + "step   10/40  epoch 1  loss 2\n" + stamp +
                             "step 1,020/40  epoch 1  loss 1\n" + stamp +
@@ -87,7 +87,7 @@ TEST_CASE("a resumed run that was killed before its first log line is not finish
   CHECK(resumed.phase == RunPhase::stopped);
 }
 
-TEST_CASE("a value that is not finite is not the best of a run") {
+TEST_CASE("the best value of a run is always finite") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", "");
   write(run / "metrics.csv", heading +
@@ -97,7 +97,7 @@ TEST_CASE("a value that is not finite is not the best of a run") {
   CHECK(read_run_state(run).best == 0.25);
 }
 
-TEST_CASE("pipes and huge files in a run are problems and read no further") {
+TEST_CASE("pipes and huge files in a run directory are reported as problems and not read further") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", "");
   for (const char* name : {"train.log", "metrics.csv"}) {
@@ -113,7 +113,7 @@ TEST_CASE("pipes and huge files in a run are problems and read no further") {
   CHECK_FALSE(is_locked(run));
 }
 
-TEST_CASE("a lock is listed by its inode with its device or its process") {
+TEST_CASE("a lock is matched by inode and device, or by process") {
   const std::string locks =
       "1: POSIX  ADVISORY  WRITE 42 00:2a:1234 0 EOF\n"
       "2: FLOCK  ADVISORY  WRITE 42 00:2a:5678 0 EOF\n";
@@ -125,7 +125,7 @@ TEST_CASE("a lock is listed by its inode with its device or its process") {
   CHECK_FALSE(lists_lock(locks, {.major = 0, .minor = 0x2a, .inode = 1234, .process = 42}));
 }
 
-TEST_CASE("the best value of a run is that of its metric") {
+TEST_CASE("the best value of a run is by its train.best_metric") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", "");
   CHECK(read_run_state(run).best == 0.25);
@@ -138,7 +138,7 @@ TEST_CASE("the best value of a run is that of its metric") {
   CHECK(read_run_state(run).best_step == 10);
 }
 
-TEST_CASE("files that cannot be read are a problem of the run, not of its list") {
+TEST_CASE("files of a run that cannot be read are problems of the run, and the list goes on") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", stamp + "step 3/40  epoch 1\n");
   write(run / "config.yaml", "modell:\n  a: 1\n");
@@ -166,7 +166,7 @@ TEST_CASE("a run is running while a process holds its lock") {
   CHECK(read_run_state(run).phase == RunPhase::finished);
 }
 
-TEST_CASE("runs are found down to a depth, and not inside of runs") {
+TEST_CASE("runs are found down to a depth, and not within runs") {
   const TemporaryFolder folder;
   make_run(folder / "b", "");
   make_run(folder / "a" / "two", "");

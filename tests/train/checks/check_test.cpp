@@ -26,7 +26,7 @@ void check_all_pass(const Config& config) {
 
 TEST_CASE("a small model passes all checks") { check_all_pass(test::tiny_config()); }
 
-TEST_CASE("a small model with the other options passes all checks, in float64") {
+TEST_CASE("a small model with all other options passes all checks, in float64") {
   Config config = test::tiny_config();
   config.model.norm = NormPlacement::post;
   config.model.activation = Activation::gelu;

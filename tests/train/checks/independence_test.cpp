@@ -28,20 +28,20 @@ const test::Change sees_all_of_source =
       return logits + scale(sum(read.source), 1e-6);
     });
 
-TEST_CASE("causality fails for a model that sees what comes later") {
+TEST_CASE("causality fails for a model that reads later tokens") {
   const CheckResult result = causality(tiny_context(sees_all_of_target));
   CHECK(result.status == CheckStatus::failed);
   CHECK(result.details.starts_with("logits of example 1 at token 1 depend on target input 2 by "));
   CHECK(result.details.ends_with(", expected exactly 0"));
 }
 
-TEST_CASE("causality fails for a model that sees the padding of its source") {
+TEST_CASE("causality fails for a model that reads the padding of its source") {
   const CheckResult result = causality(tiny_context(sees_all_of_source));
   CHECK(result.status == CheckStatus::failed);
   CHECK(result.details.starts_with("logits of example 1 at token 1 depend on source input "));
 }
 
-TEST_CASE("causality fails for a model that reads nothing, which proves no mask") {
+TEST_CASE("causality fails for a model that does not read its input") {
   const auto deaf_to = [](bool to_target) {
     return causality(tiny_context([to_target](CheckedModel& model) {
       model.logits = [to_target, whole = model.logits](
@@ -69,7 +69,7 @@ TEST_CASE("padding fails for a model that reads it") {
   }
 }
 
-TEST_CASE("padding fails for a model that compares values in it") {
+TEST_CASE("padding fails for a model that depends on values of padding") {
   // The same offset for all values of a vector would change neither order nor differences.
   const auto comparing = logits_changed([](const Tensor& logits, const TokenVectors& read) {
     const Tensor rises = select(read.source, 2, 0) < select(read.source, 2, 1);
@@ -80,7 +80,7 @@ TEST_CASE("padding fails for a model that compares values in it") {
   CHECK(result.details.ends_with(" with other values in the padding"));
 }
 
-TEST_CASE("padding fails for a model that counts its columns") {
+TEST_CASE("padding fails for a model that depends on the number of columns") {
   const auto counting = logits_changed([](const Tensor& logits, const TokenVectors& read) {
     return scale(logits, 1.0 + 1e-6 * static_cast<double>(read.source.shape()[1]));
   });
@@ -89,7 +89,7 @@ TEST_CASE("padding fails for a model that counts its columns") {
   CHECK(result.details.ends_with(" with 3 more columns of source padding and 3 of target padding"));
 }
 
-TEST_CASE("padding fails for a loss that counts it") {
+TEST_CASE("padding fails for a loss that includes padding") {
   const CheckResult result = padding(tiny_context([](CheckedModel& model) {
     model.loss = [](const Tensor& logits, const Ids& labels, const CrossEntropyOptions&) {
       Ids counted = labels;
@@ -102,7 +102,7 @@ TEST_CASE("padding fails for a loss that counts it") {
   CHECK(result.details.ends_with(" with more padding"));
 }
 
-TEST_CASE("padding adds no more columns than the model has positions for") {
+TEST_CASE("padding adds only as many columns as the model has positions") {
   CheckContext context = tiny_context();
   context.max_source_length = context.max_target_length = context.batch.source_length;
   const CheckResult result = padding(context);
@@ -110,7 +110,7 @@ TEST_CASE("padding adds no more columns than the model has positions for") {
   CHECK(contains(result.details, "0 + 0 more columns change the logits by 0"));
 }
 
-TEST_CASE("permutation fails for a model that counts sentences") {
+TEST_CASE("permutation fails for a model that depends on the index of a sentence") {
   const auto counting = logits_changed([](const Tensor& logits, auto&) {
     Tensor number = Tensor::zeros({logits.shape()[0], 1, 1}, logits.dtype());
     dispatch(logits.dtype(),
@@ -123,7 +123,7 @@ TEST_CASE("permutation fails for a model that counts sentences") {
   CHECK(result.details.ends_with(" with the examples in reverse order"));
 }
 
-TEST_CASE("padding is skipped where there is none and no room for any") {
+TEST_CASE("padding is skipped without padding and free positions") {
   CheckContext context = tiny_context();
   context.batch = select_rows(context.batch, 0, 1);
   context.max_source_length = context.batch.source_length;
@@ -133,7 +133,7 @@ TEST_CASE("padding is skipped where there is none and no room for any") {
   CHECK(contains(padding(context).details, "0 + 2 more columns change the logits by 0"));
 }
 
-TEST_CASE("what passes tells the sentences, positions and columns that were tried") {
+TEST_CASE("checks that pass print the numbers of examples, positions and columns") {
   CheckContext context = tiny_context();
   const auto positions = [&](std::size_t rows, std::size_t padding) {
     return std::to_string(select_rows(context.batch, 0, rows).target_length + padding);

@@ -24,7 +24,7 @@ test::Change scaled_by(double factor) {
   return logits_changed([factor](const Tensor& logits, auto&) { return scale(logits, factor); });
 }
 
-TEST_CASE("precision fails for float32 that computes something else") {
+TEST_CASE("precision fails for a model that computes something else in float32") {
   const CheckResult result = precision(tiny_context([](CheckedModel& model) {
     if (model.dtype() == DType::float32) scaled_by(1.01)(model);
   }));
@@ -32,7 +32,7 @@ TEST_CASE("precision fails for float32 that computes something else") {
   CHECK(contains(result.details, " in float32, "));
 }
 
-TEST_CASE("precision fails for float32 whose gradients alone are wrong") {
+TEST_CASE("precision fails for a model whose gradients differ in float32") {
   const CheckResult result = precision(tiny_context([](CheckedModel& model) {
     if (model.dtype() == DType::float64) return;
     model.embed = [whole = model.embed](const NetworkInput& input,
@@ -46,7 +46,7 @@ TEST_CASE("precision fails for float32 whose gradients alone are wrong") {
         "gradients of source_embedding.weight differ by inf (relative), tolerance 1e-03");
 }
 
-TEST_CASE("precision tells the difference of the losses, relative to that of float64") {
+TEST_CASE("precision prints the difference of the losses, relative to that in float64") {
   for (const double smoothing : {0.0, 0.3}) {
     CheckContext context = tiny_context();
     context.label_smoothing = smoothing;
@@ -72,7 +72,7 @@ TEST_CASE("precision tells the difference of the losses, relative to that of flo
   }
 }
 
-TEST_CASE("the losses that initial_loss and overfit_batch begin with are those of the model") {
+TEST_CASE("initial_loss and overfit_batch start from the loss of the model") {
   CheckContext context = tiny_context();
   context.label_smoothing = 0.5;
   const auto loss = [&](DType dtype, double smoothing) {
@@ -86,7 +86,7 @@ TEST_CASE("the losses that initial_loss and overfit_batch begin with are those o
       fmt::format("loss of 6 examples from {:.3f} to 0.0", loss(DType::float32, 0.0))));
 }
 
-TEST_CASE("initial_loss allows tied embeddings to favour the token that was just read") {
+TEST_CASE("initial_loss allows more for tied embeddings") {
   CheckContext context = tiny_context();
   CHECK(initial_loss(context).details.ends_with(", tolerance 1.5"));
   context.tied_width = 16;
@@ -94,13 +94,13 @@ TEST_CASE("initial_loss allows tied embeddings to favour the token that was just
   CHECK(initial_loss(context).details.ends_with(", tolerance 3.46"));
 }
 
-TEST_CASE("initial_loss fails for logits that are too large to begin with") {
+TEST_CASE("initial_loss fails for logits that are too large initially") {
   const CheckResult result = initial_loss(tiny_context(scaled_by(10.0)));
   CHECK(result.status == CheckStatus::failed);
   CHECK(result.details.ends_with(", ln(9) is 2.197, tolerance 1.5"));
 }
 
-TEST_CASE("initial_loss fails for a model that knows its labels from the start") {
+TEST_CASE("initial_loss fails for a model that reads its labels") {
   CheckContext context = tiny_context([](CheckedModel& model) {
     model.loss = [whole = model.loss](const Tensor& logits, const Ids& labels,
                                       const CrossEntropyOptions& options) {
@@ -133,7 +133,7 @@ TEST_CASE("overfit_batch fails for a model that cannot distinguish its inputs") 
   CHECK(contains(result.details, " in 599 steps, expected less than 0.05"));
 }
 
-TEST_CASE("overfit_batch is skipped for a model that may be unable to learn, unless it does") {
+TEST_CASE("overfit_batch is skipped for a model that may be unable to learn, unless it learns") {
   const auto blind = [](CheckedModel& model) {
     model.embed = [whole = model.embed](const NetworkInput& input,
                                         const Mode& mode) -> TokenVectors {
@@ -151,7 +151,7 @@ TEST_CASE("overfit_batch is skipped for a model that may be unable to learn, unl
   CHECK(overfit_batch(context).status == CheckStatus::passed);
 }
 
-TEST_CASE("parameters_have_gradients fails for a parameter that nothing depends on") {
+TEST_CASE("parameters_have_gradients fails for a parameter that the loss does not depend on") {
   const CheckResult result = parameters_have_gradients(tiny_context([](CheckedModel& model) {
     model.parameters.push_back({"forgotten", Tensor::zeros({2}, model.dtype()).require_gradient()});
   }));
@@ -176,7 +176,7 @@ TEST_CASE("initial_loss is skipped for untrained running averages") {
   CHECK(result.details == "the running averages of batch norm are untrained; the loss is 2.197");
 }
 
-TEST_CASE("overfit_batch expects no less than the minimum loss") {
+TEST_CASE("overfit_batch expects at least the minimum loss") {
   CheckContext context = tiny_context();
   // Two equal sources, the targets of which differ in their first token.
   const std::vector<Example> pairs = {{{4}, {5}}, {{4}, {6}}};

@@ -21,12 +21,12 @@ Batch windows(const std::vector<std::vector<std::int32_t>>& tokens) {
   return make_batch(examples, all, {.layout = window_rows});
 }
 
-TEST_CASE("what follows different beginnings can be learnt without any loss") {
+TEST_CASE("the minimum loss is 0 if every prefix has one next token") {
   CHECK(minimum_loss(windows({{4, 5, 6}, {5, 5, 7}}), true) == 0.0);
   CHECK(minimum_loss(windows({{4, 5, 6}, {4, 5, 6}}), true) == 0.0);
 }
 
-TEST_CASE("where one beginning goes on in two ways, each is as likely as it is frequent") {
+TEST_CASE("the minimum loss of a prefix with two next tokens is their entropy") {
   // After 4: 5 or 6, once each; from there on everything is clear.
   CHECK(minimum_loss(windows({{4, 5, 7}, {4, 6, 8}}), true) == Approx(2 * std::log(2.0) / 4));
   // 5 is twice as frequent as 6.
@@ -34,11 +34,11 @@ TEST_CASE("where one beginning goes on in two ways, each is as likely as it is f
         Approx((2 * std::log(1.5) + std::log(3.0)) / 3));
 }
 
-TEST_CASE("padding leaves nothing open") {
+TEST_CASE("the minimum loss excludes padding") {
   CHECK(minimum_loss(windows({{4, 5, 7, 8}, {5, 6}}), true) == 0.0);
 }
 
-TEST_CASE("a model that reads the whole row tells apart what differs behind, and places") {
+TEST_CASE("minimum loss of a model that is not causal: rows differ by later tokens and positions") {
   Batch batch = windows({{4, 5, 7}, {4, 6, 8}});
   CHECK(minimum_loss(batch, false) == 0.0);
   batch.input = {4, 4, 4, 4};
@@ -48,7 +48,7 @@ TEST_CASE("a model that reads the whole row tells apart what differs behind, and
   CHECK(minimum_loss(batch, false) == Approx(2 * std::log(2.0) / 4));
 }
 
-TEST_CASE("sources and pixels tell apart what follows them") {
+TEST_CASE("minimum loss: rows differ by their source or pixels") {
   const std::vector<Example> pairs = {{{4}, {5}}, {{6}, {7}}, {{4}, {8}}};
   CHECK(minimum_loss(make_batch(pairs, Rows{0, 1}), true) == 0.0);
   CHECK(minimum_loss(make_batch(pairs, Rows{0, 2}), true) == Approx(2 * std::log(2.0) / 4));

@@ -17,7 +17,7 @@ Batch two_sentences() {
                     std::vector<std::size_t>{0, 1});
 }
 
-TEST_CASE("rows of a batch are padded to their own longest") {
+TEST_CASE("select_rows pads the selected rows to their longest") {
   const Batch second = select_rows(two_sentences(), 1, 2);
   CHECK(second.rows == 1);
   CHECK(second.source == std::vector<std::int32_t>{7, eos_id});
@@ -30,7 +30,7 @@ TEST_CASE("rows of a batch are padded to their own longest") {
   CHECK(turned.examples == std::vector<std::size_t>{1, 0});
 }
 
-TEST_CASE("a wider batch has more padding and nothing else") {
+TEST_CASE("a wider batch has more padding and is otherwise equal") {
   const Batch wide = add_padding(two_sentences(), 1, 2);
   CHECK(wide.source == std::vector<std::int32_t>{4, 5, eos_id, pad_id, 7, eos_id, pad_id, pad_id});
   CHECK(wide.target_length == 5);
@@ -39,7 +39,7 @@ TEST_CASE("a wider batch has more padding and nothing else") {
   CHECK(wide.target_tokens == 5);
 }
 
-TEST_CASE("logits are compared token by token, but for what is behind the end") {
+TEST_CASE("logits are compared token by token, without those behind the end") {
   const Batch batch = two_sentences();
   const Tensor before = Tensor::from({2, 3, 1}, {1, 2, 99, 3, 4, -5}, DType::float64);
   const Tensor after = Tensor::from({2, 3, 1}, {3, 4.25, -5, 1, 2.125, 0}, DType::float64);
@@ -56,7 +56,7 @@ TEST_CASE("logits are compared token by token, but for what is behind the end") 
         "logits of example 1 at token 2 went from 2 to nan");
 }
 
-TEST_CASE("the first difference of two steps is named: of loss, logits, then gradients") {
+TEST_CASE("the first difference of two steps is reported: loss, then logits, then gradients") {
   CheckedModel model;
   model.parameters = {{"a", Tensor()}, {"b", Tensor()}};
   const StepValues first{.loss = 1.5, .logits = {3.0, 4.0, 5.0}, .gradients = {{6.0}, {7.0, 8.0}}};
@@ -75,7 +75,7 @@ TEST_CASE("the first difference of two steps is named: of loss, logits, then gra
   CHECK(difference(second) == "loss, value 1: 1.5, then 1.75");
 }
 
-TEST_CASE("gradients are compared in units of their norm, or of a thousandth of the largest") {
+TEST_CASE("differences of gradients are relative to their norm, or to 1/1000 of the largest") {
   CheckedModel model;
   model.parameters = {{"large", Tensor()}, {"small", Tensor()}};
   const StepValues expected{.loss = 0.0, .logits = {}, .gradients = {{3.0, 4.0}, {0.0}}};

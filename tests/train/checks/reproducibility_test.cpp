@@ -18,7 +18,7 @@ using test::contains;
 using test::logits_changed;
 using test::tiny_context;
 
-TEST_CASE("threads fails for a model that depends on their number, and puts it back") {
+TEST_CASE("threads fails for a model that depends on their number, and restores the number") {
   const std::size_t before = kernels::num_threads();
   const auto depending = logits_changed([](const Tensor& logits, auto&) {
     return scale(logits, 1.0 + 1e-6 * static_cast<double>(kernels::num_threads()));
@@ -58,13 +58,13 @@ void forget(CheckedModel& model) {
   };
 }
 
-TEST_CASE("gradient_accumulation fails where the second half replaces the gradients of the first") {
+TEST_CASE("gradient_accumulation fails if the second half replaces the gradients of the first") {
   const CheckResult result = gradient_accumulation(tiny_context(forget));
   CHECK(result.status == CheckStatus::failed);
   CHECK(contains(result.details, "differ from those of the whole batch by "));
 }
 
-TEST_CASE("gradient_accumulation prints the sizes of both halves, of which the second is larger") {
+TEST_CASE("gradient_accumulation prints the sizes of both halves, the larger one second") {
   CheckContext context = tiny_context();
   context.batch = select_rows(context.batch, 0, 5);
   const CheckResult result = gradient_accumulation(context);
@@ -72,7 +72,7 @@ TEST_CASE("gradient_accumulation prints the sizes of both halves, of which the s
   CHECK(result.details.starts_with("gradients of 2 + 3 examples add up to those of 5 (largest "));
 }
 
-TEST_CASE("threads prints what it compared, and the numbers of threads") {
+TEST_CASE("threads prints the compared values and the numbers of threads") {
   CheckContext context = tiny_context();
   context.large_batch = select_rows(context.large_batch, 0, 7);
   const test::Threads five(5);
@@ -99,7 +99,7 @@ TEST_CASE("repeated_step fails for a model that keeps state") {
   CHECK(result.details.starts_with("repeated: l"));
 }
 
-TEST_CASE("repeated_step fails where gradients do not add up") {
+TEST_CASE("repeated_step fails if gradients are not added up") {
   const CheckResult result = repeated_step(tiny_context(forget));
   CHECK(result.status == CheckStatus::failed);
   CHECK(contains(result.details,

@@ -58,14 +58,14 @@ TEST_CASE("each head of the range has a table, layer by layer") {
         "\ndecoder.layers.1.cross_attn, head 0\ndecoder.layers.1.cross_attn, head 1");
 }
 
-TEST_CASE("no terminal obeys a token, and its column is as wide as it is shown") {
+TEST_CASE("a token is escaped for the terminal, and its column has the escaped width") {
   const LayerAttention layer{
       .layer = "x", .queries = {"\x1B"}, .keys = {"\x1B"}, .num_heads = 1, .weights = {1.0}};
   CHECK(attention_tables({layer}, {.begin = 0, .end = 1}) ==
         explanation + "\nx, head 0\n     \\x1B\n\\x1B  100\n");
 }
 
-TEST_CASE("the object has every field in its place, and the weights of the heads that are shown") {
+TEST_CASE("the JSON of attention has every field, and the weights of the selected heads") {
   const std::string begin =
       R"({"model":"m.yaml","example":"test 1","layers":[{"layer":"decoder.layers.0.cross_attn",)"
       R"("queries":["a","château"],"keys":["château","b"],"heads":[)";

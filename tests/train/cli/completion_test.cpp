@@ -25,7 +25,7 @@ bool offers(const Words& words, const std::string& word) {
   return std::ranges::count(candidates(words), word) == 1;
 }
 
-TEST_CASE("the first word is a command, with its purpose") {
+TEST_CASE("completion of the first word offers commands with their descriptions") {
   const Completions completions = complete({""});
   REQUIRE(completions.candidates.size() == all_commands().size());
   for (std::size_t i = 0; i < all_commands().size(); ++i) {
@@ -38,7 +38,7 @@ TEST_CASE("the first word is a command, with its purpose") {
   CHECK(candidates({"trian", ""}).empty());
 }
 
-TEST_CASE("options are those of the command, with their descriptions") {
+TEST_CASE("completion of options offers those of the command with their descriptions") {
   CHECK(candidates({"train", "--"}) == Words{"--help", "--resume", "--allow-change", "--fresh",
                                              "--dry-run", "--profile", "--json", "--quiet",
                                              "--until"});
@@ -52,7 +52,7 @@ TEST_CASE("options are those of the command, with their descriptions") {
   CHECK(complete({"train", "--"}).paths == PathPlace::nowhere);
 }
 
-TEST_CASE("an option is offered once, unless it repeats, and not beside one that excludes it") {
+TEST_CASE("an option is offered once unless it repeats, and not beside one that excludes it") {
   CHECK(candidates({"train", "--profile", "--"}) ==
         Words{"--help", "--resume", "--allow-change", "--fresh", "--dry-run", "--json", "--until"});
   CHECK(candidates({"train", "--resume", "--"}) == Words{"--help", "--allow-change", "--dry-run",
@@ -112,7 +112,7 @@ TEST_CASE("after a config, all keys are offered, with their meanings") {
   CHECK(candidates({"train", "--", "copy.yaml", "--"}) == candidates({"train", "copy.yaml", ""}));
 }
 
-TEST_CASE("a trained model accepts the keys of data files and of decoding only") {
+TEST_CASE("after a trained model, only keys of data files and of decoding are offered") {
   const Words keys = candidates({"evaluate", "runs/a", ""});
   CHECK(std::ranges::count(keys, "data.test_text=") == 1);
   CHECK(std::ranges::count(keys, "decoding.beam_size=") == 1);
@@ -123,7 +123,7 @@ TEST_CASE("a trained model accepts the keys of data files and of decoding only")
   CHECK(candidates({"evaluate", "runs/a", "data.task="}).empty());
 }
 
-TEST_CASE("after = come the values of the key") {
+TEST_CASE("values of a key are offered after =") {
   const auto values = [](const std::string& word) {
     CHECK(complete({"train", "copy.yaml", word}).paths == PathPlace::nowhere);
     return candidates({"train", "copy.yaml", word});
@@ -138,7 +138,7 @@ TEST_CASE("after = come the values of the key") {
   CHECK(values("model.nor=").empty());
 }
 
-TEST_CASE("the value of a data file is a path") {
+TEST_CASE("the value of a data file is completed as a path") {
   for (const char* word : {"data.train_text=", "data.train_text=a/b"}) {
     const Completions completions = complete({"train", "copy.yaml", word});
     CHECK(completions.paths == PathPlace::after_equals);
@@ -147,7 +147,7 @@ TEST_CASE("the value of a data file is a path") {
   }
 }
 
-TEST_CASE("--allow-change is offered the keys for which it can be given") {
+TEST_CASE("keys that may change are offered after --allow-change") {
   const Words keys = candidates({"train", "--resume", "--allow-change", ""});
   CHECK(std::ranges::count(keys, "model.dropout") == 1);
   CHECK(std::ranges::count(keys, "data.train_text") == 1);
@@ -163,13 +163,13 @@ TEST_CASE("arguments with choices are completed") {
   CHECK(candidates({"completion", ""}) == Words{"bash", "zsh", "fish"});
 }
 
-TEST_CASE("the lines for a shell have a tab in front of the description, and the paths last") {
+TEST_CASE("output for a shell has a tab before each description, and the paths last") {
   CHECK(to_lines({.candidates = {{"a", "first"}, {"b", ""}}}) == "a\tfirst\nb\t\n");
   CHECK(to_lines({.paths = PathPlace::word, .extensions = {"yaml", "yml"}}) == ":paths yaml yml\n");
   CHECK(to_lines({.paths = PathPlace::after_equals}) == ":value-paths \n");
 }
 
-TEST_CASE("every shell has its script") {
+TEST_CASE("every shell has a completion script") {
   for (const std::string& shell : completion_shells) {
     CHECK(completion_script(shell).find("completion " + shell + " --") != std::string::npos);
   }

@@ -41,12 +41,12 @@ const json uneven_object = json::parse(R"({
 
 json object_of(const GradcheckReport& report) { return json::parse(to_json(report, "m.yaml")); }
 
-TEST_CASE("every field of a row has its own value") {
+TEST_CASE("every field of a gradcheck row has its own value in JSON") {
   CHECK(object_of({.rows = {uneven_row()}, .first_wrong = {}}).at("rows") ==
         json::array({uneven_object}));
 }
 
-TEST_CASE("what there is not, and what is not finite, is null") {
+TEST_CASE("values that are missing or not finite are null in JSON") {
   GradcheckRow row = uneven_row();
   row.worst_coordinate = row.inconclusive_coordinate = std::nullopt;
   row.worst_relative_error = std::numeric_limits<double>::infinity();
@@ -62,7 +62,7 @@ TEST_CASE("what there is not, and what is not finite, is null") {
   CHECK(object.at("model") == "m.yaml");
 }
 
-TEST_CASE("the first wrong operation has its place, its inputs and the row of one of them") {
+TEST_CASE("the first wrong operation in JSON has its place, its inputs and the row of one input") {
   const GradcheckReport report{
       .rows = {},
       .first_wrong = FaultyOperation{.index = 7,

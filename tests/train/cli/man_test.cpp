@@ -65,7 +65,7 @@ TEST_CASE("an option is shown with its value, default and limits") {
   CHECK(contains(page, "The shell: bash, zsh or fish\n"));
 }
 
-TEST_CASE("below the options, sentences are filled and indented lines stay as they are") {
+TEST_CASE("in a manual page sentences below the options are filled, indented lines are kept") {
   const std::string page = manual_page("tapestry", date);
   CHECK(contains(joined(page),
                  "separated by commas: row by row from the top left, the channels "
@@ -74,7 +74,7 @@ TEST_CASE("below the options, sentences are filled and indented lines stay as th
   CHECK(contains(page, "\n  causality     an output depends on no later input"));
 }
 
-TEST_CASE("the exit codes are those of the user's guide") {
+TEST_CASE("the exit codes of the manual page are those of the user's guide") {
   std::string table;
   for (const auto& [code, meaning] : manual_exit_codes()) {
     table += fmt::format("| {} | {} |\n", code, meaning);
@@ -135,7 +135,7 @@ TEST_CASE("tapestry-config(5) says whether a resumed run may change a key") {
   CHECK(says("d_model", "A resumed run cannot change it."));
 }
 
-TEST_CASE("there are no other pages") {
+TEST_CASE("an unknown manual page is an error") {
   CHECK_THROWS_AS(manual_page("tapestry(1)", date), std::logic_error);
 }
 

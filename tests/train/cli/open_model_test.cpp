@@ -35,7 +35,7 @@ std::string refusal(const Config& trained, const std::vector<std::string>& overr
   return "accepted";
 }
 
-TEST_CASE("a file of data replaces that of the run, from the working folder, and nothing else") {
+TEST_CASE("a given data file replaces that of the run, relative to the working folder") {
   const Config trained = images_config(5, 5);
   const Config other = with_other_data("runs/x", trained, {"data.validation_images=more.csv"});
   CHECK(other.data.validation_images == (std::filesystem::current_path() / "more.csv").string());
@@ -44,7 +44,7 @@ TEST_CASE("a file of data replaces that of the run, from the working folder, and
   CHECK(other.data.test_size == 5);
 }
 
-TEST_CASE("what is no file of data is refused, be it of the data or free to change in a run") {
+TEST_CASE("keys of a trained model other than data files and decoding are refused") {
   for (const char* override :
        {"data.test_size=3", "train.steps=3", "model.d_model=64", "data.test_images"}) {
     CAPTURE(override);
@@ -57,7 +57,7 @@ TEST_CASE("what is no file of data is refused, be it of the data or free to chan
                          "hint: write data.test_images=FILE"));
 }
 
-TEST_CASE("test images that are cut no more are refused where that changes what is cut behind") {
+TEST_CASE("a test file is refused if it would change which images are held out for validation") {
   const std::vector<std::string> test_file{"data.test_images=more.csv"};
   const std::string refused = "command line: data.test_images: a test file would change the images";
   CHECK(refusal(images_config(5, 5), test_file).starts_with(refused));
@@ -75,7 +75,7 @@ TEST_CASE("test images that are cut no more are refused where that changes what 
   CHECK(refusal(with_files, test_file) == "accepted");
 }
 
-TEST_CASE("opening a model sets the number of threads of its config") {
+TEST_CASE("opening a model sets the number of threads of the config") {
   const std::size_t before = kernels::num_threads();
   const test::TemporaryFolder folder;
   const auto path = folder.write("tiny.yaml",

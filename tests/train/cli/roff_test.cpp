@@ -20,7 +20,7 @@ TEST_CASE("characters that roff interprets are escaped") {
         "a\\-b\\en \\(aqx\\(aq \\(dqy\\(dq \\(gaz\\(ga \\(ha\\(ti");
 }
 
-TEST_CASE("characters outside of ASCII are written by their numbers") {
+TEST_CASE("characters outside of ASCII are written as code points") {
   CHECK(literal("é q·k Xᵀ 𝄞") == "\\[u00E9] q\\[u00B7]k X\\[u1D40] \\[u1D11E]");
 }
 

@@ -27,7 +27,7 @@ std::string problems_of_override(const std::string& override) {
 
 }  // namespace
 
-TEST_CASE("a key that is given replaces its default, all others keep theirs") {
+TEST_CASE("a key in the config replaces its default, other keys keep theirs") {
   const Config config = parse_config(
       "data:\n  task: sort\n  seed: 18446744073709551615\n"
       "model:\n  d_model: 64\n  norm: post\n  dropout: 0.25\n  tie_embeddings: all\n"
@@ -50,7 +50,7 @@ TEST_CASE("a key that is given replaces its default, all others keep theirs") {
   CHECK(config.train.steps == TrainOptions().steps);
 }
 
-TEST_CASE("parsing leaves paths and the run directory as they are") {
+TEST_CASE("parsing does not change paths and the run directory") {
   const Config config = parse_config(
       "data:\n  task: parallel_text\n  train_source: a\n  train_target: b\n"
       "  validation_source: c\n  validation_target: ../d\n",
@@ -60,19 +60,19 @@ TEST_CASE("parsing leaves paths and the run directory as they are") {
   CHECK(config.train.run_dir.empty());
 }
 
-TEST_CASE("overrides win over the file, later ones over earlier ones") {
+TEST_CASE("overrides replace values of the file, and later ones earlier ones") {
   const Config config =
       parse_config("model:\n  d_model: 64\n", "c.yaml", {"model.d_model=32", "model.d_model=256"});
   CHECK(config.model.d_model == 256);
 }
 
-TEST_CASE("an override is everything behind the first equals sign") {
+TEST_CASE("the value of an override is all text after the first equals sign") {
   CHECK(parse_config("train:\n  steps: 9\n", "c", {"train.run_dir=a=b.c \"d\""}).train.run_dir ==
         "a=b.c \"d\"");
   CHECK(parse_config("train:\n  run_dir: x\n", "c", {"train.run_dir="}).train.run_dir.empty());
 }
 
-TEST_CASE("an unknown key is named with its section and the key that was meant") {
+TEST_CASE("an unknown key is reported with its section and a suggestion") {
   CHECK(problems_of("model:\n  d_modl: 64\n") ==
         "c.yaml:2:3: unknown key `d_modl` in `model`\n"
         "    d_modl: 64\n"
@@ -106,7 +106,7 @@ TEST_CASE("an unknown key is named with its section and the key that was meant")
         "min_learning_rate");
 }
 
-TEST_CASE("an unknown section is named with the section that was meant") {
+TEST_CASE("an unknown section is reported with a suggestion") {
   CHECK(problems_of("modle:\n  d_model: 64\n  whatever: 1\n") ==
         "c.yaml:1:1: unknown section `modle`\n"
         "    modle:\n"
@@ -139,7 +139,7 @@ TEST_CASE("a section without keys is refused") {
             .starts_with("c.yaml:1:1: expected keys indented below `model`, found a list\n"));
 }
 
-TEST_CASE("a wrong value is underlined, with what was expected") {
+TEST_CASE("an invalid value is underlined, with the expected domain") {
   CHECK(
       problems_of("train:\n  log_every: abc\n") ==
       "c.yaml:2:14: expected a whole number >= 1 or a percentage of `train.steps`, found \"abc\"\n"
@@ -168,7 +168,7 @@ TEST_CASE("a wrong value is underlined, with what was expected") {
         "hint: write `16`, in decimal digits alone");
 }
 
-TEST_CASE("a missing value, a list or a map in place of a value is refused") {
+TEST_CASE("a missing value, a list or a map instead of a value is refused") {
   CHECK(problems_of("model:\n  d_ff:\n  dropout: ~\n  norm: [pre]\n  positions: {a: b}\n") ==
         "c.yaml:2:3: expected a whole number from 1 to 1000000, found nothing\n"
         "    d_ff:\n"
@@ -188,7 +188,7 @@ TEST_CASE("a missing value, a list or a map in place of a value is refused") {
         "hint: write one value");
 }
 
-TEST_CASE("problems of an override are placed on the command line") {
+TEST_CASE("problems of an override are reported for the command line") {
   CHECK(problems_of_override("train.log_every=abc") ==
         "command line: train.log_every=abc: expected a whole number >= 1 or a percentage of "
         "`train.steps`, found \"abc\"\n"
@@ -222,7 +222,7 @@ TEST_CASE("problems of an override are placed on the command line") {
             .starts_with("command line: " + longest + "...: expected a whole number"));
 }
 
-TEST_CASE("an override does not hide a wrong value in the file") {
+TEST_CASE("an override does not hide an invalid value in the file") {
   CHECK(problems_of("train:\n  log_every: abc\n", {"train.log_every=5"})
             .starts_with("c.yaml:2:14: expected a whole number >= 1"));
 }
@@ -247,25 +247,25 @@ TEST_CASE("all problems are reported at once, in the order of the lines") {
   }
 }
 
-TEST_CASE("contradictions are reported beside wrong values of other keys") {
+TEST_CASE("contradictions are reported beside invalid values of other keys") {
   const std::string problems =
       problems_of("data:\n  min_length: 9\n  max_length: 3\nmodel:\n  norm: no\n");
   CHECK(problems.starts_with("c.yaml:2:3: `min_length` is 9, more than `max_length` (3)"));
   CHECK(problems.find("c.yaml:5:9: expected pre or post, found \"no\"") != std::string::npos);
 }
 
-TEST_CASE("a syntax error is not followed by complaints about what is missing behind it") {
+TEST_CASE("after a syntax error, missing keys are not reported") {
   CHECK(problems_of("data:\n  task: parallel_text\n  train_source\n  train_target: x\n")
             .find("needs") == std::string::npos);
 }
 
-TEST_CASE("a key of a repeated section is read, so that its problems are seen too") {
+TEST_CASE("the values of a repeated section are checked too") {
   const std::string problems = problems_of("model:\n  d_ff: 8\nmodel:\n  d_model: x\n");
   CHECK(problems.starts_with("c.yaml:3:1: repeated section `model`"));
   CHECK(problems.find("c.yaml:4:12: expected a whole number") != std::string::npos);
 }
 
-TEST_CASE("a text with endless problems is given up after fifty") {
+TEST_CASE("a config with endless problems is abandoned after fifty") {
   std::string text = "model:\n";
   for (int i = 0; i < 20000; ++i) text += "  k" + std::to_string(i) + ": 1\n";
   try {

@@ -16,7 +16,7 @@ const D& domain_of(const CustomKey& key) {
   return std::get<D>(key.domain().any());
 }
 
-TEST_CASE("a custom key has a section, a name, a default, a domain and a meaning") {
+TEST_CASE("a custom key has a section, name, default, domain and description") {
   const CustomKey key =
       CustomKey::integer("train.warmth", {.initial = 4, .minimum = 1, .maximum = 64},
                          "how warm it is", ChangeRule::free);
@@ -30,7 +30,7 @@ TEST_CASE("a custom key has a section, a name, a default, a domain and a meaning
   CHECK(key.mistake().empty());
 }
 
-TEST_CASE("each type of custom key has its domain, and no mistake if its default is in it") {
+TEST_CASE("each type of custom key has its domain, and is valid if its default is in it") {
   const CustomKey real = CustomKey::real("model.a", {.initial = -0.5}, "");
   CHECK(domain_of<RealNumber>(real).expected() == "a number");
   const CustomKey most = CustomKey::real("model.a", {.maximum = 2.0}, "");
@@ -56,7 +56,7 @@ TEST_CASE("each type of custom key has its domain, and no mistake if its default
   }
 }
 
-TEST_CASE("a custom key whose default is outside of its domain is wrong") {
+TEST_CASE("a custom key whose default is outside of its domain is refused") {
   CHECK(CustomKey::integer("model.n", {.initial = 65, .minimum = 1, .maximum = 64}, "").mistake() ==
         "the default is 65, expected a whole number from 1 to 64");
   CHECK(CustomKey::integer("model.n", {.initial = -1, .maximum = 3}, "").mistake() ==
@@ -73,7 +73,7 @@ TEST_CASE("a custom key whose default is outside of its domain is wrong") {
         "the default is \"\", expected gru or lstm");
 }
 
-TEST_CASE("a custom key whose values contradict each other is wrong") {
+TEST_CASE("a custom key whose values contradict each other is refused") {
   CHECK(CustomKey::integer("model.n", {.minimum = -3}, "").mistake() ==
         "the minimum is -3, expected 0 or more");
   CHECK(CustomKey::integer("model.n", {.initial = 5, .minimum = 5, .maximum = 4}, "").mistake() ==

@@ -62,7 +62,7 @@ TEST_CASE("a domain knows its words and whether its values are paths, lists or a
   CHECK_FALSE(Domain(FilePath()).is_list());
 }
 
-TEST_CASE("a config takes over what is changed in the values of its keys, and nothing else") {
+TEST_CASE("changes of key values are written to the config, and nothing else") {
   Config config;
   for_each_field(config, [](const Field& field, FieldValue& value, const Domain&) {
     if (field.path() == "optimizer.kind") value = std::string("sgd");

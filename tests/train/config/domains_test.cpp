@@ -33,7 +33,7 @@ TEST_CASE("a whole number is decimal digits") {
         std::numeric_limits<std::uint64_t>::max());
 }
 
-TEST_CASE("what is not a whole number is refused") {
+TEST_CASE("text that is not a whole number is refused") {
   for (const char* text : {"abc", "", " 5", "5 ", "-1", "1.5", "1,5", "0x", "0xg", "1e99", ".inf",
                            "nan", "infinity", "5abc", "٣"}) {
     CHECK(refusal(at_least(1), text) ==
@@ -73,7 +73,7 @@ TEST_CASE("a number of steps is a whole number, or a percentage above 0 and up t
         "expected a whole number from 1 to 9 or a percentage of `train.steps`, found \"0.05\"");
 }
 
-TEST_CASE("where a word may stand for no number, the word is read and written as it is") {
+TEST_CASE("a number or word: the word is parsed and printed as it is") {
   const NumberOrWord domain{from_0_below_1(), "dropout"};
   using Value = std::optional<double>;
   CHECK(domain.expected() == "a number in [0, 1) or `dropout`");
@@ -84,7 +84,7 @@ TEST_CASE("where a word may stand for no number, the word is read and written as
   CHECK(domain.print(0.25) == "0.25");
 }
 
-TEST_CASE("what is neither the word nor such a number is refused with what may be meant") {
+TEST_CASE("a number or word: other text is refused with a suggestion") {
   const NumberOrWord domain{from_0_below_1(), "dropout"};
   CHECK(refusal(domain, "dropuot") ==
         "expected a number in [0, 1) or `dropout`, found \"dropuot\" | did you mean `dropout`?");
@@ -94,7 +94,7 @@ TEST_CASE("what is neither the word nor such a number is refused with what may b
   CHECK(refusal(domain, "") == "expected a number in [0, 1) or `dropout`, found \"\"");
 }
 
-TEST_CASE("a time is numbers with units, each unit once and the larger ones first") {
+TEST_CASE("a duration is numbers with units, each unit once and larger ones first") {
   const auto seconds = [](const char* text) {
     return std::get<std::chrono::seconds>(Duration::parse(text)).count();
   };
@@ -116,12 +116,12 @@ TEST_CASE("a time is numbers with units, each unit once and the larger ones firs
   CHECK(refusal(Duration(), "3600").ends_with(" | write `3600s` for seconds"));
 }
 
-TEST_CASE("a number that stands for no choice has no name") {
+TEST_CASE("a value that is no choice has the name `?`") {
   CHECK(choice_name(OnNan::skip) == "skip");
   CHECK(choice_name(static_cast<OnNan>(9)) == "?");
 }
 
-TEST_CASE("a time is printed in the largest units") {
+TEST_CASE("a duration is printed in the largest units") {
   for (const char* text : {"0s", "59s", "1m", "3h50m", "1d12h", "1d2h3m4s"}) {
     CHECK(Duration::print(std::get<std::chrono::seconds>(Duration::parse(text))) == text);
   }
@@ -146,7 +146,7 @@ TEST_CASE("a number may have a point and an exponent") {
   CHECK(std::get<double>(not_negative().parse("0")) == 0.0);
 }
 
-TEST_CASE("what is not a finite number is refused") {
+TEST_CASE("text that is not a finite number is refused") {
   for (const char* text : {"abc", "", ".nan", ".inf", "-.inf", "nan", "inf", "infinity", "0x10",
                            "1e", "1.2.3", " 1", "1 "}) {
     CHECK(refusal(positive(), text) ==
@@ -167,7 +167,7 @@ TEST_CASE("other notations of a number are refused with the right one") {
         "expected a number > 0, found \"1_000.5\" | write `1000.5`");
 }
 
-TEST_CASE("the ends of the range of a number belong to it or not") {
+TEST_CASE("the ends of the range of a number are included or excluded") {
   CHECK(refusal(positive(), "0") == "expected a number > 0, found \"0\"");
   CHECK(refusal(positive(), "5e-324") == "accepted");
   CHECK(refusal(not_negative(), "0") == "accepted");
@@ -177,7 +177,7 @@ TEST_CASE("the ends of the range of a number belong to it or not") {
   CHECK(refusal(from_0_below_1(), "1") == "expected a number in [0, 1), found \"1\"");
 }
 
-TEST_CASE("each end of a bounded range belongs to it or not") {
+TEST_CASE("each end of a bounded range is included or excluded") {
   const RealNumber above_0{.high = 1.0, .has_low = false}, below_1{.high = 1.0, .has_high = false};
   CHECK(refusal(above_0, "1") == "accepted");
   CHECK(refusal(above_0, "0") == "expected a number in (0, 1], found \"0\"");
@@ -189,7 +189,7 @@ TEST_CASE("each end of a bounded range belongs to it or not") {
         "expected a number in [2, 4], found \"1.9\"");
 }
 
-TEST_CASE("a number is printed as shortly as it can be read back") {
+TEST_CASE("a number is printed as the shortest text that parses to the same value") {
   CHECK(RealNumber::print(0.1) == "0.1");
   CHECK(RealNumber::print(1e-5) == "1e-05");
   CHECK(RealNumber::print(1.0) == "1");
@@ -222,7 +222,7 @@ TEST_CASE("a choice is one of the names") {
   CHECK(refusal(Choice<NormPlacement>(), "between") == "expected pre or post, found \"between\"");
 }
 
-TEST_CASE("every choice is printed by the name it is read by") {
+TEST_CASE("every choice is printed by the name from which it is parsed") {
   for (const auto& [value, name] : choices_of<ScheduleKind>) {
     CHECK(Choice<ScheduleKind>::print(value) == name);
     CHECK(std::get<ScheduleKind>(Choice<ScheduleKind>::parse(name)) == value);

@@ -29,25 +29,25 @@ TEST_CASE("a problem without a line or hint is one line") {
   CHECK(to_string({{.file = "x.yaml"}, "is empty", ""}) == "x.yaml: is empty");
 }
 
-TEST_CASE("the caret stands under the character, not the byte") {
+TEST_CASE("the caret is under the character, not the byte") {
   const Place place{
       .file = "x", .line = 1, .column = 5, .length = 2, .source_line = "ä: ü\U0001F600z"};
   CHECK(to_string({place, "m", ""}) == "x:1:5: m\n    ä: ü\U0001F600z\n        ^~");
 }
 
-TEST_CASE("a tab before the caret is kept, so that the caret stays in its column") {
+TEST_CASE("a tab before the caret is kept, so that the caret has the right column") {
   const Place place{.file = "x", .line = 1, .column = 4, .length = 1, .source_line = "a:\tb"};
   CHECK(to_string({place, "m", ""}) == "x:1:4: m\n    a:\tb\n      \t^");
 }
 
-TEST_CASE("a caret in the indentation or behind the line has something to stand under") {
+TEST_CASE("a caret in the indentation or behind the line has a line above it") {
   const Place tab{.file = "x", .line = 1, .column = 1, .length = 1, .source_line = "\ta: b"};
   CHECK(to_string({tab, "m", ""}) == "x:1:1: m\n    \ta: b\n    ^");
   const Place end{.file = "x", .line = 1, .column = 3, .length = 5, .source_line = "ab"};
   CHECK(to_string({end, "m", ""}) == "x:1:3: m\n    ab\n      ^");
 }
 
-TEST_CASE("of a long line the part around the caret is shown") {
+TEST_CASE("of a long line the part around the caret is printed") {
   const std::string line = std::string(200, 'a') + "HERE" + std::string(200, 'b');
   const Place place{.file = "x", .line = 1, .column = 201, .length = 4, .source_line = line};
   const std::string shown = std::string(45, 'a') + "HERE" + std::string(41, 'b');
@@ -55,7 +55,7 @@ TEST_CASE("of a long line the part around the caret is shown") {
         fmt::format("x:1:201: m\n    {}\n    {}^~~~", shown, std::string(45, ' ')));
 }
 
-TEST_CASE("problems are in the order of their lines, those without a line last") {
+TEST_CASE("problems are in the order of their lines, those without a line at the end") {
   ProblemList problems;
   problems.add({.file = "command line: a"}, "third");
   problems.add({.file = "x", .line = 9, .column = 1}, "second");

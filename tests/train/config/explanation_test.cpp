@@ -31,7 +31,7 @@ struct ConfigFile : test::Workplace {
 
 }  // namespace
 
-TEST_CASE("each key is explained with its value and where it comes from") {
+TEST_CASE("config explain prints each key with its value and origin") {
   const ConfigFile file;
   const auto keys = explain_config(file.path(), {"train.steps=200", "model.d_ff=96"});
   CHECK(keys.size() == config_keys().size());
@@ -49,7 +49,7 @@ TEST_CASE("each key is explained with its value and where it comes from") {
   CHECK(find(keys, "optimizer.beta1").in_use);
 }
 
-TEST_CASE("an explanation is a config that means the same") {
+TEST_CASE("the output of config explain is a config with the same values") {
   const ConfigFile file;
   const std::vector<std::string> overrides = {"train.steps=200", "model.d_ff=96"};
   const std::string yaml = to_yaml(explain_config(file.path(), overrides));

@@ -29,14 +29,14 @@ std::string refusal(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a file is read as it is") {
+TEST_CASE("a config file is read without changes") {
   const test::TemporaryFolder folder;
   const std::string text("model:\r\n  d_model: 1\n\0x", 23);
   CHECK(read_config_file(folder.write("a.yaml", text)) == text);
   CHECK(read_config_file(folder.write("empty.yaml", "")).empty());
 }
 
-TEST_CASE("what is not a readable file is refused") {
+TEST_CASE("a path that is no readable file is refused") {
   const test::TemporaryFolder folder;
   const std::string base = folder.path().string();
   CHECK(refusal(base + "/none.yaml") ==
@@ -62,7 +62,7 @@ TEST_CASE("a read that fails is refused with the reason") {
         "hint: check the path and its permissions");
 }
 
-TEST_CASE("a pipe is refused at once, with nobody at its other end") {
+TEST_CASE("a pipe without a writer is refused without blocking") {
   const test::TemporaryFolder folder;
   const std::string pipe = folder.path() / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -71,7 +71,7 @@ TEST_CASE("a pipe is refused at once, with nobody at its other end") {
                              "hint: give the path of a YAML file, such as configs/copy.yaml");
 }
 
-TEST_CASE("a file without read permission is refused") {
+TEST_CASE("a config file without read permission is refused") {
   if (::geteuid() == 0) return;  // root reads everything
   const test::TemporaryFolder folder;
   const std::string path = folder.write("secret.yaml", "model:\n  d_model: 64\n");
@@ -90,7 +90,7 @@ TEST_CASE("a file of more than a megabyte is refused") {
                              "hint: check that this file is meant to be a config");
 }
 
-TEST_CASE("paths in a config start at its folder, paths in overrides at the working folder") {
+TEST_CASE("paths in a config are relative to its folder, in overrides to the working folder") {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("mine.yaml",
                                         "data:\n"
@@ -107,7 +107,7 @@ TEST_CASE("paths in a config start at its folder, paths in overrides at the work
   CHECK(config.data.test_source.empty());
 }
 
-TEST_CASE("relative paths in a config start at data.folder, of the config or of an override") {
+TEST_CASE("relative paths in a config are relative to data.folder of the config or an override") {
   const test::TemporaryFolder folder;
   const std::string files =
       "  task: parallel_text\n"
@@ -133,7 +133,7 @@ TEST_CASE("relative paths in a config start at data.folder, of the config or of 
         (folder.path() / "train.de").string());
 }
 
-TEST_CASE("the data files of a run are moved by another data.folder, except those outside of it") {
+TEST_CASE("another data.folder moves the data files of a run, except those outside of it") {
   const std::string stored =
       "data:\n"
       "  task: parallel_text\n"
@@ -155,7 +155,7 @@ struct WorkingFolder {
   const fs::path before = fs::current_path();
 };
 
-TEST_CASE("without a working folder there is nowhere for relative paths to start") {
+TEST_CASE("relative paths are refused if the working folder does not exist") {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("mine.yaml", "train:\n  steps: 10\n");
   const fs::path gone = folder.path() / "gone";
@@ -187,7 +187,7 @@ TEST_CASE("without a working folder there is nowhere for relative paths to start
   CHECK(message([] { parse_config("train:\n  steps: 5\n", "c"); }) == "accepted");
 }
 
-TEST_CASE("the run directory is named after the config unless it is given") {
+TEST_CASE("the run directory is named after the config unless train.run_dir is set") {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("my.first.yaml", "train:\n  steps: 10\n");
   CHECK(load_config(path).train.run_dir == "runs/my.first");
@@ -195,7 +195,7 @@ TEST_CASE("the run directory is named after the config unless it is given") {
   CHECK(load_config(path, {"train.run_dir="}).train.run_dir == "runs/my.first");
 }
 
-TEST_CASE("problems in a file name the file as it was given") {
+TEST_CASE("problems in a file have the path of the file as it was given") {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("a.yaml", "model:\n  d_model: x\n");
   CHECK_THROWS_WITH_AS(load_config(path),

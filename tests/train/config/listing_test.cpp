@@ -79,7 +79,7 @@ const std::string how_to_update =
     "to write the tables of configs/README.md again: TAPESTRY_UPDATE=1 "
     ".build/release/tests/train/train_tests --test-case='*configs/README.md*'";
 
-TEST_CASE("the tables in configs/README.md have every key once, as it is") {
+TEST_CASE("the tables in configs/README.md have every key once, as documented in the code") {
   std::vector<std::string> page = read_lines();
   const std::vector<std::string> now = updated(page);
   if (std::getenv("TAPESTRY_UPDATE") != nullptr) {
@@ -93,7 +93,7 @@ TEST_CASE("the tables in configs/README.md have every key once, as it is") {
   CHECK(static_cast<std::size_t>(std::ranges::count_if(page, is_row)) == config_keys().size());
 }
 
-TEST_CASE("a dumped config has every key and reads back as the same config") {
+TEST_CASE("a dumped config has every key and is parsed to the same config") {
   Config config;
   config.data.task = "parallel_text";
   config.data.train_source = "a \"quoted\" \\ path: ä #1";

@@ -24,7 +24,7 @@ std::string problems_of(const std::string& schedule,
   return {};
 }
 
-TEST_CASE("a percentage is of train.steps, wherever in the config that is given") {
+TEST_CASE("a percentage is of train.steps, at any place of the config") {
   CHECK(parsed("kind: cosine, warmup_steps: 5%").schedule.warmup_steps == 100);  // of 2000
   const Config config = parsed("kind: cosine, warmup_steps: 5%, decay_steps: 50%",
                                {"train.steps=300", "train.save_every=10%"});
@@ -37,7 +37,7 @@ TEST_CASE("a percentage is of train.steps, wherever in the config that is given"
   CHECK_FALSE(describe_percentages(Config()).has_value());
 }
 
-TEST_CASE("a percentage rounds to the nearest number, and to 0 only for the warm-up of a cosine") {
+TEST_CASE("a percentage is rounded to the nearest number, to 0 only for the warm-up of a cosine") {
   const auto warmup = [](const std::string& kind, const std::string& percent,
                          const std::string& steps) {
     return parsed("kind: " + kind + ", warmup_steps: " + percent, {"train.steps=" + steps})
@@ -53,7 +53,7 @@ TEST_CASE("a percentage rounds to the nearest number, and to 0 only for the warm
   CHECK(config.train.log_every == 1);
 }
 
-TEST_CASE("the last value of a key counts, whether number or percentage") {
+TEST_CASE("the last value of a key applies, number or percentage") {
   CHECK(
       parsed("kind: cosine, warmup_steps: 5%", {"schedule.warmup_steps=7"}).schedule.warmup_steps ==
       7);
@@ -62,13 +62,13 @@ TEST_CASE("the last value of a key counts, whether number or percentage") {
       100);
 }
 
-TEST_CASE("a config that gave percentages is written with numbers") {
+TEST_CASE("percentages of a config are written as numbers") {
   const std::string dumped = dump_config(parsed("kind: cosine, warmup_steps: 5%"));
   CHECK(dumped.find("\n  warmup_steps: 100\n") != std::string::npos);
   CHECK(parse_config(dumped, "dumped").step_percentages.empty());
 }
 
-TEST_CASE("percentages obey the rules of the numbers that they stand for") {
+TEST_CASE("percentages are checked by the rules of their numbers") {
   CHECK(problems_of("kind: cosine, warmup_steps: 60%, decay_steps: 50%") ==
         "`decay_steps` is 1000, not after `warmup_steps` (1200)");
   CHECK(problems_of("kind: constant, warmup_steps: 5%").starts_with("`warmup_steps` is used with"));
@@ -76,8 +76,7 @@ TEST_CASE("percentages obey the rules of the numbers that they stand for") {
         "expected a whole number from 1 to 1000000, found \"5%\"");
 }
 
-TEST_CASE(
-    "a resumed run keeps the numbers that a file gives as percentages, unless told otherwise") {
+TEST_CASE("a resumed run keeps the numbers of percentages in a file, unless overridden") {
   const Config before = parsed("kind: cosine, warmup_steps: 5%, decay_steps: 100%");
   const auto kept = [&](const std::vector<std::string>& overrides,
                         const std::vector<std::string>& allowed = {}) {

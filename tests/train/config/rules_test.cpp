@@ -25,7 +25,7 @@ const std::string kFiles =
 
 }  // namespace
 
-TEST_CASE("the width has to be a multiple of the heads") {
+TEST_CASE("d_model has to be a multiple of num_heads") {
   CHECK(problems_of("model:\n  d_model: 130\n") ==
         "c:2:3: `d_model` is 130, not a multiple of `num_heads` (4)\n"
         "    d_model: 130\n"
@@ -40,7 +40,7 @@ TEST_CASE("the width has to be a multiple of the heads") {
   CHECK(problems_of("model:\n  d_model: 132\n  num_heads: 3\n").empty());
 }
 
-TEST_CASE("something has to pass through a layer") {
+TEST_CASE("skip_scale and sublayer_scale are refused if both are 0") {
   CHECK(problems_of("model:\n  skip_scale: 0\n  sublayer_scale: 0\n") ==
         "c:2:3: `skip_scale` and `sublayer_scale` are both 0: every layer would output 0\n"
         "    skip_scale: 0\n"
@@ -50,12 +50,12 @@ TEST_CASE("something has to pass through a layer") {
   CHECK(problems_of("model:\n  sublayer_scale: 0\n").empty());
 }
 
-TEST_CASE("heads with a width of their own need not divide d_model") {
+TEST_CASE("with d_head num_heads need not divide d_model") {
   CHECK(problems_of("model:\n  d_model: 130\n  d_head: 32\n").empty());
   CHECK(problems_of("model:\n  d_model: 130\n  d_head: 0\n").find("multiple") != std::string::npos);
 }
 
-TEST_CASE("parameter-free attention has one head, no width of its own and no score to learn") {
+TEST_CASE("parameter-free attention has one head, no d_head and no score with parameters") {
   const std::string bare = "model:\n  attention: parameter_free\n";
   CHECK(problems_of(bare) ==
         "c:2:3: `attention: parameter_free` has one head, `num_heads` is 4\n"
@@ -74,7 +74,7 @@ TEST_CASE("parameter-free attention has one head, no width of its own and no sco
   CHECK(problems_of(bare + "  num_heads: 1\n  d_model: 130\n").empty());
 }
 
-TEST_CASE("rotary positions turn pairs, and work through dot products") {
+TEST_CASE("rotary positions need an even width of heads and scores from dot products") {
   const std::string rotary = "model:\n  positions: rotary\n";
   CHECK(problems_of(rotary).empty());
   CHECK(problems_of(rotary + "  d_head: 5\n") ==
@@ -96,13 +96,13 @@ TEST_CASE("rotary positions turn pairs, and work through dot products") {
         "positions");
 }
 
-TEST_CASE("a contradiction that an override brings in is placed on the command line") {
+TEST_CASE("a contradiction caused by an override is reported for the command line") {
   CHECK(problems_of("train:\n  steps: 9\n", {"model.num_heads=3"}) ==
         "command line: model.num_heads=3: `d_model` is 128, not a multiple of `num_heads` (3)\n"
         "hint: set `d_model` to 126 or 129");
 }
 
-TEST_CASE("a key with a bad value is left out of contradictions") {
+TEST_CASE("a key with an invalid value is not checked for contradictions") {
   CHECK(problems_of("model:\n  d_model: 130\n  num_heads: x\n") ==
         "c:3:14: expected a whole number from 1 to 1024, found \"x\"\n"
         "    num_heads: x\n"
@@ -110,7 +110,7 @@ TEST_CASE("a key with a bad value is left out of contradictions") {
         "hint: write for example 4, the default");
 }
 
-TEST_CASE("each kind of model has its tasks") {
+TEST_CASE("each kind of model is used with its tasks only") {
   CHECK(problems_of("model:\n  kind: language_model\n") ==
         "c:2:3: `kind: language_model` does not support `task: copy`\n"
         "    kind: language_model\n"
@@ -141,7 +141,7 @@ TEST_CASE("each kind of model has its tasks") {
   }
 }
 
-TEST_CASE("a text, labelled or not, and images need their file") {
+TEST_CASE("text, labelled text and images need their training file") {
   CHECK(problems_of("model:\n  kind: language_model\ndata:\n  task: text\n") ==
         "c:4:3: task text needs data.train_text\n"
         "    task: text\n"
@@ -153,7 +153,7 @@ TEST_CASE("a text, labelled or not, and images need their file") {
             .ends_with("hint: name the file here or on the command line: data.train_images=FILE"));
 }
 
-TEST_CASE("every token that is read at once needs a position") {
+TEST_CASE("data.context is limited by model.max_length") {
   CHECK(problems_of("model: {kind: language_model}\ndata:\n  task: text\n  train_text: a\n"
                     "  context: 257\n") ==
         "c:5:3: `context` is 257, and 257 tokens are read at once; `model.max_length` is 256\n"
@@ -173,7 +173,7 @@ TEST_CASE("every token that is read at once needs a position") {
             .empty());
 }
 
-TEST_CASE("patches divide an image, and each needs a position") {
+TEST_CASE("patches have to divide an image, and their number is limited by model.max_length") {
   const std::string images =
       "data: {task: images, train_images: a, image_height: 8, image_width: 12}\n"
       "model:\n  kind: vision_transformer\n";
@@ -193,7 +193,7 @@ TEST_CASE("patches divide an image, and each needs a position") {
   CHECK(problems_of(images + "  patch_size: 4\n  max_length: 7\n").empty());
 }
 
-TEST_CASE("batches of tokens are refused where lengths must be mixed, and for images") {
+TEST_CASE("batches of tokens are refused with mixed lengths, and for images") {
   CHECK(problems_of("model: {normalization: batch_norm}\ntrain: {batch_tokens: 4096}\n") ==
         "c:2:9: `batch_tokens` makes batches of sentences of similar length, `normalization: "
         "batch_norm` needs batches of mixed length\n"
@@ -232,7 +232,7 @@ TEST_CASE("keys that the kind of model does not use are refused") {
             .starts_with("c:4:3: `tie_embeddings` is used with `model.kind: "));
 }
 
-TEST_CASE("the shortest sequence is not longer than the longest") {
+TEST_CASE("data.min_length is at most data.max_length") {
   CHECK(problems_of("data:\n  min_length: 17\n") ==
         "c:2:3: `min_length` is 17, more than `max_length` (16)\n"
         "    min_length: 17\n"
@@ -241,7 +241,7 @@ TEST_CASE("the shortest sequence is not longer than the longest") {
   CHECK(problems_of("data:\n  min_length: 16\n").empty());
 }
 
-TEST_CASE("every symbol and one special symbol need a position") {
+TEST_CASE("generated sequences and one special symbol are limited by model.max_length") {
   CHECK(problems_of("data:\n  max_length: 256\n") ==
         "c:2:3: `max_length` is 256, and with `<bos>` or `<eos>` 257 tokens; `model.max_length` is "
         "256\n"
@@ -255,7 +255,7 @@ TEST_CASE("every symbol and one special symbol need a position") {
   CHECK(problems_of("data:\n  task: toy_translation\nmodel:\n  max_length: 16\n").empty());
 }
 
-TEST_CASE("every token of a text that is kept needs a position") {
+TEST_CASE("data.max_tokens is limited by model.max_length") {
   CHECK(problems_of("data:\n  task: parallel_text\n  max_tokens: 256\n" + kFiles)
             .starts_with("c:3:3: `max_tokens` is 256, and with `<bos>` or `<eos>` 257 tokens; "
                          "`model.max_length` is 256\n"));
@@ -284,7 +284,7 @@ TEST_CASE("keys of words and of subwords exclude each other") {
             .find("expected a number in [0.98, 1], found \"0.9\"") != std::string::npos);
 }
 
-TEST_CASE("each kind of subword regularization is used with its kind of model") {
+TEST_CASE("each kind of subword regularization needs its kind of subword model") {
   const std::string pairs = "data:\n  task: parallel_text\n" + kFiles;
   CHECK(problems_of(pairs + "  subwords: unigram\n  subword_alpha: 0.2\n").empty());
   CHECK(problems_of(pairs + "  subwords: bpe\n  subword_dropout: 0.1\n").empty());
@@ -296,7 +296,7 @@ TEST_CASE("each kind of subword regularization is used with its kind of model") 
                          "only, found `unigram`\n"));
 }
 
-TEST_CASE("a model file of subwords is named for each vocabulary") {
+TEST_CASE("subwords from files need a model file for each vocabulary") {
   const std::string pairs = "data:\n  task: parallel_text\n" + kFiles + "  subwords: file\n";
   CHECK(problems_of(pairs).find("`subwords: file` needs `subword_file`") != std::string::npos);
   CHECK(problems_of(pairs + "  subword_file: a.model\n")
@@ -313,7 +313,7 @@ TEST_CASE("a model file of subwords is named for each vocabulary") {
                          "only, found `file`"));
 }
 
-TEST_CASE("an output cannot be longer than the positions") {
+TEST_CASE("train.max_decode_length is limited by model.max_length") {
   CHECK(problems_of("train:\n  max_decode_length: 257\n") ==
         "c:2:3: `max_decode_length` is 257, more than `model.max_length` (256)\n"
         "    max_decode_length: 257\n"
@@ -335,7 +335,7 @@ TEST_CASE("parallel text needs its files") {
   CHECK(problems_of("data:\n  task: parallel_text\n" + kFiles).empty());
 }
 
-TEST_CASE("a test set has two files or none") {
+TEST_CASE("a test set of parallel text has two files or none") {
   CHECK(problems_of("data:\n  task: parallel_text\n  test_target: x\n" + kFiles) ==
         "c:3:3: a test set needs two files, `test_source` is missing\n"
         "    test_target: x\n"
@@ -388,7 +388,7 @@ TEST_CASE("an unused key may be given with its default, as a dumped config does"
           .empty());
 }
 
-TEST_CASE("whether a key is used is left open while the choice has a bad value") {
+TEST_CASE("whether a key is used is not checked while the choice is invalid") {
   CHECK(problems_of("optimizer:\n  kind: sdg\n  momentum: 0.9\n") ==
         "c:2:9: expected sgd, adam or adamw, found \"sdg\"\n"
         "    kind: sdg\n"
@@ -412,7 +412,7 @@ TEST_CASE("tying all embeddings needs one vocabulary") {
   CHECK(problems_of("model:\n  tie_embeddings: all\n").empty());
 }
 
-TEST_CASE("betas with which Adam need not converge are refused") {
+TEST_CASE("betas for which Adam need not converge are refused") {
   CHECK(problems_of("optimizer:\n  beta1: 0.98\n  beta2: 0.9\n") ==
         "c:3:3: `beta2` is 0.9, too small for `beta1` (0.98): Adam may not converge\n"
         "    beta2: 0.9\n"
@@ -424,7 +424,7 @@ TEST_CASE("betas with which Adam need not converge are refused") {
   CHECK(problems_of("optimizer:\n  beta1: 0\n  beta2: 0\n").empty());
 }
 
-TEST_CASE("a schedule that is named after its warmup needs one") {
+TEST_CASE("schedules with a warm-up need warmup_steps") {
   CHECK(problems_of("schedule:\n  kind: inverse_sqrt\n") ==
         "c:2:3: `kind: inverse_sqrt` needs `warmup_steps` of 1 or more\n"
         "    kind: inverse_sqrt\n"
@@ -435,13 +435,13 @@ TEST_CASE("a schedule that is named after its warmup needs one") {
   CHECK(problems_of("schedule:\n  kind: cosine\n").empty());
 }
 
-TEST_CASE("a run may stop within its warmup, to be resumed later") {
+TEST_CASE("warmup_steps may exceed train.steps, as the run may be resumed") {
   CHECK(problems_of("schedule:\n  kind: linear_warmup\n  warmup_steps: 2001\n").empty());
   CHECK(problems_of("schedule:\n  kind: cosine\n  warmup_steps: 2001\n  decay_steps: 9000\n")
             .empty());
 }
 
-TEST_CASE("a cosine falls after its warmup, from the peak to the floor") {
+TEST_CASE("a cosine decays after its warm-up, from the peak to the floor") {
   CHECK(problems_of("schedule:\n  kind: cosine\n  min_learning_rate: 0.01\n") ==
         "c:3:3: `min_learning_rate` is 0.01, more than `learning_rate` (0.001)\n"
         "    min_learning_rate: 0.01\n"

@@ -94,7 +94,7 @@ TEST_CASE("the configs of the generated tasks load, each with its task") {
   CHECK(load_config(kFolder + "copy.yaml").train.run_dir == "runs/copy");
 }
 
-TEST_CASE("the config for parallel text asks for the files, and loads with them") {
+TEST_CASE("the config for parallel text requires its files and loads with them") {
   const std::string path = kFolder + "parallel.yaml";
   try {
     load_config(path);
@@ -117,14 +117,14 @@ TEST_CASE("the configs for a text and for images load, each with its kind of mod
   CHECK(load_config(kFolder + "digits_vit.yaml").model_kind == "vision_transformer");
 }
 
-TEST_CASE("the config for tagging asks for its file, and loads with it") {
+TEST_CASE("the config for tagging requires its file and loads with it") {
   CHECK_THROWS_AS(load_config(kFolder + "tagging.yaml"), ConfigError);
   const Config config = load_config(kFolder + "tagging.yaml", {"data.train_text=/a"});
   CHECK(config.model_kind == "tagger");
   CHECK(config.data.task == "tagged_text");
 }
 
-TEST_CASE("a model that is fine-tuned has the sizes of the one that it begins with") {
+TEST_CASE("a config for fine-tuning has the sizes of the pretrained model") {
   const TransformerOptions masked = load_config(kFolder + "toy_masked.yaml").model;
   const TransformerOptions fine = load_config(kFolder + "toy_agreement.yaml").model;
   CHECK(fine.d_model == masked.d_model);
@@ -134,7 +134,7 @@ TEST_CASE("a model that is fine-tuned has the sizes of the one that it begins wi
   CHECK(fine.positions == masked.positions);
 }
 
-TEST_CASE("every config can be shortened and lengthened by train.steps alone") {
+TEST_CASE("train.steps alone shortens and lengthens every config") {
   for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
     if (file.path().extension() != ".yaml") continue;
     CAPTURE(file.path().string());
@@ -171,9 +171,7 @@ TEST_CASE("every config can be shortened and lengthened by train.steps alone") {
   }
 }
 
-TEST_CASE(
-    "the percentages in the configs have the numbers of steps that their results were measured "
-    "with") {
+TEST_CASE("the percentages in the configs give the numbers of steps of their results") {
   const auto warmup = [](const char* name, const std::vector<std::string>& overrides = {}) {
     return load_config(kFolder + name, overrides).schedule.warmup_steps;
   };

@@ -20,16 +20,18 @@ TEST_CASE("the edit distance counts a swap of neighbours once") {
   CHECK(edit_distance("ca", "abc") == 3);  // 2 if the swapped pair could be edited again
 }
 
-TEST_CASE("case and dashes cost nothing") { CHECK(edit_distance("Batch-Size", "batch_size") == 0); }
+TEST_CASE("the edit distance ignores case and dashes") {
+  CHECK(edit_distance("Batch-Size", "batch_size") == 0);
+}
 
-TEST_CASE("the closest candidate wins, the first of equals") {
+TEST_CASE("the closest candidate is suggested, of equally close ones the first") {
   const std::vector<std::string> keys{"steps", "beta1", "beta2", "seed"};
   CHECK(closest("beta2x", keys) == "beta2");
   CHECK(closest("beta", keys) == "beta1");
   CHECK(closest("sed", keys) == "seed");
 }
 
-TEST_CASE("a word that differs in more than a third is no misspelling") {
+TEST_CASE("a word that differs in more than a third has no suggestion") {
   const std::vector<std::string> keys{"dropout", "dtype"};
   CHECK(closest("drpot", keys) == std::nullopt);
   CHECK(closest("dropot", keys) == "dropout");
@@ -39,7 +41,7 @@ TEST_CASE("a word that differs in more than a third is no misspelling") {
   CHECK(closest("x", {}) == std::nullopt);
 }
 
-TEST_CASE("a very long word is not compared") {
+TEST_CASE("a very long word has no suggestion") {
   const std::string long_word(65, 'a');
   CHECK(closest(long_word, std::vector<std::string>{long_word}) == std::nullopt);
   const std::string longest(64, 'a');

@@ -29,7 +29,7 @@ std::string override_hint(const std::string& override) {
   return hint("model: {d_ff: 8}\n", {override});
 }
 
-TEST_CASE("names of other programs are understood whatever their case and dashes") {
+TEST_CASE("names of keys in other programs are recognized with any case and dashes") {
   CHECK(keys_meant_by("lr") == Paths{"schedule.learning_rate"});
   CHECK(keys_meant_by("LR") == Paths{"schedule.learning_rate"});
   CHECK(keys_meant_by("hidden-size") == Paths{"model.d_model"});
@@ -44,7 +44,7 @@ TEST_CASE("a key of several sections is suggested for each, the most likely firs
   CHECK(keys_meant_by("dropout") == Paths{"model.dropout"});
 }
 
-TEST_CASE("every name that is understood means keys that exist, and stands in the table once") {
+TEST_CASE("every recognized foreign name has existing keys and is listed once") {
   std::set<std::string> known;
   for (const ConfigKey& key : config_keys()) known.insert(key.path());
   std::set<std::string_view> names;
@@ -70,7 +70,7 @@ TEST_CASE("an override without a section gets the keys for which its value is va
   CHECK(override_hint("flavour=3") == "write for example `model.d_model=128`");
 }
 
-TEST_CASE("a key called by the name of another program gets its name here, and its section") {
+TEST_CASE("a foreign key name is answered by the key of this program and its section") {
   CHECK(override_hint("model.heads=2") == "did you mean `num_heads`?");
   CHECK(override_hint("model.n_head=2") == "did you mean `num_heads`?");
   CHECK(override_hint("train.lr=2") == "did you mean `learning_rate` in `schedule`?");
@@ -80,7 +80,7 @@ TEST_CASE("a key called by the name of another program gets its name here, and i
   CHECK(hint("train:\n  batch: 8\n") == "did you mean `batch_size`?");
 }
 
-TEST_CASE("of keys that are equally close, the one that the chosen kinds use is suggested") {
+TEST_CASE("of equally close keys, one that the kind of model or task uses is suggested") {
   CHECK(hint("model: {num_coder_layers: 2}\n") == "did you mean `num_encoder_layers`?");
   CHECK(hint("model: {num_coder_layers: 2, kind: language_model}\n") ==
         "did you mean `num_decoder_layers`?");

@@ -12,7 +12,7 @@ TEST_CASE("clean text has no bad character") {
   CHECK_FALSE(find_bad_character("a\tb\r\n", true));
 }
 
-TEST_CASE("the first bad character is named") {
+TEST_CASE("the first bad character is reported") {
   using namespace std::string_literals;
   const auto name = [](const std::string& text) { return find_bad_character(text, false)->name; };
   CHECK(name("a\0b"s) == "control character U+0000");
@@ -31,7 +31,7 @@ TEST_CASE("a carriage return without a line feed is a bad character in several l
   CHECK(find_bad_character("a\r\n", false)->offset == 1);
 }
 
-TEST_CASE("characters are counted and cut at their borders") {
+TEST_CASE("characters are counted and cut at their boundaries") {
   CHECK(count_characters("aä€") == 3);
   CHECK(characters("aä€b", 1, 2) == "ä€");
   CHECK(characters("aä", 1, 9) == "ä");

@@ -50,7 +50,7 @@ TEST_CASE("a document is a list of sections and of their keys, in order") {
   CHECK(document.entries()[2].value == "copy");
 }
 
-TEST_CASE("keys and values know their place, in characters from 1") {
+TEST_CASE("keys and values have their line and column, in characters from 1") {
   const YamlDocument document = read("# ä\nmodel: {é: \"ü\\\"b\", c: 12}\n");
   const Place key = document.place(document.entries()[0].key_position);
   CHECK(key.line == 2);
@@ -65,7 +65,7 @@ TEST_CASE("keys and values know their place, in characters from 1") {
   CHECK(number.length == 2);
 }
 
-TEST_CASE("values are text, whatever they look like") {
+TEST_CASE("values are text, whatever their form") {
   const YamlDocument document = read(
       "a:\n  b: 010\n  c: .nan\n  d: 'it''s'\n  e: \"q\\\"\\u00e9\"\n  f: x # no\n  g: \"\"\n");
   CHECK(document.entries()[0].value == "010");
@@ -77,7 +77,7 @@ TEST_CASE("values are text, whatever they look like") {
   CHECK(document.entries()[5].value.empty());
 }
 
-TEST_CASE("a missing value, a list and a map are kept as what they are") {
+TEST_CASE("a missing value, a list and a map are kept as such") {
   const YamlDocument document =
       read("a:\n  b:\n  c: ~\n  d: [1, [2]]\n  e: {f: {g: 1}}\n  h: 1\ni:\n");
   REQUIRE(document.entries().size() == 5);
@@ -92,7 +92,7 @@ TEST_CASE("a missing value, a list and a map are kept as what they are") {
   CHECK(read("a: 1\nb: [c]\n").sections()[1].kind == YamlKind::list);
 }
 
-TEST_CASE("the items of a list are texts, or it has none") {
+TEST_CASE("the items of a list are texts, otherwise it has none") {
   const YamlDocument document = read(
       "a:\n  b: [1, \"x, y\"]\n  c:\n    - d\n    - 'e'\n  f: []\n  g: [1, [2], 3]\n"
       "  h: [1, {i: 2}]\n  j: [~]\n  k: 4\n");
@@ -180,7 +180,7 @@ TEST_CASE("anchors, aliases, merge keys and tags are refused") {
   CHECK(problems_of("a: !m\n  b: 3\n").starts_with("x:1:4: found a tag (!)"));
 }
 
-TEST_CASE("an alias of nothing says how to write an asterisk") {
+TEST_CASE("an alias without an anchor is answered by how to write an asterisk") {
   CHECK(problems_of("a:\n  b: *.txt\n") ==
         "x:2:6: not valid YAML: the referenced anchor is not defined\n"
         "    b: *.txt\n"
@@ -196,7 +196,7 @@ TEST_CASE("a second document is refused") {
         "hint: keep each config in a file of its own");
 }
 
-TEST_CASE("a key that is no text is refused, and what belongs to it is skipped") {
+TEST_CASE("a key that is not text is refused, and its value is skipped") {
   CHECK(problems_of("? [a, b]\n: {c: 1}\nd:\n  {e: 1}: 2\n") ==
         "x:1:3: expected a key, found a list\n"
         "    ? [a, b]\n"
@@ -238,7 +238,7 @@ TEST_CASE("a quote that is never closed is refused") {
   CHECK(problems_of("a:\n  b: 'one\\'\n").empty());
 }
 
-TEST_CASE("an escape sequence cannot bring in a control character") {
+TEST_CASE("an escape sequence of a control character is refused") {
   CHECK(problems_of("a:\n  b: \"x\\0y\"\n") ==
         "x:2:6: found control character U+0000\n"
         "    b: \"x\\0y\"\n"
@@ -246,7 +246,7 @@ TEST_CASE("an escape sequence cannot bring in a control character") {
         "hint: remove the escape sequence");
 }
 
-TEST_CASE("tabs in the indentation are refused, all of them") {
+TEST_CASE("every tab in the indentation is refused") {
   CHECK(problems_of("a:\n\tb: 1\n  \tc: 1\n\t# a comment may\n") ==
         "x:2:1: found a tab in the indentation, expected spaces\n"
         "    \tb: 1\n"
@@ -258,7 +258,7 @@ TEST_CASE("tabs in the indentation are refused, all of them") {
         "hint: indent with spaces; YAML does not allow tabs");
 }
 
-TEST_CASE("syntax errors keep the place that yaml-cpp gives them") {
+TEST_CASE("syntax errors have the position that yaml-cpp reports") {
   CHECK(problems_of("a:\n  b 1\n  c: 2\n") ==
         "x:3:4: not valid YAML: illegal map value\n"
         "    c: 2\n"
@@ -277,7 +277,7 @@ TEST_CASE("syntax errors keep the place that yaml-cpp gives them") {
         "hint: put the value in double quotes if it is meant as text");
 }
 
-TEST_CASE("what stands before a syntax error is read") {
+TEST_CASE("keys before a syntax error are read") {
   ProblemList problems;
   const YamlDocument document("x", "a:\n  b: 1\n  ]\n", problems);
   CHECK_FALSE(problems.empty());
@@ -285,7 +285,7 @@ TEST_CASE("what stands before a syntax error is read") {
   CHECK(document.entries()[0].key == "b");
 }
 
-TEST_CASE("bytes that are not text are refused with their place") {
+TEST_CASE("bytes that are not text are refused with their position") {
   CHECK(problems_of("a:\n  b: x\0y\n"s) ==
         "x:2:7: found control character U+0000\n"
         "    b: x?\n"
@@ -333,7 +333,7 @@ TEST_CASE("a text of more than a megabyte is refused") {
         "x: is larger than 1048576 bytes\nhint: check that this file is meant to be a config");
 }
 
-TEST_CASE("deep nesting costs nothing and crashes nothing") {
+TEST_CASE("deep nesting needs little memory and does not crash") {
   const auto deep = [](const std::string& level) {
     std::string text = "a:\n  b: ";
     for (int i = 0; i < 100000; ++i) text += level + (i % 500 == 499 ? "\n   " : "");
@@ -348,7 +348,7 @@ TEST_CASE("deep nesting costs nothing and crashes nothing") {
   CHECK(deep("- ").size() <= 1);
 }
 
-TEST_CASE("aliases of aliases do not multiply") {
+TEST_CASE("nested aliases are not expanded") {
   std::string text = "a: {x0: &x0 [1, 1]";
   for (int i = 1; i < 40; ++i) {
     const std::string before = "*x" + std::to_string(i - 1);

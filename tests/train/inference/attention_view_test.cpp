@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("a layer whose weights do not fit the names of the tokens is left out with a note") {
+TEST_CASE("a layer whose weights do not fit the tokens is left out with a note") {
   const Model model = test::random_model(1);
   const Batch batch =
       make_batch({{.source = {4, 5, 6}, .target = {4, 5}}}, std::vector<std::size_t>{0});

@@ -21,7 +21,7 @@ TEST_CASE("the source of a batch becomes rows of ids that end with <eos> and pad
   CHECK(source.lengths == std::vector<std::int32_t>{3, 2});
 }
 
-TEST_CASE("what the decoder reads begins with <bos> and is as long as the labels") {
+TEST_CASE("the input of the decoder begins with <bos> and is as long as the labels") {
   const Batch batch = two_rows();
   const TokenBatch target = network_input(batch, DType::float32).target;
   CHECK(target.ids == Ids{{2, 6, 0, 0}, {2, 8, 9, 4}});

@@ -87,7 +87,7 @@ TEST_CASE("scores are the log-probabilities of a forward pass, with length norma
   }
 }
 
-TEST_CASE("a beam as wide as all hypotheses finds the most likely outputs of all") {
+TEST_CASE("a beam as wide as the number of hypotheses finds the most likely outputs") {
   // Outputs of up to 3 of the tokens 0 to 5 but <eos>: 1 + 5 + 25, and 125 that are cut.
   constexpr std::int32_t vocabulary = 6;
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
@@ -125,7 +125,7 @@ TEST_CASE("a beam as wide as all hypotheses finds the most likely outputs of all
   }
 }
 
-TEST_CASE("a result depends on its own source alone, in every bit") {
+TEST_CASE("an output depends on its own source only, in every bit") {
   for (const std::size_t beam : {1, 3}) {
     const Model model = random_model(7);
     const SearchOptions options{.beam_size = beam, .num_best = beam, .length_penalty = 0.6};
@@ -208,8 +208,7 @@ TEST_CASE("the length penalty prefers longer outputs") {
   CHECK(outputs(5.0)[0].score == Approx(std::log(0.24) / std::pow(7.0 / 6, 5)));
 }
 
-TEST_CASE(
-    "greedy decoding ends with <eos> at the maximum length too, whatever the length penalty") {
+TEST_CASE("greedy decoding ends with <eos> at the maximum length, for every length penalty") {
   std::vector<double> scores(hand_made_vocabulary, -1000.0);
   scores[eos_id] = std::log(0.51);
   scores[7] = std::log(0.49);

@@ -101,7 +101,7 @@ TEST_CASE("a trace has logits, loss and gradients of a forward and backward pass
   }
 }
 
-TEST_CASE("the steps of every kind are those of its layers, with gradients of their outputs") {
+TEST_CASE("the steps of a trace are the layers of each kind of model, with output gradients") {
   for (const std::string& kind : kinds) {
     CAPTURE(kind);
     Model model = model_of(kind);
@@ -126,7 +126,7 @@ TEST_CASE("the steps of every kind are those of its layers, with gradients of th
   }
 }
 
-TEST_CASE("the values of steps are those that operations by hand give") {
+TEST_CASE("the values of steps are those of operations called directly") {
   Model model = model_of("language_model");
   const ComputationTrace trace = trace_of(model, batch_of("language_model"));
   const std::string layer = "decoder.layers.0.";
@@ -194,7 +194,7 @@ TEST_CASE("the gradient of the logits is (p - onehot) / n, and 0 without a label
   CHECK(trace.loss == doctest::Approx(loss).epsilon(1e-12));
 }
 
-TEST_CASE("gradients of an earlier pass do not add to those of a trace") {
+TEST_CASE("gradients of an earlier pass are not added to those of a trace") {
   Model model = model_of("classifier");
   const Batch batch = batch_of("classifier");
   trace_of(model, batch);
@@ -203,7 +203,7 @@ TEST_CASE("gradients of an earlier pass do not add to those of a trace") {
   CHECK(values_of(parameter(model, "head.weight").gradient()) == first);
 }
 
-TEST_CASE("a trace without any label is refused, and changes no later pass") {
+TEST_CASE("a trace without labels is refused and changes no later pass") {
   Model model = model_of("masked_language_model");
   Batch batch = batch_of("masked_language_model");
   std::ranges::fill(batch.labels, no_label);

@@ -41,7 +41,7 @@ bool is_whole(const Model& model, const Sentence& source, const Hypothesis& h) {
 
 }  // namespace
 
-TEST_CASE("outputs start with their prefix, and its probability counts") {
+TEST_CASE("outputs start with their prefix, whose probability is included") {
   for (const std::uint64_t seed : {1, 2, 3}) {
     const Model model = random_model(seed);
     for (const std::size_t beam : {1, 4}) {
@@ -78,7 +78,7 @@ TEST_CASE("outputs start with their prefix, and its probability counts") {
   }
 }
 
-TEST_CASE("the output with the beginning of the best output as its prefix is the best output") {
+TEST_CASE("the beginning of the best output as prefix gives the best output") {
   const Model model = random_model(4);
   const SearchOptions options{.beam_size = 3, .max_length = 9};
   std::size_t compared = 0;
@@ -94,7 +94,7 @@ TEST_CASE("the output with the beginning of the best output as its prefix is the
   CHECK(compared > 0);
 }
 
-TEST_CASE("a prefix is not cut by max_length, and one without room for more is refused") {
+TEST_CASE("a prefix is not cut by max_length, and one that leaves no room is refused") {
   const Model model = random_model(1);
   const Sentence prefix(5, 7);
   const auto found = search_one(model, {.source = {4}, .prefix = prefix}, {.max_length = 2});
@@ -136,7 +136,7 @@ TEST_CASE("outputs have no forbidden tokens, and log-probabilities are those of 
   }
 }
 
-TEST_CASE("a wide beam finds the most likely of all allowed outputs") {
+TEST_CASE("a wide beam finds the most likely output that is allowed") {
   const Model model = random_model(2);
   const Sentence source{4, 5};
   Hypothesis best{.tokens = {}, .log_probability = -1e300};
@@ -158,7 +158,7 @@ TEST_CASE("a wide beam finds the most likely of all allowed outputs") {
   CHECK(found.log_probability == Approx(best.log_probability).epsilon(1e-9));
 }
 
-TEST_CASE("<eos> is allowed whatever is forbidden, but not before min_length") {
+TEST_CASE("<eos> is allowed although it is forbidden, but not before min_length") {
   std::vector<double> scores(hand_made_vocabulary, 0.0);
   scores[5] = 2.0;
   const Model model = model_with_scores(scores);
@@ -213,7 +213,7 @@ TEST_CASE("batches by tokens give the same outputs in every bit") {
   }
 }
 
-TEST_CASE("many hypotheses in a batch have the results of few") {
+TEST_CASE("many hypotheses in a batch have the same results as few") {
   const Model model = random_model(7);
   std::vector<Sentence> many;
   for (std::size_t i = 0; i < 40; ++i) {
@@ -257,7 +257,7 @@ TEST_CASE("batches have no more source tokens than batch_tokens, with padding") 
   CHECK(network.sizes == std::vector<std::size_t>{7, 12, 9});
 }
 
-TEST_CASE("the number of sources of a batch is bounded by their logits") {
+TEST_CASE("the number of sources of a batch is limited by the size of their logits") {
   CHECK(bounded_batch_size({.beam_size = 5, .batch_size = 2048}, 32'000) == 419);
   CHECK(bounded_batch_size({.beam_size = 1, .batch_size = 2048}, 32'000) == 2048);
   CHECK(bounded_batch_size({.beam_size = 1000, .batch_size = 64}, 1'000'000) == 1);

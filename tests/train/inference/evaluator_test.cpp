@@ -36,7 +36,7 @@ TEST_CASE("loss, perplexity and token accuracy are means over tokens with <eos>,
   CHECK(scores.token_accuracy == 0.4);
 }
 
-TEST_CASE("classes are scored one an example, and the most likely one is found for each") {
+TEST_CASE("classes are scored once an example, and the most likely one is returned") {
   Model model = test::make_model("vision_transformer",
                                  {.d_model = 4,
                                   .num_heads = 1,
@@ -107,7 +107,7 @@ TEST_CASE("scores do not depend on the size of the batches") {
   }
 }
 
-TEST_CASE("whoever wants the predictions gets those of every batch, in its order") {
+TEST_CASE("a callback receives the predictions of every batch in the order of its rows") {
   std::vector<std::size_t> examples;
   std::vector<std::int32_t> best;
   const auto take = [&](const Batch& batch, std::span<const std::int32_t> predictions) {
@@ -120,7 +120,7 @@ TEST_CASE("whoever wants the predictions gets those of every batch, in its order
   CHECK(best == std::vector<std::int32_t>(6, 4));
 }
 
-TEST_CASE("no sentences give scores of nothing") {
+TEST_CASE("scores of 0 sentences are 0") {
   const Scores scores = score_labels(model_with_known_odds(), {}, 64, {});
   CHECK(scores.sentences == 0);
   CHECK(scores.tokens == 0);

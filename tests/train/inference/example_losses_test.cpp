@@ -51,7 +51,7 @@ TEST_CASE("predictions are given batch by batch") {
   CHECK(rows == 3);
 }
 
-TEST_CASE("of the greatest losses the greatest is first, NaN before any, equal ones in order") {
+TEST_CASE("the greatest losses are sorted, NaN first and equal ones in order") {
   const std::vector<ExampleLoss> losses{{.example = 0, .sum = 2, .labels = 1},
                                         {.example = 1, .sum = 9, .labels = 9},
                                         {.example = 2, .sum = std::nan(""), .labels = 1},

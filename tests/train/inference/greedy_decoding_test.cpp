@@ -28,49 +28,49 @@ std::vector<double> preferring(std::size_t id) {
   return scores;
 }
 
-TEST_CASE("no sources give no outputs") {
+TEST_CASE("0 sources give 0 outputs") {
   const Model model = model_with_scores(preferring(5));
   CHECK(greedy(model, {}, 3).empty());
 }
 
-TEST_CASE("a model that says <eos> at once gives empty outputs") {
+TEST_CASE("a model that predicts <eos> first gives empty outputs") {
   const Model model = model_with_scores(preferring(eos_id));
   CHECK(greedy(model, {{4}, {5, 6}}, 0) == Sentences{{}, {}});
 }
 
-TEST_CASE("a model that never says <eos> is cut at the length asked for") {
+TEST_CASE("a model that never predicts <eos> is cut at the maximum length") {
   const Model model = model_with_scores(preferring(7));
   CHECK(greedy(model, {{4}}, 1) == Sentences{{7}});
   CHECK(greedy(model, {{4}, {5, 6}}, 3) == Sentences{{7, 7, 7}, {7, 7, 7}});
 }
 
-TEST_CASE("no output takes more positions with <bos> than the model has") {
+TEST_CASE("an output with <bos> is limited by the positions of the model") {
   const Model model = model_with_scores(preferring(7), 6);
   CHECK(greedy(model, {{4}}, 0) == Sentences{Sentence(5, 7)});
   CHECK(greedy(model, {{4}}, 6) == Sentences{Sentence(5, 7)});
   CHECK(greedy(model, {{4}}, 4) == Sentences{Sentence(4, 7)});
 }
 
-TEST_CASE("by default each output may have 50 tokens more than its own source") {
+TEST_CASE("by default an output may have 50 tokens more than its source") {
   const Model model = model_with_scores(preferring(7), 100);
   const Sentences outputs = greedy(model, {{4}, {4, 5, 6}, {}}, 0);
   CHECK(outputs == Sentences{Sentence(51, 7), Sentence(53, 7), Sentence(50, 7)});
 }
 
-TEST_CASE("among equal scores the lower id is taken") {
+TEST_CASE("of equal scores the lower id is decoded") {
   std::vector<double> scores = preferring(8);
   scores[6] = 1.0;
   const Model model = model_with_scores(scores);
   CHECK(greedy(model, {{4}}, 2) == Sentences{{6, 6}});
 }
 
-TEST_CASE("each token follows from the one before it and from the source") {
+TEST_CASE("each token depends on the one before it and on the source") {
   const Model model = model_that_stops_at_9();
   CHECK(greedy(model, {{6}}, 0) == Sentences{{4, 5}});
   CHECK(greedy(model, {{9}}, 0) == Sentences{{}});
 }
 
-TEST_CASE("rows of a batch that end at different times do not disturb each other") {
+TEST_CASE("rows of a batch that end at different times do not affect each other") {
   const Model model = model_that_stops_at_9();
   const Sentences sources{{6, 7}, {9}, {7, 9, 6, 4}, {5}};
   CHECK(greedy(model, sources, 0) == Sentences{{4, 5}, {}, {}, {4, 5}});

@@ -64,7 +64,7 @@ TEST_CASE("scores of outputs are those of beam search") {
   CHECK(compared >= 6);
 }
 
-TEST_CASE("a score depends on its own pair alone, in every bit") {
+TEST_CASE("the score of a pair depends on the pair only, in every bit") {
   const Model model = random_model(5);
   const auto together = score_pairs(*model.network, pairs);
   for (const std::size_t tokens : {1, 20, 100}) {

@@ -68,7 +68,7 @@ Line generated(const Model& model, const Line& prompt, std::size_t count,
 
 }  // namespace
 
-TEST_CASE("a token is drawn in proportion to its probability, the likeliest first") {
+TEST_CASE("a token is drawn in proportion to its probability, sorted by it") {
   CHECK(draw({}, 0.0) == 1);
   CHECK(draw({}, 0.399) == 1);
   CHECK(draw({}, 0.401) == 3);
@@ -92,7 +92,7 @@ TEST_CASE("the temperature divides the scores") {
   CHECK(draw({.temperature = 2}, 0.838) == 0);
 }
 
-TEST_CASE("at temperature 0, or one as good as 0, the likeliest token is taken") {
+TEST_CASE("at a temperature of about 0 the most likely token is drawn") {
   for (const double uniform : {0.0, 0.5, nearly_one}) {
     CHECK(draw({.temperature = 0}, uniform) == 1);
     CHECK(draw({.temperature = 1e-300}, uniform) == 1);
@@ -100,7 +100,7 @@ TEST_CASE("at temperature 0, or one as good as 0, the likeliest token is taken")
   }
 }
 
-TEST_CASE("top_k leaves the k likeliest tokens, in their proportions") {
+TEST_CASE("top_k keeps the k most likely tokens in proportion") {
   CHECK(draw({.top_k = 1}, nearly_one) == 1);
   CHECK(draw({.top_k = 2}, 0.571) == 1);
   CHECK(draw({.top_k = 2}, 0.572) == 3);
@@ -109,7 +109,7 @@ TEST_CASE("top_k leaves the k likeliest tokens, in their proportions") {
   CHECK(draw({.top_k = 100}, nearly_one) == 0);
 }
 
-TEST_CASE("top_p leaves the fewest tokens that are so likely together") {
+TEST_CASE("top_p keeps the fewest most likely tokens of that probability") {
   CHECK(draw({.top_p = 1e-9}, nearly_one) == 1);
   CHECK(draw({.top_p = 0.39}, nearly_one) == 1);
   CHECK(draw({.top_p = 0.41}, nearly_one) == 3);
@@ -120,7 +120,7 @@ TEST_CASE("top_p leaves the fewest tokens that are so likely together") {
   CHECK(draw({.top_p = 0.69}, 0.572) == 3);
 }
 
-TEST_CASE("of top_k and top_p the stricter one counts") {
+TEST_CASE("of top_k and top_p the stricter one applies") {
   CHECK(draw({.top_k = 3, .top_p = 0.69}, nearly_one) == 3);
   CHECK(draw({.top_k = 1, .top_p = 0.69}, nearly_one) == 1);
 }
@@ -133,7 +133,7 @@ TEST_CASE("equal scores are ordered by id") {
   CHECK(draw_token(equal, {}, 0.6) == 2);
 }
 
-TEST_CASE("draws from a large vocabulary are those of a complete ranking") {
+TEST_CASE("draws from a large vocabulary equal those of a complete sort") {
   constexpr std::size_t words = 3000;
   std::vector<double> scores(words);
   for (std::size_t i = 0; i < words; ++i) {
@@ -179,7 +179,7 @@ TEST_CASE("many draws have the frequencies of the probabilities") {
   CHECK(std::abs(cold.at(1) - 16.0 / 30) < 0.018);
 }
 
-TEST_CASE("a token without probability is not drawn, whatever rounding leaves of the others") {
+TEST_CASE("a token of probability 0 is never drawn, in spite of rounding") {
   for (std::size_t words = 1; words <= 2000; ++words) {
     std::vector<double> even(words + 1, 0.0);
     even[0] = -infinity;
@@ -189,7 +189,7 @@ TEST_CASE("a token without probability is not drawn, whatever rounding leaves of
   }
 }
 
-TEST_CASE("a text is a function of prompt, options and seed, and a longer one begins alike") {
+TEST_CASE("generated text depends on prompt, options and seed, and a longer one begins alike") {
   const Model model = random_model();
   const Line text = generated(model, {4, 5}, 30, {});
   CHECK(text.size() == 30);
@@ -202,7 +202,7 @@ TEST_CASE("a text is a function of prompt, options and seed, and a longer one be
         generated(model, {4, 5}, 30, {.temperature = 0, .seed = 3}));
 }
 
-TEST_CASE("a token is drawn from the scores behind the last tokens that may be read") {
+TEST_CASE("a token is drawn from the logits of the last tokens that fit the window") {
   const Model model = random_model();
   const auto& network = model.as<LanguageModel>();
   for (const auto& [window, most] : {std::pair<std::size_t, std::size_t>{0, 6}, {3, 3}, {99, 6}}) {

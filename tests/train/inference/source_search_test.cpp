@@ -44,7 +44,7 @@ TEST_CASE("next logits have the most likely tokens of a row, and all of its logi
   CHECK(all[5] == Approx(std::log(0.5)));
 }
 
-TEST_CASE("the extensions of a hypothesis take its own slot, then a free one") {
+TEST_CASE("extensions of a hypothesis use its own slot, then a free one") {
   const SearchInput input{.source = {4}};
   const SearchOptions options{.beam_size = 2};
   SourceSearch search(input, 9, options);
@@ -66,7 +66,7 @@ TEST_CASE("the extensions of a hypothesis take its own slot, then a free one") {
   CHECK(results[0].log_probability == Approx(std::log(0.36)));
 }
 
-TEST_CASE("a search that is done keeps its slots") {
+TEST_CASE("a finished search keeps its slots") {
   const SearchInput input{.source = {4}};
   const SearchOptions options{.beam_size = 2};
   SourceSearch search(input, 1, options);
@@ -77,7 +77,7 @@ TEST_CASE("a search that is done keeps its slots") {
   CHECK(search.results().front().tokens == Sentence{4});
 }
 
-TEST_CASE("a prefix is followed in one slot, and its end opens the others") {
+TEST_CASE("a prefix uses one slot, and after its end all slots are used") {
   const SearchInput input{.source = {4}, .prefix = {5}};
   const SearchOptions options{.beam_size = 2, .num_best = 2};
   SourceSearch search(input, 2, options);

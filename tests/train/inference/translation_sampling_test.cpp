@@ -150,7 +150,7 @@ TEST_CASE("at temperature 0 a sample is the greedy output") {
   }
 }
 
-TEST_CASE("samples keep to prefix, forbidden tokens, min_length and repetitions") {
+TEST_CASE("samples obey prefix, forbidden tokens, min_length and no_repeat_ngram") {
   const Model model = random_model(8);
   SearchOptions options = sampling(5);
   options.forbidden = std::vector<bool>(hand_made_vocabulary, false);
@@ -172,7 +172,7 @@ TEST_CASE("samples keep to prefix, forbidden tokens, min_length and repetitions"
   }
 }
 
-TEST_CASE("a repetition penalty makes tokens that have occurred less likely, once each") {
+TEST_CASE("a repetition penalty applies once to each token that has occurred") {
   std::vector<double> scores{3.0, -3.0, 2.0, -2.0, 1.0};
   penalize_repetition(scores, std::vector<std::int32_t>{0, 3, 0, 3, 3}, 2.0);
   CHECK(scores == std::vector<double>{1.5, -3.0, 2.0, -4.0, 1.0});

@@ -30,7 +30,7 @@ TEST_CASE("other values are rounded to the closest one, and to the even one betw
   CHECK(rounded_to_bfloat16(0x1.03p0) == 0x1.04p0);  // of double
 }
 
-TEST_CASE("infinity and NaN stay, and what is too large becomes infinity") {
+TEST_CASE("infinity and NaN are kept, and values that are too large become infinity") {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   CHECK(rounded_to_bfloat16(infinity) == infinity);
   CHECK(rounded_to_bfloat16(-infinity) == -infinity);

@@ -96,7 +96,7 @@ TEST_CASE("each process scores its share of the batches alone") {
   CHECK(sizes == Sizes{3 * of_a_batch, 2 * of_a_batch, 2 * of_a_batch});
 }
 
-TEST_CASE("translations are divided among processes, with the scores of one") {
+TEST_CASE("translation is divided among processes, with the scores of one process") {
   const Model model = test::random_model(1);
   const Vocabulary words({"a", "b", "c", "d", "e", "f"});
   const TextCodec codec({}, words, words);

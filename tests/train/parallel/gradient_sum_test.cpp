@@ -198,7 +198,7 @@ TEST_CASE("gradients are sent while backward of the last micro-batch is still ru
                                                                      "backward of a", "send"});
 }
 
-TEST_CASE("the gradient of a tied parameter is sent when its last contribution is there") {
+TEST_CASE("the gradient of a tied parameter is sent after its last contribution") {
   CHECK(order_of_events({"b", "c", "a", "b"}) ==
         std::vector<std::string>{"backward of b", "backward of a", "backward of c", "send",
                                  "backward of b", "send", "send"});
@@ -256,7 +256,7 @@ TEST_CASE("gradients in bfloat16 have the same bits for any number of processes"
   check_product_gradients(5, true);
 }
 
-TEST_CASE("bfloat16 rounds the sums that processes exchange, and that of all micro-batches not") {
+TEST_CASE("bfloat16 rounds sums that processes exchange, and not the sum of all micro-batches") {
   const auto exact = product_gradients(5, single_process(), {});
   const auto rounded = product_gradients(5, single_process(), {.bfloat16 = true});
   const auto noise = [](double x) { return std::abs(x) * 0x1p-8; };
@@ -311,7 +311,7 @@ TEST_CASE("bfloat16 halves the bytes of gradients that processes send") {
   }
 }
 
-TEST_CASE("a step that is cancelled in one process leaves nothing behind for the next one") {
+TEST_CASE("a step that is cancelled in one process leaves no messages for the next step") {
   for (const std::size_t failing : {0, 1, 2}) {
     CAPTURE(failing);
     std::atomic<std::size_t> cancelled = 0, different = 0;
@@ -342,7 +342,7 @@ TEST_CASE("a step that is cancelled in one process leaves nothing behind for the
   }
 }
 
-TEST_CASE("memory of transfers that an exception leaves open is never reused") {
+TEST_CASE("memory of transfers that an exception leaves pending is never reused") {
   test::LocalNetwork network(2);
   ProcessGroup group(network.end(1));
   const std::size_t before = kernels::memory_statistics().bytes_in_use;
@@ -372,7 +372,7 @@ TEST_CASE("several processes refuse parameters that are not gathered") {
                        std::logic_error);
 }
 
-TEST_CASE("a parameter that has a gradient in one process alone gets it in its shards") {
+TEST_CASE("a gradient that only one process has is in the shards of all") {
   std::atomic<std::size_t> right = 0;
   test::run_processes(3, [&](ProcessGroup& group) {
     Parameters parameters = two_parameters();
@@ -391,7 +391,7 @@ TEST_CASE("a parameter that has a gradient in one process alone gets it in its s
   CHECK(right == 3);
 }
 
-TEST_CASE("a request to end that comes during the exchange leaves the sum whole") {
+TEST_CASE("a request to end during the exchange leaves the sum complete") {
   for (const std::size_t processes : {1, 3}) {
     CAPTURE(processes);
     std::atomic<bool> end_requested = false;
@@ -416,7 +416,7 @@ TEST_CASE("a request to end that comes during the exchange leaves the sum whole"
   }
 }
 
-TEST_CASE("a micro-batch on which a parameter does not depend adds nothing to its gradient") {
+TEST_CASE("a micro-batch without a gradient of a parameter adds nothing to it") {
   Parameters parameters = two_parameters();
   GradientSum sum(parameters, 4, single_process());
   for (std::size_t m = 0; m < 4; ++m) {
@@ -430,8 +430,7 @@ TEST_CASE("a micro-batch on which a parameter does not depend adds nothing to it
   CHECK_FALSE(parameters.find("b")->tensor.gradient().defined());
 }
 
-TEST_CASE(
-    "a sum of n micro-batches holds at most log2(n) copies of the gradient, and none for one") {
+TEST_CASE("a sum of n micro-batches holds at most log2(n) copies of the gradient, none for one") {
   constexpr std::size_t bytes = (values + 3) * sizeof(float);
   for (const auto& [n, copies] : std::vector<std::pair<std::size_t, std::size_t>>{
            {1, 0}, {2, 1}, {3, 1}, {4, 2}, {8, 3}, {9, 3}, {16, 4}}) {
@@ -451,7 +450,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a sum of several processes holds the parts of others, and no copy of the own gradient") {
+TEST_CASE("a sum of several processes holds parts of the others and no copy of its own gradient") {
   constexpr std::size_t processes = 4;
   test::LocalNetwork network(processes);
   std::vector<Parameters> parameters;

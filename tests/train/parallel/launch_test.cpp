@@ -34,7 +34,7 @@ std::optional<Launch> launch_of(const std::map<std::string, std::string>& enviro
   });
 }
 
-TEST_CASE("the variables of mpirun and srun say how many processes there are") {
+TEST_CASE("mpirun and srun set the number of processes in environment variables") {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     CAPTURE(name);
     const auto launch = launch_of({{name, "4"}});
@@ -122,7 +122,7 @@ TEST_CASE("a supervisor ends with the exit code of the program, also that of a b
   CHECK(aborted.message.empty());
 }
 
-TEST_CASE("a supervisor ends with 9 if a library or a signal ends the process") {
+TEST_CASE("a supervisor exits with 9 if a library or a signal ends the process") {
   for (const int code : {0, 1, 2, 8, 17, 255}) {
     const SupervisorEnd end = supervise([code](SupervisedState& state) {
       state.step = 7;
@@ -143,7 +143,7 @@ TEST_CASE("a supervisor ends with 9 if a library or a signal ends the process") 
   CHECK(killed.message.find("was ended by signal 9") != killed.message.npos);
 }
 
-TEST_CASE("a supervisor ends a process that joins or leaves the others for too long") {
+TEST_CASE("a supervisor ends a process that takes too long to join or leave the others") {
   for (const Phase phase : {Phase::joining, Phase::leaving}) {
     const SupervisorEnd end = supervise([phase](SupervisedState& state) {
       state.phase = phase;
@@ -156,7 +156,7 @@ TEST_CASE("a supervisor ends a process that joins or leaves the others for too l
   }
 }
 
-TEST_CASE("a supervisor gives a process that runs any time") {
+TEST_CASE("a supervisor does not limit the time of a running process") {
   const SupervisorEnd end = supervise([](SupervisedState& state) {
     state.phase = Phase::running;
     ::sleep(4);

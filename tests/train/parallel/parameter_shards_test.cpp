@@ -293,7 +293,7 @@ TEST_CASE("parameters that are not in one block of memory are exchanged as well"
   CHECK(right == 3 * 4 * piece);
 }
 
-TEST_CASE("rank 0 can have the whole gradient") {
+TEST_CASE("rank 0 can collect the whole gradient") {
   Parameters one = some_parameters(DType::float32);
   sum_gradients(one, 1, single_process());
   test::run_processes(4, [&](ProcessGroup& group) {
@@ -311,7 +311,7 @@ TEST_CASE("rank 0 can have the whole gradient") {
   });
 }
 
-TEST_CASE("all processes find a moment of one of them that is not finite, the first by its name") {
+TEST_CASE("all processes find a moment that is not finite in one of them, the first by name") {
   std::vector<std::string> found(3);
   test::run_processes(3, [&](ProcessGroup& group) {
     Parameters parameters = some_parameters(DType::float32);

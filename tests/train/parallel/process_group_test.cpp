@@ -49,7 +49,7 @@ TEST_CASE("broadcast() gives all processes the result of rank 0") {
   CHECK(right == 5);
 }
 
-TEST_CASE("work on_rank_0() is done once, before the other processes continue") {
+TEST_CASE("work of on_rank_0() runs once, before the other processes continue") {
   std::atomic<int> done = 0, seen = 0;
   test::run_processes(5, [&](ProcessGroup& group) {
     group.on_rank_0([&] { ++done; });
@@ -112,7 +112,7 @@ TEST_CASE("an error of one process is thrown in all, with its rank, its hint and
   }
 }
 
-TEST_CASE("an error abandons the transfers of all processes, if all have begun some") {
+TEST_CASE("an error in one process abandons the transfers of all") {
   for (const bool all_transfer : {true, false}) {
     CAPTURE(all_transfer);
     std::atomic<int> abandoned = 0;
@@ -132,7 +132,7 @@ TEST_CASE("an error abandons the transfers of all processes, if all have begun s
   }
 }
 
-TEST_CASE("messages of another program end all processes") {
+TEST_CASE("messages of another program end all processes with an error") {
   test::LocalNetwork network(2);
   const std::array<std::byte, 24> other{};
   network.end(1).start_send(0, Transport::Channel::data, other);
@@ -140,7 +140,7 @@ TEST_CASE("messages of another program end all processes") {
   CHECK_THROWS_WITH(group.together([] {}), "aborted with 2");
 }
 
-TEST_CASE("a message of another call ends all processes") {
+TEST_CASE("messages of another call end all processes with an error") {
   test::LocalNetwork network(2);
   const std::array<std::uint64_t, 3> header = {0x7461706573747202, 7, 0};
   network.end(1).start_send(0, Transport::Channel::data, std::as_bytes(std::span(header)));
@@ -165,7 +165,7 @@ TEST_CASE("processes that call different functions end with an error that names 
   }
 }
 
-TEST_CASE("a process that returns while others go on ends the program of all with an error") {
+TEST_CASE("a process that returns while others continue ends all with an error") {
   for (const std::size_t first_to_end : {0, 1, 2}) {
     CAPTURE(first_to_end);
     std::atomic<int> thrown = 0, returned = 0;
@@ -195,8 +195,7 @@ TEST_CASE("a cancelled process cancels the work of all") {
   for (const Thrown& each : thrown) CHECK(each.type == "cancelled");
 }
 
-TEST_CASE(
-    "of several failures an error goes before an anomaly, and an anomaly before a cancellation") {
+TEST_CASE("of several failures errors precede anomalies, and anomalies precede cancellation") {
   const auto two = [](bool error) {
     return thrown_by(3, [error](ProcessGroup& group) {
       group.together([&] {
@@ -210,7 +209,7 @@ TEST_CASE(
   for (const Thrown& each : two(true)) CHECK(each.message.ends_with("lost"));
 }
 
-TEST_CASE("a group goes on after a cancelled exchange") {
+TEST_CASE("a process group remains usable after a cancelled exchange") {
   std::atomic<int> done = 0;
   test::run_processes(3, [&](ProcessGroup& group) {
     try {
@@ -224,7 +223,7 @@ TEST_CASE("a group goes on after a cancelled exchange") {
   CHECK(done == 3);
 }
 
-TEST_CASE("a program whose second process fails outside of an exchange ends with its code in all") {
+TEST_CASE("a failure of the second process outside of an exchange ends all with its exit code") {
   std::atomic<int> thrown = 0, returned = 0;
   test::run_processes(3, [&](ProcessGroup& group) {
     try {

@@ -63,7 +63,7 @@ TEST_CASE("each element of each parameter is in one shard, and pieces are not di
   }
 }
 
-TEST_CASE("shards differ from equal ones by at most a piece, whatever the size of buckets") {
+TEST_CASE("shards differ in size by at most one piece, for every size of buckets") {
   Parameters parameters(DType::float32, 1);
   for (std::size_t layer = 0; layer < 20; ++layer) {
     const std::string path = "layers." + std::to_string(layer);

@@ -10,7 +10,7 @@ namespace {
 
 using doctest::Approx;
 
-TEST_CASE("processes with a power of two of micro-batches each send the least") {
+TEST_CASE("equal powers of two of micro-batches in each process send the least") {
   const StepDivision four = divide_step(4, 8, 4000, 4000);
   CHECK(four.micro_batches == std::vector<std::size_t>{2, 2, 2, 2});
   CHECK(four.least_sent == 6000);  // 2 * 3 / 4 of the gradient
@@ -19,7 +19,7 @@ TEST_CASE("processes with a power of two of micro-batches each send the least") 
   CHECK(four.idle_share == 0.0);
 }
 
-TEST_CASE("micro-batches that cannot be divided evenly make processes wait and send more") {
+TEST_CASE("an uneven division of micro-batches makes processes wait and send more") {
   const StepDivision three = divide_step(3, 8, 3000, 3000);
   CHECK(three.micro_batches == std::vector<std::size_t>{2, 3, 3});
   CHECK(three.idle_share == Approx(1.0 / 9.0));
@@ -29,13 +29,13 @@ TEST_CASE("micro-batches that cannot be divided evenly make processes wait and s
   CHECK(three.least_sent == 4000);
 }
 
-TEST_CASE("gradients of half the size halve a part of what processes send") {
+TEST_CASE("gradients in bfloat16 halve a part of what processes send") {
   const StepDivision four = divide_step(4, 8, 4000, 2000);
   CHECK(four.least_sent == 3000 + 1500);
   CHECK(four.most_sent == 4500);
 }
 
-TEST_CASE("one process exchanges nothing, and more than micro-batches are refused") {
+TEST_CASE("one process exchanges nothing, and more processes than micro-batches are refused") {
   const StepDivision one = divide_step(1, 3, 1000, 1000);
   CHECK(one.all_sent == 0);
   CHECK(one.least_sent == 0);

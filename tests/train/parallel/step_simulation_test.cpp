@@ -46,7 +46,7 @@ TEST_CASE("a step of one process has no exchange") {
   CHECK(step.sent == 0);
 }
 
-TEST_CASE("without a cost of the network, processes divide sums and update evenly") {
+TEST_CASE("with a network without cost, processes divide sums and updates evenly") {
   StepCosts with_sums = costs;
   with_sums.add = 0.1;
   const Parameters parameters = two_parameters();
@@ -59,7 +59,7 @@ TEST_CASE("without a cost of the network, processes divide sums and update evenl
   CHECK(eight.compute == Approx(eight.seconds).epsilon(1e-3));
 }
 
-TEST_CASE("a bucket is sent during backward, the last one after it, and parameters at the end") {
+TEST_CASE("buckets are sent during backward, the last one after it, and parameters at the end") {
   const Parameters parameters = two_parameters();
   // Complete after 2 and 3 s. The second bucket is sent from 3 to 4 s; parameters take 2 s.
   const SimulatedStep step = simulate_step(parameters, costs, slow(1.0), 2, 2, small_buckets);
@@ -77,14 +77,14 @@ TEST_CASE("a bucket is sent during backward, the last one after it, and paramete
   CHECK(slower.seconds == Approx(2.0 + 4.0 + 0.2 + 4.0).epsilon(1e-3));
 }
 
-TEST_CASE("sums that are complete before the last micro-batch are sent meanwhile") {
+TEST_CASE("sums that are complete before the last micro-batch are sent earlier") {
   // Process 1 has micro-batch 1 and micro-batch 2, which are not siblings: two sums of two buckets.
   const SimulatedStep step = simulate_step(two_parameters(), costs, slow(0.5), 2, 3, small_buckets);
   CHECK(step.seconds == Approx(6.0 + 0.5 + 0.2 + 1.0).epsilon(1e-3));
   CHECK(step.sent == static_cast<std::uint64_t>(3 * bucket_bytes));
 }
 
-TEST_CASE("a message between all processes passes through 2 log2(p) of them") {
+TEST_CASE("a message to all processes takes 2 log2(p) messages in sequence") {
   const Interconnect far{.bandwidth = 1e15, .latency = 0.01};
   const SimulatedStep step = simulate_step(two_parameters(), costs, far, 8, 8, {});
   const double exchange = 2 * 0.01;  // of gradients and of parameters

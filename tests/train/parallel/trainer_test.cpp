@@ -51,7 +51,7 @@ std::vector<Trainer::End> train_in_processes(
   return ends;
 }
 
-TEST_CASE("any number of processes trains to the checkpoint of one, with dropout in all batches") {
+TEST_CASE("any number of processes trains to the checkpoint of one, with dropout") {
   const Config config = config_of_five_batches();
   test::TinyRun one;
   one.train(config);
@@ -89,7 +89,7 @@ TEST_CASE("shards of each optimizer end with the checkpoint of one process, with
   train_in_some_processes();
 }
 
-TEST_CASE("the size of buckets and their number change no bit of a run") {
+TEST_CASE("size and number of buckets change no bit of a run") {
   Config config = config_of_five_batches();
   config.model.d_ff = 2500;  // matrices of several pieces, so that there are several buckets
   test::TinyRun one;
@@ -193,7 +193,7 @@ void check_parts(const Config& config, const std::vector<Part>& parts) {
   CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
 }
 
-TEST_CASE("a parallel run with averages goes on with another number of processes") {
+TEST_CASE("a parallel run with averages can be resumed with another number of processes") {
   Config config = config_of_five_batches();
   config.train.ema_decay = 0.7;
   config.model.d_ff = 2500;
@@ -233,13 +233,13 @@ TEST_CASE("batch norm has the running averages of one process") {
   CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
 }
 
-TEST_CASE("a run goes on with another number of processes") {
+TEST_CASE("a run can be resumed with another number of processes") {
   check_parts(config_of_five_batches(), {{.processes = 4, .steps = 4},
                                          {.processes = 3, .steps = 7},
                                          {.processes = 2, .steps = test::tiny_steps}});
 }
 
-TEST_CASE("the time limit of one process ends all of them at the same step, saved") {
+TEST_CASE("the time limit of one process ends all of them at the same step with a save") {
   const auto limit_of_second = [](std::size_t rank) {
     if (rank != 1) return TimeLimit();
     return TimeLimit(TimeLimit::Clock::now() - std::chrono::hours(1), std::chrono::seconds(1));
@@ -250,7 +250,7 @@ TEST_CASE("the time limit of one process ends all of them at the same step, save
   CHECK(run.directory().steps() == std::vector<std::uint64_t>{0});
 }
 
-TEST_CASE("a snapshot for which rank 0 has no memory is a failed save of all processes, no more") {
+TEST_CASE("lack of memory for a snapshot on rank 0 is a failed save of all processes") {
   Config config = config_of_five_batches();
   config.model.d_ff = 512;
   config.train.save_every = 1;
@@ -312,7 +312,7 @@ std::vector<std::string> train_poisoned(test::TinyRun& run, const Config& config
   return errors;
 }
 
-TEST_CASE("a loss that is not finite in the batch of one process ends all with the same error") {
+TEST_CASE("a loss that is not finite in one process ends all with the same error") {
   test::TinyRun run;
   const auto errors = train_poisoned(run, two_sentences_a_step(), 2);
   CHECK(errors[0].find("expected a finite number; first in") != std::string::npos);
@@ -351,7 +351,7 @@ struct TrainedStep {
   Trainer trainer;
 };
 
-TEST_CASE("processes with other parameters or another state of the optimizer have another state") {
+TEST_CASE("processes with different parameters or optimizer state have different digests") {
   TrainedStep one(1), same(1), other(2);
   CHECK(one.trainer.state_text().starts_with("run "));
   CHECK(same.trainer.state_text() == one.trainer.state_text());
@@ -389,7 +389,7 @@ std::vector<std::string> errors_of(const std::vector<std::string>& texts) {
   return errors;
 }
 
-TEST_CASE("a process that differs from rank 0 is named, with the line that differs") {
+TEST_CASE("a process that differs from rank 0 is named with the line that differs") {
   for (const std::string& error : errors_of({"a: 1\n  b: 2\n", "a: 1\n  b: 2\n"})) {
     CHECK(error.empty());
   }

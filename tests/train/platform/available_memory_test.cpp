@@ -35,16 +35,16 @@ void check(const AvailableMemory& memory, std::uint64_t free, std::uint64_t tota
   CHECK(memory.bound == bound);
 }
 
-TEST_CASE("a machine without limits gives what is available, and in all its memory with swap") {
+TEST_CASE("without limits, memory is what is available, and in total with swap") {
   check(Machine().read(), 4 * mib, 9 * mib, "");
 }
 
-TEST_CASE("what nothing says is no limit") {
+TEST_CASE("memory is unlimited if no file of the system states a limit") {
   const test::TemporaryFolder nothing;
   check(read_available_memory(nothing.path()), no_limit, no_limit, "");
 }
 
-TEST_CASE("a control group of version 2 leaves its limit less what it uses beside file caches") {
+TEST_CASE("a control group of version 2 has its limit minus use other than file caches") {
   const Machine machine;
   machine.write("proc/self/cgroup", "0::/a/b\n");
   machine.write("sys/fs/cgroup/a/b/memory.max", "3145728\n");
@@ -54,7 +54,7 @@ TEST_CASE("a control group of version 2 leaves its limit less what it uses besid
   check(machine.read(), 2 * mib, 4 * mib, "the control group's limit");
 }
 
-TEST_CASE("a control group of version 1 is read too, and no limit of either raises nothing") {
+TEST_CASE("a control group of version 1 is read too, and an unlimited one has no effect") {
   const Machine machine;
   machine.write("proc/self/cgroup", "9:cpu:/c\n4:memory:/c\n0::/\n");
   machine.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
@@ -66,7 +66,7 @@ TEST_CASE("a control group of version 1 is read too, and no limit of either rais
   check(machine.read(), mib / 2, 3 * mib, "the control group's limit");
 }
 
-TEST_CASE("the group above counts where it is tighter") {
+TEST_CASE("the limit of a parent control group applies if it is lower") {
   const Machine machine;
   machine.write("proc/self/cgroup", "0::/a/b\n");
   machine.write("sys/fs/cgroup/a/memory.max", "1048576\n");
@@ -74,7 +74,7 @@ TEST_CASE("the group above counts where it is tighter") {
   check(machine.read(), mib, 2 * mib, "the control group's limit");
 }
 
-TEST_CASE("a limit above what the machine has free counts as soon as little of it is left") {
+TEST_CASE("a control group's remaining memory applies if it is less than the machine's") {
   const Machine machine;
   machine.write("proc/self/cgroup", "0::/\n");
   machine.write("sys/fs/cgroup/memory.max", "6291456\n");
@@ -82,7 +82,7 @@ TEST_CASE("a limit above what the machine has free counts as soon as little of i
   check(machine.read(), mib, 7 * mib, "the control group's limit");
 }
 
-TEST_CASE("a group that uses more than its limit leaves nothing") {
+TEST_CASE("a control group above its limit has 0 bytes left") {
   const Machine machine;
   machine.write("proc/self/cgroup", "0::/\n");
   machine.write("sys/fs/cgroup/memory.max", "1048576\n");
@@ -90,7 +90,7 @@ TEST_CASE("a group that uses more than its limit leaves nothing") {
   check(machine.read(), 0, 2 * mib, "the control group's limit");
 }
 
-TEST_CASE("limits of the process leave what it has not taken, and know no swap") {
+TEST_CASE("limits of the process are reduced by its use and exclude swap") {
   const Machine machine;
   machine.write("proc/self/limits",
                 "Limit            Soft Limit  Hard Limit  Units\n"

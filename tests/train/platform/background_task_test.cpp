@@ -39,7 +39,7 @@ TEST_CASE("a task runs on another thread, which has all signals blocked") {
   CHECK(sigismember(&own, SIGTERM) == 0);
 }
 
-TEST_CASE("the caller of start() goes on while the task runs, and finish() waits for it") {
+TEST_CASE("start() returns while the task runs, and finish() waits for it") {
   BackgroundTask task;
   std::atomic<bool> may_end = false, has_ended = false;
   CHECK(task.has_ended());
@@ -57,7 +57,7 @@ TEST_CASE("the caller of start() goes on while the task runs, and finish() waits
   CHECK(task.time() == task.time());
 }
 
-TEST_CASE("finish() throws what the task threw, once, and the next task can begin") {
+TEST_CASE("finish() throws the exception of the task once, and another task can begin") {
   BackgroundTask task;
   task.finish();  // there is none
   task.start([] { throw std::runtime_error("x"); });
@@ -72,7 +72,7 @@ TEST_CASE("finish() throws what the task threw, once, and the next task can begi
   CHECK(done == 1);
 }
 
-TEST_CASE("what a task holds is freed when it ends, before finish()") {
+TEST_CASE("objects of a task are destroyed when it ends, before finish()") {
   BackgroundTask task;
   auto held = std::make_shared<int>(1);
   const std::weak_ptr<int> watched = held;
@@ -82,7 +82,7 @@ TEST_CASE("what a task holds is freed when it ends, before finish()") {
   task.finish();
 }
 
-TEST_CASE("the end of the object waits for its task") {
+TEST_CASE("the destructor waits for the task") {
   bool done = false;
   {
     BackgroundTask task;
@@ -104,7 +104,7 @@ void refuse_threads() {
   }
 }
 
-TEST_CASE("a task that the system gives no thread is done before start() returns" *
+TEST_CASE("a task without a thread of its own is done before start() returns" *
           doctest::skip(test::is_guarded_run())) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);

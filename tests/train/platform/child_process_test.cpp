@@ -37,7 +37,7 @@ std::string run(const std::function<std::string()>& work, std::size_t size = 0) 
   return answer;
 }
 
-TEST_CASE("work in a process of its own sends bytes and changes nothing here") {
+TEST_CASE("work in a child process sends bytes and changes nothing in the parent") {
   int here = 1;
   CHECK(run(
             [&] {
@@ -74,7 +74,7 @@ TEST_CASE("bytes arrive in order, however many and in whatever pieces they are s
   CHECK(wrong == 0);
 }
 
-TEST_CASE("an exception comes back with its message") {
+TEST_CASE("an exception of the child process is thrown in the parent with its message") {
   CHECK_THROWS_WITH_AS(run([]() -> std::string { throw std::invalid_argument("no such thing"); }),
                        "no such thing", std::runtime_error);
   CHECK_THROWS_WITH_AS(
@@ -82,7 +82,7 @@ TEST_CASE("an exception comes back with its message") {
       std::string(4000, 'x').c_str(), std::runtime_error);
 }
 
-TEST_CASE("what was sent before an exception is received first") {
+TEST_CASE("bytes sent before an exception are received first") {
   ChildProcess child(
       [](const ChildProcess::Send& send) {
         send(to_bytes("abc"));
@@ -96,12 +96,12 @@ TEST_CASE("what was sent before an exception is received first") {
                        std::runtime_error);
 }
 
-TEST_CASE("what is thrown without a message comes back as an error all the same") {
+TEST_CASE("an exception without a message is thrown in the parent too") {
   CHECK_THROWS_WITH_AS(run([]() -> std::string { throw 1; }), "an unknown error",
                        std::runtime_error);
 }
 
-TEST_CASE("a process that cannot be started is an error of the system") {
+TEST_CASE("a child process that cannot be started is a system error") {
   const auto run_without_descriptors = [] {
     const test::FewDescriptors none(0);
     return run([] { return std::string(); });
@@ -109,7 +109,7 @@ TEST_CASE("a process that cannot be started is an error of the system") {
   CHECK_THROWS_AS(run_without_descriptors(), std::system_error);
 }
 
-TEST_CASE("a crash and an exit are told of and do no harm") {
+TEST_CASE("a crash or exit of a child process is an error in the parent") {
   CHECK_THROWS_WITH_AS(run([]() -> std::string {
                          ::raise(SIGKILL);
                          return "";
@@ -121,7 +121,7 @@ TEST_CASE("a crash and an exit are told of and do no harm") {
                        NotContained);
 }
 
-TEST_CASE("work that never ends is ended") {
+TEST_CASE("work in a child process that computes forever is ended") {
   CHECK_THROWS_WITH_AS(run([]() -> std::string {
                          for (volatile bool on = true; on;) continue;
                          return "";
@@ -129,7 +129,7 @@ TEST_CASE("work that never ends is ended") {
                        "it took more than 1 s of processor time", NotContained);
 }
 
-TEST_CASE("work that waits for ever is ended") {
+TEST_CASE("work in a child process that waits forever is ended") {
   CHECK_THROWS_WITH_AS(run([]() -> std::string {
                          ::pause();
                          return "";
@@ -137,7 +137,7 @@ TEST_CASE("work that waits for ever is ended") {
                        "it took more than 10 s", NotContained);
 }
 
-TEST_CASE("an answer that is too short or too long is refused, however long it is") {
+TEST_CASE("an answer of a wrong length is refused") {
   CHECK_THROWS_WITH_AS(run([] { return std::string(9, 'x'); }, 10),
                        "it sent less than was expected", NotContained);
   CHECK_THROWS_WITH_AS(run([] { return std::string(11, 'x'); }, 10),
@@ -146,7 +146,7 @@ TEST_CASE("an answer that is too short or too long is refused, however long it i
                        "it sent more than was expected", NotContained);
 }
 
-TEST_CASE("a process ends with the object that stands for it") {
+TEST_CASE("a child process ends when its object is destroyed") {
   pid_t id = 0;
   {
     ChildProcess child(
@@ -163,7 +163,7 @@ TEST_CASE("a process ends with the object that stands for it") {
 }
 
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN) && !defined(TAPESTRY_COVERAGE)
-TEST_CASE("work can open no file and connect to nothing, and still send") {
+TEST_CASE("work in a child process can send, and neither open files nor connect") {
   const std::string failures = run(
       [] {
         std::string codes;
@@ -179,7 +179,7 @@ TEST_CASE("work can open no file and connect to nothing, and still send") {
 #endif
 
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)
-TEST_CASE("work has no more memory than it was given") {
+TEST_CASE("work in a child process has no more memory than its limit") {
   const auto take = [](std::size_t bytes) {
     return run(
         [bytes] {

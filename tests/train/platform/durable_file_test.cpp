@@ -100,7 +100,7 @@ TEST_CASE("small pieces are written and read back together") {
   CHECK(std::ranges::count(calls, "pread") == 3);
 }
 
-TEST_CASE("a file is flushed and proven before its name, and the folder flushed after") {
+TEST_CASE("a file is flushed and verified before it is renamed, and the folder flushed after") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   write(folder / "x", "text", files);
@@ -108,7 +108,7 @@ TEST_CASE("a file is flushed and proven before its name, and the folder flushed 
                              "rename", "fsync", "close"});
 }
 
-TEST_CASE("interrupted calls and short transfers are carried on") {
+TEST_CASE("interrupted calls and short transfers are continued") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   files.interrupt_every_second_call = true;
@@ -118,7 +118,7 @@ TEST_CASE("interrupted calls and short transfers are carried on") {
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("whichever call up to the rename fails, the old file stays and nothing is left over") {
+TEST_CASE("whichever call up to the rename fails, the old file is unchanged and no file is left") {
   const TemporaryFolder folder;
   write(folder / "x", "old text");
   const Calls expected{"open",  "open",  "fallocate", "write", "write",
@@ -160,7 +160,7 @@ TEST_CASE("a full disk is reported with the bytes needed and free") {
             folder.path().string() + " or write to another one");
 }
 
-TEST_CASE("a failure for which space is no reason is reported without the bytes needed") {
+TEST_CASE("a failure other than lack of space is reported without the bytes needed") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   files.failing_name = "rename";
@@ -180,7 +180,7 @@ TEST_CASE("a line feed in the path of an error is escaped") {
         "elsewhere");
 }
 
-TEST_CASE("each failure comes with what to do about it") {
+TEST_CASE("each failure has a hint") {
   const TemporaryFolder folder;
   const std::string path = folder.path().string();
   const std::vector<std::pair<int, std::string>> hints = {
@@ -203,7 +203,7 @@ TEST_CASE("each failure comes with what to do about it") {
   }
 }
 
-TEST_CASE("a file system that cannot reserve space is written to all the same") {
+TEST_CASE("a file system that cannot reserve space is supported") {
   const TemporaryFolder folder;
   for (const int error : {EOPNOTSUPP, ENOSYS}) {
     FaultyFileSystem files;
@@ -214,7 +214,7 @@ TEST_CASE("a file system that cannot reserve space is written to all the same") 
   }
 }
 
-TEST_CASE("a file system that cannot flush folders is written to all the same") {
+TEST_CASE("a file system that cannot flush folders is supported") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   files.failing_call = 8;
@@ -223,7 +223,7 @@ TEST_CASE("a file system that cannot flush folders is written to all the same") 
   REQUIRE(files.calls.at(8) == "fsync");
 }
 
-TEST_CASE("a disk that loses bytes and reports success is found out") {
+TEST_CASE("a disk that loses bytes and reports success is detected") {
   const TemporaryFolder folder;
   write(folder / "x", "old");
   FaultyFileSystem files;
@@ -234,7 +234,7 @@ TEST_CASE("a disk that loses bytes and reports success is found out") {
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("a disk that reports more bytes written than it was given is not believed") {
+TEST_CASE("a disk that reports more bytes than it was given is an error") {
   const TemporaryFolder folder;
   write(folder / "x", "old");
   FaultyFileSystem files;
@@ -245,7 +245,7 @@ TEST_CASE("a disk that reports more bytes written than it was given is not belie
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("a disk that writes nothing and reports no error is a failing one") {
+TEST_CASE("a disk that writes 0 bytes without an error is an error") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   files.excess_claimed = -4;
@@ -254,7 +254,7 @@ TEST_CASE("a disk that writes nothing and reports no error is a failing one") {
   CHECK(files_in(folder.path()) == 0);
 }
 
-TEST_CASE("a file that has ended when it is read back is not the one that was written") {
+TEST_CASE("a file that is shorter when it is read back is an error") {
   struct Forgetful : FileSystem {
     ssize_t pread(int, void*, std::size_t, std::uint64_t) override { return 0; }
   } files;
@@ -264,7 +264,7 @@ TEST_CASE("a file that has ended when it is read back is not the one that was wr
   CHECK(files_in(folder.path()) == 0);
 }
 
-TEST_CASE("where nobody knows how much is free the message says so") {
+TEST_CASE("an unknown number of free bytes is reported as unknown") {
   struct Unknown : FileSystem {
     int fallocate(int, std::uint64_t) override { return errno = ENOSPC, -1; }
     int free_bytes(const char*, std::uint64_t&) override { return -1; }
@@ -274,7 +274,7 @@ TEST_CASE("where nobody knows how much is free the message says so") {
   CHECK(error.find("(4 bytes needed, unknown free)") != error.npos);
 }
 
-TEST_CASE("a file system without inodes is said to have none, whatever space is free") {
+TEST_CASE("a file system without free inodes is reported as such, whatever space is free") {
   struct Full : FileSystem {
     int open(const char* path, int flags, mode_t mode) override {
       if ((flags & O_CREAT) == 0) return FileSystem::open(path, flags, mode);
@@ -288,7 +288,7 @@ TEST_CASE("a file system without inodes is said to have none, whatever space is 
   CHECK(error.find("bytes needed") == error.npos);
 }
 
-TEST_CASE("where every temporary name is taken the file is not written") {
+TEST_CASE("a file is not written if all temporary names are taken") {
   struct Crowded : FileSystem {
     int attempts = 0;
     int open(const char* path, int flags, mode_t mode) override {
@@ -303,7 +303,7 @@ TEST_CASE("where every temporary name is taken the file is not written") {
   CHECK(files.attempts == 100);
 }
 
-TEST_CASE("a temporary file left by a crashed process with the same number is no obstacle") {
+TEST_CASE("a temporary file left by a crashed process of the same number is no error") {
   const TemporaryFolder folder;
   const std::string stray = ".x.tmp-" + std::to_string(::getpid()) + "-0";
   std::ofstream(folder / stray) << "half";
@@ -319,7 +319,7 @@ TEST_CASE("a missing folder is reported") {
   CHECK(error.find("create the folder") != error.npos);
 }
 
-TEST_CASE("names of temporary files are told from others") {
+TEST_CASE("is_temporary_name() recognizes names of temporary files") {
   CHECK(is_temporary_name(".step-00000001.h5.tmp-17-0"));
   CHECK(is_temporary_name(".x.tmp-1-99"));
   CHECK(is_temporary_name(".x.tmp-1-a.tmp-1-0"));
@@ -331,7 +331,7 @@ TEST_CASE("names of temporary files are told from others") {
   }
 }
 
-TEST_CASE("folders are created with all that is missing above them") {
+TEST_CASE("folders are created with all missing parents") {
   const TemporaryFolder folder;
   create_folder_durably(folder / "a/b/c");
   create_folder_durably(folder / "a/b/c");
@@ -345,7 +345,7 @@ TEST_CASE("a folder cannot be created where a file is") {
   CHECK_THROWS_AS(create_folder_durably(folder / "x/y"), OutputError);
 }
 
-TEST_CASE("a folder that cannot be looked at is neither missing nor there") {
+TEST_CASE("a folder that cannot be accessed is reported neither as missing nor as existing") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   files.failing_name = "open";
@@ -355,7 +355,7 @@ TEST_CASE("a folder that cannot be looked at is neither missing nor there") {
   CHECK(files_in(folder.path()) == 0);
 }
 
-TEST_CASE("a folder that another process has just created can be used like a new one") {
+TEST_CASE("a folder that another process has just created is used like a new one") {
   struct Late : FileSystem {
     int mkdir(const char* path, mode_t mode) override {
       FileSystem::mkdir(path, mode);
@@ -383,7 +383,7 @@ TEST_CASE("a folder that cannot be created, or not be flushed, is reported") {
   }
 }
 
-TEST_CASE("a file is deleted, and one that is gone already is fine") {
+TEST_CASE("deleting a file succeeds if it does not exist") {
   const TemporaryFolder folder;
   write(folder / "x", "text");
   remove_file(folder / "x");

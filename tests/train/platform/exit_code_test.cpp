@@ -14,7 +14,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("the exit code of an error is its own, memory where that is missing, and bug otherwise") {
+TEST_CASE("every error has its exit code, std::bad_alloc that of memory, others that of bugs") {
   const auto code_of = [](const auto& error) {
     return exit_code_of(std::make_exception_ptr(error));
   };
@@ -23,8 +23,8 @@ TEST_CASE("the exit code of an error is its own, memory where that is missing, a
   CHECK(code_of(UserError(ExitCode::peer_failed, "x", "")) == ExitCode::peer_failed);
   CHECK(code_of(std::bad_alloc()) == ExitCode::memory);
   CHECK(code_of(kernels::OutOfMemory(8, 0)) == ExitCode::memory);
-  CHECK(code_of(std::system_error(std::make_error_code(
-            std::errc::resource_unavailable_try_again))) == ExitCode::memory);
+  CHECK(code_of(std::system_error(
+            std::make_error_code(std::errc::resource_unavailable_try_again))) == ExitCode::memory);
   CHECK(code_of(std::system_error(std::make_error_code(std::errc::invalid_argument))) ==
         ExitCode::bug);
   CHECK(code_of(std::runtime_error("x")) == ExitCode::bug);

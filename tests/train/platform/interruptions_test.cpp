@@ -14,9 +14,9 @@ namespace {
 volatile std::sig_atomic_t caught_by_test = 0;
 void catch_in_test(int signal) { caught_by_test = signal; }
 
-TEST_CASE("nothing has been received at first") { CHECK(RunSignals().stop() == 0); }
+TEST_CASE("no signal has been received initially") { CHECK(RunSignals().stop() == 0); }
 
-TEST_CASE("each signal that asks for an end is remembered") {
+TEST_CASE("each signal that requests an end is remembered") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGXCPU}) {
     CAPTURE(signal);
     const RunSignals signals;
@@ -27,14 +27,14 @@ TEST_CASE("each signal that asks for an end is remembered") {
   }
 }
 
-TEST_CASE("SIGXCPU, which the system repeats every second, does not end the process") {
+TEST_CASE("SIGXCPU, which is repeated every second, does not end the process") {
   const RunSignals signals;
   std::raise(SIGXCPU);
   std::raise(SIGXCPU);
   CHECK(signals.stop() == SIGXCPU);
 }
 
-TEST_CASE("time is up after the time of end_at, which a later call replaces") {
+TEST_CASE("time is up at the time of the last end_at()") {
   using Clock = std::chrono::steady_clock;
   const auto before = std::signal(SIGALRM, catch_in_test);
   {
@@ -51,7 +51,7 @@ TEST_CASE("time is up after the time of end_at, which a later call replaces") {
   CHECK(restored);
 }
 
-TEST_CASE("a new watch does not know the signals of an old one") {
+TEST_CASE("a new RunSignals does not know signals of an earlier one") {
   {
     const RunSignals old;
     std::raise(SIGTERM);
@@ -75,7 +75,7 @@ int status_of(const std::function<void()>& action) {
   return status;
 }
 
-TEST_CASE("a second signal ends the process, whichever it is") {
+TEST_CASE("a second signal of any kind ends the process") {
   const int status = status_of([] {
     const RunSignals signals;
     std::raise(SIGTERM);
@@ -85,7 +85,7 @@ TEST_CASE("a second signal ends the process, whichever it is") {
   CHECK(WTERMSIG(status) == SIGINT);
 }
 
-TEST_CASE("a signal that another process has passed on may still arrive") {
+TEST_CASE("the first own signal after stop_by() of another process is not a second one") {
   const int status = status_of([] {
     RunSignals signals;
     signals.stop_by(SIGTERM);
@@ -97,7 +97,7 @@ TEST_CASE("a signal that another process has passed on may still arrive") {
   CHECK(WEXITSTATUS(status) == SIGTERM);
 }
 
-TEST_CASE("the second signal after one of another process ends the process") {
+TEST_CASE("a second own signal after stop_by() of another process ends the process") {
   const int status = status_of([] {
     RunSignals signals;
     signals.stop_by(SIGTERM);
@@ -108,7 +108,7 @@ TEST_CASE("the second signal after one of another process ends the process") {
   CHECK(WTERMSIG(status) == SIGINT);
 }
 
-TEST_CASE("a second signal ends a process whose first one another process has passed on as well") {
+TEST_CASE("a second own signal before and after stop_by() ends the process") {
   const int status = status_of([] {
     RunSignals signals;
     std::raise(SIGTERM);
@@ -120,7 +120,7 @@ TEST_CASE("a second signal ends a process whose first one another process has pa
 }
 #endif
 
-TEST_CASE("a request for a save is there once, and is no request for an end") {
+TEST_CASE("a request for a save is returned once and is no request to end") {
   RunSignals signals;
   CHECK_FALSE(signals.take_save_request());
   std::raise(SIGUSR1);
@@ -137,7 +137,7 @@ TEST_CASE("signals of failed writes are ignored and not received") {
   CHECK(signals.stop() == 0);
 }
 
-TEST_CASE("afterwards every signal is handled as it was before") {
+TEST_CASE("the destructor restores the signal handlers") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGPIPE, SIGXFSZ}) {
     CAPTURE(signal);
     const auto before = std::signal(signal, catch_in_test);
@@ -149,7 +149,7 @@ TEST_CASE("afterwards every signal is handled as it was before") {
   }
 }
 
-TEST_CASE("a signal that was ignored, as SIGHUP is under nohup, stays so") {
+TEST_CASE("an ignored signal, such as SIGHUP under nohup, remains ignored") {
   const auto before = std::signal(SIGHUP, SIG_IGN);
   {
     const RunSignals signals;

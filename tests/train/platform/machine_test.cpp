@@ -22,12 +22,12 @@ TEST_CASE("enough cores raise no warning") {
   CHECK(text_of(warning_about_cores({.allowed = 8, .quota = 2.0}, 2)) == "none");
 }
 
-TEST_CASE("more threads than cores they may run on are named") {
+TEST_CASE("more threads than available cores are reported") {
   CHECK(text_of(warning_about_cores({.allowed = 2}, 4)) ==
         "warning: threads: 4 on 2 cores; try train.threads=2");
 }
 
-TEST_CASE("more threads than the control group's quota are named, with whole ones to try") {
+TEST_CASE("more threads than the control group's quota are reported, with a number to try") {
   CHECK(text_of(warning_about_cores({.allowed = 8, .quota = 2.5}, 8)) ==
         "warning: threads: 8, but the control group's cpu.max limits it to 2.5 cores; try "
         "train.threads=2");
@@ -35,7 +35,7 @@ TEST_CASE("more threads than the control group's quota are named, with whole one
         "warning: threads: 1, but the control group's cpu.max limits it to 0.5 cores");
 }
 
-TEST_CASE("of two limits the tighter one is named") {
+TEST_CASE("of two limits the lower one is reported") {
   CHECK(text_of(warning_about_cores({.allowed = 4, .quota = 2.0}, 8)) ==
         "warning: threads: 8, but the control group's cpu.max limits it to 2.0 cores; try "
         "train.threads=2");
@@ -45,7 +45,7 @@ TEST_CASE("of two limits the tighter one is named") {
         "warning: threads: 8 on 2 cores; try train.threads=2");
 }
 
-TEST_CASE("other programs are named if they leave too few cores, to half a core, for long enough") {
+TEST_CASE("other programs are reported if they leave too few cores for long enough") {
   struct Case {
     double seconds, all, own;  // between the measurements
     std::size_t cores, threads;
@@ -83,7 +83,7 @@ TEST_CASE("other programs are named if they leave too few cores, to half a core,
   }
 }
 
-TEST_CASE("processor time is in user and kernel mode, of the cores that may be used") {
+TEST_CASE("processor time includes user and kernel mode of the available cores") {
   // user nice system idle iowait irq softirq steal guest guest_nice
   const std::string stat =
       "cpu  1111 22220 333300 9 9 9 9 9 9 9\n"
@@ -101,7 +101,7 @@ TEST_CASE("processor time is in user and kernel mode, of the cores that may be u
   CHECK_FALSE(busy_ticks("cpu0 1 20\n", {0}, false));
 }
 
-TEST_CASE("the processor time of this process is part of that of all") {
+TEST_CASE("the processor time of this process is included in that of all") {
   const auto before = read_processor_time();
   if (!before) return;  // a system without /proc/stat
   double sum = 0.0;
@@ -136,7 +136,7 @@ TEST_CASE("the tightest quota of a control group and those above it counts") {
   CHECK(cpu_quota(root.path(), "/") == no_limit);
 }
 
-TEST_CASE("a quota that cannot be read is none") {
+TEST_CASE("a quota that cannot be read is unlimited") {
   const test::TemporaryFolder root;
   std::filesystem::create_directories(root / "cpu.max");  // opens, and fails when it is read
   CHECK(cpu_quota(root.path(), "/") == no_limit);
@@ -147,7 +147,7 @@ Blas slow_blas() {
   return {.used = true, .core = "Prescott", .core_is_set = false, .wider_vectors_exist = true};
 }
 
-TEST_CASE("a BLAS with kernels for much older processors is named, with a way out") {
+TEST_CASE("a BLAS with kernels for much older processors is reported, with a remedy") {
   Blas blas = slow_blas();
   CHECK(text_of(warning_about_blas(blas)) ==
         "warning: OpenBLAS uses kernels for Prescott, several times slower than this processor "

@@ -45,7 +45,7 @@ EndOfProcess end_of(void (*terminated)()) {
 void throw_bad_alloc() { throw std::bad_alloc(); }
 void lack_memory() noexcept { throw_bad_alloc(); }
 
-TEST_CASE("termination without an exception, or by bad_alloc, is a lack of memory, which is said") {
+TEST_CASE("termination without an exception or by bad_alloc is reported as lack of memory") {
   for (void (*terminated)() : {+[]() noexcept { std::terminate(); }, &lack_memory}) {
     const EndOfProcess end = end_of(terminated);
     CHECK(WIFEXITED(end.status));
@@ -56,7 +56,7 @@ TEST_CASE("termination without an exception, or by bad_alloc, is a lack of memor
   }
 }
 
-TEST_CASE("an exception that nobody catches ends a program as ever") {
+TEST_CASE("an uncaught exception ends a program as usual") {
   const EndOfProcess end = end_of([] {
     try {
       throw std::runtime_error("a bug");

@@ -20,7 +20,7 @@ TEST_CASE("time is up at the limit") {
   CHECK(limit.is_up(start + 10s));
 }
 
-TEST_CASE("time is up when the longest turn and the longest save would not fit in any more") {
+TEST_CASE("time is up if the longest period and the longest save would exceed the limit") {
   TimeLimit limit(start, 10s);
   limit.note_turn(1s);
   limit.note_turn(3s);
@@ -33,7 +33,7 @@ TEST_CASE("time is up when the longest turn and the longest save would not fit i
   CHECK(limit.is_up(start + 5s));
 }
 
-TEST_CASE("time is up earlier while a save is in flight, which the last one waits for") {
+TEST_CASE("time is up earlier while a save is in progress") {
   TimeLimit limit(start, 10s);
   limit.note_turn(3s);
   limit.note_save(2s, true);
@@ -45,7 +45,7 @@ TEST_CASE("time is up earlier while a save is in flight, which the last one wait
   CHECK(limit.last_call() == start + 8s);
 }
 
-TEST_CASE("the last call leaves time for the longest save") {
+TEST_CASE("the last call leaves enough time for the longest save") {
   CHECK_FALSE(TimeLimit(start, 0s).last_call());
   TimeLimit limit(start, 10s);
   CHECK(limit.last_call() == start + 10s);

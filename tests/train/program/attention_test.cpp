@@ -50,7 +50,7 @@ std::vector<std::string> layers_of(const Json& shown) {
   return layers;
 }
 
-TEST_CASE("attention shows each layer and head with the tokens that look and are looked at") {
+TEST_CASE("attention prints each layer and head with queries and keys") {
   const LookingWorkplace work;
   const Json shown = work.json({"pairs.yaml", "--text", "c a b"});
   CHECK(shown.at("example") == "the text given");
@@ -69,7 +69,7 @@ TEST_CASE("attention shows each layer and head with the tokens that look and are
   for (const Json& layer : shown["layers"]) CHECK(layer["heads"].size() == 2);
 }
 
-TEST_CASE("the weights of every token add up to 1, and a decoder gives none to the future") {
+TEST_CASE("the weights of every token sum to 1, and a decoder has none for later tokens") {
   const LookingWorkplace work;
   const Json shown = work.json({"pairs.yaml"});
   for (const Json& layer : shown.at("layers")) {
@@ -90,7 +90,7 @@ TEST_CASE("the weights of every token add up to 1, and a decoder gives none to t
   }
 }
 
-TEST_CASE("attention names the tokens that each kind of model reads") {
+TEST_CASE("attention prints the tokens that each kind of model reads") {
   const LookingWorkplace work;
   const auto tokens = [&](const char* config) {
     const Json shown = work.json({config, "--example", "2"});
@@ -115,7 +115,7 @@ TEST_CASE("an example is of the test set, else of the validation set, else of th
   CHECK(name({"data.test_size=0", "data.validation_size=0"}) == "training 1");
 }
 
-TEST_CASE("the patches of an image that is no square are named by row and column") {
+TEST_CASE("patches of a rectangular image are named by row and column") {
   const LookingWorkplace work;
   std::string lines;
   for (int i = 0; i < 32; ++i) lines += i % 2 == 0 ? "1,2,3,4,5,6,7,8,a\n" : "8,7,6,5,4,3,2,1,b\n";
@@ -126,7 +126,7 @@ TEST_CASE("the patches of an image that is no square are named by row and column
         Json{"class", "0,0", "0,1", "0,2", "0,3", "1,0", "1,1", "1,2", "1,3"});
 }
 
-TEST_CASE("a window and a causal mask show as zeros, whatever the score") {
+TEST_CASE("a window and a causal mask give zeros, for every score") {
   const LookingWorkplace work;
   for (const char* override :
        {"model.score=additive", "model.score=bilinear", "model.positions=alibi"}) {
@@ -146,7 +146,7 @@ TEST_CASE("a window and a causal mask show as zeros, whatever the score") {
   }
 }
 
-TEST_CASE("every layer of a trained model is there, and a text needs none of its data") {
+TEST_CASE("every layer of a trained model is shown, and a text needs no data files") {
   const LookingWorkplace work;
   CHECK(work.run({"train", "classes.yaml", "model.num_encoder_layers=2",
                   "model.normalization=batch_norm", "model.attention=parameter_free",
@@ -193,7 +193,7 @@ TEST_CASE("every layer of a trained model is there, and a text needs none of its
   CHECK(without.out.empty());
 }
 
-TEST_CASE("attention names the model: a config, or a checkpoint with its step") {
+TEST_CASE("attention prints the model: a config, or a checkpoint with its step") {
   const LookingWorkplace work;
   CHECK(work.json({"pairs.yaml"}).at("model") == "pairs.yaml, initial values");
   REQUIRE(work.run({"train", "pairs.yaml", "train.steps=3"}).code == 0);
@@ -203,7 +203,7 @@ TEST_CASE("attention names the model: a config, or a checkpoint with its step") 
   CHECK(work.show({"runs/pairs"}).starts_with(place + ", test 1\n"));
 }
 
-TEST_CASE("the target of a text is what translate makes of it, of an example its reference") {
+TEST_CASE("the target of a text is the output of translate, of an example its reference") {
   const LookingWorkplace work;
   REQUIRE(work.run({"train", "pairs.yaml", "train.steps=60", "train.max_decode_length=7",
                     "schedule.learning_rate=0.003"})
@@ -231,13 +231,13 @@ TEST_CASE("the target of a text is what translate makes of it, of an example its
   CHECK(copied == source);  // the task is to copy
 }
 
-TEST_CASE("a masked language model is shown all words of a text") {
+TEST_CASE("attention shows all words of a text to a masked language model") {
   const LookingWorkplace work;
   const Json written = {"<bos>", "le", "chat", "<unk>", "<eos>"};
   CHECK(work.json({"masked.yaml", "--text", "le chat xyz"})["layers"][0]["keys"] == written);
 }
 
-TEST_CASE("the text of an example is read as the example is") {
+TEST_CASE("the text of an example as --text gives the tokens of the example") {
   const LookingWorkplace work;
   for (const std::string config : {"pairs.yaml", "words.yaml", "masked.yaml", "classes.yaml"}) {
     CAPTURE(config);
@@ -263,7 +263,7 @@ TEST_CASE("a text is read as the kind of model reads it") {
   CHECK(tokens("masked.yaml", "le chat").size() == 4);
 }
 
-TEST_CASE("a table has a row for each token and a dot where the mask leaves nothing") {
+TEST_CASE("a table has a row for each token and a dot for masked weights") {
   const LookingWorkplace work;
   const std::string shown = work.show(
       {"language.yaml", "--text", "da", "--layer", "decoder.layers.0.self_attn", "--head", "1"});
@@ -273,7 +273,7 @@ TEST_CASE("a table has a row for each token and a dot where the mask leaves noth
   CHECK(shown.find("head 0") == std::string::npos);
 }
 
-TEST_CASE("attention refuses what is not there") {
+TEST_CASE("attention refuses layers, heads and examples that do not exist") {
   const LookingWorkplace work;
   const auto refused = [&](Arguments arguments, const std::string& message) {
     arguments.insert(arguments.begin(), "attention");

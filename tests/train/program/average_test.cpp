@@ -139,7 +139,7 @@ TEST_CASE("a run without validation uses the average") {
   CHECK(work.run({"translate", "runs/tiny"}, "a\n").choice.empty());
 }
 
-TEST_CASE("the average of a run that was stopped and resumed has the bytes of one that was not") {
+TEST_CASE("the average of a run that was stopped and resumed is that of an uninterrupted run") {
   const AverageWorkplace work;
   REQUIRE(work.run(train_average).code == 0);
   REQUIRE(work.run(with(train_average, {"train.run_dir=parts", "--until", "7"})).code == 0);
@@ -148,7 +148,7 @@ TEST_CASE("the average of a run that was stopped and resumed has the bytes of on
   const std::string expected = test::read_text(work / "runs/tiny/average.h5");
   CHECK(test::read_text(work / "parts/average.h5") == expected);
 
-  SUBCASE("it is made again if it is missing or damaged, and only then") {
+  SUBCASE("the average is made again only if it is missing or damaged") {
     std::filesystem::remove(work / "parts/average.h5");
     CHECK(contains(work.run({"train", "--resume", "parts"}).out, "\naverage of the checkpoints"));
     CHECK(test::read_text(work / "parts/average.h5") == expected);
@@ -158,7 +158,7 @@ TEST_CASE("the average of a run that was stopped and resumed has the bytes of on
     REQUIRE(work.run({"train", "--resume", "parts"}).code == 0);
     CHECK(test::read_text(work / "parts/average.h5") == expected);
   }
-  SUBCASE("it is not used when the run is continued") {
+  SUBCASE("the average is not used when the run is continued") {
     REQUIRE(work.run({"train", "--resume", "parts", "train.steps=14", "--until", "13"}).code == 0);
     CHECK(test::read_text(work / "parts/average.h5") == expected);
     CHECK_FALSE(contains(work.run({"evaluate", "parts"}).choice, "average.h5"));
@@ -186,7 +186,7 @@ TEST_CASE("a finished run is averaged again when it is resumed with another trai
   CHECK(contains(again, "runs/tiny is finished: 12 of 12 steps"));
   CHECK_FALSE(contains(again, "average"));
 
-  SUBCASE("steps that have no checkpoint are named") {
+  SUBCASE("steps without a checkpoint are reported") {
     const std::string more = resume("5");
     CHECK(contains(more,
                    "\nwarning: left out of the average: the checkpoints of steps 4, which are "
@@ -204,7 +204,7 @@ TEST_CASE("a finished run is averaged again when it is resumed with another trai
     CHECK_FALSE(contains(config, "best_metric: token_accuracy"));
     CHECK(average.get_scalar<double>("train/best_loss") > 1);  // a loss
   }
-  SUBCASE("with 0 the average stays, as the program says") {
+  SUBCASE("train.average_last 0 keeps the average, and says so") {
     CHECK(contains(resume("0"),
                    "; train.average_last is 0, but commands may use "
                    "runs/tiny/average.h5 until it is deleted\n"));
@@ -235,7 +235,7 @@ TEST_CASE("the checkpoints that train.average_last keeps can be averaged by the 
   CHECK(work.run({"average", "more.h5", "runs/tiny", "--last", "5"}).code == 4);
 }
 
-TEST_CASE("a checkpoint that cannot be used is left out of the average, with a warning") {
+TEST_CASE("a damaged checkpoint is left out of the average, with a warning") {
   const AverageWorkplace work;
   REQUIRE(work.run(with(train_average, {"--until", "9"})).code == 0);
   work.write("runs/tiny/checkpoints/step-00000008.h5", "damaged");

@@ -108,7 +108,7 @@ StoredArray floats(const std::vector<float>& values) {
   return {ElementType::float32, {values.size()}, {bytes.begin(), bytes.end()}};
 }
 
-TEST_CASE("a checkpoint that is cut anywhere is refused with both sizes") {
+TEST_CASE("a checkpoint that is truncated at any byte is refused with both sizes") {
   const BadCheckpoint bad;
   const std::string begin =
       "\nhint: give a file that `tapestry train` wrote, such as "
@@ -132,7 +132,7 @@ TEST_CASE("a checkpoint that is cut anywhere is refused with both sizes") {
                                      copy_again);
 }
 
-TEST_CASE("a flipped bit is found, and the part that it is in is named") {
+TEST_CASE("a flipped bit is detected, and its part of the file is named") {
   const BadCheckpoint bad;
   const std::string damaged = "the checkpoint is damaged: found other bytes than were written in ";
   bad.check_flip(envelope_size, damaged + "its table of contents" + copy_again);
@@ -145,7 +145,7 @@ TEST_CASE("a flipped bit is found, and the part that it is in is named") {
                  "wrote, such as step-00001000.h5");
 }
 
-TEST_CASE("a flipped bit in the envelope is found by its checksum") {
+TEST_CASE("a flipped bit in the envelope is detected by its checksum") {
   const BadCheckpoint bad;
   std::string content = bad.original;
   content[20] = static_cast<char>(content[20] ^ 1);
@@ -156,7 +156,7 @@ TEST_CASE("a flipped bit in the envelope is found by its checksum") {
       refused.err.starts_with("tapestry: error: bad.h5: the envelope is damaged: found checksum "));
 }
 
-TEST_CASE("a table of contents with absurd sizes is refused before any memory is taken") {
+TEST_CASE("a table of contents with absurd sizes is refused before memory is allocated") {
   const BadCheckpoint bad;
   const std::uint64_t first = bad.envelope().hdf5_offset, last = bad.original.size();
   const std::string path = bad.entries().front().path;
@@ -174,7 +174,7 @@ TEST_CASE("a table of contents with absurd sizes is refused before any memory is
           expected);
 }
 
-TEST_CASE("arrays that share bytes are refused") {
+TEST_CASE("a checkpoint with arrays that share bytes is refused by the program") {
   const BadCheckpoint bad;
   bad.check_table(
       [](auto& entries) {
@@ -195,7 +195,7 @@ TEST_CASE("an array whose bytes do not fit its shape is refused") {
                       own_checkpoint);
 }
 
-TEST_CASE("a file larger than the memory is not read") {
+TEST_CASE("a checkpoint larger than memory is not read") {
   const BadCheckpoint bad;
   const std::uint64_t memory = default_max_checkpoint_size();
   std::filesystem::copy_file(bad / bad.checkpoint(12), bad / "bad.h5");
@@ -210,7 +210,7 @@ TEST_CASE("a file larger than the memory is not read") {
   }
 }
 
-TEST_CASE("an array that is missing, too many or of another type is refused") {
+TEST_CASE("an array that is missing, superfluous or of another type is refused") {
   const BadCheckpoint bad;
   const StoredArray five = floats({1, 2, 3, 4, 5});
   bad.check_array("parameters/output.bias", nullptr,
@@ -234,7 +234,7 @@ TEST_CASE("a checkpoint with a number that is not finite is refused") {
                   "hint: use an earlier checkpoint of the run");
 }
 
-TEST_CASE("a pipe in the place of a checkpoint is refused without waiting") {
+TEST_CASE("a pipe in place of a checkpoint is refused without blocking") {
   const TrainedWorkplace work;
   REQUIRE(::mkfifo((work / "bad.h5").c_str(), 0600) == 0);
   for (const char* command : {"evaluate", "translate", "inspect"}) {

@@ -218,7 +218,7 @@ std::string problems_of(const Field& field, const std::string& value) {
   return "";
 }
 
-TEST_CASE("a value of the wrong type is refused in the place of every key") {
+TEST_CASE("a value of the wrong type is refused for every key, with its position") {
   const Config defaults;
   std::size_t keys = 0;
   for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain& domain) {
@@ -273,7 +273,7 @@ std::string exponential_aliases() {
   return text;
 }
 
-TEST_CASE("a config that is made to explode costs neither time nor memory") {
+TEST_CASE("a config that would expand without end costs neither time nor memory") {
   const Workplace work;
   const BadConfig rows[] = {
       {"aliases of aliases", exponential_aliases(), ":2:7: found an anchor (&)"},
@@ -313,7 +313,7 @@ TEST_CASE("a config that is made to explode costs neither time nor memory") {
   CHECK_FALSE(fs::exists(work / "runs"));
 }
 
-TEST_CASE("what is no file of a config is refused without waiting for it") {
+TEST_CASE("a pipe, device or folder in place of a config is refused without blocking") {
   const Workplace work;
   const fs::path config = work / "bad.yaml";
   const std::string hint = "\nhint: give the path of a YAML file, such as configs/copy.yaml";
@@ -364,7 +364,7 @@ TEST_CASE("a config of a terabyte is refused before it is read") {
             is_it_a_config + "\n");
 }
 
-TEST_CASE("a checkpoint is no config") {
+TEST_CASE("a checkpoint in place of a config is refused") {
   const TrainedWorkplace work;
   fs::copy(work / work.checkpoint(12), work / "bad.yaml");
   check_all_readers(work,

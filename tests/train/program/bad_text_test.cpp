@@ -131,7 +131,7 @@ TEST_CASE("a file that is no text is refused with line and byte") {
   }
 }
 
-TEST_CASE("each of the files is read as strictly") {
+TEST_CASE("each data file is checked as strictly") {
   const TrainedTextWorkplace work;
   for (const char* name : {"train.de", "train.en", "valid.de", "valid.en"}) {
     CAPTURE(name);
@@ -148,7 +148,7 @@ TEST_CASE("each of the files is read as strictly") {
   }
 }
 
-TEST_CASE("what is no file of text is refused without waiting for it") {
+TEST_CASE("a pipe, device or folder in place of a text is refused without blocking") {
   const TrainedTextWorkplace work;
   const fs::path text = work / "train.de";
   const std::string no_text =
@@ -198,7 +198,7 @@ TEST_CASE("what is no file of text is refused without waiting for it") {
   }
 }
 
-TEST_CASE("a file without read permission is refused") {
+TEST_CASE("a text file without read permission is refused") {
   if (::geteuid() == 0) return;  // root reads everything
   const TrainedTextWorkplace work;
   fs::permissions(work / "train.de", fs::perms::none);
@@ -246,7 +246,7 @@ TEST_CASE("Windows line ends, byte order marks and a missing last line end chang
         test::read_text(work / "runs/text/metrics.csv"));
 }
 
-TEST_CASE("a file that is larger than any text is refused before it is read") {
+TEST_CASE("a file larger than any text is refused before it is read") {
   const TrainedTextWorkplace work;
   fs::resize_file(work / "train.de", std::uint64_t{1} << 42);
   const Outcome refused = work.run({"check", "runs/text"});
@@ -302,7 +302,7 @@ TEST_CASE("control characters in the name of a folder are escaped in messages") 
                     "key is data.train_source)");
 }
 
-TEST_CASE("translate refuses what is no text, behind the translations of the lines before it") {
+TEST_CASE("translate refuses invalid text, after the translations of the lines before it") {
   const TrainedTextWorkplace work;
   const std::string translation = work.run({"translate", "runs/text"}, "ein Haus\n").out;
   REQUIRE_FALSE(translation.empty());
@@ -355,7 +355,7 @@ TEST_CASE("input that cannot be read, or never ends a line, is refused") {
   CHECK(error_for("/dev/zero") == name + ":1: byte 1" + nul + "\n");
 }
 
-TEST_CASE("a vocabulary in a checkpoint that is none is refused by its line") {
+TEST_CASE("the program refuses an invalid vocabulary in a checkpoint with its line") {
   const TrainedWorkplace work;
   const Snapshot good = read_checkpoint(work / work.checkpoint(12));
   const std::string head = "<pad>\n<unk>\n<bos>\n<eos>\n";

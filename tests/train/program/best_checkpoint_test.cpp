@@ -28,7 +28,7 @@ std::string train_beyond_the_best(const KindWorkplace& work, const std::string& 
   return inspected.substr(0, inspected.find(':'));
 }
 
-TEST_CASE("every command that uses the best checkpoint and not the newest says so") {
+TEST_CASE("every command that uses the best instead of the newest checkpoint says so") {
   KindWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   struct Case {

@@ -115,7 +115,7 @@ TEST_CASE("a run has the same bits with its examples in memory and in a file") {
   }
 }
 
-TEST_CASE("a run resumes bit-identically, whatever has become of its cache") {
+TEST_CASE("a run resumes bit-identically if its cache is missing, damaged or changed") {
   const CacheWorkplace work;
   REQUIRE(work.train("whole", {"data.cache=always"}).code == 0);
   const Arguments cached = {"data.cache=always", "train.steps=7", "--fresh"};
@@ -173,7 +173,7 @@ TEST_CASE("a run without steps left, a dry run and other commands write no cache
   CHECK(fs::last_write_time(work.cache("run")) > written);
 }
 
-TEST_CASE("scores do not need the training files if nothing is held out of them") {
+TEST_CASE("scores do not need the training files unless sets are held out of them") {
   const CacheWorkplace work;
   REQUIRE(work.train("run", {"data.cache=always"}).code == 0);
   const Outcome before = work.run({"evaluate", "run"});
@@ -190,7 +190,7 @@ TEST_CASE("scores do not need the training files if nothing is held out of them"
   CHECK(work.run({"gradcheck", "run"}).code == 3);
 }
 
-TEST_CASE("a fresh run that cannot begin leaves the old run in its place") {
+TEST_CASE("--fresh does not move the old run if the new one cannot begin") {
   const CacheWorkplace work;
   REQUIRE(work.train("run", {"data.cache=always"}).code == 0);
   const auto before = read_text(work / ("run" + last));
@@ -245,7 +245,7 @@ TEST_CASE("a run that cannot write its cache ends with the exit code of output")
   CHECK(work.run({"train", "--resume", "run", "train.steps=12", "data.cache=never"}).code == 0);
 }
 
-TEST_CASE("files that change are found as without a cache") {
+TEST_CASE("changed data files are detected as without a cache") {
   const CacheWorkplace work;
   REQUIRE(work.train("run", {"data.cache=always", "train.steps=7"}).code == 0);
   const std::string before = read_text(work / "b.en");
@@ -260,7 +260,7 @@ TEST_CASE("files that change are found as without a cache") {
   CHECK(contains(allowed.out, "warning: changed "));
 }
 
-TEST_CASE("weights may change by leave, and are one for each file") {
+TEST_CASE("data.corpus_weights may change with permission, and has one weight for each file") {
   const CacheWorkplace work;
   REQUIRE(work.train("run", {"train.steps=7"}).code == 0);
   const Arguments change = {"train", "--resume", "run", "train.steps=12",

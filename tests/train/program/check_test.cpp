@@ -19,7 +19,7 @@ using test::Outcome;
 using test::TrainedWorkplace;
 using test::Workplace;
 
-TEST_CASE("check prints a line for each check and how many passed") {
+TEST_CASE("check prints a line for each check, and the number that passed") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const Outcome done = work.run({"check", "tiny.yaml", "model.norm=post"});
@@ -30,7 +30,7 @@ TEST_CASE("check prints a line for each check and how many passed") {
   CHECK(std::ranges::count(done.out, '\n') == 12);
 }
 
-TEST_CASE("check --help says what each check means") {
+TEST_CASE("check --help describes each check") {
   const Outcome help = Workplace().run({"check", "--help"});
   CHECK(help.code == 0);
   std::string list = "Checks:";
@@ -49,7 +49,7 @@ TEST_CASE("check of a trained run skips the initial loss") {
   CHECK(done.out.ends_with("\n9 of 9 checks passed\n"));
 }
 
-TEST_CASE("a check that fails is a line of its own and exit code 1") {
+TEST_CASE("a failed check is a line of its own and exit code 1") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const Outcome failed = work.run({"check", "tiny.yaml", "model.layer_norm_epsilon=1e30"});
@@ -69,7 +69,7 @@ TEST_CASE("a check that fails is a line of its own and exit code 1") {
   CHECK(failed.out.ends_with(fmt::format("\n{} of {} checks passed\n", passed, passed + wrong)));
 }
 
-TEST_CASE("a model that may be unable to learn is told why, and does not fail for it") {
+TEST_CASE("a check that a model may be unable to pass is skipped with the reason") {
   const test::KindWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const auto overfitting = [&](const Arguments& arguments) {
@@ -91,7 +91,7 @@ TEST_CASE("a model that may be unable to learn is told why, and does not fail fo
   CHECK(overfitting({"language.yaml", "model.positions=alibi"}) == "FAILED");
 }
 
-TEST_CASE("check pads each side that a kind of model reads, as far as it has positions") {
+TEST_CASE("check pads each side that a kind of model reads, up to its positions") {
   const test::KindWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const auto columns = [&](const std::string& config, const char* more = "train.seed=1") {
@@ -107,7 +107,7 @@ TEST_CASE("check pads each side that a kind of model reads, as far as it has pos
   CHECK(columns("classes.yaml") == "3 + 0");
 }
 
-TEST_CASE("check looks at six sentences, and at up to 32 on threads, in the precision of the run") {
+TEST_CASE("check uses six sentences, for threads up to 32, in the precision of the run") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const std::string few = work.run({"check", "tiny.yaml"}).out;
@@ -117,7 +117,7 @@ TEST_CASE("check looks at six sentences, and at up to 32 on threads, in the prec
                  " threads (float64, 32 examples)\n"));
 }
 
-TEST_CASE("check allows tied embeddings more of an initial loss, by their width") {
+TEST_CASE("check allows tied embeddings a larger initial loss, by their width") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const auto tolerance = [&](const char* tied) {

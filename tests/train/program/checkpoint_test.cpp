@@ -23,7 +23,7 @@ using test::TextWorkplace;
 using test::TrainedWorkplace;
 using test::Workplace;
 
-TEST_CASE("what is no run cannot be resumed") {
+TEST_CASE("--resume refuses paths that are no runs") {
   const TrainedWorkplace work;
   std::filesystem::create_directory(work / "empty");
   const std::string hint =
@@ -36,7 +36,7 @@ TEST_CASE("what is no run cannot be resumed") {
                 work.checkpoint(12) + ": is no directory" + hint);
 }
 
-TEST_CASE("a checkpoint or run that is missing is named") {
+TEST_CASE("a missing checkpoint or run is reported by name") {
   const Workplace work;
   std::filesystem::create_directory(work / "empty");
   for (const char* command : {"evaluate", "translate", "inspect"}) {
@@ -50,7 +50,7 @@ TEST_CASE("a checkpoint or run that is missing is named") {
   }
 }
 
-TEST_CASE("a truncated checkpoint that is named is refused") {
+TEST_CASE("a truncated checkpoint that was given by name is refused") {
   const TrainedWorkplace work;
   const auto size = std::filesystem::file_size(work / work.checkpoint(12));
   std::filesystem::resize_file(work / work.checkpoint(12), 1000);
@@ -65,7 +65,7 @@ TEST_CASE("a truncated checkpoint that is named is refused") {
   }
 }
 
-TEST_CASE("a file that never was a checkpoint is refused") {
+TEST_CASE("a file that is no checkpoint is refused") {
   const TrainedWorkplace work;
   const Outcome refused = work.run({"inspect", "tiny.yaml"});
   CHECK(refused.code == 4);
@@ -107,7 +107,7 @@ TEST_CASE("inspect gives mean and standard deviation of every array of floats") 
   }
 }
 
-TEST_CASE("where the newest checkpoint is damaged the one before is used, with a warning") {
+TEST_CASE("if the newest checkpoint is damaged, the one before is used with a warning") {
   const TrainedWorkplace work;
   const std::string whole = test::read_text(work / work.checkpoint(12));
   std::filesystem::resize_file(work / work.checkpoint(12), 1000);
@@ -127,7 +127,7 @@ TEST_CASE("where the newest checkpoint is damaged the one before is used, with a
   CHECK(test::read_text(work / work.checkpoint(12)) == whole);
 }
 
-TEST_CASE("where the best checkpoint is damaged the newest is used, with a warning") {
+TEST_CASE("if the best checkpoint is damaged, the newest is used with a warning") {
   const TrainedWorkplace work;
   const Outcome worse =
       work.run({"train", "--resume", "runs/tiny", "train.steps=13", "schedule.learning_rate=5",
@@ -144,7 +144,7 @@ TEST_CASE("where the best checkpoint is damaged the newest is used, with a warni
   CHECK(newest.err.starts_with("tapestry: warning: " + work.checkpoint(12) + ": "));
 }
 
-TEST_CASE("a run whose newest checkpoint is a dangling link goes on with an older one") {
+TEST_CASE("a run whose newest checkpoint is a dangling link is resumed from an older one") {
   const TrainedWorkplace work;
   const std::string whole = test::read_text(work / work.checkpoint(12));
   std::filesystem::remove(work / work.checkpoint(12));
@@ -162,7 +162,7 @@ TEST_CASE("a run whose newest checkpoint is a dangling link goes on with an olde
   CHECK(test::read_text(work / work.checkpoint(12)) == whole);
 }
 
-TEST_CASE("a checkpoint of another run, or of another step, is refused and an own one is used") {
+TEST_CASE("a checkpoint of another run or step is refused, one of the run is used") {
   const TrainedWorkplace work;
   const std::string config = test::read_text(work / "runs/tiny/config.yaml");
   REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=other", "model.d_model=32"}).code == 0);
@@ -189,7 +189,7 @@ TEST_CASE("a checkpoint of another run, or of another step, is refused and an ow
                  "the file is named; another checkpoint of the run is used\n"));
 }
 
-TEST_CASE("the folder of checkpoints names its run as well") {
+TEST_CASE("the folder of checkpoints can be given for its run") {
   const TrainedWorkplace work;
   const Outcome inspected = work.run({"inspect", "runs/tiny/checkpoints"});
   CHECK(inspected.code == 0);
@@ -200,7 +200,7 @@ TEST_CASE("the folder of checkpoints names its run as well") {
   CHECK(resumed.out.starts_with("resuming runs/tiny at step 12 of 13\n"));
 }
 
-TEST_CASE("a run whose checkpoints are all damaged is not begun anew") {
+TEST_CASE("a run whose checkpoints are all damaged is refused and unchanged") {
   const TrainedWorkplace work;
   for (const auto& entry : std::filesystem::directory_iterator(work / "runs/tiny/checkpoints")) {
     std::filesystem::resize_file(entry.path(), 1000);
@@ -212,7 +212,7 @@ TEST_CASE("a run whose checkpoints are all damaged is not begun anew") {
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("a checkpoint of another shape is refused with both shapes") {
+TEST_CASE("commands refuse a checkpoint of another shape with both shapes") {
   const TrainedWorkplace work;
   const Snapshot original = read_checkpoint(work / work.checkpoint(12));
   Snapshot altered;
@@ -231,7 +231,7 @@ TEST_CASE("a checkpoint of another shape is refused with both shapes") {
                 work.checkpoint(12) + message);
 }
 
-TEST_CASE("a line that is too long is named, behind the translations of those before it") {
+TEST_CASE("a line that is too long is reported after the translations of the lines before it") {
   const TrainedWorkplace work;
   const std::string good = work.run({"translate", "runs/tiny"}, "a\n").out;
   const Outcome refused =
@@ -244,7 +244,7 @@ TEST_CASE("a line that is too long is named, behind the translations of those be
         "hint: cut the line, or train a model with a larger model.max_length\n");
 }
 
-TEST_CASE("a line that is not UTF-8 is named") {
+TEST_CASE("a line that is not UTF-8 is reported") {
   const TextWorkplace work;
   REQUIRE(work.run({"train", "text.yaml"}).code == 0);
   check_refusal(work, {"translate", "runs/text"}, 3,

@@ -50,7 +50,7 @@ const std::string top = "9,9,9,9,9,9,9,9,0,0,0,0,0,0,0,0\n";
 const std::string bottom = "0,0,0,0,0,0,0,0,9,9,9,9,9,9,9,9\n";
 const std::string heading = "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p\n";
 
-TEST_CASE("classify gives a line for each line: the class, a tab and how likely it is") {
+TEST_CASE("classify prints for each line a class, a tab and its probability") {
   const SentenceWorkplace work;
   std::istringstream lines(work.classes("a fine day\nit rains again\na zebra day\n"));
   for (const char* expected : {"yes\t", "no\t", "yes\t"}) {
@@ -64,7 +64,7 @@ TEST_CASE("classify gives a line for each line: the class, a tab and how likely 
   }
 }
 
-TEST_CASE("classify says the same of a sentence whatever others there are") {
+TEST_CASE("classify of a sentence does not depend on the other sentences") {
   const SentenceWorkplace work;
   const std::string day = work.classes("a fine day\n");
   const std::string rain = work.classes("it rains again and again\n");
@@ -84,7 +84,7 @@ std::vector<std::string> fields_of(const std::string& line) {
   return fields;
 }
 
-TEST_CASE("classify ranks as many classes as asked, the most likely first") {
+TEST_CASE("classify prints the given number of classes, the most likely first") {
   const SentenceWorkplace work;
   const std::string best = work.classes("a fine day\n");
   const auto ranked = [&](const char* count) {
@@ -109,7 +109,7 @@ TEST_CASE("classify ranks as many classes as asked, the most likely first") {
                 "command line: there is no option --top\nhint: see `tapestry translate --help`");
 }
 
-TEST_CASE("classify tells images, in the precision of the model") {
+TEST_CASE("classify of images uses the precision of the model") {
   for (const char* dtype : {"float32", "float64"}) {
     const ImageWorkplace work(dtype);
     const std::string above = work.classes(top), below = work.classes(bottom);
@@ -120,7 +120,7 @@ TEST_CASE("classify tells images, in the precision of the model") {
   }
 }
 
-TEST_CASE("classify answers blank lines, and the heading of a table, with empty ones") {
+TEST_CASE("classify prints empty lines for blank lines and the header of a table") {
   const SentenceWorkplace sentences;
   CHECK(sentences.classes("\n  \na fine day") == "\n\n" + sentences.classes("a fine day\n"));
   CHECK(sentences.classes("").empty());
@@ -128,7 +128,7 @@ TEST_CASE("classify answers blank lines, and the heading of a table, with empty 
   CHECK(images.classes(heading + "\n" + top) == "\n\n" + images.classes(top));
 }
 
-TEST_CASE("classify refuses what is no sentence for it, behind the answers to the lines before") {
+TEST_CASE("classify refuses an invalid sentence after the answers to the lines before it") {
   const SentenceWorkplace work;
   const Outcome refused = work.run({"classify", "runs/classes", "--long-lines", "stop"},
                                    "a fine day\na b c d e f g h i j k l m\na fine day\n");
@@ -149,7 +149,7 @@ TEST_CASE("classify refuses what is no sentence for it, behind the answers to th
                 "a \xFF\n");
 }
 
-TEST_CASE("classify refuses what is no image for it, behind the answers to the lines before") {
+TEST_CASE("classify refuses an invalid image after the answers to the lines before it") {
   const ImageWorkplace work;
   const Outcome second = work.run({"classify", "runs/images"}, top + heading);
   CHECK(second.code == 3);

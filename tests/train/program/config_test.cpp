@@ -50,7 +50,7 @@ TEST_CASE("config diff compares files, runs and checkpoints") {
   CHECK(work.run({"config", "diff", "tiny.yaml", "runs/none.h5"}).code == 4);
 }
 
-TEST_CASE("config new asks for what the task needs and writes a config that trains") {
+TEST_CASE("config new asks what the task needs and writes a config that trains") {
   const ConfigWorkplace work;
   const std::string answers = "3\nmissing.txt\nlabels.txt\nlabels.txt\n\nhuge\nsmall\n0\n2\n";
   const Outcome made = work.run({"config", "new", "mine.yaml"}, answers);

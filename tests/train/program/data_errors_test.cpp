@@ -81,7 +81,7 @@ TEST_CASE("many examples that are too long are counted, by file and line") {
                     "pairs out, or leave them all out with data.on_bad_line=skip");
 }
 
-TEST_CASE("a run of which every line is bad has nothing to train on") {
+TEST_CASE("a run with bad lines only has no training set and is refused") {
   const TextWorkplace work;
   work.write("train.de", "a b c d e f g\n");
   work.write("train.en", "a\n");
@@ -92,7 +92,7 @@ TEST_CASE("a run of which every line is bad has nothing to train on") {
 
 // ---- Values
 
-TEST_CASE("values that cannot act, or only break a run, are refused by their own key") {
+TEST_CASE("values without effect, or that break a run, are refused by their key") {
   const KindWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   struct Case {
@@ -122,7 +122,7 @@ TEST_CASE("values that cannot act, or only break a run, are refused by their own
         0);
 }
 
-TEST_CASE("generated data that fit into no memory are refused by their key, before they are made") {
+TEST_CASE("generated data larger than memory are refused by their key before generation") {
   const KindWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   for (const std::string key : {"data.train_size", "data.test_size"}) {
@@ -141,7 +141,7 @@ TEST_CASE("generated data that fit into no memory are refused by their key, befo
 
 // ---- Files
 
-TEST_CASE("an empty file is refused with what it should contain") {
+TEST_CASE("an empty file is refused with its expected content") {
   const KindWorkplace work;
   struct Case {
     const char *config, *file, *expected;
@@ -171,7 +171,7 @@ TEST_CASE("a text of one line is trained on, with a validation set of its end") 
   CHECK(contains(done.out, "data: 150 training windows, 17 validation, "));
 }
 
-TEST_CASE("the heading of a table of images is announced") {
+TEST_CASE("the skipped header of a table of images is printed") {
   const KindWorkplace work;
   work.write("images.csv",
              "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,half\n" + test::read_text(work / "images.csv"));
@@ -184,7 +184,7 @@ TEST_CASE("the heading of a table of images is announced") {
 
 // ---- Names
 
-TEST_CASE("names are escaped where a terminal would obey them, in results as well") {
+TEST_CASE("names of files are escaped in messages and results") {
   const TextWorkplace work;
   const auto check = [&](const Arguments& arguments, const std::string& escaped) {
     CAPTURE(arguments[0]);

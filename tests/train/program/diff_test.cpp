@@ -104,7 +104,7 @@ TEST_CASE("diff names the step and tensor of one bit that differs between two ch
   CHECK_FALSE(contains(bad.err, "after step 10"));
 }
 
-TEST_CASE("replay does not compare the digests of other tensors") {
+TEST_CASE("replay does not compare digests of other tensors") {
   const OneBitAtStepNine work;
   const std::string digests = test::read_text(work / "b/digests.csv");
   std::string other = digests;
@@ -115,7 +115,7 @@ TEST_CASE("replay does not compare the digests of other tensors") {
   CHECK_FALSE(contains(done.err, "are not those of the run"));
 }
 
-TEST_CASE("without digests diff names the steps between the last equal and the first other state") {
+TEST_CASE("without digests diff prints the steps between the last equal and first unequal states") {
   const OneBitAtStepNine work;
   std::filesystem::remove(work / "a/digests.csv");
   const Outcome done = work.run({"diff", "a", "b"});
@@ -127,7 +127,7 @@ TEST_CASE("without digests diff names the steps between the last equal and the f
       "\nhint: train both with train.digest_every=1 for the exact step and its first tensor\n"));
 }
 
-TEST_CASE("with digests of some steps diff names the steps between two of them") {
+TEST_CASE("with digests of some steps diff prints the steps between two of them") {
   test::Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const auto train = [&](const std::string& run, const std::string& more) {

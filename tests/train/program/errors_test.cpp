@@ -23,7 +23,7 @@ std::vector<double> values(const json& findings, const char* name) {
   return all;
 }
 
-TEST_CASE("errors lists held-out examples, the greatest loss first") {
+TEST_CASE("errors lists held-out examples by decreasing loss") {
   const test::TrainedWorkplace work;
   const Outcome listed = work.run({"errors", "runs/tiny", "--examples", "2"});
   CHECK(listed.code == 0);
@@ -66,7 +66,7 @@ TEST_CASE("errors shows the examples of every kind of model") {
   }
 }
 
-TEST_CASE("errors takes other data, and the set that a run has") {
+TEST_CASE("errors accepts other data, and needs a set that the run has") {
   const test::KindWorkplace work;
   REQUIRE(work.run({"train", "tags.yaml"}).code == 0);
   CHECK(contains(work.run({"errors", "runs/tags"}).out, "\nvalidation: the 10 of 11 sentences"));

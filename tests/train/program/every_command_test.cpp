@@ -146,7 +146,7 @@ TEST_CASE("every command refuses every kind of path that it cannot use, and chan
 
 // ---- Options.
 
-TEST_CASE("every option that is a number refuses what is none, by its name") {
+TEST_CASE("every numeric option refuses other text, and names itself") {
   const TrainedWorkplace work;
   const auto before = work.contents();
   std::size_t options = 0;

@@ -114,7 +114,7 @@ TEST_CASE("explain shows every kind of model, with initial and with trained valu
   }
 }
 
-TEST_CASE("the page is written where report would write it, or where --output says") {
+TEST_CASE("explain writes the page to the path of report, or to --output") {
   const ExplainWorkplace work;
   REQUIRE(work.run({"train", "classes.yaml", "--quiet"}).code == 0);
   Outcome done = work.run({"explain", "runs/classes", "a fine day"});
@@ -136,7 +136,7 @@ TEST_CASE("the page is written where report would write it, or where --output sa
                 "hint: create the folder none");
 }
 
-TEST_CASE("the text of a page can end no script") {
+TEST_CASE("no text of a page can end its script") {
   const ExplainWorkplace work;
   work.write("text.txt", "<script></script> <b> a\n<script></script> <b> b\n");
   REQUIRE(
@@ -200,7 +200,7 @@ TEST_CASE("the labels are the target given, or the model's own output") {
   CHECK(labels_of(work.json({"images.yaml", pixels, "--target", "bottom"})) == Words{"bottom"});
 }
 
-TEST_CASE("the untrained model's own output is no longer than the source") {
+TEST_CASE("the output of an untrained model is no longer than the source") {
   const ExplainWorkplace work;
   for (const char* text : {"a", "c a b f"}) {
     const Json data = work.json({"pairs.yaml", text});
@@ -235,7 +235,7 @@ TEST_CASE("every variant of a layer has a formula, and queries, keys and values"
   }
 }
 
-TEST_CASE("rows of steps are the tokens of the encoder or the decoder") {
+TEST_CASE("steps have one row for each token of the encoder or of the decoder") {
   const ExplainWorkplace work;
   const Json data =
       work.json({"pairs.yaml", "c a b", "--target", "a b c", "model.tie_embeddings=all"});
@@ -320,7 +320,7 @@ TEST_CASE("--top is the number of predictions") {
   }
 }
 
-TEST_CASE("the weights of a page are those of attention") {
+TEST_CASE("the weights of an explain page are those of attention") {
   const ExplainWorkplace work;
   REQUIRE(work.run({"train", "classes.yaml", "--quiet"}).code == 0);
   const Json data = work.json({"runs/classes", "a fine day"});

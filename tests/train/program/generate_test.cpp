@@ -35,7 +35,7 @@ struct TalkingWorkplace : KindWorkplace {
   }
 };
 
-TEST_CASE("generate goes on with the prompt by as many characters as asked") {
+TEST_CASE("generate continues the prompt by the given number of characters") {
   const TalkingWorkplace work;
   const std::string text = work.generate({"runs/language", "a cab\n", "--tokens", "100"});
   CHECK(text.starts_with("a cab\n"));
@@ -45,7 +45,7 @@ TEST_CASE("generate goes on with the prompt by as many characters as asked") {
   CHECK(work.generate({"runs/language", "dab", "--tokens", "0"}) == "dab\n");
 }
 
-TEST_CASE("samples differ by their seeds, and a line names each") {
+TEST_CASE("samples differ by their seeds, which are printed") {
   const TalkingWorkplace work;
   const auto one = [&](const char* prompt, const char* seed) {
     return work.generate({"runs/language", prompt, "--tokens", "20", "--seed", seed});
@@ -83,7 +83,7 @@ TEST_CASE("generate has a repetition penalty") {
   CHECK(work.run({"generate", "runs/language", "--repetition-penalty", "0"}).code == 2);
 }
 
-TEST_CASE("generate prints the prompt as it is, and warns of unknown characters") {
+TEST_CASE("generate prints the prompt unchanged, and warns about unknown characters") {
   const TalkingWorkplace work;
   const Outcome done = work.run({"generate", "runs/language", "Ä\tcab", "--tokens", "5"});
   CHECK(done.code == 0);
@@ -94,7 +94,7 @@ TEST_CASE("generate prints the prompt as it is, and warns of unknown characters"
         "reads them as <unk>\n");
 }
 
-TEST_CASE("words that are generated have spaces between them, and follow the prompt") {
+TEST_CASE("generated words are separated by spaces, and follow the prompt") {
   const TalkingWorkplace work;
   const std::string text = work.generate({"runs/words", "le chat", "--tokens", "3"});
   CHECK(text.starts_with("le chat "));
@@ -102,7 +102,7 @@ TEST_CASE("words that are generated have spaces between them, and follow the pro
   CHECK(text.find('<') == std::string::npos);
 }
 
-TEST_CASE("what is generated is a function of model, prompt and options") {
+TEST_CASE("generated text is a function of model, prompt and options") {
   const TalkingWorkplace work;
   const std::string text = work.generate({"runs/language", "a", "--tokens", "60"});
   CHECK(work.generate({"runs/language", "a", "--tokens", "60", "--seed", "1"}) == text);
@@ -124,7 +124,7 @@ std::string sampled(const TrainedModel& trained, std::vector<std::int32_t> begin
   return trained.codec.decode_target(text) + "\n";
 }
 
-TEST_CASE("each option of generate gets to the sampler, behind a new line or a new sentence") {
+TEST_CASE("each option of generate is passed to the sampler, with the text before the prompt") {
   const TalkingWorkplace work;
   const std::string letters = "runs/language/checkpoints/step-00000012.h5";
   const TrainedModel model = load_model(read_checkpoint(work / letters));
@@ -152,7 +152,7 @@ TEST_CASE("each option of generate gets to the sampler, behind a new line or a n
         sampled(speaker, {bos_id}, "", 60, {.seed = 3}));
 }
 
-TEST_CASE("no more is read at once than the model learnt to read, however many positions it has") {
+TEST_CASE("generate reads at most data.context tokens, whatever model.max_length") {
   const KindWorkplace work;
   const auto text = [&](const char* run, const char* positions) {
     CHECK(

@@ -69,7 +69,7 @@ TEST_CASE("gradcheck --json prints one object with every figure") {
   CHECK(row.at("worst_relative_error").get<double>() < 1e-6);
 }
 
-TEST_CASE("gradcheck moves 8 coordinates and 3 directions of a tensor, drawn by seed 1") {
+TEST_CASE("gradcheck checks 8 coordinates and 3 directions of a tensor with seed 1") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const auto rows = [&](const std::vector<std::string>& options) {
@@ -108,7 +108,7 @@ TEST_CASE("gradcheck refuses overrides of a trained model") {
   }
 }
 
-TEST_CASE("gradcheck refuses to compare nothing") {
+TEST_CASE("gradcheck refuses 0 coordinates together with 0 directions") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const Outcome refused =
@@ -121,7 +121,7 @@ TEST_CASE("gradcheck refuses to compare nothing") {
       "hint: give one of them 1 or more\n");
 }
 
-TEST_CASE("gradcheck refuses a number of coordinates that is none") {
+TEST_CASE("gradcheck refuses an invalid number of coordinates") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   CHECK(work.run({"gradcheck", "tiny.yaml", "--coordinates", "-1"}).code == 2);

@@ -29,7 +29,7 @@ struct PretrainedWorkplace : KindWorkplace {
 
 const std::string from_masked = "train.initialize_from=runs/masked";
 
-TEST_CASE("a classifier that begins with a masked language model says what it took") {
+TEST_CASE("a classifier initialized from a masked language model prints what was loaded") {
   const PretrainedWorkplace work;
   const Outcome done = work.run({"train", "agreement.yaml", from_masked});
   CHECK(done.code == 0);
@@ -43,7 +43,7 @@ TEST_CASE("a classifier that begins with a masked language model says what it to
   CHECK(read_text(work / "scratch/metrics.csv") != read_text(work / "runs/agreement/metrics.csv"));
 }
 
-TEST_CASE("a classifier of a text keeps the words of the model that it begins with") {
+TEST_CASE("a classifier of text keeps the vocabulary of its pretrained model") {
   const PretrainedWorkplace work;
   work.write("labels.txt", "yes\tle chat dort\nno\tla chat zzz\nyes\tun chien\n");
   const Outcome done = work.run({"train", "classes.yaml", from_masked});
@@ -57,7 +57,7 @@ TEST_CASE("a classifier of a text keeps the words of the model that it begins wi
   CHECK(contains(scores.out, "\ninput     la chat <unk>\n"));
 }
 
-TEST_CASE("a run needs the one that it began with no longer, and resumes to the same bytes") {
+TEST_CASE("a resumed run does not need its pretrained model, and has the same bytes") {
   const PretrainedWorkplace work;
   work.write("labels.txt", "yes\tle chat dort\nno\tla chat zzz\nyes\tun chien\n");
   CHECK(work.run({"train", "classes.yaml", from_masked}).code == 0);
@@ -71,7 +71,7 @@ TEST_CASE("a run needs the one that it began with no longer, and resumes to the 
   CHECK(work.run({"gradcheck", "parts", "--coordinates=1", "--directions=1"}).code == 0);
 }
 
-TEST_CASE("check and gradcheck see the model as it would begin") {
+TEST_CASE("check and gradcheck use the pretrained parameters") {
   const PretrainedWorkplace work;
   const Outcome done =
       work.run({"gradcheck", "agreement.yaml", from_masked, "--coordinates=1", "--directions=1"});
@@ -99,7 +99,7 @@ TEST_CASE("check and gradcheck see the model as it would begin") {
   CHECK(farthest > 0.001);
 }
 
-TEST_CASE("a model with nothing in common is refused before anything is written") {
+TEST_CASE("a pretrained model without matching tensors is refused before anything is written") {
   const PretrainedWorkplace work;
   const auto before = work.contents();
   const Outcome refused =
@@ -114,8 +114,7 @@ TEST_CASE("a model with nothing in common is refused before anything is written"
   CHECK(work.contents() == before);
 }
 
-TEST_CASE(
-    "a generated task with other words than the model's is refused before anything is written") {
+TEST_CASE("a generated task with another vocabulary than the pretrained model's is refused") {
   const PretrainedWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   CHECK(work.run({"train", "tiny.yaml", "train.steps=1"}).code == 0);
@@ -128,7 +127,7 @@ TEST_CASE(
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("a model of images is none to begin one of text with") {
+TEST_CASE("a pretrained model of images is refused for text") {
   const PretrainedWorkplace work;
   check_refusal(work, {"train", "images.yaml", from_masked}, 2,
                 "train.initialize_from: " + (work / "runs/masked").string() +
@@ -136,7 +135,7 @@ TEST_CASE("a model of images is none to begin one of text with") {
                     "hint: name another run, or leave the key out");
 }
 
-TEST_CASE("a run to begin with that is not there is refused before anything is written") {
+TEST_CASE("a missing pretrained run is refused before anything is written") {
   const KindWorkplace work;
   for (const char* command : {"train", "check"}) {
     check_refusal(work, {command, "agreement.yaml", from_masked}, 2,

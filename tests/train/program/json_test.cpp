@@ -71,7 +71,7 @@ TEST_CASE("evaluate --json has the scores and examples that evaluate prints") {
   for (const char* key : {"output", "expected"}) CHECK(scores.at("examples")[0].contains(key));
 }
 
-TEST_CASE("a set that does not exist is null, and so are scores that are no numbers") {
+TEST_CASE("a missing set is null in JSON, and so are scores that are no numbers") {
   const ScoredWorkplace work;
   REQUIRE(work.run({"train", "classes.yaml"}).code == 0);
   const json scores = work.parsed({"evaluate", "runs/classes"});
@@ -125,7 +125,7 @@ TEST_CASE("check --json has the status of each check") {
   CHECK(passed == result.at("passed"));
 }
 
-TEST_CASE("a config asks for no more threads than can take part") {
+TEST_CASE("train.threads above 1024 is refused") {
   const ScoredWorkplace work;
   const Outcome refused = work.run({"train", "tiny.yaml", "train.threads=1025"});
   CHECK(refused.code == 2);

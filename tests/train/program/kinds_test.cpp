@@ -58,7 +58,7 @@ TEST_CASE("a model of every kind is trained and evaluated") {
   }
 }
 
-TEST_CASE("the data line names words and classes as the kind of model has them") {
+TEST_CASE("the data line counts words and classes by the kind of model") {
   const KindWorkplace work;
   const auto first_line = [&](const char* config) {
     const std::string out = work.run({"train", config, "train.steps=1"}).out;
@@ -89,7 +89,7 @@ TEST_CASE("a run of any kind that is stopped and resumed ends with the bytes of 
   }
 }
 
-TEST_CASE("every epoch hides other words of a sentence") {
+TEST_CASE("every epoch has other masks of a sentence") {
   const KindWorkplace work;
   CHECK(work.run({"train", "masked.yaml", "data.train_size=1", "train.batch_size=1",
                   "train.steps=6", "train.log_every=1", "train.validate_every=6", "model.dropout=0",
@@ -131,7 +131,7 @@ TEST_CASE("the gradients of a model of every kind agree with differences") {
   }
 }
 
-TEST_CASE("evaluate shows sentences and images with the classes that the model gives them") {
+TEST_CASE("evaluate shows sentences and images with the predicted classes") {
   const KindWorkplace work;
   CHECK(work.run({"train", "classes.yaml", "train.steps=60"}).code == 0);
   const Outcome sentences = work.run({"evaluate", "runs/classes", "--examples", "1"});
@@ -149,7 +149,7 @@ std::vector<std::string> words_in(const std::string& line) {
   return {std::istream_iterator<std::string>(words), {}};
 }
 
-TEST_CASE("evaluate shows what a masked model reads and guesses, in the places hidden alone") {
+TEST_CASE("evaluate shows masked inputs and predictions at masked places only") {
   const KindWorkplace work;
   CHECK(work.run({"train", "masked.yaml", "train.steps=1"}).code == 0);
   const Outcome done = work.run({"evaluate", "runs/masked", "--examples", "4"});
@@ -170,8 +170,7 @@ TEST_CASE("evaluate shows what a masked model reads and guesses, in the places h
   CHECK(wrong < words / 2);  // a model of one step is wrong nearly everywhere it guesses
 }
 
-TEST_CASE(
-    "fill puts words in the place of those that a masked model does not know, and no others") {
+TEST_CASE("fill replaces words that a masked model does not know, and no others") {
   const KindWorkplace work;
   CHECK(work.run({"train", "masked.yaml", "train.steps=40"}).code == 0);
   const auto fill = [&](const std::string& input) {
@@ -199,7 +198,7 @@ TEST_CASE(
                 blanks + "\n");
 }
 
-TEST_CASE("fill keeps to one line, and to as much text as a window has") {
+TEST_CASE("fill reads one line, and as much of it as a window has") {
   const KindWorkplace work;
   work.write("windows.yaml",
              "data: {task: text, train_text: text.txt, context: 6}\n"
@@ -218,7 +217,7 @@ TEST_CASE("fill keeps to one line, and to as much text as a window has") {
                 "a bad ca\n");
 }
 
-TEST_CASE("evaluate warns where the program takes other examples out of the files of a run") {
+TEST_CASE("evaluate warns if this version makes other examples of the same files") {
   const KindWorkplace work;
   REQUIRE(work.run({"train", "images.yaml"}).code == 0);
   const std::string checkpoint = "runs/images/checkpoints/step-00000012.h5";
@@ -240,7 +239,7 @@ TEST_CASE("evaluate warns where the program takes other examples out of the file
       contains(resumed.err, "\nhint: go on with the program that began the run, or start a new "));
 }
 
-TEST_CASE("evaluate does not cut other images out of those that a model has learnt") {
+TEST_CASE("evaluate refuses to hold out other images than those of the training") {
   const KindWorkplace work;
   REQUIRE(work.run({"train", "images.yaml", "train.steps=1"}).code == 0);
   const Outcome cut = work.run({"evaluate", "runs/images"});
@@ -288,7 +287,7 @@ TEST_CASE("evaluate without the training file scores the sets that have files of
   }
 }
 
-TEST_CASE("no examples are held out of the training file in place of a missing validation file") {
+TEST_CASE("a missing validation file is not replaced by held-out training examples") {
   const KindWorkplace work;
   std::filesystem::copy(work / "text.txt", work / "valid.txt");
   REQUIRE(work.run({"train", "language.yaml", "train.steps=1", "data.validation_text=valid.txt"})
@@ -300,7 +299,7 @@ TEST_CASE("no examples are held out of the training file in place of a missing v
   CHECK(work.run({"check", "runs/language"}).code != 3);
 }
 
-TEST_CASE("a run on NumPy files resumes, and other labels in their file have to be allowed") {
+TEST_CASE("a run on NumPy files can be resumed, and changed labels need permission") {
   const KindWorkplace work;
   std::vector<std::uint8_t> pixels(24 * 16), labels(24);
   for (std::size_t i = 0; i < pixels.size(); ++i) {
@@ -342,7 +341,7 @@ TEST_CASE("evaluate scores a language model on another text, which is read with 
   CHECK(contains(missing.err, " (the key is data.test_text)\n"));
 }
 
-TEST_CASE("evaluate does not read training sentences, which may be too long for the model by now") {
+TEST_CASE("evaluate does not read training sentences, which may be too long for the model") {
   const KindWorkplace work;
   REQUIRE(work.run({"train", "classes.yaml", "train.steps=1"}).code == 0);
   const Outcome before = work.run({"evaluate", "runs/classes"});
@@ -353,7 +352,7 @@ TEST_CASE("evaluate does not read training sentences, which may be too long for 
   CHECK(contains(done.err, "long.txt (data.train_text): found "));
 }
 
-TEST_CASE("a training set of which more than half is unknown is warned of") {
+TEST_CASE("a training set with more than half unknown tokens is warned about") {
   const KindWorkplace work;
   const auto trained_on = [&](const std::string& labels) {
     work.write("labels.txt", labels);
@@ -366,7 +365,7 @@ TEST_CASE("a training set of which more than half is unknown is warned of") {
                  "validation set\n"));
 }
 
-TEST_CASE("train and evaluate say how much of a text the model does not know") {
+TEST_CASE("train and evaluate print the share of unknown tokens") {
   const KindWorkplace work;
   work.write("valid.txt", "yes\ta zebra day\nno\tit rains\n");
   const Outcome known = work.run({"train", "classes.yaml", "train.steps=1"});
@@ -391,7 +390,7 @@ TEST_CASE("train and evaluate say how much of a text the model does not know") {
   CHECK(contains(evaluated.substr(test), " %\n            25.0 % of its tokens are unknown\n"));
 }
 
-TEST_CASE("translate, classify, fill and generate take models of their kind alone") {
+TEST_CASE("translate, classify, fill and generate refuse models of other kinds") {
   const KindWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   CHECK(work.run({"train", "tiny.yaml", "train.steps=1"}).code == 0);
@@ -415,7 +414,7 @@ TEST_CASE("translate, classify, fill and generate take models of their kind alon
       "command line: generate: the model is of kind seq2seq, expected language_model" + hint);
 }
 
-TEST_CASE("training examples may change if they are allowed to, but not the classes") {
+TEST_CASE("training examples may change with permission, the classes may not") {
   const KindWorkplace work;
   CHECK(work.run({"train", "classes.yaml"}).code == 0);
   const Arguments go_on = {"train",          "--resume",       "classes.yaml",
@@ -439,7 +438,7 @@ const std::string held_out_anew =
     "\nwarning: the held-out examples have changed; the run may have been trained on some of "
     "them\n";
 
-TEST_CASE("where the file that examples are held out of changes, they are others, and it is said") {
+TEST_CASE("a resumed run warns if a changed file changes which examples are held out") {
   const KindWorkplace work;
   struct Changed {
     std::string run, file, key;
@@ -459,7 +458,7 @@ TEST_CASE("where the file that examples are held out of changes, they are others
   }
 }
 
-TEST_CASE("where a part has a file no longer or at last, what is held out is said to be new") {
+TEST_CASE("a resumed run warns if a validation or test file was added or removed") {
   const KindWorkplace work;
   std::filesystem::copy(work / "images.csv", work / "more.csv");
   const auto resumed = [&](const std::string& begun_with, const std::string& goes_on_with) {

@@ -57,7 +57,7 @@ LongLineCase with_lines(LongLineCase given) {
   return given;
 }
 
-TEST_CASE("a line that is too long gets an empty answer and a warning, and the others theirs") {
+TEST_CASE("a line that is too long gets an empty answer and a warning, other lines their answers") {
   for (const LongLineCase& raw : cases) {
     CAPTURE(raw.command);
     const LongLineCase given = with_lines(raw);
@@ -72,7 +72,7 @@ TEST_CASE("a line that is too long gets an empty answer and a warning, and the o
   }
 }
 
-TEST_CASE("a line that is too long is cut if asked, and answered as its first tokens are") {
+TEST_CASE("--long-lines cut answers the first tokens of a line that is too long") {
   for (const LongLineCase& raw : cases) {
     CAPTURE(raw.command);
     const LongLineCase given = with_lines(raw);
@@ -88,7 +88,7 @@ TEST_CASE("a line that is too long is cut if asked, and answered as its first to
   }
 }
 
-TEST_CASE("many lines that are too long are counted, and the first three are named") {
+TEST_CASE("many lines that are too long are counted, and the first three reported") {
   const LongLineCase& given = cases.front();
   const LongLineWorkplace work(given);
   const Outcome done =
@@ -100,7 +100,7 @@ TEST_CASE("many lines that are too long are counted, and the first three are nam
   CHECK(done.err.ends_with("tapestry: warning: standard input: 200 lines were too long\n"));
 }
 
-TEST_CASE("a line of more than a megabyte is skipped, and the next ones are answered") {
+TEST_CASE("a line of more than a megabyte is skipped, and the next lines are answered") {
   const LongLineCase& given = cases.front();
   const LongLineWorkplace work(given);
   const std::string answer = work.run({given.command, given.run}, given.good + "\n").out;
@@ -119,7 +119,7 @@ TEST_CASE("a line of more than a megabyte is skipped, and the next ones are answ
   CHECK(refused.out == answer);
 }
 
-TEST_CASE("an answer to long lines that does not exist is refused") {
+TEST_CASE("an invalid value of --long-lines is refused") {
   const KindWorkplace work;
   check_refusal(work, {"translate", "runs/tiny", "--long-lines", "drop"}, 2,
                 "command line: --long-lines: expected empty, cut or stop, found \"drop\"\n"

@@ -95,7 +95,7 @@ int check_reader(const Workplace& work, const std::string& arguments) {
   return lacked;
 }
 
-TEST_CASE("training in any address space ends well or with the exit code 8, and can be resumed") {
+TEST_CASE("training in any address space succeeds or ends with exit code 8, and can be resumed") {
   if (!limits_can_be_tried()) return;
   const TrainedWorkplace reference;
   const std::string last = reference.checkpoint(12);
@@ -122,7 +122,7 @@ TEST_CASE("training in any address space ends well or with the exit code 8, and 
   CHECK(lacked > 0);
 }
 
-TEST_CASE("where the loader has just enough, there may be too little for an exception") {
+TEST_CASE("lack of memory shortly after loading the program ends with exit code 8") {
   if (!limits_can_be_tried()) return;
   const TrainedWorkplace work;
   Outcome outcome{};
@@ -135,7 +135,7 @@ TEST_CASE("where the loader has just enough, there may be too little for an exce
   CHECK(outcome.code == 0);
 }
 
-TEST_CASE("commands that read a run need little, and say so where there is less") {
+TEST_CASE("commands that read a run need little memory, and report if there is less") {
   if (!limits_can_be_tried()) return;
   const TrainedWorkplace work;
   for (const char* command : {"inspect", "translate", "evaluate", "check"}) {
@@ -143,7 +143,7 @@ TEST_CASE("commands that read a run need little, and say so where there is less"
   }
 }
 
-TEST_CASE("a batch that does not fit is named with what was asked for and how to do with less") {
+TEST_CASE("a batch that does not fit into memory is reported with the request and a remedy") {
   if (!limits_can_be_tried()) return;
   Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
@@ -156,7 +156,7 @@ TEST_CASE("a batch that does not fit is named with what was asked for and how to
         std::string::npos);
 }
 
-TEST_CASE("commands that examine a model say what to make smaller where they lack memory") {
+TEST_CASE("commands that examine a model say what to reduce if they lack memory") {
   if (!limits_can_be_tried()) return;
   Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
@@ -174,7 +174,7 @@ TEST_CASE("commands that examine a model say what to make smaller where they lac
   CHECK(hint("attention" + wide) == "give it a shorter text or example\n");
 }
 
-TEST_CASE("a model that no memory could hold is refused before anything is written") {
+TEST_CASE("a model larger than any memory is refused before anything is written") {
   Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const auto before = work.contents();
@@ -190,7 +190,7 @@ TEST_CASE("a model that no memory could hold is refused before anything is writt
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("the need is told before the first step") {
+TEST_CASE("the memory needed is printed before the first step") {
   Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const Outcome outcome = work.run({"train", "tiny.yaml"});

@@ -206,7 +206,7 @@ TEST_CASE("a terminal shows how many lines have been answered, until the end") {
   CHECK(terminal.text() == "\r\x1B[K");
 }
 
-TEST_CASE("a prompt is continued before the next one is written") {
+TEST_CASE("generate continues a prompt before the next one is read") {
   KindWorkplace work;
   REQUIRE(work.run({"train", "language.yaml"}).code == 0);
   Dialogue dialogue(work, {"generate", "runs/language", "-", "--tokens", "0"});

@@ -48,7 +48,7 @@ TEST_CASE("a plan describes the run line by line and writes nothing") {
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("the description of a plan is that of the run") {
+TEST_CASE("a plan describes the run in the words of the run") {
   const TinyWorkplace work;
   const std::string plan = work.run({"plan", "tiny.yaml", "--seconds", "0.02"}).out;
   const std::string dry = work.run({"train", "tiny.yaml", "--dry-run"}).out;
@@ -84,7 +84,7 @@ TEST_CASE("every kind of model can be planned, as text and as JSON") {
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("the parameters of a plan are those of the checkpoint of the run") {
+TEST_CASE("the parameters in a plan are those of the run's checkpoint") {
   const TrainedWorkplace work;
   const json plan = json::parse(
       work.run({"plan", "tiny.yaml", "train.run_dir=new", "--json", "--seconds", "0.02"}).out);
@@ -92,7 +92,7 @@ TEST_CASE("the parameters of a plan are those of the checkpoint of the run") {
   CHECK(plan.at("model") == inspected.at("model"));
 }
 
-TEST_CASE("--processes divides a step") {
+TEST_CASE("--processes divides a step among processes") {
   const TinyWorkplace work;
   const Arguments three{"plan",      "tiny.yaml", "train.accumulate=8", "--processes", "3",
                         "--seconds", "0.02"};
@@ -113,7 +113,7 @@ TEST_CASE("--processes divides a step") {
                 "train.accumulate=2 and divide train.batch_size by 2");
 }
 
-TEST_CASE("--processes simulates a step for a network, in memory of a process") {
+TEST_CASE("--processes simulates a step on a network, with the memory of a process") {
   const TinyWorkplace work;
   const auto plan_for = [&](const Arguments& network) {
     Arguments arguments{"plan", "tiny.yaml", "train.accumulate=8", "--processes", "4", "--seconds",
@@ -135,7 +135,7 @@ TEST_CASE("--processes simulates a step for a network, in memory of a process") 
   CHECK(contains(text.out, "\n  memory of a process: "));
 }
 
-TEST_CASE("--scaling simulates 1 to 1,024 processes with the same work each") {
+TEST_CASE("--scaling simulates 1 to 1,024 processes with constant work for each") {
   const TinyWorkplace work;
   const Arguments arguments{"plan", "tiny.yaml", "--scaling", "--seconds", "0.02"};
   const Outcome text = work.run(arguments);
@@ -163,7 +163,7 @@ TEST_CASE("--scaling simulates 1 to 1,024 processes with the same work each") {
   CHECK(rows[10].at("efficiency") < rows[1].at("efficiency"));
 }
 
-TEST_CASE("a plan of epochs has their steps, and one of a pretrained model loads it") {
+TEST_CASE("a plan of epochs has their steps, and one with a pretrained model loads it") {
   const TrainedWorkplace work;
   const json plan = json::parse(work.run({"plan", "tiny.yaml", "train.run_dir=new",
                                           "train.epochs=3", "--json", "--seconds", "0.02"})
@@ -199,7 +199,7 @@ TEST_CASE("a plan fails as the run would") {
   }
 }
 
-TEST_CASE("a plan in the directory of a run says that train would refuse it") {
+TEST_CASE("a plan in the directory of a run says that train refuses it") {
   const TrainedWorkplace work;
   const auto before = work.contents();
   const Outcome done = work.run({"plan", "tiny.yaml", "--seconds", "0.02"});

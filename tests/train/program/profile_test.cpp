@@ -56,7 +56,7 @@ void check_adds_up(const std::vector<std::string>& table) {
   CHECK(std::abs(sum - 100.0) <= 0.05 * static_cast<double>(shares.size()) + 1e-9);
 }
 
-TEST_CASE("--profile ends a run with a row for each operation and for what is none") {
+TEST_CASE("--profile prints a row for each operation and for the remaining time") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const Outcome done = work.run({"train", "tiny.yaml", "--profile"});
@@ -82,7 +82,7 @@ TEST_CASE("--profile ends a run with a row for each operation and for what is no
   }
 }
 
-TEST_CASE("--profile goes with --resume") {
+TEST_CASE("--profile can be combined with --resume") {
   const test::TrainedWorkplace work;
   const Outcome done = work.run({"train", "--resume", "runs/tiny", "train.steps=14", "--profile"});
   CHECK(done.code == 0);

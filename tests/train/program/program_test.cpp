@@ -30,7 +30,7 @@ std::size_t count_lines(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-TEST_CASE("train tells what it does and leaves config, checkpoints, metrics and log") {
+TEST_CASE("train prints its progress and writes config, checkpoints, metrics and log") {
   const TrainedWorkplace work;
   const Outcome& done = work.trained;
   CHECK(done.code == 0);
@@ -53,7 +53,7 @@ TEST_CASE("train tells what it does and leaves config, checkpoints, metrics and 
   CHECK(count_lines(test::read_text(work / "runs/tiny/train.log")) == count_lines(done.out));
 }
 
-TEST_CASE("paths in printed commands are quoted for the shell where they have to be") {
+TEST_CASE("paths in printed commands are quoted for the shell if necessary") {
   Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const std::string run_dir = "my runs/it's";
@@ -70,7 +70,7 @@ TEST_CASE("paths in printed commands are quoted for the shell where they have to
                  "hint: to read a file, write < 'my lines'\n"));
 }
 
-TEST_CASE("the config in the run directory repeats the run to the same bytes") {
+TEST_CASE("the config in the run directory trains to the same bytes") {
   const TrainedWorkplace work;
   const Outcome again =
       work.run({"train", "runs/tiny/config.yaml", "train.run_dir=runs/again", "train.threads=2"});
@@ -79,7 +79,7 @@ TEST_CASE("the config in the run directory repeats the run to the same bytes") {
         test::read_text(work / work.checkpoint(12)));
 }
 
-TEST_CASE("keys on the command line win over the file") {
+TEST_CASE("keys on the command line override the file") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const Outcome done = work.run({"train", "tiny.yaml", "train.steps=2", "train.run_dir=here"});
@@ -102,7 +102,7 @@ TEST_CASE("a second run in the same directory is refused and changes nothing") {
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("--fresh moves the old run aside, each to a name of its own, and starts anew") {
+TEST_CASE("--fresh moves the old run aside, to a new name each time, and starts again") {
   const TrainedWorkplace work;
   const std::string old = test::read_text(work / work.checkpoint(12));
   CHECK(work.run({"train", "tiny.yaml", "--fresh", "train.steps=1"}).code == 0);
@@ -114,13 +114,13 @@ TEST_CASE("--fresh moves the old run aside, each to a name of its own, and start
   CHECK_FALSE(std::filesystem::exists(work / work.checkpoint(12)));
 }
 
-TEST_CASE("--fresh needs no run to be there") {
+TEST_CASE("--fresh needs no existing run") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   CHECK(work.run({"train", "tiny.yaml", "--fresh", "train.steps=1"}).code == 0);
 }
 
-TEST_CASE("a resumed run goes on to more steps, as one that was told so at once") {
+TEST_CASE("a resumed run with more steps ends like a run of as many steps") {
   const TrainedWorkplace work;
   const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=20"});
   CHECK(resumed.code == 0);
@@ -150,7 +150,7 @@ TEST_CASE("a run in another directory is resumed with its config, in either orde
   }
 }
 
-TEST_CASE("a resumed run tells its data, model and memory again, on its threads, and logs behind") {
+TEST_CASE("a resumed run prints data, model and memory with its settings, and appends to the log") {
   const TrainedWorkplace work;
   const Outcome resumed = work.run(
       {"train", "--resume", "runs/tiny", "train.steps=14", "train.threads=2", "train.max_time=1m"});
@@ -164,7 +164,7 @@ TEST_CASE("a resumed run tells its data, model and memory again, on its threads,
         count_lines(work.trained.out) + count_lines(resumed.out));
 }
 
-TEST_CASE("what is skipped of the data is said at the start, and again when a run is resumed") {
+TEST_CASE("skipped data are reported at the start of a run and when it is resumed") {
   const test::TextWorkplace work;
   work.write("train.de", "ein haus\n\neine katze\n");
   work.write("train.en", "a house\n\na cat\n");
@@ -176,7 +176,7 @@ TEST_CASE("what is skipped of the data is said at the start, and again when a ru
   CHECK(contains(work.run({"train", "--resume", "runs/text", "train.steps=3"}).out, "\n" + note));
 }
 
-TEST_CASE("steps behind the end of a falling rate are warned of") {
+TEST_CASE("train warns if the learning rate is 0 before the last step") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const std::string warning = "\nwarning: the learning rate is 0 from step 8 to 12: ";
@@ -191,7 +191,7 @@ TEST_CASE("steps behind the end of a falling rate are warned of") {
   CHECK_FALSE(contains(above.out, "the learning rate is 0"));
 }
 
-TEST_CASE("a run can be resumed from any folder, under any path that leads to it") {
+TEST_CASE("a run can be resumed from any folder, by any path to it") {
   const TrainedWorkplace work;
   std::filesystem::create_directory(work / "elsewhere");
   std::filesystem::rename(work / "runs/tiny", work / "elsewhere/moved");
@@ -226,9 +226,7 @@ std::string shown(const std::string& source, const std::string& output, const st
   return output == target ? text : text + fmt::format("expected  {}\n", target);
 }
 
-TEST_CASE(
-    "evaluate shows the first pairs of the test set, else of the validation set, five unless "
-    "told") {
+TEST_CASE("evaluate shows the first pairs of the test or else validation set, five by default") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   for (const char* test_size : {"data.test_size=7", "data.test_size=0"}) {
@@ -257,7 +255,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("evaluate shows a source in the words of sources and a target in those of targets") {
+TEST_CASE("evaluate shows sources with the source vocabulary and targets with the target's") {
   const test::TextWorkplace work;
   REQUIRE(work.run({"train", "text.yaml"}).code == 0);
   std::string output = work.run({"translate", "runs/text"}, "ein hund\n").out;
@@ -267,7 +265,7 @@ TEST_CASE("evaluate shows a source in the words of sources and a target in those
   CHECK(evaluated.ends_with("\n" + shown("ein <unk>", output, "a <unk>")));
 }
 
-TEST_CASE("evaluate decodes every sentence, however few are decoded while training") {
+TEST_CASE("evaluate decodes every sentence, whatever train.exact_match_sequences") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const Outcome trained = work.run({"train", "tiny.yaml", "train.exact_match_sequences=0"});
@@ -282,7 +280,7 @@ TEST_CASE("evaluate decodes every sentence, however few are decoded while traini
   CHECK(scores(work.run({"evaluate", "runs/all"})) == scores(few));
 }
 
-TEST_CASE("evaluate of a run without held-out data says so") {
+TEST_CASE("evaluate of a run without held-out data prints a message") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   CHECK(work.run({"train", "tiny.yaml", "data.validation_size=0", "data.test_size=0"}).code == 0);
@@ -292,7 +290,7 @@ TEST_CASE("evaluate of a run without held-out data says so") {
       evaluated.out.ends_with("\nno held-out pairs: name files or sizes for them in the config\n"));
 }
 
-TEST_CASE("evaluate takes one checkpoint, which is then used as it is") {
+TEST_CASE("evaluate uses a checkpoint that is given as it is") {
   const TrainedWorkplace work;
   const Outcome done = work.run({"evaluate", work.checkpoint(10), "--examples", "0"});
   CHECK(done.code == 0);
@@ -300,7 +298,7 @@ TEST_CASE("evaluate takes one checkpoint, which is then used as it is") {
   CHECK_FALSE(contains(done.out, "input"));
 }
 
-TEST_CASE("translate gives a line for each line, in order, whatever else is translated") {
+TEST_CASE("translate prints a line for each line, in order, in any batch") {
   const TrainedWorkplace work;
   const auto translate = [&](const std::string& input) {
     return work.run({"translate", "runs/tiny"}, input).out;
@@ -317,7 +315,7 @@ TEST_CASE("translate gives a line for each line, in order, whatever else is tran
   CHECK(translate(input) == expected);
 }
 
-TEST_CASE("translate gives a blank line for a blank one and something for unknown words") {
+TEST_CASE("translate prints a blank line for a blank line and an output for unknown words") {
   const TrainedWorkplace work;
   const Outcome done = work.run({"translate", "runs/tiny"}, "\n  \nzebra\na\r\na");
   CHECK(done.code == 0);
@@ -328,7 +326,7 @@ TEST_CASE("translate gives a blank line for a blank one and something for unknow
   CHECK(done.out.ends_with("\n" + a + a));
 }
 
-TEST_CASE("translate of nothing says nothing") {
+TEST_CASE("translate of empty input prints nothing") {
   const TrainedWorkplace work;
   const Outcome done = work.run({"translate", "runs/tiny"});
   CHECK(done.code == 0);
@@ -346,7 +344,7 @@ TEST_CASE("inspect lists arrays, numbers and the config") {
   CHECK(contains(done.out, "\nconfig:\ndata:\n  task: copy\n"));
 }
 
-TEST_CASE("inspect counts arrays and bytes, and shows numbers that stand alone") {
+TEST_CASE("inspect counts arrays and bytes, and prints single numbers") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   REQUIRE(work.run({"train", "tiny.yaml", "train.steps=7", "model.d_model=64"}).code == 0);
@@ -387,7 +385,7 @@ void check_ends_with_example(const std::string& help, const std::string& command
   CHECK(has_command);
 }
 
-TEST_CASE("help and version go to standard output") {
+TEST_CASE("help and version are printed on standard output") {
   const Workplace work;
   const Outcome help = work.run({"--help"});
   CHECK(help.code == 0);

@@ -110,7 +110,7 @@ TEST_CASE("an empty path is refused by its argument") {
                 "hint: see `tapestry train --help`");
 }
 
-TEST_CASE("a typo in a key is shown with its line") {
+TEST_CASE("a misspelt key is reported with its line") {
   const ConfiguredWorkplace work("d_model", "d_modl");
   for (const char* command : {"train", "gradcheck"}) {
     check_refusal(work, {command, "tiny.yaml"}, 2,
@@ -121,7 +121,7 @@ TEST_CASE("a typo in a key is shown with its line") {
   }
 }
 
-TEST_CASE("a value of the wrong type is shown with its line") {
+TEST_CASE("a value of the wrong type is reported with its line") {
   const ConfiguredWorkplace work("steps: 12", "steps: many");
   check_refusal(work, {"train", "tiny.yaml"}, 2,
                 "tiny.yaml:21:10: expected a whole number from 1 to 1000000000000, found \"many\"\n"
@@ -130,7 +130,7 @@ TEST_CASE("a value of the wrong type is shown with its line") {
                 "hint: write for example 2000, the default");
 }
 
-TEST_CASE("heads that do not divide the width are a contradiction") {
+TEST_CASE("heads that do not divide the width are refused") {
   const ConfiguredWorkplace work("num_heads: 2", "num_heads: 3");
   check_refusal(work, {"train", "tiny.yaml"}, 2,
                 "tiny.yaml:9:3: `d_model` is 16, not a multiple of `num_heads` (3)\n"
@@ -139,7 +139,7 @@ TEST_CASE("heads that do not divide the width are a contradiction") {
                 "hint: set `d_model` to 15 or 18");
 }
 
-TEST_CASE("sequences longer than the positions are a contradiction") {
+TEST_CASE("sequences longer than the positions are refused") {
   const ConfiguredWorkplace work("max_length: 8", "max_length: 4");
   check_refusal(work, {"train", "tiny.yaml"}, 2,
                 "tiny.yaml:4:3: `max_length` is 4, and with `<bos>` or `<eos>` 5 tokens; "
@@ -149,21 +149,21 @@ TEST_CASE("sequences longer than the positions are a contradiction") {
                 "hint: set `model.max_length` to 5 or more");
 }
 
-TEST_CASE("a mistake in an override is shown as it was typed") {
+TEST_CASE("a mistake in an override is reported as it was typed") {
   const ConfiguredWorkplace work;
   check_refusal(work, {"train", "tiny.yaml", "model.d_modl=8"}, 2,
                 "command line: model.d_modl=8: unknown key `d_modl` in `model`\n"
                 "hint: did you mean `d_model`?");
 }
 
-TEST_CASE("a config file that is missing is named") {
+TEST_CASE("a missing config file is reported by name") {
   const Workplace work;
   check_refusal(work, {"train", "nowhere.yaml"}, 2,
                 "nowhere.yaml: cannot be read: No such file or directory\n"
                 "hint: check the path and its permissions");
 }
 
-TEST_CASE("a data file that is missing is named") {
+TEST_CASE("a missing data file is reported by name") {
   const TextWorkplace work;
   std::filesystem::remove(work / "valid.en");
   check_refusal(
@@ -175,7 +175,7 @@ TEST_CASE("a data file that is missing is named") {
           "data.validation_target)");
 }
 
-TEST_CASE("files with different numbers of lines are named with their numbers") {
+TEST_CASE("files with different numbers of lines are reported with both numbers") {
   const TextWorkplace work;
   work.write("train.en", "a house\na cat\na tree\n");
   const Outcome refused = work.run({"train", "text.yaml"});
@@ -198,7 +198,7 @@ TEST_CASE("a sentence longer than the positions is refused before a run director
   check_refusal(work, {"gradcheck", "text.yaml"}, 3, message);
 }
 
-TEST_CASE("a mistake in the data leaves the run that --fresh would move aside where it is") {
+TEST_CASE("--fresh does not move the old run if the data have a mistake") {
   const TextWorkplace work;
   REQUIRE(work.run({"train", "text.yaml"}).code == 0);
   std::filesystem::remove(work / "train.de");
@@ -207,7 +207,7 @@ TEST_CASE("a mistake in the data leaves the run that --fresh would move aside wh
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("evaluate takes other sentences, in the words that the model knows") {
+TEST_CASE("evaluate accepts other sentences, with the vocabulary of the model") {
   const TextWorkplace work;
   REQUIRE(work.run({"train", "text.yaml"}).code == 0);
   work.write("valid.en", "a cat\n");
@@ -222,7 +222,7 @@ TEST_CASE("evaluate takes other sentences, in the words that the model knows") {
   CHECK(changed.err.empty());
 }
 
-TEST_CASE("evaluate takes files of data that have moved, and others to score") {
+TEST_CASE("evaluate accepts moved data files, and other files to score") {
   const TextWorkplace work;
   REQUIRE(work.run({"train", "text.yaml"}).code == 0);
   const Outcome before = work.run({"evaluate", "runs/text"});
@@ -252,7 +252,7 @@ TEST_CASE("evaluate takes files of data that have moved, and others to score") {
                     "is data.train_source)");
 }
 
-TEST_CASE("evaluate needs no training files, and says which held-out files are missing") {
+TEST_CASE("evaluate needs no training files, and reports missing held-out files") {
   const TextWorkplace work;
   REQUIRE(work.run({"train", "text.yaml"}).code == 0);
   const Outcome before = work.run({"evaluate", "runs/text"});
@@ -291,7 +291,7 @@ TEST_CASE("training and resuming need the training files") {
   }
 }
 
-TEST_CASE("every command that examines a run takes files of data that have moved") {
+TEST_CASE("every command that examines a run accepts moved data files") {
   const TextWorkplace work;
   REQUIRE(work.run({"train", "text.yaml"}).code == 0);
   std::filesystem::create_directory(work / "moved");
@@ -325,7 +325,7 @@ TEST_CASE("a file in the place of the run directory is refused") {
   check_refusal(work, {"train", "tiny.yaml", "train.run_dir=taken", "--fresh"}, 5, message);
 }
 
-TEST_CASE("a run directory that cannot be meant is refused before training") {
+TEST_CASE("an invalid run directory is refused before training") {
   const ConfiguredWorkplace work;
   check_refusal(
       work, {"train", "tiny.yaml", "train.run_dir=~/x"}, 2,
@@ -348,7 +348,7 @@ TEST_CASE("a run directory that cannot be meant is refused before training") {
   CHECK(work.run({"train", "tiny.yaml", "train.run_dir=empty", "train.steps=1"}).code == 0);
 }
 
-TEST_CASE("a config file whose name cannot be stored is refused before training") {
+TEST_CASE("a config file with a name that cannot be stored is refused before training") {
   const ConfiguredWorkplace work;
   const std::string yaml = test::read_text(work / "tiny.yaml");
   for (const std::string name : {"a\nb.yaml", "a\x1B[31m.yaml", "a\xFF.yaml"}) {
@@ -368,7 +368,7 @@ TEST_CASE("a config file whose name cannot be stored is refused before training"
   }
 }
 
-TEST_CASE("a config in a folder whose name cannot be stored is refused before training") {
+TEST_CASE("a config in a folder with a name that cannot be stored is refused before training") {
   const test::TextWorkplace work;
   struct Name {
     std::string name, escaped, found;
@@ -393,7 +393,7 @@ TEST_CASE("a config in a folder whose name cannot be stored is refused before tr
   }
 }
 
-TEST_CASE("the config of a run means the run where it lies, and a copy needs another directory") {
+TEST_CASE("the config of a run stands for the run, and a copy of it needs another directory") {
   const test::TrainedWorkplace work;
   std::filesystem::create_directory(work / "copies");
   std::filesystem::copy_file(work / "runs/tiny/config.yaml", work / "copies/mine.yaml");
@@ -409,7 +409,7 @@ TEST_CASE("the config of a run means the run where it lies, and a copy needs ano
   CHECK_FALSE(std::filesystem::exists(work / "runs/tiny"));
 }
 
-TEST_CASE("files of the user's own are not replaced by those of a run") {
+TEST_CASE("files of the user are not overwritten by those of a run") {
   const ConfiguredWorkplace work;
   work.write("config.yaml", "mine");
   for (const char* fresh : {"train.seed=1", "--fresh"}) {

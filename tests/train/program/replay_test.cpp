@@ -33,7 +33,7 @@ Snapshot replayed(const TrainedWorkplace& work, const std::string& step, Outcome
   return snapshot;
 }
 
-TEST_CASE("a replayed step gives the weights of the checkpoint after it, bit by bit") {
+TEST_CASE("a replayed step gives the weights of the next checkpoint, bit by bit") {
   const TrainedWorkplace work;
   Outcome done;
   const Snapshot step = replayed(work, "12", done);
@@ -96,7 +96,7 @@ TEST_CASE("a replayed step has the output of each operation and its gradient") {
   for (const auto& [path, array] : few) CHECK(step.at(path) == array);
 }
 
-TEST_CASE("a replayed step has the batches of the step") {
+TEST_CASE("a replayed step has the batches of the original step") {
   const TrainedWorkplace work;
   Outcome done;
   const Snapshot step = replayed(work, "7", done);
@@ -163,7 +163,7 @@ TEST_CASE("a step that is not finite is recorded") {
   CHECK(!std::filesystem::exists(work / "b2.h5"));
 }
 
-TEST_CASE("a change of the run between the checkpoint and the step causes a warning") {
+TEST_CASE("a run that changed between the checkpoint and the step causes a warning") {
   const TrainedWorkplace work;
   REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=kept", "train.keep_last=100"}).code == 0);
   REQUIRE(work.run({"train", "--resume", "kept", "train.steps=20", "model.dropout=0.1",

@@ -74,7 +74,7 @@ TEST_CASE("a report that a run cannot write is a warning") {
   CHECK(contains(done.out, "\nwarning: report not written: runs/tiny/report.html: "));
 }
 
-TEST_CASE("report warns about what is left out") {
+TEST_CASE("report warns about data that are left out") {
   const test::KindWorkplace work;
   REQUIRE(work.run({"train", "tags.yaml"}).code == 0);
   std::filesystem::remove(work / "tags.txt");
@@ -85,7 +85,7 @@ TEST_CASE("report warns about what is left out") {
                  "left out: "));
 }
 
-TEST_CASE("report refuses what is no run, and folders that it cannot write to") {
+TEST_CASE("report refuses paths that are no runs, and folders that it cannot write to") {
   const test::TrainedWorkplace work;
   std::filesystem::create_directory(work / "folder");
   check_refusal(work, {"report", "folder"}, 4,

@@ -66,7 +66,7 @@ class FileSizeLimit {
   rlimit before_{};
 };
 
-TEST_CASE("a run that could not save a checkpoint does not begin a step, new or resumed") {
+TEST_CASE("a run that cannot save a checkpoint does not begin a step, new or resumed") {
   const TrainedWorkplace work;
   const auto bytes = std::filesystem::file_size(work / work.checkpoint(12));
   const FileSizeLimit limit(bytes / 4);
@@ -89,7 +89,7 @@ TEST_CASE("a run directory may have a dot and an equals sign in its path") {
   CHECK(resumed.out.starts_with("runs.d/lr=1 is finished: 12 of 12 steps"));
 }
 
-TEST_CASE("a config that has changed since is compared key by key") {
+TEST_CASE("a changed config is compared key by key with the checkpoint") {
   const TrainedWorkplace work;
   check_refusal(work,
                 {"train", "tiny.yaml", "--resume", "train.steps=20", "model.d_model=32",
@@ -108,7 +108,7 @@ TEST_CASE("a config that has changed since is compared key by key") {
                 "hint: resume with the saved config, or follow the last column");
 }
 
-TEST_CASE("a change that the user allows is made and remembered") {
+TEST_CASE("a change with --allow-change is made and recorded") {
   const TrainedWorkplace work;
   const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=14",
                                     "model.dropout=0.4", "--allow-change", "model.dropout"});
@@ -123,7 +123,7 @@ TEST_CASE("a change that the user allows is made and remembered") {
   CHECK(work.run({"train", "tiny.yaml", "--resume", "train.steps=16"}).code == 2);
 }
 
-TEST_CASE("--allow-change belongs to --resume") {
+TEST_CASE("--allow-change needs --resume") {
   const TrainedWorkplace work;
   CHECK(work.run({"train", "tiny.yaml", "--allow-change", "model.dropout"}).code == 2);
 }
@@ -139,8 +139,7 @@ struct DecayedWorkplace : Workplace {
   }
 };
 
-TEST_CASE(
-    "a run that has decayed to 0 asks for a new end of the decay when it is given more steps") {
+TEST_CASE("a run that has decayed to 0 and gets more steps needs a new end of the decay") {
   const DecayedWorkplace work;
   const std::string refusal =
       "runs/tiny: train.steps is raised from 12 to 16, but the learning rate decays to 0 until "
@@ -153,7 +152,7 @@ TEST_CASE(
   check_refusal(work, {"train", "--resume", "runs/tiny", "train.steps=16"}, 2, refusal);
 }
 
-TEST_CASE("a run that has decayed continues on a cosine to the new end that it is given") {
+TEST_CASE("a run that has decayed continues on a cosine to the new end") {
   std::string expected;
   for (const Arguments& way :
        {Arguments{"--resume", "runs/tiny", "train.steps=16", "schedule.decay_steps=16"},
@@ -174,7 +173,7 @@ TEST_CASE("a run that has decayed continues on a cosine to the new end that it i
   }
 }
 
-TEST_CASE("a run that decays to a minimum above 0 stays there when it is given more steps") {
+TEST_CASE("a run that has decayed to a minimum above 0 and gets more steps keeps that rate") {
   const DecayedWorkplace work;
   CHECK(
       work.run({"train", "--resume", "runs/tiny", "train.steps=14",
@@ -183,7 +182,7 @@ TEST_CASE("a run that decays to a minimum above 0 stays there when it is given m
   CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=15"}).code == 0);
 }
 
-TEST_CASE("a run that stops within its decay may be given the rest of it") {
+TEST_CASE("a run that stops within its decay can be resumed for the rest of it") {
   const Workplace work;
   std::string text = test::tiny_yaml;
   text.replace(text.find("inverse_sqrt"), 12, "cosine\n  decay_steps: 14");
@@ -214,7 +213,7 @@ TEST_CASE("a resumed run keeps the numbers of steps that its config gives as per
   CHECK(work.run(longer).code == 0);
 }
 
-TEST_CASE("a run on other arithmetic says so and remembers it") {
+TEST_CASE("a resumed run with other kernels warns and records it") {
   const TrainedWorkplace work;
   Snapshot other;
   for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {
@@ -228,7 +227,7 @@ TEST_CASE("a run on other arithmetic says so and remembers it") {
   CHECK(history(work, work.checkpoint(13)).starts_with("step 12: changed arithmetic: "));
 }
 
-TEST_CASE("a run of a program with other rounding says so, though its kernels are the same") {
+TEST_CASE("a resumed run with another revision of arithmetic warns, though the kernels are equal") {
   const TrainedWorkplace work;
   Snapshot other;
   for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {
@@ -261,7 +260,7 @@ TEST_CASE("training files may move") {
   CHECK(history(work, work.checkpoint).empty());
 }
 
-TEST_CASE("a training file that has changed is refused by name, unless that is allowed") {
+TEST_CASE("a changed training file is refused by name, unless that is allowed") {
   const TrainedOnText work;
   work.write("train.de", "ein haus\neine maus\n");
   const auto before = work.contents();
@@ -287,7 +286,7 @@ TEST_CASE("a training file that has changed is refused by name, unless that is a
   CHECK(work.run({"train", "--resume", "runs/text", "train.steps=4"}).code == 0);
 }
 
-TEST_CASE("a file that the run did not have is a change, and so is one less") {
+TEST_CASE("an additional or missing data file is a change") {
   const TrainedOnText work;
   const Arguments with_test{"train",
                             "text.yaml",
@@ -309,7 +308,7 @@ TEST_CASE("a file that the run did not have is a change, and so is one less") {
   CHECK(contains(less.err, "data.test_source: found no file, expected 9 bytes with digest "));
 }
 
-TEST_CASE("a run with fewer data than before goes on with its next epoch") {
+TEST_CASE("a run with fewer data than before continues with its next epoch") {
   const TrainedOnText work;
   work.write("train.de", "ein haus\n");
   work.write("train.en", "a house\n");
@@ -320,7 +319,7 @@ TEST_CASE("a run with fewer data than before goes on with its next epoch") {
   CHECK(resumed.err.empty());
 }
 
-TEST_CASE("a finished run is left untouched, whatever leftovers and lock it has") {
+TEST_CASE("a finished run is unchanged, whatever leftovers and lock it has") {
   const TrainedWorkplace work;
   work.write("runs/tiny/checkpoints/.step-00000013.h5.tmp-1-0", "of a crash");
   const auto lock_before = std::filesystem::last_write_time(work / "runs/tiny/.lock");
@@ -335,7 +334,7 @@ TEST_CASE("a finished run is left untouched, whatever leftovers and lock it has"
         "train.steps=N\n");
 }
 
-TEST_CASE("a run that ran out of patience is finished, until it is given more") {
+TEST_CASE("a run that ended by train.patience is finished until the patience is increased") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const Arguments train{"train",
@@ -357,7 +356,7 @@ TEST_CASE("a run that ran out of patience is finished, until it is given more") 
   CHECK(more.out.starts_with("resuming runs/tiny at step 2 of 12\n"));
 }
 
-TEST_CASE("leftovers of crashes are removed at the next start") {
+TEST_CASE("temporary files of crashes are removed at the next start") {
   const TrainedWorkplace work;
   const std::vector<std::string> leftovers = {"runs/tiny/checkpoints/.step-00000013.h5.tmp-1-0",
                                               "runs/tiny/.metrics.csv.tmp-17-3"};
@@ -368,7 +367,7 @@ TEST_CASE("leftovers of crashes are removed at the next start") {
   CHECK(std::filesystem::exists(work / "runs/tiny/.notes"));
 }
 
-TEST_CASE("a leftover of a crash that cannot be deleted is a warning") {
+TEST_CASE("a temporary file of a crash that cannot be deleted is a warning") {
   const TrainedWorkplace work;
   const std::string leftover = "runs/tiny/checkpoints/.step-00000013.h5.tmp-1-0";
   std::filesystem::create_directory(work / leftover);

@@ -79,7 +79,7 @@ struct StoppedWorkplace : Workplace {
   std::uint64_t step = 0;  ///< of the newest checkpoint; 0: none
 };
 
-TEST_CASE("a run that is told to stop saves, says how to go on and ends with 128 + the signal") {
+TEST_CASE("a run that is stopped by a signal saves, prints how to resume and exits with 128 + n") {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGXCPU}) {
     CAPTURE(signal);
     const StoppedWorkplace work(signal);
@@ -97,7 +97,7 @@ TEST_CASE("SIGQUIT ends a run without a save") {
   CHECK(work.step == 0);
 }
 
-TEST_CASE("a terminal is told at once that the run stops and is saved") {
+TEST_CASE("a terminal shows at once that the run stops and is saved") {
   if (test::has_no_terminals()) return;
   const test::Terminal terminal;
   const StoppedWorkplace work(SIGINT, {}, terminal.path());
@@ -129,7 +129,7 @@ Stopped stop_after(const std::string& line_start, const std::vector<std::string>
   return {training.wait(), last_line};
 }
 
-TEST_CASE("a step that takes minutes is announced, and a signal ends it at once") {
+TEST_CASE("a step that takes minutes is reported, and a signal ends it at once") {
   const Stopped stopped = stop_after("a step takes up to ", {"train.accumulate=1000000"});
   CHECK(stopped.code == 128 + SIGTERM);
   CHECK(stopped.last_line.starts_with("stopped by signal 15 and saved at step 0; resume with: "));
@@ -153,7 +153,7 @@ TEST_CASE("the time limit holds within a step") {
   CHECK(test::contains(done.out, "stopped by train.max_time (2s) and saved at step 0; "));
 }
 
-TEST_CASE("a dry run ends at a signal and at its time limit, also within a step") {
+TEST_CASE("a signal and the time limit end a dry run, also within a step") {
   const Stopped stopped = stop_after("memory: ", {"--dry-run", "train.accumulate=1000000"});
   CHECK(stopped.code == 128 + SIGTERM);
   CHECK(stopped.last_line == "stopped by signal 15; nothing was written");
@@ -166,7 +166,7 @@ TEST_CASE("a dry run ends at a signal and at its time limit, also within a step"
   CHECK_FALSE(std::filesystem::exists(work / "runs"));
 }
 
-TEST_CASE("a run that is told to stop says where the time went, if it was asked to") {
+TEST_CASE("a run with --profile that is stopped prints its profile") {
   const StoppedWorkplace work(SIGTERM, {"--profile"});
   CHECK(work.code == 128 + SIGTERM);
   CHECK(work.last_line.starts_with("stopped by signal "));
@@ -175,7 +175,7 @@ TEST_CASE("a run that is told to stop says where the time went, if it was asked 
   CHECK(log.find(" seconds by operation; ") < log.find("stopped by signal "));
 }
 
-TEST_CASE("a run stopped by a signal and resumed ends with the bytes of one never stopped") {
+TEST_CASE("a run stopped by a signal and resumed ends with the bytes of an uninterrupted run") {
   const StoppedWorkplace work(SIGTERM);
   const std::string steps = "train.steps=" + std::to_string(work.step + 7);
   const Outcome resumed = work.run({"train", "--resume", "runs/tiny", steps});
@@ -209,7 +209,7 @@ TEST_CASE("a second signal ends a run at once, without a save") {
   CHECK(RunDirectory(work / "runs/tiny").steps().empty());
 }
 
-TEST_CASE("a run that is asked to save does so and goes on") {
+TEST_CASE("SIGUSR1 saves a run, which continues") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   LiveOutput output(work.stream("live"));
@@ -239,7 +239,7 @@ TEST_CASE("a run that is asked to save does so and goes on") {
                        "  saved at step " + format_count(saved[0]) + ", as a signal requested\n"));
 }
 
-TEST_CASE("a run whose time is up saves, says how to go on and ends as under timeout(1)") {
+TEST_CASE("a run at its time limit saves, prints how to resume and exits like timeout(1)") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const Outcome stopped =
@@ -252,7 +252,7 @@ TEST_CASE("a run whose time is up saves, says how to go on and ends as under tim
   CHECK(stopped.out.ends_with("; resume with: tapestry train --resume runs/tiny\n"));
 }
 
-TEST_CASE("a run directory that another process works in is refused and not touched") {
+TEST_CASE("a run directory in use by another process is refused and unchanged") {
   const TrainedWorkplace work;
   const RunLock lock(work / "runs/tiny");
   const auto before = work.contents();
@@ -294,7 +294,7 @@ TEST_CASE("a run whose lock file was replaced by another process ends without a 
   CHECK_FALSE(std::filesystem::exists(work / "runs/tiny/metrics.csv"));
 }
 
-TEST_CASE("a new run in a directory that another process has just begun in is refused") {
+TEST_CASE("a new run in a directory in which another process has just begun one is refused") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   std::filesystem::create_directories(work / "runs/tiny/checkpoints");
@@ -304,7 +304,7 @@ TEST_CASE("a new run in a directory that another process has just begun in is re
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("a run that died before its first checkpoint gives way to a new one") {
+TEST_CASE("a run that ended before its first checkpoint is replaced by a new one") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   std::filesystem::create_directories(work / "runs/tiny/checkpoints");
@@ -315,7 +315,7 @@ TEST_CASE("a run that died before its first checkpoint gives way to a new one") 
   CHECK_FALSE(std::filesystem::exists(work / leftover));
 }
 
-TEST_CASE("a run whose output nobody reads goes on to its end") {
+TEST_CASE("a run whose output cannot be written trains to its end") {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const Outcome done = work.run({"train", "tiny.yaml"}, test::Streams{.out = "/dev/full"});

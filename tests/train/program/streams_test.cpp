@@ -124,14 +124,14 @@ class BrokenPipeAction {
   void (*before_)(int);
 };
 
-TEST_CASE("every command that prints notices a full disk and a closed output") {
+TEST_CASE("every command that prints reports a full disk and a closed output") {
   const PrintingWorkplace work;
   const std::string input = work / "input";
   check_output_error(work, {.in = input, .out = "/dev/full"});
   check_output_error(work, {.in = input, .out = ""});
 }
 
-TEST_CASE("SIGPIPE ends a command whose reader is gone without a word, as other Unix tools") {
+TEST_CASE("SIGPIPE silently ends a command whose output is closed, like other Unix tools") {
   const PrintingWorkplace work;
   const auto before = work.contents();
   const BrokenPipe pipe;
@@ -147,7 +147,7 @@ TEST_CASE("SIGPIPE ends a command whose reader is gone without a word, as other 
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("a command that was started with SIGPIPE ignored says that its reader is gone") {
+TEST_CASE("a command started with SIGPIPE ignored reports that its output is closed") {
   const PrintingWorkplace work;
   const BrokenPipe pipe;
   const BrokenPipeAction action(SIG_IGN);
@@ -155,7 +155,7 @@ TEST_CASE("a command that was started with SIGPIPE ignored says that its reader 
                      "the reader closed the pipe early; the results are not affected");
 }
 
-TEST_CASE("a run goes on to the same bytes without its reader, or with all its streams closed") {
+TEST_CASE("a run ends with the same bytes without a reader and with all streams closed") {
   const TrainedWorkplace work;
   const std::string expected = test::read_text(work / work.checkpoint(12));
   const BrokenPipe pipe;
@@ -185,7 +185,7 @@ TEST_CASE("a dry run whose output cannot be written fails, with the reason") {
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("the exit code tells of a refusal that nobody can read") {
+TEST_CASE("a refusal has its exit code although its message cannot be printed") {
   const Workplace work;
   for (const char* err : {"/dev/full", ""}) {
     CHECK(work.run({"train", "nowhere.yaml"}, Streams{.err = err}).code == 2);
@@ -193,7 +193,7 @@ TEST_CASE("the exit code tells of a refusal that nobody can read") {
   }
 }
 
-TEST_CASE("a warning that nobody can read is no error") {
+TEST_CASE("a warning that cannot be printed is no error") {
   const TrainedWorkplace work;
   std::filesystem::resize_file(work / work.checkpoint(12), 1000);
   CHECK(work.run({"inspect", "runs/tiny"}, Streams{.err = "/dev/full"}).code == 0);

@@ -243,7 +243,7 @@ TEST_CASE("line ends that are written as bytes do not divide an answer into line
   CHECK(work.run(list, "zwei\n").out.starts_with("0 ||| " + ends + " ||| LogP= "));
 }
 
-TEST_CASE("a pretrained vocabulary has subwords if and only if the config has") {
+TEST_CASE("a pretrained vocabulary is refused if only it or only the config has subwords") {
   const KindWorkplace work;
   REQUIRE(work.run({"train", "masked.yaml"}).code == 0);
   check_refusal(

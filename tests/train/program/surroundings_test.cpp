@@ -123,7 +123,7 @@ class DeletedFolder {
   int before_;
 };
 
-TEST_CASE("where the working folder was deleted, absolute paths are enough") {
+TEST_CASE("absolute paths work if the working folder was deleted") {
   const TrainedWorkplace work;
   const auto at = [&](const std::string& name) { return (work / name).string(); };
   work.write("input", "a b\n");

@@ -51,7 +51,7 @@ TEST_CASE("a sweep trains a run for each combination and names the best one") {
         read_text(work / "runs/tiny/metrics.csv"));
 }
 
-TEST_CASE("a sweep continues with the runs that have not ended, and refuses another sweep") {
+TEST_CASE("a sweep continues its unfinished runs, and refuses another sweep") {
   const SweepWorkplace work;
   const test::Arguments sweep = {"sweep", "tiny.yaml", "train.seed=1..3", "--jobs", "2"};
   REQUIRE(work.run(sweep).code == 0);
@@ -107,7 +107,7 @@ TEST_CASE("a sweep continues a run that was stopped before its first step") {
   CHECK(read_text(table) == before);
 }
 
-TEST_CASE("successive halving abandons all but the best runs") {
+TEST_CASE("successive halving stops all but the best runs") {
   const SweepWorkplace work;
   const test::Arguments sweep = {"sweep",
                                  "tiny.yaml",
@@ -141,7 +141,7 @@ TEST_CASE("a run that fails does not end the sweep") {
   CHECK(contains(done.out, "\nbest: run-01  "));
 }
 
-TEST_CASE("a sweep of which no run has finished fails, although some were abandoned") {
+TEST_CASE("a sweep in which no run finishes fails, although some were stopped") {
   const SweepWorkplace work;
   const test::Arguments sweep = {"sweep",
                                  "tiny.yaml",
@@ -205,7 +205,7 @@ TEST_CASE("a sweep that cannot start a run saves the others before it fails") {
   CHECK_FALSE(std::filesystem::is_empty(work / "runs/tiny-sweep/run-02/checkpoints"));
 }
 
-TEST_CASE("a sweep trains other runs while another process has locked one, and then that one") {
+TEST_CASE("a sweep trains other runs while another process locks one, and then that one") {
   const SweepWorkplace work;
   const auto locked = work / "runs/tiny-sweep/run-01";
   std::filesystem::create_directories(locked);

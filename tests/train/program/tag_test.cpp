@@ -19,7 +19,7 @@ TEST_CASE("tag labels each token of each line on standard input") {
   CHECK(tagged.out == "B-PER O\n\nO B-LOC I-LOC\nO\n");
 }
 
-TEST_CASE("a line that is too long for a tagger is refused behind the answers before it") {
+TEST_CASE("a line that is too long for a tagger is refused after the answers before it") {
   const KindWorkplace work;
   REQUIRE(work.run({"train", "tags.yaml"}).code == 0);
   const Outcome tagged =
@@ -49,7 +49,7 @@ TEST_CASE("tag refuses a CoNLL file, and labels its sentences after the suggeste
         "B-PER O\nO B-LOC I-LOC\n");
 }
 
-TEST_CASE("tag takes no model of another kind, and no other command a tagger") {
+TEST_CASE("tag refuses models of other kinds, and other commands refuse a tagger") {
   const KindWorkplace work;
   REQUIRE(work.run({"train", "tags.yaml"}).code == 0);
   REQUIRE(work.run({"train", "agreement.yaml"}).code == 0);
@@ -61,7 +61,7 @@ TEST_CASE("tag takes no model of another kind, and no other command a tagger") {
                 "vision_transformer\nhint: `tapestry evaluate RUN` shows what any model does");
 }
 
-TEST_CASE("a tagger shows its labels beside those that are expected") {
+TEST_CASE("a tagger prints its labels beside the expected ones") {
   const KindWorkplace work;
   REQUIRE(work.run({"train", "tags.yaml"}).code == 0);
   const Outcome scores = work.run({"evaluate", "runs/tags", "--examples", "1"});

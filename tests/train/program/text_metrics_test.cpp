@@ -119,7 +119,7 @@ TEST_CASE("bleu --json has scores in full precision and the signature's parts") 
   CHECK(!found.at("scores")[1].contains("details"));
 }
 
-TEST_CASE("text that seems to be tokenized gets a warning") {
+TEST_CASE("text that appears to be tokenized gets a warning") {
   const Translations work;
   std::string lines;
   for (int i = 0; i < 100; ++i) lines += "a b c d .\n";

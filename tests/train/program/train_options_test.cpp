@@ -52,7 +52,7 @@ TEST_CASE("a dry run computes one step, estimates the whole run and writes nothi
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("a dry run of a run that is resumed computes its next step and leaves it as it is") {
+TEST_CASE("a dry run of a resumed run computes its next step and changes nothing") {
   const TrainedWorkplace work;
   const auto before = work.contents();
   const Outcome done = work.run({"train", "--resume", "runs/tiny", "train.steps=20", "--dry-run"});
@@ -74,7 +74,7 @@ TEST_CASE("a dry run fails as the run would") {
 
 // ---- Epochs.
 
-TEST_CASE("a run of epochs is the run of as many steps, and may be given more epochs") {
+TEST_CASE("a run of epochs equals a run of as many steps, and can be resumed for more epochs") {
   const TinyWorkplace work;
   work.succeed({"train", "tiny.yaml", "train.run_dir=steps"});
   work.succeed({"train", "tiny.yaml", "train.run_dir=epochs", "train.epochs=2"});
@@ -92,7 +92,7 @@ TEST_CASE("a run of epochs is the run of as many steps, and may be given more ep
   CHECK(read_text(work / ("epochs" + at_18)) == read_text(work / ("longer" + at_18)));
 }
 
-TEST_CASE("accumulated batches count as the batches of an epoch that they are") {
+TEST_CASE("each accumulated batch counts as a batch of its epoch") {
   const TinyWorkplace work;
   const Outcome done = work.run({"train", "tiny.yaml", "train.epochs=3", "train.accumulate=4"});
   CHECK(done.code == 0);
@@ -122,7 +122,7 @@ struct BegunWorkplace : TinyWorkplace {
   }
 };
 
-TEST_CASE("batch size, data size and optimizer may change with permission, and the run says so") {
+TEST_CASE("batch size, data size and optimizer may change with permission, which is printed") {
   struct Change {
     std::string override, history;
     bool new_epoch, new_state;
@@ -160,7 +160,7 @@ TEST_CASE("batch size, data size and optimizer may change with permission, and t
   }
 }
 
-TEST_CASE("batches of another size begin with an epoch, of which every example is used once") {
+TEST_CASE("batches of another size begin with a new epoch, which uses every example once") {
   const BegunWorkplace work;
   CHECK(work.change("20", "train.batch_size=8").code == 0);
   const std::string metrics = read_text(work / "runs/tiny/metrics.csv");
@@ -177,7 +177,7 @@ TEST_CASE("a run without changes has no history.txt") {
   CHECK_FALSE(std::filesystem::exists(work / "runs/tiny/history.txt"));
 }
 
-TEST_CASE("after a fallback to an older checkpoint, history.txt tells its history again") {
+TEST_CASE("after a fallback to an older checkpoint, history.txt is that of the checkpoint") {
   const TrainedWorkplace work;
   const Arguments resume = {"train", "--resume", "runs/tiny"};
   CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=20", "train.keep_last=9",
@@ -240,7 +240,7 @@ TEST_CASE("train --json prints the events of a run as JSON lines") {
 
 // ---- --quiet.
 
-TEST_CASE("a quiet run prints nothing, and its log has what others print") {
+TEST_CASE("a quiet run prints nothing, and its log has all lines") {
   const TinyWorkplace work;
   const Outcome done = work.run({"train", "tiny.yaml", "--quiet"});
   CHECK(done.code == 0);
@@ -274,7 +274,7 @@ TEST_CASE("a quiet run prints warnings and errors on standard error") {
 
 // ---- train.log.
 
-TEST_CASE("what is no file in the place of train.log is refused without waiting for it") {
+TEST_CASE("a pipe or folder in place of train.log is refused without blocking") {
   const TrainedWorkplace work;
   const auto log = work / "runs/tiny/train.log";
   const auto refuse = [&](const std::string& found) {
@@ -315,7 +315,7 @@ std::vector<std::string> timed_steps(const Workplace& work) {
   return steps;
 }
 
-TEST_CASE("timing.csv has a row for each log line, and a resumed run repairs and continues it") {
+TEST_CASE("timing.csv has a row for each log line, and resuming repairs and continues it") {
   const TrainedWorkplace work;
   CHECK(timed_steps(work) == std::vector<std::string>{"4", "8", "12"});
   const std::string before = read_text(work / "runs/tiny/timing.csv");
@@ -325,7 +325,7 @@ TEST_CASE("timing.csv has a row for each log line, and a resumed run repairs and
   CHECK(read_text(work / "runs/tiny/timing.csv").starts_with(before));
 }
 
-TEST_CASE("a timing.csv of terabytes is cut to its rows, and not read") {
+TEST_CASE("a timing.csv of terabytes is truncated to its rows, and not read") {
   const TrainedWorkplace work;
   const std::string before = read_text(work / "runs/tiny/timing.csv");
   std::filesystem::resize_file(work / "runs/tiny/timing.csv", std::uintmax_t{1} << 40);

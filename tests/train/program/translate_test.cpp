@@ -102,7 +102,7 @@ TEST_CASE("an n-best list has the best translations of each line, the best first
   CHECK(one[0].text == all[0].text);
 }
 
-TEST_CASE("JSON has what an n-best list has") {
+TEST_CASE("the JSON output has the content of an n-best list") {
   const TranslateWorkplace work;
   const auto all = work.entries(input, {"--n-best", "2", "--align"});
   const auto objects = lines_of(work.translate(input, {"--n-best", "2", "--json", "--align"}));
@@ -215,7 +215,7 @@ TEST_CASE("score refuses files of different lengths and lines without a tab, aft
   CHECK(work.run({"score", "runs/tiny", "in"}).code == 2);
 }
 
-TEST_CASE("score leaves a pair out that is too long, or fails") {
+TEST_CASE("score skips a pair that is too long, or ends with --long-lines stop") {
   const TranslateWorkplace work;
   const std::string pairs = "a\ta\na\ta b c d e a b c d\nb\tb\n";
   const Outcome done = work.run({"score", "runs/tiny"}, pairs);
@@ -235,7 +235,7 @@ TEST_CASE("score leaves a pair out that is too long, or fails") {
   CHECK(Json::parse(objects[2])["line"] == 3);
 }
 
-TEST_CASE("score leaves out pairs with lines too long to be read, and warns three times") {
+TEST_CASE("score skips pairs with lines too long to be read, and warns three times") {
   const TranslateWorkplace work;
   const std::string huge(std::size_t{3} << 20, 'a');
   const Outcome done = work.run({"score", "runs/tiny"}, "a\ta\n" + huge + "\tb\nb\tb\n");
@@ -277,7 +277,7 @@ TEST_CASE("translations have at least --min-length and at most --max-length toke
   }
 }
 
-TEST_CASE("translations start with the prefix behind the tab") {
+TEST_CASE("translations start with the prefix after the tab") {
   const TranslateWorkplace work;
   const std::string prefixed = "a b\te d\nc\nc\t\n\nd\tc\n";
   const auto lines = lines_of(work.translate(prefixed, {"--prefix"}));
@@ -332,7 +332,7 @@ TEST_CASE("no sequence of --no-repeat-ngram tokens occurs twice") {
   }
 }
 
-TEST_CASE("samples are those of seed and line, however lines are batched") {
+TEST_CASE("samples depend on seed and line, not on batches") {
   const TranslateWorkplace work;
   std::string many;
   for (int i = 0; i < 40; ++i) many += "a b\nc d e\n";
@@ -383,7 +383,7 @@ TEST_CASE("alignments name a word of the source for each word of the translation
       "hint: use decoder.layers.0.cross_attn");
 }
 
-TEST_CASE("more than a window of lines of mixed lengths keep their order") {
+TEST_CASE("lines of mixed lengths, more than one window of them, keep their order") {
   const TranslateWorkplace work;
   const std::vector<std::string> sources{"a b c d", "e", "", "c a", "b b b", "d e a b c"};
   std::vector<std::string> answers;
@@ -399,7 +399,7 @@ TEST_CASE("more than a window of lines of mixed lengths keep their order") {
   CHECK(work.translate(many, {"--batch-tokens", "100"}) == expected);
 }
 
-TEST_CASE("blanks, tabs, line ends of Windows and unknown words do not stop a translation") {
+TEST_CASE("blanks, tabs, Windows line ends and unknown words are translated") {
   const TranslateWorkplace work;
   const std::string clean = work.translate("a b\nc\n");
   CHECK(work.translate("  a \tb \t\r\nc  \r\n") == clean);

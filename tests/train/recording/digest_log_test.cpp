@@ -105,7 +105,7 @@ TEST_CASE("digests.csv is continued without later steps and incomplete lines") {
   CHECK(read_text(path) == whole.substr(0, whole.find('\n') + 1));
 }
 
-TEST_CASE("reading digests.csv ends at the first line that is not valid") {
+TEST_CASE("reading digests.csv ends at the first invalid line") {
   const std::string heading = "step,a,b\n", row = "1,00000001,0000000f\n";
   CHECK(parse_digests(heading + row).digests == std::vector<std::uint32_t>{1, 15});
   for (const std::string bad :

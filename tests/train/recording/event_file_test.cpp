@@ -113,7 +113,7 @@ TEST_CASE("an event file is continued without later steps and invalid records") 
     file.drop_after(5);
     CHECK(file.last_step() == 5);
   }
-  SUBCASE("an incomplete record") {
+  SUBCASE("a truncated record") {
     for (const std::size_t missing : {1U, 4U, 5U, 20U}) {
       folder.write("events", whole.substr(0, whole.size() - missing));
       const EventFile file(path, 1000);
@@ -130,7 +130,7 @@ TEST_CASE("an event file is continued without later steps and invalid records") 
       CHECK(EventFile(path, 1000).last_step() == 200);
     }
   }
-  SUBCASE("a file of something else") {
+  SUBCASE("another file") {
     folder.write("events", "loss,1.0\n");
     const EventFile file(path, 1000);
     CHECK(events_in(path).size() == 1);

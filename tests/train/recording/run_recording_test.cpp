@@ -76,7 +76,7 @@ TEST_CASE("a recording is continued without later steps and incomplete lines") {
   CHECK(read_text(path).empty());
 }
 
-TEST_CASE("reading ends at the first line that is not a record") {
+TEST_CASE("reading a recording ends at the first line that is not a record") {
   const test::TemporaryFolder folder;
   RunRecording recording(folder / "recording.jsonl", 0);
   recording.add(record_of(5));

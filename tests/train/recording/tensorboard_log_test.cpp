@@ -83,7 +83,7 @@ TEST_CASE("event files have each row of the metrics once") {
     again.add_rows(shorter.csv());
     CHECK(count(folder / "validation" / name, "bleu") == 2);
   }
-  SUBCASE("rows that were lost are added again") {
+  SUBCASE("lost rows are added again") {
     folder.write(std::string("train/") + name, whole.substr(0, whole.size() - 10));
     std::filesystem::remove(folder / "validation" / name);
     const TensorBoardLog again(folder.path(), Config{}, table.csv());

@@ -97,7 +97,7 @@ TEST_CASE("the last row of each process counts, also of two that began in the sa
   CHECK(processes[2].part(TimePart::forward) == 0.2);
 }
 
-TEST_CASE("reading time_use.csv ends at the first line that is not valid") {
+TEST_CASE("reading time_use.csv ends at the first invalid line") {
   const std::string good = heading + row(5, "a", "1");
   for (const std::string& bad : {row(10, "b", "-1"), row(10, "b", "nan"), row(10, "b", "inf"),
                                  row(10, "b", "x"), row(10, "b", ""), std::string("10,b,1\n"),

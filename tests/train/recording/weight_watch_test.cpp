@@ -54,7 +54,7 @@ TEST_CASE("the update ratio of a block is that of the norms of its matrices") {
   CHECK(blocks[1].weights.values == 4);
 }
 
-TEST_CASE("a step that was not watched has neither ratio nor gradients") {
+TEST_CASE("a step that was not recorded has neither ratio nor gradients") {
   SmallModel model;
   WeightWatch watch(model.parameters);
   REQUIRE(watch.before_update());

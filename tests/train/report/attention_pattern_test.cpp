@@ -31,7 +31,7 @@ HeadPattern pattern_of(const LayerAttention& layer) {
   return found[0];
 }
 
-TEST_CASE("a head is described by the pattern that it exceeds chance most in") {
+TEST_CASE("a head is described by the pattern that exceeds chance the most") {
   const auto of = [](const Weight& weight) {
     return pattern_of(layer_of("encoder.layers.0.self_attn", sentence, sentence, {weight}));
   };
@@ -52,7 +52,7 @@ TEST_CASE("a head is described by the pattern that it exceeds chance most in") {
   CHECK(even.keys_used == doctest::Approx(5.0));
 }
 
-TEST_CASE("a head of cross-attention that copies attends to the token that comes next") {
+TEST_CASE("copying in cross-attention is attention to the source of the next token") {
   const Tokens queries = {"<bos>", "c", "a"},
                keys = {"a", "c", "<eos>"};  // the output is c a <eos>
   const LayerAttention layer =
@@ -97,7 +97,7 @@ TEST_CASE("causal attention: the first query does not count, nor do keys after a
   CHECK(head.keys_used == doctest::Approx(keys_used));
 }
 
-TEST_CASE("a pattern with many keys is not the strongest for their number") {
+TEST_CASE("a pattern with many keys has no advantage by their number") {
   const Tokens same = {"a", "a", "a", "a"};
   const HeadPattern head =
       pattern_of(layer_of("encoder.layers.0.self_attn", same, same,
@@ -105,7 +105,7 @@ TEST_CASE("a pattern with many keys is not the strongest for their number") {
   CHECK(head.pattern == "the same position (diagonal)");  // 0.4; the others have 0.6
 }
 
-TEST_CASE("a pattern that few queries have a key for does not count") {
+TEST_CASE("a pattern is excluded if few queries have a key for it") {
   // Only the first and third token occur twice.
   const HeadPattern head = pattern_of(
       layer_of("encoder.layers.0.self_attn", sentence, sentence, {[](std::size_t i, std::size_t k) {
@@ -136,7 +136,7 @@ TEST_CASE("heads are sorted by strength, over all queries of all examples") {
   CHECK(head_patterns({}).empty());
 }
 
-TEST_CASE("the last position is named by its token only if that is the same in all examples") {
+TEST_CASE("the last position is named by its token if that is the same in all examples") {
   const auto last = [](std::size_t, std::size_t k) { return k == 2 ? 0.8 : 0.1; };
   const Tokens one = {"a", "b", "."}, other = {"a", "b", "!"};
   const std::string path = "encoder.layers.0.self_attn";

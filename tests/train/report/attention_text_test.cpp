@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("weights survive as text up to rounding, and 0 exactly") {
+TEST_CASE("weights are restored from text up to rounding, and 0 exactly") {
   std::vector<double> weights;
   for (int i = 0; i <= 1000; ++i) weights.push_back(i / 1000.0);
   for (int i = 0; i < 500; ++i) weights.push_back(0.0);

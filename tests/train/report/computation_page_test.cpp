@@ -263,7 +263,7 @@ TEST_CASE("the source file of an operation defines it") {
   }
 }
 
-TEST_CASE("texts of steps follow the config and the layer") {
+TEST_CASE("texts of steps depend on the config and the layer") {
   Config config;
   CHECK(step_text("residual_add", "encoder.layers.0.ff_residual.dropout", config).formula ==
         "y = x + f(x)");

@@ -77,7 +77,7 @@ TEST_CASE("a lowest validation loss at the end is no sign of overfitting") {
   CHECK(found[0] == "No sign of overfitting: the last validation loss, 4, is the lowest.");
 }
 
-TEST_CASE("a model whose validation loss stays while its training loss falls begins to overfit") {
+TEST_CASE("a validation loss that is constant while the training loss falls begins overfitting") {
   const std::vector<double> stays{5, 4, 4.02, 4.03, 4.07};
   const auto found = find(history_of({9, 8, 7, 6, 5, 4, 3, 2, 1, 0.5}, stays), true);
   REQUIRE(found.size() == 1);
@@ -97,7 +97,7 @@ std::vector<std::string> further(const RunHistory& history, bool finished) {
   return found;
 }
 
-TEST_CASE("a loss that still falls at the end of a finished run is named") {
+TEST_CASE("a loss that still falls at the end of a finished run is reported") {
   RunHistory history = history_of({}, {8, 7, 6, 5, 4, 3.5, 3.2, 3});
   const auto found = further(history, true);
   REQUIRE(found.size() == 1);
@@ -112,12 +112,12 @@ TEST_CASE("a loss that still falls at the end of a finished run is named") {
   CHECK(contains(decayed[0], "over which the learning rate decays more slowly"));
 }
 
-TEST_CASE("a loss that has nearly vanished is not called still falling") {
+TEST_CASE("a loss close to 0 is not reported as still falling") {
   CHECK(further(history_of({}, {8, 1, 0.5, 0.1, 0.09, 0.07}), true).empty());
   CHECK(further(history_of({}, {8, 1, 0.5, 0.3, 0.2, 0.1}), true).size() == 1);
 }
 
-TEST_CASE("what made training slow is named after what the curves show") {
+TEST_CASE("causes of slow training are listed after findings of the curves") {
   RunHistory history = history_of({9, 8, 7, 6, 5, 4}, {5, 4.5, 4.01, 4});
   history.time_use = {{.seconds = 10}};
   history.time_use[0].parts[static_cast<std::size_t>(TimePart::validation)] = 4;
@@ -127,7 +127,7 @@ TEST_CASE("what made training slow is named after what the curves show") {
   CHECK(contains(found[1], "Validation took 40 % of the time"));
 }
 
-TEST_CASE("the finding of overfitting says what the validation accuracy has done since") {
+TEST_CASE("the finding of overfitting has the change of validation accuracy since") {
   const std::vector<double> falls{9, 8, 7, 6, 5, 4, 3, 2, 1, 0.5};
   const auto finding = [&](const std::vector<double>& accuracy, const std::vector<double>& losses) {
     RunHistory history = history_of(falls, losses);

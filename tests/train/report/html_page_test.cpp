@@ -28,7 +28,7 @@ Json data_of(const std::string& page) {
   return Json::parse(page.substr(at, page.find("</script>", at) - at));
 }
 
-TEST_CASE("no text of the data can end its element") {
+TEST_CASE("no text of the data can end its HTML element") {
   const std::string attack =
       "</script><script>alert(1)</script><!-- ]]> & &amp; \u2028\u2029 \" \\ '";
   const std::string safe = json_for_script(Json(attack).dump());

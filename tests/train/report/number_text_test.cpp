@@ -22,7 +22,7 @@ double rounded(double x, NumberDigits digits) {
   return std::stod(fmt::format("{:.{}e}", x, static_cast<int>(digits) - 1));
 }
 
-TEST_CASE("numbers survive as text with all of their digits") {
+TEST_CASE("numbers are restored from text with all of their digits") {
   std::vector<double> numbers;
   for (int i = 0; i < 3000; ++i) {
     numbers.push_back(std::sin(i) * std::pow(10.0, (i % 41) / 10.0 - 2.0));
@@ -45,7 +45,7 @@ TEST_CASE("a number has 2, 3 or 4 characters") {
   }
 }
 
-TEST_CASE("the last decade of each format is stored, and smaller numbers keep their sign") {
+TEST_CASE("the last decade of each format is stored, smaller numbers become 0 with their sign") {
   for (const auto& [digits, decades] :
        {std::pair{NumberDigits::three, 4}, {NumberDigits::four, 36}, {NumberDigits::six, 31}}) {
     const double last = std::stod(fmt::format("9.87e{}", 2 - decades + 1));

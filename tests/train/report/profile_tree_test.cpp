@@ -27,7 +27,7 @@ const ProfilePart& part(const ProfilePart& whole, const std::string& name) {
   return *found;
 }
 
-TEST_CASE("the rows of a printed profile are read back") {
+TEST_CASE("the rows of a printed profile are parsed") {
   const auto rows = parse_profile_rows(to_string(profile));
   REQUIRE(rows.size() == profile.rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -38,7 +38,7 @@ TEST_CASE("the rows of a printed profile are read back") {
   }
 }
 
-TEST_CASE("a name as wide as its column is read back") {
+TEST_CASE("a name as wide as its column is parsed") {
   const std::string name(40, 'x');
   const Profile wide{.seconds = 1.0, .rows = {row(name.c_str(), Phase::forward, 1.0)}};
   const auto rows = parse_profile_rows(to_string(wide));
@@ -46,7 +46,7 @@ TEST_CASE("a name as wide as its column is read back") {
   CHECK(rows[0].name == name);
 }
 
-TEST_CASE("lines that are no rows of a profile are left out") {
+TEST_CASE("lines that are no rows of a profile are skipped") {
   CHECK(parse_profile_rows("").empty());
   CHECK(parse_profile_rows("\n\n  \n").empty());
   CHECK(parse_profile_rows("forward 3 1.000 1.0 % - - -").empty());  // no name

@@ -160,7 +160,7 @@ TEST_CASE("the data of a run are those of its files") {
   CHECK(json["groups"].empty());
 }
 
-TEST_CASE("of a set that is scored in part the losses are those of the scored examples") {
+TEST_CASE("losses of a set that is scored in part are those of the scored examples") {
   const test::TrainedWorkplace work;
   const auto losses = [&](std::size_t scored) {
     std::map<int, double> found;
@@ -179,7 +179,7 @@ TEST_CASE("of a set that is scored in part the losses are those of the scored ex
   }
 }
 
-TEST_CASE("accuracy is that of evaluate, and weights are those of inspect") {
+TEST_CASE("accuracy equals that of evaluate, and weights those of inspect") {
   const test::TrainedWorkplace work;
   const Json run = report_of({work / "runs/tiny"})["runs"][0];
   const Json scores = Json::parse(work.run({"evaluate", "runs/tiny", "--json"}).out);
@@ -344,7 +344,7 @@ TEST_CASE("every kind of model has examples, accuracy, attention and weights") {
   }
 }
 
-TEST_CASE("a report without details has the curves and configs of its runs alone") {
+TEST_CASE("a report without details has only curves and configs of its runs") {
   const test::TrainedWorkplace work;
   const auto path = work / "runs/tiny";
   // A checkpoint that is read would be refused.
@@ -385,7 +385,7 @@ TEST_CASE("the points of the curves are divided among the runs of a report") {
   CHECK(points_of(2, 20) <= 20);
 }
 
-TEST_CASE("what cannot be read is left out and named") {
+TEST_CASE("data that cannot be read are left out and reported") {
   test::KindWorkplace work;
   REQUIRE(work.run({"train", "classes.yaml"}).code == 0);
   const auto path = work / "runs/classes";
@@ -411,13 +411,13 @@ TEST_CASE("what cannot be read is left out and named") {
     CHECK(has_note(run, "all unusable"));
     CHECK_FALSE(run.contains("weights"));
   }
-  SUBCASE("an empty metrics.csv, in whose place that of the checkpoint is used") {
+  SUBCASE("an empty metrics.csv, which is replaced by that of the checkpoint") {
     work.write("runs/classes/metrics.csv", "");
     const Json run = report_of({path})["runs"][0];
     CHECK(has_note(run, "metrics.csv: line 1"));
     CHECK(curve_of(run["curves"], "loss", false).steps.front() == 4);  // up to its step
   }
-  SUBCASE("all files but the config") {
+  SUBCASE("all files except the config") {
     std::filesystem::remove_all(path / "checkpoints");
     for (const char* name : {"metrics.csv", "timing.csv", "recording.jsonl", "train.log"}) {
       std::filesystem::remove(path / name);
@@ -432,7 +432,7 @@ TEST_CASE("what cannot be read is left out and named") {
     CHECK_THROWS_AS(data.add((work / "folder").string()), CheckpointError);
     CHECK_THROWS_AS(data.add((work / "nothing").string()), CheckpointError);
   }
-  SUBCASE("a checkpoint alone, which stores the metrics") {
+  SUBCASE("a single checkpoint, which contains the metrics") {
     const Json run = report_of({path / "checkpoints" / "step-00000012.h5"})["runs"][0];
     CHECK(curve_of(run["curves"], "loss", true).steps == std::vector<std::uint64_t>{6, 12});
     CHECK_FALSE(run["weights"].empty());

@@ -13,7 +13,7 @@ std::uint64_t reports(std::size_t steps, std::size_t validate_every, std::size_t
   return count_reports(options);
 }
 
-TEST_CASE("reports are those that are due and that of the last step") {
+TEST_CASE("reports are counted by train.report_every, with one at the last step") {
   CHECK(reports(12, 4, 0) == 0);
   CHECK(reports(12, 4, 1) == 3);  // 4 8 12
   CHECK(reports(13, 4, 1) == 4);  // 4 8 12 13

@@ -74,7 +74,7 @@ TEST_CASE("the greatest part of the time comes first, over all processes") {
   CHECK(contains(found[1], "Validation took 30 % of the time"));
 }
 
-TEST_CASE("cores that were free are named if the run had too few threads for them") {
+TEST_CASE("free cores are reported if the run had too few threads for them") {
   ProcessTimeUse use = busy_process();
   use.threads = 1;
   use.processor_seconds = 99;
@@ -93,7 +93,7 @@ TEST_CASE("cores that were free are named if the run had too few threads for the
   CHECK(find(use)[0] == "The run had 4 threads on 2 cores: set train.threads to 2.");
 }
 
-TEST_CASE("other programs are told from threads that wait") {
+TEST_CASE("other programs are distinguished from threads that wait") {
   ProcessTimeUse use = busy_process();
   use.processor_seconds = 110;
   use.other_seconds = 90;

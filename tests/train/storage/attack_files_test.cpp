@@ -64,7 +64,7 @@ struct HostileFile {
   }
 };
 
-TEST_CASE("an HDF5 file that is no checkpoint is refused, whatever it holds, and opens no other") {
+TEST_CASE("an HDF5 file that is no checkpoint is refused and causes no other file to be opened") {
   const HostileFile file;
   for (const Attack& attack : test::attacks((file.folder / "secret").string())) {
     CAPTURE(attack.name);
@@ -77,7 +77,7 @@ TEST_CASE("an HDF5 file that is no checkpoint is refused, whatever it holds, and
   }
 }
 
-TEST_CASE("behind a right envelope the table alone is read, and HDF5's part is not verified") {
+TEST_CASE("with a valid envelope only the table is read, and the HDF5 part fails verification") {
   const HostileFile file;
   for (const Attack& attack : test::attacks((file.folder / "secret").string())) {
     CAPTURE(attack.name);
@@ -125,7 +125,7 @@ TEST_CASE("the program refuses HDF5 files that are no checkpoints") {
   }
 }
 
-TEST_CASE("the program refuses files of images that reach out for others, with exit code 3") {
+TEST_CASE("the program refuses files of images that refer to other files, with exit code 3") {
   const test::TrainedWorkplace work;
   work.write("images.yaml",
              "data: {task: images, train_images: x.h5}\nmodel: {kind: vision_transformer}\n");
@@ -142,7 +142,7 @@ TEST_CASE("the program refuses files of images that reach out for others, with e
   }
 }
 
-TEST_CASE("the program finds nothing that it needs in a wrapped attack") {
+TEST_CASE("the program refuses an attack in a valid envelope for its missing arrays") {
   const test::TrainedWorkplace work;
   const auto bytes = test::wrapped_file(test::attacks((work / "tiny.yaml").string()).front());
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());

@@ -85,19 +85,19 @@ void reseal(Bytes& bytes) {
   seal(bytes, {}, envelope.table_size, envelope.hdf5_offset);
 }
 
-TEST_CASE("a checkpoint gives back every element type, text, scalar and empty array") {
+TEST_CASE("every element type, text, scalar and empty array is restored from a checkpoint") {
   const CheckpointInFolder checkpoint(every_type());
   CHECK(read_checkpoint(checkpoint.path) == every_type());
   CHECK_NOTHROW(verify_checkpoint(checkpoint.path));
 }
 
-TEST_CASE("an empty snapshot can be kept") {
+TEST_CASE("an empty snapshot can be saved") {
   const CheckpointInFolder checkpoint{Snapshot()};
   CHECK(read_checkpoint(checkpoint.path).size() == 0);
   CHECK_NOTHROW(verify_checkpoint(checkpoint.path));
 }
 
-TEST_CASE("hundreds of arrays in nested groups come back and agree with HDF5") {
+TEST_CASE("hundreds of arrays in nested groups are restored and agree with HDF5") {
   Snapshot snapshot;
   for (int i = 0; i < 300; ++i) {
     const std::string name = "layers." + std::to_string(i) + ".weight";
@@ -109,7 +109,7 @@ TEST_CASE("hundreds of arrays in nested groups come back and agree with HDF5") {
   CHECK_NOTHROW(verify_checkpoint(checkpoint.path));
 }
 
-TEST_CASE("equal snapshots give equal bytes, in whatever order they were filled") {
+TEST_CASE("equal snapshots give equal bytes, in whatever order arrays were added") {
   Snapshot reversed;
   reversed.put_text("t", "text");
   reversed.put<float>("w", std::array{1.0F, 2.0F}, {2});
@@ -118,7 +118,7 @@ TEST_CASE("equal snapshots give equal bytes, in whatever order they were filled"
   CHECK(a.original == b.original);
 }
 
-TEST_CASE("the envelope is laid out as documented and HDF5 begins where it says") {
+TEST_CASE("the envelope has the documented layout, and HDF5 begins at its offset") {
   const CheckpointInFolder checkpoint;
   const Bytes& bytes = checkpoint.original;
   CHECK(std::memcmp(bytes.data(), "TAPESTRY\x03\0\0\0\0\x02\0\0", 16) == 0);
@@ -167,7 +167,7 @@ TEST_CASE("damage is located: an array, the table of contents or the headers") {
   CHECK(damage_at(1024) == begin + "its headers");
 }
 
-TEST_CASE("where several arrays are damaged the first is named") {
+TEST_CASE("of several damaged arrays the first is named") {
   const CheckpointInFolder checkpoint;
   Bytes altered = checkpoint.original;
   for (const std::size_t entry : {0, 48}) {  // each takes 32 bytes, an axis and a short path
@@ -178,7 +178,7 @@ TEST_CASE("where several arrays are damaged the first is named") {
   CHECK(checkpoint.damage(altered).ends_with(" in t and 1 more"));
 }
 
-TEST_CASE("where three arrays are damaged two are counted besides the first") {
+TEST_CASE("of three damaged arrays the first is named and the others counted") {
   Snapshot snapshot;
   for (const char* path : {"a", "b", "c", "d"}) snapshot.put_text(path, "text");
   const CheckpointInFolder checkpoint(snapshot);
@@ -198,7 +198,7 @@ TEST_CASE("bytes behind the end are refused") {
   CHECK(checkpoint.damage(longer).find("too long") != std::string::npos);
 }
 
-TEST_CASE("what is no checkpoint is refused with what it begins with") {
+TEST_CASE("a file that is no checkpoint is refused with its first bytes") {
   const CheckpointInFolder checkpoint;
   const Bytes hdf5(checkpoint.original.begin() + 1024, checkpoint.original.end());
   CHECK(checkpoint.damage({}) ==
@@ -208,7 +208,7 @@ TEST_CASE("what is no checkpoint is refused with what it begins with") {
         std::string::npos);
 }
 
-TEST_CASE("a checkpoint of a newer format is no damage but asks for a newer program") {
+TEST_CASE("a checkpoint of a newer format is refused with the hint of a newer program") {
   const CheckpointInFolder checkpoint;
   Bytes newer = checkpoint.original;
   newer[8] = std::byte{4};
@@ -226,7 +226,7 @@ TEST_CASE("a checkpoint of a newer format is no damage but asks for a newer prog
   }
 }
 
-TEST_CASE("a checkpoint of a format that never was is refused") {
+TEST_CASE("a checkpoint of a format that does not exist is refused") {
   const CheckpointInFolder checkpoint;
   Bytes unknown = checkpoint.original;
   unknown[8] = std::byte{0};
@@ -240,7 +240,7 @@ TEST_CASE("a checkpoint of a format that never was is refused") {
       CheckpointError);
 }
 
-TEST_CASE("each half of the digest counts") {
+TEST_CASE("both halves of the digest are compared") {
   const CheckpointInFolder checkpoint;
   for (const std::size_t half : {40, 48}) {
     CAPTURE(half);
@@ -251,7 +251,7 @@ TEST_CASE("each half of the digest counts") {
   }
 }
 
-TEST_CASE("an envelope with impossible positions is refused before memory is taken") {
+TEST_CASE("an envelope with impossible positions is refused before memory is allocated") {
   const CheckpointInFolder checkpoint;
   for (const std::size_t field : {16, 24, 32}) {  // sizes of file and table, start of HDF5
     CAPTURE(field);
@@ -266,7 +266,7 @@ TEST_CASE("an envelope with impossible positions is refused before memory is tak
   CHECK(checkpoint.damage(inside_itself).starts_with(": the envelope is invalid: "));
 }
 
-TEST_CASE("the table ends before HDF5 begins, and HDF5 begins in the file") {
+TEST_CASE("the table ends before HDF5 begins, and HDF5 begins within the file") {
   const CheckpointInFolder checkpoint;
   const auto is_layout = [&](std::uint64_t table_size, std::uint64_t hdf5_offset) {
     Bytes altered = checkpoint.original;
@@ -297,7 +297,7 @@ TEST_CASE("a table altered on purpose gives damage or other arrays, never a cras
   CHECK(refused > 150);
 }
 
-TEST_CASE("paths that no snapshot can have are refused as damage") {
+TEST_CASE("invalid paths in a checkpoint are refused as damage") {
   const CheckpointInFolder checkpoint;
   Bytes altered = checkpoint.original;
   const std::size_t path_of_first = envelope_size + 8 + 32 + 8;
@@ -310,7 +310,7 @@ TEST_CASE("paths that no snapshot can have are refused as damage") {
   }
 }
 
-TEST_CASE("an array whose digest is not that of the table is refused, also in a file sealed anew") {
+TEST_CASE("an array whose digest is not that of the table is refused, even if the file digest is") {
   const CheckpointInFolder checkpoint;
   Bytes altered = checkpoint.original;
   std::uint64_t offset_of_t = 0;
@@ -320,7 +320,7 @@ TEST_CASE("an array whose digest is not that of the table is refused, also in a 
   CHECK(checkpoint.damage(altered) == ": t: found another digest than the table of contents tells");
 }
 
-TEST_CASE("verifying finds a table of contents that HDF5 does not confirm") {
+TEST_CASE("verification finds a table of contents that differs from HDF5") {
   const CheckpointInFolder checkpoint;
   Bytes altered = checkpoint.original;
   altered[envelope_size + 8 + 32 + 8] = std::byte{'u'};
@@ -330,7 +330,7 @@ TEST_CASE("verifying finds a table of contents that HDF5 does not confirm") {
   CHECK_THROWS_AS(verify_checkpoint(checkpoint.path), DamagedCheckpoint);
 }
 
-TEST_CASE("a file larger than allowed is refused unread") {
+TEST_CASE("a checkpoint larger than allowed is refused without being read") {
   const CheckpointInFolder checkpoint;
   FaultyFileSystem files;
   CHECK_THROWS_AS(read_checkpoint(checkpoint.path, checkpoint.original.size() - 1, files),
@@ -339,7 +339,7 @@ TEST_CASE("a file larger than allowed is refused unread") {
   CHECK_NOTHROW(read_checkpoint(checkpoint.path, checkpoint.original.size()));
 }
 
-TEST_CASE("a missing file, a folder and a pipe are refused without waiting") {
+TEST_CASE("a missing file, a folder and a pipe are refused without blocking") {
   const TemporaryFolder folder;
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK_THROWS_AS(read_checkpoint(folder / "none"), CheckpointError);
@@ -354,7 +354,7 @@ TEST_CASE("a checkpoint that the disk cannot read counts as damaged") {
   CHECK_THROWS_AS(read_checkpoint(checkpoint.path, 1 << 20, files), DamagedCheckpoint);
 }
 
-TEST_CASE("what HDF5 cannot store is an output error, and no file") {
+TEST_CASE("arrays that HDF5 cannot store are an output error, and no file is written") {
   const TemporaryFolder folder;
   Snapshot endless;
   endless.put<float>("x", {},
@@ -376,7 +376,7 @@ TEST_CASE("a save that fails leaves the old checkpoint readable") {
   CHECK(read_checkpoint(checkpoint.path) == small());
 }
 
-TEST_CASE("errors of a snapshot that was read name its file") {
+TEST_CASE("errors of a snapshot that was read from a file name the file") {
   const CheckpointInFolder checkpoint;
   CHECK_THROWS_WITH_AS(
       read_checkpoint(checkpoint.path).get<float>("w", {3}),

@@ -33,7 +33,7 @@ ArrayEntry bytes_at(const std::string& path, std::uint64_t offset, std::uint64_t
   return {.path = path, .shape = {size}, .offset = offset, .size = size};
 }
 
-TEST_CASE("a table is laid out as documented") {
+TEST_CASE("a table has the documented layout") {
   const ArrayEntry entry{.path = "a/b",
                          .type = ElementType::float64,
                          .shape = {1, 2},
@@ -55,7 +55,7 @@ TEST_CASE("a table is laid out as documented") {
   CHECK(decode(table) == std::vector{entry});
 }
 
-TEST_CASE("an empty table and arrays without elements come back") {
+TEST_CASE("an empty table and arrays without elements are restored") {
   CHECK(decode(encode_table({})).empty());
   const ArrayEntry scalar{.path = "s", .offset = 2047, .size = 1};
   const ArrayEntry empty{.path = "z", .type = ElementType::int32, .shape = {0, 3}};
@@ -117,7 +117,7 @@ TEST_CASE("element types that do not exist are refused") {
   CHECK(refusal({{.path = "a", .type = static_cast<ElementType>(0)}}) != "accepted");
 }
 
-TEST_CASE("bytes that mean nothing are refused unless they are zero") {
+TEST_CASE("reserved bytes are refused unless they are zero") {
   auto table = encode_table({bytes_at("a", 1024, 8)});
   CHECK_NOTHROW(decode(table));
   table.back() = std::byte{1};
@@ -129,13 +129,13 @@ TEST_CASE("bytes that mean nothing are refused unless they are zero") {
         "x.h5: table of contents: found 5 in reserved bytes, expected 0");
 }
 
-TEST_CASE("what a path holds does not reach the terminal as it is") {
+TEST_CASE("control characters of an array path are escaped in errors") {
   CHECK(refusal({bytes_at("\x1b[2J", 0, 1)}) ==
         "x.h5: table of contents: found \\x1B[2J with 1 bytes at 0, expected all between 1024 and "
         "2048");
 }
 
-TEST_CASE("a table that announces more entries than it has is refused") {
+TEST_CASE("a table with fewer entries than it states is refused") {
   auto table = encode_table({bytes_at("a", 1024, 8)});
   table[7] = std::byte{0xff};
   CHECK_THROWS_AS(decode(table), DamagedCheckpoint);

@@ -41,7 +41,7 @@ struct OldRun : Workplace {
   Snapshot snapshot(int step) const { return read_checkpoint(*this / "runs/old" / name_at(step)); }
 };
 
-TEST_CASE("every stored checkpoint is whole, agrees with HDF5 and gives a model") {
+TEST_CASE("every stored checkpoint is complete, agrees with HDF5 and gives a model") {
   for (const std::string& file : stored_files()) {
     CAPTURE(file);
     CHECK_NOTHROW(verify_checkpoint(folder / file));
@@ -61,7 +61,7 @@ TEST_CASE("a checkpoint of any format is evaluated and translates as when it was
   }
 }
 
-TEST_CASE("a run whose checkpoint is of any format goes on with all of its state") {
+TEST_CASE("a run whose checkpoint is of any format can be resumed with all of its state") {
   for (const std::string& file : stored_files()) {
     CAPTURE(file);
     const OldRun run(file);

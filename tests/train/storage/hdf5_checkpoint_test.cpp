@@ -50,7 +50,7 @@ TEST_CASE("a virtual dataset is refused") {
         }).find("virtual storage") != std::string::npos);
 }
 
-TEST_CASE("an array kept in another file is refused") {
+TEST_CASE("an array in another file is refused") {
   CHECK(refusal([](hid_t file) {
           const PropertyList options = dataset_options();
           H5Pset_external(options.get(), "/etc/passwd", 0, 4);
@@ -68,7 +68,7 @@ TEST_CASE("soft and external links are refused") {
         }) == expected);
 }
 
-TEST_CASE("an object with two links is refused, and so a group that contains itself") {
+TEST_CASE("an object with two links is refused, and so is a group that contains itself") {
   CHECK(refusal([](hid_t file) {
           add_good_array(file, "x");
           H5Lcreate_hard(file, "x", file, "y", H5P_DEFAULT, H5P_DEFAULT);
@@ -79,7 +79,7 @@ TEST_CASE("an object with two links is refused, and so a group that contains its
         }) == "g: found several links, expected one");
 }
 
-TEST_CASE("a file with more objects than are allowed is refused, in one group or in many") {
+TEST_CASE("a file with more objects than allowed is refused, in one group or in many") {
   const auto flat = file_with([](hid_t file) {
     for (const char* name : {"x", "y", "z"}) add_good_array(file, name);
   });
@@ -137,7 +137,7 @@ TEST_CASE("a dataset without dataspace is refused") {
         }) == "x: found no shape, expected a scalar or an array");
 }
 
-TEST_CASE("digests that are missing or of another type are refused") {
+TEST_CASE("missing digests, and digests of another type, are refused") {
   CHECK(refusal([](hid_t file) { create(file, "x", H5T_STD_U8LE, {4}, allocated_early()); }) ==
         "x: found 0 attributes, expected one, the digest");
   CHECK(refusal([](hid_t file) {
@@ -162,7 +162,7 @@ TEST_CASE("objects of other kinds, odd names and deep groups are refused") {
         }).find("groups nested deeper") != std::string::npos);
 }
 
-TEST_CASE("a number that stands for no element type has no type in a file") {
+TEST_CASE("an invalid element type has no HDF5 type") {
   CHECK_THROWS_WITH_AS(file_type(ElementType{0}), "not an element type", Error);
 }
 

@@ -37,7 +37,7 @@ void check_listed(const Snapshot& snapshot, std::size_t user_block_size = user_b
   CHECK(same == snapshot.size());
 }
 
-TEST_CASE("libhdf5 lists what was put in, in byte order of the paths") {
+TEST_CASE("libhdf5 lists the arrays that were written, in byte order of their paths") {
   Snapshot snapshot;
   snapshot.put<float>("a/x", std::array{1.0F, 2.0F}, {2, 1});
   snapshot.put_scalar<std::int64_t>("a.b", 3);
@@ -73,7 +73,7 @@ TEST_CASE("every element type is listed with every number of axes") {
   check_listed(snapshot);
 }
 
-TEST_CASE("libhdf5 reads the numbers that were put in") {
+TEST_CASE("libhdf5 reads the numbers that were written") {
   Snapshot snapshot;
   snapshot.put_scalar<float>("f32", -1.5F);
   snapshot.put_scalar<double>("f64", 1e300);
@@ -125,7 +125,7 @@ TEST_CASE("groups of every size around that of a node of names or of a tree are 
   }
 }
 
-TEST_CASE("names with bytes below the slash are in the order that HDF5 searches") {
+TEST_CASE("names with bytes below the slash are in the search order of HDF5") {
   Snapshot snapshot;
   for (const char* path : {"a/x", "a.b", "a-b", "a!", "a0", "a.b.c/y/z", "a.b.c/y.z", "b/a/x"}) {
     snapshot.put_text(path, path);
@@ -162,7 +162,7 @@ TEST_CASE("a user block of zeros, small or large, comes first") {
   }
 }
 
-TEST_CASE("arrays are at multiples of 8 bytes in front of all headers") {
+TEST_CASE("arrays are at multiples of 8 bytes before all headers") {
   Snapshot snapshot;
   for (std::size_t size = 0; size < 20; ++size) {
     snapshot.put_text(fmt::format("{:02}", size), std::string(size, 'x'));
@@ -212,7 +212,7 @@ TEST_CASE("libhdf5 can delete from a file, add to it and change it") {
   CHECK(H5Fflush(file.get(), H5F_SCOPE_GLOBAL) >= 0);
 }
 
-TEST_CASE("what HDF5 cannot store is refused") {
+TEST_CASE("arrays that HDF5 cannot store are refused") {
   Snapshot endless;
   endless.put<float>("x", {}, {0, ~std::uint64_t{0}});  // stands for an unlimited length
   CHECK_THROWS_WITH_AS(encode(endless, user_block),

@@ -26,7 +26,7 @@ using test::refusal;
 using test::Shape;
 using test::TextType;
 
-TEST_CASE("a filter that libhdf5 does not have is refused by its name, and no plug-in is loaded") {
+TEST_CASE("a filter that libhdf5 does not have is refused by name, and no plug-in is loaded") {
   const ArrayFolder arrays;
   constexpr H5Z_filter_t lzf = 32000;
   const auto with_filter = [&](const H5Z_class2_t& filter) {
@@ -51,7 +51,7 @@ TEST_CASE("a filter that libhdf5 does not have is refused by its name, and no pl
         "images: found the filter 32015, expected gzip, shuffle or none");
 }
 
-TEST_CASE("a file is refused if no process can be started to look at it") {
+TEST_CASE("a file is refused if no child process can be started to read it") {
 #if !defined(TAPESTRY_ASAN)  // which opens descriptors of its own to look at an exception
   const ArrayFolder arrays;
   arrays.write(put_three);
@@ -62,7 +62,7 @@ TEST_CASE("a file is refused if no process can be started to look at it") {
 #endif
 }
 
-TEST_CASE("arrays of other shapes and types are refused with both") {
+TEST_CASE("arrays of other shapes and types are refused with found and expected") {
   const ArrayFolder arrays;
   CHECK(arrays.message([](hid_t file) {
     put<float>(file, "images", {1, 2, 2}, {0, 0, 0, 0});
@@ -122,7 +122,7 @@ TEST_CASE("arrays of other shapes and types are refused with both") {
   }) == "found no image, expected one or more");
 }
 
-TEST_CASE("a file without the two arrays is refused, and so is what only looks like them") {
+TEST_CASE("files without the two arrays, or with other objects of their names, are refused") {
   const ArrayFolder arrays;
   CHECK(arrays.message([](hid_t) {}) == "images: found nothing, expected a dataset of that name");
   CHECK(arrays.message([](hid_t file) {
@@ -140,7 +140,7 @@ TEST_CASE("a file without the two arrays is refused, and so is what only looks l
   }) == "images: found a group, expected a dataset");
 }
 
-TEST_CASE("arrays in other files are refused, and these are not read") {
+TEST_CASE("arrays in other files are refused, and the files are not read") {
   const ArrayFolder arrays;
   const std::string other = (arrays.folder.path() / "other.h5").string();
   const auto bytes = hdf5::file_with(put_three);
@@ -167,7 +167,7 @@ TEST_CASE("arrays in other files are refused, and these are not read") {
   }) == "labels: found a soft or external link, expected a dataset");
 }
 
-TEST_CASE("arrays that were never written, or not whole, are refused") {
+TEST_CASE("arrays that were never written, or not completely, are refused") {
   const ArrayFolder arrays;
   CHECK(arrays.message([](hid_t file) {
     hdf5::create(file, "images", H5T_STD_U8LE, {hsize_t{1} << 60, 1, 2});
@@ -221,7 +221,7 @@ std::vector<std::uint8_t> packed_zeros(std::uint64_t count) {
   return packed;
 }
 
-TEST_CASE("a chunk that expands to more than its file warrants is refused") {
+TEST_CASE("a chunk that expands to more bytes than plausible for its file is refused") {
   const ArrayFolder arrays;
   constexpr std::uint64_t rows = 400 << 20;
   const std::vector<std::uint8_t> bomb = packed_zeros(2 * rows);
@@ -256,7 +256,7 @@ void replace_all(std::vector<std::byte>& bytes, const std::vector<std::uint64_t>
   }
 }
 
-TEST_CASE("arrays that claim to be larger than their file take no memory") {
+TEST_CASE("arrays that claim to be larger than their file allocate no memory") {
   const ArrayFolder arrays;
   std::vector<std::byte> bytes = hdf5::file_with([](hid_t file) {
     put<std::uint8_t>(file, "images", {77, 1, 2}, std::vector<std::uint8_t>(154, 7));
@@ -271,7 +271,7 @@ TEST_CASE("arrays that claim to be larger than their file take no memory") {
   CHECK(contains(refusal([&] { arrays.load(); }), ": found the end of the file inside `images`"));
 }
 
-TEST_CASE("what is no HDF5 file, or only the front of one, is refused") {
+TEST_CASE("other files, and truncated HDF5 files, are refused") {
   const ArrayFolder arrays;
   std::vector<std::byte> bytes = hdf5::file_with(put_three);
   const auto refused = [&] { return refusal([&] { arrays.load(); }); };
@@ -312,7 +312,7 @@ TEST_CASE("a file with altered bytes gives images or a refusal, never a crash") 
   CHECK(refused > 0);
 }
 
-TEST_CASE("without a reader for HDF5 its files are refused") {
+TEST_CASE("HDF5 files are refused if no reader of HDF5 is given") {
   const ArrayFolder arrays;
   arrays.write(put_three);
   CHECK(refusal([&] { load_images(arrays.options, {.validation = 0, .test = 0}, "."); }) ==

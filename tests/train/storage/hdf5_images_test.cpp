@@ -21,7 +21,7 @@ using test::put_three;
 using test::refusal;
 using test::Shape;
 
-TEST_CASE("images and labels of an HDF5 file are those of the table that says the same") {
+TEST_CASE("images and labels of an HDF5 file equal those of the same table") {
   ArrayFolder arrays;
   arrays.write(put_three);
   const Corpus corpus = arrays.load();
@@ -105,7 +105,7 @@ float first_pixel(T value, double maximum) {
   return arrays.load().train.front().pixels.front();
 }
 
-TEST_CASE("no value loses digits on its way: it is divided as a float64") {
+TEST_CASE("no pixel loses precision: pixels are divided in float64") {
   CHECK(first_pixel<std::int32_t>(16'777'217, 16'777'217) == 1.0F);  // 2^24 + 1 is no float32
   CHECK(first_pixel<std::int64_t>(-(std::int64_t{1} << 52) - 1, 9007199254740994.0) == -0.5F);
   CHECK(first_pixel<std::uint64_t>(std::uint64_t{1} << 63, 0x1p63) == 1.0F);
@@ -113,7 +113,7 @@ TEST_CASE("no value loses digits on its way: it is divided as a float64") {
   CHECK(first_pixel<float>(0.1F, 3.0) == static_cast<float>(static_cast<double>(0.1F) / 3.0));
 }
 
-TEST_CASE("negative pixels stay negative, whatever the size of their integers") {
+TEST_CASE("negative pixels remain negative, whatever the size of their integers") {
   for (std::size_t type = 0; type < integer_types; ++type) {
     CAPTURE(type);
     ArrayFolder arrays;
@@ -151,7 +151,7 @@ TEST_CASE("booleans of h5py, an enumeration, are 0 and 1") {
   CHECK(corpus.target_vocabulary == Vocabulary({"0", "1"}));
 }
 
-TEST_CASE("chunks of any shape, compressed or not, are the images of an array in one piece") {
+TEST_CASE("chunks of any shape, compressed or not, give the images of a contiguous array") {
   ArrayFolder arrays;
   arrays.options.image_height = 6;
   arrays.options.image_width = 5;
@@ -180,7 +180,7 @@ TEST_CASE("chunks of any shape, compressed or not, are the images of an array in
   }
 }
 
-TEST_CASE("an array of several megabytes is read whole") {
+TEST_CASE("an array of several megabytes is read completely") {
   ArrayFolder arrays;
   arrays.options.image_height = arrays.options.image_width = 32;
   const std::size_t count = 2500;
@@ -219,7 +219,7 @@ TEST_CASE("compact storage, in the header of a dataset, is read") {
   CHECK(arrays.load().train[1].pixels == std::vector<float>{0.2F, 0.4F});
 }
 
-TEST_CASE("channels are the last axis, which one channel may lack") {
+TEST_CASE("channels are the last axis, which may be absent for one channel") {
   ArrayFolder arrays;
   arrays.options.image_channels = 2;
   arrays.options.pixel_maximum = 1;
@@ -249,7 +249,7 @@ TEST_CASE("images are held out of an array as of a table") {
   CHECK(corpus.test.size() == 1);
 }
 
-TEST_CASE("a test image of a class that no training image has is named by its index") {
+TEST_CASE("a test image of a class that training lacks is refused with its index") {
   ArrayFolder arrays;
   arrays.options.test_images = (arrays.folder.path() / "test.csv").string();
   std::ofstream(arrays.options.test_images) << "0,255,9\n";

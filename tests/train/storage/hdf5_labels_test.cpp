@@ -18,7 +18,7 @@ using test::Fill;
 using test::put;
 using test::TextType;
 
-TEST_CASE("integers as labels keep all their digits and their sign") {
+TEST_CASE("integer labels keep all their digits and their sign") {
   const ArrayFolder arrays;
   const auto label_vocabulary = [&](auto... labels) {
     using T = std::common_type_t<decltype(labels)...>;
@@ -59,7 +59,7 @@ std::vector<std::string> label_names(const Corpus& corpus) {
   return names;
 }
 
-TEST_CASE("labels may be text of a fixed length, however it is filled up") {
+TEST_CASE("labels may be text of fixed length, with any padding") {
   const ArrayFolder arrays;
   using Names = std::vector<std::string>;
   arrays.write(with_labels(3, TextType{5}, "cat\0\0horsedog\0\0"));
@@ -82,7 +82,7 @@ TEST_CASE("labels may be text of any length, compressed or not") {
   }
 }
 
-TEST_CASE("text that can name no class is refused with the index of its image") {
+TEST_CASE("text labels that are no valid class name are refused with the index of the image") {
   const ArrayFolder arrays;
   CHECK(arrays.message(with_labels(2, TextType{3}, "catd g")) ==
         "image 1: found the label \"d g\", expected one word");

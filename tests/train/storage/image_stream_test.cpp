@@ -54,7 +54,7 @@ struct SentImages {
   }
 };
 
-TEST_CASE("images are made of what is sent") {
+TEST_CASE("images are received from a stream") {
   const ImageFile file = SentImages().receive();
   CHECK(file.name == "x.h5");
   REQUIRE(file.images.size() == 2);
@@ -65,7 +65,7 @@ TEST_CASE("images are made of what is sent") {
   CHECK(file.place(file.images[1]) == "x.h5: image 1");
 }
 
-TEST_CASE("a stream that ends early, wherever, is refused with what happened") {
+TEST_CASE("a stream that ends early, at any byte, is refused with the reason") {
   const SentImages whole;
   for (std::size_t size = 0; size < whole.rest.size(); ++size) {
     SentImages cut;
@@ -80,7 +80,7 @@ TEST_CASE("a stream that ends early, wherever, is refused with what happened") {
   }
 }
 
-TEST_CASE("a stream that does not end is refused, and errors that are not its own pass") {
+TEST_CASE("a stream that does not end is refused, and other errors are rethrown") {
   SentImages images;
   images.finish = [] { throw NotContained("it sent more than was expected"); };
   CHECK(images.message() ==
@@ -91,7 +91,7 @@ TEST_CASE("a stream that does not end is refused, and errors that are not its ow
   CHECK_THROWS_AS(images.receive(), std::bad_alloc);
 }
 
-TEST_CASE("a stream that holds no images is refused") {
+TEST_CASE("a stream without images is refused") {
   const auto message = [](const auto& change) {
     SentImages images;
     change(images);
@@ -109,7 +109,7 @@ TEST_CASE("a stream that holds no images is refused") {
         "x.h5: image 0: found the label \" \", expected one word");
 }
 
-TEST_CASE("a stream has no more pixels than gzip can pack into the bytes of its file") {
+TEST_CASE("a stream may have at most the pixels that gzip can compress into its file") {
   SentImages images;
   const auto count_refused = [&](std::uint64_t count, std::uint64_t file_size) {
     images.header[2] = images.header[6] = count;
@@ -126,7 +126,7 @@ TEST_CASE("a stream has no more pixels than gzip can pack into the bytes of its 
   CHECK(count_refused(~std::uint64_t{0}, 1));
 }
 
-TEST_CASE("images that do not fit into the free memory are refused before they are received") {
+TEST_CASE("images larger than the free memory are refused before they are received") {
   SentImages images;
   images.header[2] = images.header[6] = 1'000'000;
   images.file_size = 10'000;

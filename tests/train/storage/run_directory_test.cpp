@@ -65,7 +65,7 @@ TEST_CASE("a run without a folder or without checkpoints has no steps and no new
   CHECK_FALSE(run.directory.read_newest().has_value());
 }
 
-TEST_CASE("steps are listed in ascending order and other names are passed over") {
+TEST_CASE("steps are listed in ascending order, and other names are ignored") {
   const Run run({300, 5, 100'000'000});
   for (const char* name : {"step-7.h5", "step-000000009.h5", "step-00000001.h5.bak", "step-.h5",
                            "step--0000001.h5", "step-99999999999999999999.h5", "best.h5"}) {
@@ -97,7 +97,7 @@ TEST_CASE("the newest checkpoint is the one of the highest step") {
   CHECK(newest->rejected.empty());
 }
 
-TEST_CASE("damaged checkpoints are passed over and reported, newest first") {
+TEST_CASE("damaged checkpoints are skipped and reported, newest first") {
   const Run run({10, 20, 30});
   run.damage(20);
   run.damage(30);
@@ -109,7 +109,7 @@ TEST_CASE("damaged checkpoints are passed over and reported, newest first") {
   CHECK(newest->rejected[1].reason.find("truncated") != std::string::npos);
 }
 
-TEST_CASE("a run whose checkpoints are all damaged is an error and not a new beginning") {
+TEST_CASE("a run whose checkpoints are all damaged is an error and not a new run") {
   const Run run({10, 20});
   run.damage(10);
   run.damage(20);
@@ -147,7 +147,7 @@ const std::vector<std::pair<const char*, Replacement>> replacements = {
     {"folder", [](const auto& path) { std::filesystem::create_directory(path); }},
     {"pipe", [](const auto& path) { REQUIRE(::mkfifo(path.c_str(), 0600) == 0); }}};
 
-TEST_CASE("what is no regular file is skipped, and the run goes on with an older checkpoint") {
+TEST_CASE("a checkpoint that is no regular file is skipped in favour of an older one") {
   for (const auto& replacement : replacements) {
     CAPTURE(replacement.first);
     Run run({10, 20});
@@ -177,7 +177,7 @@ TEST_CASE("a folder of checkpoints that cannot be listed is not an empty one") {
                        CheckpointError);
 }
 
-TEST_CASE("where no more files can be opened, the hint is not about permissions") {
+TEST_CASE("the hint of too many open files is the limit on them, not permissions") {
   const Run run({10});
   FaultyFileSystem files;
   files.failing_name = "list";
@@ -191,7 +191,7 @@ TEST_CASE("where no more files can be opened, the hint is not about permissions"
   }
 }
 
-TEST_CASE("want of memory while the checkpoints are listed is not taken for another failure") {
+TEST_CASE("lack of memory while checkpoints are listed is std::bad_alloc") {
   const Run run({10});
   FaultyFileSystem files;
   files.failing_name = "list";
@@ -199,7 +199,7 @@ TEST_CASE("want of memory while the checkpoints are listed is not taken for anot
   CHECK_THROWS_AS(RunDirectory(run.directory.path(), files).steps(), std::bad_alloc);
 }
 
-TEST_CASE("a save after which the old checkpoints cannot be listed is done and says so") {
+TEST_CASE("a save after which old checkpoints cannot be listed succeeds with a problem") {
   const Run run({10});
   FaultyFileSystem files;
   files.failing_name = "list";
@@ -212,7 +212,7 @@ TEST_CASE("a save after which the old checkpoints cannot be listed is done and s
   CHECK(run.directory.steps() == Steps{10, 20});
 }
 
-TEST_CASE("a save after which no memory is left to list the old checkpoints is done and says so") {
+TEST_CASE("a save after which memory is lacking to list old checkpoints succeeds with a problem") {
   const Run run({10});
   FaultyFileSystem files;
   files.failing_name = "list";
@@ -243,14 +243,14 @@ TEST_CASE("a lock file that cannot be created names missing inodes") {
   }
 }
 
-TEST_CASE("a folder in the place of an old checkpoint stays, and is no problem of a save") {
+TEST_CASE("a folder in place of an old checkpoint is kept and no problem of a save") {
   Run run({20});
   std::filesystem::create_directory(run.directory.checkpoint_path(10));
   CHECK(run.directory.save(30, snapshot_of(30), {.keep_last = 1}).empty());
   CHECK(run.directory.steps() == Steps{10, 30});
 }
 
-TEST_CASE("a save returns which old checkpoints cannot be deleted, and deletes the others") {
+TEST_CASE("a save returns the old checkpoints that cannot be deleted, and deletes the others") {
   const Run run({10, 20, 30});
   FaultyFileSystem files;
   files.fail_times("unlink", 1, EPERM);
@@ -274,7 +274,7 @@ TEST_CASE("saving keeps the newest few and the best one") {
   CHECK(run.directory.steps() == Steps{60});
 }
 
-TEST_CASE("saving keeps the checkpoint to go back to, beside the best one") {
+TEST_CASE("saving keeps the checkpoint for rollbacks beside the best one") {
   Run run;
   for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
     run.directory.save(step, snapshot_of(step), {.keep_last = 1, .steps = {20, 30}});
@@ -284,7 +284,7 @@ TEST_CASE("saving keeps the checkpoint to go back to, beside the best one") {
   CHECK(run.directory.steps() == Steps{50, 60});
 }
 
-TEST_CASE("saving keeps the first few of a ranking that have a checkpoint") {
+TEST_CASE("saving keeps the first few checkpoints of a ranking") {
   Run run;
   const std::vector<std::uint64_t> ranking{70, 20, 15, 10, 30, 40};
   for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
@@ -296,7 +296,7 @@ TEST_CASE("saving keeps the first few of a ranking that have a checkpoint") {
   CHECK(run.directory.steps() == Steps{20, 60});
 }
 
-TEST_CASE("a probe asks for the space of a checkpoint where it will be, and leaves nothing") {
+TEST_CASE("a probe reserves the space of a checkpoint in its folder and leaves no file") {
   const Run run;
   FaultyFileSystem files;
   const RunDirectory directory(run.directory.path(), files);
@@ -349,7 +349,7 @@ TEST_CASE("a save that fails deletes nothing") {
   }
 }
 
-TEST_CASE("keeping no checkpoint at all is refused before anything is written") {
+TEST_CASE("keeping 0 checkpoints is refused before anything is written") {
   Run run({10});
   CHECK_THROWS_AS(run.directory.save(20, snapshot_of(20), {.keep_last = 0}), std::invalid_argument);
   CHECK(run.directory.steps() == Steps{10});
@@ -368,7 +368,7 @@ TEST_CASE("temporary files of crashed saves are removed, and nothing else") {
   CHECK(run.directory.remove_stray_temporaries().removed.empty());
 }
 
-TEST_CASE("a temporary file that cannot be deleted is told, and the others are removed") {
+TEST_CASE("a temporary file that cannot be deleted is reported, and the others are removed") {
   Run run({10});
   run.add_file(".step-00000020.h5.tmp-17-0");
   run.add_file(".step-00000030.h5.tmp-17-0");

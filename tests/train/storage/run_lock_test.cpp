@@ -73,7 +73,7 @@ TEST_CASE("a second lock on a run directory is refused with the name of the hold
   }
 }
 
-TEST_CASE("a holder whose name cannot be read is another process") {
+TEST_CASE("a holder whose name cannot be read is reported as another process") {
   const TemporaryFolder folder;
   const RunLock lock(folder.path());
   FaultyFileSystem files;
@@ -84,14 +84,14 @@ TEST_CASE("a holder whose name cannot be read is another process") {
       RunDirectoryInUse);
 }
 
-TEST_CASE("a lock is free again after its owner, and its file stays") {
+TEST_CASE("a lock is released with its owner, and its file remains") {
   const TemporaryFolder folder;
   { const RunLock lock(folder.path()); }
   CHECK(std::filesystem::exists(folder / ".lock"));
   CHECK_NOTHROW(RunLock(folder.path()));
 }
 
-TEST_CASE("a lock of another process holds until that process is killed") {
+TEST_CASE("a lock of another process is held until that process is killed") {
   const TemporaryFolder folder;
   Holder holder(folder.path());
   const std::string expected = "in use by pid " + std::to_string(holder.pid());
@@ -105,7 +105,7 @@ TEST_CASE("a lock of another process holds until that process is killed") {
   CHECK_NOTHROW(RunLock(folder.path()));
 }
 
-TEST_CASE("a new holder overwrites all of what an old one wrote") {
+TEST_CASE("a new holder overwrites the whole text of an old one") {
   const TemporaryFolder folder;
   std::ofstream(folder / ".lock") << std::string(500, 'x');
   const RunLock lock(folder.path());
@@ -115,7 +115,7 @@ TEST_CASE("a new holder overwrites all of what an old one wrote") {
   CHECK(text.find('x') == text.npos);
 }
 
-TEST_CASE("a lock that is a symbolic link is refused and its target is not written") {
+TEST_CASE("a lock file that is a symbolic link is refused and its target not written") {
   const TemporaryFolder folder;
   std::ofstream(folder / "mine.txt") << "mine";
   std::filesystem::create_symlink("mine.txt", folder / ".lock");
@@ -140,7 +140,7 @@ TEST_CASE("a lock is held until its file is replaced") {
   CHECK_THROWS_AS(watched.require_held(), OutputError);
 }
 
-TEST_CASE("a lock whose file was deleted is taken again, unless another process has it by then") {
+TEST_CASE("a lock whose file was deleted is locked again, unless another process has done so") {
   const TemporaryFolder folder;
   RunLock lock(folder.path());
   std::filesystem::remove(folder / ".lock");
@@ -151,7 +151,7 @@ TEST_CASE("a lock whose file was deleted is taken again, unless another process 
   CHECK_THROWS_AS(lock.require_held(), RunDirectoryInUse);
 }
 
-TEST_CASE("a run directory is locked by all of its copies, and checked only once it is locked") {
+TEST_CASE("a run directory is locked by all its names, and checked once it is locked") {
   const TemporaryFolder folder;
   RunDirectory directory(folder.path());
   CHECK_NOTHROW(directory.require_lock());

@@ -22,7 +22,7 @@ std::string message_of(const auto& action) {
   return "nothing was thrown";
 }
 
-TEST_CASE("a snapshot gives back the elements of every type it stores") {
+TEST_CASE("elements of every type are restored from a snapshot") {
   Snapshot snapshot;
   snapshot.put<float>("float32", std::array{1.5F, -2.0F}, {2});
   snapshot.put<double>("float64", std::array{0.1}, {1, 1});
@@ -49,7 +49,7 @@ TEST_CASE("the bytes of an array are its elements in little-endian order") {
   CHECK(snapshot.at("x").bytes == expected);
 }
 
-TEST_CASE("scalars and texts come back as they were, an empty text included") {
+TEST_CASE("scalars and texts are restored from a snapshot, an empty text included") {
   Snapshot snapshot;
   snapshot.put_scalar<std::uint64_t>("progress/step", 1234);
   snapshot.put_text("config", "seed: 1\n\0\xff");
@@ -60,13 +60,13 @@ TEST_CASE("scalars and texts come back as they were, an empty text included") {
   CHECK(snapshot.get_text("empty").empty());
 }
 
-TEST_CASE("arrays without elements keep their shape") {
+TEST_CASE("arrays without elements keep their shape in a snapshot") {
   Snapshot snapshot;
   snapshot.put<float>("x", {}, {3, 0, 2});
   CHECK(snapshot.get<float>("x", {3, 0, 2}).empty());
 }
 
-TEST_CASE("a snapshot runs through its arrays in byte order of the paths") {
+TEST_CASE("a snapshot iterates over its arrays in byte order of the paths") {
   Snapshot snapshot;
   for (const char* path : {"b", "a/x", "a.b", "B"}) snapshot.put_text(path, "");
   std::vector<std::string> paths;
@@ -74,7 +74,7 @@ TEST_CASE("a snapshot runs through its arrays in byte order of the paths") {
   CHECK(paths == std::vector<std::string>{"B", "a.b", "a/x", "b"});
 }
 
-TEST_CASE("snapshots with the same arrays are equal wherever they come from") {
+TEST_CASE("snapshots with the same arrays are equal, whatever their origin") {
   Snapshot a("a.h5");
   Snapshot b("b.h5");
   a.put_text("x", "1");
@@ -84,7 +84,7 @@ TEST_CASE("snapshots with the same arrays are equal wherever they come from") {
   CHECK_FALSE(a == b);
 }
 
-TEST_CASE("getting an array that is missing or of another kind names place, found and expected") {
+TEST_CASE("get() of a missing array or another type reports path, found and expected") {
   Snapshot snapshot("run/step.h5");
   snapshot.put<float>("w", std::array{1.0F, 2.0F}, {2, 1});
   CHECK_THROWS_AS(snapshot.get<float>("v"), CheckpointError);
@@ -100,7 +100,7 @@ TEST_CASE("getting an array that is missing or of another kind names place, foun
   CHECK_THROWS_AS(snapshot.get_text("w"), CheckpointError);
 }
 
-TEST_CASE("putting refuses bytes that do not fit the shape, also where the product overflows") {
+TEST_CASE("put() refuses bytes that do not fit the shape, also if the product overflows") {
   Snapshot snapshot;
   CHECK_THROWS_AS(snapshot.put<float>("x", std::array{1.0F}, {2}), std::invalid_argument);
   CHECK_THROWS_AS(snapshot.put<float>("x", {}, {}), std::invalid_argument);
@@ -118,20 +118,20 @@ TEST_CASE("putting refuses bytes that do not fit the shape, also where the produ
   CHECK_NOTHROW(snapshot.put<float>("x", std::array{1.0F}, {1, 1, 1, 1, 1, 1, 1, 1}));
 }
 
-TEST_CASE("element types are named as in messages") {
+TEST_CASE("element types have the names of messages") {
   const std::array types{ElementType::float32, ElementType::float64, ElementType::int32,
                          ElementType::int64,   ElementType::uint64,  ElementType::uint8};
   const std::array names{"float32", "float64", "int32", "int64", "uint64", "uint8"};
   for (std::size_t i = 0; i < types.size(); ++i) CHECK(element_type_name(types[i]) == names[i]);
 }
 
-TEST_CASE("a number that stands for no element type has neither name nor size") {
+TEST_CASE("an invalid element type has neither name nor size") {
   const auto none = static_cast<ElementType>(element_type_count + 1);
   CHECK_THROWS_AS(element_type_name(none), std::invalid_argument);
   CHECK_THROWS_AS(element_size(none), std::invalid_argument);
 }
 
-TEST_CASE("putting refuses malformed paths") {
+TEST_CASE("put() refuses malformed paths") {
   Snapshot snapshot;
   for (const char* path : {"", "/a", "a/", "a//b", "a b", ".", "a/..", "\n", "a\x7f", "\xc3\xa4"}) {
     CAPTURE(path);
@@ -151,7 +151,7 @@ TEST_CASE("putting refuses malformed paths") {
         "snapshot: path '" + deep + "' has 18 components, at most 16 fit");
 }
 
-TEST_CASE("a path is taken once, and is either an array or a group") {
+TEST_CASE("a path can be used once, as an array or as a group") {
   Snapshot snapshot;
   snapshot.put_text("a/b/c", "");
   CHECK_THROWS_AS(snapshot.put_text("a/b/c", ""), std::invalid_argument);

@@ -36,7 +36,7 @@ TEST_CASE("overrides with several values are axes, the others are fixed") {
   CHECK(parsed.axes[2].values == Values{"[a, b]", "[c]"});
 }
 
-TEST_CASE("a range of one number is a value, and what is no range of whole numbers a text") {
+TEST_CASE("a range of one number is a value, and an invalid range is a text") {
   CHECK(parse_sweep_overrides({"train.seed=3..3"}).fixed == Values{"train.seed=3"});
   CHECK(parse_sweep_overrides({"data.folder=../a"}).fixed == Values{"data.folder=../a"});
   CHECK(parse_sweep_overrides({"a.b=0.1..0.3"}).fixed == Values{"a.b=0.1..0.3"});

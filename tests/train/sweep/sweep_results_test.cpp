@@ -73,7 +73,7 @@ TEST_CASE("runs that differ in their seeds are summarized together") {
   CHECK(summarize_seeds({axes[1]}, results).empty());
 }
 
-TEST_CASE("seeds of which no run has finished have no mean") {
+TEST_CASE("seeds without a finished run have no mean") {
   const std::vector<SweepAxis> axes = {{"model.dropout", {"0", "0.1"}}, {"train.seed", {"1", "2"}}};
   std::vector<SweepResult> results = {result({"0", "1"}, 1.0), result({"0.1", "1"}, 5.0)};
   results[1].end = SweepEnd::abandoned;
@@ -94,7 +94,7 @@ TEST_CASE("the table has a row for each run, with quoted fields where necessary"
         "run-01,\"c\"\"d\",failed,20,,\n");
 }
 
-TEST_CASE("the table of groups has mean, deviation and interval, or what is known of them") {
+TEST_CASE("the table of groups has mean, deviation and interval, as far as they are known") {
   const std::vector<SweepAxis> axes = {{"a", {"x", "y,z"}}, {"train.seed", {"1", "2"}}};
   const std::vector<SweepResult> results = {result({"x", "1"}, 1), result({"x", "2"}, 2),
                                             result({"y,z", "1"}, 3),

@@ -19,10 +19,10 @@ namespace {
 
 using test::TemporaryFolder;
 
-constexpr const char* endless_case = "--test-case=a process of the tests of processes that waits";
+constexpr const char* endless_case = "--test-case=helper of other tests: a process that waits";
 
 /// Skipped unless another test executes it. Ends by itself in case that test has failed.
-TEST_CASE("a process of the tests of processes that waits" * doctest::skip()) {
+TEST_CASE("helper of other tests: a process that waits" * doctest::skip()) {
   std::this_thread::sleep_for(std::chrono::seconds(20));
 }
 

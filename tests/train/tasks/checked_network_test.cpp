@@ -75,7 +75,7 @@ struct Checked {
   std::unique_ptr<Network> checked;
 };
 
-TEST_CASE("a network that keeps its contract computes what it computes") {
+TEST_CASE("a network that fulfils its contract gives the same results when it is checked") {
   const Checked good;
   CHECK((*good.checked)(good.input, Mode::inference()).shape() == Shape{2, 4, 5});
   CHECK(&good.checked->unwrapped() == good.network);
@@ -120,7 +120,7 @@ TEST_CASE("token vectors that are absent, or of other tokens, are refused") {
         "custom model mine: embed() returned source vectors, expected target vectors only");
 }
 
-TEST_CASE("a kind of source tokens needs source vectors, one of images either") {
+TEST_CASE("source tokens need source vectors, images need either kind of vectors") {
   Checked classifier(
       {.kind = "mine", .logits = 5, .reads_source = true, .one_label_per_row = true});
   CHECK(classifier.error() ==
@@ -186,7 +186,7 @@ TEST_CASE("an exception of the code of a network names the model and the functio
   CHECK(wrong.error() == "custom model mine: embed() threw an object that is not a std::exception");
 }
 
-TEST_CASE("errors that are not of the code of a network pass") {
+TEST_CASE("errors outside of the code of a network are rethrown unchanged") {
   const Checked checked;
   checked.network->embed_with = [](const NetworkInput&) -> TokenVectors { throw std::bad_alloc(); };
   CHECK_THROWS_AS(checked.forward(), std::bad_alloc);

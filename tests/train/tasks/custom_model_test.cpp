@@ -70,7 +70,7 @@ TEST_CASE("a custom model lists keys of the model section that exist") {
   }
 }
 
-TEST_CASE("a custom model uses the keys that it lists, its own and those of every model") {
+TEST_CASE("a custom model uses the keys that it lists, its own and the common ones") {
   CustomModelOptions chosen = options("mine");
   chosen.model_keys = {{"model.d_model"}};
   chosen.custom_keys = {CustomKey::flag("model.gate", {}, "a key")};
@@ -83,7 +83,7 @@ TEST_CASE("a custom model uses the keys that it lists, its own and those of ever
   CHECK(CustomModel(options("mine")).kind().uses("model.num_heads"));
 }
 
-TEST_CASE("a kind or key that exists already is not registered, nor a wrong key") {
+TEST_CASE("existing kinds and keys, and invalid keys, cannot be registered") {
   const std::size_t before = all_tasks().size();
   CHECK(mistake_of(options("classifier")) ==
         "custom model classifier: there is a model.kind of this name already");
@@ -117,12 +117,12 @@ TEST_CASE("a contradiction is reported unless the kind of model does not use one
   CHECK(reports(&kind));
 }
 
-TEST_CASE("a key that no kind has has no value") {
+TEST_CASE("a key that no kind of model has has no value") {
   CHECK_THROWS_WITH_AS(static_cast<void>(Config().custom_value<bool>("model.other")),
                        "model.other: no registered kind has custom keys", std::logic_error);
 }
 
-TEST_CASE("values of own keys are read by their type") {
+TEST_CASE("values of custom keys are parsed by their type") {
   Config config;
   config.custom["model.width"] = std::uint64_t{300};
   config.custom["model.rate"] = 0.5;

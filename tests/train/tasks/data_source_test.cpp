@@ -34,7 +34,7 @@ std::string first_source(const Corpus& corpus, const DataOptions& options) {
 
 }  // namespace
 
-TEST_CASE("each generated task gives its own corpus, with its fingerprint") {
+TEST_CASE("each generated task has its own corpus and fingerprint") {
   std::set<std::uint64_t> fingerprints;
   for (const char* task : {"copy", "reverse", "sort", "toy_translation"}) {
     const Corpus corpus = load_corpus(small(task));
@@ -58,7 +58,7 @@ TEST_CASE("text files are read with the tokens of their source") {
   CHECK(corpus.fingerprint == fingerprint(corpus));
 }
 
-TEST_CASE("a generated task has the vocabularies that are given, or is refused") {
+TEST_CASE("a generated task uses given vocabularies, or refuses them") {
   DataOptions options = small("copy");
   const Corpus corpus = load_corpus(options);
   const FixedVocabularies fixed = {corpus.source_vocabulary, corpus.target_vocabulary};
@@ -94,7 +94,7 @@ TEST_CASE("a generated task has the vocabularies that are given, or is refused")
                     last, size));
 }
 
-TEST_CASE("a codec brings the lines of a generated corpus back to the same ids") {
+TEST_CASE("a codec encodes the decoded lines of a generated corpus to the same ids") {
   const DataOptions options = small("toy_translation");
   const Corpus corpus = load_corpus(options);
   const TextCodec codec = make_codec(options, corpus.source_vocabulary, corpus.target_vocabulary);

@@ -27,21 +27,21 @@ Model masked_model(const std::vector<double>& scores) {
 
 const Vocabulary letters({"a", "b", "c"});
 
-TEST_CASE("the most likely word stands for what is unknown, and the rest stays") {
+TEST_CASE("fill replaces unknown words by the most likely word and keeps the others") {
   const Model model = masked_model({0, 0, 0, 0, 1, 3, 2});
   CHECK(fill_in(model, letters, {bos_id, 4, unk_id, 6, unk_id, eos_id}) ==
         Tokens{bos_id, 4, 5, 6, 5, eos_id});
   CHECK(fill_in(model, letters, {4, 6}) == Tokens{4, 6});
 }
 
-TEST_CASE("neither a special symbol nor the end of a line is a guess, however likely") {
+TEST_CASE("fill predicts neither a special symbol nor a line end, however likely") {
   const Model model = masked_model({9, 9, 9, 9, 1, 8, 2});
   CHECK(fill_in(model, Vocabulary({"a", std::string(newline_token), "c"}), {4, unk_id}) ==
         Tokens{4, 6});
   CHECK(fill_in(model, letters, {4, unk_id}) == Tokens{4, 5});
 }
 
-TEST_CASE("a place is filled by its own scores") {
+TEST_CASE("each place is filled by its own logits") {
   Model model = masked_model({0, 0, 0, 0, 1, 3, 2});
   // The token at a place shows through: beside <unk>, c is followed by a.
   test::set(model, "output.bias", std::vector<double>(7, 0.0));

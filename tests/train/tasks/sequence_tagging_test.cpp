@@ -54,7 +54,7 @@ TEST_CASE("a span is a B label and the I labels of its type behind it") {
   CHECK(spans("B-PER B-PER I-PER") == "PER 0-1, PER 1-3");
 }
 
-TEST_CASE("an I label with no span of its type before it begins one") {
+TEST_CASE("an I label without a span of its type before it begins a span") {
   CHECK(spans("O I-PER I-PER") == "PER 1-3");
   CHECK(spans("I-LOC") == "LOC 0-1");
   CHECK(spans("B-PER I-LOC I-LOC") == "PER 0-1, LOC 1-3");
@@ -109,7 +109,7 @@ TEST_CASE("span F1 has the values of seqeval") {
   CHECK(f1({{"O O", "O O"}}) == 0.0);
 }
 
-TEST_CASE("a span does not reach over the end of its sentence") {
+TEST_CASE("a span ends at the end of its sentence") {
   CHECK(f1({{"B-PER", "B-PER"}, {"I-PER", "O"}}) == Approx(2.0 / 3));
 }
 
@@ -147,7 +147,7 @@ TrainedModel trained_model() {
 
 const std::vector<Example> sentences{{{4, 5, 6}, {4, 5, 5}}, {{4}, {4}}};
 
-TEST_CASE("tokens are scored one by one, and spans by their F1") {
+TEST_CASE("tokens are scored one by one, spans by F1") {
   const Config config = tagger_config();
   const TextCodec codec = make_codec(config.data, words, labels);
   const Scores scores =
@@ -163,7 +163,7 @@ TEST_CASE("tokens are scored one by one, and spans by their F1") {
   CHECK(tagging().format_scores(scores, config) == "loss 0.8370  tokens 50.00 %  span F1 66.67 %");
 }
 
-TEST_CASE("labels that mark no spans have no span F1") {
+TEST_CASE("labels that are no spans have no span F1") {
   const Config config = tagger_config();
   const auto others = [&](const Vocabulary& names) {
     const TextCodec codec = make_codec(config.data, words, names);
@@ -180,7 +180,7 @@ TEST_CASE("labels that mark no spans have no span F1") {
         "loss 0.5000  tokens 25.00 %");
 }
 
-TEST_CASE("a line is answered by a label for each of its tokens") {
+TEST_CASE("tag prints a label for each token of a line") {
   const TrainedModel trained = trained_model();
   const Task& task = tagging();
   const auto read = [&](const std::string& line) {
@@ -200,7 +200,7 @@ TEST_CASE("a line is answered by a label for each of its tokens") {
         std::vector<std::string>{"B-PER", "B-PER B-PER B-PER"});
 }
 
-TEST_CASE("scores that are not finite are an error of standard input, and only there") {
+TEST_CASE("logits that are not finite are an error of standard input only") {
   const TrainedModel trained = trained_model();
   test::set(*trained.model, "head.bias", {std::nan(""), 0.0});
   CHECK(test::error_text<NumericError>([&] {
@@ -209,7 +209,7 @@ TEST_CASE("scores that are not finite are an error of standard input, and only t
   CHECK(tagging().show(trained, sentences).size() == 2);
 }
 
-TEST_CASE("shown examples have their tokens, the labels found and the labels expected") {
+TEST_CASE("shown examples have their tokens, predicted labels and expected labels") {
   const TrainedModel trained = trained_model();
   const std::vector<ShownExample> shown = tagging().show(trained, sentences);
   REQUIRE(shown.size() == 2);

@@ -146,7 +146,7 @@ TEST_CASE("batches are made by the lengths of their epoch, but for windows") {
   CHECK_FALSE(lengths_in_epoch(config, corpus));
 }
 
-TEST_CASE("an example that would not fit the model keeps its segmentation") {
+TEST_CASE("an example whose sampled segmentation is too long keeps its segmentation") {
   Sentences sentences;
   sentences.config.data.subwords.sampling.alpha = 0.01;
   const Example& example = sentences.corpus.train.front();
@@ -201,7 +201,7 @@ TEST_CASE("cut windows have the first tokens as well as the last") {
   }
 }
 
-TEST_CASE("the classes of sentences stay as they are") {
+TEST_CASE("class labels of sentences are not segmented") {
   Sentences sentences;
   sentences.config.data.task = "labelled_text";
   sentences.config.model_kind = "classifier";
@@ -218,7 +218,7 @@ TEST_CASE("the classes of sentences stay as they are") {
   }
 }
 
-TEST_CASE("regularization of another kind of model than that of the file is refused") {
+TEST_CASE("regularization for another kind of subword model than the file's is refused") {
   Sentences unigram(SubwordKind::unigram), bpe(SubwordKind::bpe);
   unigram.config.data.subwords.sampling.dropout = 0.1;
   bpe.config.data.subwords.sampling.alpha = 0.1;

@@ -58,7 +58,7 @@ TEST_CASE("every key that a task or a source lists is a key of the config") {
   }
 }
 
-TEST_CASE("tasks and sources have names of their own") {
+TEST_CASE("tasks and data sources have unique names") {
   std::set<std::string_view> kinds, sources;
   for (const ConfigKind& kind : model_kinds()) CHECK(kinds.insert(kind.name).second);
   for (const ConfigKind& source : data_tasks()) CHECK(sources.insert(source.name).second);
@@ -69,7 +69,7 @@ TEST_CASE("tasks and sources have names of their own") {
   CHECK(kinds.size() == std::size(every_kind));
 }
 
-TEST_CASE("a task or source that does not exist is a mistake of the caller") {
+TEST_CASE("a task or data source that does not exist is a logic error") {
   CHECK_THROWS_AS(find_task(make_config("parrot")), std::invalid_argument);
   DataOptions options;
   options.task = "songs";
@@ -78,7 +78,7 @@ TEST_CASE("a task or source that does not exist is a mistake of the caller") {
 
 // ---- Words
 
-TEST_CASE("examples, and what is predicted of them, have the names of their kind") {
+TEST_CASE("examples and predictions are named by the task") {
   const auto words = [](const char* kind, const char* source) {
     const Config config = make_config(kind, source);
     const Task& task = find_task(config);
@@ -94,7 +94,7 @@ TEST_CASE("examples, and what is predicted of them, have the names of their kind
   CHECK(words("tagger", "tagged_text") == "sentences, tokens");
 }
 
-TEST_CASE("the size of a batch names what its rows hold") {
+TEST_CASE("the size of a batch is described by what its rows contain") {
   const auto size = [](const char* kind, const std::vector<Example>& examples) {
     const Task& task = find_task(make_config(kind));
     return task.describe_size(
@@ -108,7 +108,7 @@ TEST_CASE("the size of a batch names what its rows hold") {
   CHECK(size("vision_transformer", {{.target = {4}, .pixels = {0.5F}}}) == "1 images");
 }
 
-TEST_CASE("the scores of each task say what counts for it") {
+TEST_CASE("format_scores() of each task prints its scores") {
   const Scores scores{.loss = 1.5,
                       .perplexity = 4.4817,
                       .token_accuracy = 0.5,
@@ -212,7 +212,7 @@ TEST_CASE("batches of a model with batch norms mix all lengths, those of others 
   CHECK(batch_lengths(config) == BatchLengths::mixed);
 }
 
-TEST_CASE("the order of a run has batches of its number of examples, or of its number of tokens") {
+TEST_CASE("an epoch has batches of the given number of examples, or of tokens") {
   Config config = make_config("seq2seq");
   config.model.max_length = 10;
   config.train.seed = 3;
@@ -236,7 +236,7 @@ TEST_CASE("the order of a run has batches of its number of examples, or of its n
   CHECK(epoch().size() == 1);
 }
 
-TEST_CASE("only training examples are limited by the tokens of a batch, and may be left out") {
+TEST_CASE("the tokens of a batch limit training examples only, and may leave some out") {
   const test::TemporaryFolder folder;
   Config config = make_config("classifier", "labelled_text");
   config.data.train_text = folder.write("train", "no\ta\nyes\ta b c\nyes\tb\n").string();
@@ -251,7 +251,7 @@ TEST_CASE("only training examples are limited by the tokens of a batch, and may 
   CHECK(corpus.notes[0].starts_with("train: 1 of 3 "));
 }
 
-TEST_CASE("for inference nothing of an example is masked") {
+TEST_CASE("for inference examples are not masked") {
   const auto batch = [](const char* kind, const Example& example) {
     return inference_batch(find_task(make_config(kind)), example);
   };
@@ -272,7 +272,7 @@ Example read_text(const char* kind, const char* source, std::string_view text) {
   return find_task(config).read_text(text, codec);
 }
 
-TEST_CASE("a text is the example that the data would make of it") {
+TEST_CASE("a text becomes the same example as in the data") {
   CHECK(read_text("seq2seq", "copy", "b c") == Example{.source = {5, 6}});
   CHECK(read_text("classifier", "toy_agreement", "b c") ==
         Example{.source = {bos_id, 5, 6}, .target = {first_word_id}});
@@ -288,14 +288,14 @@ TEST_CASE("a text is the example that the data would make of it") {
   CHECK(read_text("masked_language_model", "text", "b c") == Example{.target = {4, 5}});
 }
 
-TEST_CASE("a text without a word is no example, whatever stands around words") {
+TEST_CASE("a text without a word is no example") {
   for (const char* kind :
        {"seq2seq", "classifier", "language_model", "masked_language_model", "tagger"}) {
     CHECK(read_text(kind, "toy_sentences", " \t") == Example{});
   }
 }
 
-TEST_CASE("a model reads as many tokens as it has positions, or as its windows had") {
+TEST_CASE("a model reads as many tokens as it has positions, or as data.context") {
   const auto limit = [](const char* kind, const char* source, std::size_t context) {
     Config config = make_config(kind, source);
     config.data.context = context;
@@ -325,7 +325,7 @@ std::string refusal(const char* kind, const Example& first, const Example& secon
   return test::error_text<DataError>([&] { require_fitting_examples(corpus, config); });
 }
 
-TEST_CASE("examples that are too long are left out with their lines, if so wanted") {
+TEST_CASE("examples that are too long are skipped on request and reported with their lines") {
   const test::TemporaryFolder folder;
   Config config = make_config("classifier", "labelled_text");
   config.model.max_length = 4;
@@ -340,7 +340,7 @@ TEST_CASE("examples that are too long are left out with their lines, if so wante
   CHECK_NOTHROW(require_fitting_examples(corpus, config));
 }
 
-TEST_CASE("a sentence to label has a position for <eos>, and the label needs none") {
+TEST_CASE("a sentence to classify has a position for <eos>, and its label needs none") {
   const Example fits{.source = {bos_id, 4, 5}, .target = {4}};
   const Example too_long{.source = {bos_id, 4, 5, 6}, .target = {4}};
   const std::string rest =
@@ -361,7 +361,7 @@ TEST_CASE("a language model does not read the last token, a masked one reads all
             .starts_with("training sentence 2: found 5 tokens to read, expected at most 4 "));
 }
 
-TEST_CASE("a pair is as long as its longer side, with <eos>") {
+TEST_CASE("the length of a pair is that of its longer side with <eos>") {
   const Example fits = {{4, 5, 6}, {4, 5, 6}};
   CHECK(refusal("seq2seq", fits, fits, &Corpus::train) == "nothing was thrown");
   for (const Example& too_long : {Example{{4, 5, 6, 7}, {4}}, Example{{4}, {4, 5, 6, 7}}}) {

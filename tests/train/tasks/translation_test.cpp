@@ -30,12 +30,12 @@ Scores evaluate(const std::vector<Example>& pairs, std::size_t decoded,
   return evaluate(pairs, decoded, config);
 }
 
-TEST_CASE("without pairs to decode there is no exact match") {
+TEST_CASE("without decoded pairs there is no exact match") {
   CHECK(evaluate({{{6}, {4, 5}}}, 0).others.empty());
   CHECK(evaluate({}, 3).others.empty());
 }
 
-TEST_CASE("the pairs that are decoded are spread evenly over the set") {
+TEST_CASE("the decoded pairs are evenly spread over the set") {
   // Those at 0, 2 and 4 of six.
   const std::vector<Example> pairs{{{6}, {4, 5}}, {{6}, {7}},    {{6}, {4, 5}},
                                    {{6}, {7}},    {{6}, {4, 5}}, {{6}, {7}}};
@@ -50,7 +50,7 @@ TEST_CASE("exact match is the share of pairs whose output is the whole target") 
   CHECK(evaluate(pairs, 5).others.at("exact_match") == 0.4);
 }
 
-TEST_CASE("more pairs to decode than there are means all") {
+TEST_CASE("decoding more pairs than exist decodes all") {
   CHECK(evaluate({{{6}, {4, 5}}, {{6}, {7}}}, 100).others.at("exact_match") == 0.5);
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("BLEU and chrF compare outputs with the texts of the targets, or with 
                     of_texts.others.at("bleu"), of_texts.others.at("chrf")));
 }
 
-TEST_CASE("BLEU of validation splits text as train.bleu_tokenizer says, and its signature tells") {
+TEST_CASE("BLEU of validation uses train.bleu_tokenizer, which its signature states") {
   const std::vector<Example> pairs{{{6}, {4, 5}}, {{6}, {4, 7}}};
   for (const auto& [tokenizer, name] :
        {std::pair(BleuTokenizer::character, "char"), std::pair(BleuTokenizer::mteval_13a, "13a")}) {
@@ -103,7 +103,7 @@ TEST_CASE("the first train.samples outputs are given as text") {
   CHECK(scores.samples[1].expected == "b");
 }
 
-TEST_CASE("a pair is given the target that the model itself would write") {
+TEST_CASE("the decoded target of a pair is the model's own output") {
   const Model model = test::model_that_stops_at_9();
   CHECK(find_task("seq2seq").with_own_target({{6}, {}}, model, Config()) == Example{{6}, {4, 5}});
 }

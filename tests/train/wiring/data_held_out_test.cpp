@@ -48,7 +48,7 @@ GeneratedOptions sizes(std::size_t train, std::size_t validation, std::size_t te
   return options;
 }
 
-TEST_CASE("held-out sentences may all be rare, if each by itself is found in time") {
+TEST_CASE("held-out sentences may all be rare if each is found in time") {
   const std::int32_t of_training = numbers_of(Split::train, 1).front();
   for (const Split part : {Split::validation, Split::test}) {
     const bool validating = part == Split::validation;
@@ -61,7 +61,7 @@ TEST_CASE("held-out sentences may all be rare, if each by itself is found in tim
   }
 }
 
-TEST_CASE("training sentences may all be rare, if each by itself is found in time") {
+TEST_CASE("training sentences may all be rare if each is found in time") {
   const std::int32_t held_out = numbers_of(Split::test, 1).front();
   RareSentences task{.rare = numbers_of(Split::train, 3), .usual = held_out, .every = 60'000};
   Corpus corpus;
@@ -70,7 +70,7 @@ TEST_CASE("training sentences may all be rare, if each by itself is found in tim
   for (std::size_t i = 0; i < 3; ++i) CHECK(corpus.train[i].source.front() == task.rare[i]);
 }
 
-TEST_CASE("a search that finds nothing new ends after 100,000 draws, wherever it begins") {
+TEST_CASE("a search without new sentences ends after 100,000 draws, at any position") {
   const std::int32_t of_training = numbers_of(Split::train, 1).front();
   RareSentences task{
       .rare = numbers_of(Split::validation, 2), .usual = of_training, .every = 60'000};

@@ -37,7 +37,7 @@ std::vector<std::string> overrides_of(const Sizes& sizes) {
 const std::vector<Sizes> all_sizes = {{4, 6, 1}, {6, 4, 1}, {2, 12, 1}, {2, 4, 3},
                                       {4, 2, 3}, {2, 2, 6}, {2, 6, 2}};
 
-TEST_CASE("height, width and channels of an image make the patches of a model") {
+TEST_CASE("height, width and channels of an image determine the patches of a model") {
   const TaskWorkplace work;
   std::set<std::vector<double>> different;
   for (const Sizes& sizes : all_sizes) {
@@ -86,7 +86,7 @@ TEST_CASE("height, width and channels of an image make the patches of a model") 
   }
 }
 
-TEST_CASE("a table whose images have another number of values than each key says is refused") {
+TEST_CASE("a table of images is refused if height, width or channels do not fit its values") {
   const TaskWorkplace work;
   for (const auto& [override, values] :
        {std::pair("data.image_height=2", 12), std::pair("data.image_width=2", 8),
@@ -112,7 +112,7 @@ void write_arrays(const TaskWorkplace& work, const std::string& name,
   work.write(name, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-TEST_CASE("arrays of images have the height, the width and the channels that the keys say") {
+TEST_CASE("arrays of images have the height, width and channels of the keys") {
   const TaskWorkplace work;
   for (const Sizes& sizes : {Sizes{4, 6, 1}, Sizes{2, 4, 3}}) {
     write_arrays(work, "arrays.h5", {2, sizes.height, sizes.width, sizes.channels});

@@ -281,7 +281,7 @@ void check_data_row(const TaskWorkplace& work, const TaskCase& task, const DataR
   if (!row.part.empty()) check_prefix(part_of(without, row.part), part_of(with, row.part));
 }
 
-TEST_CASE("every key of the data changes what it says on every task that uses it, and no more") {
+TEST_CASE("every data key has its documented effect on every task that uses it, and no other") {
   const TaskWorkplace work;
   for (const TaskCase& task : task_cases) {
     for (const DataRow& row : rows) {
@@ -290,7 +290,7 @@ TEST_CASE("every key of the data changes what it says on every task that uses it
   }
 }
 
-TEST_CASE("every key of the data that a task uses has a row on that task") {
+TEST_CASE("every data key that a task uses has a row for that task") {
   const TaskWorkplace work;
   std::set<std::string> listed;
   for (const TaskCase& task : task_cases) {
@@ -316,7 +316,7 @@ TEST_CASE("every key of the data that a task uses has a row on that task") {
   }
 }
 
-TEST_CASE("tasks of symbols ask other things of the same sequences") {
+TEST_CASE("symbol tasks have different targets for the same sequences") {
   const TaskWorkplace work;
   const Corpus copy = load_corpus(work.config({"seq2seq", "copy"}).data);
   for (const char* task : {"reverse", "sort"}) {

@@ -86,7 +86,7 @@ std::string value_or_problems(const OtherValues& key, const std::string& text,
   }
 }
 
-TEST_CASE("of a file and several overrides the last one gives a key its value") {
+TEST_CASE("of a file and several overrides the last one sets the value") {
   std::set<std::string> sections;
   std::size_t taken = 0;
   for (const OtherValues& key : other_values()) {
@@ -123,7 +123,7 @@ TEST_CASE("of a file and several overrides the last one gives a key its value") 
   CHECK(taken > 400);
 }
 
-TEST_CASE("a value outside its domain is reported at the override, not in the file") {
+TEST_CASE("a value outside its domain is reported for the override, not for the file") {
   for (const OtherValues& key : other_values()) {
     CAPTURE(key.section);
     CAPTURE(key.key);
@@ -137,7 +137,7 @@ TEST_CASE("a value outside its domain is reported at the override, not in the fi
   }
 }
 
-TEST_CASE("a key that is not used is reported at the override that changes it, and there alone") {
+TEST_CASE("an unused key is reported for the override that changes it, and only there") {
   std::set<std::string> sections;
   for (const OtherValues& key : other_values()) {
     if (key.used) continue;
@@ -200,7 +200,7 @@ const std::vector<Contradiction> contradictions = {
      "schedule.warmup_steps=200"},
 };
 
-TEST_CASE("a contradiction is reported at the last override of the key that it is blamed on") {
+TEST_CASE("a contradiction is reported for the last override of its key") {
   for (const Contradiction& one : contradictions) {
     CAPTURE(one.at);
     CHECK(problems_of(one.file, {}).empty());

@@ -67,7 +67,7 @@ std::string threads_in(const Outcome& done) {
   return done.out.substr(at + 2, done.out.find(';', at + 2) - at - 2);
 }
 
-TEST_CASE("a resumed run has the threads that its own process is given") {
+TEST_CASE("a resumed run has the threads of its own process") {
   const ProcessWorkplace work;
   const Outcome plain = work.start({"train.steps=1", "train.threads=0", "train.run_dir=plain"});
   const std::string all_cores = threads_in(plain);
@@ -109,7 +109,7 @@ std::string arithmetic_of(const ProcessWorkplace& work, const char* checkpoint) 
   return read_checkpoint(path).get_text("arithmetic");
 }
 
-TEST_CASE("a run has the kernels that it is given, and keeps them when it is resumed") {
+TEST_CASE("a run uses train.kernels, and keeps them when it is resumed") {
   if (std::ranges::find(compiled_kernels(), "baseline") == compiled_kernels().end()) return;
   const WithoutVariable automatic("TAPESTRY_KERNELS");
   const ProcessWorkplace work;
@@ -127,7 +127,7 @@ TEST_CASE("a run has the kernels that it is given, and keeps them when it is res
   CHECK(work.start({"train.steps=1", "train.run_dir=new"}).code == 0);
 }
 
-TEST_CASE("a run has the matrix products that it is given, and keeps them when it is resumed") {
+TEST_CASE("a run uses train.matmul, and keeps it when it is resumed") {
   const WithoutVariable automatic("TAPESTRY_MATMUL");
   const ProcessWorkplace work;
   const Outcome plain = work.start({"train.steps=4", "train.matmul=openblas"});
@@ -158,7 +158,7 @@ void poison_newest(const Workplace& work) {
   write_checkpoint(work / fmt::format("{}/checkpoints/step-{:08}.h5", run_dir, step), poisoned);
 }
 
-TEST_CASE("a resumed run looks for anomalies if its own process is told to") {
+TEST_CASE("train.detect_anomaly is a setting of the resumed process") {
   const std::string found_by_operation = "a value is not finite, expected";
   const std::string found_by_loss = "the loss is ";
   const std::string detect = "train.detect_anomaly=true";
@@ -177,7 +177,7 @@ TEST_CASE("a resumed run looks for anomalies if its own process is told to") {
   check(without.resume_with_config({"train.steps=2", detect}), found_by_operation);
 }
 
-TEST_CASE("a resumed run has the time that its own process is given") {
+TEST_CASE("train.max_time is a setting of the resumed process") {
   const ProcessWorkplace work;
   const std::string second = "train.max_time=1s", endless = "train.steps=1000000000";
   const std::vector<std::string> quiet = {endless, "train.threads=1", "train.log_every=1000000",
@@ -208,7 +208,7 @@ TEST_CASE("a resumed run has the time that its own process is given") {
   CHECK(contains(ended.out, " is finished: it has done "));
 }
 
-TEST_CASE("a run that was moved goes on where it is now") {
+TEST_CASE("a run that was moved is resumed at its new place") {
   const ProcessWorkplace work;
   REQUIRE(work.start({"train.steps=1"}).code == 0);
   std::filesystem::create_directories(work / "moved");
@@ -222,7 +222,7 @@ TEST_CASE("a run that was moved goes on where it is now") {
   CHECK(contains(read_text(work / "moved/run/config.yaml"), "\n  run_dir: \"moved/run\"\n"));
 }
 
-TEST_CASE("a checkpoint says nothing of the process that wrote it") {
+TEST_CASE("a checkpoint does not contain settings of the process that wrote it") {
   const ProcessWorkplace work;
   const std::vector<std::string> settings = {"train.threads=3", "train.bucket_size=2",
                                              "train.max_time=1h", "train.detect_anomaly=true",

@@ -72,8 +72,7 @@ void check_places(const KindOptions& options, const Rates& rates) {
 
 }  // namespace
 
-TEST_CASE(
-    "each of the four dropout rates acts in its own places of every sublayer, and no others") {
+TEST_CASE("each of the four dropout rates applies at its own places of every sublayer only") {
   const Threads one(1);
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
@@ -84,7 +83,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the embedding dropout acts on all token vectors of every side, and no other rate does") {
+TEST_CASE("embedding dropout applies to all token vectors of every side, and no other rate does") {
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
     for (const Setting& setting : settings) {
@@ -106,7 +105,7 @@ TEST_CASE("the embedding dropout acts on all token vectors of every side, and no
   }
 }
 
-TEST_CASE("activation dropout acts behind every activation, attention dropout behind every score") {
+TEST_CASE("activation dropout applies after every activation, attention dropout to every score") {
   const Threads one(1);
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
@@ -127,7 +126,7 @@ TEST_CASE("activation dropout acts behind every activation, attention dropout be
   }
 }
 
-TEST_CASE("no two residual blocks, activations or attentions drop the same places") {
+TEST_CASE("no two residual blocks, activations or attentions have the same dropout") {
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
     for (const char* depth : {"model.stochastic_depth=0", "model.stochastic_depth=0.5"}) {

@@ -130,7 +130,7 @@ TEST_CASE("every tensor of every kind of model starts from its documented distri
   }
 }
 
-TEST_CASE("the running moments of batch norms start as those of standard normal features") {
+TEST_CASE("running moments of batch norms are initially those of standard normal features") {
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
     KindOptions options = base_options(kind);
@@ -148,7 +148,7 @@ TEST_CASE("the running moments of batch norms start as those of standard normal 
   }
 }
 
-TEST_CASE("no two tensors of a model start with the same random numbers") {
+TEST_CASE("no two tensors of a model have the same initial random numbers") {
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
     for (const KindOptions& options : choices_of_kind(kind)) {

@@ -90,7 +90,7 @@ void check_tensors(const KindOptions& options) {
 
 }  // namespace
 
-TEST_CASE("every key of the section model has a row for each kind that uses it, and each choice") {
+TEST_CASE("every model key has a row for each kind that uses it, and each choice") {
   INFO("the rows are in key_rows in tests/train/wiring/model_keys.h");
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
@@ -120,14 +120,14 @@ TEST_CASE("every key of the section model has a row for each kind that uses it, 
   for (const ModelKeyRow& row : key_rows) CHECK_MESSAGE(keys.contains(row.key), row.key);
 }
 
-TEST_CASE("every kind of model is among those whose keys are tested") {
+TEST_CASE("the keys of every kind of model are tested") {
   for (const ConfigKind& kind : model_kinds()) {
     CHECK_MESSAGE(std::ranges::count(kind_cases, kind.name, &KindCase::name) == 1, kind.name,
                   " is not in kind_cases in tests/train/wiring/model_kinds.h");
   }
 }
 
-TEST_CASE("a key of the section model sets its own option and no other") {
+TEST_CASE("a model key sets its own option and no other") {
   for (const KindCase& kind : kind_cases) {
     Config expected = parsed(kind);
     expected.model = base_options(kind);
@@ -142,7 +142,7 @@ TEST_CASE("a key of the section model sets its own option and no other") {
   });
 }
 
-TEST_CASE("a kind of model refuses another value of a key that it does not use") {
+TEST_CASE("a kind of model refuses a value other than the default of a key that it does not use") {
   for_each_row(false, [](const ModelKeyRow& row, const KindCase& kind) {
     std::string message;
     try {
@@ -155,7 +155,7 @@ TEST_CASE("a kind of model refuses another value of a key that it does not use")
   });
 }
 
-TEST_CASE("a model depends on no option that its kind does not use") {
+TEST_CASE("a model does not depend on options that its kind does not use") {
   for_each_row(false, [](const ModelKeyRow& row, const KindCase& kind) {
     const KindOptions options = after(row, kind);
     Model found = perturbed_model(options);
@@ -168,7 +168,7 @@ TEST_CASE("a model depends on no option that its kind does not use") {
   });
 }
 
-TEST_CASE("a model of each kind has the tensors that its options stand for") {
+TEST_CASE("a model of each kind has the tensors of its options") {
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
     check_tensors(base_options(kind));
@@ -182,7 +182,7 @@ TEST_CASE("a model of each kind has the tensors that its options stand for") {
   });
 }
 
-TEST_CASE("tensors that a key does not concern start with the same bits") {
+TEST_CASE("tensors that a key does not affect have the same initial bits") {
   for_each_row(true, [](const ModelKeyRow& row, const KindCase& kind) {
     const auto expected = [](const KindOptions& options) {
       std::map<std::string, ExpectedTensor> tensors;
@@ -203,7 +203,7 @@ TEST_CASE("tensors that a key does not concern start with the same bits") {
   });
 }
 
-TEST_CASE("a key of the section model changes training, or inference too, as its row says") {
+TEST_CASE("a model key changes training, or also inference, as its row says") {
   for_each_row(true, [](const ModelKeyRow& row, const KindCase& kind) {
     if (row.effect == Effect::tensors) return;
     Model old_model = perturbed_model(before(row, kind));
@@ -221,7 +221,7 @@ TEST_CASE("a key of the section model changes training, or inference too, as its
   });
 }
 
-TEST_CASE("every value of a key computes what the documentation says, in models of every kind") {
+TEST_CASE("every value of a key computes what is documented, in models of every kind") {
   for_each_row(true, [](const ModelKeyRow& row, const KindCase& kind) {
     KindOptions options = after(row, kind);
     if (row.effect == Effect::training) {  // inference alone can be told
@@ -235,7 +235,7 @@ TEST_CASE("every value of a key computes what the documentation says, in models 
   });
 }
 
-TEST_CASE("a model reads max_length tokens on either side and no more") {
+TEST_CASE("a model reads at most max_length tokens on either side") {
   const auto batch = [](std::size_t length) {
     return TokenBatch{.ids = Ids(Shape{1, length}, 5),
                       .lengths = {static_cast<std::int32_t>(length)}};
@@ -272,7 +272,7 @@ TEST_CASE("a model reads max_length tokens on either side and no more") {
   }
 }
 
-TEST_CASE("the key model.kind makes a model of that kind") {
+TEST_CASE("model.kind makes a model of that kind") {
   std::set<std::set<std::string>> different;
   for (const KindCase& kind : kind_cases) {
     const Config config = parsed(kind);

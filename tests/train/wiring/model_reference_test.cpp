@@ -86,7 +86,7 @@ constexpr std::uint64_t combinations = 80;
 
 }  // namespace
 
-TEST_CASE("models of every kind compute what their options say, whatever is combined") {
+TEST_CASE("models of every kind compute what their options say, in every combination") {
   const Threads one(1);
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
@@ -97,7 +97,7 @@ TEST_CASE("models of every kind compute what their options say, whatever is comb
   }
 }
 
-TEST_CASE("every tensor of a model counts in the comparison with the reference") {
+TEST_CASE("every tensor of a model affects the comparison with the reference") {
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
     const KindOptions options = base_options(kind);

@@ -42,7 +42,7 @@ const std::vector<std::pair<std::string, std::vector<KeyRow>>> rows_of_kinds = {
       {"optimizer.clip_norm", "0.05", {weights}, {}}}},
 };
 
-TEST_CASE("every key of an optimizer moves the weights of every kind of model by its formula") {
+TEST_CASE("every optimizer key updates the weights of every kind of model by its formula") {
   const TaskWorkplace work;
   Baselines baselines(work);
   for (const TaskCase& task : one_case_of_each_kind) {

@@ -55,7 +55,7 @@ std::vector<std::string> base_of(const std::string& kind) {
   return overrides;
 }
 
-TEST_CASE("every key of a schedule gives every step the rate of its formula") {
+TEST_CASE("every schedule key gives each step the rate of its formula") {
   const TaskWorkplace work;
   Baselines baselines(work);
   std::size_t next = 0;

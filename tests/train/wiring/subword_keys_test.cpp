@@ -51,7 +51,7 @@ std::string subwords_of(const Corpus& corpus) {
   return model->serialized();
 }
 
-TEST_CASE("every key of subwords changes the model of subwords of every task") {
+TEST_CASE("every subword key changes the subword model of every task") {
   const SubwordWorkplace work;
   const std::vector<std::vector<std::string>> changes = {{"data.subwords=bpe"},
                                                          {"data.vocabulary_size=31"},
@@ -85,7 +85,7 @@ TEST_CASE("every key of subwords changes the model of subwords of every task") {
   }
 }
 
-TEST_CASE("a trained model encodes text by subwords as the corpus was") {
+TEST_CASE("a trained model encodes text with the subwords of its corpus") {
   const SubwordWorkplace work;
   for (const TaskCase& task : cases) {
     CAPTURE(task.name());

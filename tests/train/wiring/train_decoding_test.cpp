@@ -70,7 +70,7 @@ struct DecodingWorkplace : TaskWorkplace {
   MetricsRow first;
 };
 
-TEST_CASE("exact match counts the sequences and the tokens that the keys say") {
+TEST_CASE("exact match counts the sequences and tokens of its keys") {
   DecodingWorkplace work;
   const auto expected = [&](std::size_t sequences, std::size_t longest,
                             const std::vector<Example>& examples) {
@@ -107,7 +107,7 @@ TEST_CASE("exact match counts the sequences and the tokens that the keys say") {
   CHECK(std::ranges::count(brief_line.out, ' ') == 1);
 }
 
-TEST_CASE("translate and evaluate search with the beam of their options or of the config") {
+TEST_CASE("translate and evaluate use the beam of their options or of the config") {
   DecodingWorkplace work;
   const std::string checkpoint =
       fmt::format("runs/{}/checkpoints/step-00000160.h5", copying.name());

@@ -83,7 +83,7 @@ const std::vector<std::string> keys_of_places = {"train.run_dir", "train.initial
                                                  "train.kernels", "train.matmul",
                                                  "train.epochs",  "train.gradient_exchange"};
 
-TEST_CASE("every key of training does what it says in runs of every kind of model, and no more") {
+TEST_CASE("every train key has its documented effect on every kind of model, and no other") {
   const TaskWorkplace work;
   Baselines baselines(work);
   for (const TaskCase& task : one_case_of_each_kind) {
@@ -101,7 +101,7 @@ TEST_CASE("every key of training does what it says in runs of every kind of mode
   }
 }
 
-TEST_CASE("every key that the training of a kind of model uses has a row") {
+TEST_CASE("every train key that a kind of model uses has a row") {
   const TaskWorkplace work;
   for (const ConfigKind& kind : model_kinds()) {
     CHECK_MESSAGE(std::ranges::count(one_case_of_each_kind, kind.name, &TaskCase::kind) == 1,
@@ -122,7 +122,7 @@ TEST_CASE("every key that the training of a kind of model uses has a row") {
   }
 }
 
-TEST_CASE("the precision of a run is that of every stored number") {
+TEST_CASE("train.dtype is the precision of every stored number") {
   const TaskWorkplace work;
   for (const auto& [dtype, type] :
        {std::pair("float32", ElementType::float32), std::pair("float64", ElementType::float64)}) {
@@ -141,7 +141,7 @@ TEST_CASE("the precision of a run is that of every stored number") {
   }
 }
 
-TEST_CASE("a run in a directory of another name has the bytes of one in the default directory") {
+TEST_CASE("a run in another directory has the bytes of one in the default directory") {
   const TaskWorkplace work;
   for (const TaskCase& task : {task_cases.front(), task_cases.back()}) {
     CAPTURE(task.name());
@@ -158,7 +158,7 @@ TEST_CASE("a run in a directory of another name has the bytes of one in the defa
   }
 }
 
-TEST_CASE("a run of every kind begins with the weights of the checkpoint that it is told to") {
+TEST_CASE("a run of every kind begins with the weights of train.initialize_from") {
   const TaskWorkplace work;
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.name());
@@ -172,7 +172,7 @@ TEST_CASE("a run of every kind begins with the weights of the checkpoint that it
   }
 }
 
-TEST_CASE("two accumulated batches train as the one batch of both does, where nothing is dropped") {
+TEST_CASE("two accumulated batches train like one batch of both, without dropout") {
   const TaskWorkplace work;
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.name());
@@ -275,8 +275,7 @@ std::uint64_t diverges_at(const std::vector<double>& losses, double targets, std
   return 0;
 }
 
-TEST_CASE(
-    "a run of every kind is watched for divergence in windows of the length that it is told") {
+TEST_CASE("a run of every kind detects divergence in windows of the given length") {
   const TaskWorkplace work;
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.name());

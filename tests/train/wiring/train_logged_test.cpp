@@ -17,7 +17,7 @@ namespace {
 
 using namespace test;
 
-TEST_CASE("what a run of every task logs, prints and saves is what its replay comes to") {
+TEST_CASE("a run of every task logs, prints and saves the results of its replay") {
   const TaskWorkplace work;
   for (const TaskCase& task : task_cases) {
     CAPTURE(task.name());
@@ -41,7 +41,7 @@ TEST_CASE("what a run of every task logs, prints and saves is what its replay co
   }
 }
 
-TEST_CASE("a run of every kind that is resumed between two log lines logs what its replay does") {
+TEST_CASE("a run of every kind resumed between two log lines logs the results of its replay") {
   const TaskWorkplace work;
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.name());
