@@ -115,7 +115,7 @@ TEST_CASE("a labelled sentence is read to its <eos>, and its label is the number
   CHECK(batch.target_tokens == 2);
 }
 
-TEST_CASE("labelled images stand side by side and have no tokens") {
+TEST_CASE("labelled images are adjacent rows without tokens") {
   const std::vector<Example> images = {{.target = {5}, .pixels = {0.0F, 0.5F}},
                                        {.target = {4}, .pixels = {1.0F, 0.25F}}};
   Batch batch = make_batch(images, Sizes{1, 0, 1}, {.layout = class_rows});

@@ -86,7 +86,7 @@ TEST_CASE("multi-head attention equals its composition from linear, matmul and s
   for (std::size_t i = 0; i < plain.size(); ++i) check_values(fused[i], values_of(plain[i]));
 }
 
-TEST_CASE("the weights are those that the layer used: each row sums to 1, masked keys have 0") {
+TEST_CASE("recorded weights are those of the layer: each row sums to 1, masked keys have 0") {
   const Attention attention = identity_attention(DType::float64);
   const Tensor x = random_leaf({2, 4, 2}, 1);
   const AttentionMask mask = AttentionMask::causal() & AttentionMask::padding({4, 2});

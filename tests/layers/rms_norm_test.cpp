@@ -10,7 +10,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("(3, 3, 3, 3, 8) has mean square 20; epsilon stands inside the root, weight follows") {
+TEST_CASE("(3, 3, 3, 3, 8) has mean square 20; epsilon is inside the root, weight after it") {
   for (const DType dtype : dtypes) {
     Parameters parameters(dtype, 1);
     const RmsNorm layer(Scope(parameters), 5, 5.0);

@@ -41,7 +41,7 @@ TEST_CASE("relu has gradient 0 at 0") {
   }
 }
 
-TEST_CASE("relu passes NaN on, wherever it stands, and maps -infinity to 0") {
+TEST_CASE("relu propagates NaN from any position and maps -infinity to 0") {
   for (const DType dtype : dtypes) {
     std::vector<double> x(19, not_a_number);
     for (const double y : values_of(relu(Tensor::from({19}, x, dtype)))) CHECK(std::isnan(y));

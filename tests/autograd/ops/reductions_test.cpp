@@ -226,7 +226,7 @@ TEST_CASE("max of equal values, -inf too, gives the first the gradient, in rows 
   }
 }
 
-TEST_CASE("of several NaN the first gets the gradient of max") {
+TEST_CASE("max gives the gradient to the first of several NaN") {
   const Tensor x =
       Tensor::from({4}, {9.0, not_a_number, inf, not_a_number}, DType::float64).require_gradient();
   Tape tape;

@@ -70,7 +70,7 @@ TEST_CASE("every part gets as many pairs as asked, of its own split") {
   }
 }
 
-TEST_CASE("a training pair does not depend on how many pairs are asked for") {
+TEST_CASE("a training pair does not depend on the requested number of pairs") {
   const Corpus small = draw(sizes(10, 0, 0)), large = draw(sizes(500, 40, 30));
   for (std::size_t i = 0; i < small.train.size(); ++i) CHECK(small.train[i] == large.train[i]);
 }

@@ -101,7 +101,7 @@ void check_held_out(const Corpus& corpus, Ids Example::*side) {
 
 }  // namespace
 
-TEST_CASE("toy sentences stand between <bos> and <eos> and have words of the toy language alone") {
+TEST_CASE("toy sentences are between <bos> and <eos> and have words of the toy language only") {
   const Corpus corpus = sentences();
   REQUIRE(corpus.train.size() == 2000);
   CHECK(corpus.source_vocabulary == corpus.target_vocabulary);

@@ -116,7 +116,7 @@ TEST_CASE("checkpoints and the config file of a run contain its id") {
   CHECK(recorded_run_id(run.directory()) == std::nullopt);
 }
 
-TEST_CASE("a checkpoint of another run is skipped in favour of an older one of the run") {
+TEST_CASE("a checkpoint of another run is skipped for an older one of the run") {
   OwnRun run;
   OwnRun other(2);
   const std::uint64_t newest = run.directory().steps().back();

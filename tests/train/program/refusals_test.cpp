@@ -393,7 +393,7 @@ TEST_CASE("a config in a folder with a name that cannot be stored is refused bef
   }
 }
 
-TEST_CASE("the config of a run stands for the run, and a copy of it needs another directory") {
+TEST_CASE("the config of a run names its run, and a copy of it needs another directory") {
   const test::TrainedWorkplace work;
   std::filesystem::create_directory(work / "copies");
   std::filesystem::copy_file(work / "runs/tiny/config.yaml", work / "copies/mine.yaml");

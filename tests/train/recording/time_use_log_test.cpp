@@ -117,7 +117,7 @@ TEST_CASE("reading time_use.csv ends at the first invalid line") {
   CHECK(processes[1].threads == 3);
 }
 
-TEST_CASE("processes that begin to train within a second are told apart") {
+TEST_CASE("processes that begin to train within a second are distinguished") {
   const test::TemporaryFolder folder;
   const auto path = folder / "time_use.csv";
   TimeUseLog(path, 0).add(5, TimeUse());
