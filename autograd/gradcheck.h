@@ -28,7 +28,8 @@ enum class GradcheckVerdict {
   agrees,        ///< the gradients are equal up to the error that can be detected
   wrong,         ///< they differ, or one of them is not finite
   inconclusive,  ///< the finite differences do not decide
-  too_small      ///< neither can be told from zero: they are below the rounding of the output
+  /// neither is distinguishable from zero: both are below the rounding error of the output
+  too_small
 };
 /// "agrees", "wrong", "inconclusive" or "too small".
 const char* name(GradcheckVerdict verdict);
@@ -49,7 +50,7 @@ struct GradcheckRow {
   bool has_gradient = true;    ///< false if backward gave the tensor no gradient
   bool zero = false;           ///< the gradient is zero everywhere, up to rounding
   double gradient_norm = 0.0;  ///< of dL/dx; if L is no scalar, of its random weighted sum
-  double least_norm = 0.0;     ///< a gradient of no larger norm cannot be told from zero
+  double least_norm = 0.0;     ///< norms up to it cannot be distinguished from zero
 
   /// max over all conclusive comparisons of |analytic - numeric| / max(|analytic|, |numeric|,
   /// scale), where scale is the root mean square of the tensor's gradient (for a direction its

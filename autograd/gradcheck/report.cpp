@@ -142,10 +142,12 @@ std::string too_small(const GradcheckReport& report) {
   std::string text;
   for (const GradcheckRow& row : report.rows) {
     if (row.verdict != GradcheckVerdict::too_small) continue;
-    text += fmt::format("\n  {}: its norm is {:.1e}, and below {:.1e} it cannot be told from zero",
+    text += fmt::format("\n  {}: norm {:.1e}; norms below {:.1e} cannot be distinguished from zero",
                         named(row), row.gradient_norm, row.least_norm);
   }
-  return text.empty() ? "" : "below what can be told (zero, or hidden by rounding):" + text + "\n";
+  return text.empty()
+             ? ""
+             : "not distinguishable from zero (zero, or below the rounding error):" + text + "\n";
 }
 
 std::string wrong(const GradcheckReport& report) {
@@ -200,9 +202,10 @@ std::string to_string(const GradcheckReport& report) {
   if (report.count(GradcheckVerdict::wrong) > 0) {
     text += located(report);
   } else if (!report.passed()) {
-    text += report.count(GradcheckVerdict::too_small) == 0
-                ? "no gradient could be checked: all comparisons are inconclusive\n"
-                : "no gradient could be checked: all are below what can be told or inconclusive\n";
+    text +=
+        report.count(GradcheckVerdict::too_small) == 0
+            ? "no gradient could be checked: all comparisons are inconclusive\n"
+            : "no gradient could be checked: all are inconclusive or below the rounding error\n";
   }
   const std::size_t small = report.count(GradcheckVerdict::too_small);
   return text + fmt::format(

@@ -32,7 +32,7 @@ double detectable_error(double error_of_differences, double tolerance);
 /// `agrees` if the two differ by no more than the detectable error and the error of the differences
 /// is at most 100 times the tolerance; `wrong` if they differ by more than the detectable error and
 /// by more than ten times the error of the differences, or if one is not finite; `too_small` if
-/// neither can be told from zero, unless both are exactly zero; else `inconclusive`.
+/// neither is distinguishable from zero, unless both are exactly zero; else `inconclusive`.
 Comparison compare(double analytic, const Estimate& numeric, const Thresholds& by);
 
 /// Checks every tensor against every objective: a row for each pair, objective by objective.

@@ -65,19 +65,19 @@ std::string accuracy_since(std::uint64_t step, const Curve& accuracy) {
   return fmt::format(" The validation accuracy has stayed at {:.1f} %.", 100 * now);
 }
 
-/// Whether the model overfits, or why the curves do not tell; nullopt without
+/// Whether the model overfits, or why this cannot be determined; nullopt without
 /// any loss.
 std::optional<std::string> overfitting(const Curve& training, const Curve& validation,
                                        const Curve& accuracy) {
   if (training.values.empty() && validation.values.empty()) return std::nullopt;
   if (validation.values.empty()) {
-    return "Whether the model overfits cannot be told without validations: they need a validation "
-           "set, and a train.validate_every that is smaller than train.steps.";
+    return "Overfitting cannot be determined without validations: they need a validation set and a "
+           "train.validate_every below train.steps.";
   }
   if (validation.values.size() < fewest_validations) {
     return fmt::format(
-        "Whether the model overfits cannot be told from {} validation{}: {} are needed, for which "
-        "train.validate_every may be lowered.",
+        "Overfitting cannot be determined from {} validation{}: at least {} are needed; lower "
+        "train.validate_every.",
         validation.values.size(), validation.values.size() == 1 ? "" : "s", fewest_validations);
   }
   const auto lowest = std::ranges::min_element(validation.values);
@@ -91,8 +91,8 @@ std::optional<std::string> overfitting(const Curve& training, const Curve& valid
   const std::string step = format_count(validation.steps[at]);
   if (later < 2) {
     return fmt::format(
-        "Whether the model overfits cannot be told yet: the validation loss was lowest at step {} "
-        "({:.4g}), and one validation later it is {:.4g}.",
+        "Overfitting cannot be determined yet: the validation loss was lowest at step {} ({:.4g}), "
+        "and one validation later it is {:.4g}.",
         step, *lowest, last);
   }
   // Means over the steps between two validations, since the training loss of a batch is noisy.

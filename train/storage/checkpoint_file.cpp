@@ -232,11 +232,11 @@ hdf5::RootAttributes attributes_of(std::span<const std::byte> file) {
 
 /// Checks the digests in the table of contents: a program that altered arrays may have sealed the
 /// file again without updating them.
-void require_told_digests(const WholeFile& file, const std::filesystem::path& path) {
+void require_table_digests(const WholeFile& file, const std::filesystem::path& path) {
   const auto damaged = damaged_arrays(file);
   if (damaged.empty()) return;
   throw DamagedCheckpoint(
-      fmt::format("{}: {}: found another digest than the table of contents tells",
+      fmt::format("{}: {}: its digest differs from the one in the table of contents",
                   escaped(path.string()), excerpt(damaged.front())),
       "use a checkpoint that this program wrote");
 }
@@ -256,7 +256,7 @@ WholeFile read_whole(const OpenFile& file, const std::filesystem::path& path) tr
         "copy the file again, or use an older checkpoint");
   }
   WholeFile whole = with_entries(std::move(bytes), envelope, path);
-  require_told_digests(whole, path);
+  require_table_digests(whole, path);
   return whole;
 } catch (const FileError& error) {
   throw DamagedCheckpoint(error.what(), error.hint());

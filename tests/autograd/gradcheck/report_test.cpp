@@ -152,13 +152,13 @@ TEST_CASE("the report lists norms that cannot be distinguished from zero, with t
   report.rows[1].least_norm = 3e-13;
   CHECK(contains(
       to_string(report),
-      "\nbelow what can be told (zero, or hidden by rounding):\n  k_proj.bias: its norm is "
-      "2.0e-17, and below 3.0e-13 it cannot be told from zero\n"
+      "\nnot distinguishable from zero (zero, or below the rounding error):\n  k_proj.bias: norm "
+      "2.0e-17; norms below 3.0e-13 cannot be distinguished from zero\n"
       "2 gradients: 1 agree, 1 too small, 0 wrong, 0 inconclusive; "));
   CHECK_FALSE(contains(to_string(report), "zero everywhere"));
   report.rows.erase(report.rows.begin());
-  CHECK(
-      contains(to_string(report), "no gradient could be checked: all are below what can be told"));
+  CHECK(contains(to_string(report),
+                 "no gradient could be checked: all are inconclusive or below the rounding error"));
 }
 
 TEST_CASE("a wrong direction is explained without a place") {

@@ -30,8 +30,8 @@ TEST_CASE("gradcheck prints a line for each tensor and output and finds no wrong
   CHECK(contains(done.out, "\nencoder.layers.0.self_attn.q_proj.weight "));
   CHECK(contains(done.out, "\nsource (token vectors) "));
   CHECK(contains(done.out,
-                 "\nbelow what can be told (zero, or hidden by rounding):\n"
-                 "  encoder.layers.0.self_attn.k_proj.bias (of loss): its norm is "));
+                 "\nnot distinguishable from zero (zero, or below the rounding error):\n"
+                 "  encoder.layers.0.self_attn.k_proj.bias (of loss): norm "));
   CHECK(
       contains(done.out,
                "\n104 gradients: 98 agree, 6 too small, 0 wrong, 0 inconclusive; worst relative "));

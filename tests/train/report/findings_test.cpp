@@ -51,12 +51,13 @@ TEST_CASE("too few validations, one bad one and a rising training loss are no ov
     REQUIRE(found.size() == 1);
     return found[0];
   };
-  CHECK(contains(answer(falls, {4, 5, 6}), "cannot be told from 3 validations: 4 are needed"));
-  CHECK(contains(answer(falls, {4}), "cannot be told from 1 validation: "));
-  CHECK(contains(answer(falls, {}), "cannot be told without validations"));
+  CHECK(contains(answer(falls, {4, 5, 6}),
+                 "cannot be determined from 3 validations: at least 4 are needed"));
+  CHECK(contains(answer(falls, {4}), "cannot be determined from 1 validation: "));
+  CHECK(contains(answer(falls, {}), "cannot be determined without validations"));
   CHECK(find(history_of({}, {}), true).empty());
   CHECK(contains(answer(falls, {7, 6, 5, 4, 5}),
-                 "cannot be told yet: the validation loss was lowest at step 80 (4), and one "
+                 "cannot be determined yet: the validation loss was lowest at step 80 (4), and one "
                  "validation later it is 5."));
   CHECK(contains(answer({1, 1, 1, 1, 2, 2, 2, 2, 3, 3}, {5, 4, 4.1, 4.5, 5}),
                  "No sign of overfitting: neither the validation loss (lowest at step 40, 4, at "

@@ -317,7 +317,8 @@ TEST_CASE("an array whose digest is not that of the table is refused, even if th
   std::memcpy(&offset_of_t, altered.data() + envelope_size + 8, sizeof offset_of_t);
   altered[offset_of_t] ^= std::byte{1};
   reseal(altered);
-  CHECK(checkpoint.damage(altered) == ": t: found another digest than the table of contents tells");
+  CHECK(checkpoint.damage(altered) ==
+        ": t: its digest differs from the one in the table of contents");
 }
 
 TEST_CASE("verification finds a table of contents that differs from HDF5") {
