@@ -14,8 +14,9 @@ std::optional<std::uint64_t> step_of(std::string_view row) {
   return step_of_csv_row(row, timing_heading);
 }
 
-constexpr StepLines timing_lines{
-    .heading = timing_heading, .longest_line = 4096, .step_of = step_of};  // of ours, a tenth
+constexpr StepLines timing_lines{.heading = timing_heading,
+                                 .longest_line = 4096,
+                                 .step_of = step_of};  // ten times what is written
 
 }  // namespace
 

@@ -86,9 +86,9 @@ class Trainer {
   ///
   /// An interruption cancels a step or a validation at once: a resumed run repeats it.
   ///
-  /// A save copies the state, which is written in the background while training goes on. How that
-  /// ended is looked at after each step. One save is written at a time: the next one waits for it,
-  /// and so do a rollback, a report and the end of this function, for whatever reason it ends.
+  /// A save copies the state and writes the copy in the background. Its result is checked after
+  /// each step. One save is written at a time: the next one waits for it, and so do a rollback, a
+  /// report and the end of this function, for whatever reason it ends.
   ///
   /// A failed save causes a warning and the run continues; the third consecutive failure and a
   /// failure of the last save are errors. An old checkpoint that cannot be deleted is a warning.
@@ -222,7 +222,7 @@ class Trainer {
   StepReport report_;                  ///< of the last completed step
   std::uint64_t restored_digest_ = 0;  ///< digest_of_shard_states() of the restored checkpoint
   const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
-  TimeUse time_use_;  ///< of this process
+  TimeUse time_use_;                                  ///< of this process
   Validator validator_;
   TrainerRecording recording_;
   RunSaver saver_;  ///< the last member: its thread ends before what it writes to

@@ -52,7 +52,7 @@ void require_work_for_all(std::size_t processes, const Config& config);
 /// has micro-batches.
 ///
 /// throws  PeerFailure, ConfigError, DataError, CheckpointError, MemoryError, OutputError,
-/// NumericError.
+///         NumericError.
 int run_training(const TrainingRun& run);
 
 }  // namespace tapestry

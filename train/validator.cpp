@@ -55,7 +55,7 @@ WorkShare Validator::work_share(const std::atomic<bool>* cancel) {
 Scores Validator::score_with_present_weights(const std::atomic<bool>* cancel) {
   const PartTimer timer(time_use_, TimePart::validation, "validation and decoding");
   const WorkShare share = work_share(cancel);
-  // Of several processes one alone must not give up the evaluation, but all in all_gather().
+  // Cancelled in all_gather() only, so that all processes of a group end the evaluation together.
   const kernels::CancellationScope cancellable(group_.size() == 1 ? cancel : nullptr);
   share.all_gather([] {
     kernels::throw_if_cancelled();

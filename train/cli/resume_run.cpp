@@ -190,7 +190,7 @@ std::optional<std::size_t> steps_in_directory(const std::string& run_dir) try {
   return std::nullopt;
 }
 
-/// What to tell of newer checkpoints that were skipped.
+/// Warnings about newer checkpoints that were skipped.
 std::vector<std::string> warnings_of_fallback(const ResumePlan& plan) {
   std::vector<std::string> warnings;
   for (const auto& rejected : plan.checkpoint.rejected) {

@@ -85,8 +85,8 @@ class ProcessGroup {
     if (last_step_ != nullptr) *last_step_ = step;
   }
 
-  /// Makes transfers that all processes wait for. If something is thrown, there is no way to tell
-  /// the others, which wait: prints the error and ends all processes.
+  /// Makes transfers that all processes wait for. If something is thrown, the other processes,
+  /// which wait, cannot be informed: prints the error and ends all processes.
   void transfer(const std::function<void()>& transfers);
 
   /// Number of calls that all processes have made together: all_gather() and the functions based on

@@ -11,9 +11,8 @@
 
 namespace tapestry {
 
-/// Notices that another process hangs, that the connection to its machine is lost, or that it has
-/// ended while this process still works: on a thread
-/// of its own, every process sends heartbeats to rank 0, and rank 0 sends them to all others.
+/// Detects that another process hangs, has ended early, or cannot be reached. On its own thread,
+/// every process sends heartbeats to rank 0, and rank 0 sends heartbeats to all others.
 class Watchdog {
  public:
   /// A process from which no heartbeat has come for `limit`, because it hangs or has ended.

@@ -130,7 +130,7 @@ Message event_now() {
   return Message().real(1, std::chrono::duration<double>(now).count());
 }
 
-/// The step of an event of ours, of which it is the second field; 0 if it has none.
+/// The step of an event written by this program, which is its second field; 0 if it has none.
 std::uint64_t event_step(std::string_view event) {
   constexpr std::size_t begin = 9;  // behind the time
   std::uint64_t step = 0;

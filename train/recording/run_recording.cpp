@@ -99,7 +99,7 @@ ValidationRecord read_record(const Json& json) {
 
 std::optional<ValidationRecord> parse_line(std::string_view line) {
   if (!recorded_step(line)) return std::nullopt;
-  // A line nested deeper than ours is not parsed, which would take as deep a recursion.
+  // A line nested deeper than this program writes is not parsed: recursion would be as deep.
   const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth < 8; };
   try {
     return read_record(Json::parse(line, shallow));

@@ -27,7 +27,8 @@ std::optional<std::uint64_t> step_of(std::string_view row) {
 }
 
 StepLines time_use_lines() {
-  return {.heading = heading(), .longest_line = 4096, .step_of = step_of};  // of ours, a tenth
+  return {
+      .heading = heading(), .longest_line = 4096, .step_of = step_of};  // ten times what is written
 }
 
 /// In UTC, to the microsecond: processes may follow each other within a second.
