@@ -373,7 +373,7 @@ ExampleFile::ExampleFile(const std::filesystem::path& path, std::uint64_t origin
   check_index(file.name(), footer.tokens);
   notes_ =
       split_lines({reinterpret_cast<const char*>(map_.get() + sections.notes), footer.note_bytes});
-  // Batches read examples at random: without this, the system would read neighbours as well.
+  // Batches read examples at random: without this, the system would read neighbors as well.
   ::madvise(map, bytes_, MADV_RANDOM);
 }
 

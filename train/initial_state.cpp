@@ -223,15 +223,15 @@ bool has_enough(const Corpus& corpus, DataUse use) {
 /// that the model was trained on. Other validation and test files are accepted without a warning.
 ///
 /// left_out  sets whose files were not opened, which are no changes
-void warn_of_changes(const DataIdentity& learnt, const Corpus& corpus,
+void warn_of_changes(const DataIdentity& learned, const Corpus& corpus,
                      const std::set<std::string>& left_out) {
-  if (learnt.files.empty()) return;  // generated data, or a checkpoint of version 1
-  const auto changes = changes_between(learnt, corpus);
+  if (learned.files.empty()) return;  // generated data, or a checkpoint of version 1
+  const auto changes = changes_between(learned, corpus);
   for (const FileChange& change : changes) {
     if (left_out.contains(set_of(change.key))) continue;
     if (change.key.starts_with("data.train_")) warn(change.what);
   }
-  if (changes.empty() && corpus.fingerprint != learnt.fingerprint) {
+  if (changes.empty() && corpus.fingerprint != learned.fingerprint) {
     warn(
         "the data files are unchanged, but this version of the program reads or splits them in "
         "another way than the one that trained the run");

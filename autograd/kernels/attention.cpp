@@ -299,7 +299,7 @@ void rotate_vector(std::size_t d, const T* x, const T* of_same, const T* of_othe
   for (std::size_t j = 0; j < d; j += lanes<T>) {
     const std::size_t count = std::min(lanes<T>, d - j);
     const Vec<T> same = load_tail(x + j, count);
-    const Vec<T> turned = swapped_neighbours(same) * load_tail(of_other + j, count);
+    const Vec<T> turned = swapped_neighbors(same) * load_tail(of_other + j, count);
     store_tail(y, j, count, multiply_add<T>(same, load_tail(of_same + j, count), turned));
   }
 }

@@ -157,7 +157,7 @@ void multiply_part(const Product<T>& x, const ColumnPanels<T>& columns, const Pa
   }
 }
 
-/// How the result is divided among threads; no bit of it depends on this. Threads take neighbouring
+/// How the result is divided among threads; no bit of it depends on this. Threads take neighboring
 /// parts, so the number of parts is a multiple of the number of threads if there are enough rows
 /// and columns, and parts differ by at most one tile or one panel.
 class Grid {

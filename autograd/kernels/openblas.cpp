@@ -155,7 +155,7 @@ Operand<T> columns_from(const Operand<T>& b, std::size_t j) {
   return {b.data + (b.transposed ? j * b.stride : j), b.stride, b.transposed};
 }
 
-/// Initialises the result with the bias, so that the product is added to it.
+/// Initializes the result with the bias, so that the product is added to it.
 template <class T>
 void start_with_bias(std::size_t m, std::size_t n, const T* bias, Target<T>& out,
                      std::size_t out_stride) {

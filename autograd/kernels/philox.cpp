@@ -71,7 +71,7 @@ void group_words(std::uint64_t key, std::uint64_t group, std::uint32_t* words) {
 
 }  // namespace
 
-// The rounds are written out over all lanes, because compilers do not vectorise calls of Random123;
+// The rounds are written out over all lanes, because compilers do not vectorize calls of Random123;
 // a test compares the two.
 void philox_words_by_loops(std::uint64_t key, std::uint64_t group, std::uint32_t* words) {
   constexpr std::size_t lanes = philox_group / 4;

@@ -203,7 +203,7 @@ Vec<T> combined_lanes_from(Vec<T> v, const Combine& combine) {
 
 /// v with the lanes 2i and 2i + 1 exchanged.
 template <class T>
-Vec<T> swapped_neighbours(const Vec<T>& v) {
+Vec<T> swapped_neighbors(const Vec<T>& v) {
   return detail::swapped_lanes<1>(v, std::make_index_sequence<lanes<T>>{});
 }
 

@@ -226,7 +226,7 @@ TopK topk(const Tensor& x, std::size_t k, std::ptrdiff_t axis) {
   Shape shape = x.shape();
   shape[along] = k;
   Ids indices(shape);
-  std::vector<std::uint8_t> tied(indices.size());  // an element as large as its neighbour
+  std::vector<std::uint8_t> tied(indices.size());  // an element as large as its neighbor
   dispatch(x.dtype(), [&]<class T>() {
     std::vector<std::int32_t> order;
     for (std::size_t row = 0; row < x.shape().product(0, along) * inner; ++row) {

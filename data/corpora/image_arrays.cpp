@@ -14,8 +14,8 @@ ImageArrays::ImageArrays(Names names, const ArrayShape& images, const ArrayShape
   const std::uint64_t height = options.image_height, width = options.image_width,
                       channels = options.image_channels;
   const std::uint64_t count = images.empty() ? 0 : images.front();
-  const bool grey = channels == 1 && images == ArrayShape{count, height, width};
-  if (!grey && images != ArrayShape{count, height, width, channels}) {
+  const bool gray = channels == 1 && images == ArrayShape{count, height, width};
+  if (!gray && images != ArrayShape{count, height, width, channels}) {
     refuse_data(names_.images,
                 fmt::format("images of shape {}, expected (n, {}, {}{})", to_string(images), height,
                             width, channels == 1 ? "" : fmt::format(", {}", channels)),

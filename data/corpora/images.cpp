@@ -202,12 +202,12 @@ std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count, const ch
 
 /// throws  DataError if all images of a class are held out.
 void require_every_class(const ImageFile& training, const Vocabulary& classes) {
-  std::vector<bool> learnt(classes.size());
+  std::vector<bool> learned(classes.size());
   for (const LabelledImage& image : training.images) {
-    learnt[static_cast<std::size_t>(classes.id(image.label))] = true;
+    learned[static_cast<std::size_t>(classes.id(image.label))] = true;
   }
   for (std::size_t id = first_word_id; id < classes.size(); ++id) {
-    if (learnt[id]) continue;
+    if (learned[id]) continue;
     throw DataError(
         fmt::format("{}: found all images of the class {} held out, expected one to train on",
                     training.name, excerpt(classes.token(static_cast<std::int32_t>(id)))),

@@ -41,7 +41,7 @@ enum class PairSpaces {
   around_first    ///< " a b"
 };
 
-/// Inserts spaces into each pair of neighbours for which `first` and `second` hold. Pairs are found
+/// Inserts spaces into each pair of neighbors for which `first` and `second` hold. Pairs are found
 /// from left to right and do not overlap.
 template <class First, class Second>
 std::u32string with_spaces_in_pairs(std::u32string_view text, const First& first,

@@ -89,8 +89,8 @@ PairedBootstrap paired_bootstrap(const TextMetric& metric, const SegmentStatisti
   for (std::size_t i = 0; i < samples; ++i) {
     differences[i] = std::abs(of_system[i] - of_baseline[i]);
   }
-  const double centre = mean(differences);
-  for (double& difference : differences) difference -= centre;
+  const double center = mean(differences);
+  for (double& difference : differences) difference -= center;
   return {.p_value = p_value(differences, score_difference(metric, baseline.sum(), system.sum())),
           .baseline = confidence_of(std::move(of_baseline)),
           .system = confidence_of(std::move(of_system))};

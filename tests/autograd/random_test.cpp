@@ -114,7 +114,7 @@ TEST_CASE("normal numbers have the moments of the standard normal, and its tails
   CHECK(static_cast<double>(beyond_two) / n == doctest::Approx(0.0455).epsilon(0.06));
 }
 
-TEST_CASE("neighbouring counters and neighbouring streams are uncorrelated") {
+TEST_CASE("neighboring counters and neighboring streams are uncorrelated") {
   const RandomStream stream(3);
   constexpr std::uint64_t n = 100000;
   double along = 0.0, across = 0.0;

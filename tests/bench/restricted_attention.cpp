@@ -52,7 +52,7 @@ struct SelfAttention {
   }
 };
 
-/// Of the processor: neighbours on a shared machine lengthen it little.
+/// Of the processor: neighbors on a shared machine lengthen it little.
 double seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 /// The first run takes from the system what the others use again. The memory is the most that was

@@ -168,7 +168,7 @@ TEST_CASE("the order is a function of seed and epoch alone") {
 
 TEST_CASE("batches have other pairs in other epochs") {
   BatchSchedule schedule(std::vector<Example>(100, Example{{4}, {4}}), 10, 1);
-  const auto neighbours = [&](std::uint64_t epoch) {
+  const auto neighbors = [&](std::uint64_t epoch) {
     BatchIndices found;
     for (const BatchIndices& batch : schedule.epoch(epoch)) {
       if (std::count(batch.begin(), batch.end(), 0u) > 0) found = batch;
@@ -176,7 +176,7 @@ TEST_CASE("batches have other pairs in other epochs") {
     std::sort(found.begin(), found.end());
     return found;
   };
-  CHECK(neighbours(0) != neighbours(1));
+  CHECK(neighbors(0) != neighbors(1));
 }
 
 TEST_CASE("batches have little padding") {

@@ -102,7 +102,7 @@ TEST_CASE("masking chooses at least one word of every sentence, and never a spec
     first += !both && masked.labels[2] != no_label;
     alone += !both;
   }
-  // Neither of two words is favoured when one has to be taken.
+  // Neither of two words is favored when one has to be taken.
   CHECK(is_share(first, alone, 0.5));
 }
 

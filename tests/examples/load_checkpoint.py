@@ -55,9 +55,9 @@ class Model:
         return x @ self.p[name + ".weight"].T + self.p[name + ".bias"]
 
     def norm(self, name, x):
-        centred = x - x.mean(-1, keepdims=True)
-        variance = (centred**2).mean(-1, keepdims=True)
-        scaled = centred / np.sqrt(variance + float(self.o["layer_norm_epsilon"]))
+        centered = x - x.mean(-1, keepdims=True)
+        variance = (centered**2).mean(-1, keepdims=True)
+        scaled = centered / np.sqrt(variance + float(self.o["layer_norm_epsilon"]))
         return scaled * self.p[name + ".weight"] + self.p[name + ".bias"]
 
     def residual(self, name, x, sublayer):

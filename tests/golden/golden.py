@@ -21,7 +21,7 @@ def away_from_zero(*shape):
     return random(*shape, low=0.5, high=1.5) * torch.where(torch.rand(shape) < 0.5, -1, 1)
 
 
-def randomise(module):
+def randomize(module):
     """No parameter keeps an initial value that hides a mistake, such as a bias of 0."""
     with torch.no_grad():
         for parameter in module.parameters():

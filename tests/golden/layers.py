@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from golden import GoldenFile, is_later, is_padding, random, randomise
+from golden import GoldenFile, is_later, is_padding, random, randomize
 from model import parameters_of, sinusoids
 
 
@@ -21,7 +21,7 @@ def layer(file, case, module, forward, **inputs):
 
 
 def of_one_input(file, case, path, module):
-    randomise(module)
+    randomize(module)
     layer(file, case, nn.ModuleDict({path: module}), lambda x: module(x),
           x=random(2, 3, 5).requires_grad_())
 
@@ -29,7 +29,7 @@ def of_one_input(file, case, path, module):
 def embedding_cases(file):
     ids = torch.tensor([[3, 1, 0, 3], [6, 3, 0, 0]])
     for case, padding in {"embedding/all_ids": None, "embedding/padding": 0}.items():
-        module = randomise(nn.Embedding(7, 5, padding_idx=padding))
+        module = randomize(nn.Embedding(7, 5, padding_idx=padding))
         layer(file, case, nn.ModuleDict({"embedding": module}),
               lambda ids: module(ids) * math.sqrt(5), ids=ids)
 
@@ -38,7 +38,7 @@ def position_cases(file):
     file.add("positions/table", {"output": sinusoids(20, 6)})
     layer(file, "positions/sinusoidal", nn.Module(), lambda x: x + sinusoids(3, 6),
           x=random(2, 3, 6).requires_grad_())
-    learned = randomise(nn.Embedding(5, 4))
+    learned = randomize(nn.Embedding(5, 4))
     layer(file, "positions/learned", nn.ModuleDict({"positions": learned}),
           lambda x: x + learned(torch.arange(3)), x=random(2, 3, 4).requires_grad_())
 
@@ -55,7 +55,7 @@ class FeedForward(nn.Module):
 def feed_forward_cases(file):
     for activation, function in {"relu": F.relu, "gelu": F.gelu,
                                  "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}.items():
-        module = randomise(FeedForward(function))
+        module = randomize(FeedForward(function))
         layer(file, f"feed_forward/{activation}", module, module,
               x=random(2, 3, 5).requires_grad_())
 
@@ -75,14 +75,14 @@ class GatedFeedForward(nn.Module):
 def later_feed_forward_cases(file):
     for activation, module in {"silu": FeedForward(F.silu), "swiglu": GatedFeedForward(F.silu),
                                "geglu": GatedFeedForward(F.gelu)}.items():
-        randomise(module)
+        randomize(module)
         layer(file, f"feed_forward/{activation}", module, module,
               x=random(2, 3, 5).requires_grad_())
 
 
 def attention(file, case, inputs, lengths=None, causal=False):
     """Queries from x, keys and values from memory, or from x where there is none."""
-    module = randomise(nn.MultiheadAttention(4, 2, batch_first=True))
+    module = randomize(nn.MultiheadAttention(4, 2, batch_first=True))
     x, memory = inputs["x"], inputs.get("memory", inputs["x"])
     length = memory.shape[1]
     y, weights = module(x, memory, memory, average_attn_weights=False,
@@ -106,13 +106,13 @@ def attention_cases(file):
 def batch_norm_cases(file):
     """Training on `earlier` and then on x, and inference with moments that are given."""
     inputs = {"earlier": random(2, 3, 5), "x": random(2, 3, 5).requires_grad_()}
-    module = randomise(nn.BatchNorm1d(5))
+    module = randomize(nn.BatchNorm1d(5))
     module(inputs["earlier"].flatten(0, 1))
     y = module(inputs["x"].flatten(0, 1)).reshape(2, 3, 5)
     file.add_backward("batch_norm/training", inputs, y,
                       lambda: parameters_of(nn.ModuleDict({"norm": module})),
                       {"running_mean": module.running_mean, "running_var": module.running_var})
-    module = randomise(nn.BatchNorm1d(5)).eval()
+    module = randomize(nn.BatchNorm1d(5)).eval()
     module.running_mean, module.running_var = random(5), random(5, low=0.5, high=2)
     layer(file, "batch_norm/inference", nn.ModuleDict({"norm": module}),
           lambda x, running_mean, running_var: module(x.flatten(0, 1)).reshape(2, 3, 5),

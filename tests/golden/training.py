@@ -8,7 +8,7 @@ learning rates and the norms of the gradients.
 import torch
 from torch.nn import functional as F
 
-from golden import GoldenFile, randomise
+from golden import GoldenFile, randomize
 from model import PADDING, EncoderDecoder, parameters_of
 from optim import clip_gradients, inverse_sqrt
 
@@ -59,7 +59,7 @@ def train(model, batches):
 
 
 def add_run(file, case, tied, norm_first, activation):
-    model = randomise(EncoderDecoder(WORDS, WORDS, tied, norm_first=norm_first,
+    model = randomize(EncoderDecoder(WORDS, WORDS, tied, norm_first=norm_first,
                                      activation=activation, **SIZES))
     batches = [random_batch() for _ in range(BATCHES)]
     tensors = {f"input/{name}": torch.stack([batch[name] for batch in batches])

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from golden import GoldenFile, is_later, is_padding, random, randomise
+from golden import GoldenFile, is_later, is_padding, random, randomize
 from model import EncoderDecoder, parameters_of
 
 # Models this small amplify rounding, some more than others. Of the seeds 1 to 12 this is the one whose
@@ -34,7 +34,7 @@ def encoder_layer(file, case, norm_first, activation):
     options = options_of(norm_first, activation)
     module = nn.ModuleDict({"encoder": nn.TransformerEncoderLayer(**options, dropout=0.0,
                                                                   batch_first=True)})
-    randomise(module)
+    randomize(module)
     x = random(2, 3, D_MODEL).requires_grad_()
     y = module["encoder"](x, src_key_padding_mask=is_padding([3, 2], 3))
     file.add_backward(case, {"x": x, "lengths": [3, 2]}, y, lambda: parameters_of(module))
@@ -44,7 +44,7 @@ def rms_norm_layer(file, case):
     options = options_of(True, F.silu)
     module = nn.TransformerEncoderLayer(**options, dropout=0.0, batch_first=True)
     module.norm1, module.norm2 = nn.RMSNorm(D_MODEL, eps=1e-5), nn.RMSNorm(D_MODEL, eps=1e-5)
-    randomise(module)
+    randomize(module)
     x = random(2, 3, D_MODEL).requires_grad_()
     y = module(x, src_key_padding_mask=is_padding([3, 2], 3))
     file.add_backward(case, {"x": x, "lengths": [3, 2]}, y,
@@ -55,7 +55,7 @@ def decoder_layer(file, case, norm_first, activation):
     options = options_of(norm_first, activation)
     module = nn.ModuleDict({"decoder": nn.TransformerDecoderLayer(**options, dropout=0.0,
                                                                   batch_first=True)})
-    randomise(module)
+    randomize(module)
     x, memory = random(2, 3, D_MODEL).requires_grad_(), random(2, 4, D_MODEL).requires_grad_()
     y = module["decoder"](x, memory, tgt_mask=is_later(3),
                           tgt_key_padding_mask=is_padding([3, 2], 3),
@@ -66,7 +66,7 @@ def decoder_layer(file, case, norm_first, activation):
 
 def transformer(file, case, norm_first, activation, tied):
     source_words, target_words = (7, 7) if tied == "all" else (7, 6)
-    module = randomise(EncoderDecoder(source_words, target_words, tied,
+    module = randomize(EncoderDecoder(source_words, target_words, tied,
                                       **options_of(norm_first, activation)))
     inputs = {"source": SOURCE[0], "source_lengths": SOURCE[1], "target": TARGET[0],
               "target_lengths": TARGET[1]}

@@ -33,7 +33,7 @@ struct Name {
 
 inline bool on(Name mutant) { return chosen == mutant.id; }
 
-/// Ends the program if TAPESTRY_MUTANT is set to none of these. True, for use in an initialiser.
+/// Ends the program if TAPESTRY_MUTANT is set to none of these. True, for use in an initializer.
 inline bool require_known(std::initializer_list<std::string_view> names) {
   const std::string_view name = chosen_name();
   if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return true;

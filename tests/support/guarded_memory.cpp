@@ -17,7 +17,7 @@
 /// Slots of 1, 2, 4, ... readable pages, each followed by an unreadable one. A slot that was given
 /// back stays readable and serves again, so that after warm-up nothing is asked of the system.
 ///
-/// operator new works on this before any constructor has run: all state is initialised to
+/// operator new works on this before any constructor has run: all state is initialized to
 /// constants.
 namespace tapestry::test {
 namespace {

@@ -204,7 +204,7 @@ TEST_CASE("the message of a save that a signal requested is printed after the sa
   Config config = saving_four_times();
   config.train.save_every = 100;
   RunSignals signals;
-  std::raise(SIGUSR1);  // honoured after step 1
+  std::raise(SIGUSR1);  // honored after step 1
   CHECK(run.train(config, {.signals = &signals}) == Trainer::End::finished);
   CHECK(run.files.has_waited);
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{1, 12});

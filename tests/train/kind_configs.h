@@ -7,7 +7,7 @@
 #include "tests/train/program.h"
 
 /// A workplace with the files and a tiny config of each kind of model but seq2seq, each of which is
-/// learnt, badly, within milliseconds.
+/// learned, badly, within milliseconds.
 namespace tapestry::test {
 
 struct KindConfig {

@@ -164,7 +164,7 @@ class Workplace {
   TemporaryFolder work_, streams_;
 };
 
-/// A config of a copy task that is learnt, badly, within milliseconds.
+/// A config of a copy task that is learned, badly, within milliseconds.
 inline const std::string tiny_yaml = R"(data:
   task: copy
   num_symbols: 5

@@ -118,7 +118,7 @@ CheckResult precision(const CheckContext& context);
 // ---- Learning: learning.cpp.
 
 /// Before training, the loss is near ln(vocabulary), the loss of a uniform prediction. Tied
-/// embeddings have a larger tolerance, since they favour the token that was just read.
+/// embeddings have a larger tolerance, since they favor the token that was just read.
 CheckResult initial_loss(const CheckContext& context);
 
 /// The model overfits one batch: its loss reaches minimum_loss(), in float32, without dropout and

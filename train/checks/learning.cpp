@@ -19,18 +19,18 @@ namespace {
 
 /// Tolerance in nats. Initial logits have a variance of up to 2 if d_model exceeds the vocabulary,
 /// and of 1 with tied embeddings; half of the variance adds to the loss. A tied model initially
-/// favours the token that it has just read: the product of the token's vector with itself gives a
+/// favors the token that it has just read: the product of the token's vector with itself gives a
 /// logit of up to sqrt(d_model).
 double initial_loss_tolerance(const CheckContext& context) {
   if (context.tied_width == 0) return 1.5;
-  const double favoured = std::exp(std::sqrt(static_cast<double>(context.tied_width)));
-  return 1.5 + std::log1p(favoured / static_cast<double>(context.vocabulary));
+  const double favored = std::exp(std::sqrt(static_cast<double>(context.tied_width)));
+  return 1.5 + std::log1p(favored / static_cast<double>(context.vocabulary));
 }
 
 // ---- Overfitting one batch.
 
 constexpr std::size_t max_steps = 600;
-constexpr double learnt = 0.05;  ///< nats per token above the minimum
+constexpr double learned = 0.05;  ///< nats per token above the minimum
 constexpr double learning_rate = 1e-3;
 constexpr std::size_t warmup_steps = 50;  ///< deep post-norm models need warmup
 constexpr double clip_norm = 1.0;
@@ -113,7 +113,7 @@ CheckResult initial_loss(const CheckContext& context) {
 CheckResult overfit_batch(const CheckContext& context) {
   OneBatchTrainer trainer(context.copy(DType::float32));
   const double minimum = minimum_loss(context.batch, context.causal);
-  const double limit = minimum + learnt;
+  const double limit = minimum + learned;
   const double first = trainer.step(context.batch);
   double loss = first;
   std::size_t steps = 1;

@@ -32,7 +32,7 @@ namespace tapestry {
 ///     }
 ///     sum.finish();                 // each process has the gradient of its shard
 ///
-/// As in the counter of a binary number, the sums that wait for their right neighbour have
+/// As in the counter of a binary number, the sums that wait for their right neighbor have
 /// different powers of two of micro-batches. So in one process there are at most log2(n) of them,
 /// each as large as the gradient; for n = 1 nothing is copied.
 ///

@@ -49,8 +49,8 @@ void require_consistent(const std::string& path, const StoredArray& array) {
 /// the path can be an array. Spares a deep model most searches.
 ///
 /// next  where the path would be inserted
-bool has_neighbour_in_group(const Snapshot::Arrays& arrays, Snapshot::Arrays::const_iterator next,
-                            std::string_view path) {
+bool has_neighbor_in_group(const Snapshot::Arrays& arrays, Snapshot::Arrays::const_iterator next,
+                           std::string_view path) {
   const std::string_view group = path.substr(0, path.rfind('/') + 1);
   return (next != arrays.end() && next->first.starts_with(group)) ||
          (next != arrays.begin() && std::prev(next)->first.starts_with(group));
@@ -163,7 +163,7 @@ void Snapshot::refuse_conflicts(const std::string& path) const {
   if (next != arrays_.end() && next->first == path) {
     throw std::invalid_argument(fmt::format("snapshot: {}: already there", path));
   }
-  if (!has_neighbour_in_group(arrays_, next, path)) refuse_arrays_above(arrays_, path);
+  if (!has_neighbor_in_group(arrays_, next, path)) refuse_arrays_above(arrays_, path);
   // Paths that begin with `path` follow it: usually there are none.
   if (next == arrays_.end() || !next->first.starts_with(path)) return;
   const std::string folder = path + '/';

@@ -41,7 +41,7 @@ bool faults(const std::byte* address) {
 }
 
 /// The byte next to the block on this side.
-const std::byte* neighbour(const std::byte* data, std::size_t bytes, Guard side) {
+const std::byte* neighbor(const std::byte* data, std::size_t bytes, Guard side) {
   return side == Guard::back ? data + bytes : data - 1;
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("guarded memory borders directly on an unreadable page and is readable
       CHECK(is_guarded(data));
       for (std::size_t i = 0; i < bytes; ++i) REQUIRE(data[i] == std::byte{0xff});
       std::memset(data, 0, bytes);
-      CHECK(faults(neighbour(data, bytes, side)));
+      CHECK(faults(neighbor(data, bytes, side)));
       give_back_guarded(data);
     }
   }
@@ -98,12 +98,12 @@ TEST_CASE("in a guarded run tensors, blocks and arrays border on an unreadable p
   for (const std::size_t n : {1, 5, 64, 1500}) {
     CAPTURE(n);
     const kernels::Memory memory(n);
-    CHECK(faults(neighbour(memory.data(), n, guard())));
+    CHECK(faults(neighbor(memory.data(), n, guard())));
     const Tensor x = Tensor::full({n}, 1.0, DType::float32);
     const std::byte* const values = std::as_bytes(x.values<float>()).data();
-    CHECK(faults(neighbour(values, n * sizeof(float), guard())));
+    CHECK(faults(neighbor(values, n * sizeof(float), guard())));
     const std::vector<float> array(n);
-    CHECK(faults(neighbour(std::as_bytes(std::span(array)).data(), n * sizeof(float), guard())));
+    CHECK(faults(neighbor(std::as_bytes(std::span(array)).data(), n * sizeof(float), guard())));
   }
 }
 

@@ -121,7 +121,7 @@ TEST_CASE("an element whose 16 bits equal those of the rate is decided by 32 mor
   CHECK(tied == 3);
 }
 
-TEST_CASE("which elements are dropped depends neither on neighbours nor on other streams") {
+TEST_CASE("which elements are dropped depends neither on neighbors nor on other streams") {
   constexpr std::size_t n = std::size_t{1} << 18;
   constexpr double rate = 0.3;
   const std::vector<float> of_one = kept(11, rate, n), of_next = kept(12, rate, n);

@@ -13,7 +13,7 @@ using namespace tapestry::kernels;
 
 namespace {
 
-/// Many numbers of both signs, and the limits of exp with their neighbours.
+/// Many numbers of both signs, and the limits of exp with their neighbors.
 template <class T>
 std::vector<T> arguments() {
   constexpr bool single = std::is_same_v<T, float>;
@@ -46,10 +46,10 @@ TEST_CASE_TEMPLATE("exp of an element does not depend on the other elements of i
   std::size_t different = 0;
   for (const T x : arguments<T>()) {
     const T alone = exp_of(x);
-    for (const T neighbour :
+    for (const T neighbor :
          {usual, huge, -huge, infinity, -infinity, std::numeric_limits<T>::quiet_NaN()}) {
       alignas(64) T vector[lanes<T>];
-      std::fill(vector, vector + lanes<T>, neighbour);
+      std::fill(vector, vector + lanes<T>, neighbor);
       vector[1] = x;
       if (tapestry::kernels::exp<T>(Vec<T>::load_aligned(vector)).get(1) != alone) ++different;
     }

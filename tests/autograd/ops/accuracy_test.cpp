@@ -45,7 +45,7 @@ long double exact_gelu_tanh(long double x) {
 }
 long double exact_silu(long double x) { return x < -20000 ? -0.0L : x * logistic(x); }
 
-/// The distance of neighbours of T at |x|, that of subnormal numbers at least.
+/// The distance of neighbors of T at |x|, that of subnormal numbers at least.
 template <class T>
 long double ulp(long double x) {
   const int exponent = x == 0 ? std::numeric_limits<T>::min_exponent : std::ilogb(x) + 1;

@@ -282,7 +282,7 @@ TEST_CASE("a class of which all images would be held out is refused by its name"
   CHECK(images.message("0,a\n1,b\n2,a\n") ==
         " found all images of the class b held out, expected one to train on");
   const Vocabulary known({"a", "b"});
-  CHECK(images.load(&known).train.size() == 2);  // by a model that has learnt them
+  CHECK(images.load(&known).train.size() == 2);  // by a model that has learned them
 }
 
 TEST_CASE("holding out more images than exist is refused with both numbers") {

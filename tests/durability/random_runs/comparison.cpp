@@ -26,7 +26,7 @@ bool is_about_machine(const std::string& line) {
   return false;
 }
 
-/// The value of a map at a key; learnt, if it is new.
+/// The value of a map at a key; learned, if it is new.
 template <class T>
 bool agrees(std::map<std::string, T>& known, const std::string& key, const T& value) {
   return known.emplace(key, value).first->second == value;

@@ -14,7 +14,7 @@ namespace tapestry::random_runs {
 std::vector<std::string> events_of(const Outcome& outcome);
 
 /// The differences between a run directory and the model of it, in words; empty if there are none.
-/// What is new about values is learnt.
+/// What is new about values is learned.
 std::vector<std::string> differences(const Disk& expected, const std::filesystem::path& run,
                                      bool may_have_temporaries, Values& values);
 

@@ -24,7 +24,7 @@
 /// with other settings and other data, while signals, kills, failed saves, the end of their time,
 /// steps that are not finite and other processes come in between. After each process its exit code,
 /// what it printed and everything on the disk has to be what the model says, and weights that have
-/// learnt the same steps have to be the same bits, however the run came there.
+/// learned the same steps have to be the same bits, however the run came there.
 ///
 ///     random_runs [--sequences 100000] [--first 1]     that many sequences, from this number on
 ///

@@ -50,7 +50,7 @@ struct StateBeforeEnd {
 struct State {
   std::uint64_t step = 0, updates = 0, targets = 0;
   Position position;
-  std::string weights = "start";  ///< names what the weights have learnt, step by step
+  std::string weights = "start";  ///< names what the weights have learned, step by step
   std::uint64_t steps_since_log = 0;
   double best_loss = std::numeric_limits<double>::infinity();
   std::string best_weights;  ///< that have it; empty before the first validation
@@ -95,7 +95,7 @@ struct Expected {
 };
 
 /// What a process does to `disk`, which becomes what it leaves. Losses of validations that are not
-/// known yet are taken from `outcome`, and learnt.
+/// known yet are taken from `outcome`, and learned.
 Expected simulate(const Sequence& sequence, const Process& process, Values& values,
                   const Outcome& outcome, Disk& disk);
 

@@ -80,9 +80,9 @@ TEST_CASE("initial_loss and overfit_batch start from the loss of the model") {
   };
   CHECK(initial_loss(context).details ==
         fmt::format("loss {:.3f}, ln(9) is 2.197, tolerance 1.5", loss(DType::float64, 0.5)));
-  const CheckResult learnt = overfit_batch(context);
-  CHECK(learnt.status == CheckStatus::passed);
-  CHECK(learnt.details.starts_with(
+  const CheckResult learned = overfit_batch(context);
+  CHECK(learned.status == CheckStatus::passed);
+  CHECK(learned.details.starts_with(
       fmt::format("loss of 6 examples from {:.3f} to 0.0", loss(DType::float32, 0.0))));
 }
 

@@ -14,7 +14,7 @@ TEST_CASE("the edit distance counts insertions, deletions and replacements") {
   CHECK(edit_distance("d_modl", "d_model") == 1);
 }
 
-TEST_CASE("the edit distance counts a swap of neighbours once") {
+TEST_CASE("the edit distance counts a swap of neighbors once") {
   CHECK(edit_distance("d_modle", "d_model") == 1);
   CHECK(edit_distance("ab", "ba") == 1);
   CHECK(edit_distance("ca", "abc") == 3);  // 2 if the swapped pair could be edited again

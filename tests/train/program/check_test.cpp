@@ -75,7 +75,7 @@ TEST_CASE("a check that a model may be unable to pass is skipped with the reason
   const auto overfitting = [&](const Arguments& arguments) {
     Arguments all{"check"};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    all.emplace_back("model.layer_norm_epsilon=1e30");  // with which nothing is learnt
+    all.emplace_back("model.layer_norm_epsilon=1e30");  // with which nothing is learned
     const std::string out = work.run(all).out;
     const std::size_t status = out.rfind('\n', out.find("overfitting   loss of 6 ")) + 1;
     const std::string line = out.substr(status, out.find('\n', status) - status);

@@ -88,13 +88,13 @@ TEST_CASE("check and gradcheck use the pretrained parameters") {
     }
     return weights;
   };
-  const auto learnt = looks({"runs/masked"});
+  const auto learned = looks({"runs/masked"});
   const auto begun = looks({"agreement.yaml", from_masked});
   const auto plain = looks({"agreement.yaml"});
   double farthest = 0.0;
-  for (std::size_t i = 0; i < learnt.size(); ++i) {
-    CHECK(begun[i] == doctest::Approx(learnt[i]).epsilon(1e-4));  // float64 and float32
-    farthest = std::max(farthest, std::abs(plain[i] - learnt[i]));
+  for (std::size_t i = 0; i < learned.size(); ++i) {
+    CHECK(begun[i] == doctest::Approx(learned[i]).epsilon(1e-4));  // float64 and float32
+    farthest = std::max(farthest, std::abs(plain[i] - learned[i]));
   }
   CHECK(farthest > 0.001);
 }

@@ -110,7 +110,7 @@ TEST_CASE("an empty path is refused by its argument") {
                 "hint: see `tapestry train --help`");
 }
 
-TEST_CASE("a misspelt key is reported with its line") {
+TEST_CASE("a misspelled key is reported with its line") {
   const ConfiguredWorkplace work("d_model", "d_modl");
   for (const char* command : {"train", "gradcheck"}) {
     check_refusal(work, {command, "tiny.yaml"}, 2,

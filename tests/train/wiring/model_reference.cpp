@@ -96,8 +96,8 @@ Tensor Reference::norm(const std::string& path, const Tensor& x, const Lengths& 
   if (o_.normalization == Normalization::rms_norm) {
     return x / sqrt(mean(square(x), {-1}, true) + epsilon) * gain;
   }
-  const Tensor centred = x - mean(x, {-1}, true);
-  return centred / sqrt(mean(square(centred), {-1}, true) + epsilon) * gain +
+  const Tensor centered = x - mean(x, {-1}, true);
+  return centered / sqrt(mean(square(centered), {-1}, true) + epsilon) * gain +
          parameter(path + ".bias");
 }
 
@@ -147,7 +147,7 @@ Tensor Reference::heads(const Tensor& x, std::size_t d) const {
   return permute(reshape(x, {x.shape()[0], x.shape()[1], o_.num_heads, d}), {0, 2, 1, 3});
 }
 
-/// Neighbours (2i, 2i + 1) of the vector at position m turn by m 10000^(-2i / d).
+/// Neighbors (2i, 2i + 1) of the vector at position m turn by m 10000^(-2i / d).
 Tensor Reference::rotated(const Tensor& x) const {
   const std::size_t n = x.shape()[2], d = x.shape()[3], pairs = d / 2;
   const auto table = [&](double (*f)(double)) {
