@@ -17,13 +17,12 @@ void resolve_epochs(Config& config, std::size_t batches, std::uint64_t step,
   const std::uint64_t done = position.epoch * per_epoch + position.batch;
   const std::uint64_t left = all > done ? all - done : 0;
   const std::uint64_t steps = step + (left + train.accumulate - 1) / train.accumulate;
-  if (steps > kMostSteps) {
-    throw ConfigError(
-        {{.place = {.file = "train.epochs"},
-          .message = fmt::format("{} epochs of {} batches are {} steps, expected at "
-                                 "most {}",
-                                 train.epochs, per_epoch, steps, kMostSteps),
-          .hint = "lower train.epochs"}});
+  if (steps > most_steps) {
+    throw ConfigError({{.place = {.file = "train.epochs"},
+                        .message = fmt::format("{} epochs of {} batches are {} steps, expected at "
+                                               "most {}",
+                                               train.epochs, per_epoch, steps, most_steps),
+                        .hint = "lower train.epochs"}});
   }
   train.steps = steps;
   train.epochs = 0;

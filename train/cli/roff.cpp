@@ -10,7 +10,7 @@
 namespace tapestry::roff {
 namespace {
 
-constexpr std::size_t kLineWidth = 79;  // bytes of a line of a filled paragraph, by custom
+constexpr std::size_t line_width = 79;  // bytes of a line of a filled paragraph, by custom
 
 /// The bytes of the UTF-8 character that begins with `lead`.
 std::size_t character_size(unsigned char lead) {
@@ -80,7 +80,7 @@ Page::Page(std::string_view name, int section, std::string_view date, std::strin
                       literal(source), literal(manual));
 }
 
-/// Adds text that has been escaped, in lines of at most kLineWidth bytes where it has spaces.
+/// Adds text that has been escaped, in lines of at most line_width bytes where it has spaces.
 void Page::fill(std::string_view text) {
   std::string line;
   while (!text.empty()) {
@@ -88,7 +88,7 @@ void Page::fill(std::string_view text) {
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(end == text.npos ? text.size() : end + 1);
     if (word.empty()) continue;
-    if (!line.empty() && line.size() + 1 + word.size() > kLineWidth) {
+    if (!line.empty() && line.size() + 1 + word.size() > line_width) {
       text_ += line + "\n";
       line.clear();
     }

@@ -122,7 +122,7 @@ constexpr FileKind config_kind{
     .special_hint = "give the path of a YAML file, such as configs/copy.yaml",
     .too_large_hint = "check that this file is meant to be a config",
     .unreadable_hint = "check the path and its permissions",
-    .max_bytes = kLargestConfig};
+    .max_bytes = largest_config};
 
 /// Whether the file is the config.yaml in the directory of a run.
 bool is_config_of_run(const std::filesystem::path& path) {
@@ -225,10 +225,10 @@ bool names_run_dir(const std::vector<std::string>& overrides) {
 std::string read_config_file(const std::string& path) try {
   const OpenFile file(path, config_kind);
   // Not its size now: the file may be growing, and files of /proc have the size 0.
-  std::string text(kLargestConfig + 1, '\0');
+  std::string text(largest_config + 1, '\0');
   text.resize(file.read_at(0, std::as_writable_bytes(std::span(text))));
-  if (text.size() > kLargestConfig) {
-    throw FileError(file.name(), fmt::format("found more than {} bytes", kLargestConfig),
+  if (text.size() > largest_config) {
+    throw FileError(file.name(), fmt::format("found more than {} bytes", largest_config),
                     config_kind.too_large_hint);
   }
   return text;

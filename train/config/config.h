@@ -201,7 +201,7 @@ std::string default_run_dir(const std::string& path);
 bool names_run_dir(const std::vector<std::string>& overrides);
 
 /// The size of the largest config in bytes; a larger one is refused before it is read.
-inline constexpr std::size_t kLargestConfig = 1u << 20;
+inline constexpr std::size_t largest_config = 1u << 20;
 
 /// The text of the config file `path`. Never blocks: pipes and devices are refused, not read.
 ///

@@ -44,7 +44,7 @@ std::string without_separators(std::string_view text) {
 
 /// The whole number meant by text such as 010, 0x10, 1e3, 1_000, 64.0 or +5.
 std::optional<std::uint64_t> guess_whole_number(std::string_view text) {
-  constexpr double kExactBelow = 9007199254740992.0;  // 2^53
+  constexpr double exact_below = 9007199254740992.0;  // 2^53
   std::string plain = without_separators(text);
   if (plain.starts_with('+')) plain.erase(0, 1);
   if (plain.starts_with("0x")) {
@@ -52,7 +52,7 @@ std::optional<std::uint64_t> guess_whole_number(std::string_view text) {
     if (hexadecimal.error == std::errc()) return hexadecimal.value;
   }
   const auto real = scan<double>(plain, std::chars_format::general);
-  const bool whole = real.error == std::errc() && real.value >= 0 && real.value < kExactBelow &&
+  const bool whole = real.error == std::errc() && real.value >= 0 && real.value < exact_below &&
                      std::floor(real.value) == real.value;
   return whole ? std::optional(static_cast<std::uint64_t>(real.value)) : std::nullopt;
 }

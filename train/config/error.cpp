@@ -12,8 +12,8 @@
 namespace tapestry {
 namespace {
 
-constexpr std::string_view kIndent = "    ";
-constexpr std::size_t kWidestExcerpt = 90;
+constexpr std::string_view excerpt_indent = "    ";
+constexpr std::size_t widest_excerpt = 90;
 
 /// The part of the source line that is shown, and the position of the caret in it; both in
 /// characters.
@@ -27,8 +27,8 @@ Excerpt excerpt(const Place& place) {
   const std::string& line = place.source_line;
   const std::size_t caret = place.column - 1;
   std::size_t first = std::min(caret, std::min(line.find_first_not_of(" \t"), line.size()));
-  if (caret - first > kWidestExcerpt / 2) first = caret - kWidestExcerpt / 2;
-  const std::string_view shown = characters(line, first, kWidestExcerpt);
+  if (caret - first > widest_excerpt / 2) first = caret - widest_excerpt / 2;
+  const std::string_view shown = characters(line, first, widest_excerpt);
   const std::size_t room =
       count_characters(shown) - std::min(count_characters(shown), caret - first);
   return {std::string(shown), caret - first, std::min(place.length, room)};
@@ -46,7 +46,7 @@ std::string margin(const Excerpt& shown) {
 std::string underlined_source(const Place& place) {
   const Excerpt shown = excerpt(place);
   const std::size_t tildes = shown.length > 1 ? shown.length - 1 : 0;
-  return fmt::format("\n{0}{1}\n{0}{2}^{3}", kIndent, shown.text, margin(shown),
+  return fmt::format("\n{0}{1}\n{0}{2}^{3}", excerpt_indent, shown.text, margin(shown),
                      std::string(tildes, '~'));
 }
 
@@ -80,10 +80,10 @@ ConfigError::ConfigError(std::vector<Problem> problems)
     : ErrorWith(joined_text(problems)), problems_(std::move(problems)) {}
 
 void ProblemList::add(Place place, std::string message, std::string hint) {
-  if (problems_.size() == kMost) {
+  if (problems_.size() == most_problems) {
     std::vector<Problem> all = in_order(problems_);
     all.push_back({{.file = std::move(place.file)},
-                   fmt::format("more than {} problems, the rest is not listed", kMost),
+                   fmt::format("more than {} problems, the rest is not listed", most_problems),
                    "check that this file is meant to be a config"});
     throw ConfigError(std::move(all));
   }

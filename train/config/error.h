@@ -54,10 +54,10 @@ class ConfigError : public ErrorWith<ExitCode::usage> {
 class ProblemList {
  public:
   /// The maximum number of problems; a file with more is probably not a config.
-  static constexpr std::size_t kMost = 50;
+  static constexpr std::size_t most_problems = 50;
 
   /// Adds a problem: where it is, what was found and expected, and one action or nothing. Throws
-  /// ConfigError if the list already has kMost problems.
+  /// ConfigError if the list already has most_problems problems.
   void add(Place place, std::string message, std::string hint = {});
 
   /// Whether there are no problems.

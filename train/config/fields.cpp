@@ -118,8 +118,8 @@ std::vector<std::string> best_metrics() {
   return metrics;
 }
 
-constexpr std::uint64_t kMostExamples = 1'000'000'000;
-constexpr std::uint64_t kLongestSequence = 65536;
+constexpr std::uint64_t most_examples = 1'000'000'000;
+constexpr std::uint64_t longest_sequence = 65536;
 
 template <class V, MaybeConst<DataOptions> O>
 void visit(V field, O& o) {
@@ -137,16 +137,16 @@ void visit(V field, O& o) {
         "folder at which relative paths of data files in the config file start; default: the "
         "folder of the config file. On resume, if the files have been moved: their new folder");
   field("num_symbols", o.num_symbols, between(2, 1'000'000), never, "number of different symbols");
-  field("min_length", o.min_length, between(1, kLongestSequence), never,
+  field("min_length", o.min_length, between(1, longest_sequence), never,
         "shortest sequence, in symbols");
-  field("max_length", o.max_length, between(1, kLongestSequence), never,
+  field("max_length", o.max_length, between(1, longest_sequence), never,
         "longest sequence, in symbols");
-  field("train_size", o.train_size, between(1, kMostExamples), with_permission,
+  field("train_size", o.train_size, between(1, most_examples), with_permission,
         "number of training sequences");
-  field("validation_size", o.validation_size, between(0, kMostExamples), never,
+  field("validation_size", o.validation_size, between(0, most_examples), never,
         "number of distinct validation sequences; images: number held out of `train_images`, "
         "stratified by class, if there is no `validation_images`");
-  field("test_size", o.test_size, between(0, kMostExamples), never,
+  field("test_size", o.test_size, between(0, most_examples), never,
         "number of distinct test sequences; images: as `validation_size`");
   field("seed", o.seed, at_least(0), never, "seed of the generated sequences");
   field("train_source", o.train_source, FilePaths(), free,
@@ -215,7 +215,7 @@ void visit(V field, O& o) {
   field("validation_text", o.validation_text, FilePath(), free, "validation text; may be empty");
   field("test_text", o.test_text, FilePath(), free, "test text; may be empty");
   field("unit", o.unit, Choice<TextUnit>(), never, "unit of tokenization");
-  field("context", o.context, between(1, kLongestSequence), never,
+  field("context", o.context, between(1, longest_sequence), never,
         "context length: tokens per window");
   field("validation_share", o.validation_share, from_0_below_1(), never,
         "share of `train_text` held out at its end, if `validation_text` is empty");
@@ -246,7 +246,7 @@ void visit(V field, O& o) {
         "attention score of a query and a key: `q·k / sqrt(d)`, `q·k`, `w·tanh(q + k)` or `k·W q`");
   field("d_head", o.d_head, between(0, 65536), never,
         "dimension of a head, in features per token; 0: `d_model` / `num_heads`", with_heads);
-  field("window", o.window, between(0, kLongestSequence), with_permission,
+  field("window", o.window, between(0, longest_sequence), with_permission,
         "maximum distance of self-attention in tokens, on either side; 0: unlimited");
   field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), never,
         "number of encoder layers");
@@ -281,7 +281,7 @@ void visit(V field, O& o) {
         "activation of the feed-forward block; swiglu and geglu are gated, with 1.5 times the "
         "parameters");
   field("positions", o.positions, Choice<PositionKind>(), never, "position encoding");
-  field("max_length", o.max_length, between(2, kLongestSequence), never,
+  field("max_length", o.max_length, between(2, longest_sequence), never,
         "longest sequence in tokens, `<bos>` and `<eos>` included");
   field("tie_embeddings", o.tie_embeddings, Choice<TiedEmbeddings>(), never,
         "embeddings that share their weight with the output projection");
@@ -321,9 +321,9 @@ void visit(V field, O& o) {
 
   field("kind", o.kind, Choice<ScheduleKind>(), with_permission, "learning rate schedule");
   field("learning_rate", o.learning_rate, positive(), with_permission, "peak learning rate");
-  field("warmup_steps", o.warmup_steps, steps_between(0, kMostSteps), with_permission,
+  field("warmup_steps", o.warmup_steps, steps_between(0, most_steps), with_permission,
         "steps of linear growth from 0 to the peak", warming);
-  field("decay_steps", o.decay_steps, steps_between(0, kMostSteps), with_permission,
+  field("decay_steps", o.decay_steps, steps_between(0, most_steps), with_permission,
         "step at which the minimum is reached; 0 means `train.steps`", decaying);
   field("min_learning_rate", o.min_learning_rate, not_negative(), with_permission,
         "minimum learning rate, at most `learning_rate`", decaying);
@@ -343,7 +343,7 @@ template <class V, MaybeConst<TrainOptions> O>
 void visit(V field, O& o) {
   using enum ChangeRule;
   field("seed", o.seed, at_least(0), never, "seed of initial weights, dropout and shuffling");
-  field("steps", o.steps, between(1, kMostSteps), free, "number of optimizer steps");
+  field("steps", o.steps, between(1, most_steps), free, "number of optimizer steps");
   field("epochs", o.epochs, between(0, 1'000'000), free,
         "number of passes over the training data, in place of `steps`; 0: `steps` counts");
   field("batch_size", o.batch_size, between(1, 1'000'000), with_permission,
@@ -405,7 +405,7 @@ void visit(V field, O& o) {
   field("divergence_window", o.divergence_window, at_least(0), free,
         "window of the divergence check in steps: the run stops when the mean loss of three "
         "consecutive windows has lost half of the progress; 0: disabled");
-  field("max_decode_length", o.max_decode_length, between(0, kLongestSequence), free,
+  field("max_decode_length", o.max_decode_length, between(0, longest_sequence), free,
         "longest output of decoding, in tokens; 0: source length + 50, at most "
         "`model.max_length`");
   field("exact_match_sequences", o.exact_match_sequences, at_least(0), free,

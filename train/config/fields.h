@@ -50,7 +50,7 @@ struct Field {
 };
 
 /// The largest number of steps of a run.
-inline constexpr std::uint64_t kMostSteps = 1'000'000'000'000;
+inline constexpr std::uint64_t most_steps = 1'000'000'000'000;
 
 /// Calls f(field, value, domain) for every key of `config` in file order; the config takes over
 /// changes that f makes in `value`. This is the only list of keys: parsing, range checks, dumping,

@@ -17,7 +17,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t kLongestShownOverride = 100;  // characters
+constexpr std::size_t longest_shown_override = 100;  // characters
 
 struct Names {
   std::vector<std::string> sections;
@@ -134,7 +134,7 @@ Mistake wrong_kind(const Domain& domain, YamlKind kind) {
 }
 
 Place place_of_override(const std::string& override) {
-  const std::string_view shown = characters(override, 0, kLongestShownOverride);
+  const std::string_view shown = characters(override, 0, longest_shown_override);
   const std::string_view end = shown.size() < override.size() ? "..." : "";
   return {.file = fmt::format("command line: {}{}", shown, end)};
 }

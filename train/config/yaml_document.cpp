@@ -49,7 +49,7 @@ struct LineProblem {
 };
 
 std::optional<LineProblem> find_line_problem(std::string_view line) {
-  constexpr std::size_t longest = YamlDocument::kLongestLine;
+  constexpr std::size_t longest = YamlDocument::longest_line;
   if (line.size() > longest) {
     return LineProblem{longest,
                        fmt::format("line of {} bytes, expected at most {}", line.size(), longest),
@@ -91,8 +91,8 @@ std::string_view describe(YamlKind kind) {
 
 YamlDocument::YamlDocument(std::string name, std::string_view text, ProblemList& problems)
     : name_(std::move(name)) {
-  if (text.size() > kLargestConfig) {
-    problems.add({.file = name_}, fmt::format("is larger than {} bytes", kLargestConfig),
+  if (text.size() > largest_config) {
+    problems.add({.file = name_}, fmt::format("is larger than {} bytes", largest_config),
                  "check that this file is meant to be a config");
     return;
   }

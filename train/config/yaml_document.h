@@ -56,7 +56,7 @@ struct YamlEntry {
 class YamlDocument {
  public:
   /// The length of the longest line in bytes; longer ones are refused.
-  static constexpr std::size_t kLongestLine = 4096;
+  static constexpr std::size_t longest_line = 4096;
 
   /// Reads `text`; `name` is the file name in error messages. Errors are added to `problems`; the
   /// document then holds the parts that could be read.

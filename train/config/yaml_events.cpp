@@ -9,7 +9,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t kDeepestIgnored = 32;
+constexpr std::size_t deepest_ignored = 32;
 
 bool opens(YamlKind kind) { return kind == YamlKind::list || kind == YamlKind::map; }
 
@@ -227,7 +227,7 @@ std::string_view YamlEvents::rest_of_line(const YamlPosition& position) const {
 }
 
 void YamlEvents::stop_if_too_deep() const {
-  if (ignored_depth_ > kDeepestIgnored) throw Stop();
+  if (ignored_depth_ > deepest_ignored) throw Stop();
 }
 
 }  // namespace tapestry

@@ -83,8 +83,8 @@ TEST_CASE("a config file without read permission is refused") {
 
 TEST_CASE("a file of more than a megabyte is refused") {
   const test::TemporaryFolder folder;
-  CHECK(refusal(folder.write("full.yaml", std::string(kLargestConfig, '\n'))) == "accepted");
-  const std::string path = folder.write("large.yaml", std::string(kLargestConfig + 1, '\n'));
+  CHECK(refusal(folder.write("full.yaml", std::string(largest_config, '\n'))) == "accepted");
+  const std::string path = folder.write("large.yaml", std::string(largest_config + 1, '\n'));
   CHECK(refusal(path) == path +
                              ": found 1048577 bytes, expected at most 1048576\n"
                              "hint: check that this file is meant to be a config");

@@ -12,7 +12,7 @@ namespace tapestry {
 namespace {
 
 /// Pieces that mean something to YAML or to a number, and some that should mean nothing.
-constexpr std::array<std::string_view, 46> kPieces{
+constexpr std::array<std::string_view, 46> yaml_pieces{
     ":",    ": ",  "\n", "\n  ", "  ",           "\t",     "- ",    "? ",      "[",    "]",
     "{",    "}",   ",",  "#",    " #",           "&a ",    "*a ",   "!!int ",  "! ",   "|\n",
     ">-\n", "\"",  "'",  "\\",   "\\x00",        "%YAML",  "---\n", "\n...\n", "<<",   "~",
@@ -26,7 +26,7 @@ std::string mutated(std::string text, std::mt19937& random) {
     const std::size_t at = below(text.size() + 1);
     switch (below(5)) {
       case 0:
-        text.insert(at, kPieces[below(kPieces.size())]);
+        text.insert(at, yaml_pieces[below(yaml_pieces.size())]);
         break;
       case 1:
         text.erase(at, 1 + below(8));
@@ -70,7 +70,8 @@ TEST_CASE("random bytes are refused") {
   std::mt19937 random(2);
   for (int i = 0; i < 2000; ++i) {
     std::string text;
-    for (std::size_t n = random() % 40; n > 0; --n) text += kPieces[random() % kPieces.size()];
+    for (std::size_t n = random() % 40; n > 0; --n)
+      text += yaml_pieces[random() % yaml_pieces.size()];
     CHECK_THROWS_AS(parse_config(text, "noise"), ConfigError);
   }
 }

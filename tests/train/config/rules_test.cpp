@@ -20,7 +20,7 @@ std::string problems_of(const std::string& text, const std::vector<std::string>&
   return "";
 }
 
-const std::string kFiles =
+const std::string parallel_text_files =
     "  train_source: a\n  train_target: b\n  validation_source: c\n  validation_target: d\n";
 
 }  // namespace
@@ -256,14 +256,15 @@ TEST_CASE("generated sequences and one special symbol are limited by model.max_l
 }
 
 TEST_CASE("data.max_tokens is limited by model.max_length") {
-  CHECK(problems_of("data:\n  task: parallel_text\n  max_tokens: 256\n" + kFiles)
+  CHECK(problems_of("data:\n  task: parallel_text\n  max_tokens: 256\n" + parallel_text_files)
             .starts_with("c:3:3: `max_tokens` is 256, and with `<bos>` or `<eos>` 257 tokens; "
                          "`model.max_length` is 256\n"));
-  CHECK(problems_of("data:\n  task: parallel_text\n  max_tokens: 255\n" + kFiles).empty());
+  CHECK(problems_of("data:\n  task: parallel_text\n  max_tokens: 255\n" + parallel_text_files)
+            .empty());
 }
 
 TEST_CASE("keys of words and of subwords exclude each other") {
-  const std::string pairs = "data:\n  task: parallel_text\n" + kFiles;
+  const std::string pairs = "data:\n  task: parallel_text\n" + parallel_text_files;
   CHECK(problems_of(pairs + "  subwords: bpe\n  vocabulary_size: 500\n").empty());
   CHECK(problems_of(pairs + "  subwords: bpe\n  lowercase: true\n").empty());
   CHECK(problems_of(pairs + "  vocabulary_size: 500\n")
@@ -285,7 +286,7 @@ TEST_CASE("keys of words and of subwords exclude each other") {
 }
 
 TEST_CASE("each kind of subword regularization needs its kind of subword model") {
-  const std::string pairs = "data:\n  task: parallel_text\n" + kFiles;
+  const std::string pairs = "data:\n  task: parallel_text\n" + parallel_text_files;
   CHECK(problems_of(pairs + "  subwords: unigram\n  subword_alpha: 0.2\n").empty());
   CHECK(problems_of(pairs + "  subwords: bpe\n  subword_dropout: 0.1\n").empty());
   CHECK(problems_of(pairs + "  subwords: bpe\n  subword_alpha: 0.2\n")
@@ -297,7 +298,8 @@ TEST_CASE("each kind of subword regularization needs its kind of subword model")
 }
 
 TEST_CASE("subwords from files need a model file for each vocabulary") {
-  const std::string pairs = "data:\n  task: parallel_text\n" + kFiles + "  subwords: file\n";
+  const std::string pairs =
+      "data:\n  task: parallel_text\n" + parallel_text_files + "  subwords: file\n";
   CHECK(problems_of(pairs).find("`subwords: file` needs `subword_file`") != std::string::npos);
   CHECK(problems_of(pairs + "  subword_file: a.model\n")
             .starts_with("c:7:3: `subwords: file` needs `target_subword_file`, since "
@@ -330,20 +332,21 @@ TEST_CASE("parallel text needs its files") {
         "    ^~~~\n"
         "hint: name the files here or on the command line: data.train_source=FILE "
         "data.train_target=FILE data.validation_source=FILE data.validation_target=FILE");
-  CHECK(problems_of("data:\n  task: parallel_text\n" + kFiles, {"data.train_target="})
+  CHECK(problems_of("data:\n  task: parallel_text\n" + parallel_text_files, {"data.train_target="})
             .starts_with("c:2:3: task parallel_text needs data.train_target\n"));
-  CHECK(problems_of("data:\n  task: parallel_text\n" + kFiles).empty());
+  CHECK(problems_of("data:\n  task: parallel_text\n" + parallel_text_files).empty());
 }
 
 TEST_CASE("a test set of parallel text has two files or none") {
-  CHECK(problems_of("data:\n  task: parallel_text\n  test_target: x\n" + kFiles) ==
+  CHECK(problems_of("data:\n  task: parallel_text\n  test_target: x\n" + parallel_text_files) ==
         "c:3:3: a test set needs two files, `test_source` is missing\n"
         "    test_target: x\n"
         "    ^~~~~~~~~~~\n"
         "hint: name both files, or none");
-  CHECK(problems_of("data:\n  task: parallel_text\n  test_source: x\n" + kFiles)
+  CHECK(problems_of("data:\n  task: parallel_text\n  test_source: x\n" + parallel_text_files)
             .starts_with("c:3:3: a test set needs two files, `test_target` is missing\n"));
-  CHECK(problems_of("data:\n  task: parallel_text\n  test_source: x\n  test_target: y\n" + kFiles)
+  CHECK(problems_of("data:\n  task: parallel_text\n  test_source: x\n  test_target: y\n" +
+                    parallel_text_files)
             .empty());
 }
 
@@ -359,7 +362,7 @@ TEST_CASE("keys that the task does not use are refused") {
         "    num_symbols: 9\n"
         "    ^~~~~~~~~~~\n"
         "hint: remove `num_symbols`, or set `data.task` to copy, reverse or sort");
-  CHECK(problems_of("data:\n  task: parallel_text\n  seed: 2\n" + kFiles)
+  CHECK(problems_of("data:\n  task: parallel_text\n  seed: 2\n" + parallel_text_files)
             .starts_with("c:3:3: `seed` is used with `data.task: copy, reverse, sort, "
                          "toy_translation, toy_sentences or toy_agreement` only, found "
                          "`parallel_text`\n"));
@@ -402,7 +405,8 @@ TEST_CASE("tying all embeddings needs one vocabulary") {
         "    tie_embeddings: all\n"
         "    ^~~~~~~~~~~~~~\n"
         "hint: set `tie_embeddings` to target");
-  const std::string text = "model:\n  tie_embeddings: all\ndata:\n  task: parallel_text\n" + kFiles;
+  const std::string text =
+      "model:\n  tie_embeddings: all\ndata:\n  task: parallel_text\n" + parallel_text_files;
   CHECK(problems_of(text) ==
         "c:2:3: `tie_embeddings: all` needs one vocabulary, `data.shared_vocabulary` is false\n"
         "    tie_embeddings: all\n"

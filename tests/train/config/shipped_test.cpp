@@ -17,7 +17,7 @@
 namespace tapestry {
 namespace {
 
-const std::string kFolder = test::source_folder() / "configs/";
+const std::string configs_folder = test::source_folder() / "configs/";
 
 /// Defaults by `section.key`.
 std::map<std::string, std::string> true_defaults() {
@@ -35,7 +35,7 @@ bool same_value(const std::string& a, const std::string& b) {
   return numbers ? std::get<double>(number_a) == std::get<double>(number_b) : a == b;
 }
 
-const std::string kDefault = "default ";
+const std::string default_prefix = "default ";
 
 /// The key of a line such as `  steps: 9   # ...` or `  # steps: 9   # ...`, or nothing.
 std::string key_at_start(const std::string& line) {
@@ -59,15 +59,15 @@ std::map<std::string, std::string> commented_defaults(const std::string& path) {
     if (opens_section) section = line.substr(0, colon);
     const std::string name = key_at_start(line);
     if (!name.empty()) key = section + "." + name;
-    const std::size_t at = line.rfind(kDefault);
+    const std::size_t at = line.rfind(default_prefix);
     const bool names_default = !key.empty() && at != std::string::npos;
-    if (names_default) defaults.try_emplace(key, line.substr(at + kDefault.size()));
+    if (names_default) defaults.try_emplace(key, line.substr(at + default_prefix.size()));
   }
   return defaults;
 }
 
 void check_comments(const std::string& name) {
-  const std::string path = kFolder + name;
+  const std::string path = configs_folder + name;
   const std::map<std::string, std::string> commented = commented_defaults(path);
   const std::map<std::string, std::string> defaults = true_defaults();
   for (const auto& comment : commented) {
@@ -85,17 +85,17 @@ void check_comments(const std::string& name) {
 }  // namespace
 
 TEST_CASE("the configs of the generated tasks load, each with its task") {
-  CHECK(load_config(kFolder + "copy.yaml").data.task == "copy");
-  CHECK(load_config(kFolder + "reverse.yaml").data.task == "reverse");
-  CHECK(load_config(kFolder + "sort.yaml").data.task == "sort");
-  CHECK(load_config(kFolder + "toy_translation.yaml").data.task == "toy_translation");
-  CHECK(load_config(kFolder + "toy_masked.yaml").data.task == "toy_sentences");
-  CHECK(load_config(kFolder + "toy_agreement.yaml").data.task == "toy_agreement");
-  CHECK(load_config(kFolder + "copy.yaml").train.run_dir == "runs/copy");
+  CHECK(load_config(configs_folder + "copy.yaml").data.task == "copy");
+  CHECK(load_config(configs_folder + "reverse.yaml").data.task == "reverse");
+  CHECK(load_config(configs_folder + "sort.yaml").data.task == "sort");
+  CHECK(load_config(configs_folder + "toy_translation.yaml").data.task == "toy_translation");
+  CHECK(load_config(configs_folder + "toy_masked.yaml").data.task == "toy_sentences");
+  CHECK(load_config(configs_folder + "toy_agreement.yaml").data.task == "toy_agreement");
+  CHECK(load_config(configs_folder + "copy.yaml").train.run_dir == "runs/copy");
 }
 
 TEST_CASE("the config for parallel text requires its files and loads with them") {
-  const std::string path = kFolder + "parallel.yaml";
+  const std::string path = configs_folder + "parallel.yaml";
   try {
     load_config(path);
     FAIL("expected a ConfigError");
@@ -113,20 +113,20 @@ TEST_CASE("the config for parallel text requires its files and loads with them")
 }
 
 TEST_CASE("the configs for a text and for images load, each with its kind of model") {
-  CHECK(load_config(kFolder + "shakespeare_char.yaml").model_kind == "language_model");
-  CHECK(load_config(kFolder + "digits_vit.yaml").model_kind == "vision_transformer");
+  CHECK(load_config(configs_folder + "shakespeare_char.yaml").model_kind == "language_model");
+  CHECK(load_config(configs_folder + "digits_vit.yaml").model_kind == "vision_transformer");
 }
 
 TEST_CASE("the config for tagging requires its file and loads with it") {
-  CHECK_THROWS_AS(load_config(kFolder + "tagging.yaml"), ConfigError);
-  const Config config = load_config(kFolder + "tagging.yaml", {"data.train_text=/a"});
+  CHECK_THROWS_AS(load_config(configs_folder + "tagging.yaml"), ConfigError);
+  const Config config = load_config(configs_folder + "tagging.yaml", {"data.train_text=/a"});
   CHECK(config.model_kind == "tagger");
   CHECK(config.data.task == "tagged_text");
 }
 
 TEST_CASE("a config for fine-tuning has the sizes of the pretrained model") {
-  const TransformerOptions masked = load_config(kFolder + "toy_masked.yaml").model;
-  const TransformerOptions fine = load_config(kFolder + "toy_agreement.yaml").model;
+  const TransformerOptions masked = load_config(configs_folder + "toy_masked.yaml").model;
+  const TransformerOptions fine = load_config(configs_folder + "toy_agreement.yaml").model;
   CHECK(fine.d_model == masked.d_model);
   CHECK(fine.num_encoder_layers == masked.num_encoder_layers);
   CHECK(fine.d_ff == masked.d_ff);
@@ -135,7 +135,7 @@ TEST_CASE("a config for fine-tuning has the sizes of the pretrained model") {
 }
 
 TEST_CASE("train.steps alone shortens and lengthens every config") {
-  for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
+  for (const auto& file : std::filesystem::directory_iterator(configs_folder)) {
     if (file.path().extension() != ".yaml") continue;
     CAPTURE(file.path().string());
     const bool pairs = file.path().stem() == "parallel";
@@ -173,7 +173,7 @@ TEST_CASE("train.steps alone shortens and lengthens every config") {
 
 TEST_CASE("the percentages in the configs give the numbers of steps of their results") {
   const auto warmup = [](const char* name, const std::vector<std::string>& overrides = {}) {
-    return load_config(kFolder + name, overrides).schedule.warmup_steps;
+    return load_config(configs_folder + name, overrides).schedule.warmup_steps;
   };
   CHECK(warmup("copy.yaml") == 200);
   CHECK(warmup("reverse.yaml") == 200);
@@ -184,18 +184,18 @@ TEST_CASE("the percentages in the configs give the numbers of steps of their res
   CHECK(warmup("tagging.yaml", {"data.train_text=/a"}) == 200);
   CHECK(warmup("toy_agreement.yaml") == 20);
   CHECK(warmup("toy_masked.yaml") == 100);
-  CHECK(load_config(kFolder + "copy.yaml").schedule.decay_steps == 2500);
-  CHECK(load_config(kFolder + "toy_masked.yaml").train.validate_every == 4000);
+  CHECK(load_config(configs_folder + "copy.yaml").schedule.decay_steps == 2500);
+  CHECK(load_config(configs_folder + "toy_masked.yaml").train.validate_every == 4000);
 }
 
 TEST_CASE("every key in the configs has a comment that names its true default") {
-  for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
+  for (const auto& file : std::filesystem::directory_iterator(configs_folder)) {
     if (file.path().extension() == ".yaml") check_comments(file.path().filename().string());
   }
 }
 
 TEST_CASE("the config for parallel text shows every file it may be given") {
-  const auto commented = commented_defaults(kFolder + "parallel.yaml");
+  const auto commented = commented_defaults(configs_folder + "parallel.yaml");
   for (const char* key : {"train_source", "train_target", "validation_source", "validation_target",
                           "test_source", "test_target"}) {
     CHECK_MESSAGE(commented.contains(std::string("data.") + key), key);

@@ -329,7 +329,7 @@ TEST_CASE("a line of more than 4096 bytes is refused") {
 }
 
 TEST_CASE("a text of more than a megabyte is refused") {
-  CHECK(problems_of(std::string(kLargestConfig + 1, '#')) ==
+  CHECK(problems_of(std::string(largest_config + 1, '#')) ==
         "x: is larger than 1048576 bytes\nhint: check that this file is meant to be a config");
 }
 
