@@ -8,6 +8,7 @@
 #include "autograd/kernels/optimizer_update.h"
 #include "autograd/kernels/portable_math.h"
 #include "optim/gradient_pieces.h"
+#include "optim/optimizer_description.h"
 
 namespace tapestry {
 
@@ -70,6 +71,28 @@ void Adam::update(const GradientPieces& gradients, double learning_rate, double 
                          part<T>(parameter, piece), state_part<T>(first_moments_[i].tensor, piece),
                          state_part<T>(second_moments_[i].tensor, piece));
   });
+}
+
+namespace {
+
+std::vector<OptimizerState> moments(const OptimizerOptions&) {
+  return {{.name = "first_moment"}, {.name = "second_moment", .mean_of_squares = true}};
+}
+
+}  // namespace
+
+const OptimizerDescription& describe_adam() {
+  static const OptimizerDescription description{.options = {"beta1", "beta2", "epsilon"},
+                                                .state = moments,
+                                                .make = make_optimizer_of_class<Adam>};
+  return description;
+}
+
+const OptimizerDescription& describe_adamw() {
+  static const OptimizerDescription description{.options = {"beta1", "beta2", "epsilon"},
+                                                .state = moments,
+                                                .make = make_optimizer_of_class<AdamW>};
+  return description;
 }
 
 }  // namespace tapestry

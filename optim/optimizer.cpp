@@ -11,9 +11,8 @@
 #include "autograd/flat_buffer.h"
 #include "autograd/gradient.h"
 #include "autograd/kernels/reduce.h"
-#include "optim/adam.h"
 #include "optim/gradient_pieces.h"
-#include "optim/sgd.h"
+#include "optim/optimizer_description.h"
 
 namespace tapestry {
 namespace {
@@ -123,16 +122,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::span<const NamedTensor> parameters,
                                           const std::vector<ParameterGroup>& groups,
                                           std::span<const ElementRange> ranges) {
-  switch (options.kind) {
-    case OptimizerKind::sgd:
-      return std::make_unique<Sgd>(parameters, options, groups, ranges);
-    case OptimizerKind::adam:
-      return std::make_unique<Adam>(parameters, options, groups, ranges);
-    case OptimizerKind::adamw:
-      return std::make_unique<AdamW>(parameters, options, groups, ranges);
-  }
-  throw ValueError(fmt::format("optimizer: kind is {}, expected sgd, adam or adamw",
-                               static_cast<int>(options.kind)));
+  return describe(options.kind).make(options, parameters, groups, ranges);
 }
 
 namespace {

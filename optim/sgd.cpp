@@ -2,6 +2,7 @@
 
 #include "autograd/kernels/optimizer_update.h"
 #include "optim/gradient_pieces.h"
+#include "optim/optimizer_description.h"
 
 namespace tapestry {
 
@@ -29,6 +30,17 @@ void Sgd::update(const GradientPieces& gradients, double learning_rate, double g
       kernels::sgd_momentum_update(piece.size, coefficients, g, p, v);
     }
   });
+}
+
+const OptimizerDescription& describe_sgd() {
+  static const OptimizerDescription description{
+      .options = {"momentum"},
+      .state = [](const OptimizerOptions& options) -> std::vector<OptimizerState> {
+        if (options.momentum == 0.0) return {};
+        return {{.name = "momentum"}};
+      },
+      .make = make_optimizer_of_class<Sgd>};
+  return description;
 }
 
 }  // namespace tapestry

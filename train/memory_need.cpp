@@ -15,6 +15,7 @@
 #include "autograd/random.h"
 #include "autograd/tape.h"
 #include "data/text/vocabulary.h"
+#include "optim/optimizer_description.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/parallel/sum_tree.h"
@@ -46,9 +47,8 @@ constexpr const char* fewer_tokens_hint =
     "try a smaller train.batch_tokens with a larger train.accumulate";
 
 /// Number of values that the optimizer stores per parameter.
-std::uint64_t moments(const OptimizerOptions& options) {
-  if (options.kind == OptimizerKind::sgd) return options.momentum != 0.0 ? 1 : 0;
-  return 2;
+std::uint64_t stored_values(const OptimizerOptions& options) {
+  return describe(options.kind).state(options).size();
 }
 
 /// A limit of batches: their number of rows, and the longest side of their examples.
@@ -174,7 +174,8 @@ MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t
   const std::uint64_t number = bytes_per_element(config.train.dtype);
   const ValueCount count = count_values(network_maker(config, sizes));
   const std::uint64_t parameters = number * count.parameters;
-  const std::uint64_t copies = moments(config.optimizer) + (config.train.ema_decay > 0.0 ? 1 : 0);
+  const std::uint64_t copies =
+      stored_values(config.optimizer) + (config.train.ema_decay > 0.0 ? 1 : 0);
   const std::uint64_t with_moments = (1 + copies) * parameters;
   const std::uint64_t shard = copies * parameters / processes;
   const std::uint64_t sums = bytes_of_sums(parameters, config.train.accumulate, processes);

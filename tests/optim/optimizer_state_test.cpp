@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "optim/optimizer.h"
+#include "optim/optimizer_description.h"
 #include "tests/optim/leaves.h"
 #include "tests/support/threads.h"
 #include "tests/support/values.h"
@@ -71,6 +75,71 @@ TEST_CASE("optimizer state is named by kind and parameter, and is 0 at first") {
   CHECK(names({.kind = OptimizerKind::sgd, .momentum = 0.9}) ==
         std::vector<std::string>{"momentum/a.weight", "momentum/a.bias"});
   CHECK(names({.kind = OptimizerKind::sgd}).empty());
+}
+
+TEST_CASE("an optimizer has the state of its description, for each kind one tensor per parameter") {
+  const std::vector<NamedTensor> parameters{leaf("a", {2}, uneven(2, 1)),
+                                            leaf("b", {3}, uneven(3, 1))};
+  for (const OptimizerKind kind : optimizer_kinds) {
+    for (const double momentum : {0.0, 0.9}) {
+      CAPTURE(static_cast<int>(kind));
+      CAPTURE(momentum);
+      const OptimizerOptions options{.kind = kind, .momentum = momentum};
+      std::vector<std::string> expected, found;
+      for (const OptimizerState& state : describe(kind).state(options)) {
+        for (const auto& parameter : parameters) {
+          expected.push_back(std::string(state.name) + "/" + parameter.name);
+        }
+      }
+      const auto optimizer = make_optimizer(options, parameters);
+      for (const NamedTensor& tensor : optimizer->state()) found.push_back(tensor.name);
+      CHECK(found == expected);
+    }
+  }
+}
+
+TEST_CASE("state that is described as a mean of squares is never negative, other state is") {
+  for (const OptimizerKind kind : optimizer_kinds) {
+    CAPTURE(static_cast<int>(kind));
+    const NamedTensor p = leaf("p", {2}, {0.5, -0.5});
+    const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
+    set_gradient(p, {-3.0, -2.0});
+    optimizer->step(0.1);
+    const auto kinds = describe(kind).state(eventful_options(kind));
+    const std::vector<NamedTensor> state = optimizer->state();
+    REQUIRE(state.size() == kinds.size());
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      CAPTURE(state[i].name);
+      CHECK((values_of(state[i].tensor)[0] >= 0.0) == kinds[i].mean_of_squares);
+    }
+  }
+}
+
+TEST_CASE("an optimizer uses the options of its description, and no others") {
+  const auto parameter_after = [](const OptimizerOptions& options) {
+    const NamedTensor p = leaf("p", {2}, {0.5, -0.5});
+    const auto optimizer = make_optimizer(options, {&p, 1});
+    for (const double gradient : {1.0, -0.25, 0.5}) {
+      set_gradient(p, {gradient, 0.3});
+      optimizer->step(0.1);
+    }
+    return values_of(p.tensor);
+  };
+  const std::vector<std::pair<const char*, double OptimizerOptions::*>> all{
+      {"momentum", &OptimizerOptions::momentum},
+      {"beta1", &OptimizerOptions::beta1},
+      {"beta2", &OptimizerOptions::beta2},
+      {"epsilon", &OptimizerOptions::epsilon}};
+  for (const OptimizerKind kind : optimizer_kinds) {
+    for (const auto& option : all) {
+      CAPTURE(static_cast<int>(kind));
+      CAPTURE(option.first);
+      OptimizerOptions options{.kind = kind};
+      const auto before = parameter_after(options);
+      options.*option.second = 0.25;
+      CHECK((parameter_after(options) != before) == describe(kind).uses(option.first));
+    }
+  }
 }
 
 TEST_CASE("decaying state becomes 0 instead of subnormal") {

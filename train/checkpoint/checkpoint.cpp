@@ -19,6 +19,7 @@
 #include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "data/text/subwords.h"
+#include "optim/optimizer_description.h"
 #include "train/checkpoint/parameter_file.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
@@ -44,21 +45,25 @@ class Assignments {
                  std::string_view besides = "") {
     std::set<std::string, std::less<>> known{group + std::string(besides)};
     for (const NamedTensor& tensor : tensors) {
-      add(*known.insert(group + tensor.name).first, stored_shape(tensor.tensor), 0, tensor.tensor);
+      add(*known.insert(group + tensor.name).first, stored_shape(tensor.tensor), 0, tensor.tensor,
+          false);
     }
     refuse_others(group, known);
   }
 
   /// The same for the elements of a shard; all elements are checked, so that all processes of a run
   /// refuse the same snapshots.
+  ///
+  /// kinds   of the state of an optimizer; empty for an average
+  /// throws  CheckpointError also if a mean of squares is negative.
   void add_shard(const ShardState& state, const std::vector<NamedTensor>& parameters,
-                 std::string_view besides = "") {
+                 const std::vector<OptimizerState>& kinds, std::string_view besides) {
     std::set<std::string, std::less<>> known{state.group + std::string(besides)};
     for (std::size_t i = 0; i < state.tensors.size(); ++i) {
       const std::size_t parameter = i % parameters.size();
       add(*known.insert(state.group + state.tensors[i].name).first,
           stored_shape(parameters[parameter].tensor), state.ranges[parameter].begin,
-          state.tensors[i].tensor);
+          state.tensors[i].tensor, !kinds.empty() && kinds[i / parameters.size()].mean_of_squares);
     }
     refuse_others(state.group, known);
   }
@@ -80,8 +85,7 @@ class Assignments {
   };
 
   void add(const std::string& path, const ArrayShape& shape, std::size_t begin,
-           const Tensor& tensor) {
-    const bool squares = path.starts_with(optimizer_group + "second_moment/");
+           const Tensor& tensor, bool squares) {
     dispatch(tensor.dtype(), [&]<class T>() {
       for (const T value : snapshot_.get<T>(path, shape)) {
         if (!std::isfinite(value)) refuse_value(path, value, "finite numbers");
@@ -327,11 +331,7 @@ Snapshot make_snapshot(const RunParts& run) {
 }
 
 bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now) {
-  const auto has_moments = [](const OptimizerOptions& options) {
-    return options.kind != OptimizerKind::sgd;
-  };
-  if (has_moments(before) != has_moments(now)) return false;
-  return has_moments(now) || (before.momentum != 0.0) == (now.momentum != 0.0);
+  return describe(before.kind).state(before) == describe(now.kind).state(now);
 }
 
 bool has_other_batches(const Config& before, const Config& now) {
@@ -351,7 +351,11 @@ void restore(const Snapshot& snapshot, const RunParts& run) {
   for (const ShardState& state : shard_states(run)) {
     const bool of_optimizer = state.group == optimizer_group;
     if (!(of_optimizer ? same_optimizer : same_average)) continue;
-    assignments.add_shard(state, run.model.parameters.list(), of_optimizer ? "steps" : "");
+    const OptimizerOptions& options = run.config.optimizer;
+    assignments.add_shard(
+        state, run.model.parameters.list(),
+        of_optimizer ? describe(options.kind).state(options) : std::vector<OptimizerState>{},
+        of_optimizer ? "steps" : "");
   }
   TrainingState state = saved_state(snapshot);
   state.run_id = saved_run_id(snapshot);

@@ -48,8 +48,8 @@ inline const std::string buffers_group = "buffers/";
 /// The shape of the array of a tensor.
 ArrayShape stored_shape(const Tensor& tensor);
 
-/// Whether an optimizer of `now` continues with the state of one of `before`: the moments of adam
-/// and adamw, or the velocities of sgd with momentum.
+/// Whether an optimizer of `now` continues with the state of one of `before`: whether their states
+/// have the same description, see OptimizerDescription::state.
 bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now);
 
 /// Whether the batches of `now` have other sizes, or are of other generated data, than those of

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "autograd/kernels/parallel.h"
+#include "optim/optimizer_description.h"
 #include "train/config/custom_key.h"
 #include "train/config/kind.h"
 #include "train/config/rules.h"
@@ -20,6 +21,15 @@ template <class E>
 Use only_for(std::string selector, E current, std::initializer_list<E> choices) {
   Use use{std::move(selector), {}, std::string(choice_name(current))};
   for (const E choice : choices) use.choices.emplace_back(choice_name(choice));
+  return use;
+}
+
+/// The optimizers that use an option, one of OptimizerDescription::options.
+Use optimizers_with(std::string_view option, OptimizerKind current) {
+  Use use{"optimizer.kind", {}, std::string(choice_name(current))};
+  for (const auto& [kind, name] : choices_of<OptimizerKind>) {
+    if (describe(kind).uses(option)) use.choices.emplace_back(name);
+  }
   return use;
 }
 
@@ -295,19 +305,17 @@ void visit(V field, O& o) {
 template <class V, MaybeConst<OptimizerOptions> O>
 void visit(V field, O& o) {
   using enum ChangeRule;
-  using enum OptimizerKind;
-  const Use with_momentum = only_for("optimizer.kind", o.kind, {sgd});
-  const Use adaptive = only_for("optimizer.kind", o.kind, {adam, adamw});
+  const auto with = [&](std::string_view option) { return optimizers_with(option, o.kind); };
 
   field("kind", o.kind, Choice<OptimizerKind>(), with_permission, "optimizer algorithm");
   field("momentum", o.momentum, from_0_below_1(), with_permission, "momentum factor",
-        with_momentum);
+        with("momentum"));
   field("beta1", o.beta1, from_0_below_1(), with_permission, "decay of the first moment per step",
-        adaptive);
+        with("beta1"));
   field("beta2", o.beta2, from_0_below_1(), with_permission, "decay of the second moment per step",
-        adaptive);
+        with("beta2"));
   field("epsilon", o.epsilon, positive(), with_permission, "added to the root of the second moment",
-        adaptive);
+        with("epsilon"));
   field("weight_decay", o.weight_decay, not_negative(), with_permission,
         "weight decay; adamw: decoupled, not applied to biases and norms");
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "autograd/instruction_set.h"
+#include "optim/optimizer_description.h"
 #include "train/config/fields.h"
 
 namespace tapestry {
@@ -162,7 +163,7 @@ void Rules::check_rotary() const {
 void Rules::check_betas() const {
   const OptimizerOptions& options = config_.optimizer;
   const bool converges = options.beta1 * options.beta1 <= std::sqrt(options.beta2);
-  if (options.kind == OptimizerKind::sgd || converges) return;
+  if (!describe(options.kind).uses("beta2") || converges) return;
   refuse({"optimizer.beta2", "optimizer.beta1", "optimizer.kind"},
          fmt::format("`beta2` is {}, too small for `beta1` ({}): Adam may not converge",
                      options.beta2, options.beta1),
@@ -180,7 +181,7 @@ void Rules::check_epsilons() const {
         fmt::format("`{}` is {}, which is 0 in float32, the element type of the run", key, epsilon),
         fmt::format("set `{}` to 1e-45 or more, or `train.dtype` to float64", key));
   };
-  if (config_.optimizer.kind != OptimizerKind::sgd) {
+  if (describe(config_.optimizer.kind).uses("epsilon")) {
     check_epsilon("optimizer.epsilon", config_.optimizer.epsilon);
   }
   check_epsilon("model.layer_norm_epsilon", config_.model.layer_norm_epsilon);
