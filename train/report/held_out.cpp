@@ -202,7 +202,7 @@ ReportImage report_image(const Example& example, const Config& config) {
 /// The example with a window of a text cut to `most` tokens.
 Example cut_window(Example example, const Config& config, std::size_t most) {
   const bool is_window = example.source.empty() && example.pixels.empty() &&
-                         config.data.task == "text" && example.target.size() > most;
+                         data_source(config.data).makes_windows && example.target.size() > most;
   if (is_window) example.target.resize(most);
   return example;
 }

@@ -142,7 +142,7 @@ void check_corpus_weights(const Config& config, const ConfigCheck& check, const 
                "write one weight for each file");
 }
 
-void check_subwords(const Config& config, const ConfigCheck& check) {
+void check_subwords(const Config& config, const ConfigCheck& check, bool two_vocabularies) {
   const DataOptions& data = config.data;
   if (data.subwords.kind == SubwordKind::none) return;
   const auto refuse_word_key = [&](const char* key, const char* name, bool changed) {
@@ -164,7 +164,6 @@ void check_subwords(const Config& config, const ConfigCheck& check) {
                              key));
   };
   if (data.subwords.file.empty()) require_model("data.subword_file", "subword_file");
-  const bool two_vocabularies = data.task == "parallel_text" && !data.shared_vocabulary;
   const bool has_target = !data.subwords.target_file.empty();
   if (two_vocabularies && !has_target) {
     check.refuse({"data.subwords", "data.target_subword_file", "data.shared_vocabulary"},

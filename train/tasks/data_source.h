@@ -27,6 +27,10 @@ struct DataSource {
   /// throws  DataError if a file cannot be used.
   Corpus (*load)(const DataOptions&, const FixedVocabularies* fixed);
 
+  /// Whether its examples are windows of a text: they have a target but no source, and may be cut
+  /// to fewer tokens at both ends.
+  bool makes_windows = false;
+
   /// The tokenization of its text, for these vocabularies.
   TextFormat (*format)(const DataOptions&, const Vocabulary& source, const Vocabulary& target) =
       [](const DataOptions&, const Vocabulary&, const Vocabulary&) { return TextFormat(); };
@@ -73,7 +77,9 @@ void check_corpus_weights(const Config& config, const ConfigCheck& check, const 
                           const FileList& files);
 
 /// For rules: reports contradictions between data.subwords and other keys.
-void check_subwords(const Config& config, const ConfigCheck& check);
+///
+/// two_vocabularies  whether sources and targets of this config have vocabularies of their own
+void check_subwords(const Config& config, const ConfigCheck& check, bool two_vocabularies = false);
 
 /// For rules: reports that `key`, whose value is `file`, must not be empty.
 void require_file(const Config& config, const ConfigCheck& check, const char* key,

@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::string_view windows_of_text = "text";
+bool makes_windows(const DataOptions& options) { return data_source(options).makes_windows; }
 
 void check_text(const Config& config, const ConfigCheck& check) {
   require_file(config, check, "data.train_text", config.data.train_text);
@@ -51,7 +51,7 @@ class LanguageModelling : public Task {
   std::string format_scores(const Scores& scores, const Config& config) const override {
     const DataOptions& data = config.data;
     const bool subwords = data.subwords.kind != SubwordKind::none;
-    const bool characters = data.task == windows_of_text && data.unit == TextUnit::character;
+    const bool characters = makes_windows(data) && data.unit == TextUnit::character;
     return fmt::format("{}  bits per {} {:.4f}", Task::format_scores(scores, config),
                        subwords     ? "subword"
                        : characters ? "character"
@@ -82,7 +82,7 @@ const Task& language_modelling() {
 
 std::vector<const DataSource*> plain_text_sources() {
   static const DataSource text{
-      .kind = {.name = windows_of_text,
+      .kind = {.name = "text",
                .keys = {"data.folder", "data.train_text", "data.validation_text", "data.test_text",
                         "data.unit", "data.context", "data.validation_share", "data.lowercase",
                         "data.min_frequency", "data.max_vocabulary", "data.subwords", "data.cache",
@@ -92,6 +92,7 @@ std::vector<const DataSource*> plain_text_sources() {
           [](const DataOptions& o, const FixedVocabularies* fixed) {
             return load_language_model_corpus(o, o, o, ".", fixed, o);
           },
+      .makes_windows = true,
       .format =
           [](const DataOptions& o, const Vocabulary& words, const Vocabulary&) {
             return TextFormat{.tokenizer = window_tokenizer(o, o, words), .multiple_lines = true};
@@ -110,7 +111,7 @@ std::vector<const DataSource*> plain_text_sources() {
 
 void check_windows(const Config& config, const ConfigCheck& check, std::size_t tokens) {
   const std::size_t positions = config.model.max_length;
-  if (config.data.task != windows_of_text || tokens <= positions) return;
+  if (!makes_windows(config.data) || tokens <= positions) return;
   check.refuse({"data.context", "model.max_length", "data.task"},
                fmt::format("`context` is {}, and {} tokens are read at once; `model.max_length` is "
                            "{}",
@@ -119,14 +120,14 @@ void check_windows(const Config& config, const ConfigCheck& check, std::size_t t
 }
 
 TokenLimit window_limit(const Config& config, std::size_t tokens) {
-  if (config.data.task == windows_of_text && tokens < config.model.max_length) {
+  if (makes_windows(config.data) && tokens < config.model.max_length) {
     return {.tokens = tokens, .key = "data.context"};
   }
   return {.tokens = config.model.max_length, .key = "model.max_length"};
 }
 
 std::string plain_text_noun(const Config& config) {
-  return config.data.task == windows_of_text ? "windows" : "sentences";
+  return makes_windows(config.data) ? "windows" : "sentences";
 }
 
 }  // namespace tapestry

@@ -33,7 +33,7 @@ void cut_at_random(std::vector<std::int32_t>& ids, std::size_t most, RandomDraws
 }
 
 /// Whether the examples are windows of a text.
-bool has_windows(const Config& config) { return config.data.task == "text"; }
+bool has_windows(const Config& config) { return data_source(config.data).makes_windows; }
 
 class Regularization {
  public:

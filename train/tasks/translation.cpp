@@ -95,7 +95,7 @@ void check_pair_files(const DataOptions& data, const ConfigCheck& check) {
 
 void check_parallel_text(const Config& config, const ConfigCheck& check) {
   check_pair_files(config.data, check);
-  check_subwords(config, check);
+  check_subwords(config, check, /*two_vocabularies=*/!config.data.shared_vocabulary);
   check_corpus_weights(config, check, "data.train_source", config.data.train_source);
   require_positions(config, check, "max_tokens", config.data.max_tokens);
   if (config.model.tie_embeddings == TiedEmbeddings::all && !config.data.shared_vocabulary) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -13,6 +14,9 @@
 #include "data/text/codec.h"
 #include "tests/data/refusal.h"
 #include "tests/support/temporary_folder.h"
+#include "train/config/error.h"
+#include "train/config/reader.h"
+#include "train/tasks/task.h"
 
 using namespace tapestry;
 
@@ -32,7 +36,43 @@ std::string first_source(const Corpus& corpus, const DataOptions& options) {
   return codec.decode_source(corpus.train[0].source);
 }
 
+/// The message of check_subwords() about a config with two .model files; empty if it is accepted.
+std::string refusal_of_two_models(bool two_vocabularies) {
+  Config config;
+  config.data.task = "a source of a user";
+  config.data.subwords.kind = SubwordKind::file;
+  config.data.subwords.file = "a.model";
+  config.data.subwords.target_file = "b.model";
+  const ConfigCheck::Origins origins{{"data.target_subword_file", {.place = {}, .valid = true}}};
+  ProblemList problems;
+  check_subwords(config, ConfigCheck(origins, problems), two_vocabularies);
+  try {
+    problems.throw_if_any();
+  } catch (const ConfigError& error) {
+    return error.problems().front().message;
+  }
+  return "";
+}
+
 }  // namespace
+
+TEST_CASE("a source of a user may have subwords of its own for sources and targets") {
+  CHECK(refusal_of_two_models(true).empty());
+  CHECK(refusal_of_two_models(false) ==
+        "`target_subword_file` is used with two vocabularies only, found one");
+}
+
+TEST_CASE("the examples of text are windows, those of all other sources are not") {
+  std::vector<std::string> found;
+  for (const Task* task : all_tasks()) {
+    for (const DataSource* source : task->sources()) {
+      const std::string name(source->kind.name);
+      const bool is_new = std::ranges::find(found, name) == found.end();
+      if (source->makes_windows && is_new) found.push_back(name);
+    }
+  }
+  CHECK(found == std::vector<std::string>{"text"});
+}
 
 TEST_CASE("each generated task has its own corpus and fingerprint") {
   std::set<std::uint64_t> fingerprints;
