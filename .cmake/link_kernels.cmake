@@ -42,7 +42,7 @@ function(read_symbols file)
       endif()
     else()
       message(FATAL_ERROR "${file} defines the variable ${name}; define it in a source that is "
-        "compiled once, outside of PER_INSTRUCTION_SET")
+        "compiled once, see autograd/CMakeLists.txt")
     endif()
   endforeach()
   set(functions "${functions}" PARENT_SCOPE)

@@ -14,7 +14,7 @@
 #include "autograd/kernels/target.h"
 
 #if !defined(TAPESTRY_INSTRUCTION_SET)
-#error "add this source to PER_INSTRUCTION_SET in CMakeLists.txt: it contains vector code"
+#error "vector code has to be compiled for each instruction set: see autograd/CMakeLists.txt"
 #endif
 
 /// Vector loops. The last, incomplete vector of a loop is padded and processed by the same code as
