@@ -23,6 +23,7 @@
 #include "train/config/text.h"
 #include "train/error.h"
 #include "train/platform/program_name.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -32,67 +33,11 @@ namespace fs = std::filesystem;
 /// A key and its value, as in YAML.
 using Values = std::vector<std::pair<std::string, std::string>>;
 
-/// A data file that is asked for.
-struct DataFile {
-  std::string_view key;       ///< `data.train_source`
-  std::string_view question;  ///< `Training text`
-  bool required = true;
-};
-
-/// A kind of task that is offered.
-struct TaskChoice {
-  std::string_view description;
-  std::vector<DataFile> files;
-  Values values;              ///< of the data and the model
-  bool is_of_images = false;  ///< and the size of images is asked for
-};
-
-/// What the questions offer. The first is the default.
-const std::vector<TaskChoice>& task_choices() {
-  static const std::vector<TaskChoice> choices{
-      {.description = "turn one text into another: translation, summaries, corrections",
-       .files = {{"data.train_source", "Training text, one sentence per line"},
-                 {"data.train_target", "Its translation, line by line"},
-                 {"data.validation_source", "Validation text"},
-                 {"data.validation_target", "Its translation"},
-                 {"data.test_source", "Test text (may be empty)", false},
-                 {"data.test_target", "Its translation (may be empty)", false}},
-       .values = {{"data.task", "parallel_text"},
-                  {"data.subwords", "unigram"},
-                  {"data.on_bad_line", "skip"},
-                  {"model.kind", "seq2seq"}}},
-      {.description = "continue a text: a language model",
-       .files = {{"data.train_text", "Training text"},
-                 {"data.validation_text", "Validation text (empty: the end of the training text)",
-                  false}},
-       .values = {{"data.task", "text"},
-                  {"data.unit", "character"},
-                  {"data.context", "128"},
-                  {"model.kind", "language_model"}}},
-      {.description = "classify sentences",
-       .files = {{"data.train_text", "Training text, a label, a tab and a sentence per line"},
-                 {"data.validation_text", "Validation text"},
-                 {"data.test_text", "Test text (may be empty)", false}},
-       .values = {{"data.task", "labelled_text"},
-                  {"data.min_frequency", "2"},
-                  {"model.kind", "classifier"}}},
-      {.description = "label every token of a sentence: named entities, parts of speech",
-       .files = {{"data.train_text",
-                  "Training text, a token, a tab and a label per line, sentences separated by an "
-                  "empty line"},
-                 {"data.validation_text", "Validation text"},
-                 {"data.test_text", "Test text (may be empty)", false}},
-       .values = {{"data.task", "tagged_text"},
-                  {"data.min_frequency", "2"},
-                  {"model.kind", "tagger"}}},
-      {.description = "classify images",
-       .files = {{"data.train_images", "Training images: a CSV, HDF5 or NumPy file"},
-                 {"data.validation_images",
-                  "Validation images (empty: a tenth of the training images)", false}},
-       .values = {{"data.task", "images"}, {"model.kind", "vision_transformer"}},
-       .is_of_images = true},
-  };
-  return choices;
+/// The tasks that are offered. The first is the default.
+std::vector<const Task*> offered_tasks() {
+  std::vector<const Task*> tasks = all_tasks();
+  std::erase_if(tasks, [](const Task* task) { return task->questions() == nullptr; });
+  return tasks;
 }
 
 /// Sizes of models, for the bytes of training data up to a limit.
@@ -113,11 +58,15 @@ class Interview {
       : folder_(fs::absolute(path).parent_path()), answers_(answers), questions_(questions) {}
 
   Values run() {
-    const TaskChoice& task = choose_task();
-    values_ = task.values;
-    for (const DataFile& file : task.files) ask_for_file(file);
-    if (task.is_of_images) ask_for_image_size();
-    choose_size(task);
+    const Task& task = choose_task();
+    const TaskQuestions& questions = *task.questions();
+    set("model.kind", std::string(task.kind().name));
+    for (const auto& [key, value] : questions.values) set(std::string(key), std::string(value));
+    for (const TaskQuestions::File& file : questions.files) ask_for_file(file);
+    for (const TaskQuestions::Number& number : questions.numbers) {
+      set(std::string(number.key), ask_for_number(number.question, number.default_answer));
+    }
+    choose_size(task.kind());
     set("train.steps", ask_for_number("Optimizer steps", "5000"));
     return std::move(values_);
   }
@@ -153,16 +102,16 @@ class Interview {
     }
   }
 
-  const TaskChoice& choose_task() {
+  const Task& choose_task() {
     fmt::print(questions_, "Which task should the model be trained for?\n");
-    const auto& choices = task_choices();
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      fmt::print(questions_, "  {}  {}\n", i + 1, choices[i].description);
+    const std::vector<const Task*> tasks = offered_tasks();
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      fmt::print(questions_, "  {}  {}\n", i + 1, tasks[i]->questions()->description);
     }
-    const WholeNumber numbers = between(1, choices.size());
+    const WholeNumber numbers = between(1, tasks.size());
     const std::string answer =
         ask_until("Task", "1", [&](const std::string& text) { return mistake_in(numbers, text); });
-    return choices[std::get<std::uint64_t>(numbers.parse(answer)) - 1];
+    return *tasks[std::get<std::uint64_t>(numbers.parse(answer)) - 1];
   }
 
   static std::string mistake_in(const WholeNumber& numbers, const std::string& text) {
@@ -177,7 +126,7 @@ class Interview {
     });
   }
 
-  void ask_for_file(const DataFile& file) {
+  void ask_for_file(const TaskQuestions::File& file) {
     const std::string answer =
         ask_until(file.question, "", [&](const std::string& text) -> std::string {
           if (text.empty()) return file.required ? "a file is needed" : "";
@@ -195,18 +144,7 @@ class Interview {
     set(std::string(file.key), Text::print((is_near ? relative : absolute).string()));
   }
 
-  void ask_for_image_size() {
-    set("data.image_height", ask_for_number("Height of an image in pixels", "8"));
-    set("data.image_width", ask_for_number("Width of an image in pixels", "8"));
-    set("data.image_channels", ask_for_number("Values per pixel", "1"));
-    set("data.pixel_maximum", ask_for_number("Largest value of a pixel", "255"));
-    const std::string patch = ask_for_number("Height and width of a patch in pixels", "2");
-    set("model.patch_size", patch);
-    set("model.positions", "learned");
-    set("model.max_length", "1024");
-  }
-
-  void choose_size(const TaskChoice& task) {
+  void choose_size(const ConfigKind& kind) {
     std::string names;
     for (const ModelSize& size : model_sizes) {
       names += fmt::format("{}{}", names.empty() ? "" : ", ", size.name);
@@ -226,10 +164,9 @@ class Interview {
     const ModelSize& size = *find_size(name);
     set("model.d_model", std::string(size.d_model));
     set("model.num_heads", std::string(size.num_heads));
-    const std::string_view kind = value_of(task.values, "model.kind");
-    if (kind != "language_model") set("model.num_encoder_layers", std::string(size.layers));
-    if (kind == "seq2seq" || kind == "language_model") {
-      set("model.num_decoder_layers", std::string(size.layers));
+    for (const char* key : {"model.num_encoder_layers", "model.num_decoder_layers"}) {
+      const bool uses = std::ranges::find(kind.keys, key) != kind.keys.end();
+      if (uses) set(key, std::string(size.layers));
     }
     set("model.d_ff", std::string(size.d_ff));
     set("model.dropout", std::string(size.dropout));
@@ -237,10 +174,6 @@ class Interview {
     set("schedule.kind", "cosine");
     set("schedule.learning_rate", "1e-3");
     set("schedule.warmup_steps", "5%");
-  }
-
-  static std::string_view value_of(const Values& values, std::string_view key) {
-    return std::ranges::find(values, key, &Values::value_type::first)->second;
   }
 
   fs::path folder_;  ///< of the config

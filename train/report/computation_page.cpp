@@ -162,6 +162,7 @@ class Builder {
               {"time", format_time(std::time(nullptr))},
               {"model", e_.origin},
               {"kind", task_.kind().name},
+              {"has_two_stacks", task_.has_two_stacks()},
               {"causal", e_.model.network->causal()},
               {"dtype", name(e_.model.parameters.dtype())},
               {"loss", e_.trace.loss},
@@ -177,8 +178,6 @@ class Builder {
   }
 
  private:
-  bool has_two_stacks() const { return task_.reads_source() && !task_.one_label_per_example(); }
-
   static Json tokens(const Tokens& names, const std::vector<std::int32_t>& ids) {
     Json list = Json::array();
     for (std::size_t i = 0; i < std::min(names.size(), ids.size()); ++i) {
@@ -261,7 +260,7 @@ class Builder {
     bool encoder = layer.starts_with("encoder") || layer.starts_with("source_") ||
                    layer.ends_with("cross_attn.k_proj") || layer.ends_with("cross_attn.v_proj");
     // With tied embeddings, the first one is that of the source.
-    if (step.operation == "embedding" && has_two_stacks()) encoder = embeddings_++ == 0;
+    if (step.operation == "embedding" && task_.has_two_stacks()) encoder = embeddings_++ == 0;
     if (encoder && fits(names_.encoder)) return "encoder";
     if (fits(names_.decoder)) return "decoder";
     if (fits(names_.encoder)) return "encoder";

@@ -54,18 +54,13 @@ std::vector<DiagramModule> modules_of(const ModelBlock& block) {
 
 bool is_logits(const ModelBlock& block) { return block.path == "output" || block.path == "head"; }
 
-/// Whether the model has an encoder and a decoder.
-bool has_two_stacks(const Task& task) {
-  return task.reads_source() && !task.one_label_per_example();
-}
-
 bool is_of_encoder(const std::string& path, const Task& task) {
-  return has_two_stacks(task) && (path.starts_with("encoder.") || path == "source_embedding");
+  return task.has_two_stacks() && (path.starts_with("encoder.") || path == "source_embedding");
 }
 
 /// The letter of the number of tokens of the output of a block, see model_diagram().
 const char* length_letter(const std::string& path, const Task& task, const Config& config) {
-  if (has_two_stacks(task)) return is_of_encoder(path, task) ? "S" : "T";
+  if (task.has_two_stacks()) return is_of_encoder(path, task) ? "S" : "T";
   const bool before_class_token = task.reads_images() &&
                                   config.model.pooling == PoolingKind::class_token &&
                                   path == "patches.projection";
@@ -113,7 +108,7 @@ std::vector<DiagramBlock> model_diagram(const ModelSummary& summary, const Confi
     (box.of_encoder ? encoder : others).push_back(std::move(box));
   }
   const auto embeds_source = [](const DiagramBlock& b) { return b.title == "source_embedding"; };
-  const bool two_stacks = task != nullptr && has_two_stacks(*task);
+  const bool two_stacks = task != nullptr && task->has_two_stacks();
   if (two_stacks && std::ranges::none_of(encoder, embeds_source)) {
     encoder.insert(encoder.begin(), shared_source_embedding(config));
   }

@@ -89,6 +89,22 @@ class ImageClassification : public Task {
     return {&images};
   }
 
+  const TaskQuestions* questions() const override {
+    static const TaskQuestions questions{
+        .description = "classify images",
+        .files = {{"data.train_images", "Training images: a CSV, HDF5 or NumPy file"},
+                  {"data.validation_images",
+                   "Validation images (empty: a tenth of the training images)", false}},
+        .numbers = {{"data.image_height", "Height of an image in pixels", "8"},
+                    {"data.image_width", "Width of an image in pixels", "8"},
+                    {"data.image_channels", "Values per pixel", "1"},
+                    {"data.pixel_maximum", "Largest value of a pixel", "255"},
+                    {"model.patch_size", "Height and width of a patch in pixels", "2"}},
+        .values = {
+            {"data.task", "images"}, {"model.positions", "learned"}, {"model.max_length", "1024"}}};
+    return &questions;
+  }
+
   std::string example_noun(const Config&) const override { return "images"; }
   std::string target_noun(const Config&) const override { return "images"; }
   std::string describe_vocabularies(const Corpus& corpus) const override {

@@ -34,6 +34,13 @@ class LanguageModelling : public Task {
     return kind;
   }
   std::vector<const DataSource*> sources() const override { return plain_text_sources(); }
+  const TaskQuestions* questions() const override {
+    static const TaskQuestions questions{
+        .description = "continue a text: a language model",
+        .files = plain_text_files(),
+        .values = {{"data.task", "text"}, {"data.unit", "character"}, {"data.context", "128"}}};
+    return &questions;
+  }
 
   std::string example_noun(const Config& config) const override { return plain_text_noun(config); }
   std::string describe_vocabularies(const Corpus& corpus) const override {
@@ -107,6 +114,11 @@ std::vector<const DataSource*> plain_text_sources() {
                .keys = {"data.train_size", "data.validation_size", "data.test_size", "data.seed"}},
       .load = [](const DataOptions& o, const FixedVocabularies*) { return make_toy_sentences(o); }};
   return {&text, &toy_sentences};
+}
+
+std::vector<TaskQuestions::File> plain_text_files() {
+  return {{"data.train_text", "Training text"},
+          {"data.validation_text", "Validation text (empty: the end of the training text)", false}};
 }
 
 void check_windows(const Config& config, const ConfigCheck& check, std::size_t tokens) {

@@ -14,6 +14,9 @@ namespace tapestry {
 /// The sources of tasks that train on unlabelled text: text, toy_sentences.
 std::vector<const DataSource*> plain_text_sources();
 
+/// The files that TaskQuestions of these tasks ask for.
+std::vector<TaskQuestions::File> plain_text_files();
+
 /// Reports windows of a text from which the model would read `tokens` tokens, if that is more than
 /// its positions.
 void check_windows(const Config& config, const ConfigCheck& check, std::size_t tokens);

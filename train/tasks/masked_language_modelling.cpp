@@ -55,6 +55,16 @@ class MaskedLanguageModelling : public Task {
     return kind;
   }
   std::vector<const DataSource*> sources() const override { return plain_text_sources(); }
+  const TaskQuestions* questions() const override {
+    static const TaskQuestions questions{
+        .description = "fill in missing words of a text: a masked language model",
+        .files = plain_text_files(),
+        .values = {{"data.task", "text"},
+                   {"data.unit", "word"},
+                   {"data.min_frequency", "2"},
+                   {"data.context", "128"}}};
+    return &questions;
+  }
 
   std::string example_noun(const Config& config) const override { return plain_text_noun(config); }
   std::string describe_vocabularies(const Corpus& corpus) const override {

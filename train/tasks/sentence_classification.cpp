@@ -80,6 +80,16 @@ class SentenceClassification : public Task {
     return {&labelled_text, &toy_agreement};
   }
 
+  const TaskQuestions* questions() const override {
+    static const TaskQuestions questions{
+        .description = "classify sentences",
+        .files = {{"data.train_text", "Training text, a label, a tab and a sentence per line"},
+                  {"data.validation_text", "Validation text"},
+                  {"data.test_text", "Test text (may be empty)", false}},
+        .values = {{"data.task", "labelled_text"}, {"data.min_frequency", "2"}}};
+    return &questions;
+  }
+
   std::string example_noun(const Config&) const override { return "sentences"; }
   std::string target_noun(const Config&) const override { return "sentences"; }
   std::string describe_vocabularies(const Corpus& corpus) const override {

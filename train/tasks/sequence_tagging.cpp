@@ -124,6 +124,18 @@ class SequenceTagging : public Task {
     return {&tagged_text};
   }
 
+  const TaskQuestions* questions() const override {
+    static const TaskQuestions questions{
+        .description = "label every token of a sentence: named entities, parts of speech",
+        .files = {{"data.train_text",
+                   "Training text, a token, a tab and a label per line, sentences separated by an "
+                   "empty line"},
+                  {"data.validation_text", "Validation text"},
+                  {"data.test_text", "Test text (may be empty)", false}},
+        .values = {{"data.task", "tagged_text"}, {"data.min_frequency", "2"}}};
+    return &questions;
+  }
+
   std::string example_noun(const Config&) const override { return "sentences"; }
   std::string describe_vocabularies(const Corpus& corpus) const override {
     return fmt::format("vocabulary of {}, {}", format_count(corpus.source_vocabulary.size()),

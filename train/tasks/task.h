@@ -19,6 +19,7 @@
 #include "train/inference/evaluator.h"
 #include "train/inference/work_share.h"
 #include "train/tasks/data_source.h"
+#include "train/tasks/task_questions.h"
 
 namespace tapestry {
 
@@ -97,6 +98,9 @@ class Task {
   virtual const ConfigKind& kind() const = 0;
   /// The supported values of `data.task`.
   virtual std::vector<const DataSource*> sources() const = 0;
+  /// What `tapestry config new` asks for a config of this task; null, the default, if it does not
+  /// offer the task.
+  virtual const TaskQuestions* questions() const { return nullptr; }
 
   // ---- Terms in messages
 
@@ -126,6 +130,8 @@ class Task {
   virtual bool one_label_per_example() const { return false; }
   /// Whether the network has an encoder, whose attention is bidirectional.
   virtual bool has_encoder() const { return true; }
+  /// Whether the network has an encoder for sources and a decoder for targets.
+  bool has_two_stacks() const { return reads_source() && !one_label_per_example(); }
 
   // ---- Scores
 

@@ -236,6 +236,21 @@ class Translation : public Task {
     return {&copy, &reverse, &sort, &toy_translation, &parallel_text};
   }
 
+  const TaskQuestions* questions() const override {
+    static const TaskQuestions questions{
+        .description = "turn one text into another: translation, summaries, corrections",
+        .files = {{"data.train_source", "Training text, one sentence per line"},
+                  {"data.train_target", "Its translation, line by line"},
+                  {"data.validation_source", "Validation text"},
+                  {"data.validation_target", "Its translation"},
+                  {"data.test_source", "Test text (may be empty)", false},
+                  {"data.test_target", "Its translation (may be empty)", false}},
+        .values = {{"data.task", "parallel_text"},
+                   {"data.subwords", "unigram"},
+                   {"data.on_bad_line", "skip"}}};
+    return &questions;
+  }
+
   std::string example_noun(const Config&) const override { return "pairs"; }
   std::string describe_vocabularies(const Corpus& corpus) const override {
     return fmt::format("vocabularies of {} and {}", format_count(corpus.source_vocabulary.size()),

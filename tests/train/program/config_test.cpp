@@ -52,7 +52,7 @@ TEST_CASE("config diff compares files, runs and checkpoints") {
 
 TEST_CASE("config new asks what the task needs and writes a config that trains") {
   const ConfigWorkplace work;
-  const std::string answers = "3\nmissing.txt\nlabels.txt\nlabels.txt\n\nhuge\nsmall\n0\n2\n";
+  const std::string answers = "4\nmissing.txt\nlabels.txt\nlabels.txt\n\nhuge\nsmall\n0\n2\n";
   const Outcome made = work.run({"config", "new", "mine.yaml"}, answers);
   CHECK(made.code == 0);
   CHECK(contains(made.err, "missing.txt is not a file that can be read"));
@@ -71,10 +71,28 @@ TEST_CASE("config new asks what the task needs and writes a config that trains")
   CHECK(contains(again.err, "mine.yaml exists"));
   CHECK(test::read_text(work / "mine.yaml") == config);
 
-  const Outcome ended = work.run({"config", "new", "other.yaml"}, "3\nlabels.txt\n");
+  const Outcome ended = work.run({"config", "new", "other.yaml"}, "4\nlabels.txt\n");
   CHECK(ended.code == 2);
   CHECK(contains(ended.err, "the answers end before the question \"Validation text\""));
   CHECK_FALSE(std::filesystem::exists(work / "other.yaml"));
+}
+
+TEST_CASE("config new sets the layers of the stacks that the model has") {
+  const ConfigWorkplace work;
+  const auto made = [&](const std::string& task, const std::string& kind) {
+    const std::string file = kind + ".new.yaml";
+    const Outcome outcome = work.run({"config", "new", file}, task + "\ntext.txt\n\nsmall\n2\n");
+    CHECK(outcome.code == 0);
+    const std::string config = test::read_text(work / file);
+    CHECK(contains(config, "\n  kind: " + kind + " "));
+    return config;
+  };
+  const std::string left_to_right = made("2", "language_model");
+  CHECK(contains(left_to_right, "\n  num_decoder_layers: 3 "));
+  CHECK_FALSE(contains(left_to_right, "num_encoder_layers"));
+  const std::string masked = made("3", "masked_language_model");
+  CHECK(contains(masked, "\n  num_encoder_layers: 3 "));
+  CHECK_FALSE(contains(masked, "num_decoder_layers"));
 }
 
 TEST_CASE("config schema prints JSON") {

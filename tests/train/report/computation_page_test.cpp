@@ -95,6 +95,7 @@ TEST_CASE("the data have the values of every step, in both storages") {
 TEST_CASE("the data have tokens, ids, labels and the most likely predictions") {
   const Json data = Explained().json({.as_text = false});
   CHECK(data["kind"] == "language_model");
+  CHECK(data["has_two_stacks"] == false);
   CHECK(data["dtype"] == "float32");
   CHECK(data["causal"] == true);
   CHECK(data["model"] == "tiny.yaml, initial values");

@@ -92,6 +92,7 @@ TEST_CASE("the data of a run are those of its files") {
   const Json& run = json["runs"][0];
   CHECK(run["name"] == "tiny");
   CHECK(run["kind"] == "seq2seq");
+  CHECK(run["has_two_stacks"] == true);
   CHECK(run["steps"] == 12);
   CHECK(run["notes"].empty());
   // The training loss without label smoothing, which the perplexity has.

@@ -41,12 +41,43 @@ Config make_config(const std::string& kind, const std::string& task = "copy") {
 
 // ---- Config
 
-TEST_CASE("every key that a task or a source lists is a key of the config") {
+std::set<std::string> paths_of_all_keys() {
   std::set<std::string> keys;
-  const Config config;
-  for_each_field(config, [&](const Field& field, const FieldValue&, const Domain&) {
+  for_each_field(Config{}, [&](const Field& field, const FieldValue&, const Domain&) {
     keys.insert(field.path());
   });
+  return keys;
+}
+
+TEST_CASE("config new offers every task of the library, with keys that exist and data it has") {
+  const std::set<std::string> keys = paths_of_all_keys();
+  for (const std::string& kind : every_kind) {
+    CAPTURE(kind);
+    const TaskQuestions* const questions = find_task(make_config(kind)).questions();
+    REQUIRE(questions != nullptr);
+    CHECK_FALSE(questions->description.empty());
+    CHECK_FALSE(questions->files.empty());
+    for (const auto& file : questions->files) CHECK(keys.contains(std::string(file.key)));
+    for (const auto& number : questions->numbers) CHECK(keys.contains(std::string(number.key)));
+    std::string source;
+    for (const auto& assignment : questions->values) {
+      CHECK(keys.contains(std::string(assignment.first)));
+      if (assignment.first == "data.task") source = assignment.second;
+    }
+    const std::vector<std::string> sources = data_tasks_for(kind);
+    CHECK(std::ranges::find(sources, source) != sources.end());
+  }
+}
+
+TEST_CASE("of the models of the library, seq2seq alone has an encoder and a decoder") {
+  for (const std::string& kind : every_kind) {
+    CAPTURE(kind);
+    CHECK(find_task(make_config(kind)).has_two_stacks() == (kind == "seq2seq"));
+  }
+}
+
+TEST_CASE("every key that a task or a source lists is a key of the config") {
+  const std::set<std::string> keys = paths_of_all_keys();
   for (const auto* kinds : {&model_kinds(), &data_tasks()}) {
     for (const ConfigKind& kind : *kinds) {
       for (const std::string_view key : kind.keys) {

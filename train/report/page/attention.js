@@ -179,7 +179,7 @@ function attentionPart(run) {
   const redraw = [];
   redrawWithTheme.push(() => redraw.forEach((draw) => draw()));
   show();
-  return [el('p', {}, 'Rows are queries, columns are keys. ', run.kind === 'seq2seq' ? 'The decoder reads the reference. ' : '',
+  return [el('p', {}, 'Rows are queries, columns are keys. ', run.has_two_stacks ? 'The decoder reads the reference. ' : '',
     'Weights from 0 ', el('span', {class: 'scale', 'aria-hidden': 'true'}), ' to 1, with the opacity of their square root; nothing: exactly 0 (masked).'),
   run.attention_heads?.length ? headTable(run.attention_heads, (path, h) => chooseHead(path, h)) : '',
   el('div', {class: 'controls'}, choice('Example', run.attention.map((s) => `${noun} ${s.number} (${Math.max(...s.tokens.map((t) => t.length))} tokens)`),

@@ -10,10 +10,10 @@ function rowNames(rows) {
 function groupOf(step) {
   const layer = step.layer.match(/^(?:(?:.*\.)?(?:encoder|decoder)\.layers\.\d+|layers\.\d+)/);
   if (layer) return layer[0];
-  if (/^source_/.test(step.layer) || (step.operation === 'embedding' && step.rows === 'encoder' && data.kind === 'seq2seq')) return 'Source embedding';
+  if (/^source_/.test(step.layer) || (step.operation === 'embedding' && step.rows === 'encoder' && data.has_two_stacks)) return 'Source embedding';
   if (/^target_/.test(step.layer)) return 'Target embedding';
   if (/^(embedding|positions|patches)/.test(step.layer)) return 'Embedding';
-  if (/^encoder\.norm/.test(step.layer) && data.kind === 'seq2seq') return 'Encoder output';
+  if (/^encoder\.norm/.test(step.layer) && data.has_two_stacks) return 'Encoder output';
   return 'Output and loss';
 }
 
