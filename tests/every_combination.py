@@ -4,6 +4,7 @@ covering set of pairs. Usage: tests/every_combination.py PROGRAM [--kind KIND]""
 
 import argparse
 import itertools
+import json
 import random
 import subprocess
 import sys
@@ -11,10 +12,6 @@ import tempfile
 from pathlib import Path
 
 CONFIG = """\
-data:
-  train_size: 40
-  validation_size: 0
-  test_size: 0
 model:
   d_model: 64
   d_ff: 128
@@ -38,12 +35,17 @@ CHOICES = {
 BATCHES = {"train.batch_tokens": ["0", "120"]}
 TOKENS = BATCHES | {"tie_embeddings": ["none", "target"]}
 POOLED = {"pooling": ["class_token", "mean"]}
+GENERATED = {"train_size": "40", "validation_size": "0", "test_size": "0"}
+IMAGES = {"task": "images", "train_images": "images.csv", "image_height": "4", "image_width": "4",
+          "pixel_maximum": "9", "validation_size": "0", "test_size": "0"}
+# The section `data` and the choices of each value of model.kind; write_files() writes the files.
 KINDS = {
-    "seq2seq": ("reverse", TOKENS | {"num_encoder_layers": ["1", "2"]}),
-    "language_model": ("toy_sentences", TOKENS),
-    "masked_language_model": ("toy_sentences", TOKENS),
-    "classifier": ("toy_agreement", BATCHES | POOLED),
-    "vision_transformer": ("images", POOLED | {"patch_size": ["1", "2"]}),
+    "seq2seq": ({"task": "reverse"} | GENERATED, TOKENS | {"num_encoder_layers": ["1", "2"]}),
+    "language_model": ({"task": "toy_sentences"} | GENERATED, TOKENS),
+    "masked_language_model": ({"task": "toy_sentences"} | GENERATED, TOKENS),
+    "classifier": ({"task": "toy_agreement"} | GENERATED, BATCHES | POOLED),
+    "vision_transformer": (IMAGES, POOLED | {"patch_size": ["1", "2"]}),
+    "tagger": ({"task": "tagged_text", "train_text": "tags.txt"}, BATCHES),
 }
 
 
@@ -91,14 +93,12 @@ def covering_set(options, rng):
     return cover
 
 
-def check(program, config, kind, task, choice):
-    overrides = [f"{key}={value}" if "." in key else f"model.{key}={value}"
-                 for key, value in choice.items()]
-    command = [program, "check", config, f"model.kind={kind}", f"data.task={task}", *overrides]
-    if task == "images":
-        command += [f"data.train_images={config.with_name('images.csv')}", "data.image_height=4",
-                    "data.image_width=4", "data.pixel_maximum=9", "data.train_size=20000"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def check(program, folder, kind, data, choice):
+    overrides = [f"data.{key}={value}" for key, value in data.items()]
+    overrides += [f"{key}={value}" if "." in key else f"model.{key}={value}"
+                  for key, value in choice.items()]
+    command = [program, "check", "tiny.yaml", f"model.kind={kind}", *overrides]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return True
     failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
@@ -107,9 +107,25 @@ def check(program, config, kind, task, choice):
 
 
 def write_files(folder, rng):
+    """The files of KINDS. Sentences have several words: with one, attention has no gradient."""
     (folder / "tiny.yaml").write_text(CONFIG)
     rows = [[str(rng.randrange(10)) for _ in range(16)] + [str(i % 3)] for i in range(40)]
     (folder / "images.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+    lines = []
+    for i in range(40):
+        words = [(3 * i + 5 * k) % 8 for k in range(3 + i % 5)]
+        lines += [f"word{word}\tlabel{word % 3}\n" for word in words] + ["\n"]
+    (folder / "tags.txt").write_text("".join(lines))
+
+
+def require_every_kind(program):
+    """Exits with an error that names the values of model.kind which KINDS lacks."""
+    done = subprocess.run([program, "config", "schema"], capture_output=True, check=True)
+    sections = json.loads(done.stdout)["properties"]
+    missing = set(sections["model"]["properties"]["kind"]["enum"]) - KINDS.keys()
+    if missing:
+        sys.exit(f"KINDS in {Path(__file__).name}: found no {', '.join(sorted(missing))}, expected "
+                 "every value of model.kind\nhint: add an entry with its data and choices")
 
 
 def main():
@@ -118,16 +134,17 @@ def main():
     parser.add_argument("--kind", choices=KINDS, action="append", help="default: all of them")
     parser.add_argument("--at-most", type=int, help="so many models of a kind, from the first on")
     arguments = parser.parse_args()
+    program = arguments.program.resolve()
+    require_every_kind(program)
     rng = random.Random(1)
     failures = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_files(folder, rng)
         for kind in arguments.kind or KINDS:
-            task, options = KINDS[kind]
+            data, options = KINDS[kind]
             cover = covering_set(SIZES | CHOICES | options, rng)[:arguments.at_most]
-            passed = sum(check(arguments.program.resolve(), folder / "tiny.yaml", kind, task, choice)
-                         for choice in cover)
+            passed = sum(check(program, folder, kind, data, choice) for choice in cover)
             print(f"{kind}: {passed} of {len(cover)} models pass all their checks", flush=True)
             failures += len(cover) - passed
     return 1 if failures else 0
