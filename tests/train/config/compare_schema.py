@@ -152,6 +152,10 @@ def main():
         sys.exit(__doc__)
     program = pathlib.Path(sys.argv[1]).resolve()
     schema = json.loads(subprocess.run([program, "config", "schema"], check=True, capture_output=True).stdout)
+    missing = set(schema["properties"]["model"]["properties"]["kind"]["enum"]) - MODELS.keys()
+    if missing:
+        sys.exit(f"MODELS in {pathlib.Path(__file__).name}: found no {', '.join(sorted(missing))}, expected every value of "
+                 "model.kind\nhint: add an entry with its data")
     jsonschema.Draft7Validator.check_schema(schema)
     validator = jsonschema.Draft7Validator(schema)
     configs = make_configs(schema)
