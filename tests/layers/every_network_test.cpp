@@ -7,20 +7,6 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-namespace {
-
-constexpr ModelKind every_kind[] = {
-    ModelKind::seq2seq,    ModelKind::language_model,     ModelKind::masked_language_model,
-    ModelKind::classifier, ModelKind::vision_transformer, ModelKind::tagger};
-
-Ids labels_for(ModelKind kind) {
-  if (kind == ModelKind::tagger) return {{1, 2, 0, 2}, {1, 1, 0, 2}};
-  const bool tells_classes = kind == ModelKind::classifier || kind == ModelKind::vision_transformer;
-  return tells_classes ? Ids{{2}, {0}} : Ids{{6, 7, 8, 3}, {4, 3, 1, 2}};
-}
-
-}  // namespace
-
 TEST_CASE("a language model has the same logits as a Network and by its own call operator") {
   const MadeNetwork made(with_kind(small(), ModelKind::language_model));
   const auto& model = dynamic_cast<const LanguageModel&>(*made.network);
@@ -30,7 +16,7 @@ TEST_CASE("a language model has the same logits as a Network and by its own call
 }
 
 TEST_CASE("logits depend on the random stream only with dropout") {
-  for (const ModelKind kind : every_kind) {
+  for (const ModelKind kind : every_model_kind) {
     CAPTURE(static_cast<int>(kind));
     const NetworkInput input = network_input();
     KindOptions options = with_kind(small(), kind);
@@ -49,7 +35,7 @@ TEST_CASE("logits depend on the random stream only with dropout") {
 }
 
 TEST_CASE("dropout of every kind of model applies to its embeddings") {
-  for (const ModelKind kind : every_kind) {
+  for (const ModelKind kind : every_model_kind) {
     CAPTURE(static_cast<int>(kind));
     KindOptions options = with_kind(small(), kind);
     options.dropout = 0.5;
@@ -64,7 +50,7 @@ TEST_CASE("dropout of every kind of model applies to its embeddings") {
 }
 
 TEST_CASE("loss and gradients of every kind of model have the same bits on any number of threads") {
-  for (const ModelKind kind : every_kind) {
+  for (const ModelKind kind : every_model_kind) {
     CAPTURE(static_cast<int>(kind));
     KindOptions options = with_kind(small(), kind);
     options.d_model = 32;
@@ -79,7 +65,7 @@ TEST_CASE("loss and gradients of every kind of model have the same bits on any n
 }
 
 TEST_CASE("every parameter of every kind of model has a gradient") {
-  for (const ModelKind kind : every_kind) {
+  for (const ModelKind kind : every_model_kind) {
     MadeNetwork made(with_kind(small(), kind));
     step(made, network_input(), labels_for(kind));
     for (const NamedTensor& p : made.parameters) {
@@ -90,7 +76,7 @@ TEST_CASE("every parameter of every kind of model has a gradient") {
 }
 
 TEST_CASE("the parameters of every kind of model are counted alike with and without values") {
-  for (const ModelKind kind : every_kind) {
+  for (const ModelKind kind : every_model_kind) {
     CAPTURE(static_cast<int>(kind));
     const MadeNetwork made(with_kind(small(), kind));
     Parameters counted = Parameters::without_values(DType::float64);

@@ -61,6 +61,22 @@ inline NetworkInput network_input() {
           .images = random_leaf({2, image_shape.values()}, 3).copied(DType::float64)};
 }
 
+/// Labels of network_input(): one for each token, or one for each row.
+inline Ids labels_for(ModelKind kind) {
+  switch (kind) {
+    case ModelKind::seq2seq:
+    case ModelKind::language_model:
+    case ModelKind::masked_language_model:
+      return {{6, 7, 8, 3}, {4, 3, 1, 2}};
+    case ModelKind::tagger:
+      return {{1, 2, 0, 2}, {1, 1, 0, 2}};
+    case ModelKind::classifier:
+    case ModelKind::vision_transformer:
+      break;
+  }
+  return {{2}, {0}};
+}
+
 /// Names and shapes of the parameters outside the stack of this name.
 inline std::vector<std::string> outside(const char* stack, const Parameters& parameters) {
   std::vector<std::string> names;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -19,9 +20,17 @@ enum class ModelKind {
   tagger
 };
 
-inline constexpr std::array<std::string_view, 6> model_kind_names = {
-    "seq2seq",    "language_model",     "masked_language_model",
-    "classifier", "vision_transformer", "tagger"};
+/// The values of model.kind, in the order of ModelKind.
+inline constexpr auto model_kind_names =
+    std::to_array<std::string_view>({"seq2seq", "language_model", "masked_language_model",
+                                     "classifier", "vision_transformer", "tagger"});
+
+/// All kinds.
+inline constexpr auto every_model_kind = [] {
+  std::array<ModelKind, model_kind_names.size()> kinds{};
+  for (std::size_t i = 0; i < kinds.size(); ++i) kinds[i] = static_cast<ModelKind>(i);
+  return kinds;
+}();
 
 /// The value of model.kind.
 inline std::string model_kind_name(ModelKind kind) {
