@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/text/codec.h"
+#include "tests/train/kind_properties.h"
 #include "tests/train/wiring/data_reference.h"
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/tasks/data_source.h"
@@ -272,10 +273,8 @@ void check_data_row(const TaskWorkplace& work, const TaskCase& task, const DataR
     if (is_empty(without, part) && is_empty(with, part)) continue;
     CAPTURE(static_cast<int>(part));
     // The classes stay as they are, whatever the examples.
-    const bool of_classes =
-        part == target_words && (task.kind == "classifier" || task.kind == "tagger");
-    const bool changes = row.changes.contains(part) && !of_classes &&
-                         !(part == target_words && task.task == "images");
+    const bool of_classes = part == target_words && predicts_classes(task.kind);
+    const bool changes = row.changes.contains(part) && !of_classes;
     CHECK(same(without, with, part) == !changes);
   }
   if (!row.part.empty()) check_prefix(part_of(without, row.part), part_of(with, row.part));
@@ -311,7 +310,7 @@ TEST_CASE("every data key that a task uses has a row for that task") {
     for (const std::string& task : data_tasks_for(kind.name)) {
       const std::string name = TaskCase{std::string(kind.name), task}.name();
       CHECK_MESSAGE(listed.contains(name), name,
-                    " is not in task_cases in tests/train/wiring/keys_tasks.h");
+                    " is not in kind_cases in tests/train/kind_cases.h");
     }
   }
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/train/kind_cases.h"
+#include "tests/train/kind_properties.h"
 #include "tests/train/program.h"
 #include "train/config/config.h"
 #include "train/config/fields.h"
@@ -24,31 +26,21 @@ struct TaskCase {
   std::string name() const { return kind + "-" + task; }
 };
 
-inline const std::vector<TaskCase> task_cases = {
-    {"seq2seq", "copy"},
-    {"seq2seq", "reverse"},
-    {"seq2seq", "sort"},
-    {"seq2seq", "toy_translation"},
-    {"seq2seq", "parallel_text"},
-    {"language_model", "text"},
-    {"language_model", "toy_sentences"},
-    {"masked_language_model", "text"},
-    {"masked_language_model", "toy_sentences"},
-    {"classifier", "labelled_text"},
-    {"classifier", "toy_agreement"},
-    {"vision_transformer", "images"},
-    {"tagger", "tagged_text"},
-};
+/// Every kind on each of its tasks, see kind_cases.
+inline const std::vector<TaskCase> task_cases = [] {
+  std::vector<TaskCase> cases;
+  for (const KindCase& kind : kind_cases) {
+    for (const std::string& task : kind.tasks) cases.push_back({kind.name, task});
+  }
+  return cases;
+}();
 
 /// One task of each kind of model, for keys whose effect does not depend on the task.
-inline const std::vector<TaskCase> one_case_of_each_kind = {
-    {"seq2seq", "copy"},
-    {"language_model", "text"},
-    {"masked_language_model", "toy_sentences"},
-    {"classifier", "labelled_text"},
-    {"vision_transformer", "images"},
-    {"tagger", "tagged_text"},
-};
+inline const std::vector<TaskCase> one_case_of_each_kind = [] {
+  std::vector<TaskCase> cases;
+  for (const KindCase& kind : kind_cases) cases.push_back({kind.name, kind.tasks.front()});
+  return cases;
+}();
 
 inline constexpr std::size_t image_height = 4, image_width = 6;
 
@@ -189,18 +181,19 @@ struct TaskWorkplace : Workplace {
   }
 
   static std::string yaml(const TaskCase& task) {
-    const bool decoder = task.kind == "seq2seq" || task.kind == "language_model";
-    const bool encoder = task.kind != "language_model";
     return "data: {task: " + task.task + data(task.task) +
            "}\n"
            "model: {kind: " +
            task.kind + ", d_model: 8, num_heads: 2, d_ff: 8, dropout: 0.2, max_length: 40" +
-           (encoder ? ", num_encoder_layers: 1" : "") + (decoder ? ", num_decoder_layers: 1" : "") +
+           (encodes(task.kind) ? ", num_encoder_layers: 1" : "") +
+           (decodes(task.kind) ? ", num_decoder_layers: 1" : "") +
            "}\n"
            "schedule: {learning_rate: 0.01}\n"
            "train: {steps: 7, batch_size: 4, accumulate: 2, threads: 1, log_every: 3, "
            "validate_every: 3, save_every: 2, dtype: float64" +
-           (task.kind == "seq2seq" ? ", exact_match_sequences: 3" : "") + "}\n";
+           (lists_key(task.kind, "train.exact_match_sequences") ? ", exact_match_sequences: 3"
+                                                                : "") +
+           "}\n";
   }
 };
 

@@ -39,11 +39,9 @@ inline std::vector<SublayerPlace> places_of(const KindOptions& options) {
       places.push_back({stack, i, "ff"});
     }
   };
-  const bool seq2seq = options.kind == ModelKind::seq2seq;
-  if (options.kind != ModelKind::language_model) add("encoder", options.num_encoder_layers, false);
-  if (seq2seq || options.kind == ModelKind::language_model) {
-    add("decoder", options.num_decoder_layers, seq2seq);
-  }
+  const std::string kind = model_kind_name(options.kind);
+  if (encodes(kind)) add("encoder", options.num_encoder_layers, false);
+  if (decodes(kind)) add("decoder", options.num_decoder_layers, encodes(kind));
   return places;
 }
 

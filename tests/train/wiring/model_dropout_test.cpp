@@ -163,8 +163,10 @@ TEST_CASE(
       const int decoders = 7 - encoders;
       CAPTURE(encoders);
       std::vector<std::string> overrides = {"model.stochastic_depth=0.8"};
-      if (kind.encodes) overrides.push_back("model.num_encoder_layers=" + std::to_string(encoders));
-      if (kind.decodes) overrides.push_back("model.num_decoder_layers=" + std::to_string(decoders));
+      if (encodes(kind.name))
+        overrides.push_back("model.num_encoder_layers=" + std::to_string(encoders));
+      if (decodes(kind.name))
+        overrides.push_back("model.num_decoder_layers=" + std::to_string(decoders));
       const KindOptions options = parsed_options(kind, overrides);
       IsolatedSublayerModel model(options, sentences, 14);
       for (const SublayerPlace& place : places_of(options)) {

@@ -41,7 +41,7 @@ std::vector<KindOptions> choices_of_kind(const KindCase& kind) {
   bilinear.activation = Activation::geglu;
   bilinear.normalization = Normalization::batch_norm;
   if (kind.kind == ModelKind::seq2seq) additive.tie_embeddings = TiedEmbeddings::all;
-  if (!tells_classes(kind.kind)) bilinear.tie_embeddings = TiedEmbeddings::target;
+  if (!predicts_classes(kind.name)) bilinear.tie_embeddings = TiedEmbeddings::target;
   return {plain, additive, bilinear};
 }
 

@@ -123,7 +123,11 @@ TEST_CASE("every model key has a row for each kind that uses it, and each choice
 TEST_CASE("the keys of every kind of model are tested") {
   for (const ConfigKind& kind : model_kinds()) {
     CHECK_MESSAGE(std::ranges::count(kind_cases, kind.name, &KindCase::name) == 1, kind.name,
-                  " is not in kind_cases in tests/train/wiring/model_kinds.h");
+                  " is not in kind_cases in tests/train/kind_cases.h");
+  }
+  for (const KindCase& kind : kind_cases) {  // seq2seq is the kind of the other tests of commands
+    CHECK_MESSAGE(kind.configs.empty() == (kind.kind == ModelKind::seq2seq), kind.name,
+                  " has no configs in kind_cases in tests/train/kind_cases.h");
   }
 }
 
@@ -245,25 +249,24 @@ TEST_CASE("a model reads at most max_length tokens on either side") {
     for (const char* positions : {"sinusoidal", "learned", "none", "rotary", "alibi"}) {
       CAPTURE(positions);
       KindOptions options = parsed_options(kind, {std::string("model.positions=") + positions});
-      const bool sees = kind.kind == ModelKind::vision_transformer;
+      const Task& task = find_task(kind.name);
       const Tensor images = wiring_input().images;
       const std::size_t longest = 9;
       options.max_length = longest;
       const Model model = model_of(options);
       CHECK_NOTHROW((*model.network)({batch(longest), batch(longest), images}, Mode::inference()));
-      if (sees) {  // eight patches and the class token
+      if (task.reads_images()) {  // eight patches and the class token
         options.max_length = longest - 1;
         CHECK_THROWS_AS((*model_of(options).network)({.images = images}, Mode::inference()),
                         ShapeError);
         continue;
       }
-      const bool reads = kind.kind == ModelKind::seq2seq || kind.kind == ModelKind::classifier;
-      if (reads) {
+      if (task.reads_source()) {
         CHECK_THROWS_AS(
             (*model.network)({batch(longest + 1), batch(longest), images}, Mode::inference()),
             ShapeError);
       }
-      if (kind.kind != ModelKind::classifier) {
+      if (!task.one_label_per_example()) {
         CHECK_THROWS_AS(
             (*model.network)({batch(longest), batch(longest + 1), images}, Mode::inference()),
             ShapeError);

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,39 +9,13 @@
 #include "layers/transformer_options.h"
 #include "tests/support/gradients.h"
 #include "tests/support/model_kind.h"
+#include "tests/train/kind_cases.h"
+#include "tests/train/kind_properties.h"
 #include "train/config/config.h"
 #include "train/tasks/task.h"
 
 /// The models of every kind that the tests of the keys of the section `model` change and compare.
 namespace tapestry::test {
-
-struct KindCase {
-  ModelKind kind;
-  std::string name;
-  bool encodes;  ///< has num_encoder_layers
-  bool decodes;  ///< has num_decoder_layers
-  std::string data;
-};
-
-inline const std::array<KindCase, 6> kind_cases = {{
-    {ModelKind::seq2seq, "seq2seq", true, true, "task: copy, max_length: 5"},
-    {ModelKind::language_model, "language_model", false, true,
-     "task: text, train_text: a.txt, context: 5"},
-    {ModelKind::masked_language_model, "masked_language_model", true, false,
-     "task: text, train_text: a.txt, context: 5"},
-    {ModelKind::classifier, "classifier", true, false, "task: toy_agreement"},
-    {ModelKind::vision_transformer, "vision_transformer", true, false,
-     "task: images, train_images: a.csv, image_height: 4, image_width: 8, image_channels: 2"},
-    {ModelKind::tagger, "tagger", true, false, "task: tagged_text, train_text: a.txt"},
-}};
-
-inline bool classifies_rows(ModelKind kind) {
-  return kind == ModelKind::classifier || kind == ModelKind::vision_transformer;
-}
-
-inline bool tells_classes(ModelKind kind) {
-  return classifies_rows(kind) || kind == ModelKind::tagger;
-}
 
 /// Tiny sizes, no two of them alike as far as possible, and nothing that is random.
 inline KindOptions base_options(const KindCase& kind) {
@@ -51,8 +23,8 @@ inline KindOptions base_options(const KindCase& kind) {
   options.kind = kind.kind;
   options.d_model = 8;
   options.num_heads = 2;
-  if (kind.encodes) options.num_encoder_layers = 2;
-  if (kind.decodes) options.num_decoder_layers = 3;
+  if (encodes(kind.name)) options.num_encoder_layers = 2;
+  if (decodes(kind.name)) options.num_decoder_layers = 3;
   options.d_ff = 12;
   options.dropout = 0.0;
   options.max_length = 9;
@@ -63,8 +35,8 @@ inline KindOptions base_options(const KindCase& kind) {
 inline std::string base_config(const KindCase& kind) {
   return "data: {" + kind.data + "}\nmodel: {kind: " + kind.name +
          ", d_model: 8, num_heads: 2, d_ff: 12, dropout: 0, max_length: 9" +
-         (kind.encodes ? ", num_encoder_layers: 2" : "") +
-         (kind.decodes ? ", num_decoder_layers: 3" : "") + "}\n";
+         (encodes(kind.name) ? ", num_encoder_layers: 2" : "") +
+         (decodes(kind.name) ? ", num_decoder_layers: 3" : "") + "}\n";
 }
 
 inline Config parsed(const KindCase& kind, const std::vector<std::string>& overrides = {}) {
@@ -93,7 +65,7 @@ inline NetworkSizes sizes_of(const KindOptions& options) {
   const bool shared =
       options.kind == ModelKind::seq2seq && options.tie_embeddings == TiedEmbeddings::all;
   return {.source = shared ? 11u : 13u,
-          .target = tells_classes(options.kind) ? 3u : 11u,
+          .target = predicts_classes(model_kind_name(options.kind)) ? 3u : 11u,
           .image = {.height = 4, .width = 8, .channels = 2}};
 }
 
@@ -110,8 +82,9 @@ inline constexpr std::int32_t ignored_label = 0;
 
 /// What a model is to predict of wiring_input(); padding has no label.
 inline Ids wiring_labels(ModelKind kind) {
-  if (classifies_rows(kind)) return {{2}, {1}, {1}};
-  if (kind == ModelKind::tagger) return {{1, 2, 1, 1}, {2, 2, 1, 1}, {1, 2, 0, 0}};
+  const std::string name = model_kind_name(kind);
+  if (find_task(name).one_label_per_example()) return {{2}, {1}, {1}};
+  if (predicts_classes(name)) return {{1, 2, 1, 1}, {2, 2, 1, 1}, {1, 2, 0, 0}};
   return {{8, 7, 3, 2}, {4, 9, 6, 2}, {5, 2, 0, 0}};
 }
 

@@ -60,7 +60,7 @@ KindOptions combination(const KindCase& kind, std::uint64_t seed) {
   o.pooling = draws.one_of({PoolingKind::class_token, PoolingKind::mean});
   o.patch_size = draws.one_of<std::size_t>({2, 4});
   o.layer_norm_epsilon = draws.one_of({1e-5, 0.1});
-  if (tells_classes(kind.kind)) o.tie_embeddings = TiedEmbeddings::none;
+  if (predicts_classes(kind.name)) o.tie_embeddings = TiedEmbeddings::none;
   if (draws.one_of({0, 0, 0, 1}) == 1) {
     o.attention = AttentionKind::parameter_free;
     o.num_heads = 1;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/contains.h"
+#include "tests/train/kind_properties.h"
 #include "tests/train/wiring/keys_rows.h"
 #include "tests/train/wiring/keys_tasks.h"
 #include "tests/train/wiring/train_replay.h"
@@ -87,14 +88,14 @@ TEST_CASE("every train key has its documented effect on every kind of model, and
   const TaskWorkplace work;
   Baselines baselines(work);
   for (const TaskCase& task : one_case_of_each_kind) {
-    const bool decodes = task.kind == "seq2seq";
+    const bool decodes_text = lists_key(task.kind, "train.exact_match_sequences");
     for (const KeyRow& row : rows_of_runs) {
-      const bool has_lengths = task.kind != "vision_transformer";
+      const bool has_lengths = !find_task(task.kind).reads_images();
       if (row.key == "train.batch_tokens" && !has_lengths) continue;
-      const How how = decodes && !row.says.empty() ? How::program : How::trainer;
+      const How how = decodes_text && !row.says.empty() ? How::program : How::trainer;
       check_row(how, work, task, row, baselines);
     }
-    if (!decodes) continue;
+    if (!decodes_text) continue;
     for (const KeyRow& row : rows_of_decoding) {
       check_row(How::trainer, work, task, row, baselines);
     }
@@ -103,20 +104,16 @@ TEST_CASE("every train key has its documented effect on every kind of model, and
 
 TEST_CASE("every train key that a kind of model uses has a row") {
   const TaskWorkplace work;
-  for (const ConfigKind& kind : model_kinds()) {
-    CHECK_MESSAGE(std::ranges::count(one_case_of_each_kind, kind.name, &TaskCase::kind) == 1,
-                  kind.name,
-                  " has to be once in one_case_of_each_kind in tests/train/wiring/keys_tasks.h");
-  }
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.kind);
     for (const std::string& name : keys_in_use(work.config(task), "train")) {
       const std::string key = "train." + name;
       CAPTURE(key);
-      const bool decodes = task.kind == "seq2seq";
-      const auto rows = std::ranges::count(rows_of_runs, key, &KeyRow::key) +
-                        (decodes ? std::ranges::count(rows_of_decoding, key, &KeyRow::key) : 0) +
-                        std::ranges::count(keys_of_places, key);
+      const bool decodes_text = lists_key(task.kind, "train.exact_match_sequences");
+      const auto rows =
+          std::ranges::count(rows_of_runs, key, &KeyRow::key) +
+          (decodes_text ? std::ranges::count(rows_of_decoding, key, &KeyRow::key) : 0) +
+          std::ranges::count(keys_of_places, key);
       CHECK_MESSAGE(rows > 0, "no row in the tables at the top of train_keys_test.cpp");
     }
   }
@@ -288,8 +285,7 @@ TEST_CASE("a run of every kind detects divergence in windows of the given length
       const Config config = work.config(task, overrides);
       const Corpus corpus = load_corpus(config.data);
       const Replay endless = replay(config, corpus);
-      const bool classes =
-          task.kind == "classifier" || task.kind == "vision_transformer" || task.kind == "tagger";
+      const bool classes = predicts_classes(task.kind);
       const auto targets =
           static_cast<double>(corpus.target_vocabulary.size() - (classes ? first_word_id : 0));
       for (const std::size_t window : {0, 1, 2, 3}) {
