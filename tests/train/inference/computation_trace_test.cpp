@@ -13,6 +13,7 @@
 #include "autograd/tape.h"
 #include "data/batch.h"
 #include "data/text/vocabulary.h"
+#include "tests/support/model_kind.h"
 #include "tests/support/values.h"
 #include "tests/train/make_model.h"
 #include "train/inference/batch_tensors.h"
@@ -67,8 +68,7 @@ Tensor parameter(const Model& model, const std::string& name) {
   return model.parameters.find(name)->tensor;
 }
 
-const std::vector<std::string> kinds{"seq2seq",    "language_model", "masked_language_model",
-                                     "classifier", "tagger",         "vision_transformer"};
+const std::vector<std::string> kinds(test::model_kind_names.begin(), test::model_kind_names.end());
 
 TEST_CASE("a trace has logits, loss and gradients of a forward and backward pass of every kind") {
   for (const std::string& kind : kinds) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <set>
 #include <string>
 #include <typeinfo>
@@ -13,8 +12,10 @@
 #include "data/io/error.h"
 #include "layers/encoder_models.h"
 #include "layers/transformer.h"
+#include "tests/support/model_kind.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/error_text.h"
+#include "tests/train/kind_properties.h"
 #include "tests/train/make_model.h"
 #include "train/config/fields.h"
 #include "train/config/rules.h"
@@ -24,12 +25,8 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-constexpr const char* every_kind[] = {"seq2seq",    "language_model",     "masked_language_model",
-                                      "classifier", "vision_transformer", "tagger"};
-
-bool predicts_classes(const std::string& kind) {
-  return kind == "classifier" || kind == "vision_transformer" || kind == "tagger";
-}
+const std::vector<std::string> every_kind(test::model_kind_names.begin(),
+                                          test::model_kind_names.end());
 
 Config make_config(const std::string& kind, const std::string& task = "copy") {
   Config config;
@@ -95,9 +92,9 @@ TEST_CASE("tasks and data sources have unique names") {
   for (const ConfigKind& source : data_tasks()) CHECK(sources.insert(source.name).second);
   for (const std::string_view kind : kinds) {
     CHECK_MESSAGE(std::ranges::count(every_kind, kind) == 1, kind,
-                  " is not in every_kind at the top of task_test.cpp");
+                  " is not in model_kind_names in tests/support/model_kind.h");
   }
-  CHECK(kinds.size() == std::size(every_kind));
+  CHECK(kinds.size() == every_kind.size());
 }
 
 TEST_CASE("a task or data source that does not exist is a logic error") {
@@ -199,7 +196,7 @@ TEST_CASE("each task makes its network") {
 }
 
 TEST_CASE("parameters are counted as the model makes them, for every task") {
-  for (const char* kind : every_kind) {
+  for (const std::string& kind : every_kind) {
     CAPTURE(kind);
     CHECK(counted(kind) == small_model(kind).parameters.num_values());
   }
@@ -210,14 +207,14 @@ TEST_CASE("parameters are counted as the model makes them, for every task") {
 
 TEST_CASE("classes are counted without the special symbols, words with them") {
   const Vocabulary source({"a", "b", "c"}), target({"x", "y"});
-  for (const char* kind : every_kind) {
+  for (const std::string& kind : every_kind) {
     Config config = make_config(kind);
     config.data.image_height = 3;
     config.data.image_width = 5;
     config.data.image_channels = 2;
     const NetworkSizes made = network_sizes(config, source, target);
     CHECK(made.source == 7);
-    CHECK(made.target == (predicts_classes(kind) ? 2 : 6));
+    CHECK(made.target == (test::predicts_classes(kind) ? 2 : 6));
     CHECK(made.image.values() == 30);
   }
 }

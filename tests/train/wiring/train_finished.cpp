@@ -18,18 +18,13 @@
 #include "train/storage/checkpoint_file.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/data_source.h"
+#include "train/tasks/task.h"
 #include "train/trainer.h"
 
 namespace tapestry::test {
 namespace {
 
 const std::string parameters_group = "parameters/";
-
-std::string words_for(const Config& config) {
-  if (config.model_kind == "seq2seq") return "pairs";
-  if (config.model_kind == "vision_transformer") return "images";
-  return config.data.task == "text" ? "windows" : "sentences";
-}
 
 /// The line of a row up to what depends on the clock.
 std::string line_of(const Config& config, const MetricsRow& row, bool best) {
@@ -213,8 +208,8 @@ void check_evaluation(const Workplace& work, const std::string& run_dir, const C
   const auto line = [&](const char* part, const std::vector<Example>& examples) {
     const MetricsRow scores =
         scores_of(config, corpus, expected.weights.at(step), examples, examples.size());
-    return fmt::format("\n{:<10}  {} held-out {}: {}\n", part, examples.size(), words_for(config),
-                       printed_scores(config, scores));
+    return fmt::format("\n{:<10}  {} held-out {}: {}\n", part, examples.size(),
+                       find_task(config).example_noun(config), printed_scores(config, scores));
   };
   for (const auto& [part, examples] :
        {std::pair("validation", &corpus.validation), std::pair("test", &corpus.test)}) {

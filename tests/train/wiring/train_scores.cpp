@@ -54,11 +54,7 @@ RowLayout layout_of(const Config& config) {
   }
 }
 
-bool predicts_classes(const Config& config) {
-  const ModelKind kind = kind_of(config);
-  return kind == ModelKind::classifier || kind == ModelKind::vision_transformer ||
-         is_tagger(config);
-}
+bool predicts_classes(const Config& config) { return layout_of(config).labels_are_classes; }
 
 /// One sentence by itself, token by token.
 std::vector<std::int32_t> decoded(const Config& config, const Model& model,
