@@ -43,6 +43,9 @@ long double exact_gelu_tanh(long double x) {
       2 * std::numbers::sqrt2_v<long double> * std::numbers::inv_sqrtpi_v<long double>;
   return x < -200 ? -0.0L : x * logistic(slope * (x + 0.044715L * x * x * x));
 }
+long double exact_softplus(long double x) {
+  return std::max(x, 0.0L) + std::log1p(std::exp(-std::abs(x)));
+}
 long double exact_silu(long double x) { return x < -20000 ? -0.0L : x * logistic(x); }
 
 /// The distance of neighbors of T at |x|, that of subnormal numbers at least.
@@ -109,6 +112,9 @@ TEST_CASE("vectorized functions have the errors that are documented, over their 
       {"silu", silu, exact_silu, 3.5, 3.5, 2e-36, 2e-305},
       {"gelu", gelu, exact_gelu, 1.5, 55, 1, 1},
       {"gelu_tanh", gelu_tanh, exact_gelu_tanh, 2, 2, 1, 1},
+      {"softplus", softplus, exact_softplus, 2, 2},
+      {"sin", sin, std::sin, 2, 2},
+      {"cos", cos, std::cos, 2, 2},
       {"square", square, [](long double x) { return x * x; }, 0.5, 0.5},
       {"pow 3", [](const Tensor& x) { return pow(x, 3.0); },
        [](long double x) { return x * x * x; }, 1.5, 1.5},
