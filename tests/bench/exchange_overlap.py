@@ -36,7 +36,7 @@ data: {task: copy, num_symbols: 100, min_length: 30, max_length: 30, train_size:
   validation_size: 0, test_size: 0}
 model: {d_model: 128, num_heads: 4, d_ff: 512, dropout: 0.1, num_encoder_layers: 4,
   num_decoder_layers: 4, max_length: 40}
-train: {batch_size: 64, accumulate: 2, threads: 1, log_every: 1, validate_every: 1000000,
+train: {batch_size: 128, accumulate: 2, threads: 1, log_every: 1, validate_every: 1000000,
   save_every: 1000000, run_dir: run}
 """
 FAST = 0, 1e6  # ms and Mbit/s
