@@ -114,6 +114,7 @@ struct AnsweringCommand {
 
 const std::vector<AnsweringCommand> commands = {
     {"tiny", {"translate", "runs/tiny"}, {"a b", "c", "b a d"}},
+    {"tiny", {"score", "runs/tiny"}, {"a b\tb a", "c\tc"}},
     {"classes", {"classify", "runs/classes"}, {"a fine day", "a", "day"}},
     {"tags", {"tag", "runs/tags"}, {"Ada spoke", "in New York"}},
     {"masked", {"fill", "runs/masked"}, {"le chat _ dort", "le _"}},
@@ -124,7 +125,9 @@ TEST_CASE("a line is answered before the next one is written") {
   work.write("tiny.yaml", test::tiny_yaml);
   for (const AnsweringCommand& command : commands) {
     CAPTURE(command.arguments[0]);
-    REQUIRE(work.run({"train", command.config + ".yaml"}).code == 0);
+    if (!std::filesystem::exists(work / ("runs/" + command.config))) {
+      REQUIRE(work.run({"train", command.config + ".yaml"}).code == 0);
+    }
     Dialogue dialogue(work, command.arguments);
     for (const std::string& line : command.lines) {
       const std::string expected = work.run(command.arguments, line + "\n").out;

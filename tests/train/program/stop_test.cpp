@@ -113,13 +113,17 @@ struct Stopped {
 
 /// Starts `tapestry train` in a workplace with tiny.yaml and sends it SIGTERM after a line that
 /// begins so.
-Stopped stop_after(const std::string& line_start, const std::vector<std::string>& options) {
+///
+/// err  standard error; a file if it is empty
+Stopped stop_after(const std::string& line_start, const std::vector<std::string>& options,
+                   const std::filesystem::path& err = {}) {
   const Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   LiveOutput output(work.stream("live"));
   std::vector<std::string> arguments{"train", "tiny.yaml"};
   arguments.insert(arguments.end(), options.begin(), options.end());
-  Process training(work.path(), arguments, {.out = work.stream("live"), .err = work.stream("err")});
+  Process training(work.path(), arguments,
+                   {.out = work.stream("live"), .err = err.empty() ? work.stream("err") : err});
   std::ifstream lines = output.lines();
   std::string line, last_line;
   while (std::getline(lines, line) && !line.starts_with(line_start)) continue;
@@ -133,6 +137,14 @@ TEST_CASE("a step that takes minutes is reported, and a signal ends it at once")
   const Stopped stopped = stop_after("a step takes up to ", {"train.accumulate=1000000"});
   CHECK(stopped.code == 128 + SIGTERM);
   CHECK(stopped.last_line.starts_with("stopped by signal 15 and saved at step 0; resume with: "));
+}
+
+TEST_CASE("a terminal shows at once that a long step ends") {
+  if (test::has_no_terminals()) return;
+  const test::Terminal terminal;
+  stop_after("a step takes up to ", {"train.accumulate=1000000"}, terminal.path());
+  CHECK(terminal.text() ==
+        "\r\nstopping: the run is saved; a second signal ends it at once, without a save\r\n");
 }
 
 TEST_CASE("a signal ends the measurement of a step of long sequences") {
