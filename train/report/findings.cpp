@@ -85,6 +85,15 @@ std::optional<std::string> overfitting(const Curve& training, const Curve& valid
   const double last = validation.values.back();
   const std::size_t later = validation.values.size() - 1 - at;
   if (later == 0) {
+    const auto trained = mean_between(training, validation.steps[validation.steps.size() - 2],
+                                      validation.steps.back());
+    if (trained && last > 1.5 * *trained && last - *trained > 0.2) {
+      return fmt::format(
+          "The training loss, {:.4g}, is far below the validation loss, {:.4g}, though that is at "
+          "its lowest: the model has memorized training examples without becoming worse on others. "
+          "More data or a larger model.dropout may lower the validation loss.",
+          *trained, last);
+    }
     return fmt::format("No sign of overfitting: the last validation loss, {:.4g}, is the lowest.",
                        last);
   }
@@ -137,7 +146,11 @@ std::optional<std::string> still_falling(const Curve& validation, const Curve& l
   const bool is_lowest = last <= *std::ranges::min_element(validation.values);
   // A loss that has nearly vanished may fall by any share without a change of the outputs.
   const bool is_solved = last < 0.01 * validation.values.front();
-  if (!is_lowest || is_solved || last >= 0.99 * validation.values[before]) return std::nullopt;
+  const double fall = validation.values[before] - last;
+  const bool has_levelled_off = validation.values[count - 2] - last < 0.1 * fall;
+  if (!is_lowest || is_solved || has_levelled_off || fall <= 0.01 * validation.values[before]) {
+    return std::nullopt;
+  }
   return fmt::format(
       "The validation loss was still falling at the end, from {:.4g} at step {} to {:.4g}. {}",
       validation.values[before], format_count(validation.steps[before]), last,

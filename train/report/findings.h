@@ -13,10 +13,10 @@ namespace tapestry {
 ///
 /// - Overfitting: the validation loss has risen by more than 2 % since its minimum, or has not
 ///   fallen in at least two validations, while the training loss has fallen; or that there is no
-///   sign of it, since the last validation loss is the lowest. With what the validation accuracy
-///   has done since. If the curves do not tell, why: fewer than four validations, for example.
-/// - The validation loss has fallen by more than 1 % in the last quarter of a finished run, unless
-///   it is less than 1 % of the first one.
+///   sign of it, since the last validation loss is the lowest, unless it is more than 1.5 times the
+///   training loss. With what the validation accuracy has done since. If the curves do not tell, why: fewer than four validations, for example.
+/// - The validation loss has fallen by more than 1 % in the last quarter of a finished run, a tenth
+///   of that or more since the last validation but one, unless it is less than 1 % of the first one.
 /// - What made training slow, see speed_findings().
 ///
 /// history   with a training loss without label smoothing, see separate_label_smoothing()

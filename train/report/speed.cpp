@@ -38,7 +38,7 @@ constexpr PartAdvice part_advice[] = {
      "they are prepared on a thread beside those of the computation: leave it a core "
      "(train.threads one less than the cores), or make the steps longer (a larger model or "
      "train.batch_size)."},
-    {TimePart::validation, 0.2, "Validation",
+    {TimePart::validation, 0.1, "Validation",
      "raise train.validate_every, or lower train.exact_match_sequences, the number of sequences "
      "that are decoded."},
     {TimePart::saving, 0.1, "Saving checkpoints",
@@ -52,10 +52,20 @@ constexpr PartAdvice part_advice[] = {
      "it is meant for finding the cause of a NaN: set it to false."},
 };
 
+/// How many cores the run lacked because other programs used them; 0 if it is not known.
+double cores_lacking(const ProcessTimeUse& use) {
+  if (!use.other_seconds) return 0.0;
+  const double others = *use.other_seconds / use.seconds;
+  const double lacking = static_cast<double>(use.threads) + others - static_cast<double>(use.cores);
+  return lacking > 0.25 && others > 0.25 ? lacking : 0.0;
+}
+
 void add_parts(const ProcessTimeUse& use, std::vector<Finding>& found) {
   for (const auto& [part, least, what, advice] : part_advice) {
     const double share = use.part(part) / use.seconds;
     if (share <= 0.0 || share < least) continue;
+    // Batches wait for a core as well: find_cores() names the cause.
+    if (part == TimePart::batches && cores_lacking(use) > 0.0) continue;
     found.push_back(
         {share, fmt::format("{} took {:.0f} % of the time: {}", what, 100 * share, advice)});
   }
@@ -78,15 +88,15 @@ std::optional<Finding> find_cores(const ProcessTimeUse& use) {
                    fmt::format("The run had {} on {} cores: set train.threads to {}.",
                                threads_text(use.threads), use.cores, use.cores)};
   }
-  const double missing = threads + others - cores;  // cores that others used, as the run's threads
-  if (missing > 0.25 && others > 0.25) {
+  if (const double lacking = cores_lacking(use); lacking > 0.0) {
     const auto left = static_cast<std::size_t>(std::max(1.0, cores - others + 0.5));
     return Finding{
-        missing / threads,
-        fmt::format("Other programs used {:.1f} of {} cores, and the run computed on "
-                    "{:.1f} of its {}: end them{}.",
-                    others, use.cores, own, threads_text(use.threads),
-                    left < use.threads ? fmt::format(", or set train.threads to {}", left) : "")};
+        lacking / threads,
+        fmt::format("Other programs kept {:.1f} of {} cores busy, so that the run, with {}, got "
+                    "{:.1f}: stop these programs{}.",
+                    others, use.cores, threads_text(use.threads), own,
+                    left < use.threads ? fmt::format(" or set train.threads to {}", left)
+                                       : " or train later")};
   }
   if (cores - others >= threads + 0.75) {
     return Finding{0.5, fmt::format("train.threads is {} of {} cores, and other programs used "

@@ -78,6 +78,14 @@ TEST_CASE("a lowest validation loss at the end is no sign of overfitting") {
   CHECK(found[0] == "No sign of overfitting: the last validation loss, 4, is the lowest.");
 }
 
+TEST_CASE("a training loss far below the lowest validation loss is reported") {
+  const auto found = find(history_of({9, 8, 7, 6, 2, 1, 0.5, 0.3}, {5, 4.5, 4.01, 4}), true);
+  REQUIRE(found.size() == 1);
+  CHECK(contains(found[0], "The training loss, 0.4, is far below the validation loss, 4, though"));
+  CHECK(contains(find(history_of({9, 8, 7, 6, 5, 4, 3, 2.6}, {5, 4.5, 4.01, 4}), true).at(0),
+                 "No sign of overfitting"));
+}
+
 TEST_CASE("a validation loss that is constant while the training loss falls begins overfitting") {
   const std::vector<double> stays{5, 4, 4.02, 4.03, 4.07};
   const auto found = find(history_of({9, 8, 7, 6, 5, 4, 3, 2, 1, 0.5}, stays), true);
@@ -107,6 +115,7 @@ TEST_CASE("a loss that still falls at the end of a finished run is reported") {
   CHECK(further(history, false).empty());
   CHECK(further(history_of({}, {8, 7, 6, 5, 4, 3.02, 3.01, 3}), true).empty());
   CHECK(find(history_of({}, {8, 7, 6, 5, 2.9, 3.5, 3.2, 3}), true).empty());
+  CHECK(further(history_of({}, {8, 7, 6, 5, 4, 3.5, 3.02, 3}), true).empty());  // levelled off
   history.curves.push_back({.name = "learning_rate", .curve = {{10, 20, 30}, {0.5, 1.0, 0.009}}});
   const auto decayed = further(history, true);
   REQUIRE(decayed.size() == 1);

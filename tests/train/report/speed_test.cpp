@@ -54,7 +54,7 @@ TEST_CASE("each part that took much of the time is named with the keys to change
     CHECK(contains(found[0], key));
   };
   check(TimePart::batches, 9, 31, "Waiting for batches took 31 % of the time: ", "train.threads");
-  check(TimePart::validation, 19, 40, "Validation took 40 % of the time: ", "train.validate_every");
+  check(TimePart::validation, 9, 40, "Validation took 40 % of the time: ", "train.validate_every");
   check(TimePart::saving, 9, 20, "Saving checkpoints took 20 % of the time: ", "train.save_every");
   check(TimePart::reports, 9, 20, "Writing reports took 20 % of the time: ", "train.report_every");
   check(TimePart::recording, 4, 6, "Recording took 6 % of the time: ", "train.digest_every");
@@ -85,8 +85,8 @@ TEST_CASE("free cores are reported if the run had too few threads for them") {
   CHECK(find(use).empty());
   use.other_seconds = 190;
   CHECK(find(use).at(0) ==
-        "Other programs used 1.9 of 2 cores, and the run computed on 1.0 of its 1 thread: end "
-        "them.");
+        "Other programs kept 1.9 of 2 cores busy, so that the run, with 1 thread, got 1.0: stop "
+        "these programs or train later.");
   use.threads = 4;
   use.other_seconds = 0;
   REQUIRE(find(use).size() == 1);
@@ -99,10 +99,13 @@ TEST_CASE("other programs are distinguished from threads that wait") {
   use.other_seconds = 90;
   auto found = find(use);
   REQUIRE(found.size() == 1);
-  CHECK(
-      contains(found[0],
-               "Other programs used 0.9 of 2 cores, and the run computed on 1.1 of its 2 threads"));
+  CHECK(contains(
+      found[0],
+      "Other programs kept 0.9 of 2 cores busy, so that the run, with 2 threads, got 1.1"));
   CHECK(contains(found[0], "set train.threads to 1."));
+  use.parts[static_cast<std::size_t>(TimePart::batches)] = 30;
+  CHECK(find(use).size() == 1);  // batches wait for these programs as well
+  use.parts[static_cast<std::size_t>(TimePart::batches)] = 0;
   use.other_seconds = 4;
   found = find(use);
   REQUIRE(found.size() == 1);
