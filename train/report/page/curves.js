@@ -97,6 +97,16 @@ function rankedRuns() {
   return [...runs].sort(rank);
 }
 
+/** Whether the best value of the only numeric key that differs is the least or greatest tried. */
+function edgeText(best) {
+  const keys = data.differences.filter(({key}) => key !== 'train.seed');
+  const numbers = keys.length === 1 ? [...new Set(keys[0].values.map(Number))] : [];
+  if (numbers.length < 3 || numbers.some((x) => !Number.isFinite(x))) return '';
+  const value = Number(keys[0].values[runs.indexOf(best)]);
+  if (value === Math.max(...numbers)) return ` ${value} is the largest ${keys[0].key} that was tried: a larger one may be better.`;
+  return value === Math.min(...numbers) ? ` ${value} is the smallest ${keys[0].key} that was tried: a smaller one may be better.` : '';
+}
+
 /** A sentence that names the best of several runs, if all are compared by the same metric. */
 function bestRunFinding() {
   const [first, second] = rankedRuns(), metric = metricOf(first);
@@ -105,7 +115,7 @@ function bestRunFinding() {
   const keys = data.differences.filter(({key}) => key !== 'train.seed').slice(0, 3)
     .map(({key, values}) => `${key} ${values[runs.indexOf(first)]}`).join(', ');
   const best = bestOf(first), next = bestOf(second);
-  return [`Best run: ${first.name}${keys ? ` (${keys})` : ''}: ${title} of the validation set ${format(best.y)} at step ${count(best.x)}; next: ${second.name}, ${format(next.y)}.`];
+  return [`Best run: ${first.name}${keys ? ` (${keys})` : ''}: ${title} of the validation set ${format(best.y)} at step ${count(best.x)}; next: ${second.name}, ${format(next.y)}.${edgeText(first)}`];
 }
 
 /** The keys in which the runs differ, as columns of the table of runs, if they are few. */
@@ -134,7 +144,12 @@ function overviewSection() {
     {title: 'Training time', number: true, cell: (run) => (run.history.processes.length ? duration(trained(run)) : '-')},
     ...(data.details ? [{title: 'Model shown', cell: (run) => (run.checkpoint ? `step ${count(run.checkpoint.step)}${run.checkpoint.choice ? `, ${run.checkpoint.choice}` : ''}` : 'none')}] : []),
   ];
-  const lines = (key) => runs.flatMap((run) => run[key].map((line) => (runs.length === 1 ? line : `${run.name}: ${line}`)));
+  const lines = (key) => {
+    if (runs.length === 1) return runs[0][key];
+    const named = new Map();  // the runs by line
+    for (const run of runs) for (const line of run[key]) named.set(line, [...(named.get(line) || []), run.name]);
+    return [...named].map(([line, names]) => `${names.length === runs.length ? 'All runs' : names.join(', ')}: ${line}`);
+  };
   const list = (title, texts) => (texts.length
     ? el('div', {class: 'notes'}, el('p', {}, title), el('ul', {}, texts.map((text) => el('li', {}, text)))) : null);
   return section('Overview',
