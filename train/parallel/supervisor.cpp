@@ -31,12 +31,12 @@ constexpr std::array passed_on = {SIGINT,  SIGTERM, SIGHUP,  SIGUSR1,
                                   SIGUSR2, SIGXCPU, SIGQUIT, SIGCONT};
 
 volatile pid_t child = 0;
-volatile std::sig_atomic_t last_passed_on = 0;
+volatile std::sig_atomic_t was_passed_on[NSIG] = {};  ///< by signal
 
 /// Async-signal-safe.
 void pass_on(int signal) {
   const int error = errno;
-  last_passed_on = signal;
+  was_passed_on[signal] = 1;
   if (child > 0) ::kill(child, signal);
   errno = error;
 }
@@ -70,7 +70,8 @@ int code_of(int status, const SupervisedState& state) {
         state, fmt::format("was ended by MPI or another library, with exit code {},", code), hint);
   }
   const int signal = WTERMSIG(status);
-  if (signal == last_passed_on) return signal_exit_base + signal;
+  // Launchers send SIGCONT after SIGTERM.
+  if (was_passed_on[signal] != 0) return signal_exit_base + signal;
   return report_failure(
       state, fmt::format("was ended by signal {} ({})", signal, ::strsignal(signal)), hint);
 }

@@ -143,6 +143,25 @@ TEST_CASE("a supervisor exits with 9 if a library or a signal ends the process")
   CHECK(killed.message.find("was ended by signal 9") != killed.message.npos);
 }
 
+TEST_CASE(
+    "a supervisor exits with 128 + n after a signal n that it passed on, also before another") {
+  const SupervisorEnd end = supervise([](SupervisedState&) {
+    std::signal(SIGTERM, SIG_DFL);
+    sigset_t both, pending;
+    sigemptyset(&both);
+    for (const int signal : {SIGTERM, SIGCONT}) sigaddset(&both, signal);
+    ::sigprocmask(SIG_BLOCK, &both, nullptr);
+    for (const int signal : {SIGTERM, SIGCONT}) {
+      ::kill(::getppid(), signal);
+      do ::sigpending(&pending);
+      while (sigismember(&pending, signal) != 1);
+    }
+    ::sigprocmask(SIG_UNBLOCK, &both, nullptr);
+  });
+  CHECK(end.code == 128 + SIGTERM);
+  CHECK(end.message.empty());
+}
+
 TEST_CASE("a supervisor ends a process that takes too long to join or leave the others") {
   for (const Phase phase : {Phase::joining, Phase::leaving}) {
     const SupervisorEnd end = supervise([phase](SupervisedState& state) {
