@@ -23,8 +23,8 @@ constexpr std::size_t batches_per_chunk = 100;
 /// sorting, 4.2 % with 8 batches, 3.6 % with 16 or more.
 constexpr std::size_t batches_of_a_side = 8;
 
-/// Examples whose lengths in an epoch are determined at once. It takes about 10 us an example with
-/// BPE-dropout.
+/// Examples whose lengths in an epoch are determined at once, which takes 18 us for a pair of
+/// Multi30k with BPE-dropout.
 constexpr std::size_t examples_per_group = 32768;
 constexpr std::size_t fewest_batches_per_group = 8;
 
