@@ -16,7 +16,8 @@ namespace tapestry {
 namespace {
 
 std::string reason(const std::filesystem::path& path) {
-  return output_error_text(errno, path.parent_path());
+  const int code = errno;
+  return output_error_text(code, path.parent_path());
 }
 
 }  // namespace

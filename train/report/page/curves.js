@@ -97,7 +97,7 @@ function rankedRuns() {
   return [...runs].sort(rank);
 }
 
-/** Whether the best value of the only numeric key that differs is the least or greatest tried. */
+/** A sentence if the only key that differs is numeric and the best value is the least or greatest tried; else empty. */
 function edgeText(best) {
   const keys = data.differences.filter(({key}) => key !== 'train.seed');
   const numbers = keys.length === 1 ? [...new Set(keys[0].values.map(Number))] : [];
