@@ -19,7 +19,8 @@ MIB = 1 << 20
 MOST_MIB_PER_HOUR = 1.0   # of the full figure
 MOST_MIB_IN_ALL = 1.0     # of the short one, from which no slope can be told
 WARM_UP = 0.1             # of the time; memory may still grow in it
-WINDOWS = 10              # in each of which there are moments without a save
+WINDOW_SECONDS = 2.5      # at least; a slow disk may be busy with saves for half a second
+MOST_WINDOWS = 10
 FILES_OF_A_SAVE = 3
 # No end in sight. The table of metrics grows with every row, in memory as in the checkpoints, which
 # is no leak: so it gets few rows.
@@ -113,10 +114,13 @@ def check_memory(samples, full):
 
 
 def check_descriptors(samples):
-    """A save has files open; between saves their number is always the same."""
-    length = len(samples) // WINDOWS
+    """A save has files open; between saves their number is always the same. Each window of time
+    is long enough to contain a moment without a save."""
+    seconds = samples[-1].seconds - samples[0].seconds
+    windows = min(MOST_WINDOWS, max(2, int(seconds / WINDOW_SECONDS)))
+    length = len(samples) // windows
     fewest = {min(sample.descriptors for sample in samples[i * length:(i + 1) * length])
-              for i in range(WINDOWS)}
+              for i in range(windows)}
     most = max(sample.descriptors for sample in samples)
     require(len(fewest) == 1, f"{sorted(fewest)} descriptors between saves, expected one number")
     require(most <= min(fewest) + FILES_OF_A_SAVE, f"{most} descriptors, {fewest} between saves")
