@@ -16,8 +16,8 @@
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/run_identity.h"
 #include "train/error.h"
-#include "train/initial_state.h"
 #include "train/metrics.h"
+#include "train/models/trained_model.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/tasks/task.h"
 

@@ -4,7 +4,7 @@
 
 #include "data/corpus.h"
 #include "train/config/config.h"
-#include "train/progress.h"
+#include "train/output/progress.h"
 #include "train/storage/run_directory.h"
 
 /// The average of the last checkpoints with which a run ends: train.average_last.

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "train/checkpoint/checkpoint.h"
+#include "train/output/progress.h"
 #include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
 #include "train/platform/background_task.h"
 #include "train/platform/interruptions.h"
-#include "train/progress.h"
 #include "train/recording/time_use.h"
 #include "train/save_attempts.h"
 #include "train/storage/run_directory.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "train/progress.h"
+#include "train/output/progress.h"
 #include "train/storage/run_directory.h"
 
 namespace tapestry {

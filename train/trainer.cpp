@@ -16,7 +16,7 @@
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/run_identity.h"
 #include "train/error.h"
-#include "train/initial_state.h"
+#include "train/models/pretrained.h"
 #include "train/non_finite.h"
 #include "train/recording/digest_log.h"
 #include "train/step.h"

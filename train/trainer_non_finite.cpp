@@ -11,7 +11,6 @@
 #include "train/checkpoint/run_identity.h"
 #include "train/error.h"
 #include "train/format.h"
-#include "train/initial_state.h"
 #include "train/non_finite.h"
 #include "train/parallel/equal_processes.h"
 #include "train/platform/durable_file.h"
@@ -70,9 +69,8 @@ std::string Trainer::examine(const std::string& found, const std::vector<Batch>&
     const BatchPlace place{.step = state_.step + 1, .index = index, .target_tokens = target_tokens};
     return batch_loss(batch, place, config_.train, model_).mean;
   };
-  const NonFiniteOrigin origin =
-      find_non_finite_origin(loss, corpus_.training(), training_rules(config_, corpus_),
-                             batches, model_.parameters);
+  const NonFiniteOrigin origin = find_non_finite_origin(
+      loss, corpus_.training(), training_rules(config_, corpus_), batches, model_.parameters);
   const auto path = directory_.path() / fmt::format("non-finite-step-{:08}.txt", state_.step + 1);
   const std::string report = fmt::format("step {}: {}\n{}", state_.step + 1, found,
                                          to_text(origin, corpus_.training(), config_, codec_));

@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "train/report/held_out.h"
+#include "train/models/held_out_results.h"
 
 namespace tapestry {
 
@@ -49,9 +49,8 @@ void TrainerRecording::add_validation(const Scores& scores,
 
 void TrainerRecording::add_time_use(bool at_once) {
   if (time_use_.seconds(TimePart::forward) == 0.0) return;
-  record([&](RunRecorder& recorder) {
-    recorder.add_time_use(run_.state.step, time_use_, at_once);
-  });
+  record(
+      [&](RunRecorder& recorder) { recorder.add_time_use(run_.state.step, time_use_, at_once); });
 }
 
 std::vector<LayerAttention> TrainerRecording::attention() {

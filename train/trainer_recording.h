@@ -11,7 +11,7 @@
 #include "data/text/codec.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/inference/evaluator.h"
-#include "train/progress.h"
+#include "train/output/progress.h"
 #include "train/recording/run_recorder.h"
 #include "train/recording/time_use.h"
 

@@ -33,7 +33,6 @@
 #include "train/platform/memory.h"
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
-#include "train/report/report_file.h"
 #include "train/run_description.h"
 #include "train/tasks/task.h"
 
@@ -186,9 +185,7 @@ void write_report_of(const Trainer& trainer, const TrainingRun& run, const RunSi
                      Progress& progress) {
   try {
     const kernels::CancellationScope cancellable(&signals.end_requested());
-    write_report(
-        run.directory,
-        {.corpus = run.corpus, .metrics = trainer.metrics().csv(), .finished = trainer.finished()});
+    run.write_report(trainer);
   } catch (const kernels::Cancelled&) {  // the run ends
   } catch (const std::bad_alloc&) {
     progress.message("warning: report not written: not enough memory");

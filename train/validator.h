@@ -7,9 +7,9 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/inference/evaluator.h"
 #include "train/inference/work_share.h"
+#include "train/output/progress.h"
 #include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
-#include "train/progress.h"
 #include "train/recording/time_use.h"
 
 namespace tapestry {

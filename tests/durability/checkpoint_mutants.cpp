@@ -19,7 +19,7 @@
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/error.h"
-#include "train/initial_state.h"
+#include "train/models/trained_model.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/storage/checkpoint_table.h"
 #include "train/tasks/task.h"

@@ -22,7 +22,7 @@
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/error.h"
-#include "train/initial_state.h"
+#include "train/models/trained_model.h"
 #include "train/platform/durable_file.h"
 
 /// Lets the n-th allocation fail, alone or with all after it, while a checkpoint is loaded, a run

@@ -4,7 +4,7 @@
 #include <tapestry.h>
 #include <tapestry/autograd/anomaly.h>
 #include <tapestry/program.h>
-#include <tapestry/train/trained_model.h>
+#include <tapestry/train/models/trained_model.h>
 #include <tapestry/xtensor.h>
 
 #include <cmath>

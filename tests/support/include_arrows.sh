@@ -7,8 +7,10 @@
 #   train/cli -> all of train; train/tasks -> train/inference; train/tasks, train/inference and
 #   train/checkpoint -> train/config, train/storage, train/platform, of which storage uses platform
 #   and config uses neither; train/recording -> train/config, train/inference, train/storage, train/platform, and the
-#   loop uses it, whose headers do not use train/report; train/parallel -> train/platform, and only the loop and cli use it; of train/*.h, all may use error.h and format.h, checkpoint the state of
-#   a run as well
+#   loop uses it; train/output -> train/recording, train/platform; train/models -> train/tasks, train/checkpoint;
+#   train/plan, train/report, train/sweep and train/checks are for cli alone, and plan also uses report and the loop;
+#   train/parallel -> train/platform, and only the loop, plan and cli use it; of train/*.h, all may use error.h and
+#   format.h, checkpoint the state of a run as well
 # usage: include_arrows.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
@@ -54,11 +56,19 @@ done
 # Of the headers directly in train/, recording uses what a model consists of.
 inner=$(cd train && ls -- *.h | grep -vxE '(error|format|model_summary)\.h' | paste -sd '|')
 forbid train/recording "train/((tasks|checkpoint|report|sweep|checks)/|$inner)"
-for file in train/*.h; do forbid "$file" 'train/(report|sweep)/'; done
-for folder in train/config train/inference train/tasks train/checkpoint train/storage train/platform train/parallel; do
-  forbid "$folder" 'train/(recording|report|sweep)/'
+for file in train/*.h train/*.cpp; do forbid "$file" 'train/(report|sweep|plan|checks)/'; done
+# The lines that a run prints, and its log.
+inner=$(cd train && ls -- *.h | grep -vxE '(error|format|metrics)\.h' | paste -sd '|')
+forbid train/output "train/((tasks|inference|checkpoint|storage|models|parallel|report|sweep|plan|checks)/|$inner)"
+forbid train/models "train/((output|recording|parallel|report|sweep|plan|checks)/|$root)"
+for folder in train/report train/sweep train/checks; do
+  forbid "$folder" 'train/plan/|train/(trainer|training_run|step|run_saver|validator|batch_loader)[.]h'
 done
-for folder in train/*.cpp train/*.h train/checks train/recording train/report train/sweep; do forbid "$folder" 'train/cli/'; done
+for folder in train/config train/inference train/tasks train/checkpoint train/storage train/platform train/parallel; do
+  forbid "$folder" 'train/(recording|report|sweep|plan|output|models|checks)/'
+done
+for folder in train/*.cpp train/*.h train/checks train/models train/output train/plan train/recording train/report \
+  train/sweep; do forbid "$folder" 'train/cli/'; done
 for folder in autograd layers optim data; do forbid "$folder" 'hdf5|H5'; done
 for folder in autograd layers optim data train/*.cpp train/*.h train/*/*.cpp train/*/*.h; do
   forbid "$folder" 'mpi[.]h'

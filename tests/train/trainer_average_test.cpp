@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/train/tiny_run.h"
-#include "train/initial_state.h"
 #include "train/metrics.h"
+#include "train/models/trained_model.h"
 #include "train/tasks/task.h"
 
 /// train.ema_decay: the average of the weights that a run validates, saves and uses.

@@ -14,8 +14,8 @@
 #include "train/error.h"
 #include "train/format.h"
 #include "train/inference/example_losses.h"
-#include "train/initial_state.h"
-#include "train/report/held_out.h"
+#include "train/models/held_out_data.h"
+#include "train/models/held_out_results.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

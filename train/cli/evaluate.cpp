@@ -13,7 +13,7 @@
 #include "train/cli/open_model.h"
 #include "train/error.h"
 #include "train/format.h"
-#include "train/initial_state.h"
+#include "train/models/held_out_data.h"
 #include "train/platform/standard_streams.h"
 #include "train/tasks/task.h"
 

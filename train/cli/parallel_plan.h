@@ -9,7 +9,7 @@
 #include "data/corpus.h"
 #include "train/parallel/step_division.h"
 #include "train/parallel/step_simulation.h"
-#include "train/run_plan.h"
+#include "train/plan/run_plan.h"
 #include "train/trainer.h"
 
 /// What a run of several processes would take, simulated from the measurements of a plan.

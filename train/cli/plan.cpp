@@ -10,7 +10,7 @@
 #include "train/cli/plan_report.h"
 #include "train/config/error.h"
 #include "train/error.h"
-#include "train/initial_state.h"
+#include "train/models/pretrained.h"
 #include "train/run_description.h"
 #include "train/tasks/task.h"
 #include "train/training_run.h"

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "train/cli/parallel_plan.h"
-#include "train/plan_limits.h"
-#include "train/run_plan.h"
+#include "train/plan/plan_limits.h"
+#include "train/plan/run_plan.h"
 
 namespace tapestry::plan_cli {
 

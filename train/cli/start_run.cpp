@@ -12,7 +12,7 @@
 #include "train/cli/train.h"
 #include "train/config/config.h"
 #include "train/error.h"
-#include "train/initial_state.h"
+#include "train/models/pretrained.h"
 #include "train/storage/run_directory.h"
 
 namespace tapestry::train_cli {

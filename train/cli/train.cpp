@@ -18,6 +18,7 @@
 #include "train/parallel/launch.h"
 #include "train/platform/machine.h"
 #include "train/platform/program_name.h"
+#include "train/report/report_file.h"
 
 namespace tapestry {
 namespace train_cli {
@@ -159,6 +160,12 @@ TrainingRun make_training_run(const TrainArguments& arguments, const Config& con
           .corpus = corpus,
           .directory = directory,
           .load_state = {},
+          .write_report =
+              [directory, &corpus](const Trainer& trainer) {
+                write_report(directory, {.corpus = corpus,
+                                         .metrics = trainer.metrics().csv(),
+                                         .finished = trainer.finished()});
+              },
           .started = started,
           .profile = arguments.profile,
           .dry_run = arguments.dry_run,

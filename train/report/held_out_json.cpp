@@ -11,10 +11,10 @@
 #include <string_view>
 #include <utility>
 
+#include "train/models/held_out_results.h"
 #include "train/recording/json_values.h"
 #include "train/report/attention_pattern.h"
 #include "train/report/attention_text.h"
-#include "train/report/held_out.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "data/corpus.h"
+#include "train/models/trained_model.h"
 #include "train/report/report_options.h"
-#include "train/trained_model.h"
 
 namespace tapestry {
 

@@ -36,8 +36,7 @@ class ReportData {
   /// left out, for which notes say why; warnings as open_run() and load_corpus_for() print them.
   ///
   /// now     the run if this process trains it: its data and metrics are used in place of the
-  /// files;
-  ///         may be null
+  ///         files; may be null
   /// throws  CheckpointError if the path is neither a run directory nor a usable checkpoint
   void add(const std::string& path, const RunInProgress* now = nullptr);
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "train/initial_state.h"
+#include "train/models/held_out_results.h"
+#include "train/models/trained_model.h"
 #include "train/recording/weight_statistics.h"
-#include "train/report/held_out.h"
 #include "train/report/held_out_json.h"
 #include "train/report/html_page.h"
 #include "train/report/weights_json.h"

@@ -16,8 +16,8 @@
 #include "data/io/error.h"
 #include "data/io/utf8.h"
 #include "train/metrics.h"
+#include "train/output/timing_log.h"
 #include "train/storage/run_file.h"
-#include "train/timing_log.h"
 
 namespace tapestry {
 namespace {

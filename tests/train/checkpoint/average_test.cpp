@@ -11,8 +11,8 @@
 #include "tests/train/error_text.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
-#include "train/initial_state.h"
 #include "train/metrics.h"
+#include "train/models/trained_model.h"
 
 namespace tapestry {
 namespace {

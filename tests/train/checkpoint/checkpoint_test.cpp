@@ -19,7 +19,7 @@
 #include "train/config/config.h"
 #include "train/error.h"
 #include "train/inference/beam_search.h"
-#include "train/initial_state.h"
+#include "train/models/trained_model.h"
 #include "train/platform/machine.h"
 #include "train/tasks/task.h"
 

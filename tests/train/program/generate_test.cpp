@@ -7,7 +7,7 @@
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
 #include "train/inference/sampler.h"
-#include "train/initial_state.h"
+#include "train/models/trained_model.h"
 #include "train/storage/checkpoint_file.h"
 
 /// `tapestry generate`.

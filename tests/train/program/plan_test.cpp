@@ -10,7 +10,7 @@
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
 
-/// `tapestry plan`. The measurements themselves: tests/train/run_plan_test.cpp.
+/// `tapestry plan`. The measurements themselves: tests/train/plan/run_plan_test.cpp.
 namespace tapestry {
 namespace {
 

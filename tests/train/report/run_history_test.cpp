@@ -10,7 +10,7 @@
 #include "tests/support/temporary_folder.h"
 #include "train/error.h"
 #include "train/metrics.h"
-#include "train/timing_log.h"
+#include "train/output/timing_log.h"
 
 namespace tapestry {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/support/source_folder.h"
 #include "tests/train/program.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/initial_state.h"
+#include "train/models/trained_model.h"
 #include "train/storage/checkpoint_file.h"
 
 /// Checkpoints that older versions of the program wrote, kept in tests/regressions.

@@ -12,7 +12,7 @@
 #include "tests/train/wiring/train_finished.h"
 #include "tests/train/wiring/train_replay.h"
 #include "train/inference/beam_search.h"
-#include "train/initial_state.h"
+#include "train/models/trained_model.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/tasks/data_source.h"
 

@@ -14,7 +14,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/threads.h"
 #include "train/error.h"
-#include "train/progress.h"
+#include "train/output/progress.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/data_source.h"

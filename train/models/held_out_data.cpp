@@ -1,0 +1,163 @@
+#include "train/models/held_out_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "data/io/error.h"
+#include "data/io/file.h"
+#include "train/config/fields.h"
+#include "train/models/data_changes.h"
+#include "train/platform/standard_streams.h"
+#include "train/tasks/data_source.h"
+
+namespace tapestry {
+namespace {
+
+/// The set that a data file belongs to: "train" for "data.train_source".
+std::string set_of(std::string_view key) {
+  key.remove_prefix(std::string_view("data.").size());
+  return std::string(key.substr(0, key.find('_')));
+}
+
+/// Calls f(key, files) for each key of data files of a config that has any; f may empty `files`.
+void for_each_data_file(Config& config,
+                        const std::function<void(const std::string&, FileList& files)>& f) {
+  for_each_field(config, [&](const Field& field, FieldValue& value, const Domain& domain) {
+    if (!domain.is_file() || field.section != "data" || !field.use.in_use()) return;
+    std::vector<std::string> paths;
+    for_each_path(std::as_const(value), [&](const std::string& path) { paths.push_back(path); });
+    if (paths.empty()) return;
+    FileList files(std::move(paths));
+    f(field.path(), files);
+    if (files.empty()) value = std::get<FieldValue>(domain.parse(""));
+  });
+}
+
+/// Why each data file that cannot be opened cannot be, by its set. Files named by `overrides` are
+/// not among them, since they have to exist.
+std::map<std::string, std::string> unopened_sets(Config config,
+                                                 const std::vector<std::string>& overrides) {
+  const auto is_named = [&](const std::string& key) {
+    return std::ranges::any_of(
+        overrides, [&](const std::string& each) { return each.starts_with(key + "="); });
+  };
+  constexpr FileKind any_file{.expected = "a file", .special_hint = "", .too_large_hint = ""};
+  std::map<std::string, std::string> reasons;
+  for_each_data_file(config, [&](const std::string& key, const FileList& files) {
+    if (is_named(key)) return;
+    for (const std::string& file : files.names()) {
+      try {
+        const OpenFile opened(file, any_file);
+      } catch (const UnopenedFile& error) {
+        reasons.try_emplace(set_of(key), error.what());
+      } catch (const FileError&) {  // refused with more words when it is read
+      }
+    }
+  });
+  return reasons;
+}
+
+std::set<std::string> keys_of(const std::map<std::string, std::string>& reasons) {
+  std::set<std::string> keys;
+  for (const auto& [key, reason] : reasons) keys.insert(key);
+  return keys;
+}
+
+/// Whether the training files have no part in the scores of a trained model. Files named by
+/// `overrides` are read in any case.
+bool needs_no_training_files(const DataOptions& data, DataUse use,
+                             const std::vector<std::string>& overrides) {
+  const HeldOutParts held_out = data_source(data).held_out(data);
+  return use == DataUse::scores && !held_out.validation && !held_out.test &&
+         std::ranges::none_of(overrides, [](const std::string& override) {
+           return override.starts_with("data.train_");
+         });
+}
+
+/// The data of a config without these sets. What was held out of a training file that is left out
+/// is missing as well; nothing else is held out instead of a file that is left out.
+DataOptions without_sets(Config config, const std::set<std::string>& sets) {
+  for_each_data_file(config, [&](const std::string& key, FileList& files) {
+    if (sets.contains(set_of(key))) files.clear();
+  });
+  DataOptions& data = config.data;
+  if (sets.contains("validation")) {
+    data.validation_share = 0.0;
+    data.validation_size = 0;
+  }
+  if (sets.contains("test")) data.test_size = 0;
+  return data;
+}
+
+/// Warns about held-out sets that are missing because files cannot be opened.
+void warn_of_missing_sets(const DataOptions& trained,
+                          const std::map<std::string, std::string>& unopened) {
+  const HeldOutParts held_out = data_source(trained).held_out(trained);
+  for (const auto& [set, reason] : unopened) {
+    if (set != "train") {
+      warn(fmt::format("{}; there is no {} set", reason, set));
+    } else if (held_out.validation || held_out.test) {
+      warn(fmt::format("{}; the held-out examples of this file are missing", reason));
+    }
+  }
+}
+
+bool has_enough(const Corpus& corpus, DataUse use) {
+  const bool held_out = !corpus.validation.empty() || !corpus.test.empty();
+  return held_out || (use == DataUse::examples && !corpus.training().empty());
+}
+
+/// Warns about changed training files, because examples held out of another file may be examples
+/// that the model was trained on. Other validation and test files are accepted without a warning.
+///
+/// left_out  sets whose files were not opened, which are no changes
+void warn_of_changes(const DataIdentity& learned, const Corpus& corpus,
+                     const std::set<std::string>& left_out) {
+  if (learned.files.empty()) return;  // generated data, or a checkpoint of version 1
+  const auto changes = changes_between(learned, corpus);
+  for (const FileChange& change : changes) {
+    if (left_out.contains(set_of(change.key))) continue;
+    if (change.key.starts_with("data.train_")) warn(change.what);
+  }
+  if (changes.empty() && corpus.fingerprint != learned.fingerprint) {
+    warn(
+        "the data files are unchanged, but this version of the program reads or splits them in "
+        "another way than the one that trained the run");
+  }
+}
+
+}  // namespace
+
+Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
+                       const std::vector<std::string>& overrides) {
+  const FixedVocabularies words{.source = trained.codec.source_vocabulary(),
+                                .target = trained.codec.target_vocabulary()};
+  const auto unopened = unopened_sets(trained.config, overrides);
+  std::set<std::string> not_needed;
+  if (needs_no_training_files(trained.config.data, use, overrides)) not_needed.insert("train");
+  std::set<std::string> left_out = keys_of(unopened);
+  left_out.insert(not_needed.begin(), not_needed.end());
+  if (left_out.empty()) {
+    Corpus corpus = load_fitting_corpus(trained.config, &words);
+    warn_of_changes(trained.data, corpus, {});
+    return corpus;
+  }
+  Config config = trained.config;
+  config.data = without_sets(trained.config, left_out);
+  Corpus corpus = load_fitting_corpus(config, &words);
+  // Reading a file that cannot be opened throws the error that names its key.
+  if (!unopened.empty() && !has_enough(corpus, use)) {
+    return load_corpus(without_sets(trained.config, not_needed), &words);
+  }
+  warn_of_missing_sets(trained.config.data, unopened);
+  warn_of_changes(trained.data, corpus, left_out);
+  return corpus;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+
+/// What a command does with the data of a trained model.
+enum class DataUse {
+  scores,   ///< needs a validation or a test set, if the config names one
+  examples  ///< needs some examples of any set
+};
+
+/// Loads the data files of a trained model in their current state, encoded with the model's
+/// vocabularies and classes. Files may have changed since training; a changed training file that is
+/// read causes a warning on standard error.
+///
+/// Sets whose files cannot be opened are left empty if `use` allows it, with a warning if they are
+/// held-out sets. If only scores are wanted and nothing is held out of the training files, these
+/// are not read, which would tokenize all of them.
+///
+/// overrides  data.KEY=FILE, as given to with_other_data(); these files must exist
+/// throws     DataError, also for a label that is not one of the model's classes.
+Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
+                       const std::vector<std::string>& overrides = {});
+
+}  // namespace tapestry

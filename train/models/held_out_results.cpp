@@ -1,0 +1,336 @@
+#include "train/models/held_out_results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <span>
+
+#include "autograd/ops/activations.h"
+#include "autograd/ops/reductions.h"
+#include "data/io/utf8.h"
+#include "train/format.h"
+#include "train/inference/batch_tensors.h"
+#include "train/inference/evaluator.h"
+
+namespace tapestry {
+namespace {
+
+/// `count` of the indices, spread evenly, or all if there are fewer.
+std::vector<std::size_t> spread(const std::vector<std::size_t>& indices, std::size_t count) {
+  std::vector<std::size_t> some(std::min(count, indices.size()));
+  for (std::size_t i = 0; i < some.size(); ++i) some[i] = indices[i * indices.size() / some.size()];
+  return some;
+}
+
+std::vector<std::size_t> all_indices(const std::vector<Example>& examples) {
+  std::vector<std::size_t> indices(examples.size());
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return indices;
+}
+
+std::vector<Example> chosen(const std::vector<Example>& examples,
+                            const std::vector<std::size_t>& indices) {
+  std::vector<Example> some;
+  for (const std::size_t i : indices) some.push_back(examples[i]);
+  return some;
+}
+
+// ---- Accuracy
+
+/// Labels and hits by a whole number, such as a length.
+using Tally = std::map<std::uint64_t, LabelGroup>;
+
+void count(LabelGroup& group, bool hit) {
+  ++group.labels;
+  if (hit) ++group.hits;
+}
+
+std::string range_name(std::uint64_t first, std::uint64_t last) {
+  return first == last ? format_count(first)
+                       : fmt::format("{}-{}", format_count(first), format_count(last));
+}
+
+/// Groups of about equal width, at most `most`.
+std::vector<LabelGroup> by_ranges(const Tally& tally, std::uint64_t most) {
+  std::vector<LabelGroup> groups;
+  if (tally.empty()) return groups;
+  const std::uint64_t first = tally.begin()->first, last = tally.rbegin()->first;
+  const std::uint64_t width = (last - first) / most + 1;
+  for (std::uint64_t begin = first; begin <= last; begin += width) {
+    LabelGroup group{.name = range_name(begin, std::min(begin + width - 1, last))};
+    for (auto i = tally.lower_bound(begin); i != tally.end() && i->first < begin + width; ++i) {
+      group.labels += i->second.labels;
+      group.hits += i->second.hits;
+    }
+    if (group.labels > 0) groups.push_back(group);
+  }
+  return groups;
+}
+
+/// Groups of the frequencies 0, 1-3, 4-15, 16-63 and so on.
+std::vector<LabelGroup> by_powers(const Tally& tally) {
+  std::vector<LabelGroup> groups;
+  std::uint64_t end = 0;  // of the last group
+  for (const auto& [frequency, counts] : tally) {
+    if (groups.empty() || frequency >= end) {
+      std::uint64_t begin = 0;
+      for (end = 1; end <= frequency; end *= 4) begin = end;
+      groups.push_back({.name = range_name(begin, end - 1)});
+    }
+    groups.back().labels += counts.labels;
+    groups.back().hits += counts.hits;
+  }
+  return groups;
+}
+
+/// How often each id is a target of the examples; <eos> once for each example that is without.
+std::vector<std::uint64_t> target_frequencies(const std::vector<Example>& examples,
+                                              std::size_t vocabulary) {
+  std::vector<std::uint64_t> counts(vocabulary, 0);
+  for (const Example& example : examples) {
+    for (const std::int32_t id : example.target) ++counts.at(static_cast<std::size_t>(id));
+    if (example.target.empty() || example.target.back() != eos_id) ++counts.at(eos_id);
+  }
+  return counts;
+}
+
+/// Counts of pairs of label and prediction.
+using ClassPairs = std::map<std::pair<std::int32_t, std::int32_t>, std::uint64_t>;
+
+/// A table of at most `most` classes, the most frequent ones, in the order of the vocabulary.
+Confusion confusion_table(const ClassPairs& pairs, const Vocabulary& classes, std::size_t most) {
+  const std::size_t all = classes.size() - first_word_id;
+  std::vector<std::uint64_t> frequency(all, 0);
+  for (const auto& [pair, count] : pairs) {
+    frequency[static_cast<std::size_t>(pair.first)] += count;
+    frequency[static_cast<std::size_t>(pair.second)] += count;
+  }
+  std::vector<std::size_t> kept(all);
+  std::iota(kept.begin(), kept.end(), std::size_t{0});
+  if (all > most) {
+    std::ranges::stable_sort(kept, std::ranges::greater(), [&](auto i) { return frequency[i]; });
+    kept.resize(most - 1);
+    std::ranges::sort(kept);
+  }
+  Confusion table;
+  std::vector<std::size_t> place(all, kept.size());
+  for (const std::size_t i : kept) {
+    place[i] = table.classes.size();
+    table.classes.push_back(classes.token(static_cast<std::int32_t>(i) + first_word_id));
+  }
+  if (all > most) table.classes.emplace_back(Confusion::other_classes);
+  const std::size_t size = table.classes.size();
+  table.counts.assign(size * size, 0);
+  for (const auto& [pair, count] : pairs) {
+    const std::size_t row = place[static_cast<std::size_t>(pair.first)];
+    table.counts[row * size + place[static_cast<std::size_t>(pair.second)]] += count;
+  }
+  return table;
+}
+
+// ---- Examples
+
+std::string token_name(const TrainedModel& trained, std::int32_t label) {
+  const bool is_class = find_task(trained.config).layout().labels_are_classes;
+  return trained.codec.target_vocabulary().token(is_class ? label + first_word_id : label);
+}
+
+/// The labels of an example with the model's predictions; tokens without label are shown as well.
+std::vector<TokenPrediction> predict_tokens(const TrainedModel& trained,
+                                            const std::vector<Example>& examples,
+                                            std::size_t index) {
+  constexpr std::size_t most = 400;
+  const Vocabulary& words = trained.codec.target_vocabulary();
+  const Batch batch =
+      make_batch(examples, std::array{index}, batch_rules(trained.config, words.size()));
+  const Tensor logits = (*trained.model->network)(
+      network_input(batch, trained.model->parameters.dtype()), Mode::inference());
+  const Tensor probabilities = softmax(logits.copied(DType::float64));
+  const auto values = probabilities.values<double>();
+  const Ids best = argmax(logits);
+  const std::size_t width = probabilities.shape().back();
+  std::vector<TokenPrediction> tokens;
+  for (std::size_t i = 0; i < std::min(batch.labels.size(), most); ++i) {
+    const std::int32_t label = batch.labels[i];
+    if (label == no_label) {
+      tokens.push_back({.expected = i < batch.input.size() ? words.token(batch.input[i]) : ""});
+      continue;
+    }
+    tokens.push_back({.expected = token_name(trained, label),
+                      .predicted = token_name(trained, best[i]),
+                      .probability = values[i * width + static_cast<std::size_t>(label)]});
+  }
+  return tokens;
+}
+
+/// The image of an example, reduced by averaging to at most 64 x 64 pixels.
+ReportImage report_image(const Example& example, const Config& config) {
+  constexpr std::size_t most = 64;
+  if (example.pixels.empty()) return {};
+  const std::size_t height = config.data.image_height, width = config.data.image_width,
+                    channels = config.data.image_channels;
+  const std::size_t step = (std::max(height, width) + most - 1) / most;
+  const auto [low, high] = std::ranges::minmax(example.pixels);
+  // Pixels are usually in [0, 1]; others are scaled.
+  const float from = std::min(low, 0.0F), range = std::max(high, 1.0F) - from;
+  ReportImage image{.height = (height + step - 1) / step,
+                    .width = (width + step - 1) / step,
+                    .channels = channels,
+                    .values = {}};
+  for (std::size_t y = 0; y < height; y += step) {
+    for (std::size_t x = 0; x < width; x += step) {
+      for (std::size_t c = 0; c < channels; ++c) {
+        float sum = 0.0F;
+        std::size_t count = 0;
+        for (std::size_t i = y; i < std::min(y + step, height); ++i) {
+          for (std::size_t j = x; j < std::min(x + step, width); ++j, ++count) {
+            sum += example.pixels[(i * width + j) * channels + c];
+          }
+        }
+        const float value = (sum / static_cast<float>(count) - from) / range;
+        image.values.push_back(static_cast<std::uint8_t>(std::lround(255.0F * value)));
+      }
+    }
+  }
+  return image;
+}
+
+/// The example with a window of a text cut to `most` tokens.
+Example cut_window(Example example, const Config& config, std::size_t most) {
+  const bool is_window = example.source.empty() && example.pixels.empty() &&
+                         data_source(config.data).makes_windows && example.target.size() > most;
+  if (is_window) example.target.resize(most);
+  return example;
+}
+
+/// The number of tokens that the longest stack of the model reads.
+std::size_t tokens_read(const Example& example, const Config& config) {
+  const Task& task = find_task(config);
+  if (!task.reads_images()) return longest_side(example, task.inference_layout());
+  const std::size_t size = std::max<std::size_t>(config.model.patch_size, 1);
+  return (config.data.image_height / size) * (config.data.image_width / size) + 1;
+}
+
+}  // namespace
+
+HeldOutSet held_out_set(const Corpus& corpus) {
+  if (!corpus.test.empty()) return {.name = "test", .examples = corpus.test};
+  return {.name = "validation", .examples = corpus.validation};
+}
+
+HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
+                                  std::size_t most) {
+  constexpr std::size_t most_classes = 40, most_ranges = 12;
+  const Config& config = trained.config;
+  const Task& task = find_task(config);
+  const Vocabulary& targets = trained.codec.target_vocabulary();
+  const std::vector<Example>& set = held_out_set(corpus).examples;
+  const std::vector<std::size_t> scored = spread(all_indices(set), most);
+  const std::vector<Example> examples = chosen(set, scored);
+  const bool classes = task.layout().labels_are_classes;
+  const bool by_training = !corpus.train.empty();
+  const std::vector<std::uint64_t> frequencies =
+      classes ? std::vector<std::uint64_t>()
+              : target_frequencies(by_training ? corpus.train : set, targets.size());
+  HeldOutAccuracy accuracy{.examples = examples.size(), .frequency_of_training = by_training};
+  Tally by_length, by_frequency;
+  ClassPairs pairs;
+  const auto take = [&](const Batch& batch, std::span<const std::int32_t> predictions) {
+    for (std::size_t row = 0; row < batch.rows; ++row) {
+      const Example& example = examples[batch.examples[row]];
+      const std::size_t length = longest_side(example, task.layout());
+      for (std::size_t i = row * batch.target_length; i < (row + 1) * batch.target_length; ++i) {
+        const std::int32_t label = batch.labels[i];
+        if (label == no_label) continue;
+        const bool hit = label == predictions[i];
+        ++accuracy.labels;
+        if (hit) ++accuracy.hits;
+        if (!task.reads_images()) count(by_length[length], hit);
+        if (classes) {
+          ++pairs[{label, predictions[i]}];
+        } else {
+          count(by_frequency[frequencies[static_cast<std::size_t>(label)]], hit);
+        }
+      }
+    }
+  };
+  accuracy.losses = example_losses(*trained.model, examples, config.train.batch_size,
+                                   batch_rules(config, targets.size()), take);
+  for (ExampleLoss& loss : accuracy.losses) loss.example = scored[loss.example];
+  accuracy.by_length = by_ranges(by_length, most_ranges);
+  accuracy.by_frequency = by_powers(by_frequency);
+  if (classes) accuracy.confusion = confusion_table(pairs, targets, most_classes);
+  return accuracy;
+}
+
+std::vector<ExampleLoss> worst_and_spread(const std::vector<ExampleLoss>& losses,
+                                          std::size_t count) {
+  const auto mean = +[](const ExampleLoss& loss) { return loss.mean(); };
+  const std::vector<ExampleLoss> sorted = greatest_losses(losses, losses.size(), mean);
+  const std::size_t worst = std::min((count + 1) / 2, sorted.size());
+  std::vector<ExampleLoss> shown(sorted.begin(),
+                                 sorted.begin() + static_cast<std::ptrdiff_t>(worst));
+  std::vector<std::size_t> others(sorted.size() - worst);  // spread over the order of their losses
+  std::iota(others.begin(), others.end(), worst);
+  for (const std::size_t i : spread(others, count - std::min(count, worst))) {
+    shown.push_back(sorted[i]);
+  }
+  return shown;
+}
+
+std::vector<ReportExample> report_examples(const TrainedModel& trained,
+                                           const std::vector<Example>& set,
+                                           const std::vector<std::size_t>& indices) {
+  const std::vector<Example> examples = chosen(set, indices);
+  if (examples.empty()) return {};
+  const Task& task = find_task(trained.config);
+  const std::vector<ShownExample> shown = task.show(trained, examples);
+  std::vector<ReportExample> result;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    ReportExample& example = result.emplace_back();
+    example.number = indices[i] + 1;
+    if (i < shown.size()) {
+      example.text = shown[i];
+      // In the set, and not among the chosen examples.
+      if (task.reads_images()) example.text.input = fmt::format("image {}", example.number);
+    } else {
+      example.tokens = predict_tokens(trained, examples, i);
+    }
+    example.image = report_image(examples[i], trained.config);
+  }
+  return result;
+}
+
+std::vector<AttentionSample> attention_samples(const Model& model, const Config& config,
+                                               const TextCodec& codec, const Corpus& corpus,
+                                               const AttentionChoice& choice) {
+  const std::size_t most_tokens = choice.most_tokens;
+  const Task& task = find_task(config);
+  const std::vector<Example>& set = held_out_set(corpus).examples;
+  std::vector<std::size_t> fitting = all_indices(set);
+  std::erase_if(fitting, [&](std::size_t i) {
+    return tokens_read(cut_window(set[i], config, most_tokens), config) > most_tokens;
+  });
+  // Of several lengths, but neither the shortest nor the longest.
+  std::ranges::stable_sort(fitting, {}, [&](std::size_t i) { return tokens_read(set[i], config); });
+  std::vector<AttentionSample> samples;
+  const std::size_t shown = std::min(choice.examples, fitting.size());
+  for (std::size_t k = shown; k-- > 0;) {
+    const std::size_t i = fitting[(2 * k + 1) * fitting.size() / (2 * shown)];
+    const Example example = cut_window(set[i], config, most_tokens);
+    const Batch batch = inference_batch(task, example);
+    AttentionViews views = attention_weights(model, batch, task.stack_tokens(batch, config, codec));
+    if (views.layers.empty() && views.notes.empty()) continue;
+    samples.push_back({.number = i + 1,
+                       .layers = std::move(views.layers),
+                       .notes = std::move(views.notes),
+                       .image = report_image(example, config)});
+  }
+  return samples;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,32 @@
+#include "train/output/timing_log.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <utility>
+
+#include "train/format.h"
+
+namespace tapestry {
+namespace {
+
+std::optional<std::uint64_t> step_of(std::string_view row) {
+  return step_of_csv_row(row, timing_heading);
+}
+
+constexpr StepLines timing_lines{.heading = timing_heading,
+                                 .longest_line = 4096,
+                                 .step_of = step_of};  // ten times what is written
+
+}  // namespace
+
+TimingLog::TimingLog(std::filesystem::path path, std::uint64_t step)
+    : log_(std::move(path), timing_lines, step) {}
+
+void TimingLog::add(const Timing& timing) {
+  log_.append(fmt::format("{},{},{:.6g},{:.6g},{:.6g}\n", timing.step,
+                          format_time(std::time(nullptr)), timing.elapsed_seconds,
+                          timing.step_seconds, timing.targets_per_second));
+}
+
+}  // namespace tapestry
