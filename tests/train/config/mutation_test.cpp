@@ -51,7 +51,7 @@ TEST_CASE("damaged configs are accepted or refused, without a crash") {
   const std::string whole = "# a comment\n" + dump_config(Config());
   std::mt19937 random(1);
   int accepted = 0, refused = 0;
-  for (int i = 0; i < 8000; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     const std::string text = mutated(whole, random);
     try {
       const Config config = parse_config(text, "mutant");
@@ -62,7 +62,7 @@ TEST_CASE("damaged configs are accepted or refused, without a crash") {
       ++refused;
     }
   }
-  CHECK(accepted > 100);
+  CHECK(accepted > 25);
   CHECK(refused > 1000);
 }
 
