@@ -9,6 +9,7 @@
 
 #include "train/cli/command.h"
 #include "train/config/config.h"
+#include "train/config/error.h"
 #include "train/error.h"
 
 namespace tapestry {
@@ -31,7 +32,17 @@ std::vector<std::vector<std::string>> runs_of(const Arguments& arguments,
   return sampled_combinations(axes, arguments.samples, arguments.seed);
 }
 
+/// Refuses train.run_dir, since each run is trained in a directory of its own.
+void refuse_run_dir(const std::vector<std::string>& overrides) {
+  for (const std::string& override : overrides) {
+    if (!names_run_dir({override})) continue;
+    refuse_option(override, "found a run directory, expected none: a sweep makes one for each run",
+                  "choose the folder of the runs with --output FOLDER");
+  }
+}
+
 int run(const Arguments& arguments) {
+  refuse_run_dir(arguments.overrides);
   const SweepOverrides overrides = parse_sweep_overrides(arguments.overrides);
   if (overrides.axes.empty()) {
     throw UsageError("found no key with several values, expected at least one",

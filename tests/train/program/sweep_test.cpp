@@ -264,6 +264,18 @@ TEST_CASE("mistakes in a sweep are refused before anything is written") {
   check_refusal(work, {"sweep", "tiny.yaml", "train.seed=1..2", "--halving", "1"}, 2,
                 "command line: --halving: found 1, expected 0 or a factor of at least 2\n"
                 "hint: --halving 2 keeps the better half of the runs");
+  check_refusal(work, {"sweep", "tiny.yaml", "train.seed=1..2", "model.d_modl=8"}, 2,
+                "command line: model.d_modl=8: unknown key `d_modl` in `model`\n"
+                "hint: did you mean `d_model`?");
+  check_refusal(work, {"sweep", "tiny.yaml", "train.seeed=1..2"}, 2,
+                "command line: train.seeed=1: unknown key `seeed` in `train`\n"
+                "hint: did you mean `seed`?");
+  for (const std::string run_dir : {"train.run_dir=mine", "train.run_dir=a,b"}) {
+    check_refusal(work, {"sweep", "tiny.yaml", "train.seed=1..2", run_dir}, 2,
+                  "command line: " + run_dir +
+                      ": found a run directory, expected none: a sweep makes one for each run\n"
+                      "hint: choose the folder of the runs with --output FOLDER");
+  }
   CHECK(work.run({"sweep", "tiny.yaml", "model.dropout=0.1,2"}).code == 2);
   CHECK(work.run({"sweep", "tiny.yaml", "train.steps=4,8", "--halving", "2"}).code == 2);
   CHECK(work.run({"sweep", "tiny.yaml", "train.best_metric=loss,token_accuracy"}).code == 2);
