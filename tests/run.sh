@@ -8,7 +8,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:-release}
 packages=()
 [ "$preset" != asan ] || packages=(clang libclang-rt-dev)
-[ -z "${CI:-}" ] || packages+=(fish mandoc zsh)  # for tests that are skipped without them
+# For tests that are skipped without them.
+[ -z "${CI:-}" ] || packages+=(fish mandoc python3-h5py zsh)
 .ci/packages.sh "${packages[@]}"
 cmake --preset "$preset" ${CI:+-DTAPESTRY_WERROR=ON}
 cmake --build --preset "$preset" --parallel "$(nproc)"

@@ -6,7 +6,11 @@
 set -eu
 program=$1
 here=$(cd "$(dirname "$0")" && pwd)
-if ! python3 -c 'import h5py, numpy' 2>/dev/null; then
+python=
+for candidate in python3 /usr/bin/python3; do  # Debian's, if another one comes first in PATH
+  ! "$candidate" -c 'import h5py, numpy' 2>/dev/null || { python=$candidate; break; }
+done
+if [ -z "$python" ]; then
   echo "skipped: python3 has no h5py or no numpy (Debian: python3-h5py)"
   exit 77
 fi
@@ -64,10 +68,10 @@ YAML
       run=run-$norm-$positions-$tie
       "$program" train pairs.yaml train.run_dir="$run" > log
       expected=$("$program" evaluate "$run" --json |
-        python3 -c 'import json, sys; print(json.load(sys.stdin)["validation"]["loss"])')
-      found=$(python3 "$here/load_checkpoint.py" "$run"/checkpoints/step-00000060.h5 \
+        "$python" -c 'import json, sys; print(json.load(sys.stdin)["validation"]["loss"])')
+      found=$("$python" "$here/load_checkpoint.py" "$run"/checkpoints/step-00000060.h5 \
         held_out.source held_out.target)
-      python3 - "$expected" "$found" <<'PYTHON' || { echo "$run: expected $expected, found $found"; exit 1; }
+      "$python" - "$expected" "$found" <<'PYTHON' || { echo "$run: expected $expected, found $found"; exit 1; }
 import sys
 expected, found = map(float, sys.argv[1:])
 sys.exit(abs(found - expected) > 1e-4 * expected)
