@@ -147,6 +147,28 @@ TEST_CASE("a terminal shows at once that a long step ends") {
         "\r\nstopping: the run is saved; a second signal ends it at once, without a save\r\n");
 }
 
+TEST_CASE("a second signal ends a long step at once, after the message about the first one") {
+  if (test::has_no_terminals()) return;
+  const test::Terminal terminal;
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  LiveOutput output(work.stream("live"));
+  Process training(work.path(), {"train", "tiny.yaml", "train.accumulate=1000000"},
+                   {.out = work.stream("live"), .err = terminal.path()});
+  std::ifstream lines = output.lines();
+  std::string line;
+  while (std::getline(lines, line) && !line.starts_with("a step takes up to ")) continue;
+  CHECK(line.starts_with("a step takes up to "));
+  // Stopped, the process cannot end its step between the two.
+  for (const int signal : {SIGSTOP, SIGTERM, SIGINT, SIGCONT}) training.send(signal);
+  const int code = training.wait();
+  const bool ended_by_signal = code == -SIGTERM || code == -SIGINT;
+  CHECK_MESSAGE(ended_by_signal, code);
+  CHECK(terminal.text() ==
+        "\r\nstopping: the run is saved; a second signal ends it at once, without a save\r\n");
+  CHECK(RunDirectory(work / "runs/tiny").steps().empty());
+}
+
 TEST_CASE("a signal ends the measurement of a step of long sequences") {
   const Stopped stopped =
       stop_after("measuring memory and time of the largest step: ",
