@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -213,6 +214,24 @@ TEST_CASE("score refuses files of different lengths and lines without a tab, aft
                  "standard input:2: found no tab, expected a source, a tab and its "
                  "translation\n"));
   CHECK(work.run({"score", "runs/tiny", "in"}).code == 2);
+}
+
+TEST_CASE("score reads a file from standard input by its path, and refuses a pipe") {
+  const TranslateWorkplace work;
+  const std::string sources = "a b\nc\n";
+  work.write("in", sources);
+  work.write("out", "b a\nc\n");
+  const Outcome expected = work.run({"score", "runs/tiny", "in", "out"});
+  CHECK(lines_of(expected.out).size() == 2);
+  const Outcome redirected = work.run({"score", "runs/tiny", "/dev/stdin", "out"}, sources);
+  CHECK(redirected.code == 0);
+  CHECK(redirected.out == expected.out);
+  REQUIRE(::mkfifo((work / "pipe").c_str(), 0600) == 0);
+  for (const Arguments& files : {Arguments{"pipe", "out"}, {"in", "pipe"}}) {
+    check_refusal(work, {"score", "runs/tiny", files[0], files[1]}, 3,
+                  "pipe: found a pipe, socket or device, expected a text file\n"
+                  "hint: write the text to a file first");
+  }
 }
 
 TEST_CASE("score skips a pair that is too long, or ends with --long-lines stop") {
