@@ -44,6 +44,7 @@ TEST_CASE("every command that uses the best instead of the newest checkpoint say
         {"errors", ""},
         {"attention", ""},
         {"attention", "", "--text", "a b"},
+        {"explain", "", "a b"},
         {"check", ""},
         {"gradcheck", "", "--coordinates", "1"}},
        "a\n"},
@@ -66,6 +67,22 @@ TEST_CASE("every command that uses the best instead of the newest checkpoint say
       CHECK(work.run(arguments, given.input).choice.empty());
     }
   }
+}
+
+TEST_CASE("score and a report name the best checkpoint if they use it instead of the newest") {
+  KindWorkplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const std::string best = train_beyond_the_best(work, "tiny");
+  const std::string choice = "the best of the run, whose newest is step 13";
+  const Outcome scored = work.run({"score", "runs/tiny"}, "a\tb\n");
+  CHECK(scored.choice == "tapestry: using " + best + ", " + choice + "\n");
+  CHECK(scored.err.starts_with("tapestry: 1 pairs, 2 tokens with <eos>: "));
+  const Outcome file = work.run({"score", best}, "a\tb\n");
+  CHECK(file.choice.empty());
+  CHECK(file.out == scored.out);
+  CHECK(file.err == scored.err);
+  REQUIRE(work.run({"report", "runs/tiny"}).code == 0);
+  CHECK(contains(test::read_text(work / "runs/tiny/report.html"), R"("choice":")" + choice + '"'));
 }
 
 }  // namespace
