@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -50,6 +51,26 @@ Outcome run_in_kilobytes(std::uint64_t kilobytes, const Workplace& work,
 Outcome run_in(std::uint64_t megabytes, const Workplace& work, const std::string& arguments) {
   return run_in_kilobytes(1024 * megabytes, work, arguments);
 }
+
+/// While it is alive, threads of the processes that this one starts have stacks of so many bytes.
+class ThreadStacks {
+ public:
+  explicit ThreadStacks(rlim_t bytes) {
+    ::getrlimit(RLIMIT_STACK, &before_);
+    const rlimit large{bytes, before_.rlim_max};
+    is_set_ = ::setrlimit(RLIMIT_STACK, &large) == 0;
+  }
+  ThreadStacks(const ThreadStacks&) = delete;
+  ThreadStacks& operator=(const ThreadStacks&) = delete;
+  ~ThreadStacks() { ::setrlimit(RLIMIT_STACK, &before_); }
+
+  /// False if the system allows only smaller ones.
+  bool is_set() const { return is_set_; }
+
+ private:
+  rlimit before_{};
+  bool is_set_ = false;
+};
 
 /// Whether the program came as far as its own code: the loader and the libraries need some memory
 /// first. Where they find none, these are the first words, or the loader itself crashes, as it then
@@ -120,6 +141,25 @@ TEST_CASE("training in any address space succeeds or ends with exit code 8, and 
     }
   }
   CHECK(lacked > 0);
+}
+
+TEST_CASE("threads that the system refuses are reported, and the others do their work") {
+  if (!limits_can_be_tried()) return;
+  const TrainedWorkplace reference;
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const ThreadStacks stacks(rlim_t{2} << 30);  // larger than the address space
+  if (!stacks.is_set()) return;
+  const Outcome outcome = run_in(1000, work, "train tiny.yaml train.threads=8");
+  CHECK(outcome.code == 0);
+  CHECK(contains(outcome.out,
+                 "\nwarning: threads: 1 instead of 8, the system gives no more (ulimit -u, "
+                 "ulimit -v)\n"));
+  CHECK(contains(outcome.out,
+                 "\nwarning: training waits while checkpoints are written, since the system gives "
+                 "no thread for it (ulimit -u, ulimit -v)\n"));
+  const std::string last = reference.checkpoint(12);
+  CHECK(test::read_text(work / last) == test::read_text(reference / last));
 }
 
 TEST_CASE("lack of memory shortly after loading the program ends with exit code 8") {
