@@ -121,6 +121,12 @@ expect 1 'custom model mean_of_bits: logits() returned (1, 1, 3) of ' \
 expect 1 'no more bits (this is a bug of the code of the custom model' \
   check mean_of_bits.yaml data.seed=666
 
+# A gradient check without a conclusive comparison fails.
+config isolated 'task: toy_sentences' "${sizes[@]}"
+expect 1 'no gradient could be checked: all comparisons are inconclusive' \
+  gradcheck isolated.yaml --coordinates 0
+grep -q '^8 gradients: 0 agree, 0 wrong, 8 inconclusive; ' printed || fail "gradcheck: $(cat printed)"
+
 # Keys that a model does not list are refused.
 expect 2 '`num_heads` is used with' train my_tagger.yaml model.num_heads=2
 expect 2 '`d_head` is used with' train my_tagger.yaml model.d_head=4

@@ -1,6 +1,7 @@
 // Models of every built-in kind and some that are wrong, for check.sh: program.cpp of a user.
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -137,6 +138,35 @@ class Wrong : public Network {
   Linear hidden_, output_;
 };
 
+/// A language model whose logits are finite only at the values with which it first computes a
+/// batch, so that no finite difference of it exists.
+class Isolated : public Network {
+ public:
+  Isolated(const Scope& scope, const Config& config, const NetworkSizes& sizes)
+      : embedding_(scope / "embedding", sizes.target, config.model.d_model),
+        output_(scope / "output", config.model.d_model, sizes.target) {}
+
+  TokenVectors embed(const NetworkInput& input, const Mode&) const override {
+    return {.target = embedding_(input.target.ids)};
+  }
+  Tensor features(const TokenVectors& vectors, const NetworkInput&, const Mode&) const override {
+    return vectors.target;
+  }
+  Tensor logits(const Tensor& features) const override {
+    const Tensor y = output_(features);
+    const std::vector<double> values = y.to_vector();
+    if (first_.size() != values.size()) first_ = values;
+    if (values == first_) return y;
+    return y * Tensor::full(y.shape(), std::numeric_limits<double>::quiet_NaN(), y.dtype());
+  }
+  bool causal() const override { return true; }
+
+ private:
+  Embedding embedding_;
+  Linear output_;
+  mutable std::vector<double> first_{};
+};
+
 /// Predicts a class from the mean of the token vectors.
 class MeanOfBits : public Network {
  public:
@@ -234,6 +264,7 @@ int main(int argc, char** argv) {
   models.back().model_keys = {{"model.d_model", "model.num_heads"}};
   models.back().custom_keys = {
       CustomKey::flag("model.masks_padding", {.initial = true}, "whether padding is masked")};
+  models.push_back(options<Isolated>("isolated", "language_model"));
   models.push_back(options<Wrong>("wrong", "language_model"));
   models.back().custom_keys = {
       CustomKey::choice("model.mistake",
