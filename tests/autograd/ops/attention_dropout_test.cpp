@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -44,6 +46,28 @@ TEST_CASE("attention dropout: backward drops the stored weights that forward dro
                                  .random = RandomStream(5)};
   CHECK(gradient_error([&] { return scaled_dot_product_attention(q, k, v, options); }, {q, k, v}) <
         1e-6);
+}
+
+TEST_CASE("attention dropout keeps the mean at rates near 1, and backward drops what forward did") {
+  // All weights are 1 / n and all values 1: an output is the sum of its kept weights.
+  constexpr std::size_t batch = 4, n = 1024, heads = 4;
+  constexpr auto count = static_cast<double>(batch * heads * n * n);
+  const Tensor q = Tensor::zeros({batch, n, heads}, DType::float32);
+  const auto scales = [](const Tensor& x) {  // the sum of those of the kept weights
+    const std::vector<double> values = values_of(x);
+    return std::accumulate(values.begin(), values.end(), 0.0) * static_cast<double>(n);
+  };
+  for (const double rate : {0.999, 0.99999}) {
+    CAPTURE(rate);
+    const Tensor v = Tensor::full({batch, n, heads}, 1.0, DType::float32).require_gradient();
+    Tape tape;
+    const Tensor y = scaled_dot_product_attention(
+        q, q, v, {.num_heads = heads, .dropout = rate, .random = RandomStream(5)});
+    tape.backward(y, Tensor::full(y.shape(), 1.0, DType::float32));
+    const double sigma = std::sqrt(count * rate * (1.0 - rate)) / (1.0 - rate);
+    CHECK(std::abs(scales(y) - count) < 4.0 * sigma);
+    CHECK(scales(v.gradient()) == doctest::Approx(scales(y)).epsilon(1e-4));
+  }
 }
 
 TEST_CASE("attention dropout draws differently for each query, head and sentence") {
