@@ -167,6 +167,31 @@ TEST_CASE("the average of a run that was stopped and resumed is that of an unint
   }
 }
 
+TEST_CASE("a run with fewer checkpoints than train.average_last averages all of them") {
+  const AverageWorkplace work;
+  const Outcome trained = work.run({"train", "tiny.yaml", "train.average_last=50"});
+  CHECK(trained.code == 0);
+  CHECK(contains(trained.out, "\naverage of the checkpoints of steps 5, 10, 12: loss "));
+  const Outcome more = work.run({"average", "mean.h5", "runs/tiny", "--last", "50"});
+  CHECK(more.code == 4);
+  CHECK(contains(more.err,
+                 " checkpoints, expected 50 or more\n"
+                 "hint: average fewer, or train with train.average_last=50\n"));
+}
+
+TEST_CASE("average refuses checkpoints of models of different widths") {
+  const AverageWorkplace work;
+  const std::string file = "/checkpoints/step-00000012.h5";
+  REQUIRE(work.run({"train", "tiny.yaml"}).code == 0);
+  REQUIRE(work.run({"train", "tiny.yaml", "model.d_model=32", "train.run_dir=wide"}).code == 0);
+  const Outcome refused = work.run({"average", "mean.h5", "runs/tiny" + file, "wide" + file});
+  CHECK(refused.code == 4);
+  CHECK(refused.err == "tapestry: error: wide" + file +
+                           ": model.d_model is 32, expected 16 as in runs/tiny" + file +
+                           "\nhint: average checkpoints of one run, or of runs of one config\n");
+  CHECK_FALSE(std::filesystem::exists(work / "mean.h5"));
+}
+
 TEST_CASE("a finished run is averaged again when it is resumed with another train.average_last") {
   const AverageWorkplace work;
   REQUIRE(work.run(train_average).code == 0);

@@ -130,6 +130,52 @@ TEST_CASE("a value of the wrong type is reported with its line") {
                 "hint: write for example 2000, the default");
 }
 
+TEST_CASE("characters that turn the direction of text are escaped in a quoted value") {
+  const std::string escaped = "ma\\xE2\\x80\\xAEny";
+  const std::string found =
+      "expected a whole number from 1 to 1000000000000, found \"" + escaped + "\"\n";
+  const std::string hint = "hint: write for example 2000, the default";
+  const ConfiguredWorkplace work("steps: 12", "steps: ma\u202Eny");
+  check_refusal(
+      work, {"train", "tiny.yaml"}, 2,
+      "tiny.yaml:21:10: " + found + "    steps: " + escaped + "\n           ^~~~~\n" + hint);
+  check_refusal(ConfiguredWorkplace(), {"train", "tiny.yaml", "train.steps=ma\u202Eny"}, 2,
+                "command line: train.steps=" + escaped + ": " + found + hint);
+}
+
+TEST_CASE("values outside of the domain of a key are refused with one that is inside") {
+  const ConfiguredWorkplace work;
+  struct Case {
+    Arguments overrides;
+    std::string message;  // behind the first override
+  };
+  for (const Case& given : {
+           Case{{"decoding.beam_size=0"},
+                "expected a whole number from 1 to 1000, found \"0\"\n"
+                "hint: write for example 1, the default"},
+           Case{{"train.ema_decay=1"},
+                "expected a number in [0, 1), found \"1\"\n"
+                "hint: write for example 0, the default"},
+           Case{{"model.positions=rotary", "model.d_model=6"},
+                "`positions: rotary` needs an even head width, found 3\n"
+                "hint: set `d_head` to 4"},
+       }) {
+    Arguments command = {"train", "tiny.yaml"};
+    command.insert(command.end(), given.overrides.begin(), given.overrides.end());
+    check_refusal(work, command, 2, "command line: " + given.overrides[0] + ": " + given.message);
+  }
+}
+
+TEST_CASE("token batches smaller than a training sentence are refused before training") {
+  const TextWorkplace work;
+  work.write("train.en", "a very big house\na cat\n");
+  check_refusal(work, {"train", "text.yaml", "train.batch_tokens=4"}, 3,
+                work.at("train.en") +
+                    ":1: found 5 tokens with <eos>, expected at most 4 (train.batch_tokens)\n"
+                    "hint: set train.batch_tokens to 5 or more; data.max_tokens leaves long "
+                    "training pairs out");
+}
+
 TEST_CASE("heads that do not divide the width are refused") {
   const ConfiguredWorkplace work("num_heads: 2", "num_heads: 3");
   check_refusal(work, {"train", "tiny.yaml"}, 2,

@@ -185,6 +185,13 @@ TEST_CASE("mistakes in keys and files of subwords end with their exit codes") {
                           "data.shared_vocabulary=true",
                           "data.subword_file=train.de"};
   check_refusal(work.run(file), 3, "train.de: is not a SentencePiece model: ");
+  work.write("train.de", "");
+  for (const char* kind : {"unigram", "bpe"}) {
+    check_refusal(work.run({"train", "pairs.yaml", "data.subwords=" + std::string(kind)}), 3,
+                  (work / "train.de").string() +
+                      ": found an empty file, expected one sentence a line\n"
+                      "hint: name the file with the sentences\n");
+  }
 }
 
 TEST_CASE("language models, masked models and classifiers of subwords read and write text") {
