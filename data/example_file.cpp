@@ -23,8 +23,6 @@
 namespace tapestry {
 namespace {
 
-using OutputFailure = ErrorWith<ExitCode::output>;
-
 struct Header {
   std::array<char, 8> magic = {'T', 'A', 'P', 'E', 'X', 'M', 'P', 'L'};
   std::uint32_t version = 1;
@@ -164,7 +162,7 @@ class ExampleFileWriter::Output {
     std::uint64_t free = 0;
     const bool about_space = code == ENOSPC || code == EDQUOT || code == EFBIG;
     const bool known = about_space && files_.free_bytes(folder.c_str(), free) == 0;
-    throw OutputFailure(
+    throw OutputError(
         fmt::format("{}: could not {}: {}{}", escaped(path_.string()), action,
                     std::generic_category().message(code),
                     known ? fmt::format(" ({} bytes written, {} free)", written_, free) : ""),

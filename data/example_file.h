@@ -45,7 +45,7 @@ class ExampleFileWriter {
  public:
   /// path   of the file; its folder must exist
   /// ids    number of different ids, which are from 0 to ids - 1
-  /// throws ErrorWith<ExitCode::output> if the file cannot be created.
+  /// throws OutputError if the file cannot be created.
   ExampleFileWriter(const std::filesystem::path& path, std::size_t ids,
                     FileSystem& files = posix_file_system());
   ~ExampleFileWriter();
@@ -54,9 +54,8 @@ class ExampleFileWriter {
 
   /// Adds an example without pixels; `line` is its first line in the text file, 0 for none.
   ///
-  /// throws  ErrorWith<ExitCode::output> if it cannot be written; DataError if the file would have
-  ///         more than 2^32 - 1 examples; std::invalid_argument for an id that is not less than
-  ///         `ids`.
+  /// throws  OutputError if it cannot be written; DataError if the file would have more than
+  ///         2^32 - 1 examples; std::invalid_argument for an id that is not less than `ids`.
   void add(const Example& example, std::size_t line);
 
   /// Completes the file and gives it its name.
@@ -64,8 +63,7 @@ class ExampleFileWriter {
   /// origin  identifies what the examples were made from
   /// parts   number of examples of each corpus, in order
   /// notes   lines of text, without line ends
-  /// throws  ErrorWith<ExitCode::output>; std::invalid_argument if the parts do not add up to all
-  ///         examples.
+  /// throws  OutputError; std::invalid_argument if the parts do not add up to all examples.
   void finish(std::uint64_t origin, const std::vector<std::uint64_t>& parts,
               const std::vector<std::string>& notes);
 

@@ -33,10 +33,6 @@ class DamagedCheckpoint : public UnusableCheckpoint {
   using UnusableCheckpoint::UnusableCheckpoint;
 };
 
-/// A file or folder could not be written. Existing content is unchanged unless the message says
-/// otherwise.
-using OutputError = ErrorWith<ExitCode::output>;
-
 /// Another process is using the run directory.
 using RunDirectoryInUse = ErrorWith<ExitCode::in_use>;
 

@@ -13,10 +13,10 @@
 #include <string>
 #include <utility>
 
+#include "data/io/durable_file.h"
 #include "data/io/number.h"
 #include "data/io/utf8.h"
 #include "train/error.h"
-#include "train/platform/durable_file.h"
 
 namespace tapestry {
 namespace {

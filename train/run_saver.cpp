@@ -12,11 +12,11 @@
 #include <system_error>
 #include <utility>
 
+#include "data/io/durable_file.h"
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/non_finite.h"
-#include "train/platform/durable_file.h"
 #include "train/storage/run_directory.h"
 
 namespace tapestry {

@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "data/io/durable_file.h"
 #include "data/io/utf8.h"
 #include "train/checkpoint/run_identity.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/non_finite.h"
 #include "train/parallel/equal_processes.h"
-#include "train/platform/durable_file.h"
 
 // What a Trainer does with losses, gradients and parameters that are not finite, and with a run
 // that diverges.

@@ -53,8 +53,8 @@ struct TrainingSource {
 /// cached  is_cached()
 /// encode  encodes the examples of the corpus with this number and adds notes; called for each
 ///         corpus, unless the file can be used: the file then has the notes
-/// throws  what `encode` throws; DataError if the numbers of weights and corpora differ;
-///         ErrorWith<ExitCode::output> if the file cannot be written.
+/// throws  what `encode` throws; DataError if the numbers of weights and corpora differ; OutputError
+///         if the file cannot be written.
 void fill_training_set(const TrainingSetOptions& options, bool cached, const TrainingSource& source,
                        Corpus& corpus,
                        const std::function<void(std::size_t number, const AddExample& add,

@@ -56,6 +56,10 @@ class ErrorWith : public UserError {
 /// Data that cannot be used.
 using DataError = ErrorWith<ExitCode::data>;
 
+/// A file or folder could not be written. Existing content is unchanged unless the message says
+/// otherwise.
+using OutputError = ErrorWith<ExitCode::output>;
+
 /// Throws the DataError "PLACE: found FOUND"; `found` also says what was expected.
 [[noreturn]] inline void refuse_data(std::string_view place, std::string_view found,
                                      std::string hint) {

@@ -219,7 +219,7 @@ TEST_CASE("whichever call fails, an earlier example file is unchanged and no fil
       std::string message;
       try {
         write(folder / "x", some, 10, files);
-      } catch (const ErrorWith<ExitCode::output>& failure) {
+      } catch (const OutputError& failure) {
         message = failure.what();
         CHECK(contains(failure.hint(), "data.cache=never"));
       }

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "data/io/durable_file.h"
 #include "tests/durability/attack_files.h"
 #include "tests/durability/memory_file.h"
 #include "tests/train/hdf5_files.h"
 #include "train/error.h"
-#include "train/platform/durable_file.h"
 #include "train/storage/checkpoint_file.h"
 
 /// The reader that attack_trace.sh watches:

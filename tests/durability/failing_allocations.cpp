@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
+#include "data/io/durable_file.h"
 #include "tests/durability/memory_shortage.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/error.h"
 #include "train/models/trained_model.h"
-#include "train/platform/durable_file.h"
 
 /// Lets the n-th allocation fail, alone or with all after it, while a checkpoint is loaded, a run
 /// is resumed, and two steps are trained, validated and saved, the first in the background; then

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "data/io/durable_file.h"
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
@@ -21,7 +22,6 @@
 #include "train/config/schema.h"
 #include "train/error.h"
 #include "train/format.h"
-#include "train/platform/durable_file.h"
 #include "train/platform/program_name.h"
 
 namespace tapestry {

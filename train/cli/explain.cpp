@@ -14,6 +14,7 @@
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/ops/reductions.h"
+#include "data/io/durable_file.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
 #include "train/cli/command.h"
@@ -24,7 +25,6 @@
 #include "train/format.h"
 #include "train/inference/batch_tensors.h"
 #include "train/inference/computation_trace.h"
-#include "train/platform/durable_file.h"
 #include "train/platform/standard_streams.h"
 #include "train/report/computation_page.h"
 #include "train/report/html_page.h"

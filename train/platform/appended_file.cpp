@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "data/io/durable_file.h"
 #include "data/io/utf8.h"
-#include "train/platform/durable_file.h"
 
 namespace tapestry {
 namespace {

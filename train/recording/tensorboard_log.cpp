@@ -11,11 +11,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "data/io/durable_file.h"
 #include "data/io/number.h"
 #include "data/io/utf8.h"
 #include "train/config/fields.h"
 #include "train/error.h"
-#include "train/platform/durable_file.h"
 #include "train/recording/png.h"
 
 namespace tapestry {

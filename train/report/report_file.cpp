@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "train/platform/durable_file.h"
+#include "data/io/durable_file.h"
 #include "train/report/html_page.h"
 
 namespace tapestry {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <span>
 
+#include "data/io/durable_file.h"
 #include "data/io/file_system.h"
-#include "train/platform/durable_file.h"
 #include "train/storage/snapshot.h"
 
 namespace tapestry {

@@ -20,10 +20,10 @@
 #include <system_error>
 #include <utility>
 
+#include "data/io/durable_file.h"
 #include "data/io/utf8.h"
 #include "train/error.h"
 #include "train/format.h"
-#include "train/platform/durable_file.h"
 #include "train/platform/machine.h"
 #include "train/storage/checkpoint_file.h"
 

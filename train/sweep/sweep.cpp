@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "data/io/durable_file.h"
 #include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/config/config.h"
@@ -23,7 +24,6 @@
 #include "train/error.h"
 #include "train/format.h"
 #include "train/metrics.h"
-#include "train/platform/durable_file.h"
 #include "train/platform/interruptions.h"
 #include "train/platform/standard_streams.h"
 #include "train/report/report_file.h"

@@ -1,4 +1,4 @@
-#include "train/platform/durable_file.h"
+#include "data/io/durable_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "data/io/error.h"
 #include "data/io/utf8.h"
-#include "train/error.h"
 
 namespace tapestry {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/platform/durable_file.h"
+#include "data/io/durable_file.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "data/io/error.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/temporary_folder.h"
-#include "train/error.h"
 
 namespace tapestry {
 namespace {
