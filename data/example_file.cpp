@@ -1,6 +1,5 @@
 #include "data/example_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,8 +16,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "data/io/durable_file.h"
 #include "data/io/file.h"
-#include "data/io/utf8.h"
 
 namespace tapestry {
 namespace {
@@ -65,30 +64,18 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : ".";
-}
-
 }  // namespace
 
-/// The temporary file, written through a buffer.
+/// The temporary file, written through a buffer and hashed.
 class ExampleFileWriter::Output {
  public:
   Output(const std::filesystem::path& path, FileSystem& files)
-      : files_(files), path_(path), descriptor_(create()) {
-    if (!descriptor_.is_open()) fail("create a temporary file");
+      : file_(path, files, {}, ", or keep the examples in memory with data.cache=never") {
     buffer_.reserve(block);
-  }
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
-  ~Output() {
-    if (in_place_) return;
-    if (descriptor_.is_open()) descriptor_.close();
-    files_.unlink(temporary_.c_str());
   }
 
   void write(std::span<const std::byte> bytes) {
-    written_ += bytes.size();
+    added_ += bytes.size();
     while (!bytes.empty()) {
       const std::size_t some = std::min(bytes.size(), block - buffer_.size());
       buffer_.insert(buffer_.end(), bytes.begin(),
@@ -101,7 +88,7 @@ class ExampleFileWriter::Output {
   /// Fills the gap to the next section.
   void align() {
     constexpr std::array<std::byte, alignment> zeros{};
-    write(std::span(zeros).first(aligned(written_) - written_));
+    write(std::span(zeros).first(aligned(added_) - added_));
   }
 
   /// The digest of everything that was written.
@@ -110,77 +97,22 @@ class ExampleFileWriter::Output {
     return hash_.value();
   }
 
-  void put_in_place() {
+  void commit() {
     flush();
-    if (retry_interrupted([&] { return files_.fsync(descriptor_.get()); }) != 0) fail("flush");
-    // A close that is interrupted by a signal has still closed the file.
-    if (descriptor_.close() != 0 && errno != EINTR) fail("close");
-    if (files_.rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename the temporary file");
-    in_place_ = true;
-    const FileDescriptor folder(files_, retry_interrupted([&] {
-                                  return files_.open(folder_of(path_).c_str(),
-                                                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-                                }));
-    if (!folder.is_open()) fail("open its folder");
-    // Some file systems do not support this (EINVAL) and do not need it.
-    if (retry_interrupted([&] { return files_.fsync(folder.get()); }) != 0 && errno != EINVAL) {
-      fail("flush its folder");
-    }
+    file_.commit();
   }
 
  private:
-  FileDescriptor create() {
-    constexpr int most_names = 100;
-    int fd = -1;
-    for (int attempt = 0; attempt < most_names; ++attempt) {
-      temporary_ = folder_of(path_) /
-                   fmt::format(".{}.tmp-{}-{}", path_.filename().string(), ::getpid(), attempt);
-      fd = retry_interrupted([&] {
-        return files_.open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      });
-      if (fd >= 0 || errno != EEXIST) break;
-    }
-    return {files_, fd};
-  }
-
   void flush() {
     hash_.add(buffer_.data(), buffer_.size());
-    for (std::span<const std::byte> rest = buffer_; !rest.empty();) {
-      const ssize_t written = retry_interrupted(
-          [&] { return files_.write(descriptor_.get(), rest.data(), rest.size()); });
-      const auto count = static_cast<std::size_t>(written);
-      if (written == 0 || (written > 0 && count > rest.size())) errno = EIO;
-      if (written <= 0 || count > rest.size()) fail("write");
-      rest = rest.subspan(count);
-    }
+    file_.write(buffer_);
     buffer_.clear();
   }
 
-  [[noreturn]] void fail(const char* action) {
-    const int code = errno;
-    const auto folder = folder_of(path_);
-    std::uint64_t free = 0;
-    const bool about_space = code == ENOSPC || code == EDQUOT || code == EFBIG;
-    const bool known = about_space && files_.free_bytes(folder.c_str(), free) == 0;
-    throw OutputError(
-        fmt::format("{}: could not {}: {}{}", escaped(path_.string()), action,
-                    std::generic_category().message(code),
-                    known ? fmt::format(" ({} bytes written, {} free)", written_, free) : ""),
-        about_space ? fmt::format("free space on the disk of {}, choose a train.run_dir on another "
-                                  "one, or keep the examples in memory with data.cache=never",
-                                  escaped(folder.string()))
-                    : fmt::format("make {} writable, or keep the examples in memory with "
-                                  "data.cache=never",
-                                  escaped(folder.string())));
-  }
-
-  FileSystem& files_;
-  std::filesystem::path path_, temporary_;
-  FileDescriptor descriptor_;
+  TemporaryFile file_;
   std::vector<std::byte> buffer_;
-  std::uint64_t written_ = 0;
+  std::uint64_t added_ = 0;  ///< bytes, the buffer included
   Xxh3 hash_;
-  bool in_place_ = false;
 };
 
 ExampleFileWriter::ExampleFileWriter(const std::filesystem::path& path, std::size_t ids,
@@ -255,7 +187,7 @@ void ExampleFileWriter::finish(std::uint64_t origin, const std::vector<std::uint
   output_->write(bytes.first(sizeof footer - sizeof footer.digest));
   footer.digest = output_->digest();
   output_->write(bytes.last(sizeof footer.digest));
-  output_->put_in_place();
+  output_->commit();
 }
 
 namespace {

@@ -113,127 +113,9 @@ bool lacks_inode(int code, const std::filesystem::path& folder, FileSystem& file
   return code == ENOSPC && files.has_no_inode_left(folder.c_str());
 }
 
-/// The new content of a file before it is renamed to its target; deleted unless it is renamed.
-class TemporaryFile {
- public:
-  /// size  number of bytes to write
-  TemporaryFile(FileSystem& files, const std::filesystem::path& target, std::uint64_t size)
-      : files_(files), target_(target), size_(size), descriptor_(create()) {
-    if (!descriptor_.is_open()) fail("create a temporary file");
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    if (in_place_) return;
-    if (descriptor_.is_open()) descriptor_.close();
-    files_.unlink(path_.c_str());
-  }
-
-  /// Reserves disk space, so that a full disk is detected before writing if the file system
-  /// supports it.
-  void reserve() {
-    if (size_ == 0) return;
-    const int result =
-        retry_interrupted([&] { return files_.fallocate(descriptor_.get(), size_); });
-    if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS) fail("reserve space");
-  }
-
-  void fill(Pieces pieces) {
-    for_each_chunk(pieces, [this](std::span<const std::byte> chunk) { write(chunk); });
-    if (retry_interrupted([&] { return files_.fsync(descriptor_.get()); }) != 0) fail("flush");
-    read_back(pieces);
-    // A close that is interrupted by a signal has still closed the file, and the data are flushed.
-    if (descriptor_.close() != 0 && errno != EINTR) fail("close");
-  }
-
-  void move_into_place() {
-    if (files_.rename(path_.c_str(), target_.c_str()) != 0) fail("rename the temporary file");
-    in_place_ = true;
-  }
-
- private:
-  /// Opens the first unused temporary name. The PID is not unique: in containers it often repeats.
-  FileDescriptor create() {
-    int fd = -1;
-    for (int attempt = 0; attempt < max_temporary_names; ++attempt) {
-      path_ = parent_folder(target_) / fmt::format(".{}{}{}-{}", target_.filename().string(),
-                                                   temporary_mark, ::getpid(), attempt);
-      fd = retry_interrupted(
-          [&] { return files_.open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
-      if (fd >= 0 || errno != EEXIST) break;
-    }
-    return {files_, fd};
-  }
-
-  void write(std::span<const std::byte> rest) {
-    while (!rest.empty()) {
-      const ssize_t written = retry_interrupted(
-          [&] { return files_.write(descriptor_.get(), rest.data(), rest.size()); });
-      // A result of 0, or of more than the requested count, is an error.
-      const auto count = static_cast<std::size_t>(written);
-      if (written == 0 || (written > 0 && count > rest.size())) errno = EIO;
-      if (written <= 0 || count > rest.size()) fail("write");
-      rest = rest.subspan(count);
-    }
-  }
-
-  void read_back(Pieces pieces) {
-    std::vector<std::byte> found(std::min<std::uint64_t>(chunk_size, size_));
-    std::uint64_t offset = 0;
-    for_each_chunk(pieces, [&](std::span<const std::byte> rest) {
-      while (!rest.empty()) {
-        const std::size_t wanted = std::min(found.size(), rest.size());
-        const ssize_t got = retry_interrupted(
-            [&] { return files_.pread(descriptor_.get(), found.data(), wanted, offset); });
-        if (got < 0) fail("read back");
-        const auto count = static_cast<std::size_t>(got);
-        if (count == 0 || std::memcmp(found.data(), rest.data(), count) != 0) refuse_disk(offset);
-        offset += count;
-        rest = rest.subspan(count);
-      }
-    });
-  }
-
-  [[noreturn]] void refuse_disk(std::uint64_t offset) const {
-    throw OutputError(fmt::format("{}: the disk gave back other bytes than were written, from "
-                                  "byte {} on of {}",
-                                  escaped(target_.string()), offset, size_),
-                      "do not trust this disk; write to another one");
-  }
-
-  /// Throws OutputError for errno, with the bytes needed and free if these may be the reason.
-  [[noreturn]] void fail(std::string_view action) {
-    const int code = errno;
-    const auto folder = parent_folder(target_);
-    if (lacks_inode(code, folder, files_)) {
-      throw OutputError(fmt::format("{}: could not {}: {}", escaped(target_.string()), action,
-                                    output_error_text(code, folder, files_)),
-                        fmt::format("delete files on the disk of {} or write to another one",
-                                    escaped(folder.string())));
-    }
-    throw OutputError(fmt::format("{}: could not {}: {}{}", escaped(target_.string()), action,
-                                  error_text(code), is_about_space(code) ? space_text(folder) : ""),
-                      output_hint(code, folder));
-  }
-
-  static bool is_about_space(int code) {
-    return code == ENOSPC || code == EDQUOT || code == EFBIG || code == EIO;
-  }
-
-  std::string space_text(const std::filesystem::path& folder) {
-    std::uint64_t free = 0;
-    const bool known = files_.free_bytes(folder.c_str(), free) == 0;
-    return fmt::format(" ({} bytes needed, {} free)", size_,
-                       known ? fmt::to_string(free) : "unknown");
-  }
-
-  FileSystem& files_;
-  const std::filesystem::path& target_;
-  std::uint64_t size_;
-  std::filesystem::path path_;
-  FileDescriptor descriptor_;
-  bool in_place_ = false;
-};
+bool is_about_space(int code) {
+  return code == ENOSPC || code == EDQUOT || code == EFBIG || code == EIO;
+}
 
 }  // namespace
 
@@ -243,15 +125,124 @@ void write_file_durably(const std::filesystem::path& path, std::span<const std::
 }
 
 void write_file_durably(const std::filesystem::path& path, Pieces pieces, FileSystem& files) {
-  const FileDescriptor folder = open_folder(files, parent_folder(path));
-  if (!folder.is_open()) output_failure(path, "open its folder");
-  TemporaryFile temporary(files, path, total_size(pieces));
+  TemporaryFile temporary(path, files, total_size(pieces));
   temporary.reserve();
-  temporary.fill(pieces);
-  temporary.move_into_place();
-  if (!flush_folder(files, folder)) {
-    output_failure(path, "flush its folder after the new file was put in place");
+  for_each_chunk(pieces, [&](std::span<const std::byte> chunk) { temporary.write(chunk); });
+  temporary.verify(pieces);
+  temporary.commit();
+}
+
+TemporaryFile::TemporaryFile(std::filesystem::path target, FileSystem& files,
+                             std::optional<std::uint64_t> size, std::string other_hint)
+    : files_(files),
+      target_(std::move(target)),
+      size_(size),
+      other_hint_(std::move(other_hint)),
+      folder_(open_folder(files_, parent_folder(target_))),
+      descriptor_(create()) {}
+
+TemporaryFile::~TemporaryFile() {
+  if (in_place_) return;
+  if (descriptor_.is_open()) descriptor_.close();
+  files_.unlink(path_.c_str());
+}
+
+/// Opens the first unused temporary name. The PID is not unique: in containers it often repeats.
+FileDescriptor TemporaryFile::create() {
+  if (!folder_.is_open()) fail("open its folder");
+  int fd = -1;
+  for (int attempt = 0; attempt < max_temporary_names; ++attempt) {
+    path_ = parent_folder(target_) / fmt::format(".{}{}{}-{}", target_.filename().string(),
+                                                 temporary_mark, ::getpid(), attempt);
+    fd = retry_interrupted(
+        [&] { return files_.open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+    if (fd >= 0 || errno != EEXIST) break;
   }
+  if (fd < 0) fail("create a temporary file");
+  return {files_, fd};
+}
+
+void TemporaryFile::reserve() {
+  if (!size_ || *size_ == 0) return;
+  const int result = retry_interrupted([&] { return files_.fallocate(descriptor_.get(), *size_); });
+  if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS) fail("reserve space");
+}
+
+void TemporaryFile::write(std::span<const std::byte> bytes) {
+  flushed_ = false;
+  while (!bytes.empty()) {
+    const ssize_t written = retry_interrupted(
+        [&] { return files_.write(descriptor_.get(), bytes.data(), bytes.size()); });
+    // A result of 0, or of more than the requested count, is an error.
+    const auto count = static_cast<std::size_t>(written);
+    if (written == 0 || (written > 0 && count > bytes.size())) errno = EIO;
+    if (written <= 0 || count > bytes.size()) fail("write");
+    written_ += count;
+    bytes = bytes.subspan(count);
+  }
+}
+
+void TemporaryFile::flush() {
+  if (flushed_) return;
+  if (retry_interrupted([&] { return files_.fsync(descriptor_.get()); }) != 0) fail("flush");
+  flushed_ = true;
+}
+
+void TemporaryFile::verify(Pieces written) {
+  flush();
+  std::vector<std::byte> found(std::min<std::uint64_t>(chunk_size, written_));
+  std::uint64_t offset = 0;
+  for_each_chunk(written, [&](std::span<const std::byte> rest) {
+    while (!rest.empty()) {
+      const std::size_t wanted = std::min(found.size(), rest.size());
+      const ssize_t got = retry_interrupted(
+          [&] { return files_.pread(descriptor_.get(), found.data(), wanted, offset); });
+      if (got < 0) fail("read back");
+      const auto count = static_cast<std::size_t>(got);
+      if (count == 0 || std::memcmp(found.data(), rest.data(), count) != 0) refuse_disk(offset);
+      offset += count;
+      rest = rest.subspan(count);
+    }
+  });
+}
+
+void TemporaryFile::commit() {
+  flush();
+  // A close that is interrupted by a signal has still closed the file, and the data are flushed.
+  if (descriptor_.close() != 0 && errno != EINTR) fail("close");
+  if (files_.rename(path_.c_str(), target_.c_str()) != 0) fail("rename the temporary file");
+  in_place_ = true;
+  if (!flush_folder(files_, folder_)) fail("flush its folder after the new file was put in place");
+}
+
+void TemporaryFile::refuse_disk(std::uint64_t offset) const {
+  throw OutputError(fmt::format("{}: the disk gave back other bytes than were written, from "
+                                "byte {} on of {}",
+                                escaped(target_.string()), offset, written_),
+                    "do not trust this disk; write to another one" + other_hint_);
+}
+
+/// Throws OutputError for errno, with the bytes needed or written and free if these may be the
+/// reason.
+void TemporaryFile::fail(std::string_view action) const {
+  const int code = errno;
+  const auto folder = parent_folder(target_);
+  const bool inode = lacks_inode(code, folder, files_);
+  const bool space = is_about_space(code) && !inode && !in_place_;
+  throw OutputError(fmt::format("{}: could not {}: {}{}", escaped(target_.string()), action,
+                                inode ? output_error_text(code, folder, files_) : error_text(code),
+                                space ? space_text(folder) : ""),
+                    (inode ? fmt::format("delete files on the disk of {} or write to another one",
+                                         escaped(folder.string()))
+                           : output_hint(code, folder)) +
+                        other_hint_);
+}
+
+std::string TemporaryFile::space_text(const std::filesystem::path& folder) const {
+  std::uint64_t free = 0;
+  const bool known = files_.free_bytes(folder.c_str(), free) == 0;
+  return fmt::format(" ({} bytes {}, {} free)", size_.value_or(written_),
+                     size_ ? "needed" : "written", known ? fmt::to_string(free) : "unknown");
 }
 
 std::string output_error_text(int code, const std::filesystem::path& folder, FileSystem& files) {
@@ -260,7 +251,7 @@ std::string output_error_text(int code, const std::filesystem::path& folder, Fil
 }
 
 void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes, FileSystem& files) {
-  TemporaryFile(files, folder / "probe", bytes).reserve();
+  TemporaryFile(folder / "probe", files, bytes).reserve();
 }
 
 bool is_temporary_name(std::string_view name) {

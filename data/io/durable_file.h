@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,60 @@ void write_file_durably(const std::filesystem::path& path, std::span<const std::
 void write_file_durably(const std::filesystem::path& path, Pieces pieces,
                         FileSystem& files = posix_file_system());
 
+/// The new content of a file before it is renamed to its target: `.NAME.tmp-PID-N` in the folder of
+/// the target. After a crash at any time the target is either unchanged or has all of the content.
+///
+/// All functions throw OutputError. Its message has the bytes written (or needed, if `size` is
+/// known) and free if the disk is full or a quota or a file size limit is reached. The target is
+/// then unchanged and the destructor deletes the temporary file, with the exception of commit().
+class TemporaryFile {
+ public:
+  /// Creates the file, for reading and writing.
+  ///
+  /// target      the path that commit() replaces; its folder must exist
+  /// size        the number of bytes to be written, if it is known
+  /// other_hint  what the hints of errors suggest besides, such as ", or set KEY"
+  explicit TemporaryFile(std::filesystem::path target, FileSystem& files = posix_file_system(),
+                         std::optional<std::uint64_t> size = {}, std::string other_hint = {});
+  ~TemporaryFile();
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  /// Reserves space for `size` bytes, so that a full disk is detected before anything is written;
+  /// does nothing if the size is not known or the file system cannot reserve space.
+  void reserve();
+
+  /// Appends bytes, with one system call or more: callers join small pieces.
+  void write(std::span<const std::byte> bytes);
+
+  /// Flushes the file to the disk, then reads it (through the page cache) and compares it with what
+  /// was written.
+  void verify(Pieces written);
+
+  /// Flushes the file, closes it, renames it to the target and flushes the folder. To be called
+  /// once. If it fails in flushing the folder, as the message then says, the new content is in
+  /// place but may be lost at a power failure.
+  void commit();
+
+ private:
+  FileDescriptor create();
+  void flush();
+  [[noreturn]] void refuse_disk(std::uint64_t offset) const;
+  [[noreturn]] void fail(std::string_view action) const;
+  std::string space_text(const std::filesystem::path& folder) const;
+
+  FileSystem& files_;
+  std::filesystem::path target_;
+  std::optional<std::uint64_t> size_;
+  std::string other_hint_;
+  std::uint64_t written_ = 0;
+  FileDescriptor folder_;
+  std::filesystem::path path_;
+  FileDescriptor descriptor_;
+  bool flushed_ = false;
+  bool in_place_ = false;
+};
+
 /// Checks whether a file of this size could be written into a folder now, by creating a temporary
 /// file of that size and deleting it. The size is not checked if the file system cannot reserve
 /// space. throws OutputError with the bytes needed and free.
@@ -45,7 +100,7 @@ void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
 std::string output_error_text(int code, const std::filesystem::path& folder,
                               FileSystem& files = posix_file_system());
 
-/// Whether a file name matches the temporary files of write_file_durably(). Such a file was left by
+/// Whether a file name matches those of TemporaryFile. Such a file was left by
 /// a crash if no process is writing.
 bool is_temporary_name(std::string_view name);
 

@@ -40,6 +40,18 @@ std::size_t files_in(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+/// The name of the other file in the folder of a file.
+std::string file_beside(const std::filesystem::path& path) {
+  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path())) {
+    if (entry.path() != path) return entry.path().filename().string();
+  }
+  return "";
+}
+
 std::string output_error(const auto& action) {
   try {
     action();
@@ -317,6 +329,88 @@ TEST_CASE("a missing folder is reported") {
   const std::string error = output_error([&] { write(folder / "none/x", "text"); });
   CHECK(error.find("could not open its folder: No such file or directory") != error.npos);
   CHECK(error.find("create the folder") != error.npos);
+}
+
+TEST_CASE("a temporary file becomes its target when it is committed, and is flushed before") {
+  const TemporaryFolder folder;
+  write(folder / "x", "old");
+  FaultyFileSystem files;
+  {
+    TemporaryFile file(folder / "x", files);
+    CHECK(is_temporary_name(file_beside(folder / "x")));
+    file.reserve();
+    file.write(bytes_of("new "));
+    file.write(bytes_of("text"));
+    CHECK(content(folder / "x") == "old");
+    file.commit();
+    CHECK(content(folder / "x") == "new text");
+  }
+  CHECK(files.calls ==
+        Calls{"open", "open", "write", "write", "fsync", "close", "rename", "fsync", "close"});
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("what is written after a temporary file was verified is flushed as well") {
+  const TemporaryFolder folder;
+  FaultyFileSystem files;
+  {
+    TemporaryFile file(folder / "x", files, 8);
+    file.reserve();
+    file.write(bytes_of("some"));
+    const auto some = bytes_of("some");
+    file.verify(Pieces(&some, 1));
+    file.write(bytes_of("more"));
+    file.commit();
+  }
+  CHECK(files.calls == Calls{"open", "open", "fallocate", "write", "fsync", "pread", "write",
+                             "fsync", "close", "rename", "fsync", "close"});
+  CHECK(content(folder / "x") == "somemore");
+}
+
+TEST_CASE("a temporary file that is not committed leaves the target unchanged and is deleted") {
+  const TemporaryFolder folder;
+  write(folder / "x", "old");
+  {
+    TemporaryFile file(folder / "x");
+    file.write(bytes_of("new"));
+    CHECK(files_in(folder.path()) == 2);
+  }
+  CHECK(content(folder / "x") == "old");
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("a full disk is reported with the bytes written if the size is not known") {
+  const TemporaryFolder folder;
+  FaultyFileSystem files;
+  files.free_space = 17;
+  TemporaryFile file(folder / "x", files, {}, ", or do without");
+  file.write(bytes_of("some"));
+  files.failing_name = "write";
+  files.error = ENOSPC;
+  CHECK(output_error([&] { file.write(bytes_of("more")); }) ==
+        (folder / "x").string() +
+            ": could not write: No space left on device (4 bytes written, 17 free) | free space "
+            "on the disk of " +
+            folder.path().string() + " or write to another one, or do without");
+}
+
+TEST_CASE("every hint of a temporary file has what its user adds") {
+  struct Full : FileSystem {
+    int open(const char* path, int flags, mode_t mode) override {
+      if ((flags & O_CREAT) == 0) return FileSystem::open(path, flags, mode);
+      return errno = ENOSPC, -1;
+    }
+    bool has_no_inode_left(const char*) override { return true; }
+  } full;
+  const TemporaryFolder folder;
+  const auto create = [&](const std::filesystem::path& path, FileSystem& files) {
+    return output_error([&] { TemporaryFile(path, files, {}, ", or do without"); });
+  };
+  CHECK(create(folder / "x", full)
+            .ends_with(" | delete files on the disk of " + folder.path().string() +
+                       " or write to another one, or do without"));
+  CHECK(create(folder / "none/x", posix_file_system())
+            .ends_with(" | create the folder " + (folder / "none").string() + ", or do without"));
 }
 
 TEST_CASE("is_temporary_name() recognizes names of temporary files") {
