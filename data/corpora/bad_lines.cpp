@@ -15,11 +15,11 @@ void BadLines::add(const DataError& error) {
 }
 
 void BadLines::finish(OnBadLine action, const std::string& part, std::size_t all,
-                      Corpus& corpus) const {
+                      std::vector<std::string>& notes) const {
   if (action == OnBadLine::stop) refuse_any(all);
   if (count_ == 0) return;
-  corpus.notes.push_back(fmt::format("{}: {} of {} skipped, which cannot be used, such as {}", part,
-                                     count_, all, named_.front()));
+  notes.push_back(fmt::format("{}: {} of {} skipped, which cannot be used, such as {}", part,
+                              count_, all, named_.front()));
 }
 
 void BadLines::refuse_any(std::size_t all) const {

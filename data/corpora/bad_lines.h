@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "data/corpus.h"
 #include "data/io/error.h"
 
 namespace tapestry {
@@ -39,10 +38,11 @@ class BadLines {
   std::size_t count() const { return count_; }
 
   /// Ends the collection of a part ("train", "validation" or "test") with `all` lines or examples.
-  /// With OnBadLine::skip, adds a note to the corpus if any were added.
+  /// With OnBadLine::skip, adds a note to those of the corpus if any were added.
   ///
   /// throws  DataError if any were added, with OnBadLine::stop.
-  void finish(OnBadLine action, const std::string& part, std::size_t all, Corpus& corpus) const;
+  void finish(OnBadLine action, const std::string& part, std::size_t all,
+              std::vector<std::string>& notes) const;
 
   /// throws  DataError if any of `all` lines were added.
   void refuse_any(std::size_t all) const;

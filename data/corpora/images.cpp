@@ -150,7 +150,7 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
       bad.attempt([&] { table.images.push_back(parse_labelled(i + 1, line, place, options)); });
     }
   }
-  bad.finish(on_bad_line, part, lines.size(), corpus);
+  bad.finish(on_bad_line, part, lines.size(), corpus.notes);
   if (!table.images.empty()) return table;
   throw DataError(fmt::format("{}: found no image, expected one a line", table.name),
                   "name a file with the pixels and the label of an image on each line");
@@ -226,7 +226,7 @@ std::vector<Example> encode(ImageFile file, const std::string& part, OnBadLine o
       examples.push_back({.target = {label}, .pixels = std::move(image.pixels)});
     });
   }
-  bad.finish(on_bad_line, part, file.images.size(), corpus);
+  bad.finish(on_bad_line, part, file.images.size(), corpus.notes);
   return examples;
 }
 

@@ -66,9 +66,7 @@ void for_each_line(CorpusText& text, const std::string& part, OnBadLine on_bad_l
     ++labelled;
     f(*std::move(parsed));
   });
-  Corpus noted;
-  bad.finish(on_bad_line, part, lines, noted);
-  notes.insert(notes.end(), noted.notes.begin(), noted.notes.end());
+  bad.finish(on_bad_line, part, lines, notes);
   if (labelled != 0) return;
   throw DataError(
       fmt::format("{}: found only blank lines, expected labels and sentences", text.name()),
@@ -96,9 +94,7 @@ void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const std::strin
     ++lines;
     bad.attempt([&] { add(encode(line, text.name(), tokenizer, corpus), line.number); });
   });
-  Corpus noted;
-  bad.finish(on_bad_line, part, lines, noted);
-  notes.insert(notes.end(), noted.notes.begin(), noted.notes.end());
+  bad.finish(on_bad_line, part, lines, notes);
 }
 
 /// The training files: their vocabularies and then their examples, each in one pass.

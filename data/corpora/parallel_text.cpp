@@ -148,9 +148,7 @@ void for_each_pair(FilePair& files, OnBadLine on_bad_line, std::vector<std::stri
     ++pairs;
     f({.source = *std::move(source), .target = *std::move(target), .line = lines});
   }
-  Corpus noted;
-  bad.finish(on_bad_line, files.part, lines, noted);
-  notes.insert(notes.end(), noted.notes.begin(), noted.notes.end());
+  bad.finish(on_bad_line, files.part, lines, notes);
   note_skipped(notes, files.part, lines, pairs + bad.count(), "both lines are blank");
   check_not_empty(files, pairs,
                   bad.count() == 0 ? "every line is blank: name the files with the sentences"

@@ -79,7 +79,7 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
     }
   }
   end_sentence();
-  bad.finish(on_bad_line, part, lines.size(), corpus);
+  bad.finish(on_bad_line, part, lines.size(), corpus.notes);
   if (!tagged.sentences.empty()) return tagged;
   throw DataError(
       fmt::format("{}: found only blank lines, expected tokens and labels", tagged.name),
@@ -129,7 +129,7 @@ void encode(const TaggedFile& file, const std::string& part, OnBadLine on_bad_li
       lines.lines.push_back(sentence.front().line);
     });
   }
-  bad.finish(on_bad_line, part, file.sentences.size(), corpus);
+  bad.finish(on_bad_line, part, file.sentences.size(), corpus.notes);
 }
 
 }  // namespace

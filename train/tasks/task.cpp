@@ -144,7 +144,7 @@ void skip_misfits_of_file(Corpus& corpus, const Part& part, const Config& config
     counts.keep(i);
     if (bad.count() != 0) kept.push_back(static_cast<std::uint32_t>(i));
   }
-  bad.finish(OnBadLine::skip, part.name, all, corpus);
+  bad.finish(OnBadLine::skip, part.name, all, corpus.notes);
   if (bad.count() == all) return corpus.clear_training();
   corpus.train_kept = std::move(kept);
   corpus.train_weights = counts.kept();
@@ -176,7 +176,7 @@ void skip_misfits(Corpus& corpus, const Part& part, const Config& config) {
   lines.resize(std::min(lines.size(), kept));
   texts.resize(std::min(texts.size(), kept));
   if (in_training) corpus.train_weights = counts.kept();
-  bad.finish(OnBadLine::skip, part.name, all, corpus);
+  bad.finish(OnBadLine::skip, part.name, all, corpus.notes);
 }
 
 bool is_custom(const Task& task) {

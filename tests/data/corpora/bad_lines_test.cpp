@@ -5,6 +5,7 @@
 #include "data/corpora/images.h"
 #include "data/corpora/labelled_text.h"
 #include "data/corpora/parallel_text.h"
+#include "data/corpus.h"
 #include "tests/data/corpora/text_folder.h"
 #include "tests/data/refusal.h"
 #include "tests/support/temporary_folder.h"
@@ -28,39 +29,39 @@ BadLines bad_lines(int count) {
 }  // namespace
 
 TEST_CASE("one bad line is refused as it is, several with their numbers and how to skip them") {
-  Corpus corpus;
-  CHECK_NOTHROW(bad_lines(0).finish(OnBadLine::stop, "train", 9, corpus));
-  CHECK(refusal([&] { bad_lines(1).finish(OnBadLine::stop, "train", 9, corpus); }) == "f:1: bad");
-  CHECK(hint_of([&] { bad_lines(1).finish(OnBadLine::stop, "train", 9, corpus); }) == "mend it");
-  CHECK(refusal([&] { bad_lines(2).finish(OnBadLine::stop, "train", 9, corpus); }) ==
+  Notes notes;
+  CHECK_NOTHROW(bad_lines(0).finish(OnBadLine::stop, "train", 9, notes));
+  CHECK(refusal([&] { bad_lines(1).finish(OnBadLine::stop, "train", 9, notes); }) == "f:1: bad");
+  CHECK(hint_of([&] { bad_lines(1).finish(OnBadLine::stop, "train", 9, notes); }) == "mend it");
+  CHECK(refusal([&] { bad_lines(2).finish(OnBadLine::stop, "train", 9, notes); }) ==
         "f:1: bad\nf:2: bad\n2 of 9 cannot be used");
-  CHECK(refusal([&] { bad_lines(7).finish(OnBadLine::stop, "train", 9, corpus); }) ==
+  CHECK(refusal([&] { bad_lines(7).finish(OnBadLine::stop, "train", 9, notes); }) ==
         "f:1: bad\nf:2: bad\nf:3: bad\nf:4: bad\nf:5: bad\nand 2 more\n7 of 9 cannot be used");
-  CHECK(hint_of([&] { bad_lines(2).finish(OnBadLine::stop, "train", 9, corpus); }) ==
+  CHECK(hint_of([&] { bad_lines(2).finish(OnBadLine::stop, "train", 9, notes); }) ==
         "mend it, or leave them all out with data.on_bad_line=skip");
-  CHECK(corpus.notes.empty());
+  CHECK(notes.empty());
 }
 
 TEST_CASE("the message about bad lines stays short however long each of them is") {
-  Corpus corpus;
+  Notes notes;
   BadLines bad;
   for (const char letter : {'a', 'b', 'c'}) bad.add(DataError(std::string(400, letter), "mend it"));
   const std::string two = std::string(400, 'a') + "\n" + std::string(400, 'b');
-  CHECK(refusal([&] { bad.finish(OnBadLine::stop, "train", 9, corpus); }) ==
+  CHECK(refusal([&] { bad.finish(OnBadLine::stop, "train", 9, notes); }) ==
         two + "\nand 1 more\n3 of 9 cannot be used");
   BadLines longer;
   longer.add(DataError(std::string(900, 'a'), "mend it"));
   longer.add(DataError("b", "mend it"));
-  CHECK(refusal([&] { longer.finish(OnBadLine::stop, "train", 9, corpus); }) ==
+  CHECK(refusal([&] { longer.finish(OnBadLine::stop, "train", 9, notes); }) ==
         std::string(900, 'a') + "\nand 1 more\n2 of 9 cannot be used");
 }
 
 TEST_CASE("bad lines that are skipped are counted in the notes") {
-  Corpus corpus;
-  bad_lines(0).finish(OnBadLine::skip, "train", 9, corpus);
-  CHECK(corpus.notes.empty());
-  bad_lines(7).finish(OnBadLine::skip, "test", 9, corpus);
-  CHECK(corpus.notes == Notes{"test: 7 of 9 skipped, which cannot be used, such as f:1: bad"});
+  Notes notes;
+  bad_lines(0).finish(OnBadLine::skip, "train", 9, notes);
+  CHECK(notes.empty());
+  bad_lines(7).finish(OnBadLine::skip, "test", 9, notes);
+  CHECK(notes == Notes{"test: 7 of 9 skipped, which cannot be used, such as f:1: bad"});
 }
 
 TEST_CASE("an attempt catches errors of the data, and no others") {
