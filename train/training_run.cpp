@@ -34,6 +34,7 @@
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
 #include "train/run_description.h"
+#include "train/run_files.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -265,7 +266,7 @@ void begin_directory(const TrainingRun& run, RunDirectory& directory, const Trai
   run.claim_directory(directory);
   const auto strays = directory.remove_stray_temporaries();
   write_config(directory, run.config, trainer.run_id());
-  directory.probe(trainer.checkpoint_bytes());
+  directory.probe(trainer.checkpoint_bytes(), missing_files(directory.path(), run.config.train));
   progress.log_to((directory.path() / "train.log").string());
   for (const std::string& problem : strays.problems) {
     progress.message("warning: temporary file of a crash not deleted: " + problem);

@@ -110,7 +110,7 @@ void for_each_chunk(Pieces pieces, const Use& use) {
 }
 
 bool lacks_inode(int code, const std::filesystem::path& folder, FileSystem& files) {
-  return code == ENOSPC && files.has_no_inode_left(folder.c_str());
+  return code == ENOSPC && files.free_inodes(folder.c_str()) == std::uint64_t{0};
 }
 
 bool is_about_space(int code) {

@@ -66,9 +66,10 @@ int FileSystem::free_bytes(const char* path, std::uint64_t& bytes) {
   return 0;
 }
 
-bool FileSystem::has_no_inode_left(const char* path) {
+std::optional<std::uint64_t> FileSystem::free_inodes(const char* path) {
   struct statvfs status {};
-  return ::statvfs(path, &status) == 0 && status.f_files > 0 && status.f_favail == 0;
+  if (::statvfs(path, &status) != 0 || status.f_files == 0) return std::nullopt;
+  return status.f_favail;
 }
 
 FileSystem& posix_file_system() {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,9 @@ class FileSystem {
   virtual int list(const char* folder, std::vector<std::string>& names);
   /// The bytes that an unprivileged user can still write on the file system of `path`.
   virtual int free_bytes(const char* path, std::uint64_t& bytes);
-  /// Whether the file system of `path` has a limit on the number of files, and has reached it.
-  virtual bool has_no_inode_left(const char* path);
+  /// The number of files that an unprivileged user can still create on the file system of `path`;
+  /// nullopt if the file system has no such limit or the number is unknown.
+  virtual std::optional<std::uint64_t> free_inodes(const char* path);
 };
 
 /// The actual system calls.

@@ -49,6 +49,10 @@ class Disks:
         outcome = run.execute(run.train())
         try:
             self._check(run, outcome)
+            if inodes:
+                # Without inodes for a first save the run is refused before it begins its log.
+                require(run.steps() or not (run.directory / "train.log").exists(),
+                        "a run began that could not save a checkpoint")
             disk.grow()
             self.reference.finish(run)
             self.reference.check_clean(run)

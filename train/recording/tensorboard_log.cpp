@@ -21,7 +21,6 @@
 namespace tapestry {
 namespace {
 
-constexpr const char* file_name = "events.out.tfevents.0.tapestry";
 constexpr std::size_t step_column = 0, split_column = 2;
 
 std::vector<std::string> fields_of(std::string_view line) {
@@ -119,10 +118,10 @@ TensorBoardLog::TensorBoardLog(const std::filesystem::path& folder, const Config
     folder_problem_ = error.what();
     return;
   }
-  folder_problem_ = write_hyperparameters(folder / file_name, config);
+  folder_problem_ = write_hyperparameters(folder / event_file_name, config);
   constexpr auto all_steps = std::numeric_limits<std::uint64_t>::max();
-  training_.emplace(folder / "train" / file_name, all_steps);
-  validation_.emplace(folder / "validation" / file_name, all_steps);
+  training_.emplace(folder / "train" / event_file_name, all_steps);
+  validation_.emplace(folder / "validation" / event_file_name, all_steps);
   set_rows(metrics_csv);
 }
 

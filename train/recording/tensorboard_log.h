@@ -16,6 +16,8 @@ namespace tapestry {
 
 /// The folder of TensorBoard's event files in a run directory.
 inline constexpr const char* tensorboard_folder_name = "tensorboard";
+/// The name of each of these files.
+inline constexpr const char* event_file_name = "events.out.tfevents.0.tapestry";
 
 /// The event files of a run, which `tensorboard --logdir RUN` reads:
 ///

@@ -165,7 +165,19 @@ std::vector<std::string> RunDirectory::save(std::uint64_t step, const Snapshot& 
   }
 }
 
-void RunDirectory::probe(std::uint64_t bytes) const { probe_folder(checkpoints_, bytes, files_); }
+void RunDirectory::probe(std::uint64_t bytes, std::uint64_t other_files) const {
+  const std::uint64_t needed = other_files + 1;
+  const auto free = files_.free_inodes(path_.c_str());
+  if (free && *free < needed) {
+    throw OutputError(
+        fmt::format("{}: could not create the files of a run: {} ({} inodes needed, {} free)",
+                    escaped(path_.string()), std::generic_category().message(ENOSPC), needed,
+                    *free),
+        fmt::format("delete files on the disk of {} or write to another one",
+                    escaped(path_.string())));
+  }
+  probe_folder(checkpoints_, bytes, files_);
+}
 
 RunDirectory::StrayTemporaries RunDirectory::remove_stray_temporaries() {
   StrayTemporaries strays;

@@ -95,8 +95,9 @@ class RunDirectory {
   std::vector<std::string> save(std::uint64_t step, const Snapshot& snapshot,
                                 const Retention& retention);
 
-  /// Checks whether a checkpoint of this size could be saved now. throws OutputError.
-  void probe(std::uint64_t bytes) const;
+  /// Checks whether a checkpoint of this size could be saved now, and `other_files` new files be
+  /// created beside it. throws OutputError, with the inodes needed and free if these are too few.
+  void probe(std::uint64_t bytes, std::uint64_t other_files) const;
 
   /// What became of temporary files left by crashes.
   struct StrayTemporaries {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -292,7 +293,7 @@ TEST_CASE("a file system without free inodes is reported as such, whatever space
       if ((flags & O_CREAT) == 0) return FileSystem::open(path, flags, mode);
       return errno = ENOSPC, -1;
     }
-    bool has_no_inode_left(const char*) override { return true; }
+    std::optional<std::uint64_t> free_inodes(const char*) override { return 0; }
   } files;
   const TemporaryFolder folder;
   const std::string error = output_error([&] { write(folder / "x", "text", files); });
@@ -400,7 +401,7 @@ TEST_CASE("every hint of a temporary file has what its user adds") {
       if ((flags & O_CREAT) == 0) return FileSystem::open(path, flags, mode);
       return errno = ENOSPC, -1;
     }
-    bool has_no_inode_left(const char*) override { return true; }
+    std::optional<std::uint64_t> free_inodes(const char*) override { return 0; }
   } full;
   const TemporaryFolder folder;
   const auto create = [&](const std::filesystem::path& path, FileSystem& files) {

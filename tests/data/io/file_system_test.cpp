@@ -22,8 +22,14 @@ TEST_CASE("free_bytes() is the free space of a disk, and fails for a missing pat
   CHECK(bytes > available / 2);
   CHECK(bytes / 2 < available);
   CHECK(posix_file_system().free_bytes((folder / "none").c_str(), bytes) == -1);
-  CHECK_FALSE(posix_file_system().has_no_inode_left(folder.path().c_str()));
-  CHECK_FALSE(posix_file_system().has_no_inode_left((folder / "none").c_str()));
+}
+
+TEST_CASE("free_inodes() is unknown for a missing path, and not 0 where a file can be created") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "file") << "text";
+  CHECK(posix_file_system().free_inodes(folder.path().c_str()).value_or(1) > 0);
+  errno = 0;
+  CHECK_FALSE(posix_file_system().free_inodes((folder / "none").c_str()).has_value());
   CHECK(errno == ENOENT);
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -228,7 +229,7 @@ TEST_CASE("a save after which memory is lacking to list old checkpoints succeeds
 TEST_CASE("a lock file that cannot be created names missing inodes") {
   struct Full : FileSystem {
     int open(const char*, int, mode_t) override { return errno = ENOSPC, -1; }
-    bool has_no_inode_left(const char*) override { return true; }
+    std::optional<std::uint64_t> free_inodes(const char*) override { return 0; }
   } files;
   const Run run;
   RunDirectory directory(run.directory.path(), files);
@@ -300,18 +301,47 @@ TEST_CASE("a probe reserves the space of a checkpoint in its folder and leaves n
   const Run run;
   FaultyFileSystem files;
   const RunDirectory directory(run.directory.path(), files);
-  directory.probe(5000);
+  directory.probe(5000, 0);
   CHECK(std::ranges::count(files.calls, "fallocate") == 1);
   files.failing_name = "fallocate";
   files.error = ENOSPC;
   files.free_space = 17;
   const std::string probe = (run.directory.path() / "checkpoints/probe").string();
-  CHECK_THROWS_WITH_AS(directory.probe(5000),
+  CHECK_THROWS_WITH_AS(directory.probe(5000, 0),
                        (probe + ": could not reserve space: No space left on device (5000 bytes "
                                 "needed, 17 free)")
                            .c_str(),
                        OutputError);
   CHECK(std::filesystem::is_empty(run.directory.path() / "checkpoints"));
+}
+
+TEST_CASE("a probe refuses a disk with fewer inodes than a checkpoint and the other files need") {
+  struct FewInodes : FileSystem {
+    std::optional<std::uint64_t> free = 0;
+    std::optional<std::uint64_t> free_inodes(const char*) override { return free; }
+  } files;
+  const Run run;
+  const RunDirectory directory(run.directory.path(), files);
+  const std::string path = run.directory.path().string();
+  for (const std::uint64_t free : {0, 1, 6}) {
+    files.free = free;
+    try {
+      directory.probe(5000, 6);
+      FAIL("expected an error");
+    } catch (const OutputError& error) {
+      CHECK(error.what() == path +
+                                ": could not create the files of a run: No space left on device "
+                                "(7 inodes needed, " +
+                                std::to_string(free) + " free)");
+      CHECK(error.hint() == "delete files on the disk of " + path + " or write to another one");
+    }
+  }
+  files.free = 7;
+  CHECK_NOTHROW(directory.probe(5000, 6));
+  files.free = 1;
+  CHECK_NOTHROW(directory.probe(5000, 0));
+  files.free.reset();
+  CHECK_NOTHROW(directory.probe(5000, 6));
 }
 
 TEST_CASE("saving neither counts nor deletes checkpoints of later steps") {
