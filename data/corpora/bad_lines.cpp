@@ -7,8 +7,16 @@ namespace tapestry {
 
 void BadLines::add(const DataError& error) {
   if (count_++ == 0) hint_ = error.hint();
+  name(error.what());
+}
+
+void BadLines::add_too_long(const DataError& error) {
+  if (too_long_++ == 0) too_long_hint_ = error.hint();
+  name(error.what());
+}
+
+void BadLines::name(const std::string& message) {
   if (named_.size() == most_named) return;
-  const std::string message = error.what();
   if (!named_.empty() && named_bytes_ + message.size() > most_bytes) return;
   named_.push_back(message);
   named_bytes_ += message.size();
@@ -24,11 +32,17 @@ void BadLines::finish(OnBadLine action, const std::string& part, std::size_t all
 
 void BadLines::refuse_any(std::size_t all) const {
   if (count_ == 0) return;
-  if (count_ == 1) throw DataError(named_.front(), hint_);
+  const std::size_t added = count_ + too_long_;
+  if (added == 1) throw DataError(named_.front(), hint_);
   std::string message = fmt::format("{}", fmt::join(named_, "\n"));
-  if (count_ > named_.size()) message += fmt::format("\nand {} more", count_ - named_.size());
-  throw DataError(fmt::format("{}\n{} of {} cannot be used", message, count_, all),
-                  fmt::format("{}, or leave them all out with data.on_bad_line=skip", hint_));
+  if (added > named_.size()) message += fmt::format("\nand {} more", added - named_.size());
+  message += fmt::format("\n{} of {} cannot be used", added, all);
+  std::string hint = hint_;
+  if (too_long_ > 0) {
+    message += fmt::format(", {} of them with too many tokens", too_long_);
+    hint += "; " + too_long_hint_;
+  }
+  throw DataError(message, hint + ", or leave them all out with data.on_bad_line=skip");
 }
 
 }  // namespace tapestry

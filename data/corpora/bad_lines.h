@@ -26,6 +26,10 @@ class BadLines {
   /// Adds a line; the message of the error begins with its place.
   void add(const DataError& error);
 
+  /// Adds a line that can be used, but not by the model, since it has too many tokens. It is
+  /// reported only together with lines of add().
+  void add_too_long(const DataError& error);
+
   /// Calls read(), which handles a line; a DataError is caught and added.
   template <class Read>
   void attempt(Read&& read) try {
@@ -34,24 +38,29 @@ class BadLines {
     add(error);
   }
 
-  /// The number of lines that were added.
+  /// The number of lines that were added with add().
   std::size_t count() const { return count_; }
 
   /// Ends the collection of a part ("train", "validation" or "test") with `all` lines or examples.
-  /// With OnBadLine::skip, adds a note to those of the corpus if any were added.
+  /// With OnBadLine::skip, adds a note to those of the corpus if count() is not 0.
   ///
-  /// throws  DataError if any were added, with OnBadLine::stop.
+  /// throws  DataError with OnBadLine::stop if count() is not 0. It counts all lines, those that
+  /// are
+  ///         too long as well, and names the first in the order in which they were added.
   void finish(OnBadLine action, const std::string& part, std::size_t all,
               std::vector<std::string>& notes) const;
 
-  /// throws  DataError if any of `all` lines were added.
+  /// throws  the same DataError if count() of `all` lines is not 0.
   void refuse_any(std::size_t all) const;
 
  private:
-  std::size_t count_ = 0;
+  void name(const std::string& message);
+
+  std::size_t count_ = 0, too_long_ = 0;
   std::vector<std::string> named_;  ///< messages
   std::size_t named_bytes_ = 0;     ///< the length of all of them
-  std::string hint_;                ///< of the first
+  std::string hint_;                ///< of the first of add()
+  std::string too_long_hint_;       ///< of the first of add_too_long()
 };
 
 }  // namespace tapestry

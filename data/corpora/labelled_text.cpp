@@ -50,11 +50,14 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
   return labelled;
 }
 
-/// Calls f(line) for the labelled lines of a file, and adds notes on lines that cannot be used.
+/// Calls f(line, bad) for the labelled lines of a file, and adds notes on lines that cannot be
+/// used, also by f, which adds them to `bad`.
 ///
-/// part  "train", "validation" or "test"
+/// part           "train", "validation" or "test"
+/// refused_later  whether a later pass refuses the bad lines, unless no labelled line is left
 void for_each_line(CorpusText& text, const std::string& part, OnBadLine on_bad_line,
-                   std::vector<std::string>& notes, const std::function<void(LabelledLine)>& f) {
+                   bool refused_later, std::vector<std::string>& notes,
+                   const std::function<void(LabelledLine, BadLines&)>& f) {
   BadLines bad;
   std::size_t lines = 0, labelled = 0;
   text.for_each_line([&](const std::string& line, std::size_t number) {
@@ -64,9 +67,9 @@ void for_each_line(CorpusText& text, const std::string& part, OnBadLine on_bad_l
     bad.attempt([&] { parsed = parse(text.name(), number, line); });
     if (!parsed) return;
     ++labelled;
-    f(*std::move(parsed));
+    f(*std::move(parsed), bad);
   });
-  bad.finish(on_bad_line, part, lines, notes);
+  if (!refused_later || labelled == 0) bad.finish(on_bad_line, part, lines, notes);
   if (labelled != 0) return;
   throw DataError(
       fmt::format("{}: found only blank lines, expected labels and sentences", text.name()),
@@ -83,18 +86,19 @@ Example encode(const LabelledLine& line, const std::string& name, const Tokenize
   return example;
 }
 
-/// Encodes the lines of a file. Notes on lines without the expected fields come before those on
-/// unknown labels.
+/// Encodes the lines of a file.
 void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const std::string& part,
-                  OnBadLine on_bad_line, const Corpus& corpus, const AddExample& add,
-                  std::vector<std::string>& notes) {
-  BadLines bad;
-  std::size_t lines = 0;
-  for_each_line(text, part, on_bad_line, notes, [&](const LabelledLine& line) {
-    ++lines;
-    bad.attempt([&] { add(encode(line, text.name(), tokenizer, corpus), line.number); });
-  });
-  bad.finish(on_bad_line, part, lines, notes);
+                  OnBadLine on_bad_line, const TrainingSetOptions& options, const Corpus& corpus,
+                  const AddExample& add, std::vector<std::string>& notes) {
+  const LineFiles files{.source = text.name(), .target = text.name()};
+  const auto add_line = [&](const LabelledLine& line, BadLines& bad) {
+    bad.attempt([&] {
+      Example example = encode(line, text.name(), tokenizer, corpus);
+      add_if_too_long(example, part, files, line.number, on_bad_line, options, bad);
+      add(std::move(example), line.number);
+    });
+  };
+  for_each_line(text, part, on_bad_line, false, notes, add_line);
 }
 
 /// The training files: their vocabularies and then their examples, each in one pass.
@@ -117,7 +121,7 @@ class TrainingFiles {
 
   /// Makes those vocabularies that are not given: of the words, and of the classes.
   void make_vocabularies(bool of_words, bool of_classes, const WordOptions& words,
-                         const std::filesystem::path& base, Corpus& corpus) {
+                         const std::filesystem::path& base, Corpus& corpus) try {
     if (!of_words && !of_classes) return;
     const bool subwords = words.subwords.kind != SubwordKind::none;
     const bool learns = subwords && words.subwords.kind != SubwordKind::file;
@@ -127,11 +131,13 @@ class TrainingFiles {
     std::set<std::string> labels;
     std::vector<std::string> unused;
     for (CorpusText& text : texts_) {
-      for_each_line(text, "train", on_bad_line_, unused, [&](LabelledLine line) {
+      const auto add_line = [&](LabelledLine line, BadLines&) {
         labels.insert(std::move(line.label));
         if (of_words && !subwords) counter.add(split(tokenizer, line.sentence));
         if (of_words && learns) sentences.add(std::move(line.sentence));
-      });
+      };
+      for_each_line(text, "train", on_bad_line_, training_.find_too_long != nullptr, unused,
+                    add_line);
     }
     const std::string& name = texts_.front().name();
     if (of_words) {
@@ -141,6 +147,9 @@ class TrainingFiles {
                    : frequent_words(counter, words);
     }
     if (of_classes) corpus.target_vocabulary = class_names({labels.begin(), labels.end()}, name);
+  } catch (const DataError&) {
+    refuse_bad_lines();
+    throw;
   }
 
   void encode(const WordOptions& words, Corpus& corpus) {
@@ -156,12 +165,24 @@ class TrainingFiles {
     fill_training_set(
         training_, cached_, source, corpus,
         [&](std::size_t number, const AddExample& add, std::vector<std::string>& notes) {
-          encode_lines(texts_[number], tokenizer, "train", on_bad_line_, corpus, add, notes);
+          encode_lines(texts_[number], tokenizer, "train", on_bad_line_, training_, corpus, add,
+                       notes);
         });
     for (const CorpusText& text : texts_) text.record(corpus);
   }
 
  private:
+  /// Refuses the bad lines that would be refused later, since they may be why an earlier step
+  /// fails.
+  void refuse_bad_lines() {
+    if (!training_.find_too_long) return;
+    std::vector<std::string> unused;
+    for (CorpusText& text : texts_) {
+      for_each_line(text, "train", on_bad_line_, false, unused,
+                    [](const LabelledLine&, BadLines&) {});
+    }
+  }
+
   OnBadLine on_bad_line_;
   const TrainingSetOptions& training_;
   bool cached_ = false;
@@ -189,7 +210,7 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
     CorpusText text(fmt::format("data.{}_text", part), base / file, labelled_lines);
     lines = {.source_file = text.name(), .target_file = text.name(), .lines = {}};
     encode_lines(
-        text, tokenizer, part, on_bad_line, corpus,
+        text, tokenizer, part, on_bad_line, training, corpus,
         [&](Example example, std::size_t line) {
           examples.push_back(std::move(example));
           lines.lines.push_back(line);

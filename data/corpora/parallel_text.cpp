@@ -117,10 +117,13 @@ void check_line_counts(const FilePair& files, std::size_t source_lines, std::siz
       "again from one source");
 }
 
-/// Calls f(pair) for the pairs of two files of which neither line is blank, and adds notes on the
-/// others. May be called several times.
-void for_each_pair(FilePair& files, OnBadLine on_bad_line, std::vector<std::string>& notes,
-                   const std::function<void(TextPair)>& f) {
+/// Calls f(pair, bad) for the pairs of two files of which neither line is blank, and adds notes on
+/// the others. May be called several times. f may add lines that are too long to `bad`.
+///
+/// refused_later  whether a later pass refuses the bad lines, unless no pair is left
+void for_each_pair(FilePair& files, OnBadLine on_bad_line, bool refused_later,
+                   std::vector<std::string>& notes,
+                   const std::function<void(TextPair, BadLines&)>& f) {
   CorpusText::Lines sources = files.source.lines();
   CorpusText::Lines targets = files.target.lines();
   BadLines bad;
@@ -146,9 +149,9 @@ void for_each_pair(FilePair& files, OnBadLine on_bad_line, std::vector<std::stri
     }
     if (source_is_blank || target_is_blank) continue;
     ++pairs;
-    f({.source = *std::move(source), .target = *std::move(target), .line = lines});
+    f({.source = *std::move(source), .target = *std::move(target), .line = lines}, bad);
   }
-  bad.finish(on_bad_line, files.part, lines, notes);
+  if (!refused_later || pairs == 0) bad.finish(on_bad_line, files.part, lines, notes);
   note_skipped(notes, files.part, lines, pairs + bad.count(), "both lines are blank");
   check_not_empty(files, pairs,
                   bad.count() == 0 ? "every line is blank: name the files with the sentences"
@@ -198,15 +201,18 @@ class TrainingPairs {
 
   /// Makes the vocabularies. Subwords are learned from all pairs, words are those of the pairs that
   /// are kept.
-  void make_vocabularies(Corpus& corpus) {
+  void make_vocabularies(Corpus& corpus) try {
     if (words_.subwords.kind == SubwordKind::none) return collect_words(corpus);
     if (words_.subwords.kind == SubwordKind::file) return learn_subwords({}, {}, corpus);
     TextSample sources, targets;
-    for_each([&](FilePair&, TextPair pair) {
+    for_each([&](TextPair pair) {
       sources.add(std::move(pair.source));
       (options_.shared_vocabulary ? sources : targets).add(std::move(pair.target));
     });
     learn_subwords(std::move(sources), std::move(targets), corpus);
+  } catch (const DataError&) {
+    refuse_bad_lines();
+    throw;
   }
 
   void encode(Corpus& corpus) {
@@ -225,10 +231,22 @@ class TrainingPairs {
   }
 
  private:
-  void for_each(const std::function<void(FilePair&, TextPair)>& f) {
+  /// Refuses the bad lines that would be refused later, since they may be why an earlier step
+  /// fails.
+  void refuse_bad_lines() {
+    if (!training_.find_too_long) return;
     std::vector<std::string> unused;
     for (FilePair& files : files_) {
-      for_each_pair(files, on_bad_line_, unused, [&](TextPair pair) { f(files, std::move(pair)); });
+      for_each_pair(files, on_bad_line_, false, unused, [](const TextPair&, BadLines&) {});
+    }
+  }
+
+  /// Calls f(pair) for all pairs, before the pass that encodes them.
+  void for_each(const std::function<void(TextPair)>& f) {
+    std::vector<std::string> unused;
+    for (FilePair& files : files_) {
+      for_each_pair(files, on_bad_line_, training_.find_too_long != nullptr, unused,
+                    [&](TextPair pair, BadLines&) { f(std::move(pair)); });
     }
   }
 
@@ -236,7 +254,7 @@ class TrainingPairs {
     const WordTokenizer tokenizer(words_.lowercase);
     WordCounter source, target;
     std::size_t kept = 0;
-    for_each([&](FilePair&, const TextPair& pair) {
+    for_each([&](const TextPair& pair) {
       const Tokens sources = tokenizer.split(pair.source);
       const Tokens targets = tokenizer.split(pair.target);
       if (is_too_long(sources.size(), targets.size())) return;
@@ -266,12 +284,14 @@ class TrainingPairs {
 
   void encode(FilePair& files, const TokenizerPair& tokenizers, const Corpus& corpus,
               const AddExample& add, std::vector<std::string>& notes) {
+    const LineFiles names = files.names();
     std::size_t pairs = 0, kept = 0;
-    for_each_pair(files, on_bad_line_, notes, [&](const TextPair& pair) {
+    for_each_pair(files, on_bad_line_, false, notes, [&](const TextPair& pair, BadLines& bad) {
       ++pairs;
       Example example = encode_pair(pair, tokenizers, corpus);
       if (is_too_long(example.source.size(), example.target.size())) return;
       ++kept;
+      add_if_too_long(example, files.part, names, pair.line, on_bad_line_, training_, bad);
       add(std::move(example), pair.line);
     });
     note_skipped(notes, files.part, pairs, kept,
@@ -299,13 +319,16 @@ class TrainingPairs {
 };
 
 /// Loads a held-out part.
-void load_part(FilePair files, const WordOptions& words, OnBadLine on_bad_line, Corpus& corpus,
-               std::vector<Example>& examples, ExampleLines& lines) {
+void load_part(FilePair files, const WordOptions& words, OnBadLine on_bad_line,
+               const TrainingSetOptions& options, Corpus& corpus, std::vector<Example>& examples,
+               ExampleLines& lines) {
   const TokenizerPair tokenizers = tokenizers_of(corpus, words);
-  const auto [source, target] = files.names();
-  lines = {.source_file = source, .target_file = target, .lines = {}, .target_texts = {}};
-  for_each_pair(files, on_bad_line, corpus.notes, [&](TextPair pair) {
+  const LineFiles names = files.names();
+  lines = {
+      .source_file = names.source, .target_file = names.target, .lines = {}, .target_texts = {}};
+  for_each_pair(files, on_bad_line, false, corpus.notes, [&](TextPair pair, BadLines& bad) {
     examples.push_back(encode_pair(pair, tokenizers, corpus));
+    add_if_too_long(examples.back(), files.part, names, pair.line, on_bad_line, options, bad);
     lines.lines.push_back(pair.line);
     lines.target_texts.push_back(words.lowercase ? to_lowercase(pair.target)
                                                  : std::move(pair.target));
@@ -333,11 +356,11 @@ Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions&
   }
   if (!left_out(options.validation_source, options.validation_target)) {
     load_part(file_pair("validation", options.validation_source, options.validation_target, base),
-              words, on_bad_line, corpus, corpus.validation, corpus.validation_lines);
+              words, on_bad_line, training, corpus, corpus.validation, corpus.validation_lines);
   }
   if (!options.test_source.empty() || !options.test_target.empty()) {
     load_part(file_pair("test", options.test_source, options.test_target, base), words, on_bad_line,
-              corpus, corpus.test, corpus.test_lines);
+              training, corpus, corpus.test, corpus.test_lines);
   }
   return corpus;
 }

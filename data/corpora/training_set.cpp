@@ -136,6 +136,16 @@ bool is_cached(const TrainingSetOptions& options, std::uint64_t bytes) {
   return options.cache == CacheUse::always;
 }
 
+void add_if_too_long(const Example& example, std::string_view part, const LineFiles& files,
+                     std::size_t line, OnBadLine on_bad_line, const TrainingSetOptions& options,
+                     BadLines& bad) {
+  if (on_bad_line == OnBadLine::skip || !options.find_too_long) return;
+  const ExampleLengths lengths(example.source.size(), example.target.size(), 0);
+  if (const auto error = options.find_too_long(part, lengths, files, line)) {
+    bad.add_too_long(*error);
+  }
+}
+
 void fill_training_set(const TrainingSetOptions& options, bool cached, const TrainingSource& source,
                        Corpus& corpus, const Encode& encode) {
   const std::size_t corpora = source.corpora.size();

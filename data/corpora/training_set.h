@@ -1,12 +1,18 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "data/corpora/bad_lines.h"
 #include "data/corpus.h"
+#include "data/examples.h"
+#include "data/io/error.h"
 
 namespace tapestry {
 
@@ -18,6 +24,16 @@ enum class CacheUse {
   always,     ///< in any case
   never       ///< in no case
 };
+
+/// The error for an example of a line that has too many tokens for the model; nullopt for others.
+///
+/// part     "train", "validation" or "test"
+/// lengths  of the example
+/// files    of the corpus
+/// line     the number of the line, from 1
+using FindTooLong =
+    std::function<std::optional<DataError>(std::string_view part, const ExampleLengths& lengths,
+                                           const LineFiles& files, std::size_t line)>;
 
 /// Options of training sets that are read from text.
 struct TrainingSetOptions {
@@ -31,6 +47,11 @@ struct TrainingSetOptions {
   std::uint64_t large_text = std::uint64_t{1} << 28;
   /// Passes over each training corpus per epoch, in the order of the files; empty: one each.
   std::vector<std::size_t> corpus_weights{};
+  /// With OnBadLine::stop, an error about bad lines also counts the examples of the file, of any
+  /// part, for which this returns an error. It is then thrown by the pass that encodes the file,
+  /// after the vocabularies are made. A file without bad lines is not refused. Empty: bad lines
+  /// alone are counted, in the first pass over the file.
+  FindTooLong find_too_long{};
 };
 
 /// Whether training text of this size is kept in a file.
@@ -46,6 +67,12 @@ struct TrainingSource {
   std::vector<LineFiles> corpora{};  ///< of each corpus; one or more
 };
 
+/// With OnBadLine::stop, adds the line of an example to `bad` if options.find_too_long() returns an
+/// error for it.
+void add_if_too_long(const Example& example, std::string_view part, const LineFiles& files,
+                     std::size_t line, OnBadLine on_bad_line, const TrainingSetOptions& options,
+                     BadLines& bad);
+
 /// Fills in the training set of `corpus`, whose vocabularies are known: in memory, or in a file,
 /// which is opened if it was made from the same text, vocabularies and options by this version of
 /// the format, and is recreated otherwise, with a note if one of that name was there.
@@ -53,8 +80,8 @@ struct TrainingSource {
 /// cached  is_cached()
 /// encode  encodes the examples of the corpus with this number and adds notes; called for each
 ///         corpus, unless the file can be used: the file then has the notes
-/// throws  what `encode` throws; DataError if the numbers of weights and corpora differ; OutputError
-///         if the file cannot be written.
+/// throws  what `encode` throws; DataError if the numbers of weights and corpora differ;
+///         OutputError if the file cannot be written.
 void fill_training_set(const TrainingSetOptions& options, bool cached, const TrainingSource& source,
                        Corpus& corpus,
                        const std::function<void(std::size_t number, const AddExample& add,

@@ -89,20 +89,51 @@ std::optional<std::string> find_place(const Corpus& corpus, const Part& part, st
 }
 
 /// The error for an example with more tokens than limit_of(); nullopt if it has not.
-std::optional<DataError> find_misfit(const Corpus& corpus, const Part& part, std::size_t index,
-                                     const Config& config) {
+///
+/// place  place(in_target) returns where the example stands: its target or its source
+template <class Place>
+std::optional<DataError> find_misfit(const Part& part, const ExampleLengths& example,
+                                     const Config& config, const Place& place) {
   const Task& task = find_task(config);
-  const ExampleLengths example = examples_of(corpus, part).lengths(index);
   const auto [most, key] = limit_of(part, config);
   const std::size_t tokens = longest_side(example, task.layout());
   if (tokens <= most) return std::nullopt;
-  const auto [noun, read, more_hint] = task.length_words();
+  const Task::LengthWords words = task.length_words();
   const bool source_fits = task.layout().source_length(example) <= most;
-  const std::string place = find_place(corpus, part, index, source_fits)
-                                .value_or(fmt::format("{} {} {}", part.adjective, noun, index + 1));
-  return DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})", place, tokens,
-                               read, most, key),
-                   fmt::format("set {} to {} or more{}", key, tokens, more_hint));
+  return DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})",
+                               place(source_fits), tokens, words.tokens, most, key),
+                   fmt::format("set {} to {} or more{}", key, tokens, words.more_hint));
+}
+
+/// The same for a stored example.
+std::optional<DataError> find_misfit(const Corpus& corpus, const Part& part, std::size_t index,
+                                     const Config& config) {
+  const auto place = [&](bool in_target) {
+    return find_place(corpus, part, index, in_target)
+        .value_or(fmt::format("{} {} {}", part.adjective, find_task(config).length_words().example,
+                              index + 1));
+  };
+  return find_misfit(part, examples_of(corpus, part).lengths(index), config, place);
+}
+
+/// The same for an example of a line that is being read.
+std::optional<DataError> find_misfit(std::string_view part, const ExampleLengths& example,
+                                     const LineFiles& files, std::size_t line,
+                                     const Config& config) {
+  const auto place = [&](bool in_target) {
+    return fmt::format("{}:{}", in_target ? files.target : files.source, line);
+  };
+  return find_misfit(*std::ranges::find(parts, part, &Part::name), example, config, place);
+}
+
+/// Loads the corpus. An error about bad lines counts the examples that do not fit the model, too.
+Corpus load_or_refuse_bad_lines(const Config& config, const FixedVocabularies* fixed) {
+  DataOptions options = config.data;
+  options.find_too_long = [&config](std::string_view part, const ExampleLengths& example,
+                                    const LineFiles& files, std::size_t line) {
+    return find_misfit(part, example, files, line, config);
+  };
+  return load_corpus(options, fixed);
 }
 
 /// Counts the training examples that are kept in the corpora that they are of.
@@ -350,8 +381,8 @@ void require_fitting_examples(const Corpus& corpus, const Config& config) {
 }
 
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed) {
+  if (config.data.on_bad_line == OnBadLine::stop) return load_or_refuse_bad_lines(config, fixed);
   Corpus corpus = load_corpus(config.data, fixed);
-  if (config.data.on_bad_line == OnBadLine::stop) return corpus;
   const bool had_none = corpus.training().empty();  // of a trained model without its training files
   for (const Part& part : parts) skip_misfits(corpus, part, config);
   if (had_none || !corpus.training().empty()) return corpus;

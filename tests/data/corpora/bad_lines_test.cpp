@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "data/corpora/images.h"
 #include "data/corpora/labelled_text.h"
 #include "data/corpora/parallel_text.h"
@@ -40,6 +45,24 @@ TEST_CASE("one bad line is refused as it is, several with their numbers and how 
   CHECK(hint_of([&] { bad_lines(2).finish(OnBadLine::stop, "train", 9, notes); }) ==
         "mend it, or leave them all out with data.on_bad_line=skip");
   CHECK(notes.empty());
+}
+
+TEST_CASE("lines that are too long are counted with bad lines, and not refused without them") {
+  Notes notes;
+  BadLines bad;
+  bad.add_too_long(DataError("f:1: long", "shorten it"));
+  bad.add_too_long(DataError("f:2: long", "shorten that"));
+  CHECK_NOTHROW(bad.finish(OnBadLine::stop, "train", 9, notes));
+  CHECK(bad.count() == 0);
+  bad.add(DataError("f:3: bad", "mend it"));
+  CHECK(refusal([&] { bad.finish(OnBadLine::stop, "train", 9, notes); }) ==
+        "f:1: long\nf:2: long\nf:3: bad\n3 of 9 cannot be used, 2 of them with too many tokens");
+  CHECK(hint_of([&] { bad.finish(OnBadLine::stop, "train", 9, notes); }) ==
+        "mend it; shorten it, or leave them all out with data.on_bad_line=skip");
+  for (int i = 4; i < 9; ++i) bad.add(DataError("f:" + std::to_string(i) + ": bad", "mend it"));
+  CHECK(refusal([&] { bad.refuse_any(9); }) ==
+        "f:1: long\nf:2: long\nf:3: bad\nf:4: bad\nf:5: bad\nand 3 more\n"
+        "8 of 9 cannot be used, 2 of them with too many tokens");
 }
 
 TEST_CASE("the message about bad lines stays short however long each of them is") {
@@ -97,6 +120,70 @@ TEST_CASE("pairs with one blank side are counted, and skipped on request") {
   CHECK(contains(
       refusal([&] { load_parallel_text(options, {}, folder.path(), nullptr, OnBadLine::skip); }),
       "train: no sentence pair remains of "));
+}
+
+namespace {
+
+/// Refuses examples with a side of more than two tokens.
+std::optional<DataError> find_too_long(std::string_view part, const ExampleLengths& lengths,
+                                       const LineFiles& files, std::size_t line) {
+  if (std::max(lengths.source, lengths.target) <= 2) return std::nullopt;
+  return DataError(files.source + " with " + files.target + ":" + std::to_string(line) + ": long " +
+                       std::string(part),
+                   "shorten it");
+}
+
+}  // namespace
+
+TEST_CASE("pairs that are too long are refused together with those with one blank side") {
+  const TemporaryFolder folder;
+  folder.write("a", "one two three\n\nx\ntwo\n");
+  folder.write("b", "eins\nx\nzwei drei vier\n2\n");
+  ParallelTextOptions options;
+  options.train_source = options.validation_source = "a";
+  options.train_target = options.validation_target = "b";
+  const TrainingSetOptions training{.find_too_long = find_too_long};
+  const std::string a = (folder / "a").string(), b = (folder / "b").string();
+  const std::string blank = a + ":2: the line is blank, but " + b + ":2 is not";
+  const auto message = [&](const std::string& part) {
+    const std::string files = a + " with " + b;
+    return files + ":1: long " + part + "\n" + blank + "\n" + files + ":3: long " + part +
+           "\n3 of 4 cannot be used, 2 of them with too many tokens";
+  };
+  WordOptions words;
+  const auto load = [&](OnBadLine on_bad_line = OnBadLine::stop) {
+    return load_parallel_text(options, words, folder.path(), nullptr, on_bad_line, training);
+  };
+  CHECK(refusal([&] { load(); }) == message("train"));
+  CHECK(hint_of([&] { load(); }) ==
+        "fill in the line, or delete it from both files; shorten it, or leave them all out with "
+        "data.on_bad_line=skip");
+  // An error about the vocabularies comes after that about the lines.
+  words.min_frequency = 9;
+  CHECK(refusal([&] { load(); }) == blank);
+  words.min_frequency = 1;
+  const Corpus skipped = load(OnBadLine::skip);
+  CHECK(skipped.train.size() == 3);
+  CHECK(skipped.notes.front() == "train: 1 of 4 skipped, which cannot be used, such as " + blank);
+  folder.write("c", "one\ntwo\nthree\nfour\n");
+  options.train_source = options.train_target = "c";
+  CHECK(refusal([&] { load(); }) == message("validation"));
+  options.validation_source = options.train_source.names().front();
+  CHECK(load().validation.size() == 4);  // long, but not blank
+}
+
+TEST_CASE("sentences that are too long are refused together with lines without a label") {
+  test::TextFolder<load_labelled_text> text("no\ta b c\nyes\tx\n");
+  text.training.find_too_long = find_too_long;
+  CHECK(text.load().train.size() == 2);
+  const std::string name = text.name();
+  const std::string unlabelled = "2: found no tab, expected a label, a tab and a sentence";
+  text.write("no\ta b c\nfine\nyes\tx\n");
+  CHECK(refusal([&] { text.load(); }) ==
+        name + " with " + name + ":1: long train\n" + name + ":" + unlabelled +
+            "\n2 of 3 cannot be used, 1 of them with too many tokens");
+  // An error about the classes comes after that about the lines.
+  CHECK(text.message("no\ta b c\nfine\n") == unlabelled);
 }
 
 TEST_CASE("lines without a label, or with an unknown one, are counted, and skipped on request") {

@@ -30,11 +30,16 @@ struct BadTextWorkplace : TextWorkplace {
   }
 };
 
-TEST_CASE("bad lines of all kinds are named with file and line, and can be skipped") {
+TEST_CASE("bad lines of all kinds are named with file and line at once, and can be skipped") {
   const BadTextWorkplace work;
   check_refusal(work, {"train", "text.yaml"}, 3,
                 work.at("train.en") + ":2: the line is blank, but " + work.at("train.de") +
-                    ":2 is not\nhint: fill in the line, or delete it from both files");
+                    ":2 is not\n" + work.at("train.de") +
+                    ":4: found 7 tokens with <eos>, expected at most 6 (model.max_length)\n"
+                    "2 of 4 cannot be used, 1 of them with too many tokens\n"
+                    "hint: fill in the line, or delete it from both files; set model.max_length to "
+                    "7 or more; data.max_tokens leaves long training pairs out, or leave them all "
+                    "out with data.on_bad_line=skip");
   const std::string skip = "data.on_bad_line=skip";
   const Outcome done = work.run({"train", "text.yaml", skip});
   CHECK(done.code == 0);
