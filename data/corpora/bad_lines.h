@@ -44,9 +44,8 @@ class BadLines {
   /// Ends the collection of a part ("train", "validation" or "test") with `all` lines or examples.
   /// With OnBadLine::skip, adds a note to those of the corpus if count() is not 0.
   ///
-  /// throws  DataError with OnBadLine::stop if count() is not 0. It counts all lines, those that
-  /// are
-  ///         too long as well, and names the first in the order in which they were added.
+  /// throws  DataError with OnBadLine::stop if count() is not 0. It counts all lines, also those
+  ///         that are too long, and names the first in the order in which they were added.
   void finish(OnBadLine action, const std::string& part, std::size_t all,
               std::vector<std::string>& notes) const;
 
