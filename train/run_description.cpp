@@ -70,30 +70,31 @@ std::string describe_processes(std::size_t processes) {
 
 }  // namespace
 
-std::vector<std::string> describe_run(Trainer& trainer, const Corpus& corpus,
-                                      const std::string& run_dir, std::size_t processes) {
+std::vector<std::string> describe_run(StepComputer& computer, const std::string& run_dir,
+                                      std::size_t processes) {
+  const Config& config = computer.config();
+  const Corpus& corpus = computer.corpus();
+  const Parameters& parameters = computer.model().parameters;
   std::vector<std::string> lines = corpus.notes;
-  const Task& task = find_task(trainer.config());
+  const Task& task = find_task(config);
   lines.push_back(fmt::format(
       "data: {} training {}, {} validation, {} test; {}", format_count(corpus.training().size()),
-      task.example_noun(trainer.config()), format_count(corpus.validation.size()),
+      task.example_noun(config), format_count(corpus.validation.size()),
       format_count(corpus.test.size()), task.describe_vocabularies(corpus)));
   if (corpus.train_file) {
     lines.push_back(fmt::format("cache: {} of tokenized examples in a memory-mapped file",
                                 format_bytes(corpus.train_file->bytes())));
   }
-  if (const auto note = note_on_unknown_tokens(trainer.config(), corpus)) lines.push_back(*note);
-  lines.push_back(describe_batches(trainer.measure_epoch(), task, trainer.config()));
+  if (const auto note = note_on_unknown_tokens(config, corpus)) lines.push_back(*note);
+  lines.push_back(describe_batches(computer.measure_epoch(), task, config));
   lines.push_back(
       fmt::format("model: {} parameters in {} tensors; {}threads: {}; {}; run directory {}",
-                  format_count(trainer.model().parameters.num_values()),
-                  trainer.model().parameters.list().size(), describe_processes(processes),
-                  kernels::num_threads(), arithmetic(), run_dir));
-  lines.push_back("blocks: " + to_line(summarize(shapes_of(trainer.model().parameters))));
-  if (const auto note = describe_percentages(trainer.config())) lines.push_back(*note);
-  for (const auto& warning :
-       {warning_about_cores(read_cores(), kernels::num_threads()), warning_about_blas(read_blas()),
-        warning_about_rate(trainer.config())}) {
+                  format_count(parameters.num_values()), parameters.list().size(),
+                  describe_processes(processes), kernels::num_threads(), arithmetic(), run_dir));
+  lines.push_back("blocks: " + to_line(summarize(shapes_of(parameters))));
+  if (const auto note = describe_percentages(config)) lines.push_back(*note);
+  for (const auto& warning : {warning_about_cores(read_cores(), kernels::num_threads()),
+                              warning_about_blas(read_blas()), warning_about_rate(config)}) {
     if (warning) lines.push_back(*warning);
   }
   return lines;

@@ -26,6 +26,7 @@ struct StepDurations {
   Duration forward{}, backward{};  ///< without anomaly checks
   Duration anomaly_checks{};       ///< with train.detect_anomaly
   Duration exchange{};             ///< in a parallel run, of gradients with the other processes
+  Duration gradients{};            ///< all of compute_gradients()
 };
 
 /// The loss of a step, over all its batches.

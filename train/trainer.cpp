@@ -11,15 +11,10 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
-#include "data/io/file.h"
-#include "optim/optimizer.h"
 #include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/run_identity.h"
 #include "train/error.h"
-#include "train/models/pretrained.h"
 #include "train/non_finite.h"
-#include "train/recording/digest_log.h"
-#include "train/step.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -27,74 +22,27 @@ namespace {
 
 using Clock = TimeLimit::Clock;
 
-/// The config with decay_steps set explicitly, so that a run that is resumed with more steps keeps
-/// its schedule.
-Config resolved(Config config) {
-  ScheduleOptions& schedule = config.schedule;
-  if (schedule.kind == ScheduleKind::cosine && schedule.decay_steps == 0) {
-    schedule.decay_steps = config.train.steps;
-  }
-  return config;
-}
-
-std::optional<WeightAverage> make_average(const Config& config, const Model& model,
-                                          const ParameterShards& shards) {
-  if (config.train.ema_decay == 0.0) return std::nullopt;
-  return WeightAverage(model.parameters.list(), config.train.ema_decay, shards.own());
-}
-
-/// The columns of metrics.csv that only this task has.
-std::vector<std::string> other_scores(const Config& config) {
-  std::vector<std::string> names;
-  for (const std::string_view score : find_task(config).kind().scores) {
-    if (score != "exact_match") names.emplace_back(score);
-  }
-  return names;
-}
-
 }  // namespace
 
 Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress,
                  ProcessGroup& group)
-    : config_(resolved(std::move(config))),
+    : computer_(std::move(config), corpus, group),
+      config_(computer_.config()),
       corpus_(corpus),
+      group_(group),
+      model_(computer_.model()),
+      state_(computer_.state()),
       codec_(make_codec(config_.data, corpus.source_vocabulary, corpus.target_vocabulary)),
       directory_(directory),
       progress_(progress),
-      group_(group),
-      model_(network_maker(config_, network_sizes(config_, corpus)), config_.train.dtype,
-             config_.train.seed),
-      shards_(model_.parameters, group, config_.train.bucket_bytes()),
-      optimizer_(make_optimizer(config_.optimizer, model_.parameters.list(), {}, shards_.own())),
-      average_(make_average(config_, model_, shards_)),
-      schedule_(make_schedule(config_.schedule)),
-      batches_(corpus, config_),
-      validator_(parts(), codec_, shards_, group, time_use_),
-      recording_(parts(), codec_, progress, time_use_),
-      saver_(parts(), shards_, directory, progress, group, time_use_) {
-  require_fitting_examples(corpus, config_);
-  state_.metrics = MetricsTable(other_scores(config_));
-  state_.run_id = make_run_id(config_, corpus_);
-}
-
-RunParts Trainer::parts() {
-  return {.config = config_,
-          .corpus = corpus_,
-          .model = model_,
-          .optimizer = *optimizer_,
-          .average = average_ ? &*average_ : nullptr,
-          .state = state_};
-}
-
-void Trainer::restore_state(const Snapshot& snapshot) {
-  restore(snapshot, parts());
-  restored_digest_ = digest_of_shard_states(snapshot);
-}
+      time_use_(computer_.time_use()),
+      validator_(computer_.parts(), codec_, computer_.shards(), group, time_use_),
+      recording_(computer_.parts(), codec_, progress, time_use_),
+      saver_(computer_.parts(), computer_.shards(), directory, progress, group, time_use_) {}
 
 void Trainer::resume(const Snapshot& snapshot) {
   const Config before = saved_config(snapshot);  // all that can fail comes before restore()
-  restore_state(snapshot);
-  group_.note_step(state_.step);
+  computer_.restore(snapshot);
   saver_.note_restored();
   if (!finished()) state_.revert_end_rows();
   const bool other_values = before.train.best_metric != config_.train.best_metric ||
@@ -109,17 +57,9 @@ void Trainer::resume(const Snapshot& snapshot) {
   // cannot continue with them, or is over.
   const bool other_batches = has_other_batches(before, config_);
   const std::size_t batch = state_.position.batch;
-  if (batch >= batches_.batches_per_epoch() || (other_batches && batch > 0)) {
+  if (batch >= computer_.batches_per_epoch() || (other_batches && batch > 0)) {
     state_.position = {.epoch = state_.position.epoch + 1, .batch = 0};
   }
-}
-
-std::vector<std::string> Trainer::initialize(const TrainedModel& from) {
-  state_.run_id = make_run_id(config_, corpus_, from.model.get());
-  auto lines =
-      load_pretrained(from, config_.train.initialize_from, corpus_.target_vocabulary, model_);
-  if (average_) average_->reset();
-  return lines;
 }
 
 void Trainer::record_to(const std::filesystem::path& folder) {
@@ -138,16 +78,6 @@ bool Trainer::finished() const { return state_.step >= config_.train.steps || ou
 
 bool Trainer::out_of_patience() const {
   return config_.train.patience > 0 && state_.validations_since_best >= config_.train.patience;
-}
-
-std::string Trainer::state_text() const {
-  std::vector<std::uint32_t> digests;
-  compute_digests(model_.parameters, digests);
-  Xxh3 digest;
-  digest.add(digests.data(), digests.size() * sizeof(digests.front()));
-  digest.add(&restored_digest_, sizeof(restored_digest_));
-  return fmt::format("run {} at step {}, digest {:016x}", state_.run_id, state_.step,
-                     digest.value());
 }
 
 // ---- The run.
@@ -237,7 +167,8 @@ void Trainer::finish_interrupted_turn() {
 void Trainer::save_as_scheduled() {
   saver_.finish();
   if (config_.train.on_nan == OnNan::rollback) {
-    if (const auto found = find_non_finite_state(model_.parameters, *optimizer_, group_)) {
+    if (const auto found =
+            find_non_finite_state(model_.parameters, computer_.parts().optimizer, group_)) {
       count_nan_step(fmt::format("step {}: {}", state_.step, *found));
       return roll_back(fmt::format("{} at step {}", *found, state_.step));
     }
@@ -247,74 +178,31 @@ void Trainer::save_as_scheduled() {
 
 Trainer::StepEnd Trainer::train_step() {
   epoch_ = state_.position.epoch + 1;
-  const BatchPosition first_batch = state_.position;
-  std::vector<Batch> batches;
-  StepLoss loss;
+  RunStep step;
   try {
     const kernels::CancellationScope cancellable(end_requested_);
-    group_.together([&] { batches = next_batches(state_.step + 1 < config_.train.steps); });
-    loss = compute_gradients(batches, state_.step + 1, config_.train, model_, group_);
-  } catch (const kernels::Cancelled&) {
-    state_.position = first_batch;
-    throw;
+    step = computer_.next_step(state_.step + 1 < config_.train.steps);
+    computer_.compute(step);
   } catch (const AnomalyError&) {  // with train.detect_anomaly; examine() finds the operation again
-    return meet_non_finite("a value is not finite", batches);
+    return meet_non_finite("a value is not finite", step);
   }
-  if (!std::isfinite(loss.mean)) {
-    return meet_non_finite("the loss is " + value_text(loss.mean), batches);
+  if (!std::isfinite(step.loss.mean)) {
+    return meet_non_finite("the loss is " + value_text(step.loss.mean), step);
   }
-  const double norm = gradient_norm();
-  if (!std::isfinite(norm)) {
-    return meet_non_finite("the norm of the gradient is " + value_text(norm), batches);
+  if (!std::isfinite(step.gradient_norm)) {
+    return meet_non_finite("the norm of the gradient is " + value_text(step.gradient_norm), step);
   }
-  const double learning_rate = schedule_->learning_rate(state_.step + 1);
-  update_and_watch_weights(learning_rate, norm);
-  count_time(batches, loss.durations);
-  finish_step(loss, {.learning_rate = learning_rate, .gradient_norm = norm});
+  apply_and_watch_weights(step);
+  finish_step(step);
   return StepEnd::done;
 }
 
-/// ahead  whether those of the next step are prepared meanwhile
-std::vector<Batch> Trainer::next_batches(bool ahead) {
-  const PartTimer timer(time_use_, TimePart::batches, "batch preparation");
-  StepBatches step = batches_.take(state_.position, ahead);
-  state_.position = step.next;
-  return std::move(step.batches);
-}
-
-BatchStatistics Trainer::measure_epoch() { return batches_.measure(state_.position.epoch); }
-
-double Trainer::gradient_norm() {
-  const PartTimer timer(time_use_, TimePart::optimizer, "gradient norm");
-  return shards_.gradient_norm();
-}
-
-void Trainer::update_weights(double learning_rate, double gradient_norm) {
-  const PartTimer timer(time_use_, TimePart::optimizer, "optimizer step");
-  const double scale = clip_factor(gradient_norm, config_.train.clip_norm);
-  shards_.update([&] { optimizer_->step(learning_rate, scale); });
-  model_.parameters.commit_buffers();
-  if (average_) average_->update(optimizer_->steps());
-}
-
-void Trainer::count_time(const std::vector<Batch>& batches, const StepDurations& durations) {
-  time_use_.add(TimePart::forward, durations.forward);
-  time_use_.add(TimePart::backward, durations.backward);
-  time_use_.add(TimePart::anomaly_checks, durations.anomaly_checks);
-  time_use_.add(TimePart::exchange, durations.exchange);
-  for (const Batch& batch : batches) time_use_.add(batch);
-}
-
-void Trainer::finish_step(const StepLoss& loss, StepReport report) {
-  report_ = report;
-  group_.note_step(++state_.step);
+void Trainer::finish_step(const RunStep& step) {
+  report_ = {.learning_rate = step.learning_rate, .gradient_norm = step.gradient_norm};
   if (config_.train.on_nan != OnNan::rollback) state_.nan_steps = 0;
-  state_.running.loss_sum += loss.mean * static_cast<double>(loss.target_tokens);
-  state_.running.nll_sum += loss.nll_sum;
-  state_.running.tokens += loss.target_tokens;
-  progress_.step(state_.step, loss.target_tokens, loss.mean);
+  progress_.step(state_.step, step.loss.target_tokens, step.loss.mean);
   const double guessing = std::log(static_cast<double>(network_sizes(config_, corpus_).target));
-  if (state_.divergence.add(loss.mean, guessing, config_.train.divergence_window)) {
+  if (state_.divergence.add(step.loss.mean, guessing, config_.train.divergence_window)) {
     refuse_divergence();
   }
 }
@@ -323,7 +211,7 @@ void Trainer::finish_step(const StepLoss& loss, StepReport report) {
 
 /// Counted from 1; computed from the position of the next batch.
 std::uint64_t Trainer::epoch_of_last_step() const {
-  const std::uint64_t per_epoch = batches_.batches_per_epoch();
+  const std::uint64_t per_epoch = computer_.batches_per_epoch();
   const std::uint64_t next = state_.position.epoch * per_epoch + state_.position.batch;
   return (next - std::min<std::uint64_t>(next, config_.train.accumulate)) / per_epoch + 1;
 }
@@ -381,14 +269,14 @@ bool Trainer::records_after_step(std::uint64_t step) const {
   return is_validated && !corpus_.validation.empty();
 }
 
-/// update_weights(), observed if a record of the step follows.
-void Trainer::update_and_watch_weights(double learning_rate, double gradient_norm) {
-  const bool is_recorded = records_after_step(state_.step + 1);
+/// Applies the step, observed if a record of it follows.
+void Trainer::apply_and_watch_weights(const RunStep& step) {
+  const bool is_recorded = records_after_step(step.number);
   if (is_recorded) {
-    shards_.gather_gradients();  // rank 0 records their statistics
+    computer_.shards().gather_gradients();  // rank 0 records their statistics
     recording_.record([](RunRecorder& recorder) { recorder.before_update(); });
   }
-  update_weights(learning_rate, gradient_norm);
+  computer_.apply(step);
   if (is_recorded) recording_.record([](RunRecorder& recorder) { recorder.after_update(); });
 }
 

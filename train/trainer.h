@@ -4,33 +4,24 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "autograd/tensor.h"
 #include "data/batch.h"
-#include "data/batch_schedule.h"
 #include "data/corpus.h"
 #include "data/text/codec.h"
 #include "layers/model.h"
-#include "optim/optimizer.h"
-#include "optim/schedule.h"
-#include "optim/weight_average.h"
-#include "train/batch_loader.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/training_state.h"
 #include "train/config/config.h"
 #include "train/output/progress.h"
-#include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
 #include "train/platform/interruptions.h"
 #include "train/recording/time_use.h"
 #include "train/run_end.h"
 #include "train/run_saver.h"
-#include "train/step.h"
+#include "train/step_computer.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
 #include "train/trainer_recording.h"
@@ -59,9 +50,6 @@ class Trainer {
 
   /// Restores the state of `snapshot`. throws CheckpointError; the trainer is then unchanged.
   void resume(const Snapshot& snapshot);
-
-  /// Loads the parameters of a pretrained model, see load_pretrained(); returns its lines.
-  std::vector<std::string> initialize(const TrainedModel& from);
 
   /// Also records samples, weights and gradients of each validation in files of this run directory
   /// from now on, see RunRecorder. To be called after resume(), in one process of the group;
@@ -102,63 +90,20 @@ class Trainer {
   ///         for failed saves.
   End run(Interruptions interruptions = {});
 
-  /// The durations of a step, see try_step().
-  struct StepTime {
-    TimeLimit::Clock::duration time{};         ///< of the whole step
-    TimeLimit::Clock::duration preparation{};  ///< until its batches are there
-    TimeLimit::Clock::duration gradients{};    ///< forward and backward of all batches
-    std::size_t targets = 0;                   ///< target tokens
-    std::uint64_t positions = 0;               ///< of all rows, with padding; 0 for images
-    double loss = 0.0;
-  };
-  /// Computes the next step in memory, for its duration. Nothing is logged, validated or saved; the
-  /// trainer is not to be run afterwards.
-  ///
-  /// ahead   whether the batches of the step after it are prepared meanwhile, as in a run
-  /// throws  NumericError if loss or gradient are not finite.
-  StepTime try_step(bool ahead = false);
-  /// The same for a step with these batches, of any number and size.
-  StepTime try_step(const std::vector<Batch>& batches);
-
-  /// A step as it was computed, see replay_step().
-  struct StepRecord {
-    std::uint64_t step = 0;  ///< from 1
-    BatchPosition position;  ///< of its first batch
-    std::vector<Batch> batches{};
-    StepLoss loss{};
-    double gradient_norm = 0.0;
-    double clip_factor = 1.0;  ///< of the gradient in the update
-    double learning_rate = 0.0;
-    bool updated = false;  ///< whether the weights changed: false if loss or norm are not finite
-  };
-  /// Computes the next step in memory as the run does, and calls `before_update` when the
-  /// parameters have their gradients. Nothing is logged, validated or saved; the trainer is not to
-  /// be run afterwards.
-  ///
-  /// observers  of the computation of each batch, see compute_gradients()
-  StepRecord replay_step(
-      const std::function<void(const StepRecord&)>& before_update = [](const StepRecord&) {},
-      const BatchObservers& observers = nullptr);
-
-  /// What a checkpoint of this state would hold; of the shards of other processes nothing, see
-  /// make_snapshot().
-  Snapshot snapshot() { return make_snapshot(parts()); }
-
   bool finished() const;
   std::uint64_t step() const { return state_.step; }
   const std::string& run_id() const { return state_.run_id; }
-  /// The run, its step, and a digest of the values of parameters and buffers, and of the state of
-  /// the shards in the checkpoint that was restored: the same in all processes of a group.
-  std::string state_text() const;
   const Config& config() const { return config_; }
+  /// The state of the run, and its steps. A step that is applied with it counts as one of the run,
+  /// which continues after it; it is neither checked for divergence nor validated, saved or
+  /// recorded.
+  StepComputer& computer() { return computer_; }
   /// The table of metrics.csv up to now.
   const MetricsTable& metrics() const { return state_.metrics; }
   const Model& model() const { return model_; }
   /// Scores the validation set, with the averages of the weights if there are any; decodes as many
   /// sequences as the config specifies.
   Scores validate();
-  /// The sizes of the batches of the epoch that the next batch is in.
-  BatchStatistics measure_epoch();
   /// Bytes of the parameters, buffers and optimizer state of a checkpoint.
   std::uint64_t checkpoint_bytes() const { return saver_.checkpoint_bytes(); }
 
@@ -170,8 +115,6 @@ class Trainer {
   };
   enum class StepEnd { done, skipped, rolled_back };
 
-  RunParts parts();
-  void restore_state(const Snapshot& snapshot);
   bool out_of_patience() const;
   bool due(std::size_t every) const { return state_.step % every == 0; }
   bool is_last_step() const { return state_.step >= config_.train.steps; }
@@ -180,14 +123,10 @@ class Trainer {
   void finish_interrupted_turn();
 
   StepEnd train_step();
-  std::vector<Batch> next_batches(bool ahead);
-  double gradient_norm();
-  void update_weights(double learning_rate, double gradient_norm);
-  void finish_step(const StepLoss& loss, StepReport report);
-  void count_time(const std::vector<Batch>& batches, const StepDurations& durations);
+  void finish_step(const RunStep& step);
 
   [[noreturn]] void refuse_divergence();
-  StepEnd meet_non_finite(const std::string& found, const std::vector<Batch>& batches);
+  StepEnd meet_non_finite(const std::string& found, const RunStep& step);
   void count_nan_step(const std::string& finding);
   std::string examine(const std::string& found, const std::vector<Batch>& batches);
   Snapshot rollback_target(const std::string& found) const;
@@ -197,32 +136,27 @@ class Trainer {
   void log();
   bool validate_and_compare();
   bool records_after_step(std::uint64_t step) const;
-  void update_and_watch_weights(double learning_rate, double gradient_norm);
+  void apply_and_watch_weights(const RunStep& step);
   bool report_is_due() const;
   void report();
   void validate_at_end();
   void save_as_scheduled();
 
-  Config config_;
+  StepComputer computer_;
+  const Config& config_;  ///< this and the next four: of computer_
   const Corpus& corpus_;
+  ProcessGroup& group_;
+  Model& model_;
+  TrainingState& state_;
   TextCodec codec_;  ///< of the corpus
   RunDirectory& directory_;
   Progress& progress_;
-  ProcessGroup& group_;
-  Model model_;
-  ParameterShards shards_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::optional<WeightAverage> average_;  ///< with train.ema_decay
-  std::unique_ptr<Schedule> schedule_;
-  BatchLoader batches_;
   std::function<void()> write_report_ = [] {};
   std::function<bool()> average_last_checkpoints_ = [] { return true; };
-  TrainingState state_;
-  std::uint64_t epoch_ = 1;            ///< epoch of the last step, from 1
-  StepReport report_;                  ///< of the last completed step
-  std::uint64_t restored_digest_ = 0;  ///< digest_of_shard_states() of the restored checkpoint
+  std::uint64_t epoch_ = 1;                           ///< epoch of the last step, from 1
+  StepReport report_;                                 ///< of the last completed step
   const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
-  TimeUse time_use_;                                  ///< of this process
+  TimeUse& time_use_;                                 ///< of computer_
   Validator validator_;
   TrainerRecording recording_;
   RunSaver saver_;  ///< the last member: its thread ends before what it writes to

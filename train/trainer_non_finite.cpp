@@ -30,18 +30,18 @@ void Trainer::refuse_divergence() {
       std::string(smaller_steps_hint) + "; train.divergence_window=0 disables the check");
 }
 
-Trainer::StepEnd Trainer::meet_non_finite(const std::string& found,
-                                          const std::vector<Batch>& batches) {
+Trainer::StepEnd Trainer::meet_non_finite(const std::string& found, const RunStep& step) {
   saver_.finish();  // the last checkpoint may be needed
-  const std::string finding = group_.broadcast([&] { return examine(found, batches); });
-  count_nan_step(fmt::format("step {}: {}; the weights are those of step {}", state_.step + 1,
-                             finding, state_.step));
+  const std::string finding = group_.broadcast([&] { return examine(found, step.batches); });
+  count_nan_step(fmt::format("step {}: {}; the weights are those of step {}", step.number, finding,
+                             state_.step));
   if (config_.train.on_nan == OnNan::rollback) {
-    roll_back(fmt::format("{} at step {}", found, state_.step + 1));
+    state_.position = step.next;
+    roll_back(fmt::format("{} at step {}", found, step.number));
     return StepEnd::rolled_back;
   }
-  note(fmt::format("{} at step {}, which is skipped", found, state_.step + 1));
-  group_.note_step(++state_.step);
+  note(fmt::format("{} at step {}, which is skipped", found, step.number));
+  computer_.skip(step);
   return StepEnd::skipped;
 }
 
@@ -116,12 +116,12 @@ void Trainer::roll_back(const std::string& found) {
     if (group_.is_rank_0()) return;
     target = await_checkpoint_of_run(directory_, std::stoull(chosen), group_.timeout());
   });
-  restore_state(target);
+  computer_.restore(target);
   require_equal_processes(group_, [&] {
-    return std::vector<EqualProperty>{
-        {.what = "state after the rollback", .text = state_text(), .code = ExitCode::checkpoint}};
+    return std::vector<EqualProperty>{{.what = "state after the rollback",
+                                       .text = computer_.state_text(),
+                                       .code = ExitCode::checkpoint}};
   });
-  group_.note_step(state_.step);
   state_.revert_end_rows();
   saver_.note_restored();
   state_.position = behind;

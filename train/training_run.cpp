@@ -35,6 +35,7 @@
 #include "train/platform/standard_streams.h"
 #include "train/run_description.h"
 #include "train/run_files.h"
+#include "train/step_time.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -166,16 +167,17 @@ int report_end(Trainer::End end, const Trainer& trainer, const std::string& run_
 
 /// Computes one step and prints how long the run takes. Returns the exit code.
 /// throws  OutputError if that could not be printed; kernels::Cancelled.
-int try_one_step(Trainer& trainer, const std::string& run_dir, Progress& progress) {
-  const std::size_t steps = trainer.config().train.steps - trainer.step();
-  const std::uint64_t number = trainer.step() + 1;
-  const Trainer::StepTime step = trainer.try_step();
+int try_one_step(StepComputer& computer, const std::string& run_dir, Progress& progress) {
+  const Config& config = computer.config();
+  const std::size_t steps = config.train.steps - computer.step();
+  const std::uint64_t number = computer.step() + 1;
+  const StepTime step = time_step(computer);
   const double seconds = std::chrono::duration<double>(step.time).count();
   progress.message(fmt::format(
       "dry run: step {} took {:.3g} seconds ({} {}, loss {:.4f}); {} steps take about {}, besides "
       "validation and saving; nothing was written to {}",
       format_count(number), seconds, format_count(step.targets),
-      find_task(trainer.config()).target_noun(trainer.config()), step.loss, format_count(steps),
+      find_task(config).target_noun(config), step.loss, format_count(steps),
       duration_in_words(seconds * static_cast<double>(steps)), run_dir));
   flush_standard_output(progress.output_error());
   return static_cast<int>(ExitCode::done);
@@ -230,7 +232,7 @@ Batch first_example(const TrainingRun& run) {
 }
 
 /// Refuses processes that would not compute the same run.
-void require_same_run(ProcessGroup& group, const TrainingRun& run, const Trainer& trainer) {
+void require_same_run(ProcessGroup& group, const TrainingRun& run, const StepComputer& computer) {
   require_equal_processes(group, [&] {
     return std::vector<EqualProperty>{
         {.what = "arithmetic", .text = arithmetic(), .code = ExitCode::usage},
@@ -243,7 +245,7 @@ void require_same_run(ProcessGroup& group, const TrainingRun& run, const Trainer
         {.what = "data",
          .text = fmt::format("fingerprint {:016x}", run.corpus.fingerprint),
          .code = ExitCode::data},
-        {.what = "state", .text = trainer.state_text(), .code = ExitCode::checkpoint}};
+        {.what = "state", .text = computer.state_text(), .code = ExitCode::checkpoint}};
   });
 }
 
@@ -300,7 +302,7 @@ int train_run(const TrainingRun& run, Progress& progress) {
   const std::vector<std::string> messages = run.load_state(trainer);
   try_network(run.config, trainer.model(), first_example(run));
 
-  require_same_run(group, run, trainer);
+  require_same_run(group, run, trainer.computer());
 
   RunSignals signals(!run.dry_run);
   if (!run.dry_run) {
@@ -312,7 +314,7 @@ int train_run(const TrainingRun& run, Progress& progress) {
                   .total_steps = run.config.train.steps,
                   .parameters = trainer.model().parameters.num_values()});
   for (const std::string& message : messages) progress.message(message);
-  for (const std::string& line : describe_run(trainer, run.corpus, run_dir, group.size())) {
+  for (const std::string& line : describe_run(trainer.computer(), run_dir, group.size())) {
     progress.message(line);
   }
   const Interruptions interruptions{.signals = &signals,
@@ -322,7 +324,7 @@ int train_run(const TrainingRun& run, Progress& progress) {
   try {
     const kernels::CancellationScope cancellable(&signals.end_requested());
     group.together([&] { prepare_memory(trainer, run.corpus, available, group.size(), progress); });
-    if (run.dry_run) return try_one_step(trainer, run_dir, progress);
+    if (run.dry_run) return try_one_step(trainer.computer(), run_dir, progress);
   } catch (const kernels::Cancelled&) {  // the trainer finds the reason and ends
     if (run.dry_run) return code_of_interruption(group, signals, progress);
   }

@@ -62,7 +62,7 @@ inner=$(cd train && ls -- *.h | grep -vxE '(error|format|metrics)\.h' | paste -s
 forbid train/output "train/((tasks|inference|checkpoint|storage|models|parallel|report|sweep|plan|checks)/|$inner)"
 forbid train/models "train/((output|recording|parallel|report|sweep|plan|checks)/|$root)"
 for folder in train/report train/sweep train/checks; do
-  forbid "$folder" 'train/plan/|train/(trainer|training_run|step|run_saver|validator|batch_loader)[.]h'
+  forbid "$folder" 'train/plan/|train/(trainer|training_run|step|step_computer|step_time|run_saver|validator|batch_loader)[.]h'
 done
 for folder in train/config train/inference train/tasks train/checkpoint train/storage train/platform train/parallel; do
   forbid "$folder" 'train/(recording|report|sweep|plan|output|models|checks)/'

@@ -267,7 +267,7 @@ TEST_CASE("a rollback uses the checkpoint that is being saved when a step fails"
     Progress progress(nullptr, 0, config.train.steps);
     const Corpus corpus = load_corpus(config.data);
     Trainer trainer(config, corpus, directory, progress);
-    test::poison(trainer);
+    test::poison(trainer.model());
     trainer.run();
     CHECK(contains(read_checkpoint(directory.checkpoint_path(20)).get_text("train/history"),
                    "rolled back"));

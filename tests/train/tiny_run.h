@@ -47,8 +47,8 @@ inline Config tiny_config() {
 
 /// Gives the last symbol of the source vocabulary an embedding that is finite and overflows as soon
 /// as it is used.
-inline void poison(const Trainer& trainer) {
-  Tensor embedding = trainer.model().parameters.find("source_embedding.weight")->tensor;
+inline void poison(const Model& model) {
+  Tensor embedding = model.parameters.find("source_embedding.weight")->tensor;
   const auto values = embedding.mutable_values<float>();
   std::ranges::fill(values.last(embedding.shape()[1]), 3e38f);
 }

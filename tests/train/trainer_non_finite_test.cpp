@@ -45,7 +45,7 @@ Config one_sentence_a_step(OnNan on_nan) {
 std::string poisoned_run(TinyRun& run, const Config& config) {
   const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
-  test::poison(trainer);
+  test::poison(trainer.model());
   trainer.record_to(run.directory().path());
   return test::error_text<NumericError>([&] { trainer.run(); });
 }
@@ -428,7 +428,7 @@ TEST_CASE("a run without a checkpoint for a rollback ends as one whose loss is n
   config.train.batch_size = 22;  // each step has the symbol
   const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, directory, progress);
-  test::poison(trainer);
+  test::poison(trainer.model());
   files.fail_times("rename", 1, ENOSPC);
   const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
   CHECK(text.starts_with("the loss is nan at step 1; there is no checkpoint to go back to\n"));

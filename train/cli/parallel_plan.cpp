@@ -19,12 +19,11 @@ std::vector<NamedNetwork> common_networks() {
 class StepSimulator {
  public:
   /// compute  seconds of forward and backward of a micro-batch; none: those measured
-  StepSimulator(const NamedNetwork& network, std::optional<double> compute, const Trainer& trainer,
-                const Corpus& corpus, const RunPlan& plan)
+  StepSimulator(const NamedNetwork& network, std::optional<double> compute,
+                const StepComputer& computer, const RunPlan& plan)
       : network_{.bandwidth = network.bandwidth * 1e9 / 8, .latency = network.latency * 1e-6},
         costs_(*plan.costs),
-        trainer_(trainer),
-        corpus_(corpus),
+        computer_(computer),
         plan_(plan) {
     const double measured = costs_.forward + costs_.backward;
     const double factor = compute.value_or(measured) / measured;
@@ -35,13 +34,13 @@ class StepSimulator {
   }
 
   ParallelStep simulate(std::size_t processes, std::size_t micro_batches) const {
-    Config config = trainer_.config();
+    Config config = computer_.config();
     config.train.accumulate = micro_batches;
-    MemoryNeed need = need_of_model(config, corpus_, processes);
+    MemoryNeed need = need_of_model(config, computer_.corpus(), processes);
     need.step = plan_.need.step;
     return {.processes = processes,
             .micro_batches = micro_batches,
-            .step = simulate_step(trainer_.model().parameters, costs_, network_, processes,
+            .step = simulate_step(computer_.model().parameters, costs_, network_, processes,
                                   micro_batches, exchange_options(config.train)),
             .memory = need.of_process()};
   }
@@ -49,26 +48,25 @@ class StepSimulator {
  private:
   Interconnect network_;
   StepCosts costs_;
-  const Trainer& trainer_;
-  const Corpus& corpus_;
+  const StepComputer& computer_;
   const RunPlan& plan_;
 };
 
 }  // namespace
 
-ParallelPlan plan_processes(const ParallelOptions& options, const Trainer& trainer,
-                            const Corpus& corpus, const RunPlan& plan) {
+ParallelPlan plan_processes(const ParallelOptions& options, const StepComputer& computer,
+                            const RunPlan& plan) {
   ParallelPlan result{.options = options, .division = {}, .step = {}};
   if (!options.simulates()) return result;
-  const std::size_t accumulate = trainer.config().train.accumulate;
-  const Parameters& parameters = trainer.model().parameters;
+  const std::size_t accumulate = computer.config().train.accumulate;
+  const Parameters& parameters = computer.model().parameters;
   const NamedNetwork given{
       .name = "as given", .bandwidth = options.bandwidth, .latency = options.latency};
   const auto simulator_of = [&](const NamedNetwork& network) {
-    return StepSimulator(network, options.compute, trainer, corpus, plan);
+    return StepSimulator(network, options.compute, computer, plan);
   };
   if (options.processes > 1) {
-    const bool halves = exchange_options(trainer.config().train).bfloat16;
+    const bool halves = exchange_options(computer.config().train).bfloat16;
     const std::uint64_t values = parameters.num_values();
     const std::uint64_t bytes = bytes_per_element(parameters.dtype());
     result.division =

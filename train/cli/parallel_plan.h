@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "data/corpus.h"
 #include "train/parallel/step_division.h"
 #include "train/parallel/step_simulation.h"
 #include "train/plan/run_plan.h"
-#include "train/trainer.h"
+#include "train/step_computer.h"
 
 /// What a run of several processes would take, simulated from the measurements of a plan.
 namespace tapestry::plan_cli {
@@ -57,7 +56,7 @@ struct ParallelPlan {
 };
 
 /// plan  of the run in one process, with RunPlan::costs if options.simulates()
-ParallelPlan plan_processes(const ParallelOptions& options, const Trainer& trainer,
-                            const Corpus& corpus, const RunPlan& plan);
+ParallelPlan plan_processes(const ParallelOptions& options, const StepComputer& computer,
+                            const RunPlan& plan);
 
 }  // namespace tapestry::plan_cli

@@ -50,29 +50,27 @@ PlanReport make_report(const Arguments& arguments, Clock::time_point started) {
   complete_new_config(arguments.config, initial.corpus, config);
   require_work_for_all(arguments.parallel.processes, config);
   require_memory_for_model(config, initial.corpus, read_available_memory());
-  RunDirectory directory(config.train.run_dir);
-  Progress silent(nullptr, 0, config.train.steps);
-  Trainer trainer(config, initial.corpus, directory, silent);
+  StepComputer computer(config, initial.corpus);
   PlanReport report;
-  if (initial.model) report.description = trainer.initialize(*initial.model);
+  if (initial.model) report.description = computer.initialize(*initial.model);
   const Task& task = find_task(config);
-  try_network(config, trainer.model(),
+  try_network(config, computer.model(),
               make_batch(initial.corpus.training(), std::array<std::size_t, 1>{0},
                          batch_rules(config, initial.corpus.target_vocabulary.size())));
   for (std::string& line :
-       describe_run(trainer, initial.corpus, config.train.run_dir, arguments.parallel.processes)) {
+       describe_run(computer, config.train.run_dir, arguments.parallel.processes)) {
     report.description.push_back(std::move(line));
   }
   report.largest_step = task.describe_size(largest_batches(initial.corpus, config).front());
   report.targets = task.target_noun(config);
   report.plan = plan_run(
-      trainer, initial.corpus,
+      computer,
       {.seconds = arguments.seconds, .started = started, .costs = arguments.parallel.simulates()});
   report.limits = find_limits(report.plan, config);
-  if (const auto taken = find_taken_directory(directory)) {
+  if (const auto taken = find_taken_directory(RunDirectory(config.train.run_dir))) {
     report.limits.insert(report.limits.begin(), *taken);
   }
-  report.parallel = plan_processes(arguments.parallel, trainer, initial.corpus, report.plan);
+  report.parallel = plan_processes(arguments.parallel, computer, report.plan);
   return report;
 }
 

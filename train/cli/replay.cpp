@@ -31,8 +31,8 @@
 #include "train/platform/standard_streams.h"
 #include "train/process_settings.h"
 #include "train/recording/digest_log.h"
+#include "train/step_computer.h"
 #include "train/storage/checkpoint_file.h"
-#include "train/trainer.h"
 
 namespace tapestry {
 namespace replay_cli {
@@ -122,24 +122,24 @@ void put_batch(Snapshot& snapshot, const std::string& group, const Batch& batch)
   put_counts(snapshot, group + "/examples", batch.examples);
 }
 
-void put_step(Snapshot& snapshot, const Trainer& trainer, const Trainer::StepRecord& record) {
+void put_step(Snapshot& snapshot, const StepComputer& computer, const RunStep& step) {
   snapshot.put_text("program_version", program_version);
-  snapshot.put_text("run_id", trainer.run_id());
+  snapshot.put_text("run_id", computer.run_id());
   snapshot.put_text("arithmetic", arithmetic());
-  snapshot.put_text("config", dump_config(with_process_settings(trainer.config(), Config{})));
+  snapshot.put_text("config", dump_config(with_process_settings(computer.config(), Config{})));
   snapshot.put_text("train/history", "");
-  snapshot.put_scalar("train/step", record.step);
-  snapshot.put_scalar("train/epoch", record.position.epoch);
-  snapshot.put_scalar("train/batch", static_cast<std::uint64_t>(record.position.batch));
-  snapshot.put_scalar("train/loss", record.loss.mean);
-  snapshot.put_scalar("train/nll_sum", record.loss.nll_sum);
-  snapshot.put_scalar("train/target_tokens", static_cast<std::uint64_t>(record.loss.target_tokens));
-  snapshot.put_scalar("train/gradient_norm", record.gradient_norm);
-  snapshot.put_scalar("train/clip_factor", record.clip_factor);
-  snapshot.put_scalar("train/learning_rate", record.learning_rate);
-  snapshot.put_scalar("train/updated", std::uint64_t{record.updated ? 1U : 0U});
-  for (std::size_t i = 0; i < record.batches.size(); ++i) {
-    put_batch(snapshot, fmt::format("batches/{}", i), record.batches[i]);
+  snapshot.put_scalar("train/step", step.number);
+  snapshot.put_scalar("train/epoch", step.position.epoch);
+  snapshot.put_scalar("train/batch", static_cast<std::uint64_t>(step.position.batch));
+  snapshot.put_scalar("train/loss", step.loss.mean);
+  snapshot.put_scalar("train/nll_sum", step.loss.nll_sum);
+  snapshot.put_scalar("train/target_tokens", static_cast<std::uint64_t>(step.loss.target_tokens));
+  snapshot.put_scalar("train/gradient_norm", step.gradient_norm);
+  snapshot.put_scalar("train/clip_factor", step.clip_factor);
+  snapshot.put_scalar("train/learning_rate", step.learning_rate);
+  snapshot.put_scalar("train/updated", std::uint64_t{step.is_finite() ? 1U : 0U});
+  for (std::size_t i = 0; i < step.batches.size(); ++i) {
+    put_batch(snapshot, fmt::format("batches/{}", i), step.batches[i]);
   }
 }
 
@@ -192,26 +192,31 @@ class ActivationRecorder : public TapeObserver {
   std::unordered_map<const GradientSlot*, std::string> names_;
 };
 
+/// Updates the weights, unless loss or gradient are not finite: a run skips such a step.
+void finish(StepComputer& computer, const RunStep& step) {
+  step.is_finite() ? computer.apply(step) : computer.skip(step);
+}
+
 /// Computes the next step and collects what the output has of it.
-Snapshot record_step(Trainer& trainer, bool activations, Trainer::StepRecord& record) {
+Snapshot record_step(StepComputer& computer, bool activations, RunStep& step) {
   Snapshot snapshot;
-  const Parameters& parameters = trainer.model().parameters;
-  std::vector<Tensor> before;
-  const auto before_update = [&](const Trainer::StepRecord& step) {
-    put_step(snapshot, trainer, step);
-    put_tensors(snapshot, "parameters", parameters.list());
-    put_tensors(snapshot, "gradients", gradients_of(parameters));
-    for (const NamedTensor& parameter : parameters) {
-      before.push_back(parameter.tensor.copied(parameter.tensor.dtype()));
-    }
-  };
+  const Parameters& parameters = computer.model().parameters;
   BatchObservers observers;
   if (activations) {
     observers = [&](std::size_t batch) {
       return std::make_unique<ActivationRecorder>(snapshot, batch);
     };
   }
-  record = trainer.replay_step(before_update, observers);
+  step = computer.next_step(false);
+  computer.compute(step, observers);
+  put_step(snapshot, computer, step);
+  put_tensors(snapshot, "parameters", parameters.list());
+  put_tensors(snapshot, "gradients", gradients_of(parameters));
+  std::vector<Tensor> before;
+  for (const NamedTensor& parameter : parameters) {
+    before.push_back(parameter.tensor.copied(parameter.tensor.dtype()));
+  }
+  finish(computer, step);
   put_tensors(snapshot, "updates", updates_of(parameters, before));
   return snapshot;
 }
@@ -229,10 +234,10 @@ class DigestCheck {
   }
 
   /// To be called after each step. Warns of the first one that differs.
-  void add(const Trainer& trainer) {
-    const auto row = table_.find(trainer.step());
+  void add(const StepComputer& computer) {
+    const auto row = table_.find(computer.step());
     if (!row || !equal_) return;
-    compute_digests(trainer.model().parameters, digests_);
+    compute_digests(computer.model().parameters, digests_);
     const auto [ours, recorded] = std::ranges::mismatch(digests_, table_.row(*row));
     if (ours == digests_.end()) return;
     equal_ = false;
@@ -240,7 +245,7 @@ class DigestCheck {
     warn(
         fmt::format("the weights after step {} are not those of the run: the first tensor with "
                     "another digest than in {} is {}",
-                    trainer.step(), digest_file_name, table_.names.at(index)));
+                    computer.step(), digest_file_name, table_.names.at(index)));
   }
 
   /// Whether all steps have the digests of the run, as far as it has recorded them.
@@ -253,28 +258,30 @@ class DigestCheck {
 };
 
 /// throws  NumericError if the run did not continue after a step that is not finite.
-void compute_steps_before(Trainer& trainer, std::uint64_t step, DigestCheck& check) {
-  while (trainer.step() + 1 < step) {
-    const Trainer::StepRecord record = trainer.replay_step();
-    check.add(trainer);
-    if (record.updated || trainer.config().train.on_nan == OnNan::skip) continue;
+void compute_steps_before(StepComputer& computer, std::uint64_t last, DigestCheck& check) {
+  while (computer.step() + 1 < last) {
+    RunStep step = computer.next_step(false);
+    computer.compute(step);
+    finish(computer, step);
+    check.add(computer);
+    if (step.is_finite() || computer.config().train.on_nan == OnNan::skip) continue;
     throw NumericError(
         fmt::format("step {}: the loss is {} and the norm of the gradient {}, expected finite "
                     "numbers",
-                    record.step, record.loss.mean, record.gradient_norm),
+                    step.number, step.loss.mean, step.gradient_norm),
         fmt::format("the run ended here or went back; replay this step, with --step {}",
-                    record.step));
+                    step.number));
   }
 }
 
 /// Whether the weights are those of the checkpoint of this step; nullopt if there is none.
-std::optional<bool> compare(const RunDirectory& directory, const Trainer& trainer) {
+std::optional<bool> compare(const RunDirectory& directory, const StepComputer& computer) {
   const auto steps = directory.steps();
-  if (std::ranges::find(steps, trainer.step()) == steps.end()) return std::nullopt;
+  if (std::ranges::find(steps, computer.step()) == steps.end()) return std::nullopt;
   Snapshot ours;
-  put_tensors(ours, "parameters", trainer.model().parameters.list());
+  put_tensors(ours, "parameters", computer.model().parameters.list());
   try {
-    const Snapshot saved = read_checkpoint_of_run(directory, trainer.step());
+    const Snapshot saved = read_checkpoint_of_run(directory, computer.step());
     return std::ranges::all_of(ours, [&](const auto& array) {
       return saved.contains(array.first) && saved.at(array.first) == array.second;
     });
@@ -284,19 +291,19 @@ std::optional<bool> compare(const RunDirectory& directory, const Trainer& traine
   }
 }
 
-int report(const RunDirectory& directory, const Trainer& trainer, const Trainer::StepRecord& record,
+int report(const RunDirectory& directory, const StepComputer& computer, const RunStep& step,
            bool equal_digests, const std::string& output) {
   fmt::print(
       "step {}: loss {:.6g}  gradient {:.6g}  clip factor {:.6g}  learning rate {:.6g}  {} "
       "targets{}\n",
-      format_count(record.step), record.loss.mean, record.gradient_norm, record.clip_factor,
-      record.learning_rate, format_count(record.loss.target_tokens),
-      record.updated ? "" : "; not finite: the weights are unchanged");
+      format_count(step.number), step.loss.mean, step.gradient_norm, step.clip_factor,
+      step.learning_rate, format_count(step.loss.target_tokens),
+      step.is_finite() ? "" : "; not finite: the weights are unchanged");
   fmt::print("written: {}\n", escaped(output));
   const int code = static_cast<int>(equal_digests ? ExitCode::done : ExitCode::check_failed);
-  const auto equal = compare(directory, trainer);
+  const auto equal = compare(directory, computer);
   if (!equal) return code;
-  const std::string name = directory.checkpoint_path(record.step).string();
+  const std::string name = directory.checkpoint_path(step.number).string();
   if (*equal) {
     fmt::print("the weights after the step are those of {}, bit by bit\n", escaped(name));
     return code;
@@ -317,7 +324,7 @@ int run(Arguments arguments) {
     arguments.output = fmt::format("replay-step-{:08}.h5", arguments.step);
   }
   require_new_file(arguments.output);
-  RunDirectory directory = find_run(arguments.run);
+  const RunDirectory directory = find_run(arguments.run);
   const Start start = find_start(directory, arguments.step);
   const Snapshot& origin = start.snapshot ? *start.snapshot : start.newest;
   Config config = with_other_data(arguments.run, saved_config(origin), arguments.overrides);
@@ -335,24 +342,23 @@ int run(Arguments arguments) {
   const bool has_changed = warn_of_changes(start, arguments.step);
   const ResumedCorpus data = load_same_corpus(config, origin, {});
   require_memory_for_model(config, data.corpus, read_available_memory());
-  Progress silent(nullptr, start.step, config.train.steps);
-  Trainer trainer(config, data.corpus, directory, silent);
+  StepComputer computer(config, data.corpus);
   if (start.snapshot) {
-    trainer.resume(*start.snapshot);
+    computer.restore(*start.snapshot);
   } else if (!config.train.initialize_from.empty()) {
     const InitialState initial = load_initial_state(config);
-    trainer.initialize(*initial.model);
+    computer.initialize(*initial.model);
   }
   inform(fmt::format("computing steps {} to {} again, from {}", start.step + 1, arguments.step,
                      start.snapshot ? escaped(directory.checkpoint_path(start.step).string())
                                     : std::string("the initial values")));
-  DigestCheck check(directory, trainer.model().parameters, has_changed);
-  compute_steps_before(trainer, arguments.step, check);
-  Trainer::StepRecord record;
-  const Snapshot snapshot = record_step(trainer, !arguments.no_activations, record);
-  check.add(trainer);
+  DigestCheck check(directory, computer.model().parameters, has_changed);
+  compute_steps_before(computer, arguments.step, check);
+  RunStep step;
+  const Snapshot snapshot = record_step(computer, !arguments.no_activations, step);
+  check.add(computer);
   write_checkpoint(arguments.output, snapshot);
-  return report(directory, trainer, record, check.equal(), arguments.output);
+  return report(directory, computer, step, check.equal(), arguments.output);
 }
 
 Action define(ArgumentParser& parser) {

@@ -102,7 +102,8 @@ int start_run(const TrainArguments& arguments, TimeLimit::Clock::time_point star
   TrainingRun run =
       make_training_run(arguments, config, initial.corpus, place.directory(), started, group);
   run.load_state = [&](Trainer& trainer) {
-    return initial.model ? trainer.initialize(*initial.model) : std::vector<std::string>();
+    return initial.model ? trainer.computer().initialize(*initial.model)
+                         : std::vector<std::string>();
   };
   run.claim_directory = [&](RunDirectory& claimed) { place.claim(claimed); };
   return run_training(run);

@@ -23,6 +23,7 @@
 #include "train/platform/machine.h"
 #include "train/report/report_time.h"
 #include "train/step.h"
+#include "train/step_time.h"
 #include "train/storage/checkpoint_file.h"
 
 namespace tapestry {
@@ -112,8 +113,8 @@ double time_sum(std::size_t values, DType dtype) {
 void RunMeasurement::describe() {
   plan_.run_dir = config_.train.run_dir;
   plan_.steps = config_.train.steps;
-  plan_.model = summarize(shapes_of(trainer_.model().parameters));
-  plan_.epoch = trainer_.measure_epoch();
+  plan_.model = summarize(shapes_of(computer_.model().parameters));
+  plan_.epoch = computer_.measure_epoch();
   plan_.accumulate = config_.train.accumulate;
   plan_.has_lengths = !task_.reads_images();
   plan_.threads = kernels::num_threads();
@@ -128,9 +129,9 @@ void RunMeasurement::describe() {
 
 void RunMeasurement::prepare_memory() {
   plan_.need = need_of_model(config_, corpus_);
-  plan_.need.step = estimate_step(trainer_.model(), corpus_, config_);
+  plan_.need.step = estimate_step(computer_.model(), corpus_, config_);
   for (const Batch& batch : largest_batches(corpus_, config_)) {
-    warm_up(trainer_.model(), batch, config_);
+    warm_up(computer_.model(), batch, config_);
   }
 }
 
@@ -138,21 +139,21 @@ void RunMeasurement::measure_steps() {
   constexpr std::size_t fewest = 3, most = 500;
   plan_.start = seconds_since(options_.started);
   const Clock::time_point started = Clock::now();
-  std::vector<Trainer::StepTime> steps;
+  std::vector<StepTime> steps;
   do {
-    steps.push_back(trainer_.try_step(true));
+    steps.push_back(time_step(computer_, true));
   } while (steps.size() < most &&
            (steps.size() < fewest || seconds_since(started) < options_.seconds));
   steps.erase(steps.begin());
-  const auto median_of = [&](const std::function<double(const Trainer::StepTime&)>& value) {
+  const auto median_of = [&](const std::function<double(const StepTime&)>& value) {
     std::vector<double> values;
-    for (const Trainer::StepTime& step : steps) values.push_back(value(step));
+    for (const StepTime& step : steps) values.push_back(value(step));
     return median(std::move(values));
   };
   const double batches =
       static_cast<double>(plan_.epoch.batches) / static_cast<double>(config_.train.accumulate);
   std::vector<StepSample> samples;
-  for (const Trainer::StepTime& step : steps) {
+  for (const StepTime& step : steps) {
     samples.push_back(
         {.seconds = seconds_of(step.time),
          .positions = static_cast<double>(plan_.has_lengths ? step.positions : step.targets)});
@@ -182,7 +183,7 @@ double RunMeasurement::time_scores(const std::vector<Example>& examples,
         std::max<std::size_t>(1, tokens / std::max<std::size_t>(1, examples.size()));
   }
   const Clock::time_point started = Clock::now();
-  task_.evaluate(trainer_.model(), config, batch_rules(config_, corpus_.target_vocabulary.size()),
+  task_.evaluate(computer_.model(), config, batch_rules(config_, corpus_.target_vocabulary.size()),
                  set, decoded);
   return seconds_since(started);
 }
@@ -231,7 +232,7 @@ void RunMeasurement::measure_validation() {
 void RunMeasurement::measure_save() {
   const Clock::time_point started = Clock::now();
   MemoryFiles files;
-  write_checkpoint("checkpoint.h5", trainer_.snapshot(), files);
+  write_checkpoint("checkpoint.h5", computer_.snapshot(), files);
   plan_.saving = seconds_since(started);
   plan_.checkpoint_bytes = files.largest();
   std::error_code error;
@@ -246,7 +247,7 @@ void RunMeasurement::measure_costs() {
   BatchSchedule schedule = make_batch_schedule(corpus_, config_);
   const Batch batch = make_batch(corpus_.training(), schedule.at(BatchPosition{}),
                                  training_rules(config_, corpus_));
-  const auto measure = [&] { return time_micro_batch(batch, config_.train, trainer_.model()); };
+  const auto measure = [&] { return time_micro_batch(batch, config_.train, computer_.model()); };
   const auto total = [](const StepCosts& costs) { return costs.forward + costs.backward; };
   StepCosts costs = measure();
   for (std::size_t i = 1; i < repetitions; ++i) {
@@ -258,7 +259,7 @@ void RunMeasurement::measure_costs() {
   costs.forward *= factor;
   costs.backward *= factor;
   for (double& time : costs.complete) time *= factor;
-  const Parameters& parameters = trainer_.model().parameters;
+  const Parameters& parameters = computer_.model().parameters;
   costs.add = time_sum(parameters.num_values(), parameters.dtype());
   costs.update = plan_.update;
   plan_.costs = std::move(costs);
@@ -266,7 +267,7 @@ void RunMeasurement::measure_costs() {
 
 void RunMeasurement::measure_report() {
   plan_.reports = count_reports(config_.train);
-  if (plan_.reports > 0) plan_.reporting = time_report(trainer_.snapshot(), corpus_);
+  if (plan_.reports > 0) plan_.reporting = time_report(computer_.snapshot(), corpus_);
 }
 
 }  // namespace tapestry

@@ -7,8 +7,8 @@
 #include "data/examples.h"
 #include "train/config/config.h"
 #include "train/plan/run_plan.h"
+#include "train/step_computer.h"
 #include "train/tasks/task.h"
-#include "train/trainer.h"
 
 namespace tapestry {
 
@@ -18,13 +18,13 @@ class RunMeasurement {
   /// All arguments must outlive the object.
   ///
   /// plan  gets the results
-  RunMeasurement(Trainer& trainer, const Corpus& corpus, const PlanOptions& options, RunPlan& plan)
-      : trainer_(trainer),
-        config_(trainer.config()),
-        corpus_(corpus),
+  RunMeasurement(StepComputer& computer, const PlanOptions& options, RunPlan& plan)
+      : computer_(computer),
+        config_(computer.config()),
+        corpus_(computer.corpus()),
         options_(options),
         plan_(plan),
-        task_(find_task(trainer.config())) {}
+        task_(find_task(computer.config())) {}
 
   /// Model, epoch, and how often the run validates and saves: known without a measurement.
   void describe();
@@ -44,7 +44,7 @@ class RunMeasurement {
   void measure_decoding();
   bool is_long(double seconds) const { return seconds > options_.seconds; }
 
-  Trainer& trainer_;
+  StepComputer& computer_;
   const Config& config_;
   const Corpus& corpus_;
   const PlanOptions& options_;

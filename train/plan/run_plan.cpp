@@ -57,11 +57,11 @@ double RunPlan::padding_share() const {
   return static_cast<double>(epoch.padding) / static_cast<double>(epoch.positions);
 }
 
-RunPlan plan_run(Trainer& trainer, const Corpus& corpus, const PlanOptions& options) {
+RunPlan plan_run(StepComputer& computer, const PlanOptions& options) {
   RunPlan plan;
   plan.available = read_available_memory();
   const auto before = read_processor_time();
-  RunMeasurement measurement(trainer, corpus, options, plan);
+  RunMeasurement measurement(computer, options, plan);
   measurement.describe();
   measurement.prepare_memory();
   measurement.measure_steps();
@@ -70,7 +70,7 @@ RunPlan plan_run(Trainer& trainer, const Corpus& corpus, const PlanOptions& opti
   measurement.measure_save();
   measurement.measure_report();
   plan.peak_memory = read_peak_resident_bytes();  // before what a run does not do
-  SettingTrials trials(trainer, corpus, options, plan);
+  SettingTrials trials(computer, options, plan);
   trials.measure_threads();
   trials.measure_larger_batch();
   trials.try_batches_by_tokens();

@@ -13,8 +13,9 @@
 #include "train/model_summary.h"
 #include "train/parallel/step_simulation.h"
 #include "train/plan/step_distribution.h"
+#include "train/platform/interruptions.h"
 #include "train/platform/memory.h"
-#include "train/trainer.h"
+#include "train/step_computer.h"
 
 /// What a run is going to take, measured before it begins, for `tapestry plan`. All times are in
 /// seconds.
@@ -115,10 +116,11 @@ struct PlanOptions {
 };
 
 /// Measures steps, threads, larger batches, a validation, a save and a report of a run that has not
-/// begun, in this process; writes nothing. The trainer is not to be run afterwards. The number of
-/// threads of the process is that of the config when it returns.
+/// begun, in this process; writes nothing. The number of threads of the process is that of the
+/// config when it returns.
 ///
-/// throws  NumericError from a step; kernels::OutOfMemory.
-RunPlan plan_run(Trainer& trainer, const Corpus& corpus, const PlanOptions& options);
+/// computer  of the run, before its first step; afterwards it has computed some steps
+/// throws    NumericError from a step; kernels::OutOfMemory.
+RunPlan plan_run(StepComputer& computer, const PlanOptions& options);
 
 }  // namespace tapestry

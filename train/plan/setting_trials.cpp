@@ -10,6 +10,7 @@
 #include "train/config/error.h"
 #include "train/platform/memory.h"
 #include "train/step.h"
+#include "train/step_time.h"
 
 namespace tapestry {
 namespace {
@@ -52,7 +53,7 @@ std::vector<SettingTrials::Step> SettingTrials::sample_steps(const Config& confi
 }
 
 double SettingTrials::time_of(const Step& step) {
-  return std::chrono::duration<double>(trainer_.try_step(step).time).count();
+  return std::chrono::duration<double>(time_step(computer_, step).time).count();
 }
 
 /// How many steps can be repeated with so many settings.

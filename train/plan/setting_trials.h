@@ -7,8 +7,8 @@
 #include "data/corpus.h"
 #include "train/config/config.h"
 #include "train/plan/run_plan.h"
+#include "train/step_computer.h"
 #include "train/tasks/task.h"
-#include "train/trainer.h"
 
 namespace tapestry {
 
@@ -23,13 +23,13 @@ class SettingTrials {
   /// All arguments must outlive the object.
   ///
   /// plan  has the time of a step, and gets the results
-  SettingTrials(Trainer& trainer, const Corpus& corpus, const PlanOptions& options, RunPlan& plan)
-      : trainer_(trainer),
-        config_(trainer.config()),
-        corpus_(corpus),
+  SettingTrials(StepComputer& computer, const PlanOptions& options, RunPlan& plan)
+      : computer_(computer),
+        config_(computer.config()),
+        corpus_(computer.corpus()),
         options_(options),
         plan_(plan),
-        task_(find_task(trainer.config())) {}
+        task_(find_task(computer.config())) {}
 
   void measure_threads();
   void measure_larger_batch();
@@ -45,7 +45,7 @@ class SettingTrials {
 
   static constexpr std::size_t repetitions = 3;
 
-  Trainer& trainer_;
+  StepComputer& computer_;
   const Config& config_;
   const Corpus& corpus_;
   const PlanOptions& options_;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/io/file.h"
@@ -23,6 +24,7 @@
 #include "train/error.h"
 #include "train/parallel/equal_processes.h"
 #include "train/parallel/step_simulation.h"
+#include "train/step_computer.h"
 
 namespace tapestry {
 namespace {
@@ -140,17 +142,14 @@ TEST_CASE("a step sends gradients before its backward ends") {
   network.on_send(Transport::Channel::gradients, [&](std::size_t rank, std::size_t) {
     if (rank == 0) events += 's';
   });
-  test::TinyRun run;
   test::run_processes(network, 2, [&](ProcessGroup& group) {
-    RunDirectory directory(run.directory().path());
-    Progress progress(nullptr, 0, config.train.steps);
-    Trainer trainer(config, corpus, directory, progress, group);
+    StepComputer computer(config, corpus, group);
+    RunStep step = computer.next_step(false);
     std::string others;
-    trainer.replay_step(
-        [](const Trainer::StepRecord&) {},
-        [&](std::size_t) {
-          return std::make_unique<BackwardNotes>(group.is_rank_0() ? events : others);
-        });
+    computer.compute(step, [&](std::size_t) {
+      return std::make_unique<BackwardNotes>(group.is_rank_0() ? events : others);
+    });
+    computer.apply(step);
   });
   CHECK(std::ranges::count(events, 's') >= 4);
   CHECK(events.find('s') < events.rfind('b'));
@@ -302,7 +301,7 @@ std::vector<std::string> train_poisoned(test::TinyRun& run, const Config& config
     RunDirectory directory(run.directory().path());
     Progress progress(nullptr, 0, config.train.steps);
     Trainer trainer(config, corpus, directory, progress, group);
-    test::poison(trainer);
+    test::poison(trainer.model());
     try {
       trainer.run();
     } catch (const NumericError& error) {
@@ -331,46 +330,45 @@ TEST_CASE("processes that roll back end with the checkpoint of one") {
   CHECK(history.find("rolled back") != std::string::npos);
 }
 
-/// A trainer after a step with some batches of the first epoch.
+/// A run after a step with some batches of the first epoch.
 struct TrainedStep {
   explicit TrainedStep(std::size_t batches)
-      : corpus(load_corpus(config.data)), trainer(config, corpus, directory, progress) {
+      : corpus(load_corpus(config.data)), computer(config, corpus) {
     const BatchRules rules = batch_rules(config, corpus.target_vocabulary.size());
     std::vector<Batch> step;
     for (std::size_t i = 0; i < batches; ++i) {
       step.push_back(make_batch(corpus.training(), std::array<std::size_t, 1>{i}, rules));
     }
-    trainer.try_step(step);
+    RunStep trained = computer.next_step(std::move(step));
+    computer.compute(trained);
+    computer.apply(trained);
   }
 
   Config config = test::tiny_config();
   Corpus corpus;
-  test::TinyRun run;
-  RunDirectory directory = RunDirectory(run.directory().path());
-  Progress progress = Progress(nullptr, 0, config.train.steps);
-  Trainer trainer;
+  StepComputer computer;
 };
 
 TEST_CASE("processes with different parameters or optimizer state have different digests") {
   TrainedStep one(1), same(1), other(2);
-  CHECK(one.trainer.state_text().starts_with("run "));
-  CHECK(same.trainer.state_text() == one.trainer.state_text());
-  CHECK(other.trainer.state_text() != one.trainer.state_text());
-  const auto from = one.trainer.model().parameters.list();
-  const auto to = other.trainer.model().parameters.list();
+  CHECK(one.computer.state_text().starts_with("run "));
+  CHECK(same.computer.state_text() == one.computer.state_text());
+  CHECK(other.computer.state_text() != one.computer.state_text());
+  const auto from = one.computer.model().parameters.list();
+  const auto to = other.computer.model().parameters.list();
   for (std::size_t i = 0; i < to.size(); ++i) {
     Tensor tensor = to[i].tensor;
     std::ranges::copy(from[i].tensor.values<float>(), tensor.mutable_values<float>().begin());
   }
   // The checkpoints differ in the moments of Adam alone.
-  const Snapshot of_one = one.trainer.snapshot(), of_other = other.trainer.snapshot();
-  same.trainer.resume(of_one);
-  one.trainer.resume(of_one);
-  CHECK(same.trainer.state_text() == one.trainer.state_text());
-  other.trainer.resume(of_other);
-  CHECK(other.trainer.state_text() != one.trainer.state_text());
-  test::poison(same.trainer);
-  CHECK(same.trainer.state_text() != one.trainer.state_text());
+  const Snapshot of_one = one.computer.snapshot(), of_other = other.computer.snapshot();
+  same.computer.restore(of_one);
+  one.computer.restore(of_one);
+  CHECK(same.computer.state_text() == one.computer.state_text());
+  other.computer.restore(of_other);
+  CHECK(other.computer.state_text() != one.computer.state_text());
+  test::poison(same.computer.model());
+  CHECK(same.computer.state_text() != one.computer.state_text());
 }
 
 /// The messages of the errors of processes that have these texts.

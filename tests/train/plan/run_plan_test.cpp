@@ -10,6 +10,7 @@
 #include "autograd/kernels/parallel.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/tiny_run.h"
+#include "train/step_time.h"
 #include "train/storage/checkpoint_file.h"
 #include "train/tasks/data_source.h"
 
@@ -62,12 +63,10 @@ TEST_CASE("saves are scheduled ones, the last one, and those of the best validat
 
 struct PlannedRun {
   explicit PlannedRun(const Config& config) : corpus(load_corpus(config.data)) {
-    Progress progress(nullptr, 0, config.train.steps);
-    RunDirectory directory(folder / "run");
-    Trainer trainer(config, corpus, directory, progress);
-    plan = plan_run(trainer, corpus, {.seconds = 0.2, .started = TimeLimit::Clock::now()});
-    parameters = trainer.model().parameters.num_values();
-    snapshot = trainer.snapshot();
+    StepComputer computer(config, corpus);
+    plan = plan_run(computer, {.seconds = 0.2, .started = TimeLimit::Clock::now()});
+    parameters = computer.model().parameters.num_values();
+    snapshot = computer.snapshot();
   }
 
   test::TemporaryFolder folder;
@@ -162,21 +161,18 @@ TEST_CASE("batches by tokens are tried if they are allowed and there is padding"
   CHECK(!PlannedRun(config).plan.equal_batch_tokens.has_value());
 }
 
-TEST_CASE("trial steps of an epoch have its positions and targets") {
+TEST_CASE("timed steps of an epoch have its positions and targets") {
   const Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
-  const test::TemporaryFolder folder;
-  Progress progress(nullptr, 0, config.train.steps);
-  RunDirectory directory(folder / "run");
-  Trainer trainer(config, corpus, directory, progress);
-  const BatchStatistics epoch = trainer.measure_epoch();
+  StepComputer computer(config, corpus);
+  const BatchStatistics epoch = computer.measure_epoch();
   std::uint64_t positions = 0, targets = 0;
   for (int step = 0; step < 3; ++step) {
-    const Trainer::StepTime time = trainer.try_step(step < 2);
+    const StepTime time = time_step(computer, step < 2);
     positions += time.positions;
     targets += time.targets;
     CHECK(time.time >= time.preparation + time.gradients);
-    CHECK(trainer.step() == static_cast<std::uint64_t>(step) + 1);
+    CHECK(computer.step() == static_cast<std::uint64_t>(step) + 1);
   }
   CHECK(positions == epoch.positions);
   std::uint64_t tokens = 0;
