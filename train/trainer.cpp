@@ -37,7 +37,7 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
       progress_(progress),
       time_use_(computer_.time_use()),
       validator_(computer_.parts(), codec_, computer_.shards(), group, time_use_),
-      recording_(computer_.parts(), codec_, progress, time_use_),
+      recorder_(computer_.parts(), codec_, progress, time_use_),
       saver_(computer_.parts(), computer_.shards(), directory, progress, group, time_use_) {}
 
 void Trainer::resume(const Snapshot& snapshot) {
@@ -67,7 +67,7 @@ void Trainer::record_to(const std::filesystem::path& folder) {
   const bool repeated =
       state_.validation_pending || !(finished() || records_after_step(state_.step));
   const std::uint64_t kept = repeated && state_.step > 0 ? state_.step - 1 : state_.step;
-  recording_.start(folder, kept);
+  recorder_.start(folder, kept);
 }
 
 void Trainer::note(const std::string& event) {
@@ -110,14 +110,14 @@ Trainer::End Trainer::run(Interruptions interruptions) try {
   }
   saver_.finish();
   if (saver_.saved_step() != state_.step) saver_.save(true);
-  recording_.add_time_use(true);
+  recorder_.add_time_use(true);
   if (finished() && !state_.validation_pending &&
       group_.any_process(!average_last_checkpoints_())) {
     stop = agree_to_end(interruptions, state_, group_);
   }
   if (config_.train.report_every > 0 && finished()) {
     report();
-    recording_.add_time_use(true);
+    recorder_.add_time_use(true);
   }
   return stop.value_or(End::finished);
 } catch (...) {
@@ -129,7 +129,7 @@ Trainer::End Trainer::run(Interruptions interruptions) try {
 void Trainer::turn() {
   const StepEnd end = train_step();
   if (end == StepEnd::rolled_back) return;
-  recording_.record([this](RunRecorder& recorder) { recorder.add_digests(state_.step); });
+  recorder_.add_digests();
   if (end == StepEnd::done) {
     if (due(config_.train.log_every)) {
       log();
@@ -227,8 +227,8 @@ void Trainer::log() {
                              .target_tokens = state_.running.tokens};
   state_.running = {};
   state_.metrics.add(metrics);
-  recording_.record([&](RunRecorder& recorder) { recorder.add_rows(state_.metrics.csv()); });
-  recording_.add_time_use(false);
+  recorder_.add_rows();
+  recorder_.add_time_use(false);
   progress_.metrics(metrics);
 }
 
@@ -241,13 +241,13 @@ bool Trainer::validate_and_compare() {
   Scores scores;
   std::vector<LayerAttention> attention;
   group_.together([&] {
-    scores = validator_.score(end_requested_, [&] { attention = recording_.attention(); });
+    scores = validator_.score(end_requested_, [&] { attention = recorder_.attention(); });
   });
   const std::string& metric = config_.train.best_metric;
   const bool best = state_.compare_validation(metric, score_value(scores, metric),
                                               due(config_.train.validate_every));
   state_.metrics.add_validation(state_.step, epoch_, scores);
-  recording_.add_validation(scores, attention);
+  recorder_.add_validation(scores, attention);
   validator_.report(scores, best, progress_);
   return best || is_further_best(state_.step, state_.metrics.csv(), config_.train);
 }
@@ -274,10 +274,10 @@ void Trainer::apply_and_watch_weights(const RunStep& step) {
   const bool is_recorded = records_after_step(step.number);
   if (is_recorded) {
     computer_.shards().gather_gradients();  // rank 0 records their statistics
-    recording_.record([](RunRecorder& recorder) { recorder.before_update(); });
+    recorder_.before_update();
   }
   computer_.apply(step);
-  if (is_recorded) recording_.record([](RunRecorder& recorder) { recorder.after_update(); });
+  if (is_recorded) recorder_.after_update();
 }
 
 // ---- Reports during the run.
@@ -291,7 +291,7 @@ bool Trainer::report_is_due() const {
 
 void Trainer::report() {
   saver_.finish();  // the report shows the newest checkpoint
-  recording_.add_time_use(true);
+  recorder_.add_time_use(true);
   const PartTimer timer(time_use_, TimePart::reports, "report");
   const Clock::time_point started = Clock::now();
   write_report_();

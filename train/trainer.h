@@ -20,11 +20,11 @@
 #include "train/platform/interruptions.h"
 #include "train/recording/time_use.h"
 #include "train/run_end.h"
+#include "train/run_recorder.h"
 #include "train/run_saver.h"
 #include "train/step_computer.h"
 #include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
-#include "train/trainer_recording.h"
 #include "train/validator.h"
 
 namespace tapestry {
@@ -158,7 +158,7 @@ class Trainer {
   const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
   TimeUse& time_use_;                                 ///< of computer_
   Validator validator_;
-  TrainerRecording recording_;
+  RunRecorder recorder_;
   RunSaver saver_;  ///< the last member: its thread ends before what it writes to
 };
 

@@ -129,8 +129,7 @@ void Trainer::roll_back(const std::string& found) {
   note(fmt::format("rolled back: {}; continues with epoch {}, batch {}", found, behind.epoch + 1,
                    behind.batch + 1));
   progress_.rolled_back(state_.step);
-  recording_.record(
-      [&](RunRecorder& recorder) { recorder.drop_after(state_.step, state_.metrics.csv()); });
+  recorder_.drop_later_steps();
   progress_.message(fmt::format("rolled back to step {}", format_count(state_.step)));
 }
 
