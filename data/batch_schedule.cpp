@@ -91,7 +91,7 @@ BatchSchedule::BatchSchedule(const Examples& examples, std::size_t batch_size, s
   check_examples(examples);
   lengths_.reserve(examples.size());
   for (std::size_t i = 0; i < examples.size(); ++i) {
-    lengths_.push_back(measure(examples.lengths(i)));
+    lengths_.push_back(row_lengths(examples.lengths(i)));
   }
   batches_per_epoch_ = (lengths_.size() - 1) / batch_size_ + 1;
   if (batch_lengths == BatchLengths::alike) in_epoch_ = std::move(in_epoch);
@@ -114,13 +114,13 @@ BatchSchedule::BatchSchedule(const Examples& examples, const BatchTokens& tokens
                       "of a batch",
                       lengths_.size(), longest, tokens.most));
     }
-    lengths_.push_back(measure(example));
+    lengths_.push_back(row_lengths(example));
   }
   batches_per_epoch_ = epoch(0).size();
 }
 
-/// The sides of an example in a batch.
-BatchSchedule::Lengths BatchSchedule::measure(const ExampleLengths& example) const {
+/// The lengths of the source and target rows of an example in a batch.
+BatchSchedule::Lengths BatchSchedule::row_lengths(const ExampleLengths& example) const {
   const std::size_t source = layout_ ? layout_->source_length(example) : example.source;
   const std::size_t target = layout_ ? layout_->target_length(example) : example.target;
   // Longer examples do not fit into any model; the order is that of the length up to this limit.
@@ -239,7 +239,7 @@ BatchSchedule::Group BatchSchedule::group_by_lengths_in_epoch(BatchPosition begi
   for (const BatchIndices& batch : group.batches) {
     for (const std::size_t example : batch) {
       order.push_back(example);
-      in_group_[example] = measure(in_epoch_(example, begin.epoch));
+      in_group_[example] = row_lengths(in_epoch_(example, begin.epoch));
     }
   }
   if (most_tokens_ != 0) {

@@ -129,7 +129,7 @@ class BatchSchedule {
     std::vector<BatchIndices> batches;
   };
 
-  Lengths measure(const ExampleLengths& example) const;
+  Lengths row_lengths(const ExampleLengths& example) const;
   std::vector<BatchIndices> plan(std::uint64_t epoch) const;
   void sort_chunks(std::vector<std::size_t>& order) const;
   void sort_by_longest_side(std::vector<std::size_t>& order,

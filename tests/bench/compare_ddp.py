@@ -21,7 +21,8 @@ import sys
 import tempfile
 
 import compare_pytorch
-from compare_pytorch import Contender, Failure, low_percentile, print_heading, print_row
+from compare_pytorch import (Contender, Failure, low_percentile, print_heading, print_row,
+                             run_main)
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = HERE.parents[1] / ".build/release/tapestry"
@@ -136,9 +137,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failure as failure:
-        sys.exit(f"compare_ddp: error: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main("compare_ddp", main)

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from compare_pytorch import Failure, print_heading, print_row
+from compare_pytorch import Failure, print_heading, print_row, run_main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / ".build/release/tapestry"
@@ -107,9 +107,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failure as failure:
-        sys.exit(f"compare_plan: error: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run_main("compare_plan", main)

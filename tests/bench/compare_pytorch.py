@@ -201,10 +201,15 @@ def main():
                 print_row([model, threads, *comparison.cells()])
 
 
-if __name__ == "__main__":
+def run_main(program, main):
+    """Calls main(); a Failure ends the program with one line."""
     try:
         main()
     except Failure as failure:
-        sys.exit(f"compare_pytorch: error: {failure}")
+        sys.exit(f"{program}: error: {failure}")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+if __name__ == "__main__":
+    run_main("compare_pytorch", main)
