@@ -41,6 +41,9 @@ def check(mutants):
             woven((mutant_list.ROOT / file).read_text(), of_file)
         except (mutant_list.ListError, FileNotFoundError) as error:
             problems.append(str(error))
+    unknown = report.read_killers(KILLERS).keys() - {mutant.name for mutant in mutants}
+    problems += [f"{KILLERS.name}: found {name}, expected a mutant of list/; remove the line"
+                 for name in sorted(unknown)]
     if problems:
         raise mutant_list.ListError("\n".join(problems))
 
