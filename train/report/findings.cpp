@@ -6,17 +6,37 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "train/format.h"
+#include "train/recording/json_values.h"
 #include "train/report/speed.h"
 
 namespace tapestry {
 namespace {
 
 constexpr std::size_t fewest_validations = 4;  // fewer say nothing about a trend
+
+/// A number as the charts and tables of the page show it: that of json_number(), formatted like
+/// short() in page/elements.js.
+std::string shown(double value) {
+  if (!std::isfinite(value)) return "not finite";
+  const auto stored = json_number(value).get<double>();
+  if (stored == 0.0) return "0";
+  const double size = std::abs(stored);
+  const std::string sign = stored < 0.0 ? "-" : "";
+  if (size >= 1000.0 && size < 1e6) {
+    return sign + format_count(static_cast<std::uint64_t>(std::floor(size + 0.5)));
+  }
+  if (size >= 1e-4 && size < 1e6) return sign + fmt::format("{:.4g}", size);
+  const std::string text = fmt::format("{:.2e}", size);
+  const std::size_t at = text.find('e');
+  return fmt::format("{}{}e{}", sign, text.substr(0, at), std::stoi(text.substr(at + 1)));
+}
 
 /// The points of a curve with finite values; none if the run has no such curve.
 Curve finite_points(const RunHistory& history, std::string_view name, bool validation) {
@@ -89,20 +109,20 @@ std::optional<std::string> overfitting(const Curve& training, const Curve& valid
                                       validation.steps.back());
     if (trained && last > 1.5 * *trained && last - *trained > 0.2) {
       return fmt::format(
-          "The training loss, {:.4g}, is far below the validation loss, {:.4g}, though that is at "
+          "The training loss, {}, is far below the validation loss, {}, though that is at "
           "its lowest: the model has memorized training examples without becoming worse on others. "
           "More data or a larger model.dropout may lower the validation loss.",
-          *trained, last);
+          shown(*trained), shown(last));
     }
-    return fmt::format("No sign of overfitting: the last validation loss, {:.4g}, is the lowest.",
-                       last);
+    return fmt::format("No sign of overfitting: the last validation loss, {}, is the lowest.",
+                       shown(last));
   }
   const std::string step = format_count(validation.steps[at]);
   if (later < 2) {
     return fmt::format(
-        "Overfitting cannot be determined yet: the validation loss was lowest at step {} ({:.4g}), "
-        "and one validation later it is {:.4g}.",
-        step, *lowest, last);
+        "Overfitting cannot be determined yet: the validation loss was lowest at step {} ({}), "
+        "and one validation later it is {}.",
+        step, shown(*lowest), shown(last));
   }
   // Means over the steps between two validations, since the training loss of a batch is noisy.
   const auto then =
@@ -111,25 +131,27 @@ std::optional<std::string> overfitting(const Curve& training, const Curve& valid
                                 validation.steps.back());
   if (!then || !now) return std::nullopt;
   const std::string no_sign = fmt::format(
-      "No sign of overfitting: neither the validation loss (lowest at step {}, {:.4g}, at the end "
-      "{:.4g}) nor the training loss ({:.4g} then, {:.4g} at the end) has fallen much since.",
-      step, *lowest, last, *then, *now);
+      "No sign of overfitting: neither the validation loss (lowest at step {}, {}, at the end "
+      "{}) nor the training loss ({} then, {} at the end) has fallen much since.",
+      step, shown(*lowest), shown(last), shown(*then), shown(*now));
   if (*now >= *then) return no_sign;
   const std::string remedy =
       "Try a larger model.dropout, a smaller model or more data; train.patience ends such a run "
       "early.";
   if (last > 1.02 * *lowest) {
     return fmt::format(
-        "The model overfits after step {}: the validation loss has risen from {:.4g} to {:.4g}, "
-        "while the training loss has fallen from {:.4g} to {:.4g}.{} {}",
-        step, *lowest, last, *then, *now, accuracy_since(validation.steps[at], accuracy), remedy);
+        "The model overfits after step {}: the validation loss has risen from {} to {}, "
+        "while the training loss has fallen from {} to {}.{} {}",
+        step, shown(*lowest), shown(last), shown(*then), shown(*now),
+        accuracy_since(validation.steps[at], accuracy), remedy);
   }
   // Without a rise: only if the training loss has fallen by more than noise.
   if (*now > 0.98 * *then) return no_sign;
   return fmt::format(
-      "The model begins to overfit: the validation loss has not fallen since step {} ({:.4g}, at "
-      "the end {:.4g}), while the training loss has fallen from {:.4g} to {:.4g}.{} {}",
-      step, *lowest, last, *then, *now, accuracy_since(validation.steps[at], accuracy), remedy);
+      "The model begins to overfit: the validation loss has not fallen since step {} ({}, at "
+      "the end {}), while the training loss has fallen from {} to {}.{} {}",
+      step, shown(*lowest), shown(last), shown(*then), shown(*now),
+      accuracy_since(validation.steps[at], accuracy), remedy);
 }
 
 /// Whether the learning rate of the last steps is less than 1 % of its maximum.
@@ -152,8 +174,8 @@ std::optional<std::string> still_falling(const Curve& validation, const Curve& l
     return std::nullopt;
   }
   return fmt::format(
-      "The validation loss was still falling at the end, from {:.4g} at step {} to {:.4g}. {}",
-      validation.values[before], format_count(validation.steps[before]), last,
+      "The validation loss was still falling at the end, from {} at step {} to {}. {}",
+      shown(validation.values[before]), format_count(validation.steps[before]), shown(last),
       has_decayed(learning_rate) ? "A new run with more train.steps, over which the learning rate "
                                    "decays more slowly, may lower it."
                                  : "More train.steps may lower it.");

@@ -9,7 +9,7 @@
 namespace tapestry {
 
 /// What the curves, processes and log of a run show, in sentences with a remedy, for the top of a
-/// report. Empty if there is nothing to say.
+/// report. Empty if there is nothing to say. Losses have the digits that the tables of the page show.
 ///
 /// - Overfitting: the validation loss has risen by more than 2 % since its minimum, or has not
 ///   fallen in at least two validations, while the training loss has fallen; or that there is no

@@ -78,6 +78,22 @@ TEST_CASE("a lowest validation loss at the end is no sign of overfitting") {
   CHECK(found[0] == "No sign of overfitting: the last validation loss, 4, is the lowest.");
 }
 
+TEST_CASE("a loss in a finding has the digits that the page shows") {
+  const auto last_loss = [](double loss) {
+    const auto found = find(history_of({}, {4 * loss, 3 * loss, 2 * loss, loss}), false);
+    REQUIRE(found.size() == 1);
+    const std::string before = "the last validation loss, ", after = ", is the lowest.";
+    const std::size_t begin = found[0].find(before) + before.size();
+    return found[0].substr(begin, found[0].rfind(after) - begin);
+  };
+  CHECK(last_loss(1.1954996) == "1.196");  // of 1.19550, which the page has
+  CHECK(last_loss(2.5) == "2.5");
+  CHECK(last_loss(0.00012341) == "0.0001234");
+  CHECK(last_loss(0.000012345) == "1.23e-5");
+  CHECK(last_loss(12345.6) == "12,346");
+  CHECK(last_loss(1234567) == "1.23e6");
+}
+
 TEST_CASE("a training loss far below the lowest validation loss is reported") {
   const auto found = find(history_of({9, 8, 7, 6, 2, 1, 0.5, 0.3}, {5, 4.5, 4.01, 4}), true);
   REQUIRE(found.size() == 1);
