@@ -72,6 +72,10 @@ def exercise(browser):
         chart.send_keys("+", "-", Keys.ESCAPE)
     for box in browser.find_elements(By.CSS_SELECTOR, ".controls input[type=checkbox]"):
         browser.execute_script("arguments[0].click(); arguments[0].click()", box)
+    if links := browser.find_elements(By.CSS_SELECTOR, "button.link"):
+        shown = browser.find_element(By.CSS_SELECTOR, "svg.heat").get_attribute("aria-label")
+        if not shown.startswith(links[0].get_attribute("textContent") + "."):
+            problems.append("the first heat map is not that of the head with the strongest pattern")
     for button in browser.find_elements(By.CSS_SELECTOR, ".heads button")[:3]:
         browser.execute_script("arguments[0].click()", button)
     if window["heads"]:

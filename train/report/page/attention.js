@@ -121,7 +121,10 @@ function headTable(heads, show) {
 
 function attentionPart(run) {
   if (!run.attention || run.attention.length === 0) return el('p', {}, 'No attention weights: see the notes of the overview.');
-  const state = {sample: 0, layer: 0, head: 0};
+  // The head that is shown first has the strongest pattern.
+  const [strongest] = (run.attention_heads || []).filter((p) => p.share > p.chance);
+  const strongestLayer = strongest ? run.attention[0].layers.findIndex((layer) => layer.layer === strongest.layer) : -1;
+  const state = {sample: 0, layer: Math.max(0, strongestLayer), head: strongestLayer < 0 ? 0 : strongest.head};
   const host = el('div', {class: 'attention'});
   const nouns = new Map([['images', 'Image'], ['windows', 'Window'], ['sentences', 'Sentence'], ['pairs', 'Pair']]);
   const noun = nouns.get(run.held_out.noun) || 'Example';
@@ -169,7 +172,8 @@ function attentionPart(run) {
       el('caption', {}, 'All layers and heads: choose one to see it with its tokens'),
       el('thead', {}, el('tr', {}, el('th', {scope: 'col'}, 'Layer'), heading.map((text) => el('th', {scope: 'col'}, text)))),
       el('tbody', {}, rows))), detail);
-    choose(Math.min(state.layer, sample.layers.length - 1), Math.min(state.head, sample.layers[0].heads.length));
+    const layer = Math.min(state.layer, sample.layers.length - 1);
+    choose(layer, Math.min(state.head, sample.layers[layer].heads.length));
     chooseHead = (path, h) => {
       choose(Math.max(0, sample.layers.findIndex((layer) => layer.layer === path)), h);
       detail.scrollIntoView({block: 'nearest'});

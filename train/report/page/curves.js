@@ -62,6 +62,7 @@ function curvesSection() {
       el('button', {type: 'button', onclick: () => zoom(null, null)}, 'Reset zoom'),
       el('span', {}, legend)),
     seriesByName().has('training_objective') ? el('p', {}, 'Losses are without label smoothing, so that those of training and validation can be compared; what training minimizes is the training objective.') : null,
+    names.some(([name]) => speedCurves.includes(name)) ? el('p', {class: 'quiet'}, speedCurvesText) : null,
     charts.length ? el('div', {class: 'charts'}, charts.map((chart) => chart.host))
       : el('p', {}, 'No step has been logged and saved yet.'));
 }

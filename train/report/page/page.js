@@ -5,10 +5,16 @@ const detailParts = [
   ['Model and weights', weightsPart], ['History', historyPart],
   ['Config', configPart]];
 
-function build() {
+/** "copy (seq2seq)", or "2 runs (seq2seq): copy, sort"; the kind of the model, if all runs have the same. */
+function pageName() {
   const names = runs.map((run) => run.name).join(', ');
-  document.title = `${names} - Tapestry report`;
-  document.getElementById('subtitle').prepend(`${names}; written ${data.time} by ${data.program}`);
+  const {kind} = runs[0], ofKind = kind && runs.every((run) => run.kind === kind) ? ` (${kind})` : '';
+  return runs.length === 1 ? `${names}${ofKind}` : `${runs.length} runs${ofKind}: ${names}`;
+}
+
+function build() {
+  document.title = `${pageName()} - Tapestry report`;
+  document.getElementById('subtitle').prepend(`${pageName()}; written ${data.time} by ${data.program}`);
   const main = document.getElementById('main');
   main.append(overviewSection(), curvesSection());
   if (runs.length > 1) main.append(comparisonSection());

@@ -76,11 +76,17 @@ function recordingPart(run) {
   if (!recording) return el('p', {}, 'The run has no recording.jsonl, or no validation yet.');
   const parts = recording.samples.length ? recordedSamples(recording.samples) : [];
   const last = (values) => values[values.length - 1];
-  const both = (title, name, log) => [
-    {title, number: true, cell: (b) => (last(b[name]) == null ? '-' : short(last(b[name])))},
+  /** The last ratio of a block. One of 0, of a step with a learning rate of 0, says nothing: then the one before, with its step. */
+  const ratio = (b) => {
+    const i = b.update_ratio.findLastIndex((x) => x > 0), end = b.steps.length - 1;
+    if (i >= 0 && i < end && last(b.update_ratio) === 0) return `${short(b.update_ratio[i])} (step ${count(b.steps[i])})`;
+    return last(b.update_ratio) == null ? '-' : short(last(b.update_ratio));
+  };
+  const both = (title, name, log, cell = (b) => (last(b[name]) == null ? '-' : short(last(b[name])))) => [
+    {title, number: true, cell},
     {title: `${title} over steps`, cell: (b) => sparkline(b.steps, b[name], log)}];
-  parts.push(el('p', {}, 'Update ratio: the Euclidean norm of the change of the weights of a block in one step, divided by that of the weights; both, and the norm of the gradient before clipping, at the last step before each validation. A schedule that ends at a learning rate of 0 ends with a ratio of 0. Of the matrices of a block; ratios and gradients are drawn on a log scale.'),
-    table('Blocks at the last validation', [{title: 'Block', cell: (b) => b.path}, ...both('Update ratio', 'update_ratio', true),
+  parts.push(el('p', {}, 'Update ratio: the Euclidean norm of the change of the weights of a block in one step, divided by that of the weights; both, and the norm of the gradient before clipping, at the last step before each validation. Where a schedule ends at a learning rate of 0, the last step changes nothing; the table then has the ratio at the validation before, with its step. Of the matrices of a block; ratios and gradients are drawn on a log scale.'),
+    table('Blocks at the last validation', [{title: 'Block', cell: (b) => b.path}, ...both('Update ratio', 'update_ratio', true, ratio),
       ...both('Gradient norm', 'gradient_norm', true), ...both('Weight norm', 'weight_norm', false)], recording.blocks, 'middle'));
   const host = el('div', {class: 'gallery'});
   const show = (i) => {

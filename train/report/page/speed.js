@@ -38,6 +38,7 @@ function coresTable(run, speed) {
 
 /** The curves of speed, which a report of several runs draws among the others. */
 const speedCurves = ['target_tokens_per_second', 'step_seconds'];
+const speedCurvesText = 'Target tokens per second and seconds per step are measured over the same time: the steps since the previous log line or validation, without validations, saves and reports.';
 
 function speedPart(run) {
   const parts = [];
@@ -50,7 +51,7 @@ function speedPart(run) {
   if (runs.length === 1) {
     const all = seriesByName();
     const charts = speedCurves.filter((name) => all.has(name)).map((name) => new Chart(titleOf(name)[0], all.get(name), titleOf(name)[1]));
-    if (charts.length) parts.push(el('div', {class: 'charts'}, charts.map((chart) => chart.host)));
+    if (charts.length) parts.push(el('p', {class: 'quiet'}, speedCurvesText), el('div', {class: 'charts'}, charts.map((chart) => chart.host)));
   }
   const profile = profilePart(run);
   return [...parts, ...(profile.length ? profile : [el('p', {}, 'Train with ', el('code', {}, '--profile'), ' for the time of each operation.')])];
