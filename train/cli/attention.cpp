@@ -1,22 +1,18 @@
-#include "train/cli/attention.h"
-
 #include <fmt/format.h>
-#include <memory>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
-#include "data/io/utf8.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/domains.h"
 #include "train/config/error.h"
-#include "train/config/text.h"
 #include "train/error.h"
+#include "train/inference/attention_table.h"
 #include "train/inference/attention_view.h"
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
@@ -70,66 +66,6 @@ HeadRange chosen_heads(const LayerAttention& layer, const std::optional<std::siz
                   fmt::format("use 0 to {}", layer.num_heads - 1));
   }
   return {.begin = *head, .end = *head + 1};
-}
-
-std::string aligned_right(const std::string& text, std::size_t width) {
-  return std::string(width - std::min(width, count_characters(text)), ' ') + text;
-}
-
-std::vector<std::size_t> column_widths(const Tokens& names) {
-  constexpr std::size_t narrowest = 3;  // width of "100"
-  std::vector<std::size_t> widths;
-  for (const std::string& name : names)
-    widths.push_back(std::max(narrowest, count_characters(name)));
-  return widths;
-}
-
-/// The names with control characters escaped for a terminal.
-Tokens shown(Tokens names) {
-  for (std::string& name : names) name = escaped(name);
-  return names;
-}
-
-std::string percent(double weight) {
-  return weight == 0.0 ? "." : fmt::format("{:.0f}", 100 * weight);
-}
-
-std::string table(const LayerAttention& layer, std::size_t head) {
-  const Tokens queries = shown(layer.queries), keys = shown(layer.keys);
-  const auto widths = column_widths(keys);
-  const std::size_t margin = std::ranges::max(column_widths(queries));
-  std::string text = fmt::format("\n{}, head {}\n{}", layer.layer, head, std::string(margin, ' '));
-  for (std::size_t j = 0; j < keys.size(); ++j) text += ' ' + aligned_right(keys[j], widths[j]);
-  for (std::size_t i = 0; i < queries.size(); ++i) {
-    text += '\n' + aligned_right(queries[i], margin);
-    for (std::size_t j = 0; j < keys.size(); ++j) {
-      text += ' ' + aligned_right(percent(layer.weight(head, i, j)), widths[j]);
-    }
-  }
-  return text + '\n';
-}
-
-using Json = nlohmann::ordered_json;
-
-Json head_to_json(const LayerAttention& layer, std::size_t head) {
-  Json rows = Json::array();
-  for (std::size_t i = 0; i < layer.queries.size(); ++i) {
-    Json row = Json::array();
-    for (std::size_t j = 0; j < layer.keys.size(); ++j) row.push_back(layer.weight(head, i, j));
-    rows.push_back(std::move(row));
-  }
-  return {{"head", head}, {"weights", std::move(rows)}};
-}
-
-Json layer_to_json(const LayerAttention& layer, HeadRange range) {
-  Json heads = Json::array();
-  for (std::size_t head = range.begin; head < range.end; ++head) {
-    heads.push_back(head_to_json(layer, head));
-  }
-  return {{"layer", layer.layer},
-          {"queries", layer.queries},
-          {"keys", layer.keys},
-          {"heads", std::move(heads)}};
 }
 
 /// The data split that the example is taken from.
@@ -271,27 +207,6 @@ Action define(ArgumentParser& parser) {
 
 }  // namespace
 }  // namespace attention_cli
-
-std::string attention_tables(const std::vector<LayerAttention>& layers, HeadRange heads) {
-  std::string text = "rows: queries; columns: keys; weights in per cent; `.`: exactly 0 (masked)\n";
-  for (const LayerAttention& layer : layers) {
-    for (std::size_t head = heads.begin; head < heads.end; ++head) {
-      text += attention_cli::table(layer, head);
-    }
-  }
-  return text;
-}
-
-std::string attention_json(const std::vector<LayerAttention>& layers, HeadRange heads,
-                           const std::string& model, const std::string& example) {
-  using attention_cli::Json;
-  Json list = Json::array();
-  for (const LayerAttention& layer : layers) {
-    list.push_back(attention_cli::layer_to_json(layer, heads));
-  }
-  const Json json = {{"model", model}, {"example", example}, {"layers", std::move(list)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 const Command attention_command{.name = "attention",
                                 .purpose = "Show the attention weights of every layer and head",

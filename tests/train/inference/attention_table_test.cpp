@@ -1,4 +1,4 @@
-#include "train/cli/attention.h"
+#include "train/inference/attention_table.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 
 #include "train/inference/attention_view.h"
 
-/// The output of `tapestry attention`.
+/// Attention weights as tables and as JSON, as `tapestry attention` prints them.
 namespace tapestry {
 
 /// Heads `begin` to `end`, exclusive.
