@@ -84,9 +84,9 @@ class TemporaryFile {
   std::uint64_t written_ = 0;
   FileDescriptor folder_;
   std::filesystem::path path_;
-  FileDescriptor descriptor_;
   bool flushed_ = false;
   bool in_place_ = false;
+  FileDescriptor descriptor_;  ///< the last member: create() uses all others
 };
 
 /// Checks whether a file of this size could be written into a folder now, by creating a temporary
