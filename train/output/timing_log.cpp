@@ -10,13 +10,13 @@
 namespace tapestry {
 namespace {
 
-std::optional<std::uint64_t> step_of(std::string_view row) {
+std::optional<std::uint64_t> step_of_timing(std::string_view row) {
   return step_of_csv_row(row, timing_heading);
 }
 
 constexpr StepLines timing_lines{.heading = timing_heading,
                                  .longest_line = 4096,
-                                 .step_of = step_of};  // ten times what is written
+                                 .step_of = step_of_timing};  // ten times what is written
 
 }  // namespace
 

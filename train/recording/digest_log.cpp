@@ -41,7 +41,7 @@ bool take_digest(std::string_view& line, std::uint32_t& digest) {
   return take_number(field, digest, 16) && field.empty();
 }
 
-std::optional<std::uint64_t> step_of(std::string_view row) {
+std::optional<std::uint64_t> step_of_digests(std::string_view row) {
   std::uint64_t step = 0;
   if (!take_number(row, step, 10)) return std::nullopt;
   std::uint32_t digest = 0;
@@ -55,7 +55,9 @@ StepLines lines_with(const std::string& heading, const Parameters& parameters) {
   const std::size_t tensors = parameters.list().size() + parameters.buffers().size();
   constexpr std::size_t step_digits = 20;
   const std::size_t row = step_digits + tensors * (1 + digits);
-  return {.heading = heading, .longest_line = std::max(heading.size(), row), .step_of = step_of};
+  return {.heading = heading,
+          .longest_line = std::max(heading.size(), row),
+          .step_of = step_of_digests};
 }
 
 std::uint32_t digest_of(const Tensor& tensor) {
