@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -121,7 +122,14 @@ void StepComputer::compute(RunStep& step, const BatchObservers& observers) {
   step.clip_factor = clip_factor(step.gradient_norm, config_.train.clip_norm);
 }
 
+void StepComputer::require_next(const RunStep& step) const {
+  if (step.number == state_.step + 1) return;
+  throw std::logic_error(fmt::format("StepComputer: found step {}, expected step {}, the next one",
+                                     step.number, state_.step + 1));
+}
+
 void StepComputer::apply(const RunStep& step) {
+  require_next(step);
   update_weights(step);
   const StepDurations& durations = step.loss.durations;
   time_use_.add(TimePart::forward, durations.forward);
@@ -136,6 +144,7 @@ void StepComputer::apply(const RunStep& step) {
 }
 
 void StepComputer::skip(const RunStep& step) {
+  require_next(step);
   state_.position = step.next;
   state_.step = step.number;
   group_.note_step(step.number);

@@ -98,9 +98,12 @@ class StepComputer {
 
   /// Updates the weights with the gradients of a finite step that has been computed, adds its loss
   /// to the running sums of the state, and counts it.
+  ///
+  /// throws  std::logic_error if another step has been applied or skipped, or a state restored,
+  ///         since next_step(), so that it is not the next step any more.
   void apply(const RunStep& step);
 
-  /// Counts the step, which leaves the weights as they are.
+  /// Counts the step, which leaves the weights as they are. throws as apply().
   void skip(const RunStep& step);
 
   /// With schedule.decay_steps set, if it follows from train.steps.
@@ -130,6 +133,7 @@ class StepComputer {
   BatchStatistics measure_epoch() { return batches_.measure(state_.position.epoch); }
 
  private:
+  void require_next(const RunStep& step) const;
   void update_weights(const RunStep& step);
 
   Config config_;

@@ -13,7 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// The times of a step whose batches were begun at `started`.
-StepTime finish(StepComputer& computer, RunStep step, Clock::time_point started) {
+StepTime time_prepared_step(StepComputer& computer, RunStep step, Clock::time_point started) {
   const Clock::duration preparation = Clock::now() - started;
   computer.compute(step);
   if (!step.is_finite()) {
@@ -40,11 +40,12 @@ StepTime finish(StepComputer& computer, RunStep step, Clock::time_point started)
 
 StepTime time_step(StepComputer& computer, bool ahead) {
   const Clock::time_point started = Clock::now();
-  return finish(computer, computer.next_step(ahead), started);
+  return time_prepared_step(computer, computer.next_step(ahead), started);
 }
 
 StepTime time_step(StepComputer& computer, std::vector<Batch> batches) {
-  return finish(computer, computer.next_step(std::move(batches)), Clock::now());
+  const Clock::time_point started = Clock::now();
+  return time_prepared_step(computer, computer.next_step(std::move(batches)), started);
 }
 
 }  // namespace tapestry

@@ -32,10 +32,10 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
       group_(group),
       model_(computer_.model()),
       state_(computer_.state()),
+      time_use_(computer_.time_use()),
       codec_(make_codec(config_.data, corpus.source_vocabulary, corpus.target_vocabulary)),
       directory_(directory),
       progress_(progress),
-      time_use_(computer_.time_use()),
       validator_(computer_.parts(), codec_, computer_.shards(), group, time_use_),
       recorder_(computer_.parts(), codec_, progress, time_use_),
       saver_(computer_.parts(), computer_.shards(), directory, progress, group, time_use_) {}

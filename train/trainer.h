@@ -143,11 +143,14 @@ class Trainer {
   void save_as_scheduled();
 
   StepComputer computer_;
-  const Config& config_;  ///< this and the next four: of computer_
+  // Of computer_:
+  const Config& config_;
   const Corpus& corpus_;
   ProcessGroup& group_;
   Model& model_;
   TrainingState& state_;
+  TimeUse& time_use_;
+
   TextCodec codec_;  ///< of the corpus
   RunDirectory& directory_;
   Progress& progress_;
@@ -156,7 +159,6 @@ class Trainer {
   std::uint64_t epoch_ = 1;                           ///< epoch of the last step, from 1
   StepReport report_;                                 ///< of the last completed step
   const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
-  TimeUse& time_use_;                                 ///< of computer_
   Validator validator_;
   RunRecorder recorder_;
   RunSaver saver_;  ///< the last member: its thread ends before what it writes to

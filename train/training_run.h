@@ -30,8 +30,8 @@ struct TrainingRun {
   /// after all other checks and before anything is written.
   std::function<void(RunDirectory& directory)> claim_directory = [](RunDirectory&) {};
 
-  /// Writes the report of the run into its directory, when train.report_every says so. Errors
-  /// cause a warning.
+  /// Writes the report of the run into its directory; called as train.report_every specifies.
+  /// Errors cause a warning.
   std::function<void(const Trainer& trainer)> write_report = [](const Trainer&) {};
 
   TimeLimit::Clock::time_point started;  ///< start of the process, from which train.max_time counts

@@ -5,42 +5,45 @@
 
 namespace tapestry {
 
-void BadLines::add(const DataError& error) {
-  if (count_++ == 0) hint_ = error.hint();
-  name(error.what());
+namespace {
+
+/// Appends a message, unless there are enough.
+void append(const std::string& message, std::vector<std::string>& named) {
+  if (named.size() == BadLines::most_named) return;
+  std::size_t bytes = message.size();
+  for (const std::string& each : named) bytes += each.size();
+  if (named.empty() || bytes <= BadLines::most_bytes) named.push_back(message);
 }
 
-void BadLines::add_too_long(const DataError& error) {
-  if (too_long_++ == 0) too_long_hint_ = error.hint();
-  name(error.what());
-}
+}  // namespace
 
-void BadLines::name(const std::string& message) {
-  if (named_.size() == most_named) return;
-  if (!named_.empty() && named_bytes_ + message.size() > most_bytes) return;
-  named_.push_back(message);
-  named_bytes_ += message.size();
+void BadLines::Lines::add(const DataError& error) {
+  if (count++ == 0) hint = error.hint();
+  append(error.what(), named);
 }
 
 void BadLines::finish(OnBadLine action, const std::string& part, std::size_t all,
                       std::vector<std::string>& notes) const {
   if (action == OnBadLine::stop) refuse_any(all);
-  if (count_ == 0) return;
+  if (bad_.count == 0) return;
   notes.push_back(fmt::format("{}: {} of {} skipped, which cannot be used, such as {}", part,
-                              count_, all, named_.front()));
+                              bad_.count, all, bad_.named.front()));
 }
 
 void BadLines::refuse_any(std::size_t all) const {
-  if (count_ == 0) return;
-  const std::size_t added = count_ + too_long_;
-  if (added == 1) throw DataError(named_.front(), hint_);
-  std::string message = fmt::format("{}", fmt::join(named_, "\n"));
-  if (added > named_.size()) message += fmt::format("\nand {} more", added - named_.size());
+  if (bad_.count == 0) return;
+  const std::size_t added = bad_.count + too_long_.count;
+  if (added == 1) throw DataError(bad_.named.front(), bad_.hint);
+  std::vector<std::string> named = bad_.named;
+  for (const std::string& each : too_long_.named) append(each, named);
+  std::string message = fmt::format("{}", fmt::join(named, "\n"));
+  if (added > named.size()) message += fmt::format("\nand {} more", added - named.size());
   message += fmt::format("\n{} of {} cannot be used", added, all);
-  std::string hint = hint_;
-  if (too_long_ > 0) {
-    message += fmt::format(", {} of them with too many tokens", too_long_);
-    hint += "; " + too_long_hint_;
+  std::string hint = bad_.hint;
+  if (too_long_.count > 0) {
+    message += fmt::format(", {} of them with too many tokens", too_long_.count);
+    hint += fmt::format(
+        "; {}{}", too_long_.count == 1 ? "" : "for the first that is too long: ", too_long_.hint);
   }
   throw DataError(message, hint + ", or leave them all out with data.on_bad_line=skip");
 }

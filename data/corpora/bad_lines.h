@@ -24,11 +24,11 @@ class BadLines {
   static constexpr std::size_t most_bytes = 800;
 
   /// Adds a line; the message of the error begins with its place.
-  void add(const DataError& error);
+  void add(const DataError& error) { bad_.add(error); }
 
   /// Adds a line that can be used, but not by the model, since it has too many tokens. It is
   /// reported only together with lines of add().
-  void add_too_long(const DataError& error);
+  void add_too_long(const DataError& error) { too_long_.add(error); }
 
   /// Calls read(), which handles a line; a DataError is caught and added.
   template <class Read>
@@ -39,13 +39,13 @@ class BadLines {
   }
 
   /// The number of lines that were added with add().
-  std::size_t count() const { return count_; }
+  std::size_t count() const { return bad_.count; }
 
   /// Ends the collection of a part ("train", "validation" or "test") with `all` lines or examples.
   /// With OnBadLine::skip, adds a note to those of the corpus if count() is not 0.
   ///
   /// throws  DataError with OnBadLine::stop if count() is not 0. It counts all lines, also those
-  ///         that are too long, and names the first in the order in which they were added.
+  ///         that are too long, and names the first of add(), then the first of add_too_long().
   void finish(OnBadLine action, const std::string& part, std::size_t all,
               std::vector<std::string>& notes) const;
 
@@ -53,13 +53,15 @@ class BadLines {
   void refuse_any(std::size_t all) const;
 
  private:
-  void name(const std::string& message);
+  struct Lines {
+    void add(const DataError& error);
 
-  std::size_t count_ = 0, too_long_ = 0;
-  std::vector<std::string> named_;  ///< messages
-  std::size_t named_bytes_ = 0;     ///< the length of all of them
-  std::string hint_;                ///< of the first of add()
-  std::string too_long_hint_;       ///< of the first of add_too_long()
+    std::size_t count = 0;
+    std::vector<std::string> named{};  ///< the first messages
+    std::string hint{};                ///< of the first line
+  };
+
+  Lines bad_, too_long_;
 };
 
 }  // namespace tapestry

@@ -54,7 +54,8 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
 /// used, also by f, which adds them to `bad`.
 ///
 /// part           "train", "validation" or "test"
-/// refused_later  whether a later pass refuses the bad lines, unless no labelled line is left
+/// refused_later  leaves the bad lines to a later pass, which refuses them; if no labelled line is
+///                left, they are refused at once
 void for_each_line(CorpusText& text, const std::string& part, OnBadLine on_bad_line,
                    bool refused_later, std::vector<std::string>& notes,
                    const std::function<void(LabelledLine, BadLines&)>& f) {

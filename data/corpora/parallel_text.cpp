@@ -120,7 +120,8 @@ void check_line_counts(const FilePair& files, std::size_t source_lines, std::siz
 /// Calls f(pair, bad) for the pairs of two files of which neither line is blank, and adds notes on
 /// the others. May be called several times. f may add lines that are too long to `bad`.
 ///
-/// refused_later  whether a later pass refuses the bad lines, unless no pair is left
+/// refused_later  leaves the bad lines to a later pass, which refuses them; if no pair is left, they
+///                are refused at once
 void for_each_pair(FilePair& files, OnBadLine on_bad_line, bool refused_later,
                    std::vector<std::string>& notes,
                    const std::function<void(TextPair, BadLines&)>& f) {

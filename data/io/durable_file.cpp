@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"

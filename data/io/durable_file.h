@@ -100,8 +100,8 @@ void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
 std::string output_error_text(int code, const std::filesystem::path& folder,
                               FileSystem& files = posix_file_system());
 
-/// Whether a file name matches those of TemporaryFile. Such a file was left by
-/// a crash if no process is writing.
+/// Whether a file name matches those of TemporaryFile. Such a file was left by a crash if no
+/// process is writing.
 bool is_temporary_name(std::string_view name);
 
 /// Creates a folder and its missing parents, and flushes each new entry to the disk. An existing

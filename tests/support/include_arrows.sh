@@ -73,6 +73,7 @@ for folder in autograd layers optim data; do forbid "$folder" 'hdf5|H5'; done
 for folder in autograd layers optim data train/*.cpp train/*.h train/*/*.cpp train/*/*.h; do
   forbid "$folder" 'mpi[.]h'
 done
+forbid train/plan 'train/(sweep|checks|output)/|train/(trainer|training_run|run_saver)[.]h'
 for file in $(grep -rlE '^#include [<"](hdf5|H5)' train); do
   case "$file" in
     train/storage/hdf5_*) ;;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,6 +96,16 @@ TEST_CASE("a skipped step is counted and leaves the weights as they are") {
   CHECK(run.computer.step() == 1);
   CHECK(run.computer.next_step(false).position == step.next);
   CHECK(have_equal_weights(run.computer.snapshot(), before));
+}
+
+TEST_CASE("a step can be applied or skipped once, as the next step of the state") {
+  NewRun run;
+  const RunStep step = run.computed_step();
+  run.computer.apply(step);
+  const Snapshot before = run.computer.snapshot();
+  CHECK_THROWS_AS(run.computer.apply(step), std::logic_error);
+  CHECK_THROWS_AS(run.computer.skip(step), std::logic_error);
+  CHECK(run.computer.snapshot() == before);
 }
 
 TEST_CASE("a step has the learning rate of its number and the clip factor of its norm") {

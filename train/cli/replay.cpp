@@ -193,7 +193,7 @@ class ActivationRecorder : public TapeObserver {
 };
 
 /// Updates the weights, unless loss or gradient are not finite: a run skips such a step.
-void finish(StepComputer& computer, const RunStep& step) {
+void apply_or_skip(StepComputer& computer, const RunStep& step) {
   step.is_finite() ? computer.apply(step) : computer.skip(step);
 }
 
@@ -216,7 +216,7 @@ Snapshot record_step(StepComputer& computer, bool activations, RunStep& step) {
   for (const NamedTensor& parameter : parameters) {
     before.push_back(parameter.tensor.copied(parameter.tensor.dtype()));
   }
-  finish(computer, step);
+  apply_or_skip(computer, step);
   put_tensors(snapshot, "updates", updates_of(parameters, before));
   return snapshot;
 }
@@ -262,7 +262,7 @@ void compute_steps_before(StepComputer& computer, std::uint64_t last, DigestChec
   while (computer.step() + 1 < last) {
     RunStep step = computer.next_step(false);
     computer.compute(step);
-    finish(computer, step);
+    apply_or_skip(computer, step);
     check.add(computer);
     if (step.is_finite() || computer.config().train.on_nan == OnNan::skip) continue;
     throw NumericError(

@@ -79,8 +79,6 @@ std::vector<FileChange> changes_between(const DataIdentity& before, const Corpus
   return changes;
 }
 
-/// The subword files of a config whose content differs from the models in these vocabularies, which
-/// a run keeps. Files that cannot be read are no changes, since they are not needed any more.
 std::vector<FileChange> changed_subword_files(const Config& config,
                                               const FixedVocabularies& words) {
   std::vector<FileChange> changes;

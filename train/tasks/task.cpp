@@ -126,8 +126,8 @@ std::optional<DataError> find_misfit(std::string_view part, const ExampleLengths
   return find_misfit(*std::ranges::find(parts, part, &Part::name), example, config, place);
 }
 
-/// Loads the corpus. An error about bad lines counts the examples that do not fit the model, too.
-Corpus load_or_refuse_bad_lines(const Config& config, const FixedVocabularies* fixed) {
+/// Loads the corpus. An error about bad lines also counts the examples that do not fit the model.
+Corpus load_counting_misfits(const Config& config, const FixedVocabularies* fixed) {
   DataOptions options = config.data;
   options.find_too_long = [&config](std::string_view part, const ExampleLengths& example,
                                     const LineFiles& files, std::size_t line) {
@@ -381,7 +381,7 @@ void require_fitting_examples(const Corpus& corpus, const Config& config) {
 }
 
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed) {
-  if (config.data.on_bad_line == OnBadLine::stop) return load_or_refuse_bad_lines(config, fixed);
+  if (config.data.on_bad_line == OnBadLine::stop) return load_counting_misfits(config, fixed);
   Corpus corpus = load_corpus(config.data, fixed);
   const bool had_none = corpus.training().empty();  // of a trained model without its training files
   for (const Part& part : parts) skip_misfits(corpus, part, config);

@@ -56,13 +56,21 @@ TEST_CASE("lines that are too long are counted with bad lines, and not refused w
   CHECK(bad.count() == 0);
   bad.add(DataError("f:3: bad", "mend it"));
   CHECK(refusal([&] { bad.finish(OnBadLine::stop, "train", 9, notes); }) ==
-        "f:1: long\nf:2: long\nf:3: bad\n3 of 9 cannot be used, 2 of them with too many tokens");
+        "f:3: bad\nf:1: long\nf:2: long\n3 of 9 cannot be used, 2 of them with too many tokens");
   CHECK(hint_of([&] { bad.finish(OnBadLine::stop, "train", 9, notes); }) ==
-        "mend it; shorten it, or leave them all out with data.on_bad_line=skip");
-  for (int i = 4; i < 9; ++i) bad.add(DataError("f:" + std::to_string(i) + ": bad", "mend it"));
+        "mend it; for the first that is too long: shorten it, or leave them all out with "
+        "data.on_bad_line=skip");
+  for (int i = 4; i < 7; ++i) bad.add(DataError("f:" + std::to_string(i) + ": bad", "mend it"));
   CHECK(refusal([&] { bad.refuse_any(9); }) ==
-        "f:1: long\nf:2: long\nf:3: bad\nf:4: bad\nf:5: bad\nand 3 more\n"
-        "8 of 9 cannot be used, 2 of them with too many tokens");
+        "f:3: bad\nf:4: bad\nf:5: bad\nf:6: bad\nf:1: long\nand 1 more\n"
+        "6 of 9 cannot be used, 2 of them with too many tokens");
+}
+
+TEST_CASE("a bad line is named after any number of lines that are too long") {
+  BadLines bad;
+  for (int i = 0; i < 9; ++i) bad.add_too_long(DataError("long", "shorten it"));
+  bad.add(DataError("f:9: bad", "mend it"));
+  CHECK(refusal([&] { bad.refuse_any(9); }).starts_with("f:9: bad\nlong\n"));
 }
 
 TEST_CASE("the message about bad lines stays short however long each of them is") {
@@ -147,7 +155,7 @@ TEST_CASE("pairs that are too long are refused together with those with one blan
   const std::string blank = a + ":2: the line is blank, but " + b + ":2 is not";
   const auto message = [&](const std::string& part) {
     const std::string files = a + " with " + b;
-    return files + ":1: long " + part + "\n" + blank + "\n" + files + ":3: long " + part +
+    return blank + "\n" + files + ":1: long " + part + "\n" + files + ":3: long " + part +
            "\n3 of 4 cannot be used, 2 of them with too many tokens";
   };
   WordOptions words;
@@ -156,8 +164,8 @@ TEST_CASE("pairs that are too long are refused together with those with one blan
   };
   CHECK(refusal([&] { load(); }) == message("train"));
   CHECK(hint_of([&] { load(); }) ==
-        "fill in the line, or delete it from both files; shorten it, or leave them all out with "
-        "data.on_bad_line=skip");
+        "fill in the line, or delete it from both files; for the first that is too long: shorten "
+        "it, or leave them all out with data.on_bad_line=skip");
   // An error about the vocabularies comes after that about the lines.
   words.min_frequency = 9;
   CHECK(refusal([&] { load(); }) == blank);
@@ -180,8 +188,8 @@ TEST_CASE("sentences that are too long are refused together with lines without a
   const std::string unlabelled = "2: found no tab, expected a label, a tab and a sentence";
   text.write("no\ta b c\nfine\nyes\tx\n");
   CHECK(refusal([&] { text.load(); }) ==
-        name + " with " + name + ":1: long train\n" + name + ":" + unlabelled +
-            "\n2 of 3 cannot be used, 1 of them with too many tokens");
+        name + ":" + unlabelled + "\n" + name + " with " + name +
+            ":1: long train\n2 of 3 cannot be used, 1 of them with too many tokens");
   // An error about the classes comes after that about the lines.
   CHECK(text.message("no\ta b c\nfine\n") == unlabelled);
 }
