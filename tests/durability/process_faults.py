@@ -33,8 +33,10 @@ ENDS_WITHIN = 4 * PEER_TIMEOUT + 20  # seconds; more is a hang
 ATTEMPTS = 20  # to hit a run before its end
 
 OUTPUT_FAILED, NO_MEMORY = 5, 8
-# Bugs of Open MPI 4.1: after all processes have ended, mpirun crashes in orte_finalize(), or hangs.
-LAUNCHER_CRASHED, LAUNCHER_HUNG = -signal.SIGSEGV, -signal.SIGKILL
+# Bugs of Open MPI 4.1: after all processes have ended, mpirun itself (of whose process this is the
+# exit code) crashes in orte_finalize(), or aborts because its heap is corrupt, or hangs.
+LAUNCHER_CRASHES = {-signal.SIGSEGV: "orte_finalize", -signal.SIGABRT: "malloc(): "}
+LAUNCHER_HUNG = -signal.SIGKILL
 # Of mpirun, which has ended the processes of its own machine: it could not start those of another
 # one, or has lost the connection.
 LAUNCHER_FAILED, LAUNCHER_LOST_MACHINE = 1, 205
@@ -189,8 +191,8 @@ class FaultyRuns:
             if code == 0:
                 self.reference.check_finished(parallel.run)
             else:
-                launcher_failed = code == LAUNCHER_HUNG or (code == LAUNCHER_CRASHED and
-                                                            "orte_finalize" in said)
+                launcher_failed = code == LAUNCHER_HUNG or (code in LAUNCHER_CRASHES and
+                                                            LAUNCHER_CRASHES[code] in said)
                 require(launcher_failed or code in KINDS[fault.kind],
                         f"exit code {code}, expected one of {KINDS[fault.kind]}")
                 require(code != PEER_FAILED or re.search(r"tapestry: error: .*rank \d", said),
