@@ -111,27 +111,27 @@ double time_sum(std::size_t values, DType dtype) {
 }  // namespace
 
 void RunMeasurement::describe() {
-  plan_.run_dir = config_.train.run_dir;
-  plan_.steps = config_.train.steps;
+  plan_.run_dir = config().train.run_dir;
+  plan_.steps = config().train.steps;
   plan_.model = summarize(shapes_of(computer_.model().parameters));
   plan_.epoch = computer_.measure_epoch();
-  plan_.accumulate = config_.train.accumulate;
-  plan_.has_lengths = !task_.reads_images();
+  plan_.accumulate = config().train.accumulate;
+  plan_.has_lengths = !task().reads_images();
   plan_.threads = kernels::num_threads();
   plan_.cores = read_cores().allowed;
-  const bool validates = !corpus_.validation.empty();
-  plan_.validations = count_validations(config_.train, validates);
-  plan_.saves = count_saves(config_.train, validates);
-  plan_.checkpoints = std::max(config_.train.keep_last, config_.train.average_last) +
-                      (validates ? config_.train.keep_best : 0) + 1;
+  const bool validates = !corpus().validation.empty();
+  plan_.validations = count_validations(config().train, validates);
+  plan_.saves = count_saves(config().train, validates);
+  plan_.checkpoints = std::max(config().train.keep_last, config().train.average_last) +
+                      (validates ? config().train.keep_best : 0) + 1;
   plan_.checkpoints = std::min(plan_.checkpoints, plan_.saves.most);
 }
 
 void RunMeasurement::prepare_memory() {
-  plan_.need = need_of_model(config_, corpus_);
-  plan_.need.step = estimate_step(computer_.model(), corpus_, config_);
-  for (const Batch& batch : largest_batches(corpus_, config_)) {
-    warm_up(computer_.model(), batch, config_);
+  plan_.need = need_of_model(config(), corpus());
+  plan_.need.step = estimate_step(computer_.model(), corpus(), config());
+  for (const Batch& batch : largest_batches(corpus(), config())) {
+    warm_up(computer_.model(), batch, config());
   }
 }
 
@@ -151,7 +151,7 @@ void RunMeasurement::measure_steps() {
     return median(std::move(values));
   };
   const double batches =
-      static_cast<double>(plan_.epoch.batches) / static_cast<double>(config_.train.accumulate);
+      static_cast<double>(plan_.epoch.batches) / static_cast<double>(config().train.accumulate);
   std::vector<StepSample> samples;
   for (const StepTime& step : steps) {
     samples.push_back(
@@ -172,26 +172,26 @@ double RunMeasurement::time_scores(const std::vector<Example>& examples,
                                    std::size_t decoded) const {
   static const std::vector<std::string> no_texts;
   const TextCodec codec =
-      make_codec(config_.data, corpus_.source_vocabulary, corpus_.target_vocabulary);
+      make_codec(config().data, corpus().source_vocabulary, corpus().target_vocabulary);
   const EvaluationSet set{.examples = examples, .target_texts = no_texts, .codec = codec};
-  Config config = config_;
-  if (config.train.max_decode_length == 0) {
+  Config decoding = config();
+  if (decoding.train.max_decode_length == 0) {
     // Outputs of an untrained model do not end; those of a trained one are as long as references.
     std::size_t tokens = 0;
     for (const Example& example : examples) tokens += example.target.size() + 1;
-    config.train.max_decode_length =
+    decoding.train.max_decode_length =
         std::max<std::size_t>(1, tokens / std::max<std::size_t>(1, examples.size()));
   }
   const Clock::time_point started = Clock::now();
-  task_.evaluate(computer_.model(), config, batch_rules(config_, corpus_.target_vocabulary.size()),
-                 set, decoded);
+  task().evaluate(computer_.model(), decoding,
+                  batch_rules(config(), corpus().target_vocabulary.size()), set, decoded);
   return seconds_since(started);
 }
 
 /// Scores a part of the validation set first, and the whole set if that does not take long.
 void RunMeasurement::measure_scoring() {
-  const auto& all = corpus_.validation;
-  const std::size_t part = std::min(all.size(), 4 * config_.train.batch_size);
+  const auto& all = corpus().validation;
+  const std::size_t part = std::min(all.size(), 4 * config().train.batch_size);
   const double share = static_cast<double>(part) / static_cast<double>(all.size());
   plan_.scoring = time_scores(spread(all, part), 0) / share;
   if (part < all.size() && is_long(plan_.scoring)) {
@@ -203,9 +203,9 @@ void RunMeasurement::measure_scoring() {
 
 /// The same for sequences that are decoded.
 void RunMeasurement::measure_decoding() {
-  const std::size_t first_part = config_.train.batch_size;
+  const std::size_t first_part = config().train.batch_size;
   const auto decode = [&](std::size_t count) {
-    const std::vector<Example> examples = spread(corpus_.validation, count);
+    const std::vector<Example> examples = spread(corpus().validation, count);
     return std::max(0.0, time_scores(examples, count) - time_scores(examples, 0));
   };
   const std::size_t part = std::min(plan_.decoded, first_part);
@@ -221,10 +221,10 @@ void RunMeasurement::measure_decoding() {
 void RunMeasurement::measure_validation() {
   if (plan_.validations == 0) return;
   measure_scoring();
-  const auto& keys = task_.kind().keys;
+  const auto& keys = task().kind().keys;
   const bool decodes = std::ranges::find(keys, "train.exact_match_sequences") != keys.end();
   if (decodes) {
-    plan_.decoded = std::min(config_.train.exact_match_sequences, corpus_.validation.size());
+    plan_.decoded = std::min(config().train.exact_match_sequences, corpus().validation.size());
   }
   if (plan_.decoded > 0) measure_decoding();
 }
@@ -244,10 +244,10 @@ void RunMeasurement::measure_save() {
 /// complete; the time of all is that of the measured steps.
 void RunMeasurement::measure_costs() {
   constexpr std::size_t repetitions = 3;
-  BatchSchedule schedule = make_batch_schedule(corpus_, config_);
-  const Batch batch = make_batch(corpus_.training(), schedule.at(BatchPosition{}),
-                                 training_rules(config_, corpus_));
-  const auto measure = [&] { return time_micro_batch(batch, config_.train, computer_.model()); };
+  BatchSchedule schedule = make_batch_schedule(corpus(), config());
+  const Batch batch = make_batch(corpus().training(), schedule.at(BatchPosition{}),
+                                 training_rules(config(), corpus()));
+  const auto measure = [&] { return time_micro_batch(batch, config().train, computer_.model()); };
   const auto total = [](const StepCosts& costs) { return costs.forward + costs.backward; };
   StepCosts costs = measure();
   for (std::size_t i = 1; i < repetitions; ++i) {
@@ -255,7 +255,7 @@ void RunMeasurement::measure_costs() {
     if (total(next) < total(costs)) costs = std::move(next);
   }
   const double factor =
-      plan_.gradients / static_cast<double>(config_.train.accumulate) / total(costs);
+      plan_.gradients / static_cast<double>(config().train.accumulate) / total(costs);
   costs.forward *= factor;
   costs.backward *= factor;
   for (double& time : costs.complete) time *= factor;
@@ -266,8 +266,8 @@ void RunMeasurement::measure_costs() {
 }
 
 void RunMeasurement::measure_report() {
-  plan_.reports = count_reports(config_.train);
-  if (plan_.reports > 0) plan_.reporting = time_report(computer_.snapshot(), corpus_);
+  plan_.reports = count_reports(config().train);
+  if (plan_.reports > 0) plan_.reporting = time_report(computer_.snapshot(), corpus());
 }
 
 }  // namespace tapestry

@@ -19,12 +19,7 @@ class RunMeasurement {
   ///
   /// plan  gets the results
   RunMeasurement(StepComputer& computer, const PlanOptions& options, RunPlan& plan)
-      : computer_(computer),
-        config_(computer.config()),
-        corpus_(computer.corpus()),
-        options_(options),
-        plan_(plan),
-        task_(find_task(computer.config())) {}
+      : computer_(computer), options_(options), plan_(plan) {}
 
   /// Model, epoch, and how often the run validates and saves: known without a measurement.
   void describe();
@@ -42,14 +37,14 @@ class RunMeasurement {
   double time_scores(const std::vector<Example>& examples, std::size_t decoded) const;
   void measure_scoring();
   void measure_decoding();
+  const Config& config() const { return computer_.config(); }
+  const Corpus& corpus() const { return computer_.corpus(); }
+  const Task& task() const { return find_task(config()); }
   bool is_long(double seconds) const { return seconds > options_.seconds; }
 
   StepComputer& computer_;
-  const Config& config_;
-  const Corpus& corpus_;
   const PlanOptions& options_;
   RunPlan& plan_;
-  const Task& task_;
 };
 
 }  // namespace tapestry

@@ -38,13 +38,13 @@ std::vector<std::size_t> thread_counts(std::size_t cores, std::size_t threads) {
 /// The first steps of a run of this config.
 std::vector<SettingTrials::Step> SettingTrials::sample_steps(const Config& config,
                                                              std::size_t count) const {
-  const BatchRules rules = training_rules(config, corpus_);
-  BatchSchedule schedule = make_batch_schedule(corpus_, config);
+  const BatchRules rules = training_rules(config, corpus());
+  BatchSchedule schedule = make_batch_schedule(corpus(), config);
   BatchPosition position;
   std::vector<Step> steps(count);
   for (Step& step : steps) {
     for (std::size_t i = 0; i < config.train.accumulate; ++i) {
-      step.push_back(make_batch(corpus_.training(), schedule.at(position), rules));
+      step.push_back(make_batch(corpus().training(), schedule.at(position), rules));
       position = schedule.after(position);
       position.epoch = 0;
     }
@@ -73,7 +73,7 @@ void SettingTrials::measure_threads() {
     return is_long(plan_.step.median * slower);
   });
   if (counts.size() < 2) return;
-  const std::vector<Step> steps = sample_steps(config_, sample_size(1));
+  const std::vector<Step> steps = sample_steps(config(), sample_size(1));
   std::vector<std::vector<double>> fastest(
       counts.size(), std::vector<double>(steps.size(), std::numeric_limits<double>::infinity()));
   for (std::size_t repetition = 0; repetition < repetitions; ++repetition) {
@@ -95,14 +95,14 @@ void SettingTrials::measure_threads() {
 /// Compares with batches of twice the size: with train.accumulate, of half as many batches.
 void SettingTrials::measure_larger_batch() {
   if (is_long(2 * plan_.step.median) || plan_.need.step > read_available_memory().free) return;
-  Config larger = config_;
+  Config larger = config();
   TrainOptions& train = larger.train;
   const bool merges = train.accumulate % 2 == 0;
   if (merges) train.accumulate /= 2;
   (train.batch_tokens != 0 ? train.batch_tokens : train.batch_size) *= 2;
-  if (train.batch_tokens == 0 && train.batch_size > corpus_.training().size()) return;
+  if (train.batch_tokens == 0 && train.batch_size > corpus().training().size()) return;
   const std::size_t count = sample_size(3);
-  const std::vector<Step> now = sample_steps(config_, count), then = sample_steps(larger, count);
+  const std::vector<Step> now = sample_steps(config(), count), then = sample_steps(larger, count);
   const std::vector<double> none(count, std::numeric_limits<double>::infinity());
   std::vector<double> now_seconds = none, then_seconds = none;
   for (std::size_t repetition = 0; repetition < repetitions; ++repetition) {
@@ -120,24 +120,24 @@ void SettingTrials::measure_larger_batch() {
 
 /// The padding of batches of a number of tokens, if the config may have them.
 void SettingTrials::try_batches_by_tokens() {
-  if (!plan_.has_lengths || config_.train.batch_tokens != 0 || plan_.epoch.padding == 0) return;
-  const RowLayout& layout = task_.layout();
-  const Examples examples = corpus_.training();
+  if (!plan_.has_lengths || config().train.batch_tokens != 0 || plan_.epoch.padding == 0) return;
+  const RowLayout& layout = task().layout();
+  const Examples examples = corpus().training();
   std::size_t longest = 0;
   for (std::size_t i = 0; i < examples.size(); ++i) {
     longest = std::max(longest, longest_side(examples.lengths(i), layout));
   }
-  Config config = config_;
-  config.train.batch_tokens =
+  Config by_tokens = config();
+  by_tokens.train.batch_tokens =
       std::max<std::size_t>(longest, plan_.epoch.tokens / plan_.epoch.batches);
   try {
-    parse_config(dump_config(config), "the config");
+    parse_config(dump_config(by_tokens), "the config");
   } catch (const ConfigError&) {  // such as batch norm, which needs sentences of mixed lengths
     return;
   }
-  BatchSchedule schedule = make_batch_schedule(corpus_, config);
+  BatchSchedule schedule = make_batch_schedule(corpus(), by_tokens);
   const BatchStatistics epoch = schedule.measure(0, examples, layout);
-  plan_.equal_batch_tokens = config.train.batch_tokens;
+  plan_.equal_batch_tokens = by_tokens.train.batch_tokens;
   plan_.padding_by_tokens =
       static_cast<double>(epoch.padding) / static_cast<double>(epoch.positions);
 }

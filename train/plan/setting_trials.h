@@ -24,12 +24,7 @@ class SettingTrials {
   ///
   /// plan  has the time of a step, and gets the results
   SettingTrials(StepComputer& computer, const PlanOptions& options, RunPlan& plan)
-      : computer_(computer),
-        config_(computer.config()),
-        corpus_(computer.corpus()),
-        options_(options),
-        plan_(plan),
-        task_(find_task(computer.config())) {}
+      : computer_(computer), options_(options), plan_(plan) {}
 
   void measure_threads();
   void measure_larger_batch();
@@ -41,16 +36,16 @@ class SettingTrials {
   std::vector<Step> sample_steps(const Config& config, std::size_t count) const;
   std::size_t sample_size(std::size_t settings) const;
   double time_of(const Step& step);
+  const Config& config() const { return computer_.config(); }
+  const Corpus& corpus() const { return computer_.corpus(); }
+  const Task& task() const { return find_task(config()); }
   bool is_long(double seconds) const { return seconds > options_.seconds; }
 
   static constexpr std::size_t repetitions = 3;
 
   StepComputer& computer_;
-  const Config& config_;
-  const Corpus& corpus_;
   const PlanOptions& options_;
   RunPlan& plan_;
-  const Task& task_;
 };
 
 }  // namespace tapestry
