@@ -82,7 +82,7 @@ bool Trainer::out_of_patience() const {
 
 // ---- The run.
 
-Trainer::End Trainer::run(Interruptions interruptions) try {
+RunEnd Trainer::run(Interruptions interruptions) try {
   RunSignals* signals = interruptions.signals;
   TimeLimit& time = interruptions.time;
   end_requested_ = signals != nullptr ? &signals->end_requested() : nullptr;
@@ -90,7 +90,7 @@ Trainer::End Trainer::run(Interruptions interruptions) try {
     save_as_scheduled();
   }
   if (state_.best_step) validator_.report_best(progress_);
-  std::optional<End> stop;
+  std::optional<RunEnd> stop;
   while (state_.validation_pending || !finished()) {
     saver_.collect();
     time.note_save(saver_.longest(), saver_.is_in_flight());
@@ -119,7 +119,7 @@ Trainer::End Trainer::run(Interruptions interruptions) try {
     report();
     recorder_.add_time_use(true);
   }
-  return stop.value_or(End::finished);
+  return stop.value_or(RunEnd::finished);
 } catch (...) {
   saver_.finish_after_error();
   throw;

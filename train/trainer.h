@@ -41,8 +41,6 @@ namespace tapestry {
 /// ParameterShards.
 class Trainer {
  public:
-  using End = RunEnd;
-
   /// `corpus`, `directory`, `progress` and `group` must outlive the trainer.
   /// throws  DataError if an example of the corpus is longer than the model's positions.
   Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress,
@@ -88,7 +86,7 @@ class Trainer {
   /// throws  NumericError if loss, gradient or parameters are not finite and train.on_nan does not
   ///         allow the run to continue, or if the loss has diverged; OutputError or std::bad_alloc
   ///         for failed saves.
-  End run(Interruptions interruptions = {});
+  RunEnd run(Interruptions interruptions = {});
 
   bool finished() const;
   std::uint64_t step() const { return state_.step; }

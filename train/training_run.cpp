@@ -48,18 +48,18 @@ void report(const Profile& profile, Progress& progress) {
   for (std::string line; std::getline(table, line);) progress.message(line);
 }
 
-Trainer::End train(Trainer& trainer, const TrainingRun& run, const Interruptions& interruptions,
-                   Progress& progress) {
+RunEnd train(Trainer& trainer, const TrainingRun& run, const Interruptions& interruptions,
+             Progress& progress) {
   if (!run.profile) return trainer.run(interruptions);
   const Profiler profiler;
-  const Trainer::End end = trainer.run(interruptions);
+  const RunEnd end = trainer.run(interruptions);
   report(profiler.profile(), progress);
   return end;
 }
 
 /// The same; an error is also written to the log of the run.
-Trainer::End train_and_log(Trainer& trainer, const TrainingRun& run,
-                           const Interruptions& interruptions, Progress& progress) try {
+RunEnd train_and_log(Trainer& trainer, const TrainingRun& run, const Interruptions& interruptions,
+                     Progress& progress) try {
   return train(trainer, run, interruptions, progress);
 } catch (const std::bad_alloc&) {
   progress.log_error("the system has no more memory");
@@ -142,19 +142,19 @@ void prepare_memory(const Trainer& trainer, const Corpus& corpus, const Availabl
 }
 
 /// Prints how the run ended and returns the exit code.
-int report_end(Trainer::End end, const Trainer& trainer, const std::string& run_dir,
+int report_end(RunEnd end, const Trainer& trainer, const std::string& run_dir,
                const RunSignals& signals, Progress& progress) {
   const TrainOptions& options = trainer.config().train;
   switch (end) {
-    case Trainer::End::signal:
+    case RunEnd::signal:
       return stopped(trainer, fmt::format("signal {}", signals.stop()), run_dir,
                      signal_exit_base + signals.stop(), progress);
-    case Trainer::End::time:
+    case RunEnd::time:
       return stopped(trainer, fmt::format("train.max_time ({})", Duration::print(options.max_time)),
                      run_dir, static_cast<int>(ExitCode::out_of_time), progress);
-    case Trainer::End::last_step:
+    case RunEnd::last_step:
       return stopped(trainer, "--until", run_dir, static_cast<int>(ExitCode::done), progress);
-    case Trainer::End::finished:
+    case RunEnd::finished:
       break;
   }
   const bool early = trainer.step() < options.steps;
@@ -336,7 +336,7 @@ int train_run(const TrainingRun& run, Progress& progress) {
   }
   trainer.average_with(
       [&] { return average_checkpoints_of(trainer, run, directory, signals, progress); });
-  const Trainer::End end = train_and_log(trainer, run, interruptions, progress);
+  const RunEnd end = train_and_log(trainer, run, interruptions, progress);
   return report_end(end, trainer, run_dir, signals, progress);
 }
 

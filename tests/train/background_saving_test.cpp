@@ -87,7 +87,7 @@ struct SlowRun {
     };
   }
 
-  Trainer::End train(const Config& config, const Interruptions& interruptions = {}) {
+  RunEnd train(const Config& config, const Interruptions& interruptions = {}) {
     const Corpus corpus = load_corpus(config.data);
     Trainer trainer(config, corpus, directory, progress);
     prepare(trainer);
@@ -127,7 +127,7 @@ TEST_CASE("training continues while a checkpoint is written, up to the next save
   run.rename_after("step  6/12");
   TinyRun sound;
   sound.train(saving_four_times());
-  CHECK(run.train(saving_four_times()) == Trainer::End::finished);
+  CHECK(run.train(saving_four_times()) == RunEnd::finished);
   CHECK(run.files.has_waited);
   CHECK_FALSE(contains(run.log_at_rename, "step  7/12"));
   CHECK(run.files.most_files == 1);
@@ -143,7 +143,7 @@ TEST_CASE("a save that fails in the background is a warning, not the scheduled o
   run.files.error = ENOSPC;
   TinyRun sound;
   sound.train(saving_four_times());
-  CHECK(run.train(saving_four_times()) == Trainer::End::finished);
+  CHECK(run.train(saving_four_times()) == RunEnd::finished);
   CHECK(run.files.has_waited);
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{6, 9, 12});
   CHECK(run.checkpoint_bytes(tiny_steps) == sound.checkpoint_bytes(tiny_steps));
@@ -157,7 +157,7 @@ TEST_CASE("a save that fails in the background is a warning, not the scheduled o
 TEST_CASE("a run that stops finishes the save in progress, and then saves its last step") {
   SlowRun run;
   run.rename_after("step  4/12");
-  CHECK(run.train(saving_four_times(), {.last_step = 4}) == Trainer::End::last_step);
+  CHECK(run.train(saving_four_times(), {.last_step = 4}) == RunEnd::last_step);
   CHECK(run.files.has_waited);
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{3, 4});
 }
@@ -165,7 +165,7 @@ TEST_CASE("a run that stops finishes the save in progress, and then saves its la
 TEST_CASE("a run that stops while the checkpoint of its step is written saves it once") {
   SlowRun run;
   const TimeLimit spent(TimeLimit::Clock::now() - std::chrono::hours(1), std::chrono::seconds(1));
-  CHECK(run.train(saving_at_the_start(), {.time = spent}) == Trainer::End::time);
+  CHECK(run.train(saving_at_the_start(), {.time = spent}) == RunEnd::time);
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{0});
   CHECK(run.files.renames == 1);
 }
@@ -174,7 +174,7 @@ TEST_CASE("a run that stops while the save of its step fails saves it again") {
   SlowRun run;
   run.files.error = EIO;
   const TimeLimit spent(TimeLimit::Clock::now() - std::chrono::hours(1), std::chrono::seconds(1));
-  CHECK(run.train(saving_at_the_start(), {.time = spent}) == Trainer::End::time);
+  CHECK(run.train(saving_at_the_start(), {.time = spent}) == RunEnd::time);
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{0});
   CHECK(run.files.renames == 2);
   CHECK(contains(run.log(), "warning: not saved: "));
@@ -184,7 +184,7 @@ TEST_CASE("a signal during a save ends the run, and both checkpoints are complet
   SlowRun run;
   RunSignals signals;
   run.files.may_rename = [] { return ::kill(::getpid(), SIGTERM) == 0; };
-  CHECK(run.train(saving_four_times(), {.signals = &signals}) == Trainer::End::signal);
+  CHECK(run.train(saving_four_times(), {.signals = &signals}) == RunEnd::signal);
   const auto steps = run.directory.steps();
   CHECK(steps.front() == 3);
   CHECK(run.files.renames == static_cast<int>(steps.size()));
@@ -205,7 +205,7 @@ TEST_CASE("the message of a save that a signal requested is printed after the sa
   config.train.save_every = 100;
   RunSignals signals;
   std::raise(SIGUSR1);  // honored after step 1
-  CHECK(run.train(config, {.signals = &signals}) == Trainer::End::finished);
+  CHECK(run.train(config, {.signals = &signals}) == RunEnd::finished);
   CHECK(run.files.has_waited);
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{1, 12});
   const std::string log = run.log();
@@ -221,7 +221,7 @@ TEST_CASE("a signal that requests a save of the step that is being saved causes 
   config.train.steps = 2;
   RunSignals signals;
   std::raise(SIGUSR1);
-  CHECK(run.train(config, {.signals = &signals}) == Trainer::End::finished);
+  CHECK(run.train(config, {.signals = &signals}) == RunEnd::finished);
   CHECK(run.files.renames == 2);
   CHECK(contains(run.log(), "saved at step 1, as a signal requested"));
 }
@@ -292,7 +292,7 @@ TEST_CASE("rank 0 writes a checkpoint while all processes train, and all know it
       const bool first = group.is_rank_0();
       Trainer trainer(config, corpus, first ? run.directory : other, first ? run.progress : silent,
                       group);
-      CHECK(trainer.run() == Trainer::End::finished);
+      CHECK(trainer.run() == RunEnd::finished);
     });
     CHECK(run.files.has_waited);
     CHECK(std::ranges::count(run.directory.steps(), 12U) == 1);

@@ -21,7 +21,7 @@ using test::tiny_steps;
 using test::TinyRun;
 
 /// Trains, or resumes, and raises SIGTERM after a while.
-Trainer::End train_with_signal(TinyRun& run, const Config& config, microseconds delay) {
+RunEnd train_with_signal(TinyRun& run, const Config& config, microseconds delay) {
   const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
   if (const auto newest = run.directory().read_newest()) trainer.resume(newest->snapshot);
@@ -55,7 +55,7 @@ TEST_CASE("a signal ends a long step, which is not counted") {
     Config config = tiny_config();
     config.train.accumulate = accumulate;
     TinyRun run;
-    CHECK(train_with_signal(run, config, microseconds(200'000)) == Trainer::End::signal);
+    CHECK(train_with_signal(run, config, microseconds(200'000)) == RunEnd::signal);
     CHECK(run.directory().steps() == std::vector<std::uint64_t>{0});
     const Snapshot saved = run.snapshot(0);
     CHECK(saved.get_scalar<std::uint64_t>("train/epoch") == 0);
@@ -71,7 +71,7 @@ TEST_CASE("the time limit ends a long step") {
   Trainer trainer(config, corpus, run.directory(), run.progress());
   RunSignals signals;
   const TimeLimit limit(TimeLimit::Clock::now(), std::chrono::seconds(1));
-  CHECK(trainer.run({.signals = &signals, .time = limit}) == Trainer::End::time);
+  CHECK(trainer.run({.signals = &signals, .time = limit}) == RunEnd::time);
   CHECK(trainer.step() == 0);
 }
 
@@ -82,14 +82,14 @@ TEST_CASE("a signal while the last checkpoints are averaged ends the run as stop
   RunSignals signals;
   SUBCASE("averaged") {
     trainer.average_with([] { return true; });
-    CHECK(trainer.run({.signals = &signals}) == Trainer::End::finished);
+    CHECK(trainer.run({.signals = &signals}) == RunEnd::finished);
   }
   SUBCASE("cancelled") {
     trainer.average_with([] {
       std::raise(SIGTERM);
       return false;
     });
-    CHECK(trainer.run({.signals = &signals}) == Trainer::End::signal);
+    CHECK(trainer.run({.signals = &signals}) == RunEnd::signal);
   }
   CHECK(run.directory().steps().back() == tiny_steps);
 }

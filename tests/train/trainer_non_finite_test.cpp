@@ -307,7 +307,7 @@ TEST_CASE("a run that rolls back completes if any one of its saves fails") {
     };
     train_to(saved);
     files.fail_times("rename", 1, ENOSPC);
-    CHECK(train_to(20) == Trainer::End::finished);
+    CHECK(train_to(20) == RunEnd::finished);
     CHECK(directory.steps().back() == 20);
   }
 }

@@ -28,7 +28,7 @@ using test::TinyRun;
 struct FaultyRun {
   FaultyRun() { directory.create(); }
 
-  Trainer::End train(const Config& config) {
+  RunEnd train(const Config& config) {
     const Corpus corpus = load_corpus(config.data);
     Trainer trainer(config, corpus, directory, progress);
     if (const auto newest = directory.read_newest()) trainer.resume(newest->snapshot);
@@ -60,7 +60,7 @@ TEST_CASE("a run continues after a failed save and ends with the bytes of an und
   TinyRun sound;
   sound.train(saving_four_times());
   run.files.fail_times("rename", 1, ENOSPC);
-  CHECK(run.train(saving_four_times()) == Trainer::End::finished);
+  CHECK(run.train(saving_four_times()) == RunEnd::finished);
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{6, 9, 12});
   CHECK(run.checkpoint_bytes(tiny_steps) == sound.checkpoint_bytes(tiny_steps));
 }
@@ -68,7 +68,7 @@ TEST_CASE("a run continues after a failed save and ends with the bytes of an und
 TEST_CASE("two failed saves in a row are warnings, the third ends the run") {
   FaultyRun twice, thrice;
   twice.files.fail_times("fsync", 2, EIO);
-  CHECK(twice.train(saving_four_times()) == Trainer::End::finished);
+  CHECK(twice.train(saving_four_times()) == RunEnd::finished);
   CHECK(twice.directory.steps() == std::vector<std::uint64_t>{9, 12});
   thrice.files.fail_times("fsync", 3, EIO);
   CHECK_THROWS_AS(thrice.train(saving_four_times()), OutputError);
@@ -82,7 +82,7 @@ TEST_CASE("an old checkpoint that cannot be deleted causes one warning, and the 
   run.files.failing_name = "unlink";
   run.files.error = EPERM;
   run.progress.log_to((run.folder / "log").string());
-  CHECK(run.train(config) == Trainer::End::finished);
+  CHECK(run.train(config) == RunEnd::finished);
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{3, 6, 9, 12});
   const std::string log = test::read_text(run.folder / "log");
   for (const std::uint64_t step : {3, 6, 9}) {
@@ -99,7 +99,7 @@ TEST_CASE("a failed last save is an error, and older checkpoints are kept") {
   FaultyRun run;
   Config config = saving_four_times();
   config.train.steps = 3;
-  REQUIRE(run.train(config) == Trainer::End::finished);
+  REQUIRE(run.train(config) == RunEnd::finished);
   const auto before = run.checkpoint_bytes(3);
   config.train.steps = 6;
   run.files.fail_times("write", 1, ENOSPC);
@@ -109,7 +109,7 @@ TEST_CASE("a failed last save is an error, and older checkpoints are kept") {
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{3});
   CHECK(run.checkpoint_bytes(3) == before);
   CHECK(run.directory.remove_stray_temporaries().removed.empty());
-  REQUIRE(run.train(config) == Trainer::End::finished);
+  REQUIRE(run.train(config) == RunEnd::finished);
   TinyRun sound;
   sound.train(config);
   CHECK(run.checkpoint_bytes(6) == sound.checkpoint_bytes(6));
@@ -131,8 +131,7 @@ TEST_CASE("a save resets the count of steps that were not finite, a failed one d
     write_checkpoint(run.directory.checkpoint_path(1), counted);
     config.train.steps = 4;
     if (fails) run.files.fail_times("rename", 1, ENOSPC);
-    REQUIRE(run.train(config) ==
-            Trainer::End::finished);  // saved at 3 on schedule, at 4 as it ends
+    REQUIRE(run.train(config) == RunEnd::finished);  // saved at 3 on schedule, at 4 as it ends
     const Snapshot end = read_checkpoint(run.directory.checkpoint_path(4));
     CHECK(end.get_scalar<std::uint64_t>("train/nan_steps") == (fails ? 2 : 0));
     CHECK(end.get_scalar<std::uint64_t>("train/scheduled_save") == (fails ? 0 : 3));
@@ -254,7 +253,7 @@ TEST_CASE("a run at its time limit saves and can be resumed to the same bytes") 
   const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
   const TimeLimit spent(TimeLimit::Clock::now() - std::chrono::hours(1), std::chrono::seconds(1));
-  CHECK(trainer.run({.time = spent}) == Trainer::End::time);
+  CHECK(trainer.run({.time = spent}) == RunEnd::time);
   CHECK_FALSE(trainer.finished());
   REQUIRE(run.directory().steps().back() == trainer.step());
   run.train(config);

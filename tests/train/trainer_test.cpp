@@ -305,7 +305,7 @@ TEST_CASE("a run that is stopped before its first step is saved and can be resum
   Trainer trainer(config, corpus, run.directory(), run.progress());
   RunSignals signals;
   std::raise(SIGTERM);
-  CHECK(trainer.run({.signals = &signals}) == Trainer::End::signal);
+  CHECK(trainer.run({.signals = &signals}) == RunEnd::signal);
   CHECK(trainer.step() == 0);
   REQUIRE(run.directory().steps() == std::vector<std::uint64_t>{0});
   run.train_to(tiny_steps);

@@ -38,11 +38,11 @@ Config config_of_five_batches() {
 
 /// Trains in several processes, from the start or from the newest checkpoint; `limit(rank)` is the
 /// time limit of each.
-std::vector<Trainer::End> train_in_processes(
+std::vector<RunEnd> train_in_processes(
     test::TinyRun& run, const Config& config, std::size_t processes,
     const std::function<TimeLimit(std::size_t)>& limit = [](std::size_t) { return TimeLimit(); }) {
   const Corpus corpus = load_corpus(config.data);
-  std::vector<Trainer::End> ends(processes);
+  std::vector<RunEnd> ends(processes);
   test::run_processes(processes, [&](ProcessGroup& group) {
     RunDirectory directory(run.directory().path());
     Progress progress(nullptr, 0, config.train.steps);
@@ -245,7 +245,7 @@ TEST_CASE("the time limit of one process ends all of them at the same step with 
   };
   test::TinyRun run;
   const auto ends = train_in_processes(run, config_of_five_batches(), 3, limit_of_second);
-  for (const Trainer::End end : ends) CHECK(end == Trainer::End::time);
+  for (const RunEnd end : ends) CHECK(end == RunEnd::time);
   CHECK(run.directory().steps() == std::vector<std::uint64_t>{0});
 }
 
@@ -273,7 +273,7 @@ TEST_CASE("lack of memory for a snapshot on rank 0 is a failed save of all proce
           return std::nullopt;
         });
       }
-      CHECK(trainer.run() == Trainer::End::finished);
+      CHECK(trainer.run() == RunEnd::finished);
     });
     const std::string text = test::read_text(log);
     const auto warning = text.find("warning: not saved: no memory for a checkpoint; training ");
