@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <cstddef>
@@ -160,6 +161,26 @@ TEST_CASE("a run whose newest checkpoint is a dangling link is resumed from an o
   CHECK(std::filesystem::is_regular_file(
       std::filesystem::symlink_status(work / work.checkpoint(12))));
   CHECK(test::read_text(work / work.checkpoint(12)) == whole);
+}
+
+TEST_CASE("a run whose newest checkpoint is a folder or a pipe is resumed from an older one") {
+  for (const std::string kind : {"folder", "pipe"}) {
+    CAPTURE(kind);
+    const TrainedWorkplace work;
+    const std::filesystem::path newest = work / work.checkpoint(12);
+    std::filesystem::remove(newest);
+    if (kind == "folder") {
+      std::filesystem::create_directory(newest);
+    } else {
+      REQUIRE(::mkfifo(newest.c_str(), 0600) == 0);
+    }
+    const Outcome inspected = work.run({"inspect", "runs/tiny"});
+    CHECK(inspected.code == 0);
+    CHECK(inspected.err.starts_with("tapestry: warning: " + work.checkpoint(12) + ": "));
+    CHECK(inspected.err.ends_with("; another checkpoint of the run is used\n"));
+    const Outcome resumed = work.run({"train", "--resume", "runs/tiny"});
+    CHECK(contains(resumed.out, "\nresuming runs/tiny at step 10 of 12\n"));
+  }
 }
 
 TEST_CASE("a checkpoint of another run or step is refused, one of the run is used") {

@@ -130,7 +130,7 @@ TEST_CASE("values without effect, or that break a run, are refused by their key"
 TEST_CASE("generated data larger than memory are refused by their key before generation") {
   const KindWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);
-  for (const std::string key : {"data.train_size", "data.test_size"}) {
+  for (const std::string key : {"data.train_size", "data.validation_size", "data.test_size"}) {
     for (const std::string config : {"tiny.yaml", "agreement.yaml"}) {
       CAPTURE(config);
       const auto before = work.contents();

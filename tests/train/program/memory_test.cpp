@@ -162,6 +162,17 @@ TEST_CASE("threads that the system refuses are reported, and the others do their
   CHECK(test::read_text(work / last) == test::read_text(reference / last));
 }
 
+TEST_CASE("a run on 1,024 threads has the bits of one") {
+  const TrainedWorkplace reference;
+  const Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const Outcome outcome = work.run({"train", "tiny.yaml", "train.threads=1024"});
+  CHECK(outcome.code == 0);
+  CHECK(contains(outcome.out, "; threads: 1024; "));
+  const std::string last = reference.checkpoint(12);
+  CHECK(test::read_text(work / last) == test::read_text(reference / last));
+}
+
 TEST_CASE("lack of memory shortly after loading the program ends with exit code 8") {
   if (!limits_can_be_tried()) return;
   const TrainedWorkplace work;

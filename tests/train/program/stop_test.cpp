@@ -109,6 +109,7 @@ TEST_CASE("a terminal shows at once that the run stops and is saved") {
 struct Stopped {
   int code;
   std::string last_line;
+  int lines;  ///< after the signal
 };
 
 /// Starts `tapestry train` in a workplace with tiny.yaml and sends it SIGTERM after a line that
@@ -129,8 +130,9 @@ Stopped stop_after(const std::string& line_start, const std::vector<std::string>
   while (std::getline(lines, line) && !line.starts_with(line_start)) continue;
   CHECK(line.starts_with(line_start));
   training.send(SIGTERM);
-  while (std::getline(lines, line)) last_line = line;
-  return {training.wait(), last_line};
+  int count = 0;
+  for (; std::getline(lines, line); ++count) last_line = line;
+  return {training.wait(), last_line, count};
 }
 
 TEST_CASE("a step that takes minutes is reported, and a signal ends it at once") {
@@ -176,6 +178,7 @@ TEST_CASE("a signal ends the measurement of a step of long sequences") {
                   "model.num_heads=8", "train.batch_size=20"});
   CHECK(stopped.code == 128 + SIGTERM);
   CHECK(stopped.last_line.starts_with("stopped by signal 15 and saved at step 0; resume with: "));
+  CHECK(stopped.lines == 1);  // a measurement that ends by itself prints its result first
 }
 
 TEST_CASE("the time limit holds within a step") {

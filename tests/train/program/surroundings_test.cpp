@@ -1,9 +1,12 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -102,6 +105,28 @@ TEST_CASE("every command runs on a stack of 64 KiB") {
     return found;
   }();
   CHECK(codes == std::vector<int>(8, 0));
+}
+
+TEST_CASE("a limit of open files that is too low is named as the reason") {
+  const TrainedWorkplace work;
+  // The program can open one file at a time, the libraries are among the first.
+  const auto run = [&](const std::string& arguments) {
+    const auto err = work.stream("limited");
+    const int status =
+        std::system(fmt::format("(cd '{}' && ulimit -n 4 && exec '{}' {}) >/dev/null 2>'{}'",
+                                work.path().string(), test::program_path(), arguments, err.string())
+                        .c_str());
+    return Outcome{WEXITSTATUS(status), "", test::read_text(err)};
+  };
+  const auto before = work.contents();
+  const Outcome resumed = run("train --resume runs/tiny train.steps=13");
+  CHECK(resumed.code == 4);
+  CHECK(resumed.err ==
+        "tapestry: error: runs/tiny/checkpoints: could not list the checkpoints: Too many open "
+        "files\nhint: raise the limit on open files (ulimit -n)\n");
+  CHECK(work.contents() == before);
+  CHECK(run("evaluate runs/tiny").code == 0);
+  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=13"}).code == 0);
 }
 
 /// The working folder of this process is one that has been deleted, while it is alive.

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Completes command lines in Zsh: zsh.sh PROGRAM. The exit code is 77 if Zsh is not installed.
+# Completes command lines in Zsh: zsh.sh PROGRAM. The exit code is 77 if Zsh is not installed or the
+# system has no pseudo-terminals.
 set -euo pipefail
 command -v zsh >/dev/null || { echo "zsh is not installed"; exit 77; }
+[ -e /dev/pts/ptmx ] || { echo "there are no pseudo-terminals here (/dev/pts)"; exit 77; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/common.sh"
 
