@@ -233,10 +233,7 @@ void TemporaryFile::fail(std::string_view action) const {
   throw OutputError(fmt::format("{}: could not {}: {}{}", escaped(target_.string()), action,
                                 inode ? output_error_text(code, folder, files_) : error_text(code),
                                 space ? space_text(folder) : ""),
-                    (inode ? fmt::format("delete files on the disk of {} or write to another one",
-                                         escaped(folder.string()))
-                           : output_hint(code, folder)) +
-                        other_hint_);
+                    (inode ? inode_hint(folder) : output_hint(code, folder)) + other_hint_);
 }
 
 std::string TemporaryFile::space_text(const std::filesystem::path& folder) const {
@@ -249,6 +246,11 @@ std::string TemporaryFile::space_text(const std::filesystem::path& folder) const
 std::string output_error_text(int code, const std::filesystem::path& folder, FileSystem& files) {
   return error_text(code) +
          (lacks_inode(code, folder, files) ? " (no inode is left for another file)" : "");
+}
+
+std::string inode_hint(const std::filesystem::path& folder) {
+  return fmt::format("delete files on the disk of {} or write to another one",
+                     escaped(folder.string()));
 }
 
 void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes, FileSystem& files) {

@@ -100,6 +100,9 @@ void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
 std::string output_error_text(int code, const std::filesystem::path& folder,
                               FileSystem& files = posix_file_system());
 
+/// The hint of an OutputError about a folder whose file system has too few inodes left.
+std::string inode_hint(const std::filesystem::path& folder);
+
 /// Whether a file name matches those of TemporaryFile. Such a file was left by a crash if no
 /// process is writing.
 bool is_temporary_name(std::string_view name);

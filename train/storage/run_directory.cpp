@@ -173,8 +173,7 @@ void RunDirectory::probe(std::uint64_t bytes, std::uint64_t other_files) const {
         fmt::format("{}: could not create the files of a run: {} ({} inodes needed, {} free)",
                     escaped(path_.string()), std::generic_category().message(ENOSPC), needed,
                     *free),
-        fmt::format("delete files on the disk of {} or write to another one",
-                    escaped(path_.string())));
+        inode_hint(path_));
   }
   probe_folder(checkpoints_, bytes, files_);
 }

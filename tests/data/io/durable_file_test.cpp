@@ -414,6 +414,10 @@ TEST_CASE("every hint of a temporary file has what its user adds") {
             .ends_with(" | create the folder " + (folder / "none").string() + ", or do without"));
 }
 
+TEST_CASE("the hint for a disk without free inodes names the folder, escaped") {
+  CHECK(inode_hint("/a\nb") == "delete files on the disk of /a\\nb or write to another one");
+}
+
 TEST_CASE("is_temporary_name() recognizes names of temporary files") {
   CHECK(is_temporary_name(".step-00000001.h5.tmp-17-0"));
   CHECK(is_temporary_name(".x.tmp-1-99"));
