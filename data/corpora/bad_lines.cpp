@@ -48,4 +48,14 @@ void BadLines::refuse_any(std::size_t all) const {
   throw DataError(message, hint + ", or leave them all out with data.on_bad_line=skip");
 }
 
+void FirstPassBadLines::add(const BadLines& bad, std::size_t all) {
+  if (first_.count() != 0) return;
+  first_ = bad;
+  all_ = all;
+}
+
+void FirstPassBadLines::refuse_any() const {
+  if (action_ == OnBadLine::stop) first_.refuse_any(all_);
+}
+
 }  // namespace tapestry

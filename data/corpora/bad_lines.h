@@ -64,4 +64,27 @@ class BadLines {
   Lines bad_, too_long_;
 };
 
+/// The bad lines of training files in the first of two passes. The first pass collects the texts
+/// of the vocabularies. The second one encodes the lines, so that it can refuse bad lines together
+/// with those that are too long.
+class FirstPassBadLines {
+ public:
+  /// No bad lines yet; with OnBadLine::skip they are never refused.
+  explicit FirstPassBadLines(OnBadLine action) : action_(action) {}
+
+  /// Adds the bad lines of the next file, which has `all` lines.
+  void add(const BadLines& bad, std::size_t all);
+
+  /// Refuses the lines before the second pass. To be called if a step between the passes fails,
+  /// since they may be the reason.
+  ///
+  /// throws  with OnBadLine::stop the DataError of BadLines for the first file that has any
+  void refuse_any() const;
+
+ private:
+  OnBadLine action_;
+  BadLines first_;       ///< of the first file that has any
+  std::size_t all_ = 0;  ///< the number of its lines
+};
+
 }  // namespace tapestry

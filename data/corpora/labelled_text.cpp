@@ -53,11 +53,10 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
 /// Calls f(line, bad) for the labelled lines of a file, and adds notes on lines that cannot be
 /// used, also by f, which adds them to `bad`.
 ///
-/// part           "train", "validation" or "test"
-/// refused_later  leaves the bad lines to a later pass, which refuses them; if no labelled line is
-///                left, they are refused at once
+/// part        "train", "validation" or "test"
+/// first_pass  gets the bad lines in the first of two passes; null: they are refused or skipped
 void for_each_line(CorpusText& text, const std::string& part, OnBadLine on_bad_line,
-                   bool refused_later, std::vector<std::string>& notes,
+                   FirstPassBadLines* first_pass, std::vector<std::string>& notes,
                    const std::function<void(LabelledLine, BadLines&)>& f) {
   BadLines bad;
   std::size_t lines = 0, labelled = 0;
@@ -70,7 +69,11 @@ void for_each_line(CorpusText& text, const std::string& part, OnBadLine on_bad_l
     ++labelled;
     f(*std::move(parsed), bad);
   });
-  if (!refused_later || labelled == 0) bad.finish(on_bad_line, part, lines, notes);
+  if (first_pass != nullptr) {
+    first_pass->add(bad, lines);
+  } else {
+    bad.finish(on_bad_line, part, lines, notes);
+  }
   if (labelled != 0) return;
   throw DataError(
       fmt::format("{}: found only blank lines, expected labels and sentences", text.name()),
@@ -99,7 +102,7 @@ void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const std::strin
       add(std::move(example), line.number);
     });
   };
-  for_each_line(text, part, on_bad_line, false, notes, add_line);
+  for_each_line(text, part, on_bad_line, nullptr, notes, add_line);
 }
 
 /// The training files: their vocabularies and then their examples, each in one pass.
@@ -107,7 +110,7 @@ class TrainingFiles {
  public:
   TrainingFiles(const FileList& files, const std::filesystem::path& base, OnBadLine on_bad_line,
                 const TrainingSetOptions& training)
-      : on_bad_line_(on_bad_line), training_(training) {
+      : on_bad_line_(on_bad_line), first_pass_(on_bad_line), training_(training) {
     std::uint64_t bytes = 0;
     for (const std::string& file : files.names()) {
       texts_.emplace_back(list_file_key("data.train_text", texts_.size()), base / file,
@@ -137,8 +140,7 @@ class TrainingFiles {
         if (of_words && !subwords) counter.add(split(tokenizer, line.sentence));
         if (of_words && learns) sentences.add(std::move(line.sentence));
       };
-      for_each_line(text, "train", on_bad_line_, training_.find_too_long != nullptr, unused,
-                    add_line);
+      for_each_line(text, "train", on_bad_line_, &first_pass_, unused, add_line);
     }
     const std::string& name = texts_.front().name();
     if (of_words) {
@@ -149,7 +151,7 @@ class TrainingFiles {
     }
     if (of_classes) corpus.target_vocabulary = class_names({labels.begin(), labels.end()}, name);
   } catch (const DataError&) {
-    refuse_bad_lines();
+    first_pass_.refuse_any();
     throw;
   }
 
@@ -173,18 +175,8 @@ class TrainingFiles {
   }
 
  private:
-  /// Refuses the bad lines that would be refused later, since they may be why an earlier step
-  /// fails.
-  void refuse_bad_lines() {
-    if (!training_.find_too_long) return;
-    std::vector<std::string> unused;
-    for (CorpusText& text : texts_) {
-      for_each_line(text, "train", on_bad_line_, false, unused,
-                    [](const LabelledLine&, BadLines&) {});
-    }
-  }
-
   OnBadLine on_bad_line_;
+  FirstPassBadLines first_pass_;
   const TrainingSetOptions& training_;
   bool cached_ = false;
   std::vector<CorpusText> texts_;

@@ -120,9 +120,8 @@ void check_line_counts(const FilePair& files, std::size_t source_lines, std::siz
 /// Calls f(pair, bad) for the pairs of two files of which neither line is blank, and adds notes on
 /// the others. May be called several times. f may add lines that are too long to `bad`.
 ///
-/// refused_later  leaves the bad lines to a later pass, which refuses them; if no pair is left, they
-///                are refused at once
-void for_each_pair(FilePair& files, OnBadLine on_bad_line, bool refused_later,
+/// first_pass  gets the bad lines in the first of two passes; null: they are refused or skipped
+void for_each_pair(FilePair& files, OnBadLine on_bad_line, FirstPassBadLines* first_pass,
                    std::vector<std::string>& notes,
                    const std::function<void(TextPair, BadLines&)>& f) {
   CorpusText::Lines sources = files.source.lines();
@@ -152,7 +151,11 @@ void for_each_pair(FilePair& files, OnBadLine on_bad_line, bool refused_later,
     ++pairs;
     f({.source = *std::move(source), .target = *std::move(target), .line = lines}, bad);
   }
-  if (!refused_later || pairs == 0) bad.finish(on_bad_line, files.part, lines, notes);
+  if (first_pass != nullptr) {
+    first_pass->add(bad, lines);
+  } else {
+    bad.finish(on_bad_line, files.part, lines, notes);
+  }
   note_skipped(notes, files.part, lines, pairs + bad.count(), "both lines are blank");
   check_not_empty(files, pairs,
                   bad.count() == 0 ? "every line is blank: name the files with the sentences"
@@ -192,6 +195,7 @@ class TrainingPairs {
         words_(words),
         base_(base),
         on_bad_line_(on_bad_line),
+        first_pass_(on_bad_line),
         training_(training) {
     std::uint64_t bytes = 0;
     for (const FilePair& each : files_) bytes += each.bytes();
@@ -212,7 +216,7 @@ class TrainingPairs {
     });
     learn_subwords(std::move(sources), std::move(targets), corpus);
   } catch (const DataError&) {
-    refuse_bad_lines();
+    first_pass_.refuse_any();
     throw;
   }
 
@@ -232,21 +236,11 @@ class TrainingPairs {
   }
 
  private:
-  /// Refuses the bad lines that would be refused later, since they may be why an earlier step
-  /// fails.
-  void refuse_bad_lines() {
-    if (!training_.find_too_long) return;
-    std::vector<std::string> unused;
-    for (FilePair& files : files_) {
-      for_each_pair(files, on_bad_line_, false, unused, [](const TextPair&, BadLines&) {});
-    }
-  }
-
   /// Calls f(pair) for all pairs, before the pass that encodes them.
   void for_each(const std::function<void(TextPair)>& f) {
     std::vector<std::string> unused;
     for (FilePair& files : files_) {
-      for_each_pair(files, on_bad_line_, training_.find_too_long != nullptr, unused,
+      for_each_pair(files, on_bad_line_, &first_pass_, unused,
                     [&](TextPair pair, BadLines&) { f(std::move(pair)); });
     }
   }
@@ -287,7 +281,7 @@ class TrainingPairs {
               const AddExample& add, std::vector<std::string>& notes) {
     const LineFiles names = files.names();
     std::size_t pairs = 0, kept = 0;
-    for_each_pair(files, on_bad_line_, false, notes, [&](const TextPair& pair, BadLines& bad) {
+    for_each_pair(files, on_bad_line_, nullptr, notes, [&](const TextPair& pair, BadLines& bad) {
       ++pairs;
       Example example = encode_pair(pair, tokenizers, corpus);
       if (is_too_long(example.source.size(), example.target.size())) return;
@@ -315,6 +309,7 @@ class TrainingPairs {
   const WordOptions& words_;
   const fs::path& base_;
   OnBadLine on_bad_line_;
+  FirstPassBadLines first_pass_;
   const TrainingSetOptions& training_;
   bool cached_ = false;
 };
@@ -327,7 +322,7 @@ void load_part(FilePair files, const WordOptions& words, OnBadLine on_bad_line,
   const LineFiles names = files.names();
   lines = {
       .source_file = names.source, .target_file = names.target, .lines = {}, .target_texts = {}};
-  for_each_pair(files, on_bad_line, false, corpus.notes, [&](TextPair pair, BadLines& bad) {
+  for_each_pair(files, on_bad_line, nullptr, corpus.notes, [&](TextPair pair, BadLines& bad) {
     examples.push_back(encode_pair(pair, tokenizers, corpus));
     add_if_too_long(examples.back(), files.part, names, pair.line, on_bad_line, options, bad);
     lines.lines.push_back(pair.line);

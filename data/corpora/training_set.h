@@ -48,10 +48,8 @@ struct TrainingSetOptions {
   /// Passes over each training corpus per epoch, in the order of the files; empty: one each.
   std::vector<std::size_t> corpus_weights{};
   /// With OnBadLine::stop, an error about bad lines also counts the examples of the file, of any
-  /// part, for which this returns an error. It is then thrown by the pass that encodes the file,
-  /// after the vocabularies are made; if these cannot be made, an error about bad lines alone
-  /// comes instead. A file without bad lines is not refused. Empty: bad lines
-  /// alone are counted, in the first pass over the file.
+  /// part, for which this returns an error; an error about bad lines before the vocabularies are
+  /// made does not. A file without bad lines is not refused. Empty: bad lines alone are counted.
   FindTooLong find_too_long{};
 };
 

@@ -95,6 +95,18 @@ TEST_CASE("bad lines that are skipped are counted in the notes") {
   CHECK(notes == Notes{"test: 7 of 9 skipped, which cannot be used, such as f:1: bad"});
 }
 
+TEST_CASE("bad lines of a first pass are refused for the first file that has any, or skipped") {
+  FirstPassBadLines lines(OnBadLine::stop);
+  lines.add(bad_lines(0), 3);
+  CHECK_NOTHROW(lines.refuse_any());
+  lines.add(bad_lines(2), 9);
+  lines.add(bad_lines(1), 4);
+  CHECK(refusal([&] { lines.refuse_any(); }) == "f:1: bad\nf:2: bad\n2 of 9 cannot be used");
+  FirstPassBadLines skipped(OnBadLine::skip);
+  skipped.add(bad_lines(2), 9);
+  CHECK_NOTHROW(skipped.refuse_any());
+}
+
 TEST_CASE("an attempt catches errors of the data, and no others") {
   BadLines bad;
   bad.attempt([] {});
@@ -128,6 +140,9 @@ TEST_CASE("pairs with one blank side are counted, and skipped on request") {
   CHECK(contains(
       refusal([&] { load_parallel_text(options, {}, folder.path(), nullptr, OnBadLine::skip); }),
       "train: no sentence pair remains of "));
+  CHECK(refusal([&] {
+          load_parallel_text(options, {}, folder.path());
+        }).ends_with("\n4 of 5 cannot be used"));
 }
 
 namespace {
