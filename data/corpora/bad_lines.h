@@ -75,8 +75,8 @@ class FirstPassBadLines {
   /// Adds the bad lines of the next file, which has `all` lines.
   void add(const BadLines& bad, std::size_t all);
 
-  /// Refuses the lines before the second pass. To be called if a step between the passes fails,
-  /// since they may be the reason.
+  /// Refuses the lines before the second pass. To be called before a slow step between the passes,
+  /// and if a step fails, since the lines may be the reason.
   ///
   /// throws  with OnBadLine::stop the DataError of BadLines for the first file that has any
   void refuse_any() const;

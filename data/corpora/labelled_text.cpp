@@ -142,6 +142,7 @@ class TrainingFiles {
       };
       for_each_line(text, "train", on_bad_line_, &first_pass_, unused, add_line);
     }
+    if (of_words && learns) first_pass_.refuse_any();
     const std::string& name = texts_.front().name();
     if (of_words) {
       corpus.source_vocabulary =

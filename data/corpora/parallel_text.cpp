@@ -214,6 +214,7 @@ class TrainingPairs {
       sources.add(std::move(pair.source));
       (options_.shared_vocabulary ? sources : targets).add(std::move(pair.target));
     });
+    first_pass_.refuse_any();
     learn_subwords(std::move(sources), std::move(targets), corpus);
   } catch (const DataError&) {
     first_pass_.refuse_any();

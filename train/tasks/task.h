@@ -286,7 +286,8 @@ void require_fitting_examples(const Corpus& corpus, const Config& config);
 ///
 /// throws  DataError as load_corpus(); if it is about bad lines of parallel or labelled text, it
 ///         also counts the examples of these files that require_fitting_examples() would refuse,
-///         so that all of them can be corrected at once. DataError if no training example remains.
+///         so that all of them can be corrected at once, unless the vocabularies are not made yet
+///         (TrainingSetOptions::find_too_long). DataError if no training example remains.
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed = nullptr);
 
 }  // namespace tapestry

@@ -209,6 +209,32 @@ TEST_CASE("sentences that are too long are refused together with lines without a
   CHECK(text.message("no\ta b c\nfine\n") == unlabelled);
 }
 
+TEST_CASE("bad lines are refused before subwords are learned, without those that are too long") {
+  test::TextFolder<load_labelled_text> text("no\ta b c\nfine\nyes\tx\n");
+  text.training.find_too_long = find_too_long;
+  text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 10};
+  CHECK(refusal([&] { text.load(); }) ==
+        text.name() + ":2: found no tab, expected a label, a tab and a sentence");
+  text.on_bad_line = OnBadLine::skip;
+  CHECK(text.load().source_vocabulary.size() == 10);
+
+  text.write("one two three\n\nx\ntwo\n", "a");
+  text.write("eins\nx\nzwei drei vier\n2\n", "b");
+  text.words.subwords.vocabulary_size = 18;
+  ParallelTextOptions options;
+  options.train_source = "a";
+  options.train_target = "b";
+  options.validation_source = "a";
+  options.validation_target = "b";
+  const auto load = [&](OnBadLine on_bad_line) {
+    return load_parallel_text(options, text.words, text.folder.path(), nullptr, on_bad_line,
+                              text.training);
+  };
+  CHECK(refusal([&] { load(OnBadLine::stop); }) ==
+        text.name("a") + ":2: the line is blank, but " + text.name("b") + ":2 is not");
+  CHECK(load(OnBadLine::skip).source_vocabulary.size() == 18);
+}
+
 TEST_CASE("lines without a label, or with an unknown one, are counted, and skipped on request") {
   test::TextFolder<load_labelled_text> text("no\tit rains\nfine\nyes\ta day\nno \tx\n");
   CHECK(text.message("no\tit rains\nfine\nyes\ta day\na b\tx\n") ==

@@ -62,6 +62,13 @@ TEST_CASE("bad lines of all kinds are named with file and line at once, and can 
   CHECK(scored.err.starts_with("tapestry: warning: validation: 1 of 2 skipped, which cannot be "));
 }
 
+TEST_CASE("bad lines are refused before subwords are learned from the others") {
+  const BadTextWorkplace work;
+  check_refusal(work, {"train", "text.yaml", "data.subwords=bpe", "data.vocabulary_size=24"}, 3,
+                work.at("train.en") + ":2: the line is blank, but " + work.at("train.de") +
+                    ":2 is not\nhint: fill in the line, or delete it from both files");
+}
+
 TEST_CASE("a run that skips bad lines resumes to the same bytes") {
   const BadTextWorkplace work;
   const std::string skip = "data.on_bad_line=skip";
