@@ -92,13 +92,13 @@ Example encode(const LabelledLine& line, const std::string& name, const Tokenize
 
 /// Encodes the lines of a file.
 void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const std::string& part,
-                  OnBadLine on_bad_line, const TrainingSetOptions& options, const Corpus& corpus,
+                  OnBadLine on_bad_line, const FindTooLong& find_too_long, const Corpus& corpus,
                   const AddExample& add, std::vector<std::string>& notes) {
   const LineFiles files{.source = text.name(), .target = text.name()};
   const auto add_line = [&](const LabelledLine& line, BadLines& bad) {
     bad.attempt([&] {
       Example example = encode(line, text.name(), tokenizer, corpus);
-      add_if_too_long(example, part, files, line.number, on_bad_line, options, bad);
+      add_if_too_long(example, part, files, line.number, on_bad_line, find_too_long, bad);
       add(std::move(example), line.number);
     });
   };
@@ -169,8 +169,8 @@ class TrainingFiles {
     fill_training_set(
         training_, cached_, source, corpus,
         [&](std::size_t number, const AddExample& add, std::vector<std::string>& notes) {
-          encode_lines(texts_[number], tokenizer, "train", on_bad_line_, training_, corpus, add,
-                       notes);
+          encode_lines(texts_[number], tokenizer, "train", on_bad_line_, training_.find_too_long,
+                       corpus, add, notes);
         });
     for (const CorpusText& text : texts_) text.record(corpus);
   }
@@ -204,7 +204,7 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
     CorpusText text(fmt::format("data.{}_text", part), base / file, labelled_lines);
     lines = {.source_file = text.name(), .target_file = text.name(), .lines = {}};
     encode_lines(
-        text, tokenizer, part, on_bad_line, training, corpus,
+        text, tokenizer, part, on_bad_line, training.find_too_long, corpus,
         [&](Example example, std::size_t line) {
           examples.push_back(std::move(example));
           lines.lines.push_back(line);

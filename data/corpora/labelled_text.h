@@ -31,11 +31,13 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
 ///
 /// A sentence with a bad line is bad as a whole.
 ///
-/// throws  DataError, naming files and lines as BadLines, if a line does not have exactly one tab,
-///         if its token or label is not one word, or if its label does not occur in the training
-///         file; also as read_text_file().
+/// find_too_long  as in TrainingSetOptions
+/// throws         DataError, naming files and lines as BadLines, if a line does not have exactly
+///                one tab, if its token or label is not one word, or if its label does not occur in
+///                the training file; also as read_text_file().
 Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
                         const std::filesystem::path& base, const FixedVocabularies* fixed = nullptr,
-                        OnBadLine on_bad_line = OnBadLine::stop);
+                        OnBadLine on_bad_line = OnBadLine::stop,
+                        const FindTooLong& find_too_long = {});
 
 }  // namespace tapestry

@@ -287,7 +287,8 @@ class TrainingPairs {
       Example example = encode_pair(pair, tokenizers, corpus);
       if (is_too_long(example.source.size(), example.target.size())) return;
       ++kept;
-      add_if_too_long(example, files.part, names, pair.line, on_bad_line_, training_, bad);
+      add_if_too_long(example, files.part, names, pair.line, on_bad_line_, training_.find_too_long,
+                      bad);
       add(std::move(example), pair.line);
     });
     note_skipped(notes, files.part, pairs, kept,
@@ -317,7 +318,7 @@ class TrainingPairs {
 
 /// Loads a held-out part.
 void load_part(FilePair files, const WordOptions& words, OnBadLine on_bad_line,
-               const TrainingSetOptions& options, Corpus& corpus, std::vector<Example>& examples,
+               const FindTooLong& find_too_long, Corpus& corpus, std::vector<Example>& examples,
                ExampleLines& lines) {
   const TokenizerPair tokenizers = tokenizers_of(corpus, words);
   const LineFiles names = files.names();
@@ -325,7 +326,7 @@ void load_part(FilePair files, const WordOptions& words, OnBadLine on_bad_line,
       .source_file = names.source, .target_file = names.target, .lines = {}, .target_texts = {}};
   for_each_pair(files, on_bad_line, nullptr, corpus.notes, [&](TextPair pair, BadLines& bad) {
     examples.push_back(encode_pair(pair, tokenizers, corpus));
-    add_if_too_long(examples.back(), files.part, names, pair.line, on_bad_line, options, bad);
+    add_if_too_long(examples.back(), files.part, names, pair.line, on_bad_line, find_too_long, bad);
     lines.lines.push_back(pair.line);
     lines.target_texts.push_back(words.lowercase ? to_lowercase(pair.target)
                                                  : std::move(pair.target));
@@ -353,11 +354,12 @@ Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions&
   }
   if (!left_out(options.validation_source, options.validation_target)) {
     load_part(file_pair("validation", options.validation_source, options.validation_target, base),
-              words, on_bad_line, training, corpus, corpus.validation, corpus.validation_lines);
+              words, on_bad_line, training.find_too_long, corpus, corpus.validation,
+              corpus.validation_lines);
   }
   if (!options.test_source.empty() || !options.test_target.empty()) {
     load_part(file_pair("test", options.test_source, options.test_target, base), words, on_bad_line,
-              training, corpus, corpus.test, corpus.test_lines);
+              training.find_too_long, corpus, corpus.test, corpus.test_lines);
   }
   return corpus;
 }

@@ -56,9 +56,11 @@ TaggedToken parse_token(const std::string& line, std::size_t number, const std::
   return tagged;
 }
 
-/// part  "train", "validation" or "test"
+/// part    "train", "validation" or "test"
+/// labels  those of the training file; null while it is read itself
 TaggedFile read(const std::string& part, const std::string& file, const std::filesystem::path& base,
-                OnBadLine on_bad_line, Corpus& corpus) {
+                const Vocabulary* labels, OnBadLine on_bad_line, const FindTooLong& find_too_long,
+                Corpus& corpus) {
   const std::filesystem::path path = base / file;
   const std::vector<std::string> lines =
       read_corpus_lines(fmt::format("data.{}_text", part), path, corpus, content);
@@ -66,6 +68,7 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
   BadLines bad;
   TaggedSentence sentence;
   std::size_t bad_before = 0;  // bad lines before this sentence
+  bool any_token = false;
   const auto end_sentence = [&] {
     const bool good = bad.count() == std::exchange(bad_before, bad.count());
     if (good && !sentence.empty()) tagged.sentences.push_back(std::move(sentence));
@@ -75,12 +78,21 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
     if (is_blank(lines[i])) {
       end_sentence();
     } else {
-      bad.attempt([&] { sentence.push_back(parse_token(lines[i], i + 1, tagged.place(i + 1))); });
+      bad.attempt([&] {
+        sentence.push_back(parse_token(lines[i], i + 1, tagged.place(i + 1)));
+        any_token = true;
+        if (labels != nullptr) class_id(*labels, sentence.back().label, tagged.place(i + 1));
+      });
     }
   }
   end_sentence();
+  for (const TaggedSentence& each : tagged.sentences) {
+    add_if_too_long({each.size(), each.size(), 0}, part,
+                    {.source = tagged.name, .target = tagged.name}, each.front().line, on_bad_line,
+                    find_too_long, bad);
+  }
   bad.finish(on_bad_line, part, lines.size(), corpus.notes);
-  if (!tagged.sentences.empty()) return tagged;
+  if (any_token) return tagged;
   throw DataError(
       fmt::format("{}: found only blank lines, expected tokens and labels", tagged.name),
       tag_format_hint);
@@ -109,47 +121,46 @@ Vocabulary collect_labels(const TaggedFile& file) {
   return class_names(labels, file.name);
 }
 
-Example encode(const TaggedSentence& sentence, const TaggedFile& file, const Corpus& corpus) {
+Example encode(const TaggedSentence& sentence, const Corpus& corpus) {
   Example example;
   for (const TaggedToken& tagged : sentence) {
     example.source.push_back(corpus.source_vocabulary.id(tagged.token));
-    example.target.push_back(
-        class_id(corpus.target_vocabulary, tagged.label, file.place(tagged.line)));
+    example.target.push_back(corpus.target_vocabulary.id(tagged.label));
   }
   return example;
 }
 
-void encode(const TaggedFile& file, const std::string& part, OnBadLine on_bad_line, Corpus& corpus,
-            std::vector<Example>& examples, ExampleLines& lines) {
+void encode(const TaggedFile& file, const Corpus& corpus, std::vector<Example>& examples,
+            ExampleLines& lines) {
   lines = {.source_file = file.name, .target_file = file.name, .lines = {}};
-  BadLines bad;
   for (const TaggedSentence& sentence : file.sentences) {
-    bad.attempt([&] {
-      examples.push_back(encode(sentence, file, corpus));
-      lines.lines.push_back(sentence.front().line);
-    });
+    examples.push_back(encode(sentence, corpus));
+    lines.lines.push_back(sentence.front().line);
   }
-  bad.finish(on_bad_line, part, file.sentences.size(), corpus.notes);
 }
 
 }  // namespace
 
 Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
                         const std::filesystem::path& base, const FixedVocabularies* fixed,
-                        OnBadLine on_bad_line) {
+                        OnBadLine on_bad_line, const FindTooLong& find_too_long) {
   Corpus corpus;
+  const auto read_part = [&](const std::string& part, const std::string& file,
+                             const Vocabulary* labels) {
+    return read(part, file, base, labels, on_bad_line, find_too_long, corpus);
+  };
+  const Vocabulary* fixed_labels = fixed != nullptr && fixed->target ? &*fixed->target : nullptr;
   TaggedFile training;
   if (fixed == nullptr || !files.train_text.empty()) {
-    training = read("train", only_name(files.train_text), base, on_bad_line, corpus);
+    training = read_part("train", only_name(files.train_text), fixed_labels);
   }
   corpus.source_vocabulary = fixed != nullptr ? fixed->source : make_vocabulary(training, words);
-  corpus.target_vocabulary =
-      fixed != nullptr && fixed->target ? *fixed->target : collect_labels(training);
-  encode(training, "train", on_bad_line, corpus, corpus.train, corpus.train_lines);
+  corpus.target_vocabulary = fixed_labels != nullptr ? *fixed_labels : collect_labels(training);
+  encode(training, corpus, corpus.train, corpus.train_lines);
   const auto load = [&](const std::string& part, const std::string& file,
                         std::vector<Example>& examples, ExampleLines& lines) {
     if (file.empty()) return;
-    encode(read(part, file, base, on_bad_line, corpus), part, on_bad_line, corpus, examples, lines);
+    encode(read_part(part, file, &corpus.target_vocabulary), corpus, examples, lines);
   };
   load("validation", files.validation_text, corpus.validation, corpus.validation_lines);
   load("test", files.test_text, corpus.test, corpus.test_lines);

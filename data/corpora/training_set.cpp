@@ -136,14 +136,11 @@ bool is_cached(const TrainingSetOptions& options, std::uint64_t bytes) {
   return options.cache == CacheUse::always;
 }
 
-void add_if_too_long(const Example& example, std::string_view part, const LineFiles& files,
-                     std::size_t line, OnBadLine on_bad_line, const TrainingSetOptions& options,
+void add_if_too_long(const ExampleLengths& example, std::string_view part, const LineFiles& files,
+                     std::size_t line, OnBadLine on_bad_line, const FindTooLong& find_too_long,
                      BadLines& bad) {
-  if (on_bad_line == OnBadLine::skip || !options.find_too_long) return;
-  const ExampleLengths lengths(example.source.size(), example.target.size(), 0);
-  if (const auto error = options.find_too_long(part, lengths, files, line)) {
-    bad.add_too_long(*error);
-  }
+  if (on_bad_line == OnBadLine::skip || !find_too_long) return;
+  if (const auto error = find_too_long(part, example, files, line)) bad.add_too_long(*error);
 }
 
 void fill_training_set(const TrainingSetOptions& options, bool cached, const TrainingSource& source,

@@ -67,10 +67,12 @@ struct TrainingSource {
   std::vector<LineFiles> corpora{};  ///< of each corpus; one or more
 };
 
-/// With OnBadLine::stop, adds the line of an example to `bad` if options.find_too_long() returns an
-/// error for it.
-void add_if_too_long(const Example& example, std::string_view part, const LineFiles& files,
-                     std::size_t line, OnBadLine on_bad_line, const TrainingSetOptions& options,
+/// With OnBadLine::stop, adds the line of an example to `bad` if find_too_long() returns an error
+/// for it.
+///
+/// find_too_long  see TrainingSetOptions; may be empty
+void add_if_too_long(const ExampleLengths& example, std::string_view part, const LineFiles& files,
+                     std::size_t line, OnBadLine on_bad_line, const FindTooLong& find_too_long,
                      BadLines& bad);
 
 /// Fills in the training set of `corpus`, whose vocabularies are known: in memory, or in a file,

@@ -119,7 +119,7 @@ class SequenceTagging : public Task {
                        require_file(config, check, "data.train_text", config.data.train_text);
                      }},
         .load = [](const DataOptions& o, const FixedVocabularies* fixed) {
-          return load_tagged_text(o, o, ".", fixed, o.on_bad_line);
+          return load_tagged_text(o, o, ".", fixed, o.on_bad_line, o.find_too_long);
         }};
     return {&tagged_text};
   }

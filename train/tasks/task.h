@@ -284,10 +284,11 @@ void require_fitting_examples(const Corpus& corpus, const Config& config);
 /// load_corpus() of config.data; with `data.on_bad_line: skip` without the examples that
 /// require_fitting_examples() would refuse, which the notes count.
 ///
-/// throws  DataError as load_corpus(); if it is about bad lines of parallel or labelled text, it
-///         also counts the examples of these files that require_fitting_examples() would refuse,
-///         so that all of them can be corrected at once, unless the vocabularies are not made yet
-///         (TrainingSetOptions::find_too_long). DataError if no training example remains.
+/// throws  DataError as load_corpus(); if it is about bad lines of parallel, labelled or
+///         tagged text, it also counts the examples of these files that require_fitting_examples()
+///         would refuse, so that all of them can be corrected at once, unless the vocabularies are
+///         not made yet (TrainingSetOptions::find_too_long). DataError if no training example
+///         remains.
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed = nullptr);
 
 }  // namespace tapestry

@@ -268,6 +268,44 @@ TEST_CASE("a tagged sentence with a bad token is skipped as a whole") {
   CHECK(corpus.source_vocabulary.id("Ada") == unk_id);
 }
 
+TEST_CASE("bad tokens, unknown labels and sentences that are too long are refused together") {
+  test::TextFolder<load_tagged_text> text("Ada\tPER\n\nin\tO\n");
+  text.write("in\tO\nin\tO\nAda\tPER\n\nAda\tDOG\nin\tCAT\n\nAda\nin\tO\n\nin\tO\n", "other");
+  text.files.validation_text = "other";
+  text.training.find_too_long = find_too_long;
+  const std::string name = text.name("other");
+  const std::string unknown = ", expected one of the classes O, PER\n";
+  const std::string dog = name + ":5: found the label DOG" + unknown;
+  CHECK(refusal([&] { text.load(); }) ==
+        dog + name + ":6: found the label CAT" + unknown + name +
+            ":8: found no tab, expected a token, a tab and a label\n" + name + " with " + name +
+            ":1: long validation\n4 of 11 cannot be used, 1 of them with too many tokens");
+  text.on_bad_line = OnBadLine::skip;
+  const Corpus corpus = text.load();
+  CHECK(corpus.validation_lines.lines == std::vector<std::size_t>{1, 11});
+  CHECK(corpus.validation.size() == 2);
+  CHECK(corpus.notes == Notes{"validation: 3 of 11 skipped, which cannot be used, such as " +
+                              dog.substr(0, dog.size() - 1)});
+
+  // Sentences that are too long are not refused without bad lines.
+  text.on_bad_line = OnBadLine::stop;
+  text.write("in\tO\nin\tO\nAda\tPER\n", "other");
+  CHECK(text.load().validation.size() == 1);
+}
+
+TEST_CASE("tags that a trained model lacks are refused together with bad lines") {
+  test::TextFolder<load_tagged_text> text("Ada\tPER\n\nin\tO\nNew\n");
+  const FixedVocabularies fixed{Vocabulary({"Ada"}), Vocabulary({"LOC", "PER"})};
+  CHECK(refusal([&] { text.load(&fixed); }) ==
+        text.name() + ":3: found the label O, expected one of the classes LOC, PER\n" +
+            text.name() + ":4: found no tab, expected a token, a tab and a label\n" +
+            "2 of 4 cannot be used");
+  text.on_bad_line = OnBadLine::skip;
+  CHECK(text.load(&fixed).train_lines.lines == std::vector<std::size_t>{1});
+  text.write("in\tO\n");
+  CHECK(text.load(&fixed).train.empty());
+}
+
 TEST_CASE("images with bad pixels are counted, and skipped on request") {
   const TemporaryFolder folder;
   folder.write("a.csv", "0,1,a\n0,b\n0,x,b\n1,0,b\n");

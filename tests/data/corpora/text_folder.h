@@ -33,7 +33,7 @@ struct TextFolder {
                                       OnBadLine, const TrainingSetOptions&>) {
       return load_text(files, words, folder.path(), fixed, on_bad_line, training);
     } else {
-      return load_text(files, words, folder.path(), fixed, on_bad_line);
+      return load_text(files, words, folder.path(), fixed, on_bad_line, training.find_too_long);
     }
   }
   std::string name(const char* file = "train.txt") const { return (folder / file).string(); }

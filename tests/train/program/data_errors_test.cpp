@@ -69,6 +69,20 @@ TEST_CASE("bad lines are refused before subwords are learned from the others") {
                     ":2 is not\nhint: fill in the line, or delete it from both files");
 }
 
+TEST_CASE("bad lines of tagged text are named together with sentences that are too long") {
+  const KindWorkplace work;
+  const std::string name = (work / "tags.txt").string();
+  work.write("tags.txt", "Ada\tB-PER\nspoke\n\nin\tO\nNew\tB-LOC\nYork\tI-LOC\n");
+  check_refusal(work, {"train", "tags.yaml", "model.max_length=2"}, 3,
+                name + ":2: found no tab, expected a token, a tab and a label\n" + name +
+                    ":4: found 3 tokens to read, expected at most 2 (model.max_length)\n"
+                    "2 of 6 cannot be used, 1 of them with too many tokens\n"
+                    "hint: write a token, a tab and its label on each line, and an empty line "
+                    "between two sentences; columns are chosen with cut, such as cut -f1,4; set "
+                    "model.max_length to 3 or more, or leave them all out with "
+                    "data.on_bad_line=skip");
+}
+
 TEST_CASE("a run that skips bad lines resumes to the same bytes") {
   const BadTextWorkplace work;
   const std::string skip = "data.on_bad_line=skip";
