@@ -133,13 +133,17 @@ bool is_heading(std::string_view line, std::size_t expected) {
 
 std::string key_of(const std::string& part) { return fmt::format("data.{}_images", part); }
 
+/// part     "train", "validation" or "test"
+/// classes  that labels may have; null: any
 ImageFile read_image_table(const std::string& part, const std::filesystem::path& path,
-                           const ImageOptions& options, OnBadLine on_bad_line, Corpus& corpus) {
+                           const ImageOptions& options, const Vocabulary* classes,
+                           OnBadLine on_bad_line, Corpus& corpus) {
   const std::vector<std::string> lines =
       read_corpus_lines(key_of(part), path, corpus, table_content);
   const std::string name = escaped(path.native());
   ImageFile table{.name = name, .label_file = name, .images = {}};
   BadLines bad;
+  bool any_image = false;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
     if (is_blank(line)) continue;
@@ -147,27 +151,50 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
     if (i == 0 && is_heading(line, values_per_image(options) + 1)) {
       corpus.notes.push_back(fmt::format("{}: a heading, {}, is skipped", place, excerpt(line)));
     } else {
-      bad.attempt([&] { table.images.push_back(parse_labelled(i + 1, line, place, options)); });
+      bad.attempt([&] {
+        LabelledImage image = parse_labelled(i + 1, line, place, options);
+        any_image = true;
+        if (classes != nullptr) class_id(*classes, image.label, place);
+        table.images.push_back(std::move(image));
+      });
     }
   }
   bad.finish(on_bad_line, part, lines.size(), corpus.notes);
-  if (!table.images.empty()) return table;
+  if (any_image) return table;
   throw DataError(fmt::format("{}: found no image, expected one a line", table.name),
                   "name a file with the pixels and the label of an image on each line");
 }
 
-/// part  "train", "validation" or "test"
+/// Refuses or skips the images of arrays whose labels are not among the classes.
+void check_labels(ImageFile& arrays, const std::string& part, const Vocabulary& classes,
+                  OnBadLine on_bad_line, Corpus& corpus) {
+  const std::size_t all = arrays.images.size();
+  BadLines bad;
+  std::erase_if(arrays.images, [&](const LabelledImage& image) {
+    const std::size_t before = bad.count();
+    bad.attempt([&] { class_id(classes, image.label, arrays.label_place(image)); });
+    return bad.count() != before;
+  });
+  bad.finish(on_bad_line, part, all, corpus.notes);
+}
+
+/// The arguments of read_image_table(), for a file of any format.
 ImageFile read_images(const std::string& part, const std::filesystem::path& path,
                       const ImageOptions& options, const ImageFileReader& read_arrays,
-                      OnBadLine on_bad_line, Corpus& corpus) {
+                      const Vocabulary* classes, OnBadLine on_bad_line, Corpus& corpus) {
   const std::string extension = to_lowercase(path.extension().string());
-  if (extension == ".npy") return read_npy_images(key_of(part), path, options, corpus);
-  const bool hdf5 = extension == ".h5" || extension == ".hdf5";
-  if (!hdf5) return read_image_table(part, path, options, on_bad_line, corpus);
-  if (read_arrays) return read_arrays(key_of(part), path, options, corpus);
-  throw DataError(fmt::format("{}: found an HDF5 file, which cannot be read here, expected a table",
-                              escaped(path.native())),
-                  "write the images as CSV");
+  const bool npy = extension == ".npy", hdf5 = extension == ".h5" || extension == ".hdf5";
+  if (!npy && !hdf5) return read_image_table(part, path, options, classes, on_bad_line, corpus);
+  if (hdf5 && !read_arrays) {
+    throw DataError(
+        fmt::format("{}: found an HDF5 file, which cannot be read here, expected a table",
+                    escaped(path.native())),
+        "write the images as CSV");
+  }
+  ImageFile arrays = npy ? read_npy_images(key_of(part), path, options, corpus)
+                         : read_arrays(key_of(part), path, options, corpus);
+  if (classes != nullptr) check_labels(arrays, part, *classes, on_bad_line, corpus);
+  return arrays;
 }
 
 /// The indices of images, class by class, each class in the order of the file.
@@ -215,18 +242,11 @@ void require_every_class(const ImageFile& training, const Vocabulary& classes) {
   }
 }
 
-std::vector<Example> encode(ImageFile file, const std::string& part, OnBadLine on_bad_line,
-                            Corpus& corpus) {
+std::vector<Example> encode(std::vector<LabelledImage> images, const Vocabulary& classes) {
   std::vector<Example> examples;
-  BadLines bad;
-  for (LabelledImage& image : file.images) {
-    bad.attempt([&] {
-      const std::int32_t label =
-          class_id(corpus.target_vocabulary, image.label, file.label_place(image));
-      examples.push_back({.target = {label}, .pixels = std::move(image.pixels)});
-    });
+  for (LabelledImage& image : images) {
+    examples.push_back({.target = {classes.id(image.label)}, .pixels = std::move(image.pixels)});
   }
-  bad.finish(on_bad_line, part, file.images.size(), corpus.notes);
   return examples;
 }
 
@@ -269,32 +289,30 @@ Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
                    const std::filesystem::path& base, const ImageFileReader& read_arrays,
                    const Vocabulary* classes, OnBadLine on_bad_line) {
   Corpus corpus;
-  const auto read_file = [&](const char* part, const std::string& file) {
-    return read_images(part, base / file, options, read_arrays, on_bad_line, corpus);
+  const auto read_file = [&](const char* part, const std::string& file, const Vocabulary* labels) {
+    return read_images(part, base / file, options, read_arrays, labels, on_bad_line, corpus);
   };
   const bool has_training = classes == nullptr || !options.train_images.empty();
   ImageFile training;
-  if (has_training) training = read_file("train", options.train_images);
+  if (has_training) training = read_file("train", options.train_images, classes);
   corpus.target_vocabulary = classes != nullptr ? *classes : collect_classes(training);
   const auto other_part = [&](const char* part, const std::string& file, const char* size_key,
-                              std::size_t size) -> ImageFile {
-    if (!file.empty()) return read_file(part, file);
+                              std::size_t size) -> std::vector<LabelledImage> {
+    if (!file.empty()) return read_file(part, file, &corpus.target_vocabulary).images;
     if (!has_training) return {};
-    return {.name = training.name,
-            .label_file = training.label_file,
-            .is_table = training.is_table,
-            .images = hold_out(training, size, size_key)};
+    return hold_out(training, size, size_key);
   };
-  ImageFile test = other_part("test", options.test_images, "test_size", held_out.test);
-  ImageFile validation =
+  std::vector<LabelledImage> test =
+      other_part("test", options.test_images, "test_size", held_out.test);
+  std::vector<LabelledImage> validation =
       other_part("validation", options.validation_images, "validation_size", held_out.validation);
   if (classes == nullptr) require_every_class(training, corpus.target_vocabulary);
-  corpus.train = encode(std::move(training), "train", on_bad_line, corpus);
+  corpus.train = encode(std::move(training.images), corpus.target_vocabulary);
   if (const auto note = note_on_scale(corpus.train, options.pixel_maximum)) {
     corpus.notes.push_back(*note);
   }
-  corpus.validation = encode(std::move(validation), "validation", on_bad_line, corpus);
-  corpus.test = encode(std::move(test), "test", on_bad_line, corpus);
+  corpus.validation = encode(std::move(validation), corpus.target_vocabulary);
+  corpus.test = encode(std::move(test), corpus.target_vocabulary);
   return corpus;
 }
 

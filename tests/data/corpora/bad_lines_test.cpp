@@ -322,3 +322,43 @@ TEST_CASE("images with bad pixels are counted, and skipped on request") {
   CHECK(corpus.train.size() == 2);
   CHECK(corpus.notes.front().starts_with("train: 2 of 4 skipped, "));
 }
+
+TEST_CASE("bad pixels and unknown labels of images are refused together, and skipped on request") {
+  const TemporaryFolder folder;
+  folder.write("a.csv", "0,1,a\n1,0,b\n");
+  folder.write("b.csv", "0,1,z\n0,x,b\n1,0,b\n");
+  ImageOptions options;
+  options.train_images = "a.csv";
+  options.validation_images = "b.csv";
+  options.image_height = 1;
+  options.image_width = 2;
+  const HeldOutImages none{.validation = 0, .test = 0};
+  const auto load = [&](OnBadLine on_bad_line) {
+    return load_images(options, none, folder.path(), {}, nullptr, on_bad_line);
+  };
+  const std::string name = (folder / "b.csv").string();
+  const std::string unknown = name + ":1: found the label z, expected one of the classes a, b";
+  CHECK(refusal([&] { load(OnBadLine::stop); }) ==
+        unknown + "\n" + name +
+            ":2: found \"x\" in field 2, expected a number\n2 of 3 cannot be used");
+  const Corpus corpus = load(OnBadLine::skip);
+  CHECK(corpus.validation.size() == 1);
+  CHECK(std::ranges::count(
+            corpus.notes, "validation: 2 of 3 skipped, which cannot be used, such as " + unknown) ==
+        1);
+  folder.write("b.csv", "0,1,z\n");
+  CHECK(load(OnBadLine::skip).validation.empty());
+}
+
+TEST_CASE("images with unknown labels are not held out") {
+  const TemporaryFolder folder;
+  folder.write("a.csv", "0,a\n1,b\n2,c\n3,c\n4,a\n5,b\n");
+  ImageOptions options;
+  options.train_images = "a.csv";
+  options.image_height = options.image_width = 1;
+  const Vocabulary classes({"a", "b"});
+  const Corpus corpus = load_images(options, {.validation = 0, .test = 2}, folder.path(), {},
+                                    &classes, OnBadLine::skip);
+  CHECK(corpus.train.size() == 2);
+  CHECK(corpus.test.size() == 2);
+}

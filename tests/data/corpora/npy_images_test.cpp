@@ -112,6 +112,24 @@ TEST_CASE("each part has its own pair of files") {
         "image 0: found the label 9, expected one of the classes 3, 7");
 }
 
+TEST_CASE("images of arrays with unknown labels are counted, and skipped on request") {
+  const NpyFolder folder;
+  const Vocabulary classes({"3", "5"});
+  const auto load = [&](OnBadLine on_bad_line) {
+    return load_images(folder.options, {.validation = 0, .test = 0}, folder.folder.path(), {},
+                       &classes, on_bad_line);
+  };
+  const std::string unknown = ": found the label 7, expected one of the classes 3, 5";
+  const std::string place = folder.name("digits.labels.npy") + ": image ";
+  CHECK(refusal([&] { load(OnBadLine::stop); }) ==
+        place + "0" + unknown + "\n" + place + "2" + unknown + "\n2 of 3 cannot be used");
+  const Corpus corpus = load(OnBadLine::skip);
+  REQUIRE(corpus.train.size() == 1);
+  CHECK(corpus.train[0].target == std::vector<std::int32_t>{classes.id("3")});
+  CHECK(corpus.notes.front() ==
+        "train: 2 of 3 skipped, which cannot be used, such as " + place + "0" + unknown);
+}
+
 TEST_CASE("without a file of labels beside the images the hint says how to save it") {
   const NpyFolder folder;
   std::filesystem::remove(folder.name("digits.labels.npy"));
