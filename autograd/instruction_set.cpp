@@ -21,7 +21,7 @@ constexpr const char* variable = "TAPESTRY_KERNELS";
 
 std::size_t in_use = 0;
 
-std::size_t index_of(std::string_view name) {
+std::size_t find_index(std::string_view name) {
   return static_cast<std::size_t>(std::ranges::find(compiled, name) - compiled.begin());
 }
 
@@ -35,7 +35,7 @@ bool can_execute(std::string_view name) {
            __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
   }
 #endif
-  return index_of(name) != none;
+  return find_index(name) != none;
 }
 
 std::size_t widest() {
@@ -87,7 +87,7 @@ extern "C" void tapestry_choose_kernels() {
   __builtin_cpu_init();
   const char* const wanted = std::getenv(variable);
   if (wanted == nullptr || *wanted == '\0') return switch_to(widest());
-  const std::size_t set = index_of(wanted);
+  const std::size_t set = find_index(wanted);
   if (set != none && can_execute(wanted)) return switch_to(set);
   switch_to(widest());
   warn_of_choice(wanted, compiled[in_use]);
@@ -102,7 +102,7 @@ void switch_to(std::size_t set) { in_use = set; }
 /// There is no choice in a build with one set of kernels.
 [[maybe_unused]] const bool warned = [] {
   const char* const wanted = std::getenv(variable);
-  const bool other = wanted != nullptr && *wanted != '\0' && index_of(wanted) == none;
+  const bool other = wanted != nullptr && *wanted != '\0' && find_index(wanted) == none;
   if (other) warn_of_choice(wanted, compiled[0]);
   return other;
 }();
@@ -118,10 +118,10 @@ bool processor_can_execute(std::string_view name) { return can_execute(name); }
 void use_kernels(std::string_view name) {
   if (name == "auto") {
     const char* const wanted = std::getenv(variable);
-    const std::size_t set = wanted == nullptr ? none : index_of(wanted);
+    const std::size_t set = wanted == nullptr ? none : find_index(wanted);
     return switch_to(set != none && can_execute(wanted) ? set : widest());
   }
-  const std::size_t set = index_of(name);
+  const std::size_t set = find_index(name);
   if (set == none) {
     throw ValueError(
         fmt::format("use_kernels: found \"{}\", expected auto or one that this build has: {}", name,

@@ -105,7 +105,7 @@ class Sequential {
 class Sequential::Layer {
  public:
   /// A function such as `tanh`, also where <cmath> has others of its name.
-  Layer(Tensor (*function)(const Tensor&)) : of_tensor_(call_of<Tensor>(function)) {}
+  Layer(Tensor (*function)(const Tensor&)) : of_tensor_(make_call<Tensor>(function)) {}
   /// All layers of a sequence.
   Layer(const Sequential& layers);
   /// A layer or a lambda, of which a copy is kept. One that takes both tensors and ids is called
@@ -113,12 +113,12 @@ class Sequential::Layer {
   template <class F>
   Layer(F layer) {
     if constexpr (is_called_with<F, Tensor>) {
-      of_tensor_ = call_of<Tensor>(std::move(layer));
+      of_tensor_ = make_call<Tensor>(std::move(layer));
     } else {
       static_assert(is_called_with<F, Ids>,
                     "a layer of a Sequential is called with (x, mode) or (x), where x is a Tensor "
                     "or, in the first layer, Ids, and returns a Tensor");
-      of_ids_ = call_of<Ids>(std::move(layer));
+      of_ids_ = make_call<Ids>(std::move(layer));
     }
   }
 
@@ -134,7 +134,7 @@ class Sequential::Layer {
       std::is_invocable_r_v<Tensor, const F&, const Input&>;
 
   template <class Input, class F>
-  static Call<Input> call_of(F layer) {
+  static Call<Input> make_call(F layer) {
     return [layer = std::move(layer)](const Input& x, const Mode* mode) -> Tensor {
       if constexpr (std::is_invocable_r_v<Tensor, const F&, const Input&, const Mode&>) {
         if (mode != nullptr) return layer(x, *mode);

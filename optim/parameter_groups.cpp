@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-std::string_view path_of(const ParameterGroup& group) {
+std::string_view normalized_path(const ParameterGroup& group) {
   std::string_view path = group.path;
   if (path.ends_with('.')) path.remove_suffix(1);
   return path;
@@ -28,12 +28,12 @@ void require_not_negative(const char* field, const ParameterGroup& group, double
 std::vector<ParameterGroup> from_short_to_long(std::span<const ParameterGroup> groups) {
   std::vector<ParameterGroup> sorted(groups.begin(), groups.end());
   std::ranges::sort(sorted, {}, [](const ParameterGroup& group) {
-    return std::pair(path_of(group).size(), path_of(group));
+    return std::pair(normalized_path(group).size(), normalized_path(group));
   });
-  const auto twice = std::ranges::adjacent_find(sorted, {}, path_of);
+  const auto twice = std::ranges::adjacent_find(sorted, {}, normalized_path);
   if (twice != sorted.end()) {
-    throw ValueError(
-        fmt::format("optimizer: two groups have the path `{}`, expected one", path_of(*twice)));
+    throw ValueError(fmt::format("optimizer: two groups have the path `{}`, expected one",
+                                 normalized_path(*twice)));
   }
   return sorted;
 }

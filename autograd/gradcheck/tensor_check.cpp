@@ -48,7 +48,7 @@ Comparison compare(double analytic, const Estimate& numeric, const Thresholds& b
 
 namespace {
 
-RandomStream random_of(const NamedTensor& named, const GradcheckOptions& options) {
+RandomStream random_stream(const NamedTensor& named, const GradcheckOptions& options) {
   return RandomStream(options.seed).named(named.name);
 }
 
@@ -108,7 +108,7 @@ TensorCheck::TensorCheck(const NamedTensor& named, std::span<const Tensor> gradi
     : tensor_(named.tensor),
       objectives_(objectives),
       options_(options),
-      random_(random_of(named, options)),
+      random_(random_stream(named, options)),
       noise_(noise) {
   for (std::size_t k = 0; k < objectives.count(); ++k) {
     Examined of{.row = {.output = objectives.name(k),
@@ -323,7 +323,7 @@ std::vector<double> largest_noise(const Objectives& objectives,
   for (const NamedTensor& named : tensors) {
     Tensor tensor = named.tensor;
     Line line(tensor.mutable_values<double>(), 0,
-              signed_weights(tensor.size(), random_of(named, options).at(0)));
+              signed_weights(tensor.size(), random_stream(named, options).at(0)));
     const auto noise = measured_noise(line, options.step, objectives);
     for (std::size_t k = 0; k < noise.size(); ++k) measured[k] = std::max(measured[k], noise[k]);
   }
