@@ -182,7 +182,7 @@ void BatchSchedule::sort_chunks(std::vector<std::size_t>& order) const {
   }
 }
 
-std::size_t BatchSchedule::rows_of(std::size_t longest_side) const {
+std::size_t BatchSchedule::max_rows(std::size_t longest_side) const {
   return most_tokens_ / std::max<std::size_t>(longest_side, 1);
 }
 
@@ -198,7 +198,7 @@ void BatchSchedule::sort_by_longest_side(std::vector<std::size_t>& order,
     const std::size_t longest = side(*begin);
     const auto end_of_side =
         std::find_if(begin, order.end(), [&](std::size_t i) { return side(i) != longest; });
-    const std::size_t chunk = std::min(batches_of_a_side * rows_of(longest), order.size());
+    const std::size_t chunk = std::min(batches_of_a_side * max_rows(longest), order.size());
     while (begin != end_of_side) {
       const auto remaining = static_cast<std::size_t>(end_of_side - begin);
       const auto end = begin + static_cast<std::ptrdiff_t>(std::min(chunk, remaining));
@@ -213,7 +213,7 @@ std::vector<BatchIndices> BatchSchedule::cut_by_tokens(
   std::vector<BatchIndices> batches;
   for (auto begin = order.begin(); begin != order.end();) {
     const auto remaining = static_cast<std::size_t>(order.end() - begin);
-    const std::size_t rows = std::min(rows_of(lengths_[*begin].longest_side()), remaining);
+    const std::size_t rows = std::min(max_rows(lengths_[*begin].longest_side()), remaining);
     const auto end = begin + static_cast<std::ptrdiff_t>(rows);
     batches.emplace_back(begin, end);
     begin = end;

@@ -135,7 +135,7 @@ class BatchSchedule {
   void sort_by_longest_side(std::vector<std::size_t>& order,
                             const std::vector<Lengths>& lengths) const;
   std::vector<BatchIndices> cut_by_tokens(const std::vector<std::size_t>& order) const;
-  std::size_t rows_of(std::size_t longest_side) const;
+  std::size_t max_rows(std::size_t longest_side) const;
   std::size_t batches_per_group() const;
   Group group_by_lengths_in_epoch(BatchPosition begin);
 

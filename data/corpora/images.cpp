@@ -131,7 +131,7 @@ bool is_heading(std::string_view line, std::size_t expected) {
          (expected == 1 || fields->size() > 1);
 }
 
-std::string key_of(const std::string& part) { return fmt::format("data.{}_images", part); }
+std::string images_key(const std::string& part) { return fmt::format("data.{}_images", part); }
 
 /// part     "train", "validation" or "test"
 /// classes  that labels may have; null: any
@@ -139,7 +139,7 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
                            const ImageOptions& options, const Vocabulary* classes,
                            OnBadLine on_bad_line, Corpus& corpus) {
   const std::vector<std::string> lines =
-      read_corpus_lines(key_of(part), path, corpus, table_content);
+      read_corpus_lines(images_key(part), path, corpus, table_content);
   const std::string name = escaped(path.native());
   ImageFile table{.name = name, .label_file = name, .images = {}};
   BadLines bad;
@@ -191,8 +191,8 @@ ImageFile read_images(const std::string& part, const std::filesystem::path& path
                     escaped(path.native())),
         "write the images as CSV");
   }
-  ImageFile arrays = npy ? read_npy_images(key_of(part), path, options, corpus)
-                         : read_arrays(key_of(part), path, options, corpus);
+  ImageFile arrays = npy ? read_npy_images(images_key(part), path, options, corpus)
+                         : read_arrays(images_key(part), path, options, corpus);
   if (classes != nullptr) check_labels(arrays, part, *classes, on_bad_line, corpus);
   return arrays;
 }

@@ -167,7 +167,7 @@ struct TokenizerPair {
   Tokenizer source, target;
 };
 
-TokenizerPair tokenizers_of(const Corpus& corpus, const WordOptions& words) {
+TokenizerPair make_tokenizers(const Corpus& corpus, const WordOptions& words) {
   return {.source = sentence_tokenizer(corpus.source_vocabulary, words),
           .target = sentence_tokenizer(corpus.target_vocabulary, words)};
 }
@@ -227,7 +227,7 @@ class TrainingPairs {
       source.texts.insert(source.texts.end(), {&files.source, &files.target});
       source.corpora.push_back(files.names());
     }
-    const TokenizerPair tokenizers = tokenizers_of(corpus, words_);
+    const TokenizerPair tokenizers = make_tokenizers(corpus, words_);
     fill_training_set(
         training_, cached_, source, corpus,
         [&](std::size_t number, const AddExample& add, std::vector<std::string>& notes) {
@@ -320,7 +320,7 @@ class TrainingPairs {
 void load_part(FilePair files, const WordOptions& words, OnBadLine on_bad_line,
                const FindTooLong& find_too_long, Corpus& corpus, std::vector<Example>& examples,
                ExampleLines& lines) {
-  const TokenizerPair tokenizers = tokenizers_of(corpus, words);
+  const TokenizerPair tokenizers = make_tokenizers(corpus, words);
   const LineFiles names = files.names();
   lines = {
       .source_file = names.source, .target_file = names.target, .lines = {}, .target_texts = {}};

@@ -25,7 +25,7 @@ using Encode = std::function<void(std::size_t, const AddExample&, std::vector<st
 constexpr const char* file_name = "train.examples";
 
 /// Identifies what examples are made from, see ExampleFile.
-std::uint64_t origin_of(const TrainingSource& source, const Corpus& corpus) {
+std::uint64_t compute_origin(const TrainingSource& source, const Corpus& corpus) {
   Xxh3 hash;
   const auto add_text = [&hash](std::string_view text) {
     const std::uint64_t length = text.size();
@@ -161,7 +161,7 @@ void fill_training_set(const TrainingSetOptions& options, bool cached, const Tra
     }
   };
   if (cached) {
-    const CachedExamples cache(options, origin_of(source, corpus), corpus);
+    const CachedExamples cache(options, compute_origin(source, corpus), corpus);
     corpus.train_file = cache.find(corpus.notes);
     if (!corpus.train_file) {
       corpus.train_file = cache.make(encode_all, counts);

@@ -21,7 +21,7 @@ constexpr FileKind text_kind{
     .special_hint = "write the text to a file first: it is read more than once",
     .too_large_hint = "train on a part of the text, such as its first lines: head -n 1000000"};
 
-FileKind kind_of(const TextContent& content) {
+FileKind file_kind(const TextContent& content) {
   FileKind kind = text_kind;
   if (content.any_size) kind.max_bytes = largest_text;
   return kind;
@@ -151,7 +151,7 @@ void LineReader::refuse_byte(std::string_view line, std::size_t position, std::s
 
 TextFileReader::TextFileReader(const std::filesystem::path& path, const TextContent& content)
     : content_(content),
-      file_(path, kind_of(content)),
+      file_(path, file_kind(content)),
       reader_(file_.descriptor(), file_.name(), unreadable_hint, content.longest_line) {}
 
 std::optional<std::string> TextFileReader::next() {

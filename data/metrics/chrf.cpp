@@ -21,7 +21,7 @@ bool is_ascii_punctuation(char32_t c) {
          !(U'a' <= c && c <= U'z');
 }
 
-Symbols characters_of(std::u32string_view sentence, bool whitespace) {
+Symbols character_symbols(std::u32string_view sentence, bool whitespace) {
   Symbols symbols;
   symbols.reserve(sentence.size());
   for (const char32_t c : sentence) {
@@ -30,7 +30,7 @@ Symbols characters_of(std::u32string_view sentence, bool whitespace) {
   return symbols;
 }
 
-Symbols words_of(std::u32string_view sentence, WordNumbers& numbers) {
+Symbols word_symbols(std::u32string_view sentence, WordNumbers& numbers) {
   Symbols symbols;
   for (const std::u32string_view word : mteval::split_words(sentence)) {
     std::size_t first_part = word.size();
@@ -82,8 +82,8 @@ void Chrf::compute(const std::u32string& hypothesis, const std::vector<std::u32s
   for (const auto& reference : references) reference_texts.push_back(prepared(reference));
 
   WordNumbers numbers;
-  const Symbols characters = characters_of(text, options_.whitespace);
-  const Symbols words = options_.word_order == 0 ? Symbols() : words_of(text, numbers);
+  const Symbols characters = character_symbols(text, options_.whitespace);
+  const Symbols words = options_.word_order == 0 ? Symbols() : word_symbols(text, numbers);
   const NgramMatcher of_characters(characters, options_.char_order);
   const NgramMatcher of_words(words, options_.word_order);
 
@@ -91,10 +91,11 @@ void Chrf::compute(const std::u32string& hypothesis, const std::vector<std::u32s
   double best = -1.0;
   for (const std::u32string& reference : reference_texts) {
     const auto parts = std::span(candidate);
-    write_orders(of_characters, characters.size(), characters_of(reference, options_.whitespace),
+    write_orders(of_characters, characters.size(),
+                 character_symbols(reference, options_.whitespace),
                  parts.first(3 * options_.char_order));
     if (options_.word_order > 0) {
-      write_orders(of_words, words.size(), words_of(reference, numbers),
+      write_orders(of_words, words.size(), word_symbols(reference, numbers),
                    parts.subspan(3 * options_.char_order));
     }
     const double found = score(candidate);

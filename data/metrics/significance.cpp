@@ -54,7 +54,7 @@ double mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-ConfidenceInterval confidence_of(std::vector<double> scores) {
+ConfidenceInterval confidence_interval(std::vector<double> scores) {
   std::ranges::sort(scores);
   const std::size_t lower = scores.size() / 40, upper = scores.size() - lower - 1;
   return {.mean = mean(scores), .half_width = 0.5 * (scores[upper] - scores[lower])};
@@ -76,7 +76,7 @@ double score_difference(const TextMetric& metric, std::span<const double> first,
 ConfidenceInterval bootstrap_confidence(const TextMetric& metric, const SegmentStatistics& system,
                                         std::size_t samples, std::uint64_t seed) {
   check_counts(system, samples);
-  return confidence_of(bootstrap_scores(metric, system, samples, seed));
+  return confidence_interval(bootstrap_scores(metric, system, samples, seed));
 }
 
 PairedBootstrap paired_bootstrap(const TextMetric& metric, const SegmentStatistics& baseline,
@@ -92,8 +92,8 @@ PairedBootstrap paired_bootstrap(const TextMetric& metric, const SegmentStatisti
   const double center = mean(differences);
   for (double& difference : differences) difference -= center;
   return {.p_value = p_value(differences, score_difference(metric, baseline.sum(), system.sum())),
-          .baseline = confidence_of(std::move(of_baseline)),
-          .system = confidence_of(std::move(of_system))};
+          .baseline = confidence_interval(std::move(of_baseline)),
+          .system = confidence_interval(std::move(of_system))};
 }
 
 double approximate_randomization(const TextMetric& metric, const SegmentStatistics& baseline,

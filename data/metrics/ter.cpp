@@ -14,7 +14,7 @@ namespace tapestry {
 
 namespace {
 
-bool is_any_of(std::u32string_view set, char32_t c) { return set.find(c) != set.npos; }
+bool set_contains(std::u32string_view set, char32_t c) { return set.find(c) != set.npos; }
 
 bool is_in_range(char32_t c, char32_t first, char32_t last) { return first <= c && c <= last; }
 
@@ -25,10 +25,10 @@ bool is_asian_punctuation(char32_t c) {
 
 /// Full-width forms of . , ? : ; ! " ( )
 bool is_full_width_punctuation(char32_t c) {
-  return is_any_of(U"\uFF0E\uFF0C\uFF1F\uFF1A\uFF1B\uFF01\uFF02\uFF08\uFF09", c);
+  return set_contains(U"\uFF0E\uFF0C\uFF1F\uFF1A\uFF1B\uFF01\uFF02\uFF08\uFF09", c);
 }
 
-bool is_punctuation_of_tercom(char32_t c) { return is_any_of(U".,?:;!\"()", c); }
+bool is_punctuation_of_tercom(char32_t c) { return set_contains(U".,?:;!\"()", c); }
 
 std::u32string normalize_western(std::u32string_view sentence) {
   std::u32string text = mteval::replaced(sentence, U"\n-", U"");

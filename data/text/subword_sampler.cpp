@@ -211,7 +211,7 @@ bool merge(std::string_view text, const Merges& merges, RandomDraws& random, Ids
 
 /// The words of a text, each with the space mark before it; the whole text if pieces may have
 /// several words.
-std::vector<std::string_view> units_of(std::string_view text, const Merges& merges) {
+std::vector<std::string_view> split_units(std::string_view text, const Merges& merges) {
   std::vector<std::string_view> units;
   while (!text.empty()) {
     const std::size_t end = merges.within_words ? text.find(space_mark, 1) : std::string_view::npos;
@@ -226,7 +226,7 @@ std::vector<std::string_view> units_of(std::string_view text, const Merges& merg
 class SubwordSampler::Segmenter {
  public:
   Segmenter(const Vocabulary& vocabulary, const SubwordSampling& sampling)
-      : model_(vocabulary.subwords()), text_of_(vocabulary.size()) {
+      : model_(vocabulary.subwords()), piece_texts_(vocabulary.size()) {
     if (!model_) throw std::invalid_argument("subword sampler: found no vocabulary of subwords");
     const SentencePieceModel& pieces = model_->pieces();
     bpe_ = pieces.bpe;
@@ -239,7 +239,7 @@ class SubwordSampler::Segmenter {
       const bool is_token =
           piece.type == normal || piece.type == user_defined || piece.type == byte;
       if (piece.type == normal) {
-        text_of_[static_cast<std::size_t>(id)] = piece.text;
+        piece_texts_[static_cast<std::size_t>(id)] = piece.text;
         if (!bpe_) trie_.add(piece.text, {id, weight(alpha, piece.score)});
       }
       if (bpe_ && piece.type != byte) add_merge(piece, piece.type == normal ? id : Merges::none);
@@ -252,7 +252,7 @@ class SubwordSampler::Segmenter {
     for (std::size_t begin = 0; begin < ids.size();) {
       std::string text;
       std::size_t end = begin;
-      while (end < ids.size() && !text_of(ids[end]).empty()) text += text_of(ids[end++]);
+      while (end < ids.size() && !piece_text(ids[end]).empty()) text += piece_text(ids[end++]);
       if (end == begin) {
         sampled.push_back(ids[begin++]);
         continue;
@@ -289,8 +289,8 @@ class SubwordSampler::Segmenter {
   }
 
   /// Empty for ids that stay as they are.
-  const std::string& text_of(std::int32_t id) const {
-    return text_of_.at(static_cast<std::size_t>(id));
+  const std::string& piece_text(std::int32_t id) const {
+    return piece_texts_.at(static_cast<std::size_t>(id));
   }
 
   void append(std::string_view text, std::span<const std::int32_t> original, RandomDraws& random,
@@ -301,7 +301,7 @@ class SubwordSampler::Segmenter {
       return;
     }
     const std::size_t before = sampled.size();
-    for (const std::string_view unit : units_of(text, merges_)) {
+    for (const std::string_view unit : split_units(text, merges_)) {
       if (merge(unit, merges_, random, sampled)) continue;
       // A character has no piece of its own.
       sampled.resize(before);
@@ -311,7 +311,7 @@ class SubwordSampler::Segmenter {
   }
 
   std::shared_ptr<const SubwordModel> model_;
-  std::vector<std::string> text_of_;  ///< by id; empty for ids that stay as they are
+  std::vector<std::string> piece_texts_;  ///< by id; empty for ids that stay as they are
   bool bpe_ = false;
   WeightedTrie trie_;  ///< of unigram models
   Merges merges_;      ///< of BPE models

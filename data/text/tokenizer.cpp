@@ -29,7 +29,7 @@ void require_utf8(std::string_view sentence) {
 }
 
 /// The code point of a token such as "<U+000A>"; nullopt for other tokens.
-std::optional<char32_t> code_point_of(std::string_view token) {
+std::optional<char32_t> parse_code_point(std::string_view token) {
   constexpr std::string_view begin = "<U+";
   if (!token.starts_with(begin) || !token.ends_with('>')) return std::nullopt;
   token.remove_prefix(begin.size());
@@ -204,7 +204,7 @@ std::string CharacterTokenizer::join(const Tokens& tokens) const {
   for (const std::string& token : tokens) {
     if (token == space_token) {
       text += ' ';
-    } else if (const auto code_point = code_point_of(token)) {
+    } else if (const auto code_point = parse_code_point(token)) {
       append_utf8(text, *code_point);
     } else {
       text += is_special_symbol(token) ? "\uFFFD" : token;
