@@ -144,7 +144,7 @@ std::uint64_t bytes_of_sums(std::uint64_t gradient, std::size_t micro_batches,
   std::uint64_t most_kept = 0, fewest_sent = std::numeric_limits<std::uint64_t>::max(),
                 all_sent = 0;
   for (std::size_t rank = 0; rank < processes; ++rank) {
-    const MicroBatches own = micro_batches_of(rank, processes, micro_batches);
+    const MicroBatches own = micro_batch_range(rank, processes, micro_batches);
     const std::uint64_t sent = nodes_in(own).size();
     most_kept = std::max<std::uint64_t>(most_kept, count_kept_nodes(own));
     fewest_sent = std::min(fewest_sent, sent);

@@ -20,7 +20,7 @@ bool is_index(std::string_view text) {
 std::string stack_of(const std::string& path) {
   const std::size_t dot = path.rfind('.');
   return dot != path.npos && is_index(std::string_view(path).substr(dot + 1)) ? path.substr(0, dot)
-                                                                               : "";
+                                                                              : "";
 }
 
 bool alike(const ModelBlock& a, const ModelBlock& b) {
@@ -71,7 +71,7 @@ std::string block_path(const std::string& name) {
   return dot == name.npos ? name : name.substr(0, dot);
 }
 
-std::vector<ParameterShape> shapes_of(const Parameters& parameters) {
+std::vector<ParameterShape> parameter_shapes(const Parameters& parameters) {
   std::vector<ParameterShape> shapes;
   for (const NamedTensor& parameter : parameters) {
     shapes.push_back({.name = parameter.name,

@@ -34,7 +34,7 @@ struct ModelSummary {
 };
 
 /// The shapes of all parameters of a model.
-std::vector<ParameterShape> shapes_of(const Parameters& parameters);
+std::vector<ParameterShape> parameter_shapes(const Parameters& parameters);
 
 /// The path of the block that a parameter belongs to: a layer of a stack, such as
 /// `encoder.layers.0`, or the module that has the parameter.

@@ -91,7 +91,7 @@ std::vector<std::string> describe_run(StepComputer& computer, const std::string&
       fmt::format("model: {} parameters in {} tensors; {}threads: {}; {}; run directory {}",
                   format_count(parameters.num_values()), parameters.list().size(),
                   describe_processes(processes), kernels::num_threads(), arithmetic(), run_dir));
-  lines.push_back("blocks: " + to_line(summarize(shapes_of(parameters))));
+  lines.push_back("blocks: " + to_line(summarize(parameter_shapes(parameters))));
   if (const auto note = describe_percentages(config)) lines.push_back(*note);
   for (const auto& warning : {warning_about_cores(read_cores(), kernels::num_threads()),
                               warning_about_blas(read_blas()), warning_about_rate(config)}) {

@@ -354,7 +354,7 @@ int run_training(const TrainingRun& run) {
     progress.end(code);
     return code;
   } catch (...) {
-    progress.end(static_cast<int>(exit_code_of(std::current_exception())));
+    progress.end(static_cast<int>(to_exit_code(std::current_exception())));
     throw;
   }
 }

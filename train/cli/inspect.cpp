@@ -167,7 +167,7 @@ std::vector<ParameterShape> parameters_of(const Snapshot& snapshot) {
     Parameters parameters = Parameters::without_values(config.train.dtype);
     const auto network = network_maker(
         config, network_sizes(config, words.source, *words.target))(Scope(parameters));
-    made = shapes_of(parameters);
+    made = parameter_shapes(parameters);
   } catch (const UserError&) {
     return stored;
   }

@@ -212,7 +212,7 @@ int guarded(const auto& program, const std::string& memory_hint) {
   } catch (const UserError& error) {
     return fail(error.exit_code(), error.what(), error.hint());
   } catch (const std::exception& error) {
-    if (exit_code_of(std::current_exception()) != ExitCode::memory) {
+    if (to_exit_code(std::current_exception()) != ExitCode::memory) {
       return fail_by_bug(error.what());
     }
     std::string detail;

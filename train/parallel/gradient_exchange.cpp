@@ -84,7 +84,7 @@ GradientExchange::GradientExchange(const Parameters& parameters, std::size_t mic
       bfloat16_(options.bfloat16),
       micro_batches_(micro_batches),
       layout_(parameters, group.size(), options.bucket_bytes),
-      own_nodes_(nodes_in(micro_batches_of(group.rank(), group.size(), micro_batches))),
+      own_nodes_(nodes_in(micro_batch_range(group.rank(), group.size(), micro_batches))),
       incoming_(group.size()) {
   std::size_t part_bytes = 0, nodes = 0;
   for (std::size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket) {
@@ -93,7 +93,7 @@ GradientExchange::GradientExchange(const Parameters& parameters, std::size_t mic
   }
   for (std::size_t from = 0; from < group_.size(); ++from) {
     if (from == group_.rank()) continue;
-    for (const TreeNode& node : nodes_in(micro_batches_of(from, group_.size(), micro_batches))) {
+    for (const TreeNode& node : nodes_in(micro_batch_range(from, group_.size(), micro_batches))) {
       incoming_[from].push_back({.node = node});
       ++nodes;
     }

@@ -47,7 +47,7 @@ GradientSum::GradientSum(Parameters& parameters, std::size_t micro_batches, Proc
       micro_batches_(micro_batches),
       bfloat16_(options.bfloat16),
       group_(group),
-      own_(micro_batches_of(group.rank(), group.size(), micro_batches)),
+      own_(micro_batch_range(group.rank(), group.size(), micro_batches)),
       next_(own_.begin),
       layout_(parameters.list()) {
   if (group.size() > 1) {

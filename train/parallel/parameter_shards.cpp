@@ -22,7 +22,7 @@ ParameterShards::ParameterShards(Parameters& parameters, ProcessGroup& group,
     : parameters_(parameters), group_(group) {
   if (group.size() == 1) return;
   layout_.emplace(parameters, group.size(), bucket_bytes);
-  own_ = layout_->ranges_of(group.rank());
+  own_ = layout_->element_ranges(group.rank());
 }
 
 /// Each process computes the sums of squares of its pieces; they are added in the order of the
@@ -37,7 +37,7 @@ double ParameterShards::gradient_norm() {
   std::vector<MessageReader> squares(found.begin(), found.end());
   std::vector<std::vector<ElementRange>> ranges;
   for (std::size_t rank = 0; rank < group_.size(); ++rank) {
-    ranges.push_back(layout_->ranges_of(rank));
+    ranges.push_back(layout_->element_ranges(rank));
   }
   double sum = 0.0;
   for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
@@ -73,7 +73,7 @@ ParameterShards::Blocks ParameterShards::blocks_of(std::size_t rank,
   };
   Blocks blocks;
   const std::byte* last_memory = nullptr;
-  const std::vector<ElementRange> ranges = layout_->ranges_of(rank);
+  const std::vector<ElementRange> ranges = layout_->element_ranges(rank);
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const Tensor tensor = tensor_of(parameters_.list()[i]);
     if (ranges[i].size() == 0 || !tensor.defined()) continue;
@@ -135,7 +135,7 @@ void ParameterShards::gather_state(
     const std::size_t bytes = bytes_per_element(parameters_.dtype());
     std::vector<ProcessGroup::Transfer> transfers;
     for (std::size_t from = 1; group_.is_rank_0() && from < group_.size(); ++from) {
-      const std::vector<ElementRange> ranges = layout_->ranges_of(from);
+      const std::vector<ElementRange> ranges = layout_->element_ranges(from);
       for (std::size_t i = 0; i < state.size(); ++i) {
         const ElementRange& range = ranges[i % parameters];
         if (range.size() == 0) continue;

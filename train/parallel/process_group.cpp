@@ -36,7 +36,7 @@ struct Outcome {
 };
 
 Outcome outcome_of_error(const std::exception_ptr& thrown) {
-  const ExitCode code = exit_code_of(thrown);
+  const ExitCode code = to_exit_code(thrown);
   const auto failed = [code](const std::string& message, const std::string& hint) {
     return Outcome{Ending::failed, message, hint, static_cast<int>(code)};
   };
@@ -323,7 +323,7 @@ ProcessGroup& single_process() {
   return group;
 }
 
-MicroBatches micro_batches_of(std::size_t rank, std::size_t processes, std::size_t micro_batches) {
+MicroBatches micro_batch_range(std::size_t rank, std::size_t processes, std::size_t micro_batches) {
   return {.begin = micro_batches * rank / processes, .end = micro_batches * (rank + 1) / processes};
 }
 

@@ -142,6 +142,6 @@ struct MicroBatches {
 
 /// The micro-batches that a process computes: consecutive ones, in the order of the ranks, whose
 /// numbers differ by at most 1 between processes.
-MicroBatches micro_batches_of(std::size_t rank, std::size_t processes, std::size_t micro_batches);
+MicroBatches micro_batch_range(std::size_t rank, std::size_t processes, std::size_t micro_batches);
 
 }  // namespace tapestry

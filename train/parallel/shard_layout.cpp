@@ -81,7 +81,7 @@ ShardLayout::ByteRange ShardLayout::part(std::size_t bucket, std::size_t rank) c
   return {.begin = position(begin), .end = position(end - 1) + bytes_per_value_};
 }
 
-std::vector<ElementRange> ShardLayout::ranges_of(std::size_t rank) const {
+std::vector<ElementRange> ShardLayout::element_ranges(std::size_t rank) const {
   std::vector<ElementRange> ranges(begins_.size() - 1);
   for (const Bucket& bucket : buckets_) {
     for (std::size_t i = bucket.first; i < bucket.end; ++i) {

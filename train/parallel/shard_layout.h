@@ -49,7 +49,7 @@ class ShardLayout {
   ByteRange part(std::size_t bucket, std::size_t rank) const;
   /// The elements of each parameter that a process has. Their number differs by at most
   /// elements_per_piece between processes.
-  std::vector<ElementRange> ranges_of(std::size_t rank) const;
+  std::vector<ElementRange> element_ranges(std::size_t rank) const;
   /// Where the parameters are in a FlatBuffer of all of them.
   const FlatLayout& flat() const { return flat_; }
 

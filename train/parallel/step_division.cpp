@@ -22,7 +22,7 @@ StepDivision divide_step(std::size_t processes, std::size_t micro_batches,
   const std::uint64_t gradients = gradient_bytes / processes * (processes - 1);
   division.least_sent = values + gradients;
   for (std::size_t rank = 0; rank < processes; ++rank) {
-    const MicroBatches own = micro_batches_of(rank, processes, micro_batches);
+    const MicroBatches own = micro_batch_range(rank, processes, micro_batches);
     division.micro_batches.push_back(own.size());
     const std::uint64_t sent = nodes_in(own).size() * gradients + values;
     division.most_sent = std::max(division.most_sent, sent);

@@ -15,7 +15,7 @@ namespace {
 MicroBatches busiest(std::size_t processes, std::size_t micro_batches) {
   MicroBatches most;
   for (std::size_t rank = 0; rank < processes; ++rank) {
-    const MicroBatches own = micro_batches_of(rank, processes, micro_batches);
+    const MicroBatches own = micro_batch_range(rank, processes, micro_batches);
     if (own.size() > most.size() ||
         (own.size() == most.size() && nodes_in(own).size() > nodes_in(most).size())) {
       most = own;
@@ -27,7 +27,7 @@ MicroBatches busiest(std::size_t processes, std::size_t micro_batches) {
 std::size_t count_nodes(std::size_t processes, std::size_t micro_batches) {
   std::size_t nodes = 0;
   for (std::size_t rank = 0; rank < processes; ++rank) {
-    nodes += nodes_in(micro_batches_of(rank, processes, micro_batches)).size();
+    nodes += nodes_in(micro_batch_range(rank, processes, micro_batches)).size();
   }
   return nodes;
 }

@@ -113,7 +113,7 @@ double time_sum(std::size_t values, DType dtype) {
 void RunMeasurement::describe() {
   plan_.run_dir = config().train.run_dir;
   plan_.steps = config().train.steps;
-  plan_.model = summarize(shapes_of(computer_.model().parameters));
+  plan_.model = summarize(parameter_shapes(computer_.model().parameters));
   plan_.epoch = computer_.measure_epoch();
   plan_.accumulate = config().train.accumulate;
   plan_.has_lengths = !task().reads_images();

@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-ExitCode exit_code_of(const std::exception_ptr& error) {
+ExitCode to_exit_code(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const UserError& user_error) {

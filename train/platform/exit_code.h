@@ -13,6 +13,6 @@ namespace tapestry {
 /// - std::length_error, which containers throw for a size above max_size()
 /// - std::system_error with resource_unavailable_try_again, which std::thread throws if there is no
 ///   memory for a thread or the user may have no more threads
-ExitCode exit_code_of(const std::exception_ptr& error);
+ExitCode to_exit_code(const std::exception_ptr& error);
 
 }  // namespace tapestry

@@ -218,8 +218,8 @@ std::uint64_t last_step(const RunHistory& history) {
 void add_model(const OpenedCheckpoint& opened, const Corpus* corpus, const ReportOptions& options,
                Json& json, std::vector<std::string>& notes) {
   const TrainedModel trained = load_model(opened.snapshot);
-  json["diagram"] =
-      diagram_json(model_diagram(summarize(shapes_of(trained.model->parameters)), trained.config));
+  json["diagram"] = diagram_json(
+      model_diagram(summarize(parameter_shapes(trained.model->parameters)), trained.config));
   json["weights"] = weights_json(weights_by_block(trained.model->parameters));
   std::optional<Corpus> loaded;
   try {

@@ -66,7 +66,7 @@ void set_gradient(const Parameters& parameters, const char* name, std::size_t mi
 /// The elements of each parameter whose gradient a process has.
 std::vector<ElementRange> shard_of(const Parameters& parameters, const ProcessGroup& group) {
   return ShardLayout(parameters, group.size(), ShardLayout::default_bucket_bytes)
-      .ranges_of(group.rank());
+      .element_ranges(group.rank());
 }
 
 /// How many elements of the gradients of a process differ from those of the tree of n

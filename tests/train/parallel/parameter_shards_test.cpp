@@ -218,7 +218,7 @@ TEST_CASE("the memory of optimizer state and averages is divided by the number o
     for (const std::size_t processes : {1, 2, 4, 8}) {
       const ShardLayout layout(parameters, processes, ShardLayout::default_bucket_bytes);
       for (std::size_t rank = 0; rank < processes; ++rank) {
-        const auto own = layout.ranges_of(rank);
+        const auto own = layout.element_ranges(rank);
         kernels::release_unused_memory();  // blocks that are too large would be used
         const std::size_t before = kernels::memory_statistics().bytes_in_use;
         const auto optimizer =

@@ -247,7 +247,7 @@ TEST_CASE("micro-batches are divided among processes without gaps and as evenly 
     for (std::size_t count = processes; count < 40; ++count) {
       std::size_t next = 0, least = count, most = 0;
       for (std::size_t rank = 0; rank < processes; ++rank) {
-        const MicroBatches own = micro_batches_of(rank, processes, count);
+        const MicroBatches own = micro_batch_range(rank, processes, count);
         REQUIRE(own.begin == next);
         next = own.end;
         least = std::min(least, own.size());

@@ -48,7 +48,7 @@ TEST_CASE("each element of each parameter is in one shard, and pieces are not di
       const ShardLayout layout(parameters, processes, bytes);
       std::vector<std::size_t> next(parameters.list().size(), 0);
       for (std::size_t rank = 0; rank < processes; ++rank) {
-        const auto ranges = layout.ranges_of(rank);
+        const auto ranges = layout.element_ranges(rank);
         for (std::size_t i = 0; i < ranges.size(); ++i) {
           if (ranges[i].size() == 0) continue;
           CHECK(ranges[i].begin == next[i]);
@@ -75,7 +75,7 @@ TEST_CASE("shards differ in size by at most one piece, for every size of buckets
       const ShardLayout layout(parameters, processes, bytes);
       for (std::size_t rank = 0; rank < processes; ++rank) {
         double size = 0.0;
-        for (const ElementRange& range : layout.ranges_of(rank)) {
+        for (const ElementRange& range : layout.element_ranges(rank)) {
           size += static_cast<double>(range.size());
         }
         const auto equal =

@@ -16,7 +16,7 @@ namespace {
 
 TEST_CASE("every error has its exit code, std::bad_alloc that of memory, others that of bugs") {
   const auto code_of = [](const auto& error) {
-    return exit_code_of(std::make_exception_ptr(error));
+    return to_exit_code(std::make_exception_ptr(error));
   };
   CHECK(code_of(DataError("x")) == ExitCode::data);
   CHECK(code_of(OutputError("x")) == ExitCode::output);
@@ -33,7 +33,7 @@ TEST_CASE("every error has its exit code, std::bad_alloc that of memory, others 
     std::vector<char> all;
     all.resize(all.max_size() + 1);
   } catch (...) {
-    CHECK(exit_code_of(std::current_exception()) == ExitCode::memory);
+    CHECK(to_exit_code(std::current_exception()) == ExitCode::memory);
   }
 }
 
