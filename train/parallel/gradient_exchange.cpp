@@ -144,7 +144,8 @@ void GradientExchange::send_bucket(const kernels::Memory& values) {
     for (std::size_t distance = 1; distance < group_.size(); ++distance) {
       const std::size_t to = (group_.rank() + distance) % group_.size();
       const ShardLayout::ByteRange part = layout_.part(bucket, to);
-      sends_.push_back(group_.start_send(to, message_of(values.data() + part.begin, part.size()),
+      sends_.push_back(group_.start_send(to,
+                                         encode_message(values.data() + part.begin, part.size()),
                                          Transport::Channel::gradients));
     }
     ++sent_;
@@ -158,7 +159,8 @@ void GradientExchange::keep(const kernels::Memory& values) {
 }
 
 /// What is sent for values of this size in bytes: the values, or their bfloat16 bits.
-std::span<const std::byte> GradientExchange::message_of(const std::byte* values, std::size_t size) {
+std::span<const std::byte> GradientExchange::encode_message(const std::byte* values,
+                                                            std::size_t size) {
   if (!bfloat16_) return {values, size};
   const std::size_t n = size / bytes_per_element(dtype_);
   kernels::Memory& message = buffers_->sent.emplace_back(n * bfloat16_bytes);

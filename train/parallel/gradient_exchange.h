@@ -82,7 +82,7 @@ class GradientExchange {
   std::size_t message_size(const ShardLayout::ByteRange& part) const;
   void start_to_receive();
   void keep(const kernels::Memory& values);
-  std::span<const std::byte> message_of(const std::byte* values, std::size_t size);
+  std::span<const std::byte> encode_message(const std::byte* values, std::size_t size);
   template <class T>
   void sum_bucket(std::size_t bucket, std::span<std::byte* const> own);
   void wait_for_sends();

@@ -60,9 +60,9 @@ class ParameterShards {
  private:
   using Blocks = std::vector<std::span<std::byte>>;
   /// The tensor of a parameter whose elements are exchanged, such as its gradient.
-  using TensorOf = std::function<Tensor(const NamedTensor& parameter)>;
+  using TensorSelector = std::function<Tensor(const NamedTensor& parameter)>;
 
-  Blocks blocks_of(std::size_t rank, const TensorOf& tensor_of) const;
+  Blocks memory_blocks(std::size_t rank, const TensorSelector& select_tensor) const;
   void exchange_values();
 
   Parameters& parameters_;

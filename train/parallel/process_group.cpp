@@ -83,11 +83,11 @@ std::string to_message(const Outcome& outcome, int call) {
   throw PeerFailure(code, fmt::format("rank {} on {}: {}", rank, reader.get_text(), text), hint);
 }
 
-Ending ending_of(const std::string& message) {
+Ending read_ending(const std::string& message) {
   return static_cast<Ending>(MessageReader(message).get<int>());
 }
 
-int call_of(const std::string& message) {
+int read_call(const std::string& message) {
   MessageReader reader(message);
   reader.get<int>();
   return reader.get<int>();
@@ -103,7 +103,7 @@ struct Header {
   std::uint64_t bytes = 0;
 };
 
-std::span<const std::byte> bytes_of(const std::string& text) {
+std::span<const std::byte> as_bytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
@@ -115,7 +115,7 @@ ProcessGroup::ProcessGroup(Transport& transport, std::atomic<std::uint64_t>* las
 
 // ---- Work of all processes.
 
-const char* ProcessGroup::name_of(Call call) {
+const char* ProcessGroup::call_name(Call call) {
   constexpr std::array names = {
       "all_gather", "all_gather with transfers", "together", "any_process", "broadcast",
       "on_rank_0",  "the end of the program"};
@@ -138,13 +138,13 @@ std::vector<std::string> ProcessGroup::gather_results(Call call,
   std::vector<std::string> messages;
   ++calls_;
   transfer([&] { messages = gather(to_message(mine, static_cast<int>(call))); });
-  const auto worst = std::ranges::max_element(messages, {}, ending_of);
-  const Ending ending = ending_of(*worst);
+  const auto worst = std::ranges::max_element(messages, {}, read_ending);
+  const Ending ending = read_ending(*worst);
   // A process that fails says so in its next call, whichever the others make.
   if (ending != Ending::failed) require_same_call(messages);
   if (ending != Ending::done) {
     const bool all_have_transfers = std::ranges::all_of(messages, [&](const std::string& message) {
-      return call_of(message) == static_cast<int>(call);
+      return read_call(message) == static_cast<int>(call);
     });
     if (abandon && all_have_transfers) abandon();
     has_failed_ = ending == Ending::failed;
@@ -163,17 +163,17 @@ std::vector<std::string> ProcessGroup::gather_results(Call call,
 
 /// throws  PeerFailure, in all processes, if one has called another function than rank 0.
 void ProcessGroup::require_same_call(const std::vector<std::string>& messages) {
-  const int expected = call_of(messages.front());
+  const int expected = read_call(messages.front());
   const auto other = std::ranges::find_if(
-      messages, [&](const std::string& message) { return call_of(message) != expected; });
+      messages, [&](const std::string& message) { return read_call(message) != expected; });
   if (other == messages.end()) return;
   has_failed_ = true;
   throw PeerFailure(
       ExitCode::peer_failed,
       fmt::format("rank {}: found {} as call {} between the processes, expected {} as on rank 0: "
                   "the processes have decided differently",
-                  other - messages.begin(), name_of(static_cast<Call>(call_of(*other))), calls_,
-                  name_of(static_cast<Call>(expected))),
+                  other - messages.begin(), call_name(static_cast<Call>(read_call(*other))), calls_,
+                  call_name(static_cast<Call>(expected))),
       "see whether all machines have the same files and environment variables");
 }
 
@@ -257,7 +257,7 @@ std::vector<std::string> ProcessGroup::gather(std::string mine) {
 void ProcessGroup::send_message(std::size_t to, const std::string& message) {
   const Header header{.call = calls_, .bytes = message.size()};
   const Transfer first = start_send(to, std::as_bytes(std::span(&header, 1)));
-  const Transfer second = start_send(to, bytes_of(message));
+  const Transfer second = start_send(to, as_bytes(message));
   wait(first);
   wait(second);
 }

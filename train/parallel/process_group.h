@@ -115,7 +115,7 @@ class ProcessGroup {
     on_rank_0,
     end
   };
-  static const char* name_of(Call call);
+  static const char* call_name(Call call);
 
   std::vector<std::string> gather_results(Call call, const std::function<std::string()>& work,
                                           const std::function<void()>& abandon = nullptr);

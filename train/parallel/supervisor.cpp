@@ -60,7 +60,7 @@ bool is_abort_code(int code, SupervisedState::Phase phase) {
 }
 
 /// The exit code of the supervisor of a child that ended with `status`, see waitpid(2).
-int code_of(int status, const SupervisedState& state) {
+int supervisor_exit_code(int status, const SupervisedState& state) {
   constexpr const char* hint =
       "the last checkpoint is whole; resume the run with --resume, with any number of processes";
   if (WIFEXITED(status)) {
@@ -103,7 +103,7 @@ int watch_child(const SupervisedState& state, std::chrono::seconds limit, const 
   for (;;) {
     int status = 0;
     const pid_t found = ::waitpid(child, &status, WNOHANG);
-    if (found == child) return code_of(status, state);
+    if (found == child) return supervisor_exit_code(status, state);
     if (found < 0 && errno != EINTR) return static_cast<int>(ExitCode::peer_failed);
     const SupervisedState::Phase phase = state.phase;
     if (time.measure(phase) > limit && phase != SupervisedState::Phase::running) {

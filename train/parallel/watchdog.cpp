@@ -73,7 +73,7 @@ struct Peer {
 using Peers = std::vector<std::unique_ptr<Peer>>;
 
 /// Rank 0 listens to all others, and these to rank 0.
-Peers peers_of(Transport& transport) {
+Peers make_peers(Transport& transport) {
   Peers peers;
   if (transport.rank() != 0) {
     peers.push_back(std::make_unique<Peer>(transport, 0));
@@ -123,7 +123,7 @@ void Watchdog::watch() {
   // Rank 0 reports a process that hangs; the others wait longer, and report rank 0 if it hangs.
   const auto timeout =
       limit_ + interval * static_cast<int>(std::min<std::size_t>(transport_.rank(), 8));
-  const Peers peers = peers_of(transport_);
+  const Peers peers = make_peers(transport_);
   Clock::time_point looked = Clock::now(), sent = looked - interval;
   bool has_left = false;
   while (!has_left || !have_left(peers)) {

@@ -31,9 +31,9 @@ namespace {
 
 using Clock = TimeLimit::Clock;
 
-double seconds_of(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+double to_seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-double seconds_since(Clock::time_point started) { return seconds_of(Clock::now() - started); }
+double seconds_since(Clock::time_point started) { return to_seconds(Clock::now() - started); }
 
 /// Keeps files in memory that has no path, apart from that of the process, and forgets them when
 /// they are closed: what a save writes, without the disk.
@@ -145,7 +145,7 @@ void RunMeasurement::measure_steps() {
   } while (steps.size() < most &&
            (steps.size() < fewest || seconds_since(started) < options_.seconds));
   steps.erase(steps.begin());
-  const auto median_of = [&](const std::function<double(const StepTime&)>& value) {
+  const auto median_seconds = [&](const std::function<double(const StepTime&)>& value) {
     std::vector<double> values;
     for (const StepTime& step : steps) values.push_back(value(step));
     return median(std::move(values));
@@ -155,17 +155,17 @@ void RunMeasurement::measure_steps() {
   std::vector<StepSample> samples;
   for (const StepTime& step : steps) {
     samples.push_back(
-        {.seconds = seconds_of(step.time),
+        {.seconds = to_seconds(step.time),
          .positions = static_cast<double>(plan_.has_lengths ? step.positions : step.targets)});
     plan_.targets += static_cast<double>(step.targets) / static_cast<double>(steps.size());
   }
   const auto all =
       static_cast<double>(plan_.has_lengths ? plan_.epoch.positions : plan_.epoch.examples);
   plan_.step = time_of_mean_step(samples, all / batches);
-  plan_.preparation = median_of([](const auto& step) { return seconds_of(step.preparation); });
-  plan_.gradients = median_of([](const auto& step) { return seconds_of(step.gradients); });
-  plan_.update = median_of(
-      [](const auto& step) { return seconds_of(step.time - step.preparation - step.gradients); });
+  plan_.preparation = median_seconds([](const auto& step) { return to_seconds(step.preparation); });
+  plan_.gradients = median_seconds([](const auto& step) { return to_seconds(step.gradients); });
+  plan_.update = median_seconds(
+      [](const auto& step) { return to_seconds(step.time - step.preparation - step.gradients); });
 }
 
 double RunMeasurement::time_scores(const std::vector<Example>& examples,

@@ -52,7 +52,7 @@ std::vector<SettingTrials::Step> SettingTrials::sample_steps(const Config& confi
   return steps;
 }
 
-double SettingTrials::time_of(const Step& step) {
+double SettingTrials::measure_seconds(const Step& step) {
   return std::chrono::duration<double>(time_step(computer_, step).time).count();
 }
 
@@ -80,7 +80,7 @@ void SettingTrials::measure_threads() {
     for (std::size_t i = 0; i < counts.size(); ++i) {
       kernels::set_num_threads(counts[i]);
       for (std::size_t s = 0; s < steps.size(); ++s) {
-        fastest[i][s] = std::min(fastest[i][s], time_of(steps[s]));
+        fastest[i][s] = std::min(fastest[i][s], measure_seconds(steps[s]));
       }
     }
   }
@@ -107,8 +107,8 @@ void SettingTrials::measure_larger_batch() {
   std::vector<double> now_seconds = none, then_seconds = none;
   for (std::size_t repetition = 0; repetition < repetitions; ++repetition) {
     for (std::size_t s = 0; s < count; ++s) {
-      now_seconds[s] = std::min(now_seconds[s], time_of(now[s]));
-      then_seconds[s] = std::min(then_seconds[s], time_of(then[s]));
+      now_seconds[s] = std::min(now_seconds[s], measure_seconds(now[s]));
+      then_seconds[s] = std::min(then_seconds[s], measure_seconds(then[s]));
     }
   }
   plan_.larger_batch = BatchTrial{.batch_size = train.batch_tokens != 0 ? 0 : train.batch_size,

@@ -35,7 +35,7 @@ class SettingTrials {
 
   std::vector<Step> sample_steps(const Config& config, std::size_t count) const;
   std::size_t sample_size(std::size_t settings) const;
-  double time_of(const Step& step);
+  double measure_seconds(const Step& step);
   const Config& config() const { return computer_.config(); }
   const Corpus& corpus() const { return computer_.corpus(); }
   const Task& task() const { return find_task(config()); }

@@ -14,7 +14,7 @@ double percentile(std::vector<double> values, double share) {
 }
 
 /// The median of the slopes of the lines through two samples, at least 0.
-double slope_of(std::span<const StepSample> samples) {
+double median_slope(std::span<const StepSample> samples) {
   std::vector<double> slopes;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
@@ -32,7 +32,7 @@ double slope_of(std::span<const StepSample> samples) {
 double median(std::vector<double> values) { return percentile(std::move(values), 0.5); }
 
 StepDistribution time_of_mean_step(std::span<const StepSample> samples, double mean_positions) {
-  const double slope = slope_of(samples);
+  const double slope = median_slope(samples);
   std::vector<double> distances;
   for (const StepSample& sample : samples) {
     distances.push_back(sample.seconds - slope * sample.positions);

@@ -87,11 +87,11 @@ class SweepRunner {
   std::optional<std::size_t> take_ready(std::deque<std::size_t>& waiting) const;
   bool has_checkpoint(std::size_t run) const;
   std::uint64_t steps_done(std::size_t run) const;
-  std::string error_of(std::size_t run) const;
+  std::string read_last_error(std::size_t run) const;
   std::optional<BestValue> best(std::size_t run, std::uint64_t last_step);
 
-  std::vector<std::size_t> best_of(const std::vector<std::size_t>& runs, std::uint64_t last_step,
-                                   std::size_t count);
+  std::vector<std::size_t> select_best(const std::vector<std::size_t>& runs,
+                                       std::uint64_t last_step, std::size_t count);
   std::vector<SweepResult> results(const std::vector<std::size_t>& last_stage);
   void write_tables(const std::vector<SweepResult>& results) const;
   void print(const std::vector<SweepResult>& results);
@@ -170,7 +170,7 @@ Job SweepRunner::start(std::size_t run, const SweepStage& stage) const {
 }
 
 /// The last error that the process of a run has printed.
-std::string SweepRunner::error_of(std::size_t run) const {
+std::string SweepRunner::read_last_error(std::size_t run) const {
   constexpr std::size_t most = 64 * 1024;
   constexpr std::string_view mark = "error: ";
   try {
@@ -202,7 +202,7 @@ void SweepRunner::finish(std::size_t run, int code, const SweepStage& stage) {
   } else if (code == static_cast<int>(ExitCode::out_of_time)) {
     stopped_ = code;
   } else if (!stopped_) {
-    fail(run, code, error_of(run));
+    fail(run, code, read_last_error(run));
   }
 }
 
@@ -310,8 +310,8 @@ std::optional<BestValue> SweepRunner::best(std::size_t run, std::uint64_t last_s
 }
 
 /// The `count` runs with the best values up to a step, in their order.
-std::vector<std::size_t> SweepRunner::best_of(const std::vector<std::size_t>& runs,
-                                              std::uint64_t last_step, std::size_t count) {
+std::vector<std::size_t> SweepRunner::select_best(const std::vector<std::size_t>& runs,
+                                                  std::uint64_t last_step, std::size_t count) {
   std::vector<std::optional<double>> values;
   for (const std::size_t run : runs) {
     const auto found = failed_.contains(run) ? std::nullopt : best(run, last_step);
@@ -411,7 +411,7 @@ int SweepRunner::run() {
   const auto stages = sweep_stages(runs.size(), sweep_.halving, train.steps, train.validate_every);
   std::uint64_t last_step = 0;
   for (const SweepStage& stage : stages) {
-    if (stage.runs < runs.size()) runs = best_of(runs, last_step, stage.runs);
+    if (stage.runs < runs.size()) runs = select_best(runs, last_step, stage.runs);
     last_step = stage.step;
     if (stages.size() > 1) {
       print_line(fmt::format("{} run{} to step {}", format_count(runs.size()),
