@@ -64,7 +64,7 @@ ComparedSystem compare(const TextMetric& metric, const SegmentStatistics& baseli
   return result;
 }
 
-std::string signature_of(const TextMetric& metric, const Arguments& arguments) {
+std::string make_signature(const TextMetric& metric, const Arguments& arguments) {
   SignatureUse use{.references = 1 + arguments.more_references.size()};
   if (arguments.samples > 0) use.bootstrap_samples = arguments.samples;
   if (arguments.trials > 0) use.randomization_trials = arguments.trials;
@@ -81,7 +81,7 @@ struct Outputs {
 Comparison compare_by(const TextMetric& metric, const std::vector<Outputs>& systems,
                       const std::vector<std::vector<std::string>>& references,
                       const Arguments& arguments) {
-  Comparison result{metric.name(), signature_of(metric, arguments), {}};
+  Comparison result{metric.name(), make_signature(metric, arguments), {}};
   const SegmentStatistics baseline = metric.statistics(systems[0].sentences, references);
   ComparedSystem first{.file = systems[0].file, .score = metric.score(baseline.sum())};
   if (arguments.samples > 0) {

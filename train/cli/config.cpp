@@ -73,7 +73,7 @@ void explain(const Arguments& arguments) {
 }
 
 /// The config of a file, of a run or of a checkpoint.
-Config config_of(const std::string& path) {
+Config load_any_config(const std::string& path) {
   if (!is_run_or_checkpoint(path)) return load_config(path);
   const std::filesystem::path effective = std::filesystem::path(path) / "config.yaml";
   std::error_code error;
@@ -84,7 +84,7 @@ Config config_of(const std::string& path) {
 void diff(const Arguments& arguments) {
   require_count(arguments, 2, 2, "two configs, runs or checkpoints");
   const std::string &a = arguments.files[0], &b = arguments.files[1];
-  const auto differences = compare_configs(config_of(a), config_of(b));
+  const auto differences = compare_configs(load_any_config(a), load_any_config(b));
   if (arguments.json) {
     Json json = Json::array();
     for (const ConfigDifference& each : differences) {

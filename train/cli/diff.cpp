@@ -105,7 +105,7 @@ struct Digests {
 };
 
 /// Compares the digests of two runs and prints the result.
-Digests compare_digests_of(const fs::path& a, const fs::path& b) {
+Digests compare_run_digests(const fs::path& a, const fs::path& b) {
   Digests digests{.a = read_digests(a), .b = read_digests(b), .comparison = {}};
   digests.comparison = compare_digests(digests.a, digests.b);
   const auto& found = digests.comparison;
@@ -206,7 +206,7 @@ bool compare_runs(const RunDirectory& a, const RunDirectory& b, bool all) {
         "name two checkpoints");
   }
   const bool metrics_differ = print_metrics_difference(a.path(), b.path());
-  const Digests digests = compare_digests_of(a.path(), b.path());
+  const Digests digests = compare_run_digests(a.path(), b.path());
   const auto checkpoints = compare_checkpoints(a, b, steps, digests, all);
   const auto first = earlier(digests.comparison, checkpoints);
   if (first) print_first(*first);

@@ -158,7 +158,7 @@ std::vector<ParameterShape> stored_parameters(const Snapshot& snapshot) {
 
 /// The parameters of the model of a checkpoint: in the order of the model and with those that are
 /// frozen, if this program can make the model.
-std::vector<ParameterShape> parameters_of(const Snapshot& snapshot) {
+std::vector<ParameterShape> model_parameters(const Snapshot& snapshot) {
   std::vector<ParameterShape> stored = stored_parameters(snapshot);
   std::vector<ParameterShape> made;
   try {
@@ -262,7 +262,7 @@ void print_text(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoi
   }
   fmt::print("\n");
   print_checkpoints(checkpoints);
-  fmt::print("{}\n", escaped_lines(to_table(summarize(parameters_of(snapshot)))));
+  fmt::print("{}\n", escaped_lines(to_table(summarize(model_parameters(snapshot)))));
   std::size_t width = 0;
   for (const auto& [name, array] : snapshot) width = std::max(width, name.size());
   for (const auto& [name, array] : snapshot) {
@@ -293,7 +293,7 @@ void print_json(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoi
                      {"arithmetic", saved_arithmetic(snapshot)},
                      {"history", saved_history(snapshot)},
                      {"config", snapshot.get_text("config")},
-                     {"model", to_json(summarize(parameters_of(snapshot)))},
+                     {"model", to_json(summarize(model_parameters(snapshot)))},
                      {"checkpoints", to_json(checkpoints)},
                      {"arrays", std::move(arrays)}};
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));

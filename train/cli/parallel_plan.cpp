@@ -62,7 +62,7 @@ ParallelPlan plan_processes(const ParallelOptions& options, const StepComputer& 
   const Parameters& parameters = computer.model().parameters;
   const NamedNetwork given{
       .name = "as given", .bandwidth = options.bandwidth, .latency = options.latency};
-  const auto simulator_of = [&](const NamedNetwork& network) {
+  const auto make_simulator = [&](const NamedNetwork& network) {
     return StepSimulator(network, options.compute, computer, plan);
   };
   if (options.processes > 1) {
@@ -71,13 +71,13 @@ ParallelPlan plan_processes(const ParallelOptions& options, const StepComputer& 
     const std::uint64_t bytes = bytes_per_element(parameters.dtype());
     result.division =
         divide_step(options.processes, accumulate, values * bytes, values * (halves ? 2 : bytes));
-    result.step = simulator_of(given).simulate(options.processes, accumulate);
+    result.step = make_simulator(given).simulate(options.processes, accumulate);
   }
   if (!options.scaling) return result;
   std::vector<NamedNetwork> networks = common_networks();
   networks.insert(networks.begin(), given);
   for (const NamedNetwork& network : networks) {
-    const StepSimulator simulator = simulator_of(network);
+    const StepSimulator simulator = make_simulator(network);
     Scaling& scaling = result.scalings.emplace_back(Scaling{.network = network, .steps = {}});
     for (std::size_t processes = 1; processes <= 1024; processes *= 2) {
       scaling.steps.push_back(simulator.simulate(processes, processes * accumulate));

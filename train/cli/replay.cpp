@@ -143,7 +143,7 @@ void put_step(Snapshot& snapshot, const StepComputer& computer, const RunStep& s
   }
 }
 
-std::vector<NamedTensor> gradients_of(const Parameters& parameters) {
+std::vector<NamedTensor> named_gradients(const Parameters& parameters) {
   std::vector<NamedTensor> gradients;
   for (const NamedTensor& parameter : parameters) {
     if (parameter.tensor.gradient().defined()) {
@@ -154,8 +154,8 @@ std::vector<NamedTensor> gradients_of(const Parameters& parameters) {
 }
 
 /// What the step added to each parameter.
-std::vector<NamedTensor> updates_of(const Parameters& parameters,
-                                    const std::vector<Tensor>& before) {
+std::vector<NamedTensor> compute_updates(const Parameters& parameters,
+                                         const std::vector<Tensor>& before) {
   std::vector<NamedTensor> updates;
   for (const NamedTensor& parameter : parameters) {
     updates.push_back({parameter.name, sub(parameter.tensor, before[updates.size()])});
@@ -211,13 +211,13 @@ Snapshot record_step(StepComputer& computer, bool activations, RunStep& step) {
   computer.compute(step, observers);
   put_step(snapshot, computer, step);
   put_tensors(snapshot, "parameters", parameters.list());
-  put_tensors(snapshot, "gradients", gradients_of(parameters));
+  put_tensors(snapshot, "gradients", named_gradients(parameters));
   std::vector<Tensor> before;
   for (const NamedTensor& parameter : parameters) {
     before.push_back(parameter.tensor.copied(parameter.tensor.dtype()));
   }
   apply_or_skip(computer, step);
-  put_tensors(snapshot, "updates", updates_of(parameters, before));
+  put_tensors(snapshot, "updates", compute_updates(parameters, before));
   return snapshot;
 }
 

@@ -144,7 +144,7 @@ class TabbedPairs : public PairReader {
 
 using Json = nlohmann::ordered_json;  // writes values that are not finite as null
 
-double sum_of(const TokenScores& scores) {
+double total_score(const TokenScores& scores) {
   return std::accumulate(scores.begin(), scores.end(), 0.0);
 }
 
@@ -155,7 +155,7 @@ std::string json_object(std::size_t line, const Example* pair, const TokenScores
     Json tokens = Json::array();
     for (const std::int32_t id : pair->target) tokens.push_back(vocabulary.token(id));
     tokens.push_back(vocabulary.token(eos_id));
-    json["log_probability"] = sum_of(scores);
+    json["log_probability"] = total_score(scores);
     json["tokens"] = std::move(tokens);
     json["token_log_probabilities"] = scores;
   }
@@ -223,7 +223,7 @@ class PairScorer {
   }
 
   void print(const Example* pair, const TokenScores& scores) {
-    const double sum = sum_of(scores);
+    const double sum = total_score(scores);
     if (pair != nullptr) {
       ++count_;
       tokens_ += scores.size();

@@ -26,8 +26,8 @@ struct Arguments {
   std::size_t halving = 0;
 };
 
-std::vector<std::vector<std::string>> runs_of(const Arguments& arguments,
-                                              const std::vector<SweepAxis>& axes) {
+std::vector<std::vector<std::string>> select_combinations(const Arguments& arguments,
+                                                          const std::vector<SweepAxis>& axes) {
   if (arguments.samples == 0) return all_combinations(axes);
   return sampled_combinations(axes, arguments.samples, arguments.seed);
 }
@@ -57,7 +57,7 @@ int run(const Arguments& arguments) {
   return run_sweep({.folder = folder,
                     .config = arguments.config,
                     .overrides = overrides,
-                    .runs = runs_of(arguments, overrides.axes),
+                    .runs = select_combinations(arguments, overrides.axes),
                     .jobs = arguments.jobs,
                     .halving = arguments.halving});
 }

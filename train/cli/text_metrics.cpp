@@ -33,21 +33,21 @@ const Names<BleuSmoothing> smoothings{{BleuSmoothing::exponential, "exp"},
                                       {BleuSmoothing::none, "none"}};
 
 template <class E>
-std::vector<std::string> names_of(const Names<E>& names) {
+std::vector<std::string> choice_names(const Names<E>& names) {
   std::vector<std::string> result;
   for (const auto& [value, name] : names) result.push_back(name);
   return result;
 }
 
 template <class E>
-E value_of(const Names<E>& names, const std::string& name) {
+E find_value(const Names<E>& names, const std::string& name) {
   return std::ranges::find(names, name, [](const auto& named) { return named.second; })->first;
 }
 
 BleuOptions bleu_options(const MetricArguments& arguments) {
   BleuOptions options = arguments.bleu;
   options.tokenizer = std::get<BleuTokenizer>(Choice<BleuTokenizer>::parse(arguments.tokenizer));
-  options.smoothing = value_of(smoothings, arguments.smoothing);
+  options.smoothing = find_value(smoothings, arguments.smoothing);
   options.lowercase = arguments.lowercase;
   if (arguments.smooth_value_option->is_given()) {
     if (options.smoothing != BleuSmoothing::floor && options.smoothing != BleuSmoothing::add_k) {
@@ -105,7 +105,7 @@ void add_metric_options(ArgumentParser& parser, MetricArguments& arguments) {
   add_choice(parser, "--tokenize", arguments.tokenizer, Choice<BleuTokenizer>::names(),
              "BLEU: tokenizer")
       .show_default();
-  add_choice(parser, "--smooth", arguments.smoothing, names_of(smoothings),
+  add_choice(parser, "--smooth", arguments.smoothing, choice_names(smoothings),
              "BLEU: smoothing of n-gram orders without a match")
       .show_default();
   arguments.smooth_value_option =

@@ -162,8 +162,8 @@ using Json = nlohmann::ordered_json;  // writes values that are not finite as nu
 ///
 /// decode  gives the text of ids
 template <class Decode>
-Json words_of(std::span<const std::int32_t> ids, const Vocabulary& vocabulary,
-              const Decode& decode) {
+Json word_texts(std::span<const std::int32_t> ids, const Vocabulary& vocabulary,
+                const Decode& decode) {
   const std::vector<std::size_t> words = word_indices(vocabulary, ids);
   Json texts = Json::array();
   for (std::size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
@@ -175,15 +175,15 @@ Json words_of(std::span<const std::int32_t> ids, const Vocabulary& vocabulary,
 
 Json source_words(const InputLine& line, const TextCodec& codec) {
   if (!line.example) return Json::array();
-  return words_of(line.example->source, codec.source_vocabulary(),
-                  [&](std::span<const std::int32_t> ids) { return codec.decode_source(ids); });
+  return word_texts(line.example->source, codec.source_vocabulary(),
+                    [&](std::span<const std::int32_t> ids) { return codec.decode_source(ids); });
 }
 
 /// The words of a translation and their links to the words of the source.
 void add_alignment(const Answer& answer, const TextCodec& codec, Json& json) {
   json["words"] =
-      words_of(answer.output.tokens, codec.target_vocabulary(),
-               [&](std::span<const std::int32_t> ids) { return codec.decode_target(ids); });
+      word_texts(answer.output.tokens, codec.target_vocabulary(),
+                 [&](std::span<const std::int32_t> ids) { return codec.decode_target(ids); });
   Json& links = json["alignment"] = Json::array();
   for (const WordLink& link : answer.links) {
     links.push_back(Json::array({link.source, link.target}));
