@@ -10,13 +10,13 @@
 namespace tapestry {
 namespace {
 
-std::optional<std::uint64_t> step_of_timing(std::string_view row) {
-  return step_of_csv_row(row, timing_heading);
+std::optional<std::uint64_t> parse_timing_step(std::string_view row) {
+  return parse_csv_step(row, timing_heading);
 }
 
 constexpr StepLines timing_lines{.heading = timing_heading,
                                  .longest_line = 4096,
-                                 .step_of = step_of_timing};  // ten times what is written
+                                 .parse_step = parse_timing_step};  // ten times what is written
 
 }  // namespace
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t digits = 8;  ///< of a digest
 
-std::string heading_of(const Parameters& parameters) {
+std::string make_heading(const Parameters& parameters) {
   return fmt::format("step,{}", fmt::join(digest_names(parameters), ","));
 }
 
@@ -41,7 +41,7 @@ bool take_digest(std::string_view& line, std::uint32_t& digest) {
   return take_number(field, digest, 16) && field.empty();
 }
 
-std::optional<std::uint64_t> step_of_digests(std::string_view row) {
+std::optional<std::uint64_t> parse_digest_step(std::string_view row) {
   std::uint64_t step = 0;
   if (!take_number(row, step, 10)) return std::nullopt;
   std::uint32_t digest = 0;
@@ -57,10 +57,10 @@ StepLines lines_with(const std::string& heading, const Parameters& parameters) {
   const std::size_t row = step_digits + tensors * (1 + digits);
   return {.heading = heading,
           .longest_line = std::max(heading.size(), row),
-          .step_of = step_of_digests};
+          .parse_step = parse_digest_step};
 }
 
-std::uint32_t digest_of(const Tensor& tensor) {
+std::uint32_t compute_digest(const Tensor& tensor) {
   return dispatch(tensor.dtype(),
                   [&]<class T>() { return digest_of_values(std::as_bytes(tensor.values<T>())); });
 }
@@ -84,13 +84,13 @@ void compute_digests(const Parameters& parameters, std::vector<std::uint32_t>& d
   const auto& buffers = parameters.buffers();
   digests.resize(list.size() + buffers.size());
   kernels::parallel_for(digests.size(), [&](std::size_t i) {
-    digests[i] = digest_of(i < list.size() ? list[i].tensor : buffers[i - list.size()].tensor);
+    digests[i] = compute_digest(i < list.size() ? list[i].tensor : buffers[i - list.size()].tensor);
   });
 }
 
 DigestLog::DigestLog(std::filesystem::path path, const Parameters& parameters, std::uint64_t step)
     : parameters_(parameters),
-      heading_(heading_of(parameters)),
+      heading_(make_heading(parameters)),
       log_(std::move(path), lines_with(heading_, parameters), step) {}
 
 void DigestLog::add(std::uint64_t step) {

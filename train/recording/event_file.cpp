@@ -12,14 +12,14 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "numbers in records are little-endian");
 
 template <typename T>
-std::string bytes_of(T value) {
+std::string to_bytes(T value) {
   const auto bytes = std::bit_cast<std::array<char, sizeof(T)>>(value);
   return {bytes.begin(), bytes.end()};
 }
 
 /// The value of the first bytes, of which there are enough.
 template <typename T>
-T value_of(std::string_view bytes) {
+T from_bytes(std::string_view bytes) {
   std::array<char, sizeof(T)> first{};
   std::ranges::copy(bytes.substr(0, sizeof(T)), first.begin());
   return std::bit_cast<T>(first);
@@ -37,12 +37,12 @@ class Message {
   }
   Message& real(unsigned field, double value) {
     key(field, 1);
-    bytes_ += bytes_of(value);
+    bytes_ += to_bytes(value);
     return *this;
   }
   Message& single(unsigned field, float value) {
     key(field, 5);
-    bytes_ += bytes_of(value);
+    bytes_ += to_bytes(value);
     return *this;
   }
   Message& text(unsigned field, std::string_view value) {
@@ -54,7 +54,7 @@ class Message {
   Message& message(unsigned field, const Message& value) { return text(field, value.bytes_); }
   Message& reals(unsigned field, std::span<const double> values) {
     Message packed;
-    for (const double value : values) packed.bytes_ += bytes_of(value);
+    for (const double value : values) packed.bytes_ += to_bytes(value);
     return message(field, packed);
   }
 
@@ -115,10 +115,10 @@ std::uint32_t masked_crc(std::string_view bytes) {
 }
 
 std::string make_record(std::string_view event) {
-  const std::string length = bytes_of(std::uint64_t{event.size()});
-  std::string record = length + bytes_of(masked_crc(length));
+  const std::string length = to_bytes(std::uint64_t{event.size()});
+  std::string record = length + to_bytes(masked_crc(length));
   record += event;
-  return record + bytes_of(masked_crc(event));
+  return record + to_bytes(masked_crc(event));
 }
 
 constexpr std::size_t header_bytes = 12, footer_bytes = 4;
@@ -153,12 +153,12 @@ class RecordScanner {
     std::string header(header_bytes, '\0');
     if (!read(offset_, header)) return std::nullopt;
     const std::string_view length = std::string_view(header).substr(0, 8);
-    const auto size = value_of<std::uint64_t>(length);
-    const auto crc = value_of<std::uint32_t>(std::string_view(header).substr(8));
+    const auto size = from_bytes<std::uint64_t>(length);
+    const auto crc = from_bytes<std::uint32_t>(std::string_view(header).substr(8));
     if (crc != masked_crc(length) || size > longest_event) return std::nullopt;
     std::string event(size + footer_bytes, '\0');
     if (!read(offset_ + header_bytes, event)) return std::nullopt;
-    const auto event_crc = value_of<std::uint32_t>(std::string_view(event).substr(size));
+    const auto event_crc = from_bytes<std::uint32_t>(std::string_view(event).substr(size));
     event.resize(size);
     if (event_crc != masked_crc(event)) return std::nullopt;
     offset_ += header_bytes + size + footer_bytes;

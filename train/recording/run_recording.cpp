@@ -25,7 +25,8 @@ std::optional<std::uint64_t> recorded_step(std::string_view line) {
   return error == std::errc() && *stop == ',' ? std::optional(step) : std::nullopt;
 }
 
-constexpr StepLines record_lines{.heading = "", .longest_line = 4 << 20, .step_of = recorded_step};
+constexpr StepLines record_lines{
+    .heading = "", .longest_line = 4 << 20, .parse_step = recorded_step};
 
 // ---- Writing
 

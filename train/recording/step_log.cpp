@@ -55,7 +55,7 @@ std::uint64_t valid_bytes(LineScanner& scanner, const StepLines& lines, std::uin
   }
   std::uint64_t last = 0;
   while (const auto line = scanner.next()) {
-    const auto found = lines.step_of(*line);
+    const auto found = lines.parse_step(*line);
     if (!found || *found > step || *found < last) break;
     last = *found;
     valid += line->size() + 1;
@@ -65,7 +65,7 @@ std::uint64_t valid_bytes(LineScanner& scanner, const StepLines& lines, std::uin
 
 }  // namespace
 
-std::optional<std::uint64_t> step_of_csv_row(std::string_view row, std::string_view heading) {
+std::optional<std::uint64_t> parse_csv_step(std::string_view row, std::string_view heading) {
   std::uint64_t step = 0;
   const char* end = row.data() + row.size();
   const auto [stop, error] = std::from_chars(row.data(), end, step);

@@ -16,11 +16,12 @@ struct StepLines {
   std::string_view heading;      ///< the first line; empty: there is none
   std::size_t longest_line = 0;  ///< in bytes; a longer one is not valid
   /// The step that a line is about; nullopt if the line is not valid.
-  std::optional<std::uint64_t> (*step_of)(std::string_view line) = nullptr;
+  std::optional<std::uint64_t> (*parse_step)(std::string_view line) = nullptr;
 };
 
-/// The step in the first field of a row with as many fields as the heading; nullopt for another line.
-std::optional<std::uint64_t> step_of_csv_row(std::string_view row, std::string_view heading);
+/// The step in the first field of a row with as many fields as the heading; nullopt for another
+/// line.
+std::optional<std::uint64_t> parse_csv_step(std::string_view row, std::string_view heading);
 
 /// A file of a run directory to which lines are appended at once, in the order of their steps.
 /// Lines of steps that a resumed run repeats replace those of the earlier process. The file is not

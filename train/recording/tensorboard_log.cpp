@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t step_column = 0, split_column = 2;
 
-std::vector<std::string> fields_of(std::string_view line) {
+std::vector<std::string> split_row(std::string_view line) {
   std::vector<std::string> fields(1);
   for (const char c : line) {
     if (c == ',') {
@@ -39,12 +39,12 @@ std::vector<std::string> fields_of(std::string_view line) {
 void for_each_row(std::string_view rows, auto&& visit) {
   while (!rows.empty()) {
     const std::size_t end = rows.find('\n');
-    visit(fields_of(rows.substr(0, end)));
+    visit(split_row(rows.substr(0, end)));
     rows.remove_prefix(std::min(rows.size(), end == rows.npos ? end : end + 1));
   }
 }
 
-std::uint64_t step_of(const std::vector<std::string>& fields) {
+std::uint64_t parse_step(const std::vector<std::string>& fields) {
   return std::strtoull(fields[step_column].c_str(), nullptr, 10);
 }
 
@@ -111,7 +111,7 @@ std::optional<std::string> write_hyperparameters(const std::filesystem::path& pa
 
 TensorBoardLog::TensorBoardLog(const std::filesystem::path& folder, const Config& config,
                                const std::string& metrics_csv)
-    : columns_(fields_of(std::string_view(metrics_csv).substr(0, heading_bytes(metrics_csv) - 1))) {
+    : columns_(split_row(std::string_view(metrics_csv).substr(0, heading_bytes(metrics_csv) - 1))) {
   try {
     for (const char* split : {"train", "validation"}) create_folder_durably(folder / split);
   } catch (const UserError& error) {
@@ -130,7 +130,7 @@ void TensorBoardLog::set_rows(const std::string& metrics_csv) {
   const std::string_view rows = std::string_view(metrics_csv).substr(heading_bytes(metrics_csv));
   std::uint64_t last_training = 0, last_validation = 0;
   for_each_row(rows, [&](const std::vector<std::string>& fields) {
-    (fields[split_column] == "train" ? last_training : last_validation) = step_of(fields);
+    (fields[split_column] == "train" ? last_training : last_validation) = parse_step(fields);
   });
   if (training_->last_step() > last_training) training_->drop_after(last_training);
   if (validation_->last_step() > last_validation) validation_->drop_after(last_validation);
@@ -147,14 +147,14 @@ void TensorBoardLog::add_rows(const std::string& metrics_csv) {
 void TensorBoardLog::add_new_rows(std::string_view rows) {
   for_each_row(rows, [&](const std::vector<std::string>& fields) {
     EventFile& file = fields[split_column] == "train" ? *training_ : *validation_;
-    if (step_of(fields) <= file.last_step()) return;
+    if (parse_step(fields) <= file.last_step()) return;
     EventSummary summary;
     for (std::size_t i = split_column + 1; i < std::min(fields.size(), columns_.size()); ++i) {
       if (const auto value = parse_number<double>(fields[i])) {
         summary.add_scalar(columns_[i], *value);
       }
     }
-    file.add(step_of(fields), summary);
+    file.add(parse_step(fields), summary);
   });
 }
 

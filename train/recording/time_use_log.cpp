@@ -22,13 +22,14 @@ const std::string& heading() {
   return text;
 }
 
-std::optional<std::uint64_t> step_of(std::string_view row) {
-  return step_of_csv_row(row, heading());
+std::optional<std::uint64_t> parse_time_use_step(std::string_view row) {
+  return parse_csv_step(row, heading());
 }
 
 StepLines time_use_lines() {
-  return {
-      .heading = heading(), .longest_line = 4096, .step_of = step_of};  // ten times what is written
+  return {.heading = heading(),
+          .longest_line = 4096,
+          .parse_step = parse_time_use_step};  // ten times what is written
 }
 
 /// In UTC, to the microsecond: processes may follow each other within a second.
@@ -77,7 +78,7 @@ class RowReader {
 };
 
 std::optional<ProcessTimeUse> parse_row(std::string_view line) {
-  if (!step_of(line)) return std::nullopt;
+  if (!parse_time_use_step(line)) return std::nullopt;
   RowReader row(line);
   ProcessTimeUse use;
   use.step = row.number<std::uint64_t>();

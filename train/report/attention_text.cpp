@@ -9,7 +9,7 @@ namespace {
 
 constexpr char repetition = '~';
 
-char character_of(double weight) {
+char level_character(double weight) {
   const std::string_view characters = level_characters();
   const auto highest = static_cast<double>(characters.size() - 1);
   if (!(weight > 0.0)) return characters.front();
@@ -35,9 +35,9 @@ std::string weights_to_text(std::span<const double> weights) {
   const std::string_view characters = level_characters();
   std::string text;
   for (std::size_t i = 0; i < weights.size();) {
-    const char character = character_of(weights[i]);
+    const char character = level_character(weights[i]);
     std::size_t end = i + 1;
-    while (end < weights.size() && character_of(weights[end]) == character) ++end;
+    while (end < weights.size() && level_character(weights[end]) == character) ++end;
     std::size_t repeated = end - i - 1;
     text += character;
     while (repeated >= shortest) {

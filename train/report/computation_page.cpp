@@ -30,7 +30,7 @@ constexpr std::size_t most_values_of_parameters = 200'000;
 /// Tensors of at most this many values have six digits.
 constexpr std::size_t small_tensor = 4096;
 
-std::string_view bytes_of(const Tensor& x) {
+std::string_view value_bytes(const Tensor& x) {
   return dispatch(x.dtype(), [&]<class T>() {
     const auto bytes = std::as_bytes(x.values<T>());
     return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -49,11 +49,11 @@ class TensorTable {
   /// The number of the tensor; null for an absent one.
   Json add(const Tensor& x) {
     if (!x.defined()) return nullptr;
-    const std::size_t digest = std::hash<std::string_view>{}(bytes_of(x));
+    const std::size_t digest = std::hash<std::string_view>{}(value_bytes(x));
     const auto [begin, end] = numbers_.equal_range(digest);
     for (auto i = begin; i != end; ++i) {
       const Tensor& other = tensors_[i->second];
-      if (other.shape() == x.shape() && bytes_of(other) == bytes_of(x)) return i->second;
+      if (other.shape() == x.shape() && value_bytes(other) == value_bytes(x)) return i->second;
     }
     numbers_.emplace(digest, tensors_.size());
     tensors_.push_back(x);

@@ -23,7 +23,7 @@ const Task* built_in_task(const std::string& model_kind) {
 }
 
 /// The modules of a block; parameters of the same shape are counted.
-std::vector<DiagramModule> modules_of(const ModelBlock& block) {
+std::vector<DiagramModule> diagram_modules(const ModelBlock& block) {
   std::vector<DiagramModule> modules;
   std::vector<std::vector<std::pair<std::string, std::size_t>>> shapes;
   for (const ParameterShape& tensor : block.tensors) {
@@ -95,7 +95,7 @@ std::vector<DiagramBlock> model_diagram(const ModelSummary& summary, const Confi
     DiagramBlock box{.title = block.path,
                      .count = block.count,
                      .parameters = block.parameters,
-                     .modules = modules_of(block)};
+                     .modules = diagram_modules(block)};
     if (task != nullptr) {
       box.output = output_shape(block, *task, config);
       box.of_encoder = is_of_encoder(block.path, *task);

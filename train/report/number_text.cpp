@@ -21,7 +21,7 @@ struct Format {
   int decades;             ///< number of exponents
 };
 
-Format format_of(NumberDigits digits) {
+Format number_format(NumberDigits digits) {
   switch (digits) {
     case NumberDigits::three:
       return {.characters = 2, .decades = 4};
@@ -77,7 +77,7 @@ class Writer {
   Writer(int exponent, NumberDigits digits)
       : exponent_(exponent),
         digits_(digits),
-        format_(format_of(digits)),
+        format_(number_format(digits)),
         least_(least_mantissa(digits)) {}
 
   void put(double x) {
@@ -149,7 +149,7 @@ double special(char kind) {
 
 }  // namespace
 
-std::size_t characters_per_number(NumberDigits digits) { return format_of(digits).characters; }
+std::size_t characters_per_number(NumberDigits digits) { return number_format(digits).characters; }
 
 NumberText numbers_to_text(std::span<const double> numbers, NumberDigits digits) {
   const int exponent = greatest_exponent(numbers, digits);
@@ -160,7 +160,7 @@ NumberText numbers_to_text(std::span<const double> numbers, NumberDigits digits)
 
 std::vector<double> numbers_from_text(const NumberText& text, NumberDigits digits) {
   const std::string_view alphabet = level_characters();
-  const std::size_t characters = format_of(digits).characters;
+  const std::size_t characters = number_format(digits).characters;
   const std::int64_t least = least_mantissa(digits);
   std::vector<double> numbers;
   for (std::size_t at = 0; at < text.text.size();) {

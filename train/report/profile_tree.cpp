@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-std::optional<Phase> phase_of(std::string_view text) {
+std::optional<Phase> parse_phase(std::string_view text) {
   for (const Phase phase : {Phase::forward, Phase::backward, Phase::inference, Phase::other}) {
     if (text == name(phase)) return phase;
   }
@@ -37,7 +37,7 @@ std::optional<ProfileRow> parse_row(std::string_view line) {
     *column = take_last_word(line);
   }
   const auto [phase_name, calls, seconds, share, percent, flops, bytes, speed] = columns;
-  const auto phase = phase_of(phase_name);
+  const auto phase = parse_phase(phase_name);
   const auto time = parse_number<double>(seconds);
   const auto end = line.find_last_not_of(' ');
   if (!phase || !time || percent != "%" || end == line.npos) return std::nullopt;
@@ -50,7 +50,7 @@ std::optional<ProfileRow> parse_row(std::string_view line) {
 }
 
 /// The path of a row in the tree.
-std::vector<std::string> path_of(const ProfileRow& row) {
+std::vector<std::string> tree_path(const ProfileRow& row) {
   switch (row.phase) {
     case Phase::forward:
     case Phase::backward:
@@ -100,7 +100,7 @@ std::vector<ProfileRow> parse_profile_rows(std::string_view table) {
 
 ProfilePart profile_tree(const std::vector<ProfileRow>& rows) {
   ProfilePart run{.name = "run"};
-  for (const ProfileRow& row : rows) add(run, path_of(row), row.seconds);
+  for (const ProfileRow& row : rows) add(run, tree_path(row), row.seconds);
   sort_longest_first(run);
   return run;
 }

@@ -35,7 +35,7 @@ Fields split(std::string_view text, char separator) {
 }
 
 /// The complete lines of a text.
-Fields lines_of(std::string_view text) {
+Fields complete_lines(std::string_view text) {
   Fields lines = split(text, '\n');
   lines.pop_back();
   return lines;
@@ -54,7 +54,7 @@ std::optional<T> parse(std::string_view text) {
 // ---- Times
 
 /// Seconds since 1970 of a time such as "2026-01-01T00:00:01Z"; nullopt for another text.
-std::optional<double> seconds_of(std::string_view time) {
+std::optional<double> parse_time(std::string_view time) {
   constexpr std::string_view pattern = "0000-00-00T00:00:00Z";
   if (time.size() != pattern.size()) return std::nullopt;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -78,7 +78,7 @@ class ProcessStarts {
  public:
   bool is_new(std::string_view time, double elapsed) {
     constexpr double tolerance = 1.5;  // times have whole seconds
-    const auto now = seconds_of(time);
+    const auto now = parse_time(time);
     const auto start = now ? std::optional(*now - elapsed) : std::nullopt;
     const bool is_later = start && start_ && *start > *start_ + tolerance;
     const bool result = elapsed < elapsed_ || is_later;
@@ -128,7 +128,7 @@ class CurveBuilder {
 
 /// Adds the content of timing.csv up to the first line that is not valid.
 void read_timing(std::string_view text, const std::string& place, RunHistory& history) {
-  const Fields lines = lines_of(text);
+  const Fields lines = complete_lines(text);
   if (lines.empty() || lines.front() != timing_heading) {
     if (!text.empty()) {
       history.notes.push_back(
@@ -209,7 +209,7 @@ void read_log(std::string_view text, RunHistory& history) {
   constexpr std::size_t kept_first = 100, kept_last = 200;
   std::vector<LogLine>& log = history.log;
   bool in_profile = false;  // up to the end of the run
-  for (const std::string_view line : lines_of(text)) {
+  for (const std::string_view line : complete_lines(text)) {
     if (!has_time(line)) continue;
     const std::string_view message = line.substr(time_length + 2);
     if (is_progress(message)) continue;
@@ -237,7 +237,7 @@ void read_log(std::string_view text, RunHistory& history) {
 
 std::vector<NamedCurve> metric_curves(std::string_view csv, std::string_view place) {
   require_metrics(csv, place);
-  const Fields lines = lines_of(csv);
+  const Fields lines = complete_lines(csv);
   const Fields columns = split(lines.front(), ',');
   CurveBuilder training(columns, false), validation(columns, true);
   for (const std::string_view line : std::span(lines).subspan(1)) {
@@ -270,7 +270,7 @@ void separate_label_smoothing(std::vector<NamedCurve>& curves) {
 std::vector<RunChange> history_changes(std::string_view text) {
   constexpr std::string_view prefix = "step ";
   std::vector<RunChange> changes;
-  for (const std::string_view line : lines_of(text)) {
+  for (const std::string_view line : complete_lines(text)) {
     const std::size_t colon = line.find(": ");
     const bool has_step = line.starts_with(prefix) && colon != line.npos;
     const auto step = has_step
