@@ -244,18 +244,18 @@ std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Conf
   constexpr std::size_t enough_tokens = 128;
   const std::size_t rows = bound.rows;
   const BatchRules rules = bounding_rules(config, corpus);
-  const auto batch_of = [&](std::size_t some) {
+  const auto longest_batch = [&](std::size_t some) {
     return make_batch(corpus.training(),
                       longest_examples(corpus.training(), some, bound.longest_side, rules.layout),
                       rules);
   };
-  const Batch two = batch_of(std::min<std::size_t>(rows, 2));
+  const Batch two = longest_batch(std::min<std::size_t>(rows, 2));
   const std::size_t length = std::max(two.source_length, two.target_length);
   std::size_t few = rows;
   while (few / 2 >= 1 && few / 2 * length >= enough_tokens) few /= 2;
   if (few == rows) few = std::max<std::size_t>(1, rows / 2);
   const auto of = [&](std::size_t some) {
-    const std::uint64_t bytes = warm_up(model, batch_of(some), config);
+    const std::uint64_t bytes = warm_up(model, longest_batch(some), config);
     kernels::release_unused_memory();  // the run does not use blocks of these sizes
     return bytes;
   };

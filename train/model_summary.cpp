@@ -17,7 +17,7 @@ bool is_index(std::string_view text) {
 }
 
 /// `encoder.layers` of `encoder.layers.0`; empty if the path does not end with a number.
-std::string stack_of(const std::string& path) {
+std::string stack_path(const std::string& path) {
   const std::size_t dot = path.rfind('.');
   return dot != path.npos && is_index(std::string_view(path).substr(dot + 1)) ? path.substr(0, dot)
                                                                               : "";
@@ -35,8 +35,8 @@ std::vector<ModelBlock> joined(std::vector<ModelBlock> single) {
   std::vector<ModelBlock> blocks;
   std::string first;  // the path of the first part of blocks.back()
   for (ModelBlock& block : single) {
-    const std::string stack = stack_of(block.path);
-    if (!blocks.empty() && !stack.empty() && stack_of(first) == stack &&
+    const std::string stack = stack_path(block.path);
+    if (!blocks.empty() && !stack.empty() && stack_path(first) == stack &&
         alike(blocks.back(), block)) {
       ++blocks.back().count;
       blocks.back().path = first + "-" + block.path.substr(stack.size() + 1);
@@ -105,7 +105,7 @@ ModelSummary summarize(std::span<const ParameterShape> parameters) {
 std::string to_line(const ModelSummary& summary) {
   std::vector<std::string> parts;
   for (const ModelBlock& block : summary.blocks) {
-    const std::string stack = stack_of(block.path.substr(0, block.path.find('-')));
+    const std::string stack = stack_path(block.path.substr(0, block.path.find('-')));
     parts.push_back(
         block.count == 1
             ? fmt::format("{} {}", block.path, format_count(block.parameters))

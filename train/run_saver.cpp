@@ -183,7 +183,7 @@ void RunSaver::finish() {
     const bool written = attempts_.attempt([&] { writer_.finish(); }, run_.state.step, save.last);
     return std::string(written ? "saved" : "");
   });
-  longest_ = std::max(longest_, time_of(save));
+  longest_ = std::max(longest_, elapsed_time(save));
   if (answer == "saved") {
     report_saved(save);
   } else {
@@ -223,11 +223,11 @@ void RunSaver::finish_after_error() try {
 
 RunSaver::Clock::duration RunSaver::longest() const {
   if (!in_flight_) return longest_;
-  return std::max(longest_, time_of(*in_flight_));
+  return std::max(longest_, elapsed_time(*in_flight_));
 }
 
 /// How long a save has taken up to now; if it was not written in the background, `copying` is all.
-RunSaver::Clock::duration RunSaver::time_of(const Save& save) const {
+RunSaver::Clock::duration RunSaver::elapsed_time(const Save& save) const {
   return save.copying + (save.in_background ? writer_.time() : Clock::duration{0});
 }
 

@@ -106,7 +106,7 @@ class RunSaver {
   std::function<Snapshot()> gather_snapshot();
   void report_saved(const Save& save);
   void report_requested_save();
-  Clock::duration time_of(const Save& save) const;
+  Clock::duration elapsed_time(const Save& save) const;
 
   RunParts run_;
   ParameterShards& shards_;

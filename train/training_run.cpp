@@ -184,8 +184,8 @@ int try_one_step(StepComputer& computer, const std::string& run_dir, Progress& p
 }
 
 /// Writes the report of the run; a failure causes a warning.
-void write_report_of(const Trainer& trainer, const TrainingRun& run, const RunSignals& signals,
-                     Progress& progress) {
+void write_run_report(const Trainer& trainer, const TrainingRun& run, const RunSignals& signals,
+                      Progress& progress) {
   try {
     const kernels::CancellationScope cancellable(&signals.end_requested());
     run.write_report(trainer);
@@ -199,9 +199,9 @@ void write_report_of(const Trainer& trainer, const TrainingRun& run, const RunSi
 
 /// Averages the last checkpoints of the finished run, if its config says so. Returns false if a
 /// signal or the time limit ended that.
-bool average_checkpoints_of(const Trainer& trainer, const TrainingRun& run,
-                            const RunDirectory& directory, const RunSignals& signals,
-                            Progress& progress) {
+bool average_last_checkpoints(const Trainer& trainer, const TrainingRun& run,
+                              const RunDirectory& directory, const RunSignals& signals,
+                              Progress& progress) {
   bool cancelled = false;
   if (trainer.config().train.average_last == 0) return true;
   run.group.on_rank_0([&] {
@@ -331,11 +331,11 @@ int train_run(const TrainingRun& run, Progress& progress) {
   if (group.is_rank_0()) {
     progress.time_to((directory.path() / "timing.csv").string());
     trainer.record_to(directory.path());
-    trainer.report_with([&] { write_report_of(trainer, run, signals, progress); });
+    trainer.report_with([&] { write_run_report(trainer, run, signals, progress); });
     watch_other_programs(progress);
   }
   trainer.average_with(
-      [&] { return average_checkpoints_of(trainer, run, directory, signals, progress); });
+      [&] { return average_last_checkpoints(trainer, run, directory, signals, progress); });
   const RunEnd end = train_and_log(trainer, run, interruptions, progress);
   return report_end(end, trainer, run_dir, signals, progress);
 }

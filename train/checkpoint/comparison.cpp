@@ -20,7 +20,7 @@ namespace {
 bool has_same_bits(const auto& x, const auto& y) { return std::memcmp(&x, &y, sizeof x) == 0; }
 
 /// "[3, 17]", the index of an element of a row-major array; "" in an array without axes.
-std::string index_of(std::size_t element, const ArrayShape& shape) {
+std::string describe_index(std::size_t element, const ArrayShape& shape) {
   if (shape.empty()) return "";
   std::vector<std::size_t> index(shape.size());
   for (std::size_t axis = shape.size(); axis-- > 0;) {
@@ -46,7 +46,7 @@ std::string compare_elements(std::span<const T> a, std::span<const T> b, const A
   }
   if (count == 0) return "";
   std::string text = fmt::format("{} of {} elements differ, the first{}: {} and {}", count,
-                                 a.size(), index_of(first, shape), a[first], b[first]);
+                                 a.size(), describe_index(first, shape), a[first], b[first]);
   if constexpr (std::is_floating_point_v<T>) {
     if (not_finite < count) text += fmt::format(", by at most {:.3g}", largest);
     if (not_finite > 0) {
@@ -83,7 +83,7 @@ std::string compare(const Snapshot& a, const Snapshot& b, const std::string& pat
 }
 
 /// Arrays of one group come before those of the next.
-std::size_t rank_of(std::string_view path) {
+std::size_t group_rank(std::string_view path) {
   constexpr std::array<std::string_view, 4> groups = {"parameters/", "average/", "buffers/",
                                                       "optimizer/"};
   const auto group =
@@ -110,7 +110,7 @@ std::vector<ArrayDifference> compare_snapshots(const Snapshot& a, const Snapshot
     if (!what.empty()) differences.push_back({path, std::move(what)});
   }
   std::ranges::stable_sort(differences, {},
-                           [](const ArrayDifference& each) { return rank_of(each.path); });
+                           [](const ArrayDifference& each) { return group_rank(each.path); });
   return differences;
 }
 

@@ -35,7 +35,7 @@ std::string first_line(const fs::path& path) {
 }
 
 /// The message of a line of train.log, which begins with the time of day and two blanks.
-std::string_view message_of(std::string_view line) {
+std::string_view without_time(std::string_view line) {
   const std::size_t blanks = line.find("  ");
   return blanks == line.npos ? line : line.substr(blanks + 2);
 }
@@ -64,7 +64,8 @@ void read_log(RunState& state) {
   const std::string text = read_end_of_run_file(state.path / "train.log", enough).value_or("");
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view message = message_of(std::string_view(text).substr(begin, end - begin));
+    const std::string_view message =
+        without_time(std::string_view(text).substr(begin, end - begin));
     begin = end + 1;
     bool goes_on = false;
     if (const auto step = number_after("step ", message)) {

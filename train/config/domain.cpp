@@ -7,11 +7,13 @@ namespace {
 template <class D>
 using ValueOf = std::variant_alternative_t<0, decltype(std::declval<const D&>().parse(""))>;
 
-std::vector<std::string> words_of(const Flag&) { return {"true", "false"}; }
-std::vector<std::string> words_of(const OneOf& domain) { return domain.names; }
-std::vector<std::string> words_of(const NumberOrWord& domain) { return {std::string(domain.word)}; }
+std::vector<std::string> word_values(const Flag&) { return {"true", "false"}; }
+std::vector<std::string> word_values(const OneOf& domain) { return domain.names; }
+std::vector<std::string> word_values(const NumberOrWord& domain) {
+  return {std::string(domain.word)};
+}
 template <class D>
-std::vector<std::string> words_of(const D&) {
+std::vector<std::string> word_values(const D&) {
   return {};
 }
 
@@ -45,7 +47,7 @@ std::string Domain::print(const FieldValue& value) const {
 }
 
 std::vector<std::string> Domain::words() const {
-  return std::visit([](const auto& domain) { return words_of(domain); }, domain_);
+  return std::visit([](const auto& domain) { return word_values(domain); }, domain_);
 }
 
 void for_each_path(FieldValue& value, const std::function<void(std::string&)>& f) {

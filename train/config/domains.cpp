@@ -266,7 +266,7 @@ std::optional<std::string> take_item(std::string_view& rest) {
 
 /// The items of a list in brackets, or the text itself as the only item; none if it is empty.
 /// nullopt if the text is neither.
-std::optional<std::vector<std::string>> items_of(std::string_view text) {
+std::optional<std::vector<std::string>> parse_items(std::string_view text) {
   if (text.empty()) return std::vector<std::string>();
   if (!text.starts_with('[') || !text.ends_with(']')) return std::vector{std::string(text)};
   std::vector<std::string> items;
@@ -284,7 +284,7 @@ std::optional<std::vector<std::string>> items_of(std::string_view text) {
 }  // namespace
 
 Parsed<FileList> FilePaths::parse(std::string_view text) {
-  auto names = items_of(text);
+  auto names = parse_items(text);
   if (!names) return mistake(expected(), text, "write for example [a.txt, b.txt]");
   return FileList(*std::move(names));
 }
@@ -302,7 +302,7 @@ std::string WholeNumbers::expected() const {
 }
 
 Parsed<std::vector<std::size_t>> WholeNumbers::parse(std::string_view text) const {
-  const auto items = items_of(text);
+  const auto items = parse_items(text);
   if (!items) return mistake(expected(), text, "write for example [1, 3]");
   std::vector<std::size_t> values;
   for (const std::string& item : *items) {

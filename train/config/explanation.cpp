@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-std::string origin_of(const std::string& path, const Origins& origins) {
+std::string describe_origin(const std::string& path, const Origins& origins) {
   const auto found = origins.find(path);
   if (found == origins.end()) return "default";
   const Origin& origin = found->second;
@@ -53,7 +53,7 @@ std::vector<ExplainedKey> explain_config(const std::string& path,
                                         .percent = percentage == percentages.end()
                                                        ? std::nullopt
                                                        : std::optional(percentage->second.percent),
-                                        .origin = origin_of(name, loaded.origins),
+                                        .origin = describe_origin(name, loaded.origins),
                                         .in_use = field.use.in_use()});
                  });
   return explained;

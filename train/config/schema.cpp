@@ -25,17 +25,17 @@ using Json = nlohmann::ordered_json;
 
 // ---- Domains.
 
-Json schema_of(const WholeNumber& domain) {
+Json to_schema(const WholeNumber& domain) {
   return {{"type", "integer"}, {"minimum", domain.low}, {"maximum", domain.high}};
 }
 
-Json schema_of(const StepCount& domain) {
+Json to_schema(const StepCount& domain) {
   const Json percentage = {{"type", "string"},
                            {"pattern", R"(^(?!0(\.0+)?%)(100(\.0+)?|[1-9]?[0-9](\.[0-9]+)?)%$)"}};
-  return {{"anyOf", {schema_of(static_cast<const WholeNumber&>(domain)), percentage}}};
+  return {{"anyOf", {to_schema(static_cast<const WholeNumber&>(domain)), percentage}}};
 }
 
-Json schema_of(const RealNumber& domain) {
+Json to_schema(const RealNumber& domain) {
   Json schema = {{"type", "number"}};
   if (!std::isinf(domain.low)) {
     schema[domain.has_low ? "minimum" : "exclusiveMinimum"] = domain.low;
@@ -48,41 +48,41 @@ Json schema_of(const RealNumber& domain) {
   return schema;
 }
 
-Json schema_of(const NumberOrWord& domain) {
-  return {{"anyOf", {schema_of(domain.number), {{"enum", {domain.word}}}}}};
+Json to_schema(const NumberOrWord& domain) {
+  return {{"anyOf", {to_schema(domain.number), {{"enum", {domain.word}}}}}};
 }
 
-Json schema_of(const Duration&) {
+Json to_schema(const Duration&) {
   return {{"type", "string"}, {"pattern", "^(?=.)([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$"}};
 }
 
-Json schema_of(const Flag&) { return {{"type", "boolean"}}; }
+Json to_schema(const Flag&) { return {{"type", "boolean"}}; }
 
 /// YAML reads an unquoted name such as 2020 as a number.
-Json schema_of(const Text&) { return {{"type", {"string", "number", "boolean"}}}; }
+Json to_schema(const Text&) { return {{"type", {"string", "number", "boolean"}}}; }
 
 /// One value or a list of values.
 Json one_or_list(const Json& item) {
   return {{"anyOf", {item, {{"type", "array"}, {"items", item}}}}};
 }
 
-Json schema_of(const FilePaths&) { return one_or_list(schema_of(Text())); }
+Json to_schema(const FilePaths&) { return one_or_list(to_schema(Text())); }
 
-Json schema_of(const WholeNumbers& domain) { return one_or_list(schema_of(domain.number)); }
+Json to_schema(const WholeNumbers& domain) { return one_or_list(to_schema(domain.number)); }
 
-Json schema_of(const RunPath&) {
+Json to_schema(const RunPath&) {
   return {{"type", {"string", "number", "boolean"}}, {"pattern", "^(?!~)"}};
 }
 
-Json schema_of(const OneOf& domain) { return {{"enum", domain.names}}; }
+Json to_schema(const OneOf& domain) { return {{"enum", domain.names}}; }
 
-Json schema_of(const Domain& domain) {
-  return std::visit([](const auto& each) { return schema_of(each); }, domain.any());
+Json to_schema(const Domain& domain) {
+  return std::visit([](const auto& each) { return to_schema(each); }, domain.any());
 }
 
 // ---- Values.
 
-Json json_of(const FieldValue& value, const Domain& domain) {
+Json to_json(const FieldValue& value, const Domain& domain) {
   return std::visit(
       [&]<class T>(const T& each) -> Json {
         if constexpr (std::is_same_v<T, FileList>) {
@@ -189,9 +189,9 @@ std::string config_schema() {
     if (section.is_null()) {
       section = {{"type", "object"}, {"additionalProperties", false}, {"properties", {}}};
     }
-    Json key = schema_of(domain);
+    Json key = to_schema(domain);
     key["description"] = description(field);
-    key["default"] = default_values[field.path()] = json_of(value, domain);
+    key["default"] = default_values[field.path()] = to_json(value, domain);
     section["properties"][std::string(field.key)] = std::move(key);
   });
   KeyRules rules(default_values);

@@ -171,7 +171,7 @@ const std::vector<Synonym>& synonyms() {
 
 bool same_name(std::string_view a, std::string_view b) { return edit_distance(a, b) == 0; }
 
-std::vector<std::string> synonyms_of(std::string_view name) {
+std::vector<std::string> find_synonym_paths(std::string_view name) {
   for (const Synonym& synonym : synonyms()) {
     if (same_name(name, synonym.name)) return {synonym.paths.begin(), synonym.paths.end()};
   }
@@ -181,7 +181,7 @@ std::vector<std::string> synonyms_of(std::string_view name) {
 }  // namespace
 
 std::vector<std::string> keys_meant_by(std::string_view name) {
-  std::vector<std::string> likely = synonyms_of(name), paths;
+  std::vector<std::string> likely = find_synonym_paths(name), paths;
   for (const ConfigKey& key : config_keys()) {
     if (same_name(name, key.key)) paths.push_back(key.path());
   }

@@ -24,7 +24,7 @@ std::size_t count_hits(const Ids& best, const std::vector<std::int32_t>& labels)
   return hits;
 }
 
-double share_of(std::size_t part, std::size_t whole) {
+double ratio(std::size_t part, std::size_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
@@ -88,7 +88,7 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
   }
   scores.loss = nll_sum / static_cast<double>(std::max<std::size_t>(scores.tokens, 1));
   scores.perplexity = std::exp(scores.loss);
-  scores.token_accuracy = share_of(hits, scores.tokens);
+  scores.token_accuracy = ratio(hits, scores.tokens);
   return scores;
 }
 

@@ -20,7 +20,7 @@ Ids repeated(const Ids& ids, std::size_t count) {
   return ids[Ids(std::move(rows))];
 }
 
-Ids rows_of(const Ids& ids, std::span<const std::size_t> rows) {
+Ids select_rows(const Ids& ids, std::span<const std::size_t> rows) {
   return ids[Ids(std::vector<std::int32_t>(rows.begin(), rows.end()))];
 }
 
@@ -60,11 +60,11 @@ class RecomputingDecoder : public IncrementalDecoder {
   }
 
   void select(std::span<const std::size_t> rows, std::span<const std::size_t> sources) override {
-    tokens_ = rows_of(tokens_, rows);
+    tokens_ = select_rows(tokens_, rows);
     if (sources_.lengths.empty()) return;
     std::vector<std::int32_t> lengths;
     for (const std::size_t source : sources) lengths.push_back(sources_.lengths.at(source));
-    sources_ = {.ids = rows_of(sources_.ids, sources), .lengths = std::move(lengths)};
+    sources_ = {.ids = select_rows(sources_.ids, sources), .lengths = std::move(lengths)};
   }
 
  private:

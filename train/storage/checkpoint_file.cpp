@@ -223,7 +223,7 @@ std::string locate_damage(std::vector<std::byte> bytes, const Envelope& envelope
 }
 
 /// The attributes that a file of this version has.
-hdf5::RootAttributes attributes_of(std::span<const std::byte> file) {
+hdf5::RootAttributes expected_attributes(std::span<const std::byte> file) {
   constexpr std::uint32_t first_version_with_attributes = 3;
   return load<std::uint32_t>(file, version_at) >= first_version_with_attributes
              ? hdf5::RootAttributes::required
@@ -356,7 +356,7 @@ Snapshot read_checkpoint(const std::filesystem::path& path, std::uint64_t max_si
 void verify_checkpoint(const std::filesystem::path& path, std::uint64_t max_size,
                        FileSystem& files) try {
   const WholeFile file = read_whole(open_checkpoint(path, max_size, files), path);
-  if (hdf5::list_arrays(file.bytes, attributes_of(file.bytes)) != file.entries) {
+  if (hdf5::list_arrays(file.bytes, expected_attributes(file.bytes)) != file.entries) {
     throw hdf5::Error("HDF5 finds other arrays than the table of contents");
   }
 } catch (const hdf5::Error& error) {

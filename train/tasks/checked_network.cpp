@@ -11,7 +11,7 @@ namespace tapestry {
 namespace {
 
 /// The inputs that batches of a kind have, for hints.
-std::string inputs_of(const NetworkContract& contract) {
+std::string describe_inputs(const NetworkContract& contract) {
   if (contract.reads_images) {
     return "batches have images (input.images); the tokens of input.source are absent";
   }
@@ -105,7 +105,8 @@ class CheckedNetwork : public Network {
  private:
   template <class F>
   std::invoke_result_t<F> call(std::string_view function, F&& f) const {
-    return call_custom_code(contract_.kind, function, std::forward<F>(f), inputs_of(contract_));
+    return call_custom_code(contract_.kind, function, std::forward<F>(f),
+                            describe_inputs(contract_));
   }
 
   static std::string described(const Tensor& x) {
@@ -118,7 +119,7 @@ class CheckedNetwork : public Network {
     throw CustomModelError(
         fmt::format("custom model {}: {}() returned {}, expected {}", contract_.kind, function,
                     found, expected),
-        fmt::format("correct {}() of the model: {}", function, inputs_of(contract_)));
+        fmt::format("correct {}() of the model: {}", function, describe_inputs(contract_)));
   }
 
   [[noreturn]] void refuse_absent(const char* member) const {

@@ -54,7 +54,7 @@ constexpr std::array parts{
     Part{&Corpus::test, &Corpus::test_lines, "test", "test"}};
 
 /// The most tokens of an example of a part.
-TokenLimit limit_of(const Part& part, const Config& config) {
+TokenLimit part_token_limit(const Part& part, const Config& config) {
   const std::size_t of_batch = config.train.batch_tokens;
   const bool in_batches = part.examples == &Corpus::train && of_batch != 0;
   if (in_batches && of_batch < config.model.max_length) {
@@ -64,7 +64,7 @@ TokenLimit limit_of(const Part& part, const Config& config) {
 }
 
 /// The examples of a part, without weights.
-Examples examples_of(const Corpus& corpus, const Part& part) {
+Examples part_examples(const Corpus& corpus, const Part& part) {
   return part.examples == &Corpus::train ? corpus.stored_training() : corpus.*part.examples;
 }
 
@@ -88,14 +88,14 @@ std::optional<std::string> find_place(const Corpus& corpus, const Part& part, st
   return place(lines.source_file, lines.target_file, line);
 }
 
-/// The error for an example with more tokens than limit_of(); nullopt if it has not.
+/// The error for an example with more tokens than part_token_limit(); nullopt if it has not.
 ///
 /// place  place(in_target) returns where the example stands: its target or its source
 template <class Place>
 std::optional<DataError> find_misfit(const Part& part, const ExampleLengths& example,
                                      const Config& config, const Place& place) {
   const Task& task = find_task(config);
-  const auto [most, key] = limit_of(part, config);
+  const auto [most, key] = part_token_limit(part, config);
   const std::size_t tokens = longest_side(example, task.layout());
   if (tokens <= most) return std::nullopt;
   const Task::LengthWords words = task.length_words();
@@ -113,7 +113,7 @@ std::optional<DataError> find_misfit(const Corpus& corpus, const Part& part, std
         .value_or(fmt::format("{} {} {}", part.adjective, find_task(config).length_words().example,
                               index + 1));
   };
-  return find_misfit(part, examples_of(corpus, part).lengths(index), config, place);
+  return find_misfit(part, part_examples(corpus, part).lengths(index), config, place);
 }
 
 /// The same for an example of a line that is being read.
@@ -371,7 +371,8 @@ void require_fitting_examples(const Corpus& corpus, const Config& config) {
     BadLines bad;
     const bool in_training = part.examples == &Corpus::train;
     const bool some_kept = in_training && !corpus.train_kept.empty();
-    const std::size_t all = some_kept ? corpus.train_kept.size() : examples_of(corpus, part).size();
+    const std::size_t all =
+        some_kept ? corpus.train_kept.size() : part_examples(corpus, part).size();
     for (std::size_t i = 0; i < all; ++i) {
       const std::size_t stored = some_kept ? corpus.train_kept[i] : i;
       if (const auto misfit = find_misfit(corpus, part, stored, config)) bad.add(*misfit);

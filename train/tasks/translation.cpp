@@ -156,7 +156,7 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
   return outputs;
 }
 
-Bleu bleu_of(const Config& config) { return Bleu({.tokenizer = config.train.bleu_tokenizer}); }
+Bleu make_bleu(const Config& config) { return Bleu({.tokenizer = config.train.bleu_tokenizer}); }
 
 /// Translates a part of a held-out set and adds the scores of the outputs and the samples.
 void score_outputs(const Model& model, const Config& config, const EvaluationSet& set,
@@ -183,7 +183,7 @@ void score_outputs(const Model& model, const Config& config, const EvaluationSet
   }
   scores.others = {
       {"exact_match", static_cast<double>(matches) / static_cast<double>(pairs.size())},
-      {"bleu", bleu_of(config).corpus_score(outputs, {references})},
+      {"bleu", make_bleu(config).corpus_score(outputs, {references})},
       {"chrf", Chrf().corpus_score(outputs, {references})}};
 }
 
@@ -283,7 +283,7 @@ class Translation : public Task {
   }
 
   std::vector<std::pair<std::string, std::string>> signatures(const Config& config) const override {
-    return {{"bleu", full_signature(bleu_of(config))}, {"chrf", full_signature(Chrf())}};
+    return {{"bleu", full_signature(make_bleu(config))}, {"chrf", full_signature(Chrf())}};
   }
 
   std::vector<ShownExample> show(const TrainedModel& trained,
