@@ -42,7 +42,7 @@ Digits generated_digits(std::size_t n, const RandomStream& random) {
   return {Tensor::from({classes, pixels}, bits)[labels] + noise, labels};
 }
 
-Digits digits_of(const std::vector<Example>& examples) {
+Digits to_digits(const std::vector<Example>& examples) {
   std::vector<std::size_t> all(examples.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   const Batch batch = make_batch(examples, all, {.layout = class_rows});
@@ -64,8 +64,8 @@ int main(int argc, char** argv) {
   if (argc > 1) {
     const Corpus corpus = load_images({.train_images = argv[1], .pixel_maximum = 16.0},
                                       {.validation = 0, .test = 360}, ".");
-    train = digits_of(corpus.train);
-    test = digits_of(corpus.test);
+    train = to_digits(corpus.train);
+    test = to_digits(corpus.test);
   }
 
   Parameters parameters(DType::float32, /*seed=*/1);
