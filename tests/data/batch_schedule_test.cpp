@@ -61,8 +61,8 @@ double padding(const std::vector<Example>& pairs, const std::vector<BatchIndices
 /// The number of rows and the longest side of a batch, in this order.
 using Shape = std::pair<std::size_t, std::size_t>;
 
-std::vector<Shape> shapes_of(const std::vector<Example>& pairs,
-                             const std::vector<BatchIndices>& batches) {
+std::vector<Shape> batch_shapes(const std::vector<Example>& pairs,
+                                const std::vector<BatchIndices>& batches) {
   std::vector<Shape> shapes;
   for (const BatchIndices& batch : batches) {
     std::size_t longest = 0;
@@ -109,7 +109,7 @@ double padding_share(const std::vector<BatchIndices>& batches, const std::vector
 /// How often a batch has a longer longest side than the batch before it, as a share of all batches.
 double share_of_rises(const std::vector<Example>& pairs, const std::vector<BatchIndices>& batches) {
   std::size_t rises = 0;
-  const std::vector<Shape> shapes = shapes_of(pairs, batches);
+  const std::vector<Shape> shapes = batch_shapes(pairs, batches);
   for (std::size_t b = 1; b < shapes.size(); ++b) {
     rises += shapes[b].second > shapes[b - 1].second ? 1 : 0;
   }
@@ -239,7 +239,7 @@ TEST_CASE("batches of tokens hold every pair once, and as many rows as their lon
       CHECK(batches.size() == schedule.batches_per_epoch());
       CHECK(covers_all(batches, pairs.size()));
       std::size_t smaller = 0;
-      for (const auto& [rows, longest] : shapes_of(pairs, batches)) {
+      for (const auto& [rows, longest] : batch_shapes(pairs, batches)) {
         CHECK(rows * longest <= most);
         smaller += (rows + 1) * longest <= most ? 1 : 0;
       }
@@ -254,7 +254,7 @@ TEST_CASE("batches of tokens are limited by their longest sides with <eos>, by h
                                       {{4}, {}},     {{4, 4}, {4, 4}},       {{}, {4}}};
   BatchSchedule schedule(pairs, BatchTokens{6}, 1);
   CHECK(schedule.batches_per_epoch() == 4);
-  std::vector<Shape> shapes = shapes_of(pairs, schedule.epoch(3));
+  std::vector<Shape> shapes = batch_shapes(pairs, schedule.epoch(3));
   std::ranges::sort(shapes);
   CHECK(shapes == std::vector<Shape>{{1, 2}, {1, 6}, {2, 3}, {2, 3}});
   CHECK(schedule.after({0, 3}) == BatchPosition{1, 0});
@@ -274,8 +274,8 @@ TEST_CASE(
     std::ranges::sort(batches);
     return batches;
   };
-  const std::vector<Shape> first = shapes_of(pairs, schedule.epoch(0));
-  std::vector<Shape> second = shapes_of(pairs, schedule.epoch(1));
+  const std::vector<Shape> first = batch_shapes(pairs, schedule.epoch(0));
+  std::vector<Shape> second = batch_shapes(pairs, schedule.epoch(1));
   CHECK(first != second);
   CHECK(std::ranges::is_permutation(first, second));
   const auto before = contents(0), after = contents(1);

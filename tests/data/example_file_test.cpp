@@ -49,7 +49,7 @@ Examples all_of(const ExampleFile& file) {
   return examples;
 }
 
-std::string bytes_of(const std::filesystem::path& path) {
+std::string read_bytes(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -134,7 +134,7 @@ TEST_CASE("an example file may be deleted while it is mapped") {
 TEST_CASE("an example file with any bit changed or any number of bytes cut is refused") {
   const TemporaryFolder folder;
   write(folder / "x", some);
-  const std::string good = bytes_of(folder / "x");
+  const std::string good = read_bytes(folder / "x");
   for (std::size_t i = 0; i < good.size(); ++i) {
     for (unsigned bit = 0; bit < 8; ++bit) {
       std::string bad = good;
@@ -153,7 +153,7 @@ TEST_CASE("an example file with any bit changed or any number of bytes cut is re
 TEST_CASE("a changed example file with a matching digest is checked as well") {
   const TemporaryFolder folder;
   write(folder / "x", some);
-  const std::string good = bytes_of(folder / "x");
+  const std::string good = read_bytes(folder / "x");
   std::size_t accepted = 0;
   for (std::size_t i = 0; i < good.size() - 8; ++i) {
     for (const char value : {'\0', '\1', '\x7F', '\xFF'}) {
@@ -177,7 +177,7 @@ TEST_CASE("a changed example file with a matching digest is checked as well") {
 TEST_CASE("the error of an example file states what is wrong") {
   const TemporaryFolder folder;
   write(folder / "x", some);
-  const std::string good = bytes_of(folder / "x"), name = (folder / "x").string() + ": ";
+  const std::string good = read_bytes(folder / "x"), name = (folder / "x").string() + ": ";
   const auto message = [&](const std::string& bytes, std::uint64_t of = origin) {
     folder.write("x", bytes);
     const std::string text = refusal([&] { ExampleFile(folder / "x", of, 10); });
@@ -205,10 +205,10 @@ TEST_CASE("the error of an example file states what is wrong") {
 TEST_CASE("whichever call fails, an earlier example file is unchanged and no file is left over") {
   const TemporaryFolder folder;
   write(folder / "x", {{.source = {4}, .target = {}}, {.source = {5}, .target = {}}});
-  const std::string before = bytes_of(folder / "x");
+  const std::string before = read_bytes(folder / "x");
   FaultyFileSystem counted;
   write(folder / "x", some, 10, counted);
-  const std::string after = bytes_of(folder / "x");
+  const std::string after = read_bytes(folder / "x");
   for (const int error : {ENOSPC, EIO, EMFILE, EACCES}) {
     for (std::size_t i = 0; i < counted.calls.size(); ++i) {
       CAPTURE(counted.calls[i]);
@@ -223,8 +223,8 @@ TEST_CASE("whichever call fails, an earlier example file is unchanged and no fil
         message = failure.what();
         CHECK(contains(failure.hint(), "data.cache=never"));
       }
-      const bool renamed = bytes_of(folder / "x") == after;
-      CHECK((renamed || bytes_of(folder / "x") == before));
+      const bool renamed = read_bytes(folder / "x") == after;
+      CHECK((renamed || read_bytes(folder / "x") == before));
       // After the rename, only the folder can fail to be flushed.
       CHECK((renamed || !message.empty()));
       CHECK((message.empty() || message.starts_with((folder / "x").string() + ": could not ")));

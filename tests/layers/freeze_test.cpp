@@ -17,7 +17,7 @@ namespace {
 /// The gradients of all parameters, in their order; nothing for a parameter without one.
 using Gradients = std::vector<std::optional<std::vector<double>>>;
 
-Gradients gradients_of(const Parameters& parameters) {
+Gradients all_gradients(const Parameters& parameters) {
   Gradients all;
   for (const NamedTensor& p : parameters) {
     const Tensor gradient = p.tensor.gradient();
@@ -34,7 +34,7 @@ Gradients gradients_of_step(MadeNetwork& made, const Ids& labels) {
   Tape tape;
   const Tensor features = network.features(network.embed(input, mode), input, mode);
   tape.backward(network.loss(features, labels, {}).mean);
-  return gradients_of(made.parameters);
+  return all_gradients(made.parameters);
 }
 
 /// The gradients without those of the parameters at `frozen`.
@@ -74,7 +74,7 @@ struct TwoLayers {
     Tape tape;
     const Tensor y = second(first(Tensor::ones({4, 3}, DType::float64)));
     tape.backward(y, y);
-    return gradients_of(parameters);
+    return all_gradients(parameters);
   }
 };
 

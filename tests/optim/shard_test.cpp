@@ -96,7 +96,7 @@ TEST_CASE("averages of a range update and swap its elements only") {
 
 TEST_CASE("ranges that do not fit the parameters are refused") {
   const auto parameters = two_parameters(DType::float32);
-  const auto message_of = [&](const std::vector<ElementRange>& ranges) {
+  const auto error_message = [&](const std::vector<ElementRange>& ranges) {
     std::string message;
     try {
       make_optimizer({}, parameters, {}, ranges);
@@ -106,10 +106,10 @@ TEST_CASE("ranges that do not fit the parameters are refused") {
     CHECK_THROWS_AS(WeightAverage(parameters, 0.9, ranges), ValueError);
     return message;
   };
-  CHECK(message_of({{0, 6}}) ==
+  CHECK(error_message({{0, 6}}) ==
         "optimizer: found 1 ranges of elements, expected 2, one for each parameter");
-  CHECK(message_of({{0, 6}, {1, 4}}) ==
+  CHECK(error_message({{0, 6}, {1, 4}}) ==
         "optimizer: the range of `vector` is 1 to 4, expected a part of 0 to 3");
-  CHECK(message_of({{3, 2}, {0, 3}}) ==
+  CHECK(error_message({{3, 2}, {0, 3}}) ==
         "optimizer: the range of `matrix` is 3 to 2, expected a part of 0 to 6");
 }

@@ -60,7 +60,7 @@ Results results_on_unaligned(const OperationCase& operation,
     CHECK(fences_stand(leaf.values));
     CHECK(fences_stand(leaf.gradient));
   }
-  return {values_of(y), gradients_of(tensors)};
+  return {values_of(y), gradient_values(tensors)};
 }
 
 /// Checks one value and gradient of each element alone against those of all.

@@ -339,7 +339,7 @@ OperationCase::Operands operands_of(const OperationCase& operation, DType dtype)
 
 Tensor upstream_of(const Tensor& y) { return random_leaf(y.shape(), 77).copied(y.dtype()); }
 
-std::vector<std::vector<double>> gradients_of(const Operands& operands) {
+std::vector<std::vector<double>> gradient_values(const Operands& operands) {
   std::vector<std::vector<double>> gradients;
   for (const Tensor& x : operands) {
     gradients.push_back(x.gradient().defined() ? values_of(x.gradient()) : std::vector<double>());
@@ -360,7 +360,7 @@ Results results_of(const OperationCase& operation, const Operands& operands) {
   Tape tape;
   const Tensor y = operation.run(leaves);
   tape.backward(y, upstream_of(y));
-  return {values_of(y), gradients_of(leaves)};
+  return {values_of(y), gradient_values(leaves)};
 }
 
 }  // namespace tapestry::test

@@ -43,7 +43,7 @@ struct Results {
 Results results_of(const OperationCase& operation, const OperationCase::Operands& operands);
 
 /// The values of each tensor's gradient, empty for one that got none.
-std::vector<std::vector<double>> gradients_of(const OperationCase::Operands& operands);
+std::vector<std::vector<double>> gradient_values(const OperationCase::Operands& operands);
 
 /// Copies of x, each a leaf.
 OperationCase::Operands leaves_of(const OperationCase::Operands& x);

@@ -11,13 +11,13 @@
 
 namespace {
 
-std::string text_of(const std::filesystem::path& file) {
+std::string read_file(const std::filesystem::path& file) {
   std::ifstream in(file);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
 /// The functions of a header that return tensors.
-std::set<std::string> functions_of(const std::string& header) {
+std::set<std::string> parse_functions(const std::string& header) {
   static const std::regex declaration(
       "(?:^|\\n)(?:inline )?(?:Tensor|std::vector<Tensor>|TopK|Loss) (\\w+)\\(");
   std::set<std::string> names;
@@ -39,11 +39,11 @@ TEST_CASE("the list of all operations has each function of autograd/ops with a g
                                                "to_tensor",
                                                "topk_log_softmax"};
   const std::filesystem::path sources = tapestry::test::source_folder();
-  const std::string list = text_of(sources / "tests/autograd/edges/every_operation.cpp");
+  const std::string list = read_file(sources / "tests/autograd/edges/every_operation.cpp");
   std::size_t found = 0;
   for (const auto& file : std::filesystem::directory_iterator(sources / "autograd/ops")) {
     if (file.path().extension() != ".h") continue;
-    for (const std::string& name : functions_of(text_of(file.path()))) {
+    for (const std::string& name : parse_functions(read_file(file.path()))) {
       if (without_gradient.contains(name)) continue;
       CAPTURE(name);
       CHECK(

@@ -57,7 +57,7 @@ TEST_CASE("every operation keeps what backward needs after its operands and resu
       scribble(leaves);
       scribble({y});
       tape.backward(y, upstream_of(y));
-      CHECK(gradients_of(leaves) == results_of(operation, operands).gradients);
+      CHECK(gradient_values(leaves) == results_of(operation, operands).gradients);
     }
   }
 }

@@ -82,7 +82,7 @@ Flat flat_results(const OperationCase& operation, const Operands& operands) {
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 /// 'f' for finite, 'n' for NaN, '+' and '-' for infinities.
-char kind_of(double value) {
+char value_class(double value) {
   if (std::isnan(value)) return 'n';
   if (std::isfinite(value)) return 'f';
   return value > 0.0 ? '+' : '-';
@@ -155,7 +155,7 @@ TEST_CASE("infinities give the same kinds of values and gradients in vectors of 
     const auto kinds = [&](DType dtype, double value) {
       const Operands x = with_value(operands_of(operation, dtype), which, at, value);
       std::string text;
-      for (const double v : flat_results(operation, x).all) text += kind_of(v);
+      for (const double v : flat_results(operation, x).all) text += value_class(v);
       return text;
     };
     for (const double value : {infinity, -infinity}) {

@@ -173,7 +173,7 @@ TEST_CASE("set_num_threads(): threads that the system refuses are replaced by th
 #endif
 
 TEST_CASE("ranges cover [0, n) without overlap and do not depend on the number of threads") {
-  const auto ranges_of = [](std::size_t n, std::size_t per_piece) {
+  const auto collect_ranges = [](std::size_t n, std::size_t per_piece) {
     std::set<std::pair<std::size_t, std::size_t>> ranges;
     std::mutex mutex;
     parallel_ranges(n, per_piece, [&](std::size_t begin, std::size_t end) {
@@ -185,10 +185,10 @@ TEST_CASE("ranges cover [0, n) without overlap and do not depend on the number o
   using Ranges = std::set<std::pair<std::size_t, std::size_t>>;
   for (const std::size_t threads : {1, 2, 8}) {
     const Threads count(threads);
-    CHECK(ranges_of(10, 4) == Ranges{{0, 4}, {4, 8}, {8, 10}});
-    CHECK(ranges_of(8, 4) == Ranges{{0, 4}, {4, 8}});
-    CHECK(ranges_of(0, 4).empty());
-    CHECK(ranges_of(3, 0) == Ranges{{0, 1}, {1, 2}, {2, 3}});
+    CHECK(collect_ranges(10, 4) == Ranges{{0, 4}, {4, 8}, {8, 10}});
+    CHECK(collect_ranges(8, 4) == Ranges{{0, 4}, {4, 8}});
+    CHECK(collect_ranges(0, 4).empty());
+    CHECK(collect_ranges(3, 0) == Ranges{{0, 1}, {1, 2}, {2, 3}});
   }
 }
 

@@ -80,8 +80,8 @@ std::vector<T> product_of(Gemm<T> gemm_function, const Case& c, const Matrix<T>&
 
 /// How far element (i, j) is from the sum over k, as a part of its terms; infinite for NaN.
 template <class T>
-double error_of(double found, const Case& c, const Matrix<T>& a, const Matrix<T>& b, std::size_t i,
-                std::size_t j) {
+double relative_error(double found, const Case& c, const Matrix<T>& a, const Matrix<T>& b,
+                      std::size_t i, std::size_t j) {
   double sum = (c.add ? 0.5 : 0.0) + (c.biased ? bias_at(j) : 0.0), magnitude = 1.0;
   for (std::size_t l = 0; l < c.k; ++l) {
     const double term = c.scale * a.at(i, l) * b.at(l, j);
@@ -111,7 +111,7 @@ void check_product(Gemm<T> gemm_function, const Case& c) {
   for (std::size_t i = 0; i < c.m; ++i) {
     for (std::size_t j = 0; j < c.n; ++j) {
       const auto found = static_cast<double>(out[i * stride + j]);
-      worst = std::max(worst, error_of(found, c, a, b, i, j));
+      worst = std::max(worst, relative_error(found, c, a, b, i, j));
     }
     for (std::size_t j = c.n; j < stride; ++j) guarded = guarded && out[i * stride + j] == T(77);
   }

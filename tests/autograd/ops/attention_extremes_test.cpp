@@ -19,9 +19,9 @@ namespace {
 const double undefined = std::numeric_limits<double>::quiet_NaN();
 
 /// The gradients of q, k and v under a mask for this dL/dy.
-std::vector<std::vector<double>> gradients_of(const Tensor& q, const Tensor& k, const Tensor& v,
-                                              const AttentionMask& mask,
-                                              const std::vector<double>& dy) {
+std::vector<std::vector<double>> compute_gradients(const Tensor& q, const Tensor& k,
+                                                   const Tensor& v, const AttentionMask& mask,
+                                                   const std::vector<double>& dy) {
   Tape tape;
   const Tensor y = attend(q, k, v, mask);
   tape.backward(y, Tensor::from(y.shape(), dy, DType::float64));
@@ -68,12 +68,12 @@ TEST_CASE("a NaN value gives finite gradients to queries that may not attend to 
   const Tensor k = random_leaf({1, 3, 2}, 2);
   const Tensor v = leaf_ending_in_nan(3, 3);
   const std::vector<double> upstream = {1, 2, 3, 4, 0, 0};
-  const auto causal = gradients_of(q, k, v, AttentionMask::causal(), upstream);
+  const auto causal = compute_gradients(q, k, v, AttentionMask::causal(), upstream);
   CHECK(finite(causal[0], 0, 4));
   for (Tensor leaf : {q, k, v}) leaf.clear_gradient();
   const AttentionMask nobody_sees_it =
       AttentionMask::causal() & AttentionMask::keep(1, 3, 3, {1, 1, 1, 1, 1, 1, 1, 1, 0});
-  for (const auto& gradient : gradients_of(q, k, v, nobody_sees_it, upstream)) {
+  for (const auto& gradient : compute_gradients(q, k, v, nobody_sees_it, upstream)) {
     CHECK(finite(gradient, 0, 6));
   }
 }
@@ -83,7 +83,7 @@ TEST_CASE("NaN in a key behind a keep-mask leaves all gradients finite") {
   const Tensor k = leaf_ending_in_nan(3, 2);
   const Tensor v = random_leaf({1, 3, 2}, 3);
   const AttentionMask mask = AttentionMask::keep(1, 2, 3, {1, 1, 0, 1, 1, 0});
-  for (const auto& gradient : gradients_of(q, k, v, mask, {1, 2, 3, 4})) {
+  for (const auto& gradient : compute_gradients(q, k, v, mask, {1, 2, 3, 4})) {
     CHECK(finite(gradient, 0, gradient.size()));
   }
 }
@@ -93,7 +93,7 @@ TEST_CASE("NaN in a fully masked query leaves the gradients of keys and values f
   const Tensor k = random_leaf({1, 3, 2}, 2);
   const Tensor v = random_leaf({1, 3, 2}, 3);
   const AttentionMask mask = AttentionMask::keep(1, 2, 3, {1, 1, 1, 0, 0, 0});
-  const auto gradients = gradients_of(q, k, v, mask, {1, 2, 3, 4});
+  const auto gradients = compute_gradients(q, k, v, mask, {1, 2, 3, 4});
   for (const auto& gradient : gradients) CHECK(finite(gradient, 0, gradient.size()));
   CHECK(gradients[0][2] == 0.0);
   CHECK(gradients[0][3] == 0.0);

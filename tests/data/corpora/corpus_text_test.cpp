@@ -20,7 +20,7 @@ using test::TemporaryFolder;
 
 using Lines = std::vector<std::pair<std::string, std::size_t>>;
 
-Lines lines_of(CorpusText& text) {
+Lines read_lines(CorpusText& text) {
   Lines lines;
   text.for_each_line(
       [&](std::string line, std::size_t number) { lines.emplace_back(std::move(line), number); });
@@ -31,8 +31,8 @@ TEST_CASE("CorpusText can be read repeatedly, and its digest is that of the byte
   const TemporaryFolder folder;
   CorpusText text("data.x", folder.write("x", "one\r\ntwo\n\nthree"));
   const Lines expected{{"one", 1}, {"two", 2}, {"", 3}, {"three", 4}};
-  CHECK(lines_of(text) == expected);
-  CHECK(lines_of(text) == expected);
+  CHECK(read_lines(text) == expected);
+  CHECK(read_lines(text) == expected);
   CHECK(text.size_now() == 15);
   CorpusText again("data.x", folder / "x");
   CHECK(again.digest() == text.digest());
@@ -54,10 +54,10 @@ TEST_CASE("a text that changes between two passes is refused") {
     if (by_digest) {
       text.digest();
     } else {
-      lines_of(text);
+      read_lines(text);
     }
     folder.write("x", "one\ntwp\n");
-    CHECK(refusal([&] { lines_of(text); }) ==
+    CHECK(refusal([&] { read_lines(text); }) ==
           (folder / "x").string() + ": changed while it was read");
   }
 }
@@ -78,9 +78,9 @@ TEST_CASE("a text larger than memory is refused unless that is allowed") {
   CorpusText text("data.x", path);
   CHECK(contains(refusal([&] { text.lines(); }), "the memory of this machine"));
   text.allow_any_size();
-  CHECK(contains(refusal([&] { lines_of(text); }), "is NUL"));
+  CHECK(contains(refusal([&] { read_lines(text); }), "is NUL"));
   std::filesystem::resize_file(path, largest_text + 1);
-  CHECK(contains(refusal([&] { lines_of(text); }), "expected at most"));
+  CHECK(contains(refusal([&] { read_lines(text); }), "expected at most"));
 }
 
 }  // namespace

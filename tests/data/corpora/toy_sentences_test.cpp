@@ -30,7 +30,7 @@ GeneratedOptions sizes() {
 Corpus sentences() { return make_toy_sentences(sizes()); }
 Corpus agreement() { return make_toy_agreement(sizes()); }
 
-Tokens words_of(const Ids& ids, const Corpus& corpus) {
+Tokens decode_words(const Ids& ids, const Corpus& corpus) {
   return corpus.source_vocabulary.decode(ids);
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("right toy sentences have agreement around the subject, wrong ones hav
   for (const auto* part : {&corpus.train, &corpus.validation, &corpus.test}) {
     for (const Example& example : *part) {
       CHECK(example.source.front() == bos_id);
-      const Tokens words = words_of(example.source, corpus);
+      const Tokens words = decode_words(example.source, corpus);
       REQUIRE(words.size() + 1 == example.source.size());
       const auto [noun, shown] = subject_of(words);
       REQUIRE(example.target.size() == 1);
@@ -151,7 +151,7 @@ TEST_CASE("both genders are right and wrong, so that no single word determines t
   std::set<std::pair<Gender, std::int32_t>> seen;
   const Corpus corpus = agreement();
   for (const Example& example : corpus.train) {
-    seen.emplace(subject_of(words_of(example.source, corpus)).noun, example.target[0]);
+    seen.emplace(subject_of(decode_words(example.source, corpus)).noun, example.target[0]);
   }
   CHECK(seen.size() == 4);
 }

@@ -21,13 +21,13 @@ using Lines = std::vector<std::string>;
 
 namespace {
 
-Lines lines_of(std::string_view text) {
+Lines read_lines(std::string_view text) {
   const TemporaryFolder folder;
   return read_text_file(folder.write("text", text)).lines;
 }
 
 std::string message_for(std::string_view text) {
-  return refusal([&] { lines_of(text); });
+  return refusal([&] { read_lines(text); });
 }
 
 /// The refusal of a file that another thread changes, which may not get its turn at once.
@@ -45,18 +45,18 @@ std::string refusal_in_time(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("lines end with a line feed, the last one with or without it") {
-  CHECK(lines_of("one\ntwo\n") == Lines{"one", "two"});
-  CHECK(lines_of("one\ntwo") == Lines{"one", "two"});
-  CHECK(lines_of("one") == Lines{"one"});
+  CHECK(read_lines("one\ntwo\n") == Lines{"one", "two"});
+  CHECK(read_lines("one\ntwo") == Lines{"one", "two"});
+  CHECK(read_lines("one") == Lines{"one"});
 }
 
 TEST_CASE("blank lines are lines") {
-  CHECK(lines_of("\n") == Lines{""});
-  CHECK(lines_of("a\n\n b\n\n") == Lines{"a", "", " b", ""});
+  CHECK(read_lines("\n") == Lines{""});
+  CHECK(read_lines("a\n\n b\n\n") == Lines{"a", "", " b", ""});
 }
 
 TEST_CASE("a carriage return before the line feed is dropped") {
-  CHECK(lines_of("one\r\ntwo\r\n") == Lines{"one", "two"});
+  CHECK(read_lines("one\r\ntwo\r\n") == Lines{"one", "two"});
 }
 
 TEST_CASE("a carriage return anywhere else is refused with file, line and byte") {
@@ -67,11 +67,11 @@ TEST_CASE("a carriage return anywhere else is refused with file, line and byte")
 }
 
 TEST_CASE("no other character ends a line") {
-  CHECK(lines_of("a\u2028b\u0085c\vd\fe\n").size() == 1);
+  CHECK(read_lines("a\u2028b\u0085c\vd\fe\n").size() == 1);
 }
 
 TEST_CASE("a byte order mark at the front is skipped") {
-  CHECK(lines_of("\xEF\xBB\xBFone\ntwo\n") == Lines{"one", "two"});
+  CHECK(read_lines("\xEF\xBB\xBFone\ntwo\n") == Lines{"one", "two"});
 }
 
 TEST_CASE("a byte order mark in the middle is refused with file, line and byte") {
@@ -84,7 +84,7 @@ TEST_CASE("a byte order mark in the middle is refused with file, line and byte")
 TEST_CASE("a file larger than the read buffer is read whole") {
   std::string text;
   for (int i = 0; i < 20000; ++i) text += "line " + std::to_string(i) + "\n";
-  const Lines lines = lines_of(text);
+  const Lines lines = read_lines(text);
   CHECK(lines.size() == 20000);
   CHECK(lines[19999] == "line 19999");
 }

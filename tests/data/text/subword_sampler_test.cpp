@@ -44,7 +44,7 @@ Ids draw(const SubwordSampler& sampler, const Ids& ids, std::uint64_t index) {
   return sampler(ids, random);
 }
 
-std::string text_of(const Vocabulary& words, const Ids& ids) {
+std::string decode_text(const Vocabulary& words, const Ids& ids) {
   return words.subwords()->join(words.decode(ids));
 }
 
@@ -85,8 +85,8 @@ TEST_CASE("sampled segmentations are of the same text and vary") {
       for (std::uint64_t i = 0; i < 20; ++i) {
         const Ids a = draw(sampled, encode(unigram, sentence), i);
         const Ids b = draw(dropped, encode(bpe, sentence), i);
-        CHECK(text_of(unigram, a) == sentence);
-        CHECK(text_of(bpe, b) == sentence);
+        CHECK(decode_text(unigram, a) == sentence);
+        CHECK(decode_text(bpe, b) == sentence);
         ++different[a];
         ++different[b];
       }
@@ -169,7 +169,7 @@ TEST_CASE("sampling does not change special symbols, bytes and unknown character
     CHECK(fixed(drawn) == fixed(ids));
     CHECK(drawn.front() == bos_id);
     CHECK(drawn.back() == eos_id);
-    CHECK(text_of(words, drawn) == text_of(words, ids));
+    CHECK(decode_text(words, drawn) == decode_text(words, ids));
   }
   CHECK(draw(sampler, {}, 0).empty());
   const Vocabulary lines(words.subwords(), {"<newline>"});
@@ -184,7 +184,7 @@ TEST_CASE("sampling of a long sentence neither underflows nor is slow") {
   for (int i = 0; i < 10'000; ++i) text += "the player plays ";
   const Ids drawn = draw(SubwordSampler(words, {.alpha = 1.0}), encode(words, text), 1);
   text.pop_back();
-  CHECK(text_of(words, drawn) == text);
+  CHECK(decode_text(words, drawn) == text);
 }
 
 TEST_CASE("a word with a character that has no piece keeps its segmentation under dropout") {
