@@ -44,7 +44,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr unsigned max_seconds = 20;
 
-Bytes bytes_of(const Model& model) {
+Bytes parameter_bytes(const Model& model) {
   Bytes bytes;
   for (const NamedTensor& parameter : model.parameters) {
     const auto values = std::as_bytes(parameter.tensor.values<float>());
@@ -70,7 +70,7 @@ struct Scene {
     last = start.checkpoint_bytes(last_step);
     for (std::uint64_t step = first_step + 1; step <= last_step; ++step) {
       const auto path = start.directory().checkpoint_path(step);
-      weights.push_back(bytes_of(*load_model(read_checkpoint(path)).model));
+      weights.push_back(parameter_bytes(*load_model(read_checkpoint(path)).model));
       std::filesystem::remove(path);
     }
   }
@@ -120,7 +120,7 @@ class Attempt {
         directory_(folder),
         progress_(nullptr, 0, last_step),
         trainer_(scene.config, scene.corpus, directory_, progress_),
-        before_(bytes_of(trainer_.model())) {}
+        before_(parameter_bytes(trainer_.model())) {}
   virtual ~Attempt() = default;
 
   virtual void act() = 0;
@@ -148,7 +148,9 @@ struct Loading : Attempt {
     if (done != (model_ != nullptr)) return "half a model is loaded";
     if (!done) return loss_of_going_on();
     resume(trainer_);
-    return bytes_of(*model_) == bytes_of(trainer_.model()) ? "" : "another model is loaded";
+    return parameter_bytes(*model_) == parameter_bytes(trainer_.model())
+               ? ""
+               : "another model is loaded";
   }
 
  private:
@@ -159,7 +161,7 @@ struct Resuming : Attempt {
   using Attempt::Attempt;
   void act() override { resume(trainer_); }
   std::string loss(bool done) override {
-    if (!done && bytes_of(trainer_.model()) != before_) return "the weights have changed";
+    if (!done && parameter_bytes(trainer_.model()) != before_) return "the weights have changed";
     return loss_of_going_on();
   }
 };
@@ -167,12 +169,12 @@ struct Resuming : Attempt {
 struct Training : Attempt {
   Training(const Scene& scene, const std::filesystem::path& folder) : Attempt(scene, folder) {
     resume(trainer_);
-    before_ = bytes_of(trainer_.model());
+    before_ = parameter_bytes(trainer_.model());
     H5close();  // the first save of a process also sets HDF5 up
   }
   void act() override { trainer_.run(); }
   std::string loss(bool /*done*/) override {
-    const Bytes after = bytes_of(trainer_.model());
+    const Bytes after = parameter_bytes(trainer_.model());
     const std::string lost = loss_of_going_on();
     if (!lost.empty()) return lost;
     const bool is_whole = after == before_ || std::ranges::count(scene_.weights, after) > 0;

@@ -22,7 +22,7 @@ using test::tiny_config;
 constexpr std::chrono::nanoseconds always{0};
 
 /// The content of the batches of a step, and the position behind them.
-std::string text_of(const StepBatches& step) {
+std::string to_text(const StepBatches& step) {
   std::string text;
   for (const Batch& batch : step.batches) {
     for (const std::size_t example : batch.examples) text += std::to_string(example) + " ";
@@ -51,7 +51,7 @@ TEST_CASE("steps prepared ahead have the bits of steps prepared on demand") {
       CAPTURE(step);
       const StepBatches expected = now.take(position, false);
       CHECK(expected.batches.size() == config.train.accumulate);
-      CHECK(text_of(ahead.take(position, true)) == text_of(expected));
+      CHECK(to_text(ahead.take(position, true)) == to_text(expected));
       position = expected.next;
     }
     CHECK(position.epoch > 9);
@@ -66,7 +66,7 @@ TEST_CASE("any position can be taken after any steps were prepared ahead") {
        {BatchPosition{0, 1}, BatchPosition{0, 1}, BatchPosition{3, 0}, BatchPosition{3, 4},
         BatchPosition{0, 0}, BatchPosition{3, 2}}) {
     CAPTURE(position.epoch);
-    CHECK(text_of(ahead.take(position, true)) == text_of(now.take(position, false)));
+    CHECK(to_text(ahead.take(position, true)) == to_text(now.take(position, false)));
   }
 }
 
@@ -87,14 +87,14 @@ TEST_CASE("cancel() ends a loader at once on either thread, and it can be used a
   config.train.accumulate = 300;
   const Corpus corpus = load_corpus(config.data);
   BatchLoader loader(corpus, config, always);
-  const std::string expected = text_of(BatchLoader(corpus, config).take({2, 1}, false));
+  const std::string expected = to_text(BatchLoader(corpus, config).take({2, 1}, false));
   for (int attempt = 0; attempt < 20; ++attempt) {
     loader.take({0, 0}, true);
     const std::atomic<bool> ended = true;
     const kernels::CancellationScope scope(&ended);
     CHECK_THROWS_AS(loader.take({2, 1}, true), kernels::Cancelled);
   }
-  CHECK(text_of(loader.take({2, 1}, true)) == expected);
+  CHECK(to_text(loader.take({2, 1}, true)) == expected);
 }
 
 TEST_CASE("the destructor of a loader abandons what it prepares") {
@@ -127,16 +127,16 @@ TEST_CASE("a step is prepared in the background, and its error is thrown to the 
   BatchLoader loader(corpus, config, always), now(corpus, config);
   const BatchPosition second = now.take({0, 0}, false).next;
   const StepBatches expected = now.take(second, false);
-  const std::string third = text_of(now.take(expected.next, false));
+  const std::string third = to_text(now.take(expected.next, false));
   for (int attempt = 0; attempt < 20; ++attempt) {
     loader.take({0, 0}, true);
     while (!loader.is_ready()) std::this_thread::yield();
     std::vector<Example> none;
     none.swap(corpus.train);  // the second step has been made of them, the third cannot be
-    CHECK(text_of(loader.take(second, true)) == text_of(expected));
+    CHECK(to_text(loader.take(second, true)) == to_text(expected));
     CHECK_THROWS_AS(loader.take(expected.next, true), std::out_of_range);
     none.swap(corpus.train);
-    CHECK(text_of(loader.take(expected.next, true)) == third);
+    CHECK(to_text(loader.take(expected.next, true)) == third);
   }
 }
 

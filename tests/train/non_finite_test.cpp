@@ -99,7 +99,7 @@ TEST_CASE("the report has the names of examples and of their parts in the task")
 
 /// The origin in a step of the batches (3 1) of epoch 0 and (2 0) of epoch 1, the loss of which is
 /// multiplied by `factor`.
-NonFiniteOrigin origin_of(const std::function<double(const Batch&, std::size_t)>& factor) {
+NonFiniteOrigin find_origin(const std::function<double(const Batch&, std::size_t)>& factor) {
   const Config config = test::tiny_config();
   const std::vector<Example> pairs = {{{4}, {4}}, {{5}, {5}}, {{6}, {6}}, {{7}, {7}}};
   Model model(network_maker(config, {.source = 9, .target = 9}), DType::float64, 1);
@@ -115,28 +115,28 @@ NonFiniteOrigin origin_of(const std::function<double(const Batch&, std::size_t)>
 
 TEST_CASE("the examples at fault are those of the first batch that has any") {
   const NonFiniteOrigin second =
-      origin_of([](const Batch&, std::size_t index) { return index == 1 ? infinity : 1.0; });
+      find_origin([](const Batch&, std::size_t index) { return index == 1 ? infinity : 1.0; });
   CHECK(second.operation.find("scale") != std::string::npos);
   CHECK(second.examples == std::vector<std::size_t>{0, 2});
   CHECK(second.by_themselves);
-  const NonFiniteOrigin both = origin_of([](const Batch&, std::size_t) { return infinity; });
+  const NonFiniteOrigin both = find_origin([](const Batch&, std::size_t) { return infinity; });
   CHECK(both.examples == std::vector<std::size_t>{1, 3});
 }
 
 TEST_CASE("single pairs are made as in the epoch of their batch") {
-  const NonFiniteOrigin second =
-      origin_of([](const Batch& batch, std::size_t) { return batch.epoch == 1 ? infinity : 1.0; });
+  const NonFiniteOrigin second = find_origin(
+      [](const Batch& batch, std::size_t) { return batch.epoch == 1 ? infinity : 1.0; });
   CHECK(second.examples == std::vector<std::size_t>{0, 2});
   CHECK(second.by_themselves);
 }
 
 TEST_CASE("a batch without a single example at fault is listed whole") {
-  const NonFiniteOrigin together = origin_of([](const Batch& batch, std::size_t index) {
+  const NonFiniteOrigin together = find_origin([](const Batch& batch, std::size_t index) {
     return index == 1 && batch.rows == 2 ? infinity : 1.0;
   });
   CHECK(together.examples == std::vector<std::size_t>{0, 2});
   CHECK_FALSE(together.by_themselves);
-  const NonFiniteOrigin none = origin_of([](const Batch&, std::size_t) { return 1.0; });
+  const NonFiniteOrigin none = find_origin([](const Batch&, std::size_t) { return 1.0; });
   CHECK(none.operation.empty());
   CHECK(none.examples == std::vector<std::size_t>{0, 1, 2, 3});
   CHECK_FALSE(none.by_themselves);

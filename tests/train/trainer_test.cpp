@@ -42,7 +42,7 @@ void check_same_end(const TinyRun& run) {
 }
 
 /// The columns of the rows of a table that are of `split`.
-std::vector<std::vector<std::string>> rows_of(const TinyRun& run, const std::string& split) {
+std::vector<std::vector<std::string>> rows_in_split(const TinyRun& run, const std::string& split) {
   const auto bytes = run.metrics();
   std::istringstream table(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   std::vector<std::vector<std::string>> rows;
@@ -180,15 +180,15 @@ TEST_CASE("training reduces the loss, in training and on held-out data") {
   run.train(config);
   for (const char* split : {"train", "validation"}) {
     CAPTURE(split);
-    const auto rows = rows_of(run, split);
+    const auto rows = rows_in_split(run, split);
     REQUIRE(rows.size() == 3);
     CHECK(std::stod(rows[2][3]) < std::stod(rows[0][3]) - 0.2);
   }
 }
 
 TEST_CASE("metrics have a row for each period, with the epoch of the step") {
-  const auto training = rows_of(uninterrupted(), "train");
-  const auto validation = rows_of(uninterrupted(), "validation");
+  const auto training = rows_in_split(uninterrupted(), "train");
+  const auto validation = rows_in_split(uninterrupted(), "validation");
   REQUIRE(training.size() == 3);
   CHECK(training[0][0] == "5");
   CHECK(training[1][0] == "10");
@@ -250,7 +250,7 @@ TEST_CASE("without validation data a run is saved and has no best step") {
   run.train(config_of_four_pairs(1));
   CHECK(run.directory().steps() == std::vector<std::uint64_t>{3});
   CHECK(std::isinf(run.snapshot(3).get_scalar<double>("train/best_loss")));
-  CHECK(rows_of(run, "validation").empty());
+  CHECK(rows_in_split(run, "validation").empty());
 }
 
 TEST_CASE("sentences longer than the positions are refused, in each part of the data") {

@@ -307,7 +307,7 @@ class HeldLock {
   int fd_ = -1;
 };
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
@@ -365,7 +365,7 @@ Outcome Workplace::start(const Process& process, bool lock_is_held) {
     ::kill(child, SIGCONT);
   }
   outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  outcome.lines = lines_of(out.text());
+  outcome.lines = split_lines(out.text());
   outcome.error = err.text();
   return outcome;
 }
@@ -377,7 +377,7 @@ std::string read_text(const std::filesystem::path& path) {
 
 std::vector<MetricsRow> parse_metrics(const std::string& csv) {
   std::vector<MetricsRow> rows;
-  for (const std::string& line : lines_of(csv)) {
+  for (const std::string& line : split_lines(csv)) {
     std::vector<std::string> fields;
     std::istringstream in(line);
     for (std::string field; std::getline(in, field, ',');) fields.push_back(field);
@@ -395,7 +395,7 @@ std::vector<MetricsRow> parse_metrics(const std::string& csv) {
 namespace {
 
 /// Of everything that the weights and the optimizer hold.
-std::string digest_of(const Snapshot& snapshot) {
+std::string compute_digest(const Snapshot& snapshot) {
   XXH64_hash_t digest = 0;
   for (const auto& [path, array] : snapshot) {
     const bool value = path.starts_with("parameters/") || path.starts_with("buffers/") ||
@@ -419,8 +419,8 @@ StoredState stored_state(const Snapshot& snapshot) {
           .nan_steps = count("train/nan_steps"),
           .scheduled_save = count("train/scheduled_save"),
           .best_loss = snapshot.get_scalar<double>("train/best_loss"),
-          .values = digest_of(snapshot),
-          .history = lines_of(snapshot.get_text("train/history")),
+          .values = compute_digest(snapshot),
+          .history = split_lines(snapshot.get_text("train/history")),
           .metrics = parse_metrics(snapshot.get_text("train/metrics")),
           .config = snapshot.get_text("config")};
 }

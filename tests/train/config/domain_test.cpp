@@ -11,7 +11,7 @@ namespace tapestry {
 namespace {
 
 /// The value of a text; fails if it is not in the domain.
-FieldValue value_of(const Domain& domain, const std::string& text) {
+FieldValue parse_value(const Domain& domain, const std::string& text) {
   const Parsed<FieldValue> parsed = domain.parse(text);
   REQUIRE(std::holds_alternative<FieldValue>(parsed));
   return std::get<FieldValue>(parsed);
@@ -38,7 +38,7 @@ TEST_CASE("a domain of any kind parses, prints and describes its values") {
   };
   for (const auto& row : rows) {
     CAPTURE(row.text);
-    CHECK((value_of(row.domain, row.text) == row.value));
+    CHECK((parse_value(row.domain, row.text) == row.value));
     CHECK(row.domain.print(row.value) == row.text);
     CHECK(row.domain.expected() == row.expected);
     CHECK(std::holds_alternative<Mistake>(row.domain.parse("not a value: {")) ==

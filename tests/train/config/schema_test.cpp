@@ -26,7 +26,7 @@ namespace {
 using Json = nlohmann::json;
 
 /// The value of a YAML scalar in the core schema of YAML 1.2, as editors read it.
-Json value_of(const std::string& text) {
+Json to_json(const std::string& text) {
   static const std::regex integer("[-+]?[0-9]+"),
       real(R"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)");
   if (text.empty() || text == "null" || text == "~") return nullptr;
@@ -38,18 +38,18 @@ Json value_of(const std::string& text) {
   return text;
 }
 
-Json value_of(const YAML::Node& node) {
+Json to_json(const YAML::Node& node) {
   if (node.IsMap()) {
     Json map = Json::object();
-    for (const auto& entry : node) map[entry.first.as<std::string>()] = value_of(entry.second);
+    for (const auto& entry : node) map[entry.first.as<std::string>()] = to_json(entry.second);
     return map;
   }
   if (node.IsSequence()) {
     Json list = Json::array();
-    for (const auto& item : node) list.push_back(value_of(item));
+    for (const auto& item : node) list.push_back(to_json(item));
     return list;
   }
-  if (node.IsScalar()) return node.Tag() == "!" ? Json(node.Scalar()) : value_of(node.Scalar());
+  if (node.IsScalar()) return node.Tag() == "!" ? Json(node.Scalar()) : to_json(node.Scalar());
   return nullptr;
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("the JSON Schema accepts every shipped config") {
   for (const auto& file : std::filesystem::directory_iterator(test::source_folder() / "configs")) {
     if (file.path().extension() != ".yaml") continue;
     CAPTURE(file.path().string());
-    CHECK(accepts(schema, value_of(YAML::LoadFile(file.path().string()))));
+    CHECK(accepts(schema, to_json(YAML::LoadFile(file.path().string()))));
     ++configs;
   }
   CHECK(configs >= 10);
@@ -221,7 +221,7 @@ TEST_CASE(
     for (const std::string& text : values) {
       CAPTURE(field.path());
       CAPTURE(text);
-      const Json json = value_of(text);
+      const Json json = to_json(text);
       // Nothing after a key is refused before its domain sees it; so is null, written out, by
       // words.
       const bool valid = !json.is_null() && std::holds_alternative<FieldValue>(domain.parse(text));
@@ -242,14 +242,14 @@ TEST_CASE("the JSON Schema accepts a dumped config of each kind of model") {
     Config config;
     config.model_kind = kind.name;
     config.data.task = data_tasks_for(kind.name).front();
-    CHECK(accepts(schema, value_of(YAML::Load(dump_config(config)))));
+    CHECK(accepts(schema, to_json(YAML::Load(dump_config(config)))));
   }
 }
 
 TEST_CASE("the JSON Schema refuses keys, data and scores that a kind of model does not have") {
   const Json schema = Json::parse(config_schema());
   const auto accepted = [&](const std::string& text) {
-    return accepts(schema, value_of(YAML::Load(text)));
+    return accepts(schema, to_json(YAML::Load(text)));
   };
   CHECK(accepted("{}"));
   CHECK(accepted("decoding: {beam_size: 4}"));

@@ -39,7 +39,7 @@ Model model_of(const std::string& kind, TransformerOptions options = {}) {
 }
 
 /// A batch of one example for a kind of model, with labels.
-Batch batch_of(const std::string& kind) {
+Batch one_example_batch(const std::string& kind) {
   Example example{.source = {4, 5, 6}, .target = {7, 8, 9, 10}};
   if (kind == "classifier") example.target = {5};
   if (kind == "tagger") example.target = {5, 6, 5};
@@ -50,7 +50,7 @@ Batch batch_of(const std::string& kind) {
   return batch;
 }
 
-ComputationTrace trace_of(Model& model, const Batch& batch) {
+ComputationTrace record_trace(Model& model, const Batch& batch) {
   return trace_computation(model, network_input(batch, DType::float64), label_ids(batch));
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("a trace has logits, loss and gradients of a forward and backward pass
   for (const std::string& kind : kinds) {
     CAPTURE(kind);
     Model model = model_of(kind);
-    const Batch batch = batch_of(kind);
+    const Batch batch = one_example_batch(kind);
     const NetworkInput input = network_input(batch, DType::float64);
 
     Tape tape;
@@ -87,7 +87,7 @@ TEST_CASE("a trace has logits, loss and gradients of a forward and backward pass
       gradients.push_back(gradient.defined() ? values_of(gradient) : std::vector<double>{});
     }
 
-    const ComputationTrace trace = trace_of(model, batch);
+    const ComputationTrace trace = record_trace(model, batch);
     CHECK(values_of(trace.logits) == values_of(logits));
     CHECK(trace.loss == loss.mean.item());
     std::size_t i = 0;
@@ -105,7 +105,7 @@ TEST_CASE("the steps of a trace are the layers of each kind of model, with outpu
   for (const std::string& kind : kinds) {
     CAPTURE(kind);
     Model model = model_of(kind);
-    const ComputationTrace trace = trace_of(model, batch_of(kind));
+    const ComputationTrace trace = record_trace(model, one_example_batch(kind));
     std::size_t attentions = 0;
     for (std::size_t i = 0; i < trace.steps.size(); ++i) {
       const TracedStep& step = trace.steps[i];
@@ -128,7 +128,7 @@ TEST_CASE("the steps of a trace are the layers of each kind of model, with outpu
 
 TEST_CASE("the values of steps are those of operations called directly") {
   Model model = model_of("language_model");
-  const ComputationTrace trace = trace_of(model, batch_of("language_model"));
+  const ComputationTrace trace = record_trace(model, one_example_batch("language_model"));
   const std::string layer = "decoder.layers.0.";
   const TracedStep& norm = step_at(trace, layer + "self_attn_residual.norm", "layer_norm");
   const Tensor x = norm.inputs.at(0).value;
@@ -174,8 +174,8 @@ TEST_CASE("the values of steps are those of operations called directly") {
 
 TEST_CASE("the gradient of the logits is (p - onehot) / n, and 0 without a label") {
   Model model = model_of("masked_language_model");
-  const Batch batch = batch_of("masked_language_model");
-  const ComputationTrace trace = trace_of(model, batch);
+  const Batch batch = one_example_batch("masked_language_model");
+  const ComputationTrace trace = record_trace(model, batch);
   const TracedStep& output = step_at(trace, "output");
   CHECK(output.output.identity() == trace.logits.identity());
   const std::vector<double> p = values_of(softmax(trace.logits)), g = values_of(output.gradient);
@@ -196,25 +196,25 @@ TEST_CASE("the gradient of the logits is (p - onehot) / n, and 0 without a label
 
 TEST_CASE("gradients of an earlier pass are not added to those of a trace") {
   Model model = model_of("classifier");
-  const Batch batch = batch_of("classifier");
-  trace_of(model, batch);
+  const Batch batch = one_example_batch("classifier");
+  record_trace(model, batch);
   const auto first = values_of(parameter(model, "head.weight").gradient());
-  trace_of(model, batch);
+  record_trace(model, batch);
   CHECK(values_of(parameter(model, "head.weight").gradient()) == first);
 }
 
 TEST_CASE("a trace without labels is refused and changes no later pass") {
   Model model = model_of("masked_language_model");
-  Batch batch = batch_of("masked_language_model");
+  Batch batch = one_example_batch("masked_language_model");
   std::ranges::fill(batch.labels, no_label);
-  CHECK_THROWS_AS(trace_of(model, batch), ValueError);
+  CHECK_THROWS_AS(record_trace(model, batch), ValueError);
   CHECK(Tape::active() == nullptr);
   CHECK(AttentionTracer::active() == nullptr);
 }
 
 TEST_CASE("the input of positions and patches is a constant with its values") {
   Model model = model_of("vision_transformer");
-  const ComputationTrace trace = trace_of(model, batch_of("vision_transformer"));
+  const ComputationTrace trace = record_trace(model, one_example_batch("vision_transformer"));
   const TracedStep& patches = trace.steps.front();
   CHECK(patches.layer == "patches.projection");
   CHECK_FALSE(patches.inputs.at(0).step.has_value());

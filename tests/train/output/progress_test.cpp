@@ -148,7 +148,7 @@ class Terminal {
   std::FILE* file_ = nullptr;
 };
 
-std::string text_of(const std::filesystem::path& path) {
+std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -247,7 +247,7 @@ TEST_CASE("lines are appended to the log file too, each with the time of day") {
     progress.log_to(path);
     progress.message(text);
   }
-  const std::string log = text_of(path);
+  const std::string log = read_file(path);
   const std::string time = "2000-01-01 00:00:00  ";
   REQUIRE(log.size() == 2 * time.size() + std::string("first\nsecond {}\n").size());
   CHECK(log.substr(time.size(), 6) == "first\n");

@@ -15,20 +15,20 @@ namespace tapestry {
 namespace {
 
 TEST_CASE("every error has its exit code, std::bad_alloc that of memory, others that of bugs") {
-  const auto code_of = [](const auto& error) {
+  const auto exit_code = [](const auto& error) {
     return to_exit_code(std::make_exception_ptr(error));
   };
-  CHECK(code_of(DataError("x")) == ExitCode::data);
-  CHECK(code_of(OutputError("x")) == ExitCode::output);
-  CHECK(code_of(UserError(ExitCode::peer_failed, "x", "")) == ExitCode::peer_failed);
-  CHECK(code_of(std::bad_alloc()) == ExitCode::memory);
-  CHECK(code_of(kernels::OutOfMemory(8, 0)) == ExitCode::memory);
-  CHECK(code_of(std::system_error(
+  CHECK(exit_code(DataError("x")) == ExitCode::data);
+  CHECK(exit_code(OutputError("x")) == ExitCode::output);
+  CHECK(exit_code(UserError(ExitCode::peer_failed, "x", "")) == ExitCode::peer_failed);
+  CHECK(exit_code(std::bad_alloc()) == ExitCode::memory);
+  CHECK(exit_code(kernels::OutOfMemory(8, 0)) == ExitCode::memory);
+  CHECK(exit_code(std::system_error(
             std::make_error_code(std::errc::resource_unavailable_try_again))) == ExitCode::memory);
-  CHECK(code_of(std::system_error(std::make_error_code(std::errc::invalid_argument))) ==
+  CHECK(exit_code(std::system_error(std::make_error_code(std::errc::invalid_argument))) ==
         ExitCode::bug);
-  CHECK(code_of(std::runtime_error("x")) == ExitCode::bug);
-  CHECK(code_of(1) == ExitCode::bug);
+  CHECK(exit_code(std::runtime_error("x")) == ExitCode::bug);
+  CHECK(exit_code(1) == ExitCode::bug);
   try {
     std::vector<char> all;
     all.resize(all.max_size() + 1);

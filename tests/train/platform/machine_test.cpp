@@ -15,33 +15,35 @@ namespace {
 
 const double no_limit = std::numeric_limits<double>::infinity();
 
-std::string text_of(const std::optional<std::string>& warning) { return warning.value_or("none"); }
+std::string text_or_none(const std::optional<std::string>& warning) {
+  return warning.value_or("none");
+}
 
 TEST_CASE("enough cores raise no warning") {
-  CHECK(text_of(warning_about_cores({.allowed = 8}, 8)) == "none");
-  CHECK(text_of(warning_about_cores({.allowed = 8, .quota = 2.0}, 2)) == "none");
+  CHECK(text_or_none(warning_about_cores({.allowed = 8}, 8)) == "none");
+  CHECK(text_or_none(warning_about_cores({.allowed = 8, .quota = 2.0}, 2)) == "none");
 }
 
 TEST_CASE("more threads than available cores are reported") {
-  CHECK(text_of(warning_about_cores({.allowed = 2}, 4)) ==
+  CHECK(text_or_none(warning_about_cores({.allowed = 2}, 4)) ==
         "warning: threads: 4 on 2 cores; try train.threads=2");
 }
 
 TEST_CASE("more threads than the control group's quota are reported, with a number to try") {
-  CHECK(text_of(warning_about_cores({.allowed = 8, .quota = 2.5}, 8)) ==
+  CHECK(text_or_none(warning_about_cores({.allowed = 8, .quota = 2.5}, 8)) ==
         "warning: threads: 8, but the control group's cpu.max limits it to 2.5 cores; try "
         "train.threads=2");
-  CHECK(text_of(warning_about_cores({.allowed = 8, .quota = 0.5}, 1)) ==
+  CHECK(text_or_none(warning_about_cores({.allowed = 8, .quota = 0.5}, 1)) ==
         "warning: threads: 1, but the control group's cpu.max limits it to 0.5 cores");
 }
 
 TEST_CASE("of two limits the lower one is reported") {
-  CHECK(text_of(warning_about_cores({.allowed = 4, .quota = 2.0}, 8)) ==
+  CHECK(text_or_none(warning_about_cores({.allowed = 4, .quota = 2.0}, 8)) ==
         "warning: threads: 8, but the control group's cpu.max limits it to 2.0 cores; try "
         "train.threads=2");
-  CHECK(text_of(warning_about_cores({.allowed = 2, .quota = 4.0}, 8)) ==
+  CHECK(text_or_none(warning_about_cores({.allowed = 2, .quota = 4.0}, 8)) ==
         "warning: threads: 8 on 2 cores; try train.threads=2");
-  CHECK(text_of(warning_about_cores({.allowed = 2, .quota = 2.0}, 8)) ==
+  CHECK(text_or_none(warning_about_cores({.allowed = 2, .quota = 2.0}, 8)) ==
         "warning: threads: 8 on 2 cores; try train.threads=2");
 }
 
@@ -74,7 +76,7 @@ TEST_CASE("other programs are reported if they leave too few cores for long enou
     const ProcessorTime after{.now = before.now + given.seconds,
                               .all = before.all + given.all,
                               .own = before.own + given.own};
-    CHECK(text_of(warning_about_other_programs(before, after, given.cores, given.threads)) ==
+    CHECK(text_or_none(warning_about_other_programs(before, after, given.cores, given.threads)) ==
           (given.busy == nullptr
                ? "none"
                : fmt::format("warning: threads: {}, but other programs keep {} cores busy and slow "
@@ -149,11 +151,11 @@ Blas slow_blas() {
 
 TEST_CASE("a BLAS with kernels for much older processors is reported, with a remedy") {
   Blas blas = slow_blas();
-  CHECK(text_of(warning_about_blas(blas)) ==
+  CHECK(text_or_none(warning_about_blas(blas)) ==
         "warning: OpenBLAS uses kernels for Prescott, several times slower than this processor "
         "supports; install a newer one (Debian: libopenblas0-pthread)");
   blas.core_is_set = true;
-  CHECK(text_of(warning_about_blas(blas)) ==
+  CHECK(text_or_none(warning_about_blas(blas)) ==
         "warning: OpenBLAS uses kernels for Prescott, several times slower than this processor "
         "supports; unset OPENBLAS_CORETYPE");
 }
@@ -163,14 +165,14 @@ TEST_CASE("a BLAS that fits the processor, or is not used, raises no warning") {
   for (const char* core : {"Haswell", "SkylakeX", "Zen", "neoversen1"}) {
     CAPTURE(core);
     blas.core = core;
-    CHECK(text_of(warning_about_blas(blas)) == "none");
+    CHECK(text_or_none(warning_about_blas(blas)) == "none");
   }
   blas = slow_blas();
   blas.used = false;
-  CHECK(text_of(warning_about_blas(blas)) == "none");
+  CHECK(text_or_none(warning_about_blas(blas)) == "none");
   blas = slow_blas();
   blas.wider_vectors_exist = false;
-  CHECK(text_of(warning_about_blas(blas)) == "none");
+  CHECK(text_or_none(warning_about_blas(blas)) == "none");
 }
 
 TEST_CASE("this machine can be read") {

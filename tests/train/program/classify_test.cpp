@@ -77,7 +77,7 @@ TEST_CASE("classify of a sentence does not depend on the other sentences") {
 }
 
 /// The fields of a line, which tabs separate.
-std::vector<std::string> fields_of(const std::string& line) {
+std::vector<std::string> split_fields(const std::string& line) {
   std::vector<std::string> fields;
   std::istringstream text(line);
   for (std::string field; std::getline(text, field, '\t');) fields.push_back(field);
@@ -96,7 +96,7 @@ TEST_CASE("classify prints the given number of classes, the most likely first") 
   const std::string two = ranked("2");
   CHECK(two.starts_with(best.substr(0, best.size() - 1) + "\tno\t0."));
   const std::string first = two.substr(0, two.find('\n'));
-  const auto fields = fields_of(first);
+  const auto fields = split_fields(first);
   REQUIRE(fields.size() == 4);
   CHECK(std::stod(fields[1]) >= std::stod(fields[3]));
   CHECK(std::stod(fields[1]) + std::stod(fields[3]) == doctest::Approx(1.0).epsilon(2e-4));
@@ -104,7 +104,8 @@ TEST_CASE("classify prints the given number of classes, the most likely first") 
   CHECK(ranked("5") == two);
   CHECK(ranked("1").starts_with(best));
   const ImageWorkplace images;
-  CHECK(fields_of(images.run({"classify", "runs/images", "--top", "2"}, bottom).out)[2] == "top");
+  CHECK(split_fields(images.run({"classify", "runs/images", "--top", "2"}, bottom).out)[2] ==
+        "top");
   check_refusal(work, {"translate", "runs/classes", "--top", "2"}, 2,
                 "command line: there is no option --top\nhint: see `tapestry translate --help`");
 }

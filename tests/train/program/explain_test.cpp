@@ -62,7 +62,7 @@ std::vector<std::string> labels_of(const Json& data) {
   return labels;
 }
 
-std::vector<std::string> best_of(const Json& data) {
+std::vector<std::string> top_tokens(const Json& data) {
   std::vector<std::string> best;
   for (const Json& prediction : data.at("predictions")) {
     best.push_back(prediction.at("top").at(0).at("token"));
@@ -153,9 +153,9 @@ TEST_CASE("the labels are the target given, or the model's own output") {
   REQUIRE(work.run({"train", "pairs.yaml", "--quiet"}).code == 0);
   const Json own = work.json({"runs/pairs", "c a b"});
   CHECK(contains(own["labels"].get<std::string>(), "greedy output"));
-  CHECK(labels_of(own) == best_of(own));
+  CHECK(labels_of(own) == top_tokens(own));
   // The greedy output is that of translate, whatever the search of the config.
-  const auto text_of = [](const Json& data) {
+  const auto join_labels = [](const Json& data) {
     std::string text;
     for (const std::string& label : labels_of(data)) {
       if (label != "<eos>") text += (text.empty() ? "" : " ") + label;
@@ -169,7 +169,7 @@ TEST_CASE("the labels are the target given, or the model's own output") {
       return work.run({"translate", "runs/pairs", "--beam-size", beam}, line).out;
     };
     const Json beam = work.json({"runs/pairs", source, "decoding.beam_size=20"});
-    CHECK(text_of(beam) == translation("1"));
+    CHECK(join_labels(beam) == translation("1"));
     differ += translation("1") == translation("20") ? 0 : 1;
   }
   CHECK(differ > 0);
@@ -182,16 +182,16 @@ TEST_CASE("the labels are the target given, or the model's own output") {
   CHECK(labels_of(work.json({"words.yaml", "le chat"})) == Words{"le", "chat", "<eos>"});
   CHECK(labels_of(work.json({"language.yaml", "bad"})) == Words{"a", "d", "none"});
   const Json single = work.json({"language.yaml", "b"});
-  CHECK(labels_of(single) == best_of(single));
+  CHECK(labels_of(single) == top_tokens(single));
 
   const Json blank = work.json({"masked.yaml", "le _ dort"});
-  CHECK(labels_of(blank) == Words{"none", "none", best_of(blank)[2], "none", "none"});
+  CHECK(labels_of(blank) == Words{"none", "none", top_tokens(blank)[2], "none", "none"});
   CHECK(labels_of(work.json({"masked.yaml", "le _ dort", "--target", "le chat dort"})) ==
         Words{"none", "none", "chat", "none", "none"});
   CHECK(labels_of(work.json({"masked.yaml", "le chat"})) == Words{"<bos>", "le", "chat", "<eos>"});
 
   const Json tags = work.json({"tags.yaml", "in New"});
-  CHECK(labels_of(tags) == best_of(tags));
+  CHECK(labels_of(tags) == top_tokens(tags));
   CHECK(labels_of(work.json({"tags.yaml", "in New", "--target", "O B-LOC"})) ==
         Words{"O", "B-LOC"});
   for (const char* name : {"yes", "no"}) {

@@ -24,7 +24,7 @@ using test::Outcome;
 using test::TrainedWorkplace;
 using Json = nlohmann::json;
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
@@ -66,7 +66,7 @@ struct TranslateWorkplace : TrainedWorkplace {
   }
   std::vector<Entry> entries(const std::string& input, const Arguments& options) const {
     std::vector<Entry> all;
-    for (const std::string& line : lines_of(translate(input, options))) {
+    for (const std::string& line : split_lines(translate(input, options))) {
       all.push_back(parse_entry(line));
     }
     return all;
@@ -106,9 +106,9 @@ TEST_CASE("an n-best list has the best translations of each line, the best first
 TEST_CASE("the JSON output has the content of an n-best list") {
   const TranslateWorkplace work;
   const auto all = work.entries(input, {"--n-best", "2", "--align"});
-  const auto objects = lines_of(work.translate(input, {"--n-best", "2", "--json", "--align"}));
+  const auto objects = split_lines(work.translate(input, {"--n-best", "2", "--json", "--align"}));
   REQUIRE(objects.size() == 5);
-  const auto sources = lines_of(input);
+  const auto sources = split_lines(input);
   std::size_t next = 0;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const Json json = Json::parse(objects[i]);
@@ -131,7 +131,7 @@ TEST_CASE("the JSON output has the content of an n-best list") {
       CHECK(translation["log_probability"].get<double>() ==
             doctest::Approx(entry.log_probability).epsilon(1e-5));
       CHECK(translation["score"].get<double>() == doctest::Approx(entry.score).epsilon(1e-5));
-      const std::size_t words = lines_of(entry.text).size() +
+      const std::size_t words = split_lines(entry.text).size() +
                                 static_cast<std::size_t>(std::ranges::count(entry.text, ' '));
       CHECK(translation["num_tokens"] == words);
       CHECK(translation["words"].size() == words);
@@ -147,7 +147,7 @@ TEST_CASE("the JSON output has the content of an n-best list") {
 
 TEST_CASE("score gives translations the log-probabilities that translate gives them") {
   const TranslateWorkplace work;
-  const auto sources = lines_of(input);
+  const auto sources = split_lines(input);
   std::string pairs, source_file, target_file;
   std::vector<Entry> expected;
   for (const Entry& entry : work.entries(input, {"--n-best", "5"})) {
@@ -163,8 +163,8 @@ TEST_CASE("score gives translations the log-probabilities that translate gives t
   const Outcome scored = work.run({"score", "runs/tiny", "in", "out"});
   CHECK(scored.code == 0);
   CHECK(work.run({"score", "runs/tiny"}, pairs).out == scored.out);
-  const auto scores = lines_of(scored.out);
-  const auto objects = lines_of(work.run({"score", "runs/tiny", "--json"}, pairs).out);
+  const auto scores = split_lines(scored.out);
+  const auto objects = split_lines(work.run({"score", "runs/tiny", "--json"}, pairs).out);
   REQUIRE(scores.size() == expected.size());
   REQUIRE(objects.size() == expected.size());
   double total = 0, tokens = 0;
@@ -203,13 +203,13 @@ TEST_CASE("score refuses files of different lengths and lines without a tab, aft
   work.write("out", "a b\n");
   const Outcome uneven = work.run({"score", "runs/tiny", "in", "out"});
   CHECK(uneven.code == 3);
-  CHECK(lines_of(uneven.out).size() == 1);
+  CHECK(split_lines(uneven.out).size() == 1);
   CHECK(uneven.err ==
         "tapestry: error: out: found 1 lines, and more in in, expected as many\n"
         "hint: give it the source and the translation of each sentence on the same line\n");
   const Outcome tabless = work.run({"score", "runs/tiny"}, "a\tb\nc d\n");
   CHECK(tabless.code == 3);
-  CHECK(lines_of(tabless.out).size() == 1);
+  CHECK(split_lines(tabless.out).size() == 1);
   CHECK(contains(tabless.err,
                  "standard input:2: found no tab, expected a source, a tab and its "
                  "translation\n"));
@@ -222,7 +222,7 @@ TEST_CASE("score reads a file from standard input by its path, and refuses a pip
   work.write("in", sources);
   work.write("out", "b a\nc\n");
   const Outcome expected = work.run({"score", "runs/tiny", "in", "out"});
-  CHECK(lines_of(expected.out).size() == 2);
+  CHECK(split_lines(expected.out).size() == 2);
   const Outcome redirected = work.run({"score", "runs/tiny", "/dev/stdin", "out"}, sources);
   CHECK(redirected.code == 0);
   CHECK(redirected.out == expected.out);
@@ -239,7 +239,7 @@ TEST_CASE("score skips a pair that is too long, or ends with --long-lines stop")
   const std::string pairs = "a\ta\na\ta b c d e a b c d\nb\tb\n";
   const Outcome done = work.run({"score", "runs/tiny"}, pairs);
   CHECK(done.code == 0);
-  const auto lines = lines_of(done.out);
+  const auto lines = split_lines(done.out);
   REQUIRE(lines.size() == 3);
   CHECK(lines[1].empty());
   CHECK(contains(done.err,
@@ -247,7 +247,7 @@ TEST_CASE("score skips a pair that is too long, or ends with --long-lines stop")
                  "(model.max_length); the answer is an empty line\n"));
   CHECK(contains(done.err, "2 pairs, 4 tokens"));
   CHECK(work.run({"score", "runs/tiny", "--long-lines", "stop"}, pairs).code == 3);
-  const auto objects = lines_of(work.run({"score", "runs/tiny", "--json"}, pairs).out);
+  const auto objects = split_lines(work.run({"score", "runs/tiny", "--json"}, pairs).out);
   REQUIRE(objects.size() == 3);
   CHECK(Json::parse(objects[1])["line"] == 2);
   CHECK(Json::parse(objects[1])["log_probability"].is_null());
@@ -259,7 +259,7 @@ TEST_CASE("score skips pairs with lines too long to be read, and warns three tim
   const std::string huge(std::size_t{3} << 20, 'a');
   const Outcome done = work.run({"score", "runs/tiny"}, "a\ta\n" + huge + "\tb\nb\tb\n");
   CHECK(done.code == 0);
-  auto lines = lines_of(done.out);
+  auto lines = split_lines(done.out);
   REQUIRE(lines.size() == 3);
   CHECK(lines[1].empty());
   CHECK(!lines[2].empty());
@@ -270,7 +270,7 @@ TEST_CASE("score skips pairs with lines too long to be read, and warns three tim
   work.write("out", "a\nb\n" + huge + "\n" + huge + "\nc\n");
   const Outcome files = work.run({"score", "runs/tiny", "in", "out"});
   CHECK(files.code == 0);
-  lines = lines_of(files.out);
+  lines = split_lines(files.out);
   REQUIRE(lines.size() == 5);
   for (std::size_t i = 0; i < 5; ++i) CHECK(lines[i].empty() == (i >= 1 && i <= 3));
   std::string pairs;
@@ -285,13 +285,13 @@ TEST_CASE("score skips pairs with lines too long to be read, and warns three tim
 TEST_CASE("translations have at least --min-length and at most --max-length tokens") {
   const TranslateWorkplace work;
   for (const std::string& line :
-       lines_of(work.translate("a b\nc\n", {"--min-length", "3", "--max-length", "4"}))) {
+       split_lines(work.translate("a b\nc\n", {"--min-length", "3", "--max-length", "4"}))) {
     const auto words = std::ranges::count(line, ' ') + 1;
     CHECK(words >= 3);
     CHECK(words <= 4);
   }
   for (const std::string& line :
-       lines_of(work.translate("a b\nc\n", {"--min-length", "2", "--max-length", "2"}))) {
+       split_lines(work.translate("a b\nc\n", {"--min-length", "2", "--max-length", "2"}))) {
     CHECK(std::ranges::count(line, ' ') == 1);
   }
 }
@@ -299,10 +299,10 @@ TEST_CASE("translations have at least --min-length and at most --max-length toke
 TEST_CASE("translations start with the prefix after the tab") {
   const TranslateWorkplace work;
   const std::string prefixed = "a b\te d\nc\nc\t\n\nd\tc\n";
-  const auto lines = lines_of(work.translate(prefixed, {"--prefix"}));
+  const auto lines = split_lines(work.translate(prefixed, {"--prefix"}));
   REQUIRE(lines.size() == 5);
   CHECK(lines[0].starts_with("e d"));
-  CHECK(lines[1] == lines_of(work.translate("c\n")).front());
+  CHECK(lines[1] == split_lines(work.translate("c\n")).front());
   CHECK(lines[2] == lines[1]);
   CHECK(lines[3].empty());
   CHECK(lines[4].starts_with("c"));
@@ -312,7 +312,7 @@ TEST_CASE("translations start with the prefix after the tab") {
   const Outcome refused =
       work.run({"translate", "runs/tiny", "--prefix"}, "a\tb\na\ta a a a a a a a\n");
   CHECK(refused.code == 3);
-  CHECK(lines_of(refused.out).size() == 1);
+  CHECK(split_lines(refused.out).size() == 1);
   CHECK(contains(refused.err,
                  "standard input:2: found a prefix of 8 tokens, expected at most 7 "
                  "(model.max_length)\n"));
@@ -345,7 +345,7 @@ TEST_CASE("translations have no forbidden tokens, and only allowed ones") {
 TEST_CASE("no sequence of --no-repeat-ngram tokens occurs twice") {
   const TranslateWorkplace work;
   for (const std::string& line :
-       lines_of(work.translate(input, {"--no-repeat-ngram", "1", "--max-length", "7"}))) {
+       split_lines(work.translate(input, {"--no-repeat-ngram", "1", "--max-length", "7"}))) {
     std::multiset<char> letters(line.begin(), line.end());
     for (const char letter : {'a', 'b', 'c', 'd', 'e'}) CHECK(letters.count(letter) <= 1);
   }
@@ -360,7 +360,7 @@ TEST_CASE("samples depend on seed and line, not on batches") {
   CHECK(work.translate(many, {"--sample", "--seed", "3", "--batch-tokens", "9"}) == sampled);
   CHECK(work.translate(many, {"--sample", "--seed", "3", "--threads", "3"}) == sampled);
   CHECK(work.translate(many, {"--sample", "--seed", "4"}) != sampled);
-  const auto lines = lines_of(sampled);
+  const auto lines = split_lines(sampled);
   CHECK(std::set<std::string>(lines.begin(), lines.end()).size() > 20);
   const auto entries = work.entries("a b\n", {"--sample", "--n-best", "5"});
   CHECK(entries.size() == 5);
@@ -376,9 +376,9 @@ TEST_CASE("samples depend on seed and line, not on batches") {
 
 TEST_CASE("alignments name a word of the source for each word of the translation") {
   const TranslateWorkplace work;
-  const auto plain = lines_of(work.translate(input));
-  const auto aligned = lines_of(work.translate(input, {"--align"}));
-  const auto sources = lines_of(input);
+  const auto plain = split_lines(work.translate(input));
+  const auto aligned = split_lines(work.translate(input, {"--align"}));
+  const auto sources = split_lines(input);
   REQUIRE(aligned.size() == plain.size());
   for (std::size_t i = 0; i < plain.size(); ++i) {
     REQUIRE(aligned[i].starts_with(plain[i] + " ||| "));
@@ -424,7 +424,7 @@ TEST_CASE("blanks, tabs, Windows line ends and unknown words are translated") {
   CHECK(work.translate("  a \tb \t\r\nc  \r\n") == clean);
   CHECK(work.translate("a b\nc") == clean);
   CHECK(work.translate("\n \n\t\n\r\n") == "\n\n\n\n");
-  CHECK(lines_of(work.translate("a \xE2\x98\x83 zebra\n\xF0\x9F\x98\x80\n")).size() == 2);
+  CHECK(split_lines(work.translate("a \xE2\x98\x83 zebra\n\xF0\x9F\x98\x80\n")).size() == 2);
 }
 
 TEST_CASE("a line of 10,000 words is cut with a warning") {
@@ -433,7 +433,7 @@ TEST_CASE("a line of 10,000 words is cut with a warning") {
   for (int i = 0; i < 10'000; ++i) words += i % 2 == 0 ? "a " : "b ";
   const Outcome done = work.run({"translate", "runs/tiny"}, "c\n" + words + "\nc\n");
   CHECK(done.code == 0);
-  const auto lines = lines_of(done.out);
+  const auto lines = split_lines(done.out);
   REQUIRE(lines.size() == 3);
   CHECK(lines[0] == lines[2]);
   CHECK(lines[1] + "\n" == work.translate("a b a b a b a\n"));

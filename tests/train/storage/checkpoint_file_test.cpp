@@ -41,7 +41,7 @@ Snapshot small() {
   return snapshot;
 }
 
-Bytes bytes_of(const std::filesystem::path& path) { return read_binary_file(path).bytes; }
+Bytes read_bytes(const std::filesystem::path& path) { return read_binary_file(path).bytes; }
 
 /// A folder with one checkpoint, whose bytes can be altered.
 struct CheckpointInFolder {
@@ -51,7 +51,7 @@ struct CheckpointInFolder {
 
   explicit CheckpointInFolder(const Snapshot& snapshot = small()) {
     write_checkpoint(path, snapshot);
-    original = bytes_of(path);
+    original = read_bytes(path);
   }
 
   void replace(const Bytes& bytes) const {

@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-std::string message_of(const auto& action) {
+std::string error_message(const auto& action) {
   try {
     action();
   } catch (const std::exception& error) {
@@ -88,14 +88,14 @@ TEST_CASE("get() of a missing array or another type reports path, found and expe
   Snapshot snapshot("run/step.h5");
   snapshot.put<float>("w", std::array{1.0F, 2.0F}, {2, 1});
   CHECK_THROWS_AS(snapshot.get<float>("v"), CheckpointError);
-  CHECK(message_of([&] { snapshot.get<float>("v"); }) ==
+  CHECK(error_message([&] { snapshot.get<float>("v"); }) ==
         "run/step.h5: v: found nothing, expected an array");
-  CHECK(message_of([&] { snapshot.get<double>("w"); }) ==
+  CHECK(error_message([&] { snapshot.get<double>("w"); }) ==
         "run/step.h5: w: found float32 (2, 1), expected float64");
-  CHECK(message_of([&] {
+  CHECK(error_message([&] {
           snapshot.get<float>("w", {1, 2});
         }) == "run/step.h5: w: found float32 (2, 1), expected float32 (1, 2)");
-  CHECK(message_of([&] { snapshot.get_scalar<float>("w"); }) ==
+  CHECK(error_message([&] { snapshot.get_scalar<float>("w"); }) ==
         "run/step.h5: w: found float32 (2, 1), expected float32 ()");
   CHECK_THROWS_AS(snapshot.get_text("w"), CheckpointError);
 }
@@ -109,10 +109,10 @@ TEST_CASE("put() refuses bytes that do not fit the shape, also if the product ov
   CHECK_THROWS_AS(snapshot.put<float>("x", std::array{1.0F}, {1, 1, 1, 1, 1, 1, 1, 1, 1}),
                   std::invalid_argument);
   CHECK(snapshot.size() == 0);
-  CHECK(message_of([&] {
+  CHECK(error_message([&] {
           snapshot.put<float>("a/x", std::array{1.0F, 2.0F, 3.0F}, {2, 1});
         }) == "snapshot: a/x: 12 bytes found, which is not float32 (2, 1)");
-  CHECK(message_of([&] {
+  CHECK(error_message([&] {
           snapshot.put<float>("x", std::array{1.0F}, {1, 1, 1, 1, 1, 1, 1, 1, 1});
         }) == "snapshot: x: 9 axes found, at most 8 fit");
   CHECK_NOTHROW(snapshot.put<float>("x", std::array{1.0F}, {1, 1, 1, 1, 1, 1, 1, 1}));
@@ -143,11 +143,11 @@ TEST_CASE("put() refuses malformed paths") {
   CHECK_THROWS_AS(snapshot.put_text("1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17", ""),
                   std::invalid_argument);
   CHECK_NOTHROW(snapshot.put_text("1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16", ""));
-  CHECK(message_of([&] { snapshot.put_text("a/b c/d", ""); }) ==
+  CHECK(error_message([&] { snapshot.put_text("a/b c/d", ""); }) ==
         "snapshot: path 'a/b c/d': found 'b c' between slashes, expected 1 to 255 printable ASCII "
         "characters without blanks");
   const std::string deep = "1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18";
-  CHECK(message_of([&] { snapshot.put_text(deep, ""); }) ==
+  CHECK(error_message([&] { snapshot.put_text(deep, ""); }) ==
         "snapshot: path '" + deep + "' has 18 components, at most 16 fit");
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("a path can be used once, as an array or as a group") {
   CHECK_THROWS_AS(snapshot.put_text("a/b/c/d", ""), std::invalid_argument);
   CHECK_NOTHROW(snapshot.put_text("a/b.c", ""));
   const auto refusal = [&](const char* path) {
-    return message_of([&] { snapshot.put_text(path, ""); });
+    return error_message([&] { snapshot.put_text(path, ""); });
   };
   CHECK(refusal("a/b/c") == "snapshot: a/b/c: already there");
   CHECK(refusal("a/b/c/d") == "snapshot: a/b/c/d: a/b/c is an array already");

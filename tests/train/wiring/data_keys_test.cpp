@@ -227,7 +227,7 @@ void check_meaning(const DataOptions& options, const Corpus& corpus) {
 /// What a trained model reads of its users is encoded as the training lines were.
 void check_codec(const DataOptions& o, const Corpus& corpus) {
   const TextCodec codec = make_codec(o, corpus.source_vocabulary, corpus.target_vocabulary);
-  const auto lines_of = [](const std::string& file) {
+  const auto read_lines = [](const std::string& file) {
     std::vector<std::string> lines(1);
     for (const char c : read_text(file)) {
       c == '\n' ? lines.emplace_back() : lines.back() += c;
@@ -236,13 +236,13 @@ void check_codec(const DataOptions& o, const Corpus& corpus) {
     return lines;
   };
   if (o.task == "parallel_text") {
-    const auto sources = lines_of(o.test_source), targets = lines_of(o.test_target);
+    const auto sources = read_lines(o.test_source), targets = read_lines(o.test_target);
     for (std::size_t i = 0; i < corpus.test.size(); ++i) {
       CHECK(codec.encode_source(sources[i]) == corpus.test[i].source);
       CHECK(codec.encode_target(targets[i]) == corpus.test[i].target);
     }
   } else if (o.task == "labelled_text" && !o.test_text.empty()) {
-    const auto lines = lines_of(o.test_text);
+    const auto lines = read_lines(o.test_text);
     for (std::size_t i = 0; i < corpus.test.size(); ++i) {
       auto expected = codec.encode_source(lines[i].substr(lines[i].find('\t') + 1));
       expected.insert(expected.begin(), bos_id);

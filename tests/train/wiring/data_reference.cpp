@@ -19,7 +19,7 @@ std::string only(const FileList& files) { return files.empty() ? "" : files.name
 
 using Words = std::vector<std::string>;
 
-Words lines_of(const std::string& file) {
+Words read_lines(const std::string& file) {
   std::istringstream text(read_text(file));
   Words lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
@@ -32,14 +32,14 @@ std::string lowered(std::string text, bool lowercase) {
   return text;
 }
 
-Words words_of(const std::string& line, bool lowercase) {
+Words split_words(const std::string& line, bool lowercase) {
   std::istringstream stream(lowered(line, lowercase));
   Words words;
   for (std::string word; stream >> word;) words.push_back(word);
   return words;
 }
 
-Words characters_of(const std::string& line, bool lowercase) {
+Words split_characters(const std::string& line, bool lowercase) {
   Words characters;
   for (const char c : lowered(line, lowercase)) {
     characters.push_back(c == ' ' ? "<space>" : std::string(1, c));
@@ -48,7 +48,7 @@ Words characters_of(const std::string& line, bool lowercase) {
 }
 
 /// The frequent words, most frequent first and then by their bytes.
-Vocabulary vocabulary_of(const std::vector<Words>& sentences, const DataOptions& options) {
+Vocabulary make_vocabulary(const std::vector<Words>& sentences, const DataOptions& options) {
   std::map<std::string, std::size_t> counts;
   for (const Words& sentence : sentences) {
     for (const std::string& word : sentence) ++counts[word];
@@ -75,13 +75,13 @@ struct Sides {
   std::vector<Words> source, target;
 };
 
-Sides pairs_of(const std::string& source, const std::string& target, bool lowercase,
-               std::size_t max_tokens) {
-  const Words sources = lines_of(source), targets = lines_of(target);
+Sides read_pairs(const std::string& source, const std::string& target, bool lowercase,
+                 std::size_t max_tokens) {
+  const Words sources = read_lines(source), targets = read_lines(target);
   REQUIRE(sources.size() == targets.size());
   Sides pairs;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    const Words a = words_of(sources[i], lowercase), b = words_of(targets[i], lowercase);
+    const Words a = split_words(sources[i], lowercase), b = split_words(targets[i], lowercase);
     if (max_tokens != 0 && std::max(a.size(), b.size()) > max_tokens) continue;
     pairs.source.push_back(a);
     pairs.target.push_back(b);
@@ -91,12 +91,12 @@ Sides pairs_of(const std::string& source, const std::string& target, bool lowerc
 
 Corpus pairs_plainly(const DataOptions& o) {
   const Sides train =
-      pairs_of(only(o.train_source), only(o.train_target), o.lowercase, o.max_tokens);
+      read_pairs(only(o.train_source), only(o.train_target), o.lowercase, o.max_tokens);
   Corpus corpus;
   std::vector<Words> both = train.source;
   both.insert(both.end(), train.target.begin(), train.target.end());
-  corpus.source_vocabulary = vocabulary_of(o.shared_vocabulary ? both : train.source, o);
-  corpus.target_vocabulary = vocabulary_of(o.shared_vocabulary ? both : train.target, o);
+  corpus.source_vocabulary = make_vocabulary(o.shared_vocabulary ? both : train.source, o);
+  corpus.target_vocabulary = make_vocabulary(o.shared_vocabulary ? both : train.target, o);
   const auto encode = [&](const Sides& pairs) {
     std::vector<Example> examples;
     for (std::size_t i = 0; i < pairs.source.size(); ++i) {
@@ -106,17 +106,17 @@ Corpus pairs_plainly(const DataOptions& o) {
     return examples;
   };
   corpus.train = encode(train);
-  corpus.validation = encode(pairs_of(o.validation_source, o.validation_target, o.lowercase, 0));
+  corpus.validation = encode(read_pairs(o.validation_source, o.validation_target, o.lowercase, 0));
   if (!o.test_source.empty()) {
-    corpus.test = encode(pairs_of(o.test_source, o.test_target, o.lowercase, 0));
+    corpus.test = encode(read_pairs(o.test_source, o.test_target, o.lowercase, 0));
   }
   return corpus;
 }
 
 Corpus text_plainly(const DataOptions& o) {
-  Words train = lines_of(only(o.train_text)), validation;
+  Words train = read_lines(only(o.train_text)), validation;
   if (!o.validation_text.empty()) {
-    validation = lines_of(o.validation_text);
+    validation = read_lines(o.validation_text);
   } else {
     // The lines behind the first `1 - validation_share` of the bytes.
     double bytes = 0.0, before = 0.0;
@@ -131,15 +131,15 @@ Corpus text_plainly(const DataOptions& o) {
   const auto tokens_of = [&](const Words& lines) {
     Words tokens;
     for (const std::string& line : lines) {
-      const Words of_line =
-          o.unit == TextUnit::word ? words_of(line, o.lowercase) : characters_of(line, o.lowercase);
+      const Words of_line = o.unit == TextUnit::word ? split_words(line, o.lowercase)
+                                                     : split_characters(line, o.lowercase);
       tokens.insert(tokens.end(), of_line.begin(), of_line.end());
       tokens.emplace_back("<newline>");
     }
     return tokens;
   };
   Corpus corpus;
-  corpus.source_vocabulary = corpus.target_vocabulary = vocabulary_of({tokens_of(train)}, o);
+  corpus.source_vocabulary = corpus.target_vocabulary = make_vocabulary({tokens_of(train)}, o);
   const auto cut = [&](const Words& lines) {
     const auto ids = ids_of(tokens_of(lines), corpus.target_vocabulary);
     std::vector<Example> examples;
@@ -151,7 +151,7 @@ Corpus text_plainly(const DataOptions& o) {
   };
   corpus.train = cut(train);
   corpus.validation = cut(validation);
-  if (!o.test_text.empty()) corpus.test = cut(lines_of(o.test_text));
+  if (!o.test_text.empty()) corpus.test = cut(read_lines(o.test_text));
   return corpus;
 }
 
@@ -162,16 +162,16 @@ Corpus labels_plainly(const DataOptions& o) {
   };
   const auto read = [&](const std::string& file) {
     Labelled labelled;
-    for (const std::string& line : lines_of(file)) {
+    for (const std::string& line : read_lines(file)) {
       const std::size_t tab = line.find('\t');
       labelled.labels.push_back(line.substr(0, tab));
-      labelled.sentences.push_back(words_of(line.substr(tab + 1), o.lowercase));
+      labelled.sentences.push_back(split_words(line.substr(tab + 1), o.lowercase));
     }
     return labelled;
   };
   const Labelled train = read(only(o.train_text));
   Corpus corpus;
-  corpus.source_vocabulary = vocabulary_of(train.sentences, o);
+  corpus.source_vocabulary = make_vocabulary(train.sentences, o);
   const std::set<std::string> classes(train.labels.begin(), train.labels.end());
   corpus.target_vocabulary = Vocabulary(Words(classes.begin(), classes.end()));
   const auto encode = [&](const Labelled& labelled) {
@@ -196,7 +196,7 @@ Corpus tags_plainly(const DataOptions& o) {
   using Sentences = std::vector<std::vector<std::pair<std::string, std::string>>>;
   const auto read = [](const std::string& file) {
     Sentences sentences(1);
-    for (const std::string& line : lines_of(file)) {
+    for (const std::string& line : read_lines(file)) {
       if (line.empty()) {
         sentences.emplace_back();
       } else {
@@ -219,7 +219,7 @@ Corpus tags_plainly(const DataOptions& o) {
     }
     words.push_back(tokens);
   }
-  corpus.source_vocabulary = vocabulary_of(words, o);
+  corpus.source_vocabulary = make_vocabulary(words, o);
   corpus.target_vocabulary = Vocabulary(Words(labels.begin(), labels.end()));
   const auto encode = [&](const Sentences& sentences) {
     std::vector<Example> examples;

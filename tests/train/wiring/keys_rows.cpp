@@ -13,7 +13,7 @@
 namespace tapestry::test {
 namespace {
 
-std::string rows_of(const Finished& run, const std::string& split) {
+std::string rows_in_split(const Finished& run, const std::string& split) {
   std::istringstream lines(run.metrics);
   std::string rows;
   for (std::string line; std::getline(lines, line);) {
@@ -49,9 +49,9 @@ bool same(const Finished& a, const Finished& b, Seen what) {
     case Seen::weights:
       return same_weights(a, b);
     case Seen::training:
-      return rows_of(a, "train") == rows_of(b, "train");
+      return rows_in_split(a, "train") == rows_in_split(b, "train");
     case Seen::validation:
-      return rows_of(a, "validation") == rows_of(b, "validation");
+      return rows_in_split(a, "validation") == rows_in_split(b, "validation");
     case Seen::files:
       break;
   }

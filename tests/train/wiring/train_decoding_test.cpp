@@ -145,14 +145,15 @@ TEST_CASE("translate and evaluate use the beam of their options or of the config
       work.run({"evaluate", checkpoint, "decoding.beam_size=4", "decoding.length_penalty=50"});
   std::string references;
   for (const Example& pair : pairs) references += trained.codec.decode_target(pair.target) + "\n";
-  const auto lines_of = [](const std::string& text) {
+  const auto split_lines = [](const std::string& text) {
     std::istringstream stream(text);
     std::vector<std::string> all;
     for (std::string line; std::getline(stream, line);) all.push_back(line);
     return all;
   };
-  const double bleu = Bleu().corpus_score(lines_of(expected(lengthy)), {lines_of(references)});
-  REQUIRE(bleu != Bleu().corpus_score(lines_of(expected({})), {lines_of(references)}));
+  const double bleu =
+      Bleu().corpus_score(split_lines(expected(lengthy)), {split_lines(references)});
+  REQUIRE(bleu != Bleu().corpus_score(split_lines(expected({})), {split_lines(references)}));
   CHECK(contains(scores.out, fmt::format("BLEU {:.2f}", bleu)));
   const Outcome unknown = work.run({"evaluate", checkpoint, "decoding.beam_sise=4"});
   CHECK(unknown.code == 2);

@@ -21,9 +21,9 @@ using test::values_of;
 
 using test::ModelKind;
 
-ModelKind kind_of(const Config& config) { return test::model_kind_named(config.model_kind); }
+ModelKind model_kind(const Config& config) { return test::model_kind_named(config.model_kind); }
 
-bool is_tagger(const Config& config) { return kind_of(config) == ModelKind::tagger; }
+bool is_tagger(const Config& config) { return model_kind(config) == ModelKind::tagger; }
 
 /// The labels of a sentence, one for each of its tokens.
 RowLayout tagged_rows() {
@@ -40,7 +40,7 @@ RowLayout tagged_rows() {
 }
 
 RowLayout layout_of(const Config& config) {
-  switch (kind_of(config)) {
+  switch (model_kind(config)) {
     case ModelKind::seq2seq:
       return pair_rows;
     case ModelKind::language_model:
@@ -152,7 +152,7 @@ MetricsRow scores_with(const Config& config, const Corpus& corpus, const Model& 
                  .perplexity = std::exp(sums.nll / count),
                  .accuracy = static_cast<double>(sums.hits) / count,
                  .tokens = sums.labels};
-  if (kind_of(config) != ModelKind::seq2seq || wanted == 0) return row;
+  if (model_kind(config) != ModelKind::seq2seq || wanted == 0) return row;
   const std::size_t all = examples.size(), some = std::min(wanted, all);
   const TextCodec codec =
       make_codec(config.data, corpus.source_vocabulary, corpus.target_vocabulary);
@@ -191,7 +191,7 @@ std::string printed_scores(const Config& config, const MetricsRow& scores) {
   }
   std::string text = fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {:.2f} %", scores.loss,
                                  scores.perplexity, 100 * *scores.accuracy);
-  if (kind_of(config) == ModelKind::language_model) {
+  if (model_kind(config) == ModelKind::language_model) {
     const bool characters = config.data.task == "text" && config.data.unit == TextUnit::character;
     text += fmt::format("  bits per {} {:.4f}", characters ? "character" : "word",
                         scores.loss / std::log(2.0));
