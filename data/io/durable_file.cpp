@@ -233,7 +233,7 @@ void TemporaryFile::fail(std::string_view action) const {
   throw OutputError(fmt::format("{}: could not {}: {}{}", escaped(target_.string()), action,
                                 inode ? output_error_text(code, folder, files_) : error_text(code),
                                 space ? space_text(folder) : ""),
-                    (inode ? inode_hint(folder) : output_hint(code, folder)) + other_hint_);
+                    output_error_hint(code, folder, files_) + other_hint_);
 }
 
 std::string TemporaryFile::space_text(const std::filesystem::path& folder) const {
@@ -246,6 +246,10 @@ std::string TemporaryFile::space_text(const std::filesystem::path& folder) const
 std::string output_error_text(int code, const std::filesystem::path& folder, FileSystem& files) {
   return error_text(code) +
          (lacks_inode(code, folder, files) ? " (no inode is left for another file)" : "");
+}
+
+std::string output_error_hint(int code, const std::filesystem::path& folder, FileSystem& files) {
+  return lacks_inode(code, folder, files) ? inode_hint(folder) : output_hint(code, folder);
 }
 
 std::string inode_hint(const std::filesystem::path& folder) {

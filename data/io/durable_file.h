@@ -100,6 +100,10 @@ void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
 std::string output_error_text(int code, const std::filesystem::path& folder,
                               FileSystem& files = posix_file_system());
 
+/// What to do about it: the hint for errno, or for missing inodes.
+std::string output_error_hint(int code, const std::filesystem::path& folder,
+                              FileSystem& files = posix_file_system());
+
 /// The hint of an OutputError about a folder whose file system has too few inodes left.
 std::string inode_hint(const std::filesystem::path& folder);
 

@@ -92,11 +92,12 @@ std::set<std::uint64_t> kept_steps(const std::vector<std::uint64_t>& steps,
 [[noreturn]] void lock_failure(const std::filesystem::path& path, std::string_view action,
                                FileSystem& files) {
   const int code = errno;
+  const auto folder = path.parent_path();
+  const bool is_limit = code == ENOSPC || code == EMFILE || code == ENFILE;
   throw OutputError(fmt::format("{}: could not {}: {}", escaped(path.string()), action,
-                                output_error_text(code, path.parent_path(), files)),
-                    code == ENOSPC
-                        ? "delete files on this disk, or put the run directory on another one"
-                        : "put the run directory on a disk that this user can write and lock");
+                                output_error_text(code, folder, files)),
+                    is_limit ? output_error_hint(code, folder, files)
+                             : "put the run directory on a disk that this user can write and lock");
 }
 
 }  // namespace
@@ -204,12 +205,12 @@ std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& f
   // A file in place of the folder also means that there are no checkpoints.
   if (result != 0 && errno != ENOENT && errno != ENOTDIR) {
     const int code = errno;
-    const bool limit = code == EMFILE || code == ENFILE;
+    const bool is_limit = code == EMFILE || code == ENFILE;
     throw CheckpointError(
         fmt::format("{}: could not list the checkpoints: {}", escaped(folder.string()),
                     std::generic_category().message(code)),
-        limit ? "raise the limit on open files (ulimit -n)"
-              : "give a run directory that this user can read");
+        is_limit ? output_error_hint(code, folder, files_)
+                 : "give a run directory that this user can read");
   }
   std::ranges::sort(names);
   return names;

@@ -240,7 +240,8 @@ TEST_CASE("a lock file that cannot be created names missing inodes") {
     CHECK(error.what() == run.directory.path().string() +
                               "/.lock: could not open the lock file: No space left on device (no "
                               "inode is left for another file)");
-    CHECK(error.hint() == "delete files on this disk, or put the run directory on another one");
+    CHECK(error.hint() == "delete files on the disk of " + run.directory.path().string() +
+                              " or write to another one");
   }
 }
 

@@ -183,5 +183,24 @@ TEST_CASE("a lock that cannot be made is an output error") {
   }
 }
 
+TEST_CASE("the hint for a lock that cannot be made names a limit of the system") {
+  const TemporaryFolder folder;
+  const auto hint = [&](int error) -> std::string {
+    FaultyFileSystem files;
+    files.failing_name = "open";
+    files.error = error;
+    try {
+      const RunLock lock(folder.path(), files);
+    } catch (const OutputError& failure) {
+      return failure.hint();
+    }
+    return "";
+  };
+  CHECK(hint(EMFILE) == "raise the limit on open files (ulimit -n)");
+  CHECK(hint(ENOSPC) ==
+        "free space on the disk of " + folder.path().string() + " or write to another one");
+  CHECK(hint(EACCES) == "put the run directory on a disk that this user can write and lock");
+}
+
 }  // namespace
 }  // namespace tapestry
