@@ -74,7 +74,7 @@ struct TrainOptions {
   std::size_t save_every = 500;                    ///< steps, >= 1
   std::size_t keep_last = 3;                       ///< checkpoints, >= 2
   std::size_t keep_best = 1;                       ///< checkpoints, >= 1
-  std::size_t average_last = 0;      ///< checkpoints, see average_last_checkpoints(); 0: none
+  std::size_t average_last = 0;      ///< checkpoints of the average at the end of a run; 0: none
   std::string best_metric = "loss";  ///< validation score that determines the best checkpoint
   std::size_t patience = 0;  ///< validations without improvement before the run stops; 0: no limit
   std::chrono::seconds max_time{0};     ///< for this process; 0: no limit
