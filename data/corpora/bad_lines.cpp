@@ -48,6 +48,13 @@ void BadLines::refuse_any(std::size_t all) const {
   throw DataError(message, hint + ", or leave them all out with data.on_bad_line=skip");
 }
 
+DataError BadLines::nothing_left(const std::string& name, const DataError& empty) const {
+  if (bad_.count == 0) return empty;
+  return DataError(fmt::format("{}: nothing is left without lines that cannot be used, such as {}",
+                               name, bad_.named.front()),
+                   "correct these lines or name another file");
+}
+
 void FirstPassBadLines::add(const BadLines& bad, std::size_t all) {
   if (first_.count() != 0) return;
   first_ = bad;

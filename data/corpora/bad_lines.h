@@ -52,6 +52,10 @@ class BadLines {
   /// throws  the same DataError if count() of `all` lines is not 0.
   void refuse_any(std::size_t all) const;
 
+  /// The error of a file without a line that can be used: `empty` if no line was skipped, else an
+  /// error that names the first of them.
+  DataError nothing_left(const std::string& name, const DataError& empty) const;
+
  private:
   struct Lines {
     void add(const DataError& error);

@@ -143,7 +143,6 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
   const std::string name = escaped(path.native());
   ImageFile table{.name = name, .label_file = name, .images = {}};
   BadLines bad;
-  bool any_image = false;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
     if (is_blank(line)) continue;
@@ -153,16 +152,16 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
     } else {
       bad.attempt([&] {
         LabelledImage image = parse_labelled(i + 1, line, place, options);
-        any_image = true;
         if (classes != nullptr) class_id(*classes, image.label, place);
         table.images.push_back(std::move(image));
       });
     }
   }
   bad.finish(on_bad_line, part, lines.size(), corpus.notes);
-  if (any_image) return table;
-  throw DataError(fmt::format("{}: found no image, expected one a line", table.name),
-                  "name a file with the pixels and the label of an image on each line");
+  if (!table.images.empty()) return table;
+  throw bad.nothing_left(
+      table.name, DataError(fmt::format("{}: found no image, expected one a line", table.name),
+                            "name a file with the pixels and the label of an image on each line"));
 }
 
 /// Refuses or skips the images of arrays whose labels are not among the classes.
@@ -176,6 +175,10 @@ void check_labels(ImageFile& arrays, const std::string& part, const Vocabulary& 
     return bad.count() != before;
   });
   bad.finish(on_bad_line, part, all, corpus.notes);
+  if (!arrays.images.empty()) return;
+  throw bad.nothing_left(
+      arrays.name, DataError(fmt::format("{}: found no image, expected one or more", arrays.name),
+                             "name a file with images"));
 }
 
 /// The arguments of read_image_table(), for a file of any format.

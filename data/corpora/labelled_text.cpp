@@ -59,25 +59,26 @@ void for_each_line(CorpusText& text, const std::string& part, OnBadLine on_bad_l
                    FirstPassBadLines* first_pass, std::vector<std::string>& notes,
                    const std::function<void(LabelledLine, BadLines&)>& f) {
   BadLines bad;
-  std::size_t lines = 0, labelled = 0;
+  std::size_t lines = 0, not_blank = 0;
   text.for_each_line([&](const std::string& line, std::size_t number) {
     ++lines;
     if (is_blank(line)) return;
+    ++not_blank;
     std::optional<LabelledLine> parsed;
     bad.attempt([&] { parsed = parse(text.name(), number, line); });
-    if (!parsed) return;
-    ++labelled;
-    f(*std::move(parsed), bad);
+    if (parsed) f(*std::move(parsed), bad);
   });
   if (first_pass != nullptr) {
     first_pass->add(bad, lines);
   } else {
     bad.finish(on_bad_line, part, lines, notes);
   }
-  if (labelled != 0) return;
-  throw DataError(
-      fmt::format("{}: found only blank lines, expected labels and sentences", text.name()),
-      format_hint);
+  if (not_blank > bad.count()) return;
+  throw bad.nothing_left(
+      text.name(),
+      DataError(
+          fmt::format("{}: found only blank lines, expected labels and sentences", text.name()),
+          format_hint));
 }
 
 Example encode(const LabelledLine& line, const std::string& name, const Tokenizer& tokenizer,

@@ -68,7 +68,6 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
   BadLines bad;
   TaggedSentence sentence;
   std::size_t bad_before = 0;  // bad lines before this sentence
-  bool any_token = false;
   const auto end_sentence = [&] {
     const bool good = bad.count() == std::exchange(bad_before, bad.count());
     if (good && !sentence.empty()) tagged.sentences.push_back(std::move(sentence));
@@ -80,7 +79,6 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
     } else {
       bad.attempt([&] {
         sentence.push_back(parse_token(lines[i], i + 1, tagged.place(i + 1)));
-        any_token = true;
         if (labels != nullptr) class_id(*labels, sentence.back().label, tagged.place(i + 1));
       });
     }
@@ -92,10 +90,11 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
                     find_too_long, bad);
   }
   bad.finish(on_bad_line, part, lines.size(), corpus.notes);
-  if (any_token) return tagged;
-  throw DataError(
-      fmt::format("{}: found only blank lines, expected tokens and labels", tagged.name),
-      tag_format_hint);
+  if (!tagged.sentences.empty()) return tagged;
+  throw bad.nothing_left(
+      tagged.name,
+      DataError(fmt::format("{}: found only blank lines, expected tokens and labels", tagged.name),
+                tag_format_hint));
 }
 
 std::string only_name(const FileList& files) {

@@ -48,8 +48,9 @@ struct TrainingSetOptions {
   /// Passes over each training corpus per epoch, in the order of the files; empty: one each.
   std::vector<std::size_t> corpus_weights{};
   /// With OnBadLine::stop, an error about bad lines also counts the examples of the file, of any
-  /// part, for which this returns an error. An error before the vocabularies are made does not:
-  /// if these cannot be made, or if subwords are to be learned, which is slow. A file without bad
+  /// part, for which this returns an error. An error that is thrown before the
+  /// vocabularies are made does not count them: because these cannot be made, or because subwords
+  /// would have to be learned first, which is slow. A file without bad
   /// lines is not refused. Empty: bad lines alone are counted.
   FindTooLong find_too_long{};
 };

@@ -303,7 +303,27 @@ TEST_CASE("tags that a trained model lacks are refused together with bad lines")
   text.on_bad_line = OnBadLine::skip;
   CHECK(text.load(&fixed).train_lines.lines == std::vector<std::size_t>{1});
   text.write("in\tO\n");
-  CHECK(text.load(&fixed).train.empty());
+  CHECK(refusal([&] { text.load(&fixed); }) ==
+        text.name() + ": nothing is left without lines that cannot be used, such as " +
+            text.name() + ":1: found the label O, expected one of the classes LOC, PER");
+}
+
+TEST_CASE("files of which nothing is left without bad lines are refused with the first of them") {
+  const auto message = [](const std::string& name, const std::string& reason) {
+    return name + ": nothing is left without lines that cannot be used, such as " + name + reason;
+  };
+  test::TextFolder<load_tagged_text> tags("Ada\tPER\nin\n");
+  tags.on_bad_line = OnBadLine::skip;
+  CHECK(refusal([&] { tags.load(); }) ==
+        message(tags.name(), ":2: found no tab, expected a token, a tab and a label"));
+  test::TextFolder<load_labelled_text> classes("fine\n\nday\n");
+  classes.on_bad_line = OnBadLine::skip;
+  CHECK(refusal([&] { classes.load(); }) ==
+        message(classes.name(), ":1: found no tab, expected a label, a tab and a sentence"));
+  const FixedVocabularies fixed{Vocabulary({"day"}), Vocabulary({"no", "yes"})};
+  classes.write("maybe\tday\n");
+  CHECK(refusal([&] { classes.load(&fixed); }) ==
+        message(classes.name(), ":1: found the label maybe, expected one of the classes no, yes"));
 }
 
 TEST_CASE("images with bad pixels are counted, and skipped on request") {
@@ -347,7 +367,8 @@ TEST_CASE("bad pixels and unknown labels of images are refused together, and ski
             corpus.notes, "validation: 2 of 3 skipped, which cannot be used, such as " + unknown) ==
         1);
   folder.write("b.csv", "0,1,z\n");
-  CHECK(load(OnBadLine::skip).validation.empty());
+  CHECK(refusal([&] { load(OnBadLine::skip); }) ==
+        name + ": nothing is left without lines that cannot be used, such as " + unknown);
 }
 
 TEST_CASE("images with unknown labels are not held out") {
