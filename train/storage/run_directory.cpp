@@ -93,7 +93,7 @@ std::set<std::uint64_t> kept_steps(const std::vector<std::uint64_t>& steps,
                                FileSystem& files) {
   const int code = errno;
   const auto folder = path.parent_path();
-  const bool is_limit = code == ENOSPC || code == EMFILE || code == ENFILE;
+  const bool is_limit = code == ENOSPC || code == EDQUOT || code == EMFILE || code == ENFILE;
   throw OutputError(fmt::format("{}: could not {}: {}", escaped(path.string()), action,
                                 output_error_text(code, folder, files)),
                     is_limit ? output_error_hint(code, folder, files)

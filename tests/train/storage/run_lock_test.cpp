@@ -197,8 +197,10 @@ TEST_CASE("the hint for a lock that cannot be made names a limit of the system")
     return "";
   };
   CHECK(hint(EMFILE) == "raise the limit on open files (ulimit -n)");
-  CHECK(hint(ENOSPC) ==
-        "free space on the disk of " + folder.path().string() + " or write to another one");
+  for (const int error : {ENOSPC, EDQUOT}) {
+    CHECK(hint(error) ==
+          "free space on the disk of " + folder.path().string() + " or write to another one");
+  }
   CHECK(hint(EACCES) == "put the run directory on a disk that this user can write and lock");
 }
 
