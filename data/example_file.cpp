@@ -60,7 +60,7 @@ std::uint64_t width_for(std::size_t ids) {
 }
 
 template <class T>
-std::span<const std::byte> as_bytes(const std::vector<T>& values) {
+std::span<const std::byte> vector_bytes(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
@@ -150,9 +150,9 @@ void ExampleFileWriter::add(const Example& example, std::size_t line) {
             fmt::format("example file: found id {}, expected less than {}", id, ids_));
       }
     }
-    if (width_for(ids_) == sizeof(std::int32_t)) return output_->write(as_bytes(ids));
+    if (width_for(ids_) == sizeof(std::int32_t)) return output_->write(vector_bytes(ids));
     const std::vector<std::uint16_t> narrow(ids.begin(), ids.end());
-    output_->write(as_bytes(narrow));
+    output_->write(vector_bytes(narrow));
   };
   write(example.source);
   write(example.target);
@@ -168,9 +168,9 @@ void ExampleFileWriter::finish(std::uint64_t origin, const std::vector<std::uint
   }
   std::string text;
   for (const std::string& note : notes) text += note + '\n';
-  const std::array<std::span<const std::byte>, 5> sections{as_bytes(starts_), as_bytes(sources_),
-                                                           as_bytes(lines_), as_bytes(parts),
-                                                           std::as_bytes(std::span(text))};
+  const std::array<std::span<const std::byte>, 5> sections{
+      vector_bytes(starts_), vector_bytes(sources_), vector_bytes(lines_), vector_bytes(parts),
+      std::as_bytes(std::span(text))};
   for (const auto section : sections) {
     output_->align();
     output_->write(section);

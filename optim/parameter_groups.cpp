@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-std::string_view normalized_path(const ParameterGroup& group) {
+std::string_view path_without_dot(const ParameterGroup& group) {
   std::string_view path = group.path;
   if (path.ends_with('.')) path.remove_suffix(1);
   return path;
@@ -28,12 +28,12 @@ void require_not_negative(const char* field, const ParameterGroup& group, double
 std::vector<ParameterGroup> from_short_to_long(std::span<const ParameterGroup> groups) {
   std::vector<ParameterGroup> sorted(groups.begin(), groups.end());
   std::ranges::sort(sorted, {}, [](const ParameterGroup& group) {
-    return std::pair(normalized_path(group).size(), normalized_path(group));
+    return std::pair(path_without_dot(group).size(), path_without_dot(group));
   });
-  const auto twice = std::ranges::adjacent_find(sorted, {}, normalized_path);
+  const auto twice = std::ranges::adjacent_find(sorted, {}, path_without_dot);
   if (twice != sorted.end()) {
     throw ValueError(fmt::format("optimizer: two groups have the path `{}`, expected one",
-                                 normalized_path(*twice)));
+                                 path_without_dot(*twice)));
   }
   return sorted;
 }

@@ -35,7 +35,7 @@ auto with_values(const Snapshot& snapshot, const std::string& path, F&& f) {
                                                         : f(snapshot.get<float>(path));
 }
 
-std::vector<double> double_values(const Snapshot& snapshot, const std::string& path) {
+std::vector<double> values_as_doubles(const Snapshot& snapshot, const std::string& path) {
   return with_values(snapshot, path, [](const auto& values) {
     return std::vector<double>(values.begin(), values.end());
   });
@@ -113,7 +113,7 @@ void CheckpointAverage::add(const Snapshot& checkpoint) {
     const std::string to = averaged_path(path, group);
     if (!to.empty()) {
       rest.put(to, array);
-      if (steps_.empty()) first_values[to] = double_values(checkpoint, path);
+      if (steps_.empty()) first_values[to] = values_as_doubles(checkpoint, path);
     } else if (!path.starts_with("optimizer/") && !path.starts_with(parameters_group)) {
       rest.put(path, array);
     }

@@ -83,7 +83,7 @@ std::string compare(const Snapshot& a, const Snapshot& b, const std::string& pat
 }
 
 /// Arrays of one group come before those of the next.
-std::size_t group_rank(std::string_view path) {
+std::size_t group_order(std::string_view path) {
   constexpr std::array<std::string_view, 4> groups = {"parameters/", "average/", "buffers/",
                                                       "optimizer/"};
   const auto group =
@@ -110,7 +110,7 @@ std::vector<ArrayDifference> compare_snapshots(const Snapshot& a, const Snapshot
     if (!what.empty()) differences.push_back({path, std::move(what)});
   }
   std::ranges::stable_sort(differences, {},
-                           [](const ArrayDifference& each) { return group_rank(each.path); });
+                           [](const ArrayDifference& each) { return group_order(each.path); });
   return differences;
 }
 

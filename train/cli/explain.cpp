@@ -117,7 +117,7 @@ Ids predictions(const Model& model, const Batch& batch) {
   refuse_option("--target", message, hint);
 }
 
-std::string pluralized(std::size_t count, const std::string& noun) {
+std::string counted(std::size_t count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
@@ -153,7 +153,7 @@ LabelledInput labelled_pair(const Arguments& arguments, const Subject& subject, 
     const std::size_t tokens = longest_side(example, task.layout());
     if (tokens > most.tokens) {
       refuse_target(fmt::format("found {} with <eos>, expected at most {} ({})",
-                                pluralized(tokens, "token"), most.tokens, most.key),
+                                counted(tokens, "token"), most.tokens, most.key),
                     "cut the target");
     }
     return {.batch = inference_batch(task, example), .labels = "the target given"};
@@ -203,7 +203,7 @@ LabelledInput labelled_classes(const Arguments& arguments, const Subject& subjec
   const auto classes = target_classes(*arguments.target, subject.trained.codec.target_vocabulary());
   if (classes.size() != example.target.size()) {
     refuse_target(
-        fmt::format("found {}, expected {}", pluralized(classes.size(), "label"),
+        fmt::format("found {}, expected {}", counted(classes.size(), "label"),
                     example.target.size()),
         task.one_label_per_example() ? "give it one class" : "give it one label for each token");
   }
@@ -220,8 +220,8 @@ LabelledInput labelled_blanks(const Arguments& arguments, const Subject& subject
   if (arguments.target) {
     tokens = task.read_text(*arguments.target, subject.trained.codec).target;
     if (tokens.size() != example.target.size()) {
-      refuse_target(fmt::format("found {}, expected {} as in TEXT",
-                                pluralized(tokens.size(), "token"), example.target.size()),
+      refuse_target(fmt::format("found {}, expected {} as in TEXT", counted(tokens.size(), "token"),
+                                example.target.size()),
                     "give it the text with a token for each blank");
     }
   } else if (has_blanks) {

@@ -82,7 +82,7 @@ Json to_schema(const Domain& domain) {
 
 // ---- Values.
 
-Json to_json(const FieldValue& value, const Domain& domain) {
+Json value_to_json(const FieldValue& value, const Domain& domain) {
   return std::visit(
       [&]<class T>(const T& each) -> Json {
         if constexpr (std::is_same_v<T, FileList>) {
@@ -191,7 +191,7 @@ std::string config_schema() {
     }
     Json key = to_schema(domain);
     key["description"] = description(field);
-    key["default"] = default_values[field.path()] = to_json(value, domain);
+    key["default"] = default_values[field.path()] = value_to_json(value, domain);
     section["properties"][std::string(field.key)] = std::move(key);
   });
   KeyRules rules(default_values);

@@ -20,7 +20,7 @@ namespace tapestry {
 namespace {
 
 /// The set that a data file belongs to: "train" for "data.train_source".
-std::string set_name(std::string_view key) {
+std::string parse_set_name(std::string_view key) {
   key.remove_prefix(std::string_view("data.").size());
   return std::string(key.substr(0, key.find('_')));
 }
@@ -55,7 +55,7 @@ std::map<std::string, std::string> unopened_sets(Config config,
       try {
         const OpenFile opened(file, any_file);
       } catch (const UnopenedFile& error) {
-        reasons.try_emplace(set_name(key), error.what());
+        reasons.try_emplace(parse_set_name(key), error.what());
       } catch (const FileError&) {  // refused with more words when it is read
       }
     }
@@ -63,10 +63,10 @@ std::map<std::string, std::string> unopened_sets(Config config,
   return reasons;
 }
 
-std::set<std::string> set_names(const std::map<std::string, std::string>& reasons) {
-  std::set<std::string> keys;
-  for (const auto& [key, reason] : reasons) keys.insert(key);
-  return keys;
+std::set<std::string> list_set_names(const std::map<std::string, std::string>& reasons) {
+  std::set<std::string> names;
+  for (const auto& [set, reason] : reasons) names.insert(set);
+  return names;
 }
 
 /// Whether the training files have no part in the scores of a trained model. Files named by
@@ -84,7 +84,7 @@ bool needs_no_training_files(const DataOptions& data, DataUse use,
 /// is missing as well; nothing else is held out instead of a file that is left out.
 DataOptions without_sets(Config config, const std::set<std::string>& sets) {
   for_each_data_file(config, [&](const std::string& key, FileList& files) {
-    if (sets.contains(set_name(key))) files.clear();
+    if (sets.contains(parse_set_name(key))) files.clear();
   });
   DataOptions& data = config.data;
   if (sets.contains("validation")) {
@@ -122,7 +122,7 @@ void warn_of_changes(const DataIdentity& learned, const Corpus& corpus,
   if (learned.files.empty()) return;  // generated data, or a checkpoint of version 1
   const auto changes = changes_between(learned, corpus);
   for (const FileChange& change : changes) {
-    if (left_out.contains(set_name(change.key))) continue;
+    if (left_out.contains(parse_set_name(change.key))) continue;
     if (change.key.starts_with("data.train_")) warn(change.what);
   }
   if (changes.empty() && corpus.fingerprint != learned.fingerprint) {
@@ -141,7 +141,7 @@ Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
   const auto unopened = unopened_sets(trained.config, overrides);
   std::set<std::string> not_needed;
   if (needs_no_training_files(trained.config.data, use, overrides)) not_needed.insert("train");
-  std::set<std::string> left_out = set_names(unopened);
+  std::set<std::string> left_out = list_set_names(unopened);
   left_out.insert(not_needed.begin(), not_needed.end());
   if (left_out.empty()) {
     Corpus corpus = load_fitting_corpus(trained.config, &words);

@@ -9,7 +9,7 @@
 namespace tapestry {
 namespace {
 
-std::span<std::byte> writable_bytes(Tensor tensor, const ElementRange& range) {
+std::span<std::byte> element_bytes(Tensor tensor, const ElementRange& range) {
   return dispatch(tensor.dtype(), [&]<class T>() {
     return std::as_writable_bytes(tensor.mutable_values<T>().subspan(range.begin, range.size()));
   });
@@ -77,7 +77,7 @@ ParameterShards::Blocks ParameterShards::memory_blocks(std::size_t rank,
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const Tensor tensor = select_tensor(parameters_.list()[i]);
     if (ranges[i].size() == 0 || !tensor.defined()) continue;
-    const std::span<std::byte> values = writable_bytes(tensor, ranges[i]);
+    const std::span<std::byte> values = element_bytes(tensor, ranges[i]);
     const std::byte* const memory = tensor.memory().data();
     if (memory == last_memory && follows(values, blocks.back())) {
       blocks.back() = {blocks.back().data(), values.data() + values.size()};
@@ -90,15 +90,15 @@ ParameterShards::Blocks ParameterShards::memory_blocks(std::size_t rank,
 }
 
 void ParameterShards::exchange_values() {
-  const auto values = [](const NamedTensor& parameter) { return parameter.tensor; };
+  const auto select_values = [](const NamedTensor& parameter) { return parameter.tensor; };
   std::vector<ProcessGroup::Transfer> transfers;
   for (std::size_t distance = 1; distance < group_.size(); ++distance) {
     const std::size_t from = (group_.rank() + group_.size() - distance) % group_.size();
-    for (const std::span<std::byte> block : memory_blocks(from, values)) {
+    for (const std::span<std::byte> block : memory_blocks(from, select_values)) {
       transfers.push_back(group_.start_receive(from, block));
     }
   }
-  const Blocks own = memory_blocks(group_.rank(), values);
+  const Blocks own = memory_blocks(group_.rank(), select_values);
   for (std::size_t distance = 1; distance < group_.size(); ++distance) {
     const std::size_t to = (group_.rank() + distance) % group_.size();
     for (const std::span<std::byte> block : own) transfers.push_back(group_.start_send(to, block));
@@ -108,17 +108,19 @@ void ParameterShards::exchange_values() {
 
 void ParameterShards::gather_gradients() {
   if (group_.size() == 1) return;
-  const auto gradient = [](const NamedTensor& parameter) { return parameter.tensor.gradient(); };
+  const auto select_gradient = [](const NamedTensor& parameter) {
+    return parameter.tensor.gradient();
+  };
   group_.transfer([&] {
     std::vector<ProcessGroup::Transfer> transfers;
     if (group_.is_rank_0()) {
       for (std::size_t from = 1; from < group_.size(); ++from) {
-        for (const std::span<std::byte> block : memory_blocks(from, gradient)) {
+        for (const std::span<std::byte> block : memory_blocks(from, select_gradient)) {
           transfers.push_back(group_.start_receive(from, block));
         }
       }
     } else {
-      for (const std::span<std::byte> block : memory_blocks(group_.rank(), gradient)) {
+      for (const std::span<std::byte> block : memory_blocks(group_.rank(), select_gradient)) {
         transfers.push_back(group_.start_send(0, block));
       }
     }
@@ -145,7 +147,7 @@ void ParameterShards::gather_state(
     }
     for (std::size_t i = 0; !group_.is_rank_0() && i < state.size(); ++i) {
       const Tensor& tensor = state[i].tensor;
-      transfers.push_back(group_.start_send(0, writable_bytes(tensor, {0, tensor.size()})));
+      transfers.push_back(group_.start_send(0, element_bytes(tensor, {0, tensor.size()})));
     }
     for (const ProcessGroup::Transfer& transfer : transfers) group_.wait(transfer);
   });

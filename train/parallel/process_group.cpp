@@ -103,7 +103,7 @@ struct Header {
   std::uint64_t bytes = 0;
 };
 
-std::span<const std::byte> as_bytes(const std::string& text) {
+std::span<const std::byte> text_bytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
@@ -257,7 +257,7 @@ std::vector<std::string> ProcessGroup::gather(std::string mine) {
 void ProcessGroup::send_message(std::size_t to, const std::string& message) {
   const Header header{.call = calls_, .bytes = message.size()};
   const Transfer first = start_send(to, std::as_bytes(std::span(&header, 1)));
-  const Transfer second = start_send(to, as_bytes(message));
+  const Transfer second = start_send(to, text_bytes(message));
   wait(first);
   wait(second);
 }

@@ -85,7 +85,8 @@ Json to_json(const ReportExample& example) {
 /// All weights of a sample; tokens that layers share are stored once.
 Json to_json(const AttentionSample& sample) {
   std::vector<Tokens> token_lists;
-  const auto intern = [&](const Tokens& tokens) {
+  // Returns the index of the list, which is added if it is new.
+  const auto add_tokens = [&](const Tokens& tokens) {
     const auto found = std::ranges::find(token_lists, tokens);
     if (found != token_lists.end()) return found - token_lists.begin();
     token_lists.push_back(tokens);
@@ -100,8 +101,8 @@ Json to_json(const AttentionSample& sample) {
     }
     layers.push_back({{"layer", layer.layer},
                       {"name", layer_name(layer.layer)},
-                      {"queries", intern(layer.queries)},
-                      {"keys", intern(layer.keys)},
+                      {"queries", add_tokens(layer.queries)},
+                      {"keys", add_tokens(layer.keys)},
                       {"heads", std::move(heads)}});
   }
   return {{"number", sample.number},

@@ -41,7 +41,7 @@ std::size_t files_in(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-std::span<const std::byte> as_bytes(std::string_view text) {
+std::span<const std::byte> text_bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
@@ -340,8 +340,8 @@ TEST_CASE("a temporary file becomes its target when it is committed, and is flus
     TemporaryFile file(folder / "x", files);
     CHECK(is_temporary_name(file_beside(folder / "x")));
     file.reserve();
-    file.write(as_bytes("new "));
-    file.write(as_bytes("text"));
+    file.write(text_bytes("new "));
+    file.write(text_bytes("text"));
     CHECK(content(folder / "x") == "old");
     file.commit();
     CHECK(content(folder / "x") == "new text");
@@ -357,10 +357,10 @@ TEST_CASE("what is written after a temporary file was verified is flushed as wel
   {
     TemporaryFile file(folder / "x", files, 8);
     file.reserve();
-    file.write(as_bytes("some"));
-    const auto some = as_bytes("some");
+    file.write(text_bytes("some"));
+    const auto some = text_bytes("some");
     file.verify(Pieces(&some, 1));
-    file.write(as_bytes("more"));
+    file.write(text_bytes("more"));
     file.commit();
   }
   CHECK(files.calls == Calls{"open", "open", "fallocate", "write", "fsync", "pread", "write",
@@ -373,7 +373,7 @@ TEST_CASE("a temporary file that is not committed leaves the target unchanged an
   write(folder / "x", "old");
   {
     TemporaryFile file(folder / "x");
-    file.write(as_bytes("new"));
+    file.write(text_bytes("new"));
     CHECK(files_in(folder.path()) == 2);
   }
   CHECK(content(folder / "x") == "old");
@@ -385,10 +385,10 @@ TEST_CASE("a full disk is reported with the bytes written if the size is not kno
   FaultyFileSystem files;
   files.free_space = 17;
   TemporaryFile file(folder / "x", files, {}, ", or do without");
-  file.write(as_bytes("some"));
+  file.write(text_bytes("some"));
   files.failing_name = "write";
   files.error = ENOSPC;
-  CHECK(output_error([&] { file.write(as_bytes("more")); }) ==
+  CHECK(output_error([&] { file.write(text_bytes("more")); }) ==
         (folder / "x").string() +
             ": could not write: No space left on device (4 bytes written, 17 free) | free space "
             "on the disk of " +

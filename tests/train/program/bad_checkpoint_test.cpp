@@ -39,10 +39,10 @@ ArrayEntry& entry_in(std::vector<ArrayEntry>& entries, const std::string& path) 
 struct BadCheckpoint : TrainedWorkplace {
   const std::string original = test::read_text(*this / checkpoint(12));
 
-  Envelope envelope() const { return open_envelope(as_bytes(original), original.size(), ""); }
+  Envelope envelope() const { return open_envelope(text_bytes(original), original.size(), ""); }
 
   std::vector<ArrayEntry> entries() const {
-    const auto table = as_bytes(original).subspan(envelope_size, envelope().table_size);
+    const auto table = text_bytes(original).subspan(envelope_size, envelope().table_size);
     return decode_table(table, {envelope().hdf5_offset, original.size()}, "");
   }
 
@@ -51,7 +51,7 @@ struct BadCheckpoint : TrainedWorkplace {
     return entry_in(all, path);
   }
 
-  static std::span<const std::byte> as_bytes(const std::string& text) {
+  static std::span<const std::byte> text_bytes(const std::string& text) {
     return std::as_bytes(std::span(text));
   }
 
