@@ -389,7 +389,7 @@ TEST_CASE("an invalid run directory is refused before training") {
   check_refusal(work, {"train", "tiny.yaml", "train.run_dir=photos"}, 2,
                 "photos: holds other files, such as a.jpg, and is not the directory of a run, "
                 "expected a new or an empty one\nhint: choose another train.run_dir");
-  const Outcome root = work.run({"train", "tiny.yaml", "train.run_dir=/"});
+  const Outcome root = work.run({"train", "tiny.yaml", "--dry-run", "train.run_dir=/"});
   CHECK(root.code == 2);
   CHECK(root.err.starts_with("tapestry: error: /: holds other files, such as "));
   std::filesystem::create_directory(work / "empty");
