@@ -85,10 +85,24 @@ std::string accuracy_since(std::uint64_t step, const Curve& accuracy) {
   return fmt::format(" The validation accuracy has stayed at {:.1f} %.", 100 * now);
 }
 
+/// The step of the validation since which the training loss has been far below the validation loss;
+/// nullopt if the last validation has no such gap.
+std::optional<std::uint64_t> gap_since(const Curve& training, const Curve& validation) {
+  std::optional<std::uint64_t> since;
+  for (std::size_t i = validation.steps.size(); i-- > 0;) {
+    const auto trained =
+        mean_between(training, i == 0 ? 0 : validation.steps[i - 1], validation.steps[i]);
+    const double gap = validation.values[i] - trained.value_or(validation.values[i]);
+    if (gap <= 0.2 || validation.values[i] <= 1.5 * *trained) break;
+    since = validation.steps[i];
+  }
+  return since;
+}
+
 /// Whether the model overfits, or why this cannot be determined; nullopt without
 /// any loss.
 std::optional<std::string> overfitting(const Curve& training, const Curve& validation,
-                                       const Curve& accuracy) {
+                                       const Curve& accuracy, double dropout) {
   if (training.values.empty() && validation.values.empty()) return std::nullopt;
   if (validation.values.empty()) {
     return "Overfitting cannot be determined without validations: they need a validation set and a "
@@ -105,14 +119,16 @@ std::optional<std::string> overfitting(const Curve& training, const Curve& valid
   const double last = validation.values.back();
   const std::size_t later = validation.values.size() - 1 - at;
   if (later == 0) {
-    const auto trained = mean_between(training, validation.steps[validation.steps.size() - 2],
-                                      validation.steps.back());
-    if (trained && last > 1.5 * *trained && last - *trained > 0.2) {
+    if (const auto since = gap_since(training, validation)) {
+      const auto trained = mean_between(training, validation.steps[validation.steps.size() - 2],
+                                        validation.steps.back());
       return fmt::format(
-          "The training loss, {}, is far below the validation loss, {}, though that is at "
-          "its lowest: the model has memorized training examples without becoming worse on others. "
-          "More data or a larger model.dropout may lower the validation loss.",
-          shown(*trained), shown(last));
+          "The model memorizes training examples: since step {} the training loss (now {}) has "
+          "been "
+          "far below the validation loss ({}), which is still at its lowest, so outputs for other "
+          "examples have not become worse. More training data or a larger model.dropout (now {}) "
+          "may lower the validation loss.",
+          format_count(*since), shown(*trained), shown(last), shown(dropout));
     }
     return fmt::format("No sign of overfitting: the last validation loss, {}, is the lowest.",
                        shown(last));
@@ -190,7 +206,8 @@ std::vector<std::string> findings(const RunHistory& history, const Config& confi
   const auto add = [&](std::optional<std::string> finding) {
     if (finding) found.push_back(std::move(*finding));
   };
-  add(overfitting(training, validation, finite_points(history, "token_accuracy", true)));
+  add(overfitting(training, validation, finite_points(history, "token_accuracy", true),
+                  config.model.dropout));
   if (finished) {
     add(still_falling(validation, finite_points(history, "learning_rate", false)));
   }

@@ -30,27 +30,42 @@ struct PartAdvice {
   TimePart part;
   double least;  ///< share
   const char* what;
-  const char* advice;
+  std::string advice;  ///< with the values of the keys; empty: none
 };
 
-constexpr PartAdvice part_advice[] = {
-    {TimePart::batches, 0.1, "Waiting for batches",
-     "they are prepared on a thread beside those of the computation: leave it a core "
-     "(train.threads one less than the cores), or make the steps longer (a larger model or "
-     "train.batch_size)."},
-    {TimePart::validation, 0.1, "Validation",
-     "raise train.validate_every, or lower train.exact_match_sequences, the number of sequences "
-     "that are decoded."},
-    {TimePart::saving, 0.1, "Saving checkpoints",
-     "raise train.save_every; a validation that is among the best is saved as well, so raise "
-     "train.validate_every, too."},
-    {TimePart::reports, 0.1, "Writing reports", "raise train.report_every, or set it to 0."},
-    {TimePart::recording, 0.05, "Recording",
-     "raise train.validate_every, train.log_every and train.digest_every, and set "
-     "train.tensorboard to false."},
-    {TimePart::anomaly_checks, 0.0, "The checks of train.detect_anomaly",
-     "it is meant for finding the cause of a NaN: set it to false."},
-};
+std::vector<PartAdvice> part_advice(const TrainOptions& train) {
+  const std::string validations =
+      fmt::format("raise train.validate_every ({})", train.validate_every);
+  return {
+      {TimePart::batches, 0.1, "Waiting for batches",
+       "they are prepared on a thread beside those of the computation: leave it a core "
+       "(train.threads one less than the cores), or make the steps longer (a larger model or "
+       "train.batch_size)."},
+      {TimePart::validation, 0.1, "Validation",
+       train.exact_match_sequences == 0
+           ? validations + "."
+           : fmt::format("{}, or lower train.exact_match_sequences ({}), the number of sequences "
+                         "that are decoded.",
+                         validations, train.exact_match_sequences)},
+      {TimePart::saving, 0.1, "Saving checkpoints",
+       fmt::format("raise train.save_every ({}); a validation that is among the best is saved as "
+                   "well, so {}, too.",
+                   train.save_every, validations)},
+      {TimePart::reports, 0.1, "Writing reports",
+       train.report_every == 0
+           ? ""
+           : fmt::format("raise train.report_every ({}), or set it to 0.", train.report_every)},
+      {TimePart::recording, 0.05, "Recording",
+       fmt::format(
+           "{} and train.log_every ({}){}{}.", validations, train.log_every,
+           train.digest_every == 0
+               ? ""
+               : fmt::format("; raise train.digest_every ({}) or set it to 0", train.digest_every),
+           train.tensorboard ? "; set train.tensorboard to false" : "")},
+      {TimePart::anomaly_checks, 0.0, "The checks of train.detect_anomaly",
+       "it is meant for finding the cause of a NaN: set it to false."},
+  };
+}
 
 /// How many cores the run lacked because other programs used them; 0 if it is not known.
 double cores_lacking(const ProcessTimeUse& use) {
@@ -60,10 +75,10 @@ double cores_lacking(const ProcessTimeUse& use) {
   return lacking > 0.25 && others > 0.25 ? lacking : 0.0;
 }
 
-void add_parts(const ProcessTimeUse& use, std::vector<Finding>& found) {
-  for (const auto& [part, least, what, advice] : part_advice) {
+void add_parts(const ProcessTimeUse& use, const TrainOptions& train, std::vector<Finding>& found) {
+  for (const auto& [part, least, what, advice] : part_advice(train)) {
     const double share = use.part(part) / use.seconds;
-    if (share <= 0.0 || share < least) continue;
+    if (share <= 0.0 || share < least || advice.empty()) continue;
     // Batches wait for a core as well: find_cores() names the cause.
     if (part == TimePart::batches && cores_lacking(use) > 0.0) continue;
     found.push_back(
@@ -92,11 +107,15 @@ std::optional<Finding> find_cores(const ProcessTimeUse& use) {
     const auto left = static_cast<std::size_t>(std::max(1.0, cores - others + 0.5));
     return Finding{
         lacking / threads,
-        fmt::format("Other programs kept {:.1f} of {} cores busy, so that the run, with {}, got "
-                    "{:.1f}: stop these programs{}.",
-                    others, use.cores, threads_text(use.threads), own,
-                    left < use.threads ? fmt::format(" or set train.threads to {}", left)
-                                       : " or train later")};
+        fmt::format(
+            "Other programs kept {:.1f} of {} cores busy, so that the run, with {}, got "
+            "{:.1f}{}: stop these programs{}.",
+            others, use.cores, threads_text(use.threads), own,
+            own > 0.0 && threads / own >= 1.5 && own + others >= 0.75 * cores
+                ? fmt::format(" (alone it may be up to {:.1f} times as fast)", threads / own)
+                : "",
+            left < use.threads ? fmt::format(" or set train.threads to {}", left)
+                               : " or train later")};
   }
   if (cores - others >= threads + 0.75) {
     return Finding{0.5, fmt::format("train.threads is {} of {} cores, and other programs used "
@@ -197,7 +216,7 @@ std::vector<std::string> speed_findings(const RunHistory& history, const Config&
   };
   const auto use = total_time_use(history.time_use);
   if (use && use->seconds >= shortest) {
-    add_parts(*use, found);
+    add_parts(*use, config.train, found);
     // Other processes may have had other threads and cores.
     if (history.time_use.back().seconds >= shortest) add(find_cores(history.time_use.back()));
     add(find_padding(*use, config));

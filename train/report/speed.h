@@ -19,7 +19,7 @@ std::optional<ProcessTimeUse> total_time_use(const std::vector<ProcessTimeUse>& 
 ///
 /// From time_use.csv, shares of the time since a process began to train:
 ///
-/// - waiting for batches 10 %, validation 20 %, saving 10 %, reports 10 %, recording 5 %
+/// - waiting for batches 10 %, validation 10 %, saving 10 %, reports 10 %, recording 5 %
 /// - train.detect_anomaly: the share of its checks
 /// - a core or more that was free, and that the run had no thread for
 /// - other programs that used cores which the threads of the run would have needed

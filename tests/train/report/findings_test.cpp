@@ -97,7 +97,14 @@ TEST_CASE("a loss in a finding has the digits that the page shows") {
 TEST_CASE("a training loss far below the lowest validation loss is reported") {
   const auto found = find(history_of({9, 8, 7, 6, 2, 1, 0.5, 0.3}, {5, 4.5, 4.01, 4}), true);
   REQUIRE(found.size() == 1);
-  CHECK(contains(found[0], "The training loss, 0.4, is far below the validation loss, 4, though"));
+  CHECK(contains(found[0],
+                 "The model memorizes training examples: since step 60 the training loss (now 0.4) "
+                 "has been far below the validation loss (4), which is still at its lowest"));
+  CHECK(contains(found[0], "a larger model.dropout (now 0.1) may lower"));
+  CHECK(contains(find(history_of({9, 8, 7, 6, 5, 4, 0.5, 0.3}, {5, 4.5, 4.01, 4}), true).at(0),
+                 "since step 80 the"));
+  CHECK(contains(find(history_of({1, 1, 1, 1, 1, 1, 1, 1}, {5, 4.5, 4.01, 4}), true).at(0),
+                 "since step 20 the"));
   CHECK(contains(find(history_of({9, 8, 7, 6, 5, 4, 3, 2.6}, {5, 4.5, 4.01, 4}), true).at(0),
                  "No sign of overfitting"));
 }

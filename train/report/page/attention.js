@@ -103,7 +103,7 @@ function patchView(sample, patches) {
 /** "88 % of the attention on the previous position (by chance 12 %)" */
 const patternText = (p) => (p.share > p.chance ? `${percent(p.share, 0)} of the attention on ${p.pattern}, by chance ${percent(p.chance, 0)}` : 'no pattern');
 
-/** The heads by the strength of their patterns; a head is a button that shows its heat map. */
+/** The heads by their share above chance; a head is a button that shows its heat map. */
 function headTable(heads, show) {
   const copying = heads.filter((p) => p.copies != null).sort((a, b) => b.copies - a.copies);
   const columns = [
@@ -113,7 +113,7 @@ function headTable(heads, show) {
     {title: 'By chance', number: true, cell: (p) => percent(p.chance, 0)},
     {title: 'Keys used', number: true, cell: (p) => p.keys_used.toFixed(1)}];
   if (copying.length) columns.push({title: 'Copies', number: true, cell: (p) => (p.copies == null ? '-' : percent(p.copies, 0))});
-  return [el('div', {class: 'tall'}, table('What each head attends to, the strongest pattern first: choose a head to see it below', columns, heads)),
+  return [el('div', {class: 'tall'}, table('What each head attends to, sorted by the share above chance: choose a head to see it below', columns, heads)),
     el('p', {class: 'quiet'}, 'Share: the mean attention weight on the pattern, over the queries of the examples below; by chance: what it would be if all keys had the same weight. ' +
       'Keys used: exp(entropy), the number of keys that share the attention.' + (copying.length ? ' Copies: the mean weight on keys with the token that is the next output.' : '')),
     copying.length ? el('p', {}, `The head that copies most: ${copying[0].name}, with ${percent(copying[0].copies, 0)} of its attention on the token of the next output.`) : null];
@@ -183,8 +183,8 @@ function attentionPart(run) {
   const redraw = [];
   redrawWithTheme.push(() => redraw.forEach((draw) => draw()));
   show();
-  return [el('p', {}, 'Rows are queries, columns are keys. ', run.has_two_stacks ? 'The decoder reads the reference. ' : '',
-    'Weights from 0 ', el('span', {class: 'scale', 'aria-hidden': 'true'}), ' to 1, with the opacity of their square root; nothing: exactly 0 (masked).'),
+  return [el('p', {}, 'Rows are queries, columns are keys. ', run.has_two_stacks ? 'The decoder reads the reference: the query of a row is a token that was read, and the next token is predicted from it. ' : '',
+    el('span', {class: 'legend'}, 'Weights from 0 ', el('span', {class: 'scale', 'aria-hidden': 'true'}), ' to 1'), ' (opacity: square root of the weight); empty: exactly 0 (masked).'),
   run.attention_heads?.length ? headTable(run.attention_heads, (path, h) => chooseHead(path, h)) : '',
   el('div', {class: 'controls'}, choice('Example', run.attention.map((s) => `${noun} ${s.number} (${Math.max(...s.tokens.map((t) => t.length))} tokens)`),
     (i) => { state.sample = i; redraw.length = 0; show(); })), host];

@@ -68,7 +68,7 @@ function recordedSamples(samples) {
         {title: 'Result', cell: (row) => verdict(row.output === sample.expected)}], rows));
   };
   show(0);
-  return [el('div', {class: 'controls'}, choice('Sample', samples.map((_, i) => String(i + 1)), show)), host];
+  return [el('h3', {}, 'Outputs'), el('div', {class: 'controls'}, choice('Sample', samples.map((_, i) => String(i + 1)), show)), host];
 }
 
 function recordingPart(run) {
@@ -85,9 +85,10 @@ function recordingPart(run) {
   const both = (title, name, log, cell = (b) => (last(b[name]) == null ? '-' : short(last(b[name])))) => [
     {title, number: true, cell},
     {title: `${title} over steps`, cell: (b) => sparkline(b.steps, b[name], log)}];
-  parts.push(el('p', {}, 'Update ratio: the Euclidean norm of the change of the weights of a block in one step, divided by that of the weights; both, and the norm of the gradient before clipping, at the last step before each validation. Where a schedule ends at a learning rate of 0, the last step changes nothing; the table then has the ratio at the validation before, with its step. Of the matrices of a block; ratios and gradients are drawn on a log scale.'),
+  parts.push(el('h3', {}, 'Weights and gradients'),
     table('Blocks at the last validation', [{title: 'Block', cell: (b) => b.path}, ...both('Update ratio', 'update_ratio', true, ratio),
-      ...both('Gradient norm', 'gradient_norm', true), ...both('Weight norm', 'weight_norm', false)], recording.blocks, 'middle'));
+      ...both('Gradient norm', 'gradient_norm', true), ...both('Weight norm', 'weight_norm', false)], recording.blocks, 'middle'),
+    el('p', {class: 'quiet'}, 'Update ratio: the norm of the change of the weights in one step, divided by the norm of the weights. All norms are Euclidean norms over the matrices of a block, at the last step before each validation; gradient norms are from before clipping. Where a schedule ends at a learning rate of 0, the last step changes nothing; the table then has the ratio at the validation before, with its step. Ratios and gradients are drawn on a log scale.'));
   const host = el('div', {class: 'gallery'});
   const show = (i) => {
     const block = recording.blocks[i];

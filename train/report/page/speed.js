@@ -24,7 +24,7 @@ function timeTable(speed) {
 function coresTable(run, speed) {
   const cores = (seconds) => (seconds == null ? 'not known' : `${(seconds / speed.seconds).toFixed(2)} cores`);
   const rows = [
-    ['Threads of the run', `${speed.threads} on ${speed.cores} ${speed.cores === 1 ? 'core' : 'cores'}`, 'fewer than cores: train.threads, 0 for all'],
+    ['Threads of the run', `${speed.threads} on ${speed.cores} ${speed.cores === 1 ? 'core' : 'cores'}`, 'more threads help if cores are free: train.threads, 0 for all'],
     ['Processor time of the run', cores(speed.processor_seconds), 'less than the threads: they waited, or other programs used the cores'],
     ['Processor time of other programs', cores(speed.other_seconds), 'on the same cores; what is left is free'],
     ['Wall time', duration(speed.seconds), speed.processes > 1 ? `of ${count(speed.processes)} processes` : 'of training, without starting the program']];
