@@ -49,8 +49,10 @@ void print_step(const PlanReport& report) {
 
 void print_threads(const RunPlan& plan) {
   if (plan.thread_times.empty()) {
-    fmt::print("threads: {}; others were not measured, since a step takes long (--seconds)\n",
-               plan.threads);
+    const bool is_only_choice = plan.cores == 1 && plan.threads == 1;
+    fmt::print("threads: {}; {}\n", plan.threads,
+               is_only_choice ? "there is one core"
+                              : "others were not measured, since a step takes long (--seconds)");
     return;
   }
   std::string text;

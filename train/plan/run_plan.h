@@ -70,8 +70,9 @@ struct RunPlan {
 
   std::optional<StepCosts> costs;  ///< for simulate_step(), if PlanOptions::costs
 
-  std::size_t threads = 0;               ///< of the config
-  std::vector<ThreadTime> thread_times;  ///< ascending numbers; empty if steps take too long
+  std::size_t threads = 0;  ///< of the config
+  /// Of ascending numbers of threads; empty if steps take too long or no other number is possible.
+  std::vector<ThreadTime> thread_times;
   std::optional<BatchTrial> larger_batch;
   /// Batches of a number of tokens that have as many tokens on average, and their padding share.
   std::optional<std::size_t> equal_batch_tokens;

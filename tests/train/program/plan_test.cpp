@@ -37,12 +37,16 @@ TEST_CASE("a plan describes the run line by line and writes nothing") {
   for (const char* line :
        {"\nmodel: ", "\nblocks: ", "\nmemory: about ",
         "\npeak memory: ", "\nepoch: 6 steps of 1 batch; ", "; 2.00 epochs in 12 steps\n",
-        "\nstep: ", "\n  waiting for batches ", "\nthreads: time of a step with 1: ", " (set)",
-        "\nvalidation: 2 times, scores ", " and decoding of 6 sequences ",
-        "\nsaving: 3 to 4 times, ", "\ntime: ", "\nlimits:"}) {
+        "\nstep: ", "\n  waiting for batches ", "\nthreads: ", "\nvalidation: 2 times, scores ",
+        " and decoding of 6 sequences ", "\nsaving: 3 to 4 times, ", "\ntime: ", "\nlimits:"}) {
     CAPTURE(line);
     CHECK(contains(done.out, line));
   }
+  // On one core there are no other numbers of threads to compare.
+  const bool one_core = std::thread::hardware_concurrency() == 1;
+  CHECK(contains(done.out, "\nthreads: time of a step with 1: ") == !one_core);
+  CHECK(contains(done.out, " (set)") == !one_core);
+  CHECK(contains(done.out, "\nthreads: 1; there is one core\n") == one_core);
   CHECK(done.out.starts_with("data: 22 training pairs, 6 validation, 4 test; "));
   CHECK(!contains(done.out, "\nprocesses: "));
   CHECK(work.contents() == before);
