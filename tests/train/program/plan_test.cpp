@@ -9,6 +9,7 @@
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
+#include "train/platform/machine.h"
 
 /// `tapestry plan`. The measurements themselves: tests/train/plan/run_plan_test.cpp.
 namespace tapestry {
@@ -43,7 +44,7 @@ TEST_CASE("a plan describes the run line by line and writes nothing") {
     CHECK(contains(done.out, line));
   }
   // On one core there are no other numbers of threads to compare.
-  const bool one_core = std::thread::hardware_concurrency() == 1;
+  const bool one_core = read_cores().allowed == 1;
   CHECK(contains(done.out, "\nthreads: time of a step with 1: ") == !one_core);
   CHECK(contains(done.out, " (set)") == !one_core);
   CHECK(contains(done.out, "\nthreads: 1; there is one core\n") == one_core);
