@@ -96,15 +96,17 @@ def measure(program, task, seed, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("program", type=Path)
-    parser.add_argument("tasks", nargs="*", default=[*TASKS], choices=[*TASKS])
+    parser.add_argument("tasks", nargs="*", help="of copy, sort and reverse; default: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[*range(1, 11)])
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, of one thread each")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
+    if unknown := [task for task in arguments.tasks if task not in TASKS]:
+        parser.error(f"found the task {unknown[0]}, expected one of {', '.join(TASKS)}")
     program = arguments.program.resolve()
     missed = 0
     with tempfile.TemporaryDirectory() as name, \
             concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for task in arguments.tasks:
+        for task in arguments.tasks or TASKS:
             _, _, most_perplexity, least_bleu = TASKS[task]
             results = pool.map(lambda seed: measure(program, task, seed, Path(name)), arguments.seeds)
             for seed, scores in zip(arguments.seeds, results):
