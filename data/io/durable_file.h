@@ -100,7 +100,8 @@ void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
 std::string output_error_text(int code, const std::filesystem::path& folder,
                               FileSystem& files = posix_file_system());
 
-/// What to do about it: the hint for errno, or for missing inodes.
+/// The hint for a file that could not be created or written in a folder: by errno, or for missing
+/// inodes.
 std::string output_error_hint(int code, const std::filesystem::path& folder,
                               FileSystem& files = posix_file_system());
 

@@ -124,10 +124,9 @@ std::optional<std::string> overfitting(const Curve& training, const Curve& valid
                                         validation.steps.back());
       return fmt::format(
           "The model memorizes training examples: since step {} the training loss (now {}) has "
-          "been "
-          "far below the validation loss ({}), which is still at its lowest, so outputs for other "
-          "examples have not become worse. More training data or a larger model.dropout (now {}) "
-          "may lower the validation loss.",
+          "been far below the validation loss ({}), which is still at its lowest, so outputs for "
+          "other examples have not become worse. More training data or a larger model.dropout "
+          "(now {}) may lower the validation loss.",
           format_count(*since), shown(*trained), shown(last), shown(dropout));
     }
     return fmt::format("No sign of overfitting: the last validation loss, {}, is the lowest.",
