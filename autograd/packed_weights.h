@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <unordered_map>
 
 #include "autograd/tensor.h"
@@ -15,16 +17,24 @@ namespace tapestry {
 ///     const PackedWeights packed;
 ///     while (...) decoder->extend(tokens);
 ///
-/// It holds for the thread that made it. They nest; the outermost one keeps the copies.
+/// It holds for the thread that made it. They nest; the outermost one keeps the copies. Threads that
+/// apply the same weights can share them:
+///
+///     PackedWeights* const outer = PackedWeights::active();
+///     parallel_for(parts, [&](std::size_t i) {
+///       const PackedWeights packed(outer);
+///       ...
+///     });
 class PackedWeights {
  public:
-  /// Becomes active unless there is one already.
-  PackedWeights() : is_outermost_(active_ == nullptr) {
-    if (is_outermost_) active_ = this;
+  /// Becomes active, unless there is one already.
+  ///
+  /// outer  the one that is active during this one's lifetime, of this thread or of another;
+  ///        null: this one
+  explicit PackedWeights(PackedWeights* outer = active_) : before_(active_) {
+    active_ = outer != nullptr ? outer : this;
   }
-  ~PackedWeights() {
-    if (is_outermost_) active_ = nullptr;
-  }
+  ~PackedWeights() { active_ = before_; }
   PackedWeights(const PackedWeights&) = delete;
   PackedWeights& operator=(const PackedWeights&) = delete;
 
@@ -32,14 +42,23 @@ class PackedWeights {
   static PackedWeights* active() { return active_; }
 
   /// For operations: the copy of a weight, made by `pack` at its first use. All calls with a weight
-  /// have the same type `Packed`.
+  /// have the same type `Packed`. Several threads may call it at once.
   template <class Packed, class Pack>
-  const Packed& find(const Tensor& weight, const Pack& pack) {
-    Copy& copy = copies_[weight.memory().data() + weight.byte_offset()];
+  std::shared_ptr<const Packed> find(const Tensor& weight, const Pack& pack) {
+    const void* const key = weight.memory().data() + weight.byte_offset();
+    {
+      const std::shared_lock lock(mutex_);
+      const auto found = copies_.find(key);
+      if (found != copies_.end() && found->second.weight.shape() == weight.shape()) {
+        return std::static_pointer_cast<const Packed>(found->second.packed);
+      }
+    }
+    const std::unique_lock lock(mutex_);
+    Copy& copy = copies_[key];
     if (copy.packed == nullptr || copy.weight.shape() != weight.shape()) {
       copy = {weight, std::make_shared<Packed>(pack())};
     }
-    return *static_cast<const Packed*>(copy.packed.get());
+    return std::static_pointer_cast<const Packed>(copy.packed);
   }
 
  private:
@@ -50,7 +69,8 @@ class PackedWeights {
 
   static inline constinit thread_local PackedWeights* active_ = nullptr;
 
-  bool is_outermost_;
+  PackedWeights* before_;
+  std::shared_mutex mutex_;  // of copies_
   std::unordered_map<const void*, Copy> copies_;
 };
 

@@ -53,8 +53,8 @@ struct Linear {
       PackedWeights* const packed = PackedWeights::active();
       if (packed != nullptr && w.size() > 0) {
         const auto pack = [&] { return kernels::PackedOperand<T>(in, out, columns); };
-        const auto& copy = packed->find<kernels::PackedOperand<T>>(w, pack);
-        return kernels::gemm_packed<T>(rows, T(1), a, copy, target, out, bias);
+        const auto copy = packed->find<kernels::PackedOperand<T>>(w, pack);
+        return kernels::gemm_packed<T>(rows, T(1), a, *copy, target, out, bias);
       }
       kernels::gemm<T>(rows, out, in, T(1), a, columns, target, out, bias);
     });

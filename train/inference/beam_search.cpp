@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <span>
 #include <stdexcept>
 #include <utility>
 
+#include "autograd/kernels/matmul.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/packed_weights.h"
 #include "train/config/config.h"
@@ -164,22 +166,59 @@ std::size_t next_batch_size(const std::vector<SearchInput>& inputs,
   return std::clamp<std::size_t>(options.batch_tokens / width, 1, most);
 }
 
+using Batches = std::vector<std::vector<std::size_t>>;
+
+/// The indices of inputs of similar length, the longest first.
+Batches batches_by_length(const std::vector<SearchInput>& inputs, const SearchOptions& options) {
+  std::vector<std::size_t> order = first_indices(inputs.size());
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::size_t i) { return inputs[i].source.size(); });
+  Batches batches;
+  for (auto rest = std::span(order); !rest.empty(); rest = rest.subspan(batches.back().size())) {
+    const auto batch = rest.first(next_batch_size(inputs, rest, options));
+    batches.emplace_back(batch.begin(), batch.end());
+  }
+  return batches;
+}
+
+/// The parts of all batches that threads search at once, each on one thread: as many of a batch as
+/// there are threads, so that these hold about as much as one batch, or fewer where a part would
+/// have too few rows for fast matrix products. With OpenBLAS a part is a whole batch, since the
+/// rounding of a row depends on the other rows, and must not depend on the number of threads.
+///
+/// slots  rows of a source
+Batches divided(const Batches& batches, std::size_t slots) {
+  if (matmul_in_use() == Matmul::openblas) return batches;
+  constexpr std::size_t fewest_rows = 32;
+  Batches all;
+  for (const std::vector<std::size_t>& batch : batches) {
+    const std::size_t most = std::min(kernels::threads_at_work(), batch.size());
+    const std::size_t count = std::clamp<std::size_t>(batch.size() * slots / fewest_rows, 1, most);
+    Batches parts(count);
+    for (std::size_t i = 0; i < batch.size(); ++i) parts[i % count].push_back(batch[i]);
+    std::ranges::move(parts, std::back_inserter(all));
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<std::vector<Hypothesis>> search_outputs(const Network& network, std::size_t positions,
                                                     const std::vector<SearchInput>& inputs,
                                                     const SearchOptions& options) {
   require_valid(options);
-  const PackedWeights packed;
-  std::vector<std::size_t> order = first_indices(inputs.size());
-  std::ranges::stable_sort(order, std::ranges::greater(),
-                           [&](std::size_t i) { return inputs[i].source.size(); });
   std::vector<std::vector<Hypothesis>> results(inputs.size());
-  for (std::size_t begin = 0; begin < order.size();) {
-    const auto rest = std::span(order).subspan(begin);
-    const std::size_t count = next_batch_size(inputs, rest, options);
-    BatchSearch(network, positions, inputs, rest.first(count), options).run(results);
-    begin += count;
+  const PackedWeights packed;
+  const auto search = [&, outer = PackedWeights::active()](const std::vector<std::size_t>& batch) {
+    const PackedWeights shared(outer);
+    BatchSearch(network, positions, inputs, batch, options).run(results);
+  };
+  const Batches batches = batches_by_length(inputs, options);
+  const Batches parts = divided(batches, SourceSearch::slots(options));
+  if (parts.size() < kernels::threads_at_work()) {  // each operation uses all threads
+    for (const std::vector<std::size_t>& batch : batches) search(batch);
+  } else {
+    kernels::parallel_for(parts.size(), [&](std::size_t i) { search(parts[i]); });
   }
   return results;
 }

@@ -62,7 +62,8 @@ struct Hypothesis {
 /// without <eos>.
 ///
 /// With beam_size 1 this is greedy decoding. Sources are decoded in batches of similar length, and
-/// leave their batch when they end. Each result depends on its own input alone, in every bit.
+/// leave their batch when they end. Threads divide the batches; if there are fewer sources than that
+/// takes, they divide each operation. Each result depends on its own input alone, in every bit.
 ///
 /// Sampling draws each token of each output as draw_token() does. Token t of output i depends only
 /// on the seed, the number of the input, i, t and the preceding tokens.

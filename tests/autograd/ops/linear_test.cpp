@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <memory>
+#include <thread>
+
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/packed_weights.h"
@@ -191,4 +195,24 @@ TEST_CASE("packed weights are kept by the outermost scope and released at its en
   for (double& value : twice) value *= 2;
   const PackedWeights packed;
   CHECK(values_of(linear(x, w)) == twice);
+}
+
+TEST_CASE("threads share the packed weights of one of them") {
+  const Tensor w = random_leaf({8, 8}, 1).copied(DType::float32);
+  const Tensor x = random_leaf({3, 8}, 2).copied(DType::float32);
+  const PackedWeights packed;
+  std::atomic<int> copies = 0;
+  const auto pack = [&] { return ++copies; };
+  const std::shared_ptr<const int> own = PackedWeights::active()->find<int>(w, pack);
+  std::thread([&, outer = PackedWeights::active()] {
+    {
+      const PackedWeights shared(outer);
+      CHECK(PackedWeights::active() == outer);
+      CHECK(PackedWeights::active()->find<int>(w, pack) == own);
+    }
+    CHECK(PackedWeights::active() == nullptr);
+    const PackedWeights separate(nullptr);
+    CHECK(PackedWeights::active() == &separate);
+  }).join();
+  CHECK(copies == 1);
 }

@@ -11,9 +11,11 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/text/vocabulary.h"
+#include "tests/support/threads.h"
 #include "tests/train/hand_made_model.h"
 #include "tests/train/inference/random_model.h"
 
@@ -145,6 +147,33 @@ TEST_CASE("an output depends on its own source only, in every bit") {
       }
     }
   }
+}
+
+TEST_CASE("outputs have the same bits on any number of threads") {
+  const Model model = random_model(5);
+  Sentences many;
+  for (std::size_t i = 0; i < 72; ++i) {
+    many.push_back(sources[i % sources.size()]);
+    many.back().push_back(static_cast<std::int32_t>(4 + i % 5));
+  }
+  const auto bits = [&](const SearchOptions& options) {
+    std::vector<std::pair<Sentence, double>> all;
+    for (const auto& outputs : search(model, many, options)) {
+      for (const Hypothesis& output : outputs) {
+        all.emplace_back(output.tokens, output.log_probability);
+      }
+    }
+    return all;
+  };
+  for (const std::size_t beam : {1, 4}) {
+    for (const std::size_t batch : {1, 50, 72}) {
+      CHECK(test::same_on_any_number_of_threads([&] {
+        return bits({.beam_size = beam, .num_best = beam, .batch_size = batch});
+      }));
+    }
+  }
+  CHECK(test::same_on_any_number_of_threads(
+      [&] { return bits({.num_best = 3, .sampling = SamplingOptions{.seed = 2}}); }));
 }
 
 TEST_CASE("a network without an incremental decoder gives the same outputs") {
