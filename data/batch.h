@@ -108,6 +108,12 @@ struct Batch {
   std::uint64_t epoch = 0;            ///< BatchRules::epoch
 };
 
+/// The token positions of a target row of this length: none of a classifier's row, whose length is
+/// 1. Padding shares are shares of such positions.
+constexpr std::size_t target_positions(std::size_t target_length) {
+  return target_length == 1 ? 0 : target_length;
+}
+
 /// Makes a batch of the examples with these indices, in this order. Sentences of pairs may be
 /// empty.
 ///

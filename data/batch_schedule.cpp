@@ -64,16 +64,19 @@ BatchStatistics sum_sizes(const std::vector<BatchIndices>& batches, F&& lengths,
                           const RowLayout& layout) {
   BatchStatistics sum{.batches = batches.size()};
   for (const BatchIndices& batch : batches) {
-    std::size_t source = 0, target = 0, words = 0;
+    std::size_t source = 0, target = 0, source_words = 0, target_words = 0;
     for (const std::size_t example : batch) {
       const ExampleLengths of_example = lengths(example);
       const std::size_t source_length = layout.source_length(of_example);
       const std::size_t target_length = layout.target_length(of_example);
       source = std::max(source, source_length);
       target = std::max(target, target_length);
-      words += source_length + target_length;
+      source_words += source_length;
+      target_words += target_length;
     }
-    const std::size_t positions = batch.size() * (source + target);
+    const bool has_target_tokens = target_positions(target) > 0;
+    const std::size_t words = source_words + (has_target_tokens ? target_words : 0);
+    const std::size_t positions = batch.size() * (source + target_positions(target));
     sum.examples += batch.size();
     sum.tokens += batch.size() * std::max(source, target);
     sum.positions += positions;

@@ -46,7 +46,7 @@ struct BatchStatistics {
   std::size_t batches = 0;      ///< number of batches
   std::size_t examples = 0;     ///< rows of all batches
   std::uint64_t tokens = 0;     ///< rows times longest side of all batches, as BatchTokens has them
-  std::uint64_t positions = 0;  ///< of the source and target rows of all batches
+  std::uint64_t positions = 0;  ///< of the source and target rows, see target_positions()
   std::uint64_t padding = 0;    ///< of these positions, those that are padding
 };
 

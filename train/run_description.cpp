@@ -57,7 +57,7 @@ std::string describe_batches(const BatchStatistics& epoch, const Task& task, con
   const std::string examples =
       fmt::format("batches: {} per epoch, of {:.1f} {}", format_count(epoch.batches),
                   static_cast<double>(epoch.examples) / batches, task.example_noun(config));
-  if (task.reads_images()) return examples + " on average";
+  if (task.reads_images() || epoch.positions == 0) return examples + " on average";
   const auto share = static_cast<double>(epoch.padding) / static_cast<double>(epoch.positions);
   return fmt::format("{} and {:.0f} tokens on average; padding {:.1f} %", examples,
                      static_cast<double>(epoch.tokens) / batches, 100 * share);

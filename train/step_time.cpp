@@ -26,7 +26,8 @@ StepTime time_prepared_step(StepComputer& computer, RunStep step, Clock::time_po
   computer.apply(step);
   std::uint64_t positions = 0;
   for (const Batch& batch : step.batches) {
-    positions += std::uint64_t{batch.rows} * (batch.source_length + batch.target_length);
+    positions +=
+        std::uint64_t{batch.rows} * (batch.source_length + target_positions(batch.target_length));
   }
   return {.time = Clock::now() - started,
           .preparation = preparation,

@@ -400,6 +400,16 @@ TEST_CASE("the sizes of batches are measured with <eos> and the padding of both 
   CHECK(sizes.padding == 1 + 4);
 }
 
+TEST_CASE("the single label of a classifier's row is no token position") {
+  const std::vector<Example> labelled = {{{4, 4}, {4}}, {{4}, {5}}};
+  const BatchStatistics sizes = measure_batches({{0, 1}}, labelled, class_rows);
+  CHECK(sizes.positions == 2 * 3);  // <eos> is a token
+  CHECK(sizes.padding == 1);
+  std::vector<Example> images(2);
+  for (Example& image : images) image = {.target = {4}, .pixels = {0.5F}};
+  CHECK(measure_batches({{0, 1}}, images, class_rows).positions == 0);
+}
+
 TEST_CASE("evaluation goes through all pairs once by rising length") {
   CHECK(evaluation_batches(pairs_of_lengths({3, 1, 2, 1, 5}), 2) ==
         std::vector<BatchIndices>{{1, 3}, {2, 0}, {4}});

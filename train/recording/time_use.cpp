@@ -12,7 +12,7 @@ void TimeUse::add(const Batch& batch) {
     padding_ += positions - std::accumulate(lengths.begin(), lengths.end(), std::uint64_t{0});
   };
   if (batch.source_length > 0) count(batch.source_length, batch.source_lengths);
-  if (batch.target_length > 1) count(batch.target_length, batch.target_lengths);
+  if (target_positions(batch.target_length) > 0) count(batch.target_length, batch.target_lengths);
 }
 
 double TimeUse::seconds(TimePart part) const {
