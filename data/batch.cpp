@@ -186,6 +186,15 @@ std::size_t longest_side(const ExampleLengths& example, const RowLayout& layout)
   return std::max(layout.source_length(example), layout.target_length(example));
 }
 
+std::uint64_t count_tokens(const Examples& examples, const RowLayout& layout) {
+  std::uint64_t tokens = 0;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const ExampleLengths lengths = examples.lengths(i);
+    tokens += layout.source_length(lengths) + target_positions(layout.target_length(lengths));
+  }
+  return tokens;
+}
+
 double share_of_unknown_tokens(const Examples& examples, const RowLayout& layout) {
   std::size_t tokens = 0, unknown = 0;
   const auto count = [&](const std::vector<std::int32_t>& ids) {

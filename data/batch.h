@@ -129,6 +129,10 @@ void fill_batch(const Examples& examples, std::span<const std::size_t> indices, 
 /// The number of positions that a model needs for the longer side of an example.
 std::size_t longest_side(const ExampleLengths& example, const RowLayout& layout);
 
+/// The tokens of the examples in rows of this layout, with <eos>, on both sides; see
+/// target_positions().
+std::uint64_t count_tokens(const Examples& examples, const RowLayout& layout);
+
 /// The share of <unk> among the tokens of the examples, in [0, 1]. Other special symbols and class
 /// labels do not count as tokens.
 double share_of_unknown_tokens(const Examples& examples, const RowLayout& layout);

@@ -290,16 +290,20 @@ BatchStatistics measure_batches(const std::vector<BatchIndices>& batches, const 
 }
 
 std::vector<BatchIndices> evaluation_batches(const Examples& examples, std::size_t batch_size) {
+  return evaluation_batches(examples, all_indices(examples.size()), batch_size);
+}
+
+std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,
+                                             std::size_t batch_size) {
   check_batch_size(batch_size);
-  std::vector<std::size_t> order = all_indices(examples.size());
-  std::stable_sort(order.begin(), order.end(), [&examples](std::size_t a, std::size_t b) {
+  std::stable_sort(indices.begin(), indices.end(), [&examples](std::size_t a, std::size_t b) {
     const auto lengths = [&examples](std::size_t i) {
       const ExampleLengths of = examples.lengths(i);
       return std::pair(of.source, of.target);
     };
     return lengths(a) < lengths(b);
   });
-  return cut(order, batch_size);
+  return cut(indices, batch_size);
 }
 
 DataLoader::DataLoader(std::size_t num_examples, const DataLoaderOptions& options)

@@ -162,6 +162,9 @@ BatchStatistics measure_batches(const std::vector<BatchIndices>& batches, const 
 ///
 /// throws  std::invalid_argument if batch_size is 0.
 std::vector<BatchIndices> evaluation_batches(const Examples& examples, std::size_t batch_size);
+/// The same for the examples with these indices, which must increase.
+std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,
+                                             std::size_t batch_size);
 
 /// Options of DataLoader. The member initializers are the defaults.
 struct DataLoaderOptions {

@@ -6,8 +6,10 @@
 #include <new>
 #include <utility>
 
+#include "data/batch.h"
 #include "train/models/held_out_results.h"
 #include "train/platform/memory.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 
@@ -15,7 +17,8 @@ RunRecorder::Files::Files(const std::filesystem::path& folder, const RunParts& r
                           std::uint64_t last_step)
     : recording(folder / recording_file_name, last_step),
       time_use(folder / time_use_file_name, run.state.step),
-      watch(run.model.parameters) {
+      watch(run.model.parameters),
+      training_tokens(count_tokens(run.corpus.training(), find_task(run.config).layout())) {
   if (run.config.train.tensorboard) {
     tensorboard.emplace(folder / tensorboard_folder_name, run.config, run.state.metrics.csv());
   }
@@ -126,6 +129,15 @@ std::vector<LayerAttention> RunRecorder::attention_of_example() try {
   return {};
 }
 
+std::optional<TrainingRecord> RunRecorder::training_record(const Files& files,
+                                                           const Scores& scores) const {
+  if (!scores.training) return std::nullopt;
+  return TrainingRecord{.examples = run_.corpus.training().size(),
+                        .tokens = files.training_tokens,
+                        .epochs = run_.state.position.epoch,
+                        .sample = *scores.training};
+}
+
 void RunRecorder::add_validation(const Scores& scores,
                                  const std::vector<LayerAttention>& attention) {
   guarded([&](Files& files) {
@@ -133,7 +145,8 @@ void RunRecorder::add_validation(const Scores& scores,
     const ValidationRecord record{.step = run_.state.step,
                                   .resident_bytes = read_resident_bytes(),
                                   .samples = scores.samples,
-                                  .blocks = files.watch.measure()};
+                                  .blocks = files.watch.measure(),
+                                  .training = training_record(files, scores)};
     files.recording.add(record);
     if (files.tensorboard) files.tensorboard->add(record, attention);
   });

@@ -76,10 +76,12 @@ class RunRecorder {
     std::optional<DigestLog> digests;
     WeightWatch watch;
     bool is_watching = false;
+    std::uint64_t training_tokens;  ///< of an epoch
   };
 
   void guarded(const std::function<void(Files&)>& action);
   std::vector<LayerAttention> attention_of_example();
+  std::optional<TrainingRecord> training_record(const Files& files, const Scores& scores) const;
   void report_problem();
 
   RunParts run_;

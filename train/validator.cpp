@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "autograd/kernels/parallel.h"
@@ -10,6 +11,11 @@
 #include "train/tasks/task.h"
 
 namespace tapestry {
+
+std::size_t training_sample_size(const Corpus& corpus) {
+  constexpr std::size_t most = 256;
+  return std::min({most, corpus.validation.size(), corpus.training().size()});
+}
 
 Scores Validator::score(const std::atomic<bool>* cancel, const std::function<void()>& and_then) {
   Scores scores;
@@ -67,10 +73,16 @@ Scores Validator::score_with_present_weights(const std::atomic<bool>* cancel) {
                           .codec = codec_,
                           .share = share};
   constexpr std::uint64_t epoch = 0;  // masks the same tokens in each validation
-  return find_task(run_.config)
-      .evaluate(run_.model, run_.config,
-                batch_rules(run_.config, corpus.target_vocabulary.size(), epoch), set,
-                run_.config.train.exact_match_sequences);
+  const BatchRules rules = batch_rules(run_.config, corpus.target_vocabulary.size(), epoch);
+  Scores scores =
+      find_task(run_.config)
+          .evaluate(run_.model, run_.config, rules, set, run_.config.train.exact_match_sequences);
+  // Small batches: with train.batch_tokens, train.batch_size may be more than the memory allows.
+  constexpr std::size_t most_rows = 32;
+  scores.training =
+      sample_accuracy(run_.model, corpus.training(), training_sample_size(corpus),
+                      std::min(most_rows, run_.config.train.batch_size), rules, share);
+  return scores;
 }
 
 void Validator::report(const Scores& scores, bool best, Progress& progress) const {

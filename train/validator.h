@@ -14,6 +14,10 @@
 
 namespace tapestry {
 
+/// The number of training examples that every validation of a run scores as well, for comparison:
+/// at most as many as the validation set has, so that this takes no longer than scoring that set.
+std::size_t training_sample_size(const Corpus& corpus);
+
 /// Scores the validation set of a run that is being trained, with the averages of the weights if
 /// there are any (train.ema_decay), and reports the scores. The processes of a group divide the set.
 class Validator {
@@ -23,7 +27,8 @@ class Validator {
             ProcessGroup& group, TimeUse& time_use)
       : run_(run), codec_(codec), shards_(shards), group_(group), time_use_(time_use) {}
 
-  /// The scores; decodes as many sequences as the config specifies. To be called by all processes.
+  /// The scores, with the accuracy on a fixed sample of the training set; decodes as many sequences
+  /// as the config specifies. To be called by all processes.
   ///
   /// cancel    cancels the validation when it becomes true; may be null
   /// and_then  called after it, while the parameters still have the values that were scored

@@ -416,6 +416,7 @@ TEST_CASE("evaluation goes through all pairs once by rising length") {
   CHECK(evaluation_batches({}, 2).empty());
   const std::vector<Example> pairs = {{{4}, {4, 5, 6}}, {{4, 5}, {4}}, {{4}, {4, 5}}, {{4}, {4}}};
   CHECK(evaluation_batches(pairs, 3) == std::vector<BatchIndices>{{3, 2, 0}, {1}});
+  CHECK(evaluation_batches(pairs, {0, 1, 3}, 2) == std::vector<BatchIndices>{{3, 0}, {1}});
 }
 
 TEST_CASE("the order of batches never changes: runs must resume after an update of the program") {

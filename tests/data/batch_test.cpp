@@ -171,6 +171,13 @@ TEST_CASE("unknown tokens are counted among words, on both sides") {
   CHECK(share_of_unknown_tokens({}, pair_rows) == 0.0);
 }
 
+TEST_CASE("the tokens of a set are those of both sides of its rows, without single labels") {
+  CHECK(count_tokens({{.source = {5, 6}, .target = {5}}, {.source = {5}}}, pair_rows) == 5 + 2);
+  CHECK(count_tokens({{.source = {bos_id, 5}, .target = {4}}}, class_rows) == 3);
+  CHECK(count_tokens({{.target = {4, 5, 6}}}, window_rows) == 2);
+  CHECK(count_tokens({{.target = {4}, .pixels = {0.5F}}}, class_rows) == 0);
+}
+
 TEST_CASE("special symbols and classes are not counted as tokens that could be unknown") {
   const std::vector<Example> labelled{{.source = {bos_id, unk_id, 5}, .target = {4}}};
   CHECK(share_of_unknown_tokens(labelled, class_rows) == 0.5);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "autograd/ops/activations.h"
 #include "autograd/ops/losses.h"
@@ -56,12 +57,10 @@ std::vector<LikelyClass> rank(std::span<const double> probabilities, std::size_t
   return classes;
 }
 
-}  // namespace
-
-Scores score_labels(const Model& model, const std::vector<Example>& examples,
-                    std::size_t batch_size, const BatchRules& rules, const TakePredictions& take,
-                    const WorkShare& share) {
-  const std::vector<BatchIndices> batches = evaluation_batches(examples, batch_size);
+/// Scores batches of `examples`, see score_labels().
+Scores score_batches(const Model& model, const Examples& examples,
+                     const std::vector<BatchIndices>& batches, const BatchRules& rules,
+                     const TakePredictions& take, const WorkShare& share) {
   Batch batch;
   const std::vector<std::string> messages = share.all_gather([&] {
     MessageWriter own;
@@ -72,11 +71,12 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
     return own.take();
   });
   std::vector<MessageReader> results(messages.begin(), messages.end());
-  Scores scores{.sentences = examples.size()};
+  Scores scores;
   double nll_sum = 0.0;
   std::size_t hits = 0;
   for (std::size_t i = 0; i < batches.size(); ++i) {  // sums depend on the order
     MessageReader& result = results[i % share.count];
+    scores.sentences += batches[i].size();
     nll_sum += result.get<double>();
     hits += result.get<std::size_t>();
     scores.tokens += result.get<std::size_t>();
@@ -90,6 +90,26 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
   scores.perplexity = std::exp(scores.loss);
   scores.token_accuracy = ratio(hits, scores.tokens);
   return scores;
+}
+
+}  // namespace
+
+Scores score_labels(const Model& model, const std::vector<Example>& examples,
+                    std::size_t batch_size, const BatchRules& rules, const TakePredictions& take,
+                    const WorkShare& share) {
+  return score_batches(model, examples, evaluation_batches(examples, batch_size), rules, take,
+                       share);
+}
+
+SampleAccuracy sample_accuracy(const Model& model, const Examples& examples, std::size_t most,
+                               std::size_t batch_size, const BatchRules& rules,
+                               const WorkShare& share) {
+  BatchIndices sample(std::min(most, examples.size()));
+  for (std::size_t i = 0; i < sample.size(); ++i) sample[i] = i * examples.size() / sample.size();
+  const Scores scores =
+      score_batches(model, examples, evaluation_batches(examples, std::move(sample), batch_size),
+                    rules, {}, share);
+  return {.examples = scores.sentences, .accuracy = scores.token_accuracy};
 }
 
 std::vector<std::vector<LikelyClass>> ranked_classes(const Model& model,

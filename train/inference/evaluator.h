@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,14 @@ struct ShownExample {
   std::string expected;  ///< the reference
 };
 
+/// Accuracy on a sample of a set, as Scores::token_accuracy.
+struct SampleAccuracy {
+  std::size_t examples = 0;  ///< number of examples
+  double accuracy = 0.0;     ///< share of their labels that equal the most likely prediction
+
+  friend bool operator==(const SampleAccuracy&, const SampleAccuracy&) = default;
+};
+
 /// The scores of a model on a set of examples.
 struct Scores {
   std::size_t sentences = 0;    ///< number of examples
@@ -36,6 +45,9 @@ struct Scores {
 
   /// The first examples that were decoded, see train.samples.
   std::vector<ShownExample> samples{};
+
+  /// Of a validation during training: the scores of a sample of the training set.
+  std::optional<SampleAccuracy> training{};
 };
 
 /// Called for each scored batch with the most likely label at each position: (rows, target_length),
@@ -51,6 +63,12 @@ using TakePredictions =
 Scores score_labels(const Model& model, const std::vector<Example>& examples,
                     std::size_t batch_size, const BatchRules& rules,
                     const TakePredictions& take = {}, const WorkShare& share = {});
+
+/// The same for `most` examples of a set, spread evenly over it, or for all if there are fewer.
+/// Reads them batch by batch, so that the set may be in a file.
+SampleAccuracy sample_accuracy(const Model& model, const Examples& examples, std::size_t most,
+                               std::size_t batch_size, const BatchRules& rules,
+                               const WorkShare& share = {});
 
 /// A predicted class and its probability.
 struct LikelyClass {

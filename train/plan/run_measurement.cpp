@@ -25,6 +25,7 @@
 #include "train/step.h"
 #include "train/step_time.h"
 #include "train/storage/checkpoint_file.h"
+#include "train/validator.h"
 
 namespace tapestry {
 namespace {
@@ -199,6 +200,8 @@ void RunMeasurement::measure_scoring() {
   } else {
     plan_.scoring = time_scores(all, 0);
   }
+  plan_.scoring *=
+      1.0 + static_cast<double>(training_sample_size(corpus())) / static_cast<double>(all.size());
 }
 
 /// The same for sequences that are decoded.

@@ -44,6 +44,14 @@ std::string cut(const std::string& text) {
                                  : std::string(characters(text, 0, most));
 }
 
+Json training_json(const TrainingRecord& training) {
+  return {{"examples", training.examples},
+          {"tokens", training.tokens},
+          {"epochs", training.epochs},
+          {"sample", training.sample.examples},
+          {"accuracy", json_number(training.sample.accuracy)}};
+}
+
 Json record_json(const ValidationRecord& record) {
   Json samples = Json::array(), blocks = Json::array();
   for (const auto& [input, output, expected] : record.samples) {
@@ -56,10 +64,12 @@ Json record_json(const ValidationRecord& record) {
     if (block.update_ratio) json["update_ratio"] = json_number(*block.update_ratio);
     blocks.push_back(std::move(json));
   }
-  return {{"step", record.step},
-          {"resident_bytes", record.resident_bytes},
-          {"samples", std::move(samples)},
-          {"blocks", std::move(blocks)}};
+  Json json = {{"step", record.step},
+               {"resident_bytes", record.resident_bytes},
+               {"samples", std::move(samples)},
+               {"blocks", std::move(blocks)}};
+  if (record.training) json["training"] = training_json(*record.training);
+  return json;
 }
 
 // ---- Reading; get() throws Json::exception for a value of another type.
@@ -86,6 +96,14 @@ BlockRecord read_block(const Json& json) {
   return block;
 }
 
+TrainingRecord read_training(const Json& json) {
+  return {.examples = json.at("examples").get<std::uint64_t>(),
+          .tokens = json.at("tokens").get<std::uint64_t>(),
+          .epochs = json.at("epochs").get<std::uint64_t>(),
+          .sample = {.examples = json.at("sample").get<std::size_t>(),
+                     .accuracy = real(json.at("accuracy"))}};
+}
+
 ValidationRecord read_record(const Json& json) {
   ValidationRecord record{.step = json.at("step").get<std::uint64_t>(),
                           .resident_bytes = json.at("resident_bytes").get<std::uint64_t>()};
@@ -95,6 +113,7 @@ ValidationRecord read_record(const Json& json) {
                               .expected = sample.at("expected").get<std::string>()});
   }
   for (const Json& block : json.at("blocks")) record.blocks.push_back(read_block(block));
+  if (json.contains("training")) record.training = read_training(json["training"]);
   return record;
 }
 

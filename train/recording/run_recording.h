@@ -14,12 +14,23 @@
 
 namespace tapestry {
 
+/// The training set of a run, and how much of it the model predicts.
+struct TrainingRecord {
+  std::uint64_t examples = 0;  ///< of an epoch
+  std::uint64_t tokens = 0;    ///< of an epoch; 0 for images
+  std::uint64_t epochs = 0;    ///< completed before the validation
+  SampleAccuracy sample{};     ///< with the weights that were validated
+
+  friend bool operator==(const TrainingRecord&, const TrainingRecord&) = default;
+};
+
 /// What a run records at a validation, besides the scores.
 struct ValidationRecord {
-  std::uint64_t step = 0;               ///< of the validation
-  std::uint64_t resident_bytes = 0;     ///< memory of the process; 0: unknown
-  std::vector<ShownExample> samples{};  ///< see train.samples
-  std::vector<BlockRecord> blocks{};    ///< in the order of the parameters
+  std::uint64_t step = 0;                    ///< of the validation
+  std::uint64_t resident_bytes = 0;          ///< memory of the process; 0: unknown
+  std::vector<ShownExample> samples{};       ///< see train.samples
+  std::vector<BlockRecord> blocks{};         ///< in the order of the parameters
+  std::optional<TrainingRecord> training{};  ///< not in recordings of earlier versions
 };
 
 /// The recording.jsonl of a run: a JSON object for each validation, in a line, see StepLog. The

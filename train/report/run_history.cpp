@@ -160,8 +160,8 @@ void read_timing(std::string_view text, const std::string& place, RunHistory& hi
   curves.append_to(history.curves);
 }
 
-/// Adds the memory of all records as a curve, and some of the records, evenly spread, the last one
-/// among them.
+/// Adds memory and training accuracy of all records as curves, and some of the records, evenly
+/// spread, the last one among them.
 void read_records(std::string_view text, const std::string& place, RunHistory& history) {
   auto [all, ignored] = parse_recording(text);
   if (ignored > 0) {
@@ -169,12 +169,20 @@ void read_records(std::string_view text, const std::string& place, RunHistory& h
         "{}: the last {} lines are ignored, from one that is not valid on", place, ignored));
   }
   NamedCurve memory{.name = "memory_bytes", .validation = false, .curve = {}};
+  NamedCurve accuracy{.name = "token_accuracy", .validation = false, .curve = {}};
   for (const ValidationRecord& record : all) {
-    if (record.resident_bytes == 0) continue;
-    memory.curve.steps.push_back(record.step);
-    memory.curve.values.push_back(static_cast<double>(record.resident_bytes));
+    if (record.resident_bytes > 0) {
+      memory.curve.steps.push_back(record.step);
+      memory.curve.values.push_back(static_cast<double>(record.resident_bytes));
+    }
+    if (record.training) {
+      accuracy.curve.steps.push_back(record.step);
+      accuracy.curve.values.push_back(record.training->sample.accuracy);
+    }
   }
-  if (!memory.curve.steps.empty()) history.curves.push_back(std::move(memory));
+  for (NamedCurve* curve : {&memory, &accuracy}) {
+    if (!curve->curve.steps.empty()) history.curves.push_back(std::move(*curve));
+  }
   const std::size_t kept = std::min(most_records, all.size());
   for (std::size_t i = 0; i < kept; ++i) {
     history.records.push_back(std::move(all[(i + 1) * all.size() / kept - 1]));

@@ -120,6 +120,22 @@ TEST_CASE("a callback receives the predictions of every batch in the order of it
   CHECK(best == std::vector<std::int32_t>(6, 4));
 }
 
+TEST_CASE("the accuracy of a sample is that of examples spread evenly over the set") {
+  // Only the targets 4 are predicted; of five examples, a sample of two has those at 0 and 2.
+  const std::vector<Example> pairs = {
+      {{5}, {4, 4, 4}}, {{5}, {6}}, {{5, 5, 5}, {4}}, {{5}, {6}}, {{5}, {6}}};
+  const Model model = model_with_known_odds();
+  for (const std::size_t batch_size : {1, 2}) {
+    const SampleAccuracy two = sample_accuracy(model, pairs, 2, batch_size, {});
+    CHECK(two.examples == 2);
+    CHECK(two.accuracy == 4.0 / 6);  // with <eos>
+  }
+  const SampleAccuracy all = sample_accuracy(model, pairs, 100, 2, {});
+  CHECK(all.examples == 5);
+  CHECK(all.accuracy == 4.0 / 12);
+  CHECK(sample_accuracy(model, std::vector<Example>(), 2, 2, {}).examples == 0);
+}
+
 TEST_CASE("scores of 0 sentences are 0") {
   const Scores scores = score_labels(model_with_known_odds(), {}, 64, {});
   CHECK(scores.sentences == 0);

@@ -22,13 +22,18 @@ ValidationRecord record_of(std::uint64_t step) {
   weights.histogram = {.low = -1, .high = 2, .counts = {1, 2}};
   WeightStatistics gradients = weights;
   gradients.norm = INFINITY;
-  return {
-      .step = step,
-      .resident_bytes = 12345,
-      .samples = {{.input = "a \"b\"", .output = "caf\xE9", .expected = "c\nd"}},
-      .blocks = {
-          {.path = "encoder", .weights = weights, .gradients = gradients, .update_ratio = 0.001},
-          {.path = "head", .weights = weights}}};
+  return {.step = step,
+          .resident_bytes = 12345,
+          .samples = {{.input = "a \"b\"", .output = "caf\xE9", .expected = "c\nd"}},
+          .blocks = {{.path = "encoder",
+                      .weights = weights,
+                      .gradients = gradients,
+                      .update_ratio = 0.001},
+                     {.path = "head", .weights = weights}},
+          .training = TrainingRecord{.examples = 1000,
+                                     .tokens = 12345,
+                                     .epochs = 3,
+                                     .sample = {.examples = 256, .accuracy = 0.75}}};
 }
 
 TEST_CASE("records are read as they were written") {
@@ -55,6 +60,7 @@ TEST_CASE("records are read as they were written") {
   CHECK(block.update_ratio == 0.001);
   CHECK_FALSE(records[0].blocks[1].gradients.has_value());
   CHECK_FALSE(records[0].blocks[1].update_ratio.has_value());
+  CHECK(records[0].training == record_of(5).training);
 }
 
 TEST_CASE("a recording is continued without later steps and incomplete lines") {
@@ -102,6 +108,7 @@ TEST_CASE("of records of the same step the last one counts, and ignored lines ar
   REQUIRE(all.records.size() == 2);
   CHECK(all.records[0].resident_bytes == 2);
   CHECK(all.records[1].step == 6);
+  CHECK_FALSE(all.records[1].training.has_value());  // as earlier versions wrote it
   CHECK(all.ignored_lines == 0);
   const auto some = parse_recording(line(5, 1) + line(4, 2) + line(6, 3) + "incomplete");
   CHECK(some.records.size() == 1);
@@ -150,6 +157,13 @@ TEST_CASE("recording changes no bit of a run") {
     CHECK(records[2].step == 12);
     CHECK(records[0].resident_bytes > 1'000'000);
     CHECK(records[0].samples.size() == config.train.samples);
+    REQUIRE(records[2].training.has_value());
+    CHECK(records[2].training->examples == 22);
+    CHECK(records[2].training->tokens == count_tokens(corpus.train, pair_rows));
+    CHECK(records[2].training->epochs == 4);           // 24 batches, 6 an epoch
+    CHECK(records[2].training->sample.examples == 6);  // as many as the validation set has
+    CHECK(records[2].training->sample.accuracy > 0.0);
+    CHECK(records[2].training->sample.accuracy <= 1.0);
     REQUIRE(records[0].blocks.size() > 3);
     for (const BlockRecord& block : records[0].blocks) {
       REQUIRE(block.update_ratio.has_value());

@@ -161,6 +161,23 @@ TEST_CASE("files with other content cause notes, and the others are read") {
   CHECK(history.changes[1].text == "odd");
 }
 
+TEST_CASE("memory and training accuracy are curves, of the records that have them") {
+  const test::TemporaryFolder folder;
+  folder.write("recording.jsonl",
+               "{\"step\":5,\"resident_bytes\":7,\"samples\":[],\"blocks\":[]}\n"
+               "{\"step\":10,\"resident_bytes\":0,\"samples\":[],\"blocks\":[],\"training\":"
+               "{\"examples\":100,\"tokens\":900,\"epochs\":2,\"sample\":50,"
+               "\"accuracy\":0.75}}\n");
+  const RunHistory history = read_run_history(folder.path());
+  REQUIRE(history.curves.size() == 2);
+  REQUIRE(find(history.curves, "memory_bytes", false) != nullptr);
+  CHECK(find(history.curves, "memory_bytes", false)->curve.steps == std::vector<std::uint64_t>{5});
+  REQUIRE(find(history.curves, "token_accuracy", false) != nullptr);
+  const Curve& accuracy = find(history.curves, "token_accuracy", false)->curve;
+  CHECK(accuracy.steps == std::vector<std::uint64_t>{10});
+  CHECK(accuracy.values == std::vector<double>{0.75});
+}
+
 TEST_CASE("the log is shown without progress, validations and samples") {
   const test::TemporaryFolder folder;
   const std::string time = "2026-11-23 19:54:24  ";
