@@ -5,6 +5,8 @@
     - an error in the console, which includes everything that the page's content security policy refuses,
     - a request other than that of the page itself,
     - a page that is wider than the window,
+    - a region that scrolls sideways without a hint, or that keys cannot scroll,
+    - a link to a part that the page does not have,
     - a chart, heat map, flame graph or matrix that does not react to keys, or a chart to dragging,
     - a control that cannot be focused.
 
@@ -112,6 +114,19 @@ def exercise(browser):
     return problems
 
 
+def check_regions(browser):
+    """Returns the regions that scroll sideways and have no hint or focus, and the links that lead nowhere."""
+    return browser.execute_script("""
+        const reaches = (box) => box.tabIndex >= 0 || box.querySelector('[tabindex="0"], button, a[href], input, select');
+        const wide = [...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth + 1);
+        const named = (box) => box.getAttribute('aria-label') ?? box.innerHTML.slice(0, 100);
+        return [
+          ...wide.filter((box) => getComputedStyle(box, '::before').content === 'none').map((box) => `no hint that it scrolls sideways: ${named(box)}`),
+          ...wide.filter((box) => !reaches(box)).map((box) => `cannot be scrolled by keys: ${named(box)}`),
+          ...[...document.querySelectorAll('a[href^="#"]')].filter((a) => !document.getElementById(a.hash.slice(1)))
+            .map((a) => `a link to ${a.hash}, which the page does not have`)];""")
+
+
 def check(browser, file, widths, screenshots):
     page = file.resolve().as_uri()
     found = []
@@ -133,6 +148,7 @@ def check(browser, file, widths, screenshots):
             browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
             time.sleep(0.2)
             where = f"{file.name} {theme} {width}"
+            found += [f"{where}: {problem}" for problem in check_regions(browser)]
             # Of what passes, the report of axe would have megabytes.
             for violation in Axe().run(browser, options={"resultTypes": ["violations"]})["violations"]:
                 nodes = violation["nodes"]

@@ -25,23 +25,21 @@ function drawThumbnail(canvas, weights, columns) {
   context.putImageData(pixels, 0, 0);
 }
 
-/** A name that fits beside the heat map. */
-const label = (name) => (name.length > 14 ? `${name.slice(0, 13)}\u2026` : name.replace('<newline>', '\u23ce').replace('<space>', '\u2423'));
-
 /** The heat map of one head with its tokens; calls onChoose(query) when a row is chosen. */
 function heatMap(title, queries, keys, weights, readout, onChoose) {
   const cell = keys.length <= 16 ? 28 : keys.length <= 42 ? 18 : 12;
   const font = Math.min(13, cell - 1 < 12 ? 11 : cell - 4);
+  const fullName = (name) => (label(name).endsWith('\u2026') ? svg('title', {}, name) : null);
   const longest = (names) => Math.max(...names.map((n) => label(n).length));
   const left = 12 + 8 * Math.max(5, longest(queries)), top = 14 + 8 * Math.max(4, longest(keys));
   const width = left + cell * keys.length + 8, height = top + cell * queries.length + 8;
   const picture = svg('svg', {class: 'heat', role: 'img', tabindex: 0, width, height, viewBox: `0 0 ${width} ${height}`});
   keys.forEach((name, j) => {
     const x = left + cell * (j + 0.5) + font / 3;
-    picture.append(svg('text', {x, y: top - 6, transform: `rotate(-90 ${x} ${top - 6})`, style: `font-size:${font}px`}, label(name)));
+    picture.append(svg('text', {x, y: top - 6, transform: `rotate(-90 ${x} ${top - 6})`, style: `font-size:${font}px`}, label(name), fullName(name)));
   });
   queries.forEach((name, i) => {
-    picture.append(svg('text', {x: left - 6, y: top + cell * (i + 0.5) + font / 3, 'text-anchor': 'end', style: `font-size:${font}px`}, label(name)));
+    picture.append(svg('text', {x: left - 6, y: top + cell * (i + 0.5) + font / 3, 'text-anchor': 'end', style: `font-size:${font}px`}, label(name), fullName(name)));
   });
   picture.append(svg('rect', {x: left, y: top, width: cell * keys.length, height: cell * queries.length, fill: 'none', class: 'axis'}));
   weights.forEach((root, k) => {
@@ -77,6 +75,7 @@ function heatMap(title, queries, keys, weights, readout, onChoose) {
     const move = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
     if (!move) return;
     if (at) choose(at[0] + move[0], at[1] + move[1]); else choose(0, 0);
+    frame.scrollIntoView({block: 'nearest', inline: 'nearest'});
     event.preventDefault();
   });
   return picture;
@@ -165,7 +164,7 @@ function attentionPart(run) {
       const title = `${layer.name}, ${headName(layer, h)}`;
       const pattern = run.attention_heads?.find((p) => p.layer === layer.layer && p.head === h);
       detail.replaceChildren(el('h3', {}, title), el('p', {class: 'quiet'}, layer.layer, pattern ? `: ${patternText(pattern)}` : ''), readout, el('div', {class: 'attention'},
-        el('div', {class: 'scroll'}, heatMap(title, queries, keys, weights, readout, onChoose)), patches?.figure ?? ''));
+        withHint(el('div', {class: 'scroll'}, heatMap(title, queries, keys, weights, readout, onChoose))), patches?.figure ?? ''));
       onChoose(0);
     }
     host.replaceChildren(scrolling('Heads', el('table', {class: 'heads'},

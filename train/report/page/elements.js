@@ -21,9 +21,14 @@ const svg = (name, attributes, ...children) =>
 let lastId = 0;
 const newId = () => `e${++lastId}`;
 
+const sectionIds = new Set();
+/** The id of the heading of the first section with this title. */
+const sectionId = (title) => `section-${title.toLowerCase().replace(/[^a-z0-9]+/g, '-')}`;
+
 /** A section with a heading that the navigation lists. */
 function section(title, ...children) {
-  const id = newId();
+  const id = sectionIds.has(sectionId(title)) ? newId() : sectionId(title);
+  sectionIds.add(id);
   document.getElementById('sections').append(el('li', {}, el('a', {href: `#${id}`}, title)));
   return el('section', {}, el('h2', {id}, title), children);
 }
@@ -31,9 +36,9 @@ function section(title, ...children) {
 /** A table from columns {title, number, cell(row)}; the first column is the header of its row. */
 function table(caption, columns, rows, name = '') {
   const numeric = (column) => (column.number ? 'number' : null);
-  // In a narrow window the cells of a table of texts stand below one another, with the titles of their columns. The
-  // roles say that it still is a table.
-  const stacked = columns.some((c) => c.text);
+  // In a narrow window each row of a wide table is a block of cells with the titles of their columns. The roles say
+  // that it still is a table.
+  const stacked = columns.length > 3 || columns.some((c) => c.text);
   const role = (text) => (stacked ? text : null);
   const head = columns.map((c) => el('th', {scope: 'col', class: numeric(c), role: role('columnheader')}, c.title));
   const body = rows.map((row) => el('tr', {role: role('row')}, columns.map((c, i) => i === 0
@@ -44,9 +49,27 @@ function table(caption, columns, rows, name = '') {
     el('thead', {role: role('rowgroup')}, el('tr', {role: role('row')}, head)), el('tbody', {role: role('rowgroup')}, body)));
 }
 
+/** Marks regions whose content is wider than they are, for the hint that they scroll sideways, see page.css. */
+const widthObserver = new ResizeObserver((entries) => requestAnimationFrame(() => {
+  for (const box of new Set(entries.map(({target}) => target.closest('.scroll')))) {
+    box?.classList.toggle('overflows', box.scrollWidth > box.clientWidth + 1);
+  }
+}));
+function withHint(box) {
+  for (const part of [box, ...box.children]) widthObserver.observe(part);
+  return box;
+}
+
 /** A region that scrolls by mouse, touch and keyboard. */
 const scrolling = (label, content, more = '') =>
-  el('div', {class: `scroll ${more}`, tabindex: 0, role: 'group', 'aria-label': label}, content);
+  withHint(el('div', {class: `scroll ${more}`, tabindex: 0, role: 'group', 'aria-label': label}, content));
+
+/** A name that fits beside or above a heat map; what shows a value there has the whole name. */
+function label(name) {
+  const most = document.documentElement.clientWidth < 600 ? 7 : 14;
+  const letters = [...name.replace('<newline>', '\u23ce').replace('<space>', '\u2423')];
+  return letters.length > most ? `${letters.slice(0, most - 1).join('')}\u2026` : letters.join('');
+}
 
 function checkbox(label, checked, change) {
   const input = el('input', {type: 'checkbox', checked,

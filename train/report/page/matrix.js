@@ -116,17 +116,18 @@ function tableOf(m, strength, rowNames, columnNames) {
     const share = Math.round(45 * strength(x));
     return share ? `background:color-mix(in srgb, var(${x > 0 ? '--positive' : '--negative'}) ${share}%, transparent)` : null;
   };
-  const heading = (names, i) => (names && i < names.length ? label(names[i]) : i);
+  const named = (names, i) => names != null && i < names.length;
+  const heading = (names, i, scope) => el('th', {scope, title: named(names, i) ? names[i] : null}, named(names, i) ? label(names[i]) : i);
   const cells = [];
   const body = Array.from({length: m.rows}, (_, i) => {
     cells.push(Array.from({length: m.columns}, (_, j) => {
       const x = at(m, i, j);
       return el('td', {style: shade(x)}, Number.isNaN(x) ? '\u2013' : numberText(x, 4));
     }));
-    return el('tr', {}, el('th', {scope: 'row'}, heading(rowNames, i)), cells[i]);
+    return el('tr', {}, heading(rowNames, i, 'row'), cells[i]);
   });
   const element = el('table', {},
-    el('thead', {}, el('tr', {}, el('td', {}), Array.from({length: m.columns}, (_, j) => el('th', {scope: 'col'}, heading(columnNames, j))))),
+    el('thead', {}, el('tr', {}, el('td', {}), Array.from({length: m.columns}, (_, j) => heading(columnNames, j, 'col')))),
     el('tbody', {}, body));
   let marked = null;
   return {element,
@@ -166,7 +167,7 @@ function pictureOf(title, m, most, strength, rowNames) {
   redrawWithTheme.push(draw);
   const names = down === 16 && rowNames
     ? el('div', {class: 'names mono', 'aria-hidden': 'true'}, Array.from({length: m.rows}, (_, i) =>
-      el('div', {style: 'height:16px;line-height:16px'}, i < rowNames.length ? label(rowNames[i]) : i))) : null;
+      el('div', {style: 'height:16px;line-height:16px', title: rowNames[i] ?? null}, i < rowNames.length ? label(rowNames[i]) : i))) : null;
   return {element: el('div', {class: 'picture'}, names, canvas),
     mark: (i, j) => { marked = [i, j]; draw(); },
     listen: (choose) => canvas.addEventListener('pointermove', (event) => {
@@ -175,6 +176,3 @@ function pictureOf(title, m, most, strength, rowNames) {
       if (i >= 0 && j >= 0 && i < m.rows && j < m.columns) choose(i, j);
     })};
 }
-
-/** A name that fits beside a matrix. */
-const label = (name) => (name.length > 14 ? `${name.slice(0, 13)}\u2026` : name.replace('<newline>', '\u23ce').replace('<space>', '\u2423'));
