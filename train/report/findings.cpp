@@ -15,6 +15,7 @@
 #include "train/format.h"
 #include "train/recording/json_values.h"
 #include "train/report/speed.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -85,6 +86,53 @@ std::string accuracy_since(std::uint64_t step, const Curve& accuracy) {
   return fmt::format(" The validation accuracy has stayed at {:.1f} %.", 100 * now);
 }
 
+/// What the run has recorded of its training set at the last validation; null if nothing.
+const TrainingRecord* training_record(const RunHistory& history) {
+  const bool known = !history.records.empty() && history.records.back().training;
+  return known ? &*history.records.back().training : nullptr;
+}
+
+/// " once", " 12 times"
+std::string passes_text(std::uint64_t epochs) {
+  return epochs == 1 ? "once" : fmt::format("{} times", format_count(epochs));
+}
+
+/// The size of the training set as a further sentence; empty if it is not known.
+std::string training_set_text(const TrainingRecord* training, const Config& config) {
+  if (training == nullptr) return "";
+  const std::string tokens =
+      training->tokens == 0 ? "" : fmt::format(" ({} tokens)", format_count(training->tokens));
+  const std::string read =
+      training->epochs == 0 ? "not all of them have been read yet"
+                            : fmt::format("each has been read {}", passes_text(training->epochs));
+  return fmt::format(" The training set has {} {}{}; {}.", format_count(training->examples),
+                     find_task(config).example_noun(config), tokens, read);
+}
+
+/// The accuracy on both sets at the last validation as a further sentence; empty if it is not
+/// known.
+std::string accuracies_text(const TrainingRecord* training, const Curve& validation) {
+  if (training == nullptr || training->sample.examples == 0 || validation.values.empty()) return "";
+  return fmt::format(
+      " The accuracy is {:.1f} % on training examples and {:.1f} % on the validation set.",
+      100 * training->sample.accuracy, 100 * validation.values.back());
+}
+
+/// What to do against overfitting. Many passes over few examples suggest more data first.
+std::string overfitting_remedy(const TrainingRecord* training, double dropout) {
+  constexpr std::uint64_t many_epochs = 10;
+  constexpr double large_dropout = 0.3;
+  const bool data_first = training != nullptr && training->epochs >= many_epochs;
+  const std::string by_model =
+      dropout < large_dropout
+          ? fmt::format("a larger model.dropout (now {}){} a smaller model", shown(dropout),
+                        data_first ? " or" : ",")
+          : fmt::format("a smaller model (model.dropout is {} already)", shown(dropout));
+  return fmt::format("Try {}; train.patience ends such a run early.",
+                     data_first ? "more training data first, then " + by_model
+                                : by_model + " or more training data");
+}
+
 /// The step of the validation since which the training loss has been far below the validation loss;
 /// nullopt if the last validation has no such gap.
 std::optional<std::uint64_t> gap_since(const Curve& training, const Curve& validation) {
@@ -102,7 +150,10 @@ std::optional<std::uint64_t> gap_since(const Curve& training, const Curve& valid
 /// Whether the model overfits, or why this cannot be determined; nullopt without
 /// any loss.
 std::optional<std::string> overfitting(const Curve& training, const Curve& validation,
-                                       const Curve& accuracy, double dropout) {
+                                       const Curve& accuracy, const TrainingRecord* record,
+                                       const Config& config) {
+  const double dropout = config.model.dropout;
+  const std::string sizes = training_set_text(record, config) + accuracies_text(record, accuracy);
   if (training.values.empty() && validation.values.empty()) return std::nullopt;
   if (validation.values.empty()) {
     return "Overfitting cannot be determined without validations: they need a validation set and a "
@@ -125,12 +176,12 @@ std::optional<std::string> overfitting(const Curve& training, const Curve& valid
       return fmt::format(
           "The model memorizes training examples: since step {} the training loss (now {}) has "
           "been far below the validation loss ({}), which is still at its lowest, so outputs for "
-          "other examples have not become worse. More training data or a larger model.dropout "
+          "other examples have not become worse.{} More training data or a larger model.dropout "
           "(now {}) may lower the validation loss.",
-          format_count(*since), shown(*trained), shown(last), shown(dropout));
+          format_count(*since), shown(*trained), shown(last), sizes, shown(dropout));
     }
-    return fmt::format("No sign of overfitting: the last validation loss, {}, is the lowest.",
-                       shown(last));
+    return fmt::format("No sign of overfitting: the last validation loss, {}, is the lowest.{}",
+                       shown(last), sizes);
   }
   const std::string step = format_count(validation.steps[at]);
   if (later < 2) {
@@ -147,26 +198,34 @@ std::optional<std::string> overfitting(const Curve& training, const Curve& valid
   if (!then || !now) return std::nullopt;
   const std::string no_sign = fmt::format(
       "No sign of overfitting: neither the validation loss (lowest at step {}, {}, at the end "
-      "{}) nor the training loss ({} then, {} at the end) has fallen much since.",
-      step, shown(*lowest), shown(last), shown(*then), shown(*now));
+      "{}) nor the training loss ({} then, {} at the end) has fallen much since.{}",
+      step, shown(*lowest), shown(last), shown(*then), shown(*now), sizes);
   if (*now >= *then) return no_sign;
-  const std::string remedy =
-      "Try a larger model.dropout, a smaller model or more data; train.patience ends such a run "
-      "early.";
+  const std::string remedy = overfitting_remedy(record, dropout);
   if (last > 1.02 * *lowest) {
     return fmt::format(
         "The model overfits after step {}: the validation loss has risen from {} to {}, "
-        "while the training loss has fallen from {} to {}.{} {}",
+        "while the training loss has fallen from {} to {}.{}{} {}",
         step, shown(*lowest), shown(last), shown(*then), shown(*now),
-        accuracy_since(validation.steps[at], accuracy), remedy);
+        accuracy_since(validation.steps[at], accuracy), sizes, remedy);
   }
   // Without a rise: only if the training loss has fallen by more than noise.
   if (*now > 0.98 * *then) return no_sign;
   return fmt::format(
       "The model begins to overfit: the validation loss has not fallen since step {} ({}, at "
-      "the end {}), while the training loss has fallen from {} to {}.{} {}",
+      "the end {}), while the training loss has fallen from {} to {}.{}{} {}",
       step, shown(*lowest), shown(last), shown(*then), shown(*now),
-      accuracy_since(validation.steps[at], accuracy), remedy);
+      accuracy_since(validation.steps[at], accuracy), sizes, remedy);
+}
+
+/// The errors on held-out examples with the share of exact outputs; nullopt if neither is known.
+std::optional<std::string> held_out_errors(std::string errors, const Curve& exact) {
+  if (!exact.values.empty()) {
+    errors +=
+        fmt::format("{}Exact outputs: {:.1f} % of the sequences that the last validation decoded.",
+                    errors.empty() ? "" : " ", 100 * exact.values.back());
+  }
+  return errors.empty() ? std::nullopt : std::optional(std::move(errors));
 }
 
 /// Whether the learning rate of the last steps is less than 1 % of its maximum.
@@ -198,19 +257,23 @@ std::optional<std::string> still_falling(const Curve& validation, const Curve& l
 
 }  // namespace
 
-std::vector<std::string> findings(const RunHistory& history, const Config& config, bool finished) {
+std::vector<RunFinding> findings(const RunHistory& history, const Config& config, bool finished,
+                                 const std::string& errors) {
   const Curve training = finite_points(history, "loss", false);
   const Curve validation = finite_points(history, "loss", true);
-  std::vector<std::string> found;
-  const auto add = [&](std::optional<std::string> finding) {
-    if (finding) found.push_back(std::move(*finding));
+  std::vector<RunFinding> found;
+  const auto add = [&](std::optional<std::string> finding, const char* section) {
+    if (finding) found.push_back({.text = std::move(*finding), .section = section});
   };
   add(overfitting(training, validation, finite_points(history, "token_accuracy", true),
-                  config.model.dropout));
+                  training_record(history), config),
+      "Curves");
+  add(held_out_errors(errors, finite_points(history, "exact_match", true)),
+      errors.empty() ? "Curves" : "Accuracy");
   if (finished) {
-    add(still_falling(validation, finite_points(history, "learning_rate", false)));
+    add(still_falling(validation, finite_points(history, "learning_rate", false)), "Curves");
   }
-  for (std::string& finding : speed_findings(history, config)) found.push_back(std::move(finding));
+  for (std::string& finding : speed_findings(history, config)) add(std::move(finding), "Speed");
   return found;
 }
 

@@ -15,6 +15,7 @@
 #include "train/recording/json_values.h"
 #include "train/report/attention_pattern.h"
 #include "train/report/attention_text.h"
+#include "train/report/held_out_errors.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -211,10 +212,12 @@ Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const Repo
     example["hits"] = losses[i].hits;
     examples.push_back(std::move(example));
   }
+  const std::string noun = find_task(trained.config).example_noun(trained.config);
   json["held_out"] = {{"set", set},
                       {"examples", all.size()},
-                      {"noun", find_task(trained.config).example_noun(trained.config)},
+                      {"noun", noun},
                       {"accuracy", to_json(accuracy)},
+                      {"errors", accuracy.labels == 0 ? "" : describe_errors(accuracy, set, noun)},
                       {"shown", std::move(examples)}};
   add_attention(trained, corpus, options, json, notes);
   if (!find_task(trained.config).reads_images()) return json;

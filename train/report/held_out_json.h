@@ -10,8 +10,9 @@
 
 namespace tapestry {
 
-/// What a model does with held-out data, for its report: `held_out` with examples and accuracy,
-/// `attention` with the weights of all heads, and `patches` of images. Empty without held-out data.
+/// What a model does with held-out data, for its report: `held_out` with examples, accuracy and
+/// `errors`, the text of describe_errors(); `attention` with the weights of all heads; `patches` of
+/// images. Empty without held-out data.
 ///
 /// notes  gets what is left out, and why
 nlohmann::ordered_json held_out_json(const TrainedModel& trained, const Corpus& corpus,

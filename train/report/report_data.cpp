@@ -239,6 +239,21 @@ void add_model(const OpenedCheckpoint& opened, const Corpus* corpus, const Repor
 ReportData::ReportData(const ReportOptions& options) : options_(options) {}
 ReportData::~ReportData() = default;
 
+/// {text, section} of each finding.
+///
+/// json  that of the run up to now
+Json ReportData::findings_json(const Run& run, const Json& json) {
+  const bool finished = run.config && last_step(run.history) >= run.config->train.steps;
+  const std::string errors =
+      json.contains("held_out") ? json["held_out"]["errors"].get<std::string>() : "";
+  Json list = Json::array();
+  for (const auto& [text, section] :
+       findings(run.history, run.config.value_or(Config()), finished, errors)) {
+    list.push_back({{"text", text}, {"section", section}});
+  }
+  return list;
+}
+
 void ReportData::add(const std::string& path, const RunInProgress* now) {
   auto run = std::make_unique<Run>();
   run->path = escaped(path);
@@ -291,8 +306,7 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
   if (run->config && run->config->train.label_smoothing > 0.0) {
     separate_label_smoothing(run->history.curves);
   }
-  json["findings"] = findings(run->history, run->config.value_or(Config()),
-                              run->config && last_step(run->history) >= run->config->train.steps);
+  json["findings"] = findings_json(*run, json);
   json["history"] = history_json(run->history);
   json["speed"] = speed_json(run->history.time_use);
   json["recording"] = recording_json(run->history.records);

@@ -51,6 +51,8 @@ class ReportData {
  private:
   struct Run;
 
+  static nlohmann::ordered_json findings_json(const Run& run, const nlohmann::ordered_json& json);
+
   ReportOptions options_;
   std::vector<std::unique_ptr<Run>> runs_;
 };

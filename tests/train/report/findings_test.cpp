@@ -30,8 +30,14 @@ RunHistory history_of(const std::vector<double>& training, const std::vector<dou
   return history;
 }
 
+std::vector<std::string> texts(const std::vector<RunFinding>& findings) {
+  std::vector<std::string> all;
+  for (const RunFinding& finding : findings) all.push_back(finding.text);
+  return all;
+}
+
 std::vector<std::string> find(const RunHistory& history, bool finished) {
-  return findings(history, Config(), finished);
+  return texts(findings(history, Config(), finished));
 }
 
 TEST_CASE("a validation loss that rises while the training loss falls is overfitting") {
@@ -182,6 +188,72 @@ TEST_CASE("the finding of overfitting has the change of validation accuracy sinc
                  "The validation accuracy has fallen as well, from 81.0 % to 75.0 %. Try"));
   CHECK(contains(finding({0.5, 0.81, 0.8, 0.82, 0.811}, rises),
                  "The validation accuracy has stayed at 81.1 %."));
+}
+
+/// A run that overfits and has recorded its training set.
+RunHistory overfitted(const TrainingRecord& training) {
+  RunHistory history = history_of({9, 8, 7, 6, 5, 4, 3, 2, 1, 0.5}, {5, 4, 4.1, 4.5, 5});
+  history.curves.push_back(
+      {.name = "token_accuracy", .validation = true, .curve = {{80, 100}, {0.8, 0.75}}});
+  history.records.push_back({.step = 80});  // of an earlier version
+  history.records.push_back({.step = 100, .training = training});
+  return history;
+}
+
+TEST_CASE("the finding of overfitting has the size of the training set and the accuracy on it") {
+  const TrainingRecord training{.examples = 1200,
+                                .tokens = 34567,
+                                .epochs = 12,
+                                .sample = {.examples = 256, .accuracy = 0.999}};
+  const auto text = [](const TrainingRecord& record, double dropout) {
+    Config config;
+    config.model.dropout = dropout;
+    return findings(overfitted(record), config, true).at(0).text;
+  };
+  CHECK(contains(text(training, 0.1),
+                 "from 6.5 to 0.75. The training set has 1,200 pairs (34,567 tokens); each has "
+                 "been read 12 times. The accuracy is 99.9 % on training examples and 75.0 % on "
+                 "the validation set. Try more training data first, then a larger model.dropout "
+                 "(now 0.1) or a smaller model; train.patience"));
+  TrainingRecord other = training;
+  other.tokens = 0;
+  other.epochs = 1;
+  other.sample.examples = 0;
+  CHECK(contains(text(other, 0.3),
+                 "The training set has 1,200 pairs; each has been read once. Try a smaller model "
+                 "(model.dropout is 0.3 already) or more training data; "));
+  other.epochs = 0;
+  CHECK(contains(text(other, 0.2), "1,200 pairs; not all of them have been read yet."));
+  RunHistory without = overfitted(training);
+  without.records.pop_back();
+  CHECK_FALSE(contains(find(without, true).at(0), "training set"));
+}
+
+TEST_CASE("findings name the section that shows more") {
+  RunHistory history = history_of({9, 8, 7, 6, 5, 4}, {5, 4.5, 4.01, 4});
+  history.time_use = {{.seconds = 10}};
+  history.time_use[0].parts[static_cast<std::size_t>(TimePart::validation)] = 4;
+  const auto found = findings(history, Config(), true, "Errors: many.");
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].section == "Curves");
+  CHECK(found[1].text == "Errors: many.");
+  CHECK(found[1].section == "Accuracy");
+  CHECK(found[2].section == "Speed");
+}
+
+TEST_CASE("the finding of errors has the share of exact outputs of the last validation") {
+  RunHistory history;
+  history.curves.push_back(
+      {.name = "exact_match", .validation = true, .curve = {{10, 20}, {0.5, 0.25}}});
+  const std::string exact =
+      "Exact outputs: 25.0 % of the sequences that the last validation "
+      "decoded.";
+  CHECK(texts(findings(history, Config(), true, "Errors: many.")) ==
+        std::vector<std::string>{"Errors: many. " + exact});
+  const auto found = findings(history, Config(), true);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].text == exact);
+  CHECK(found[0].section == "Curves");
 }
 
 }  // namespace

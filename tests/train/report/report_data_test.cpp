@@ -157,6 +157,14 @@ TEST_CASE("the data of a run are those of its files") {
   labels = 0;
   for (const Json& group : accuracy["by_frequency"]) labels += group["labels"].get<std::uint64_t>();
   CHECK(labels == accuracy["labels"]);
+  const std::string errors = held["errors"];
+  CHECK(contains(errors, " of the test set"));
+  CHECK(std::ranges::count_if(run["findings"], [&](const Json& finding) {
+          return finding["section"] == "Accuracy" &&
+                 finding["text"].get<std::string>().starts_with(errors + " Exact outputs: ");
+        }) == 1);
+  CHECK(curve_of(run["curves"], "token_accuracy", false).steps ==
+        std::vector<std::uint64_t>{6, 12});
   CHECK(json["differences"].empty());
   CHECK(json["groups"].empty());
 }

@@ -18,7 +18,7 @@ function seriesByName() {
   runs.forEach((run, i) => {
     for (const curve of run.curves) {
       const raw = points(curve.steps, curve.values);
-      const exact = curve.validation || ['learning_rate', 'memory_bytes'].includes(curve.name);
+      const exact = curve.validation || ['learning_rate', 'memory_bytes', 'token_accuracy'].includes(curve.name);
       const basis = exact ? null : curve.means ? points(curve.mean_steps, curve.means) : raw;
       const part = curve.validation ? 'validation' : 'training';
       add(curve.name, {raw, basis, run: i, grouped: grouped.has(i), dashed: curve.validation,
@@ -62,12 +62,16 @@ function curvesSection() {
       el('button', {type: 'button', onclick: () => zoom(null, null)}, 'Reset zoom'),
       el('span', {}, legend)),
     seriesByName().has('training_objective') ? el('p', {}, 'Losses are without label smoothing, so that those of training and validation can be compared; what training minimizes is the training objective.') : null,
+    runs.some((run) => find(run, 'token_accuracy', false)) ? el('p', {}, 'Accuracy of training is that of a fixed sample of training examples, scored at each validation like the validation set: without dropout.') : null,
     names.some(([name]) => speedCurves.includes(name)) ? el('p', {class: 'quiet'}, speedCurvesText) : null,
     charts.length ? el('div', {class: 'charts'}, charts.map((chart) => chart.host))
       : el('p', {}, 'No step has been logged and saved yet.'));
 }
 
 // ---- Overview and comparison
+
+/** Shows a run in the sections that are about one run; null if there is one run only. */
+let showRun = null;
 
 const find = (run, name, validation) => run.curves.find((c) => c.name === name && c.validation === validation);
 const lastOf = (curve) => (curve ? points(curve.steps, curve.values).pop() : null);
@@ -116,7 +120,26 @@ function bestRunFinding() {
   const keys = data.differences.filter(({key}) => key !== 'train.seed').slice(0, 3)
     .map(({key, values}) => `${key} ${values[runs.indexOf(first)]}`).join(', ');
   const best = bestOf(first), next = bestOf(second);
-  return [`Best run: ${first.name}${keys ? ` (${keys})` : ''}: ${title} of the validation set ${format(best.y)} at step ${count(best.x)}; next: ${second.name}, ${format(next.y)}.${edgeText(first)}`];
+  return [{section: 'Comparison', text: `Best run: ${first.name}${keys ? ` (${keys})` : ''}: ${title} of the validation set ${format(best.y)} at step ${count(best.x)}; next: ${second.name}, ${format(next.y)}.${edgeText(first)}`}];
+}
+
+/** The texts of all runs, each once, with the names of the runs that have it and the index of the first of them. */
+function byText(entriesOf, textOf) {
+  const found = new Map();
+  runs.forEach((run, i) => {
+    for (const entry of entriesOf(run)) {
+      const same = found.get(textOf(entry));
+      if (same) same.names.push(run.name); else found.set(textOf(entry), {entry, names: [run.name], run: i});
+    }
+  });
+  const prefix = (names) => (runs.length === 1 ? '' : `${names.length === runs.length ? 'All runs' : names.join(', ')}: `);
+  return [...found.values()].map(({entry, names, run}) => ({entry, run, text: prefix(names) + textOf(entry)}));
+}
+
+/** A finding with a link to the section that shows more, if the page has it. */
+function findingItem(text, title, run) {
+  const exists = ['Curves', 'Comparison'].includes(title) || data.details;
+  return el('li', {}, text, exists ? [' See ', el('a', {href: `#${sectionId(title)}`, onclick: () => showRun?.(run)}, title), '.'] : null);
 }
 
 /** The keys in which the runs differ, as columns of the table of runs, if they are few. */
@@ -145,16 +168,11 @@ function overviewSection() {
     {title: 'Training time', number: true, cell: (run) => (run.history.processes.length ? duration(trained(run)) : '-')},
     ...(data.details ? [{title: 'Model shown', cell: (run) => (run.checkpoint ? `step ${count(run.checkpoint.step)}${run.checkpoint.choice ? `, ${run.checkpoint.choice}` : ''}` : 'none')}] : []),
   ];
-  const lines = (key) => {
-    if (runs.length === 1) return runs[0][key];
-    const named = new Map();  // the runs by line
-    for (const run of runs) for (const line of run[key]) named.set(line, [...(named.get(line) || []), run.name]);
-    return [...named].map(([line, names]) => `${names.length === runs.length ? 'All runs' : names.join(', ')}: ${line}`);
-  };
-  const list = (title, texts) => (texts.length
-    ? el('div', {class: 'notes'}, el('p', {}, title), el('ul', {}, texts.map((text) => el('li', {}, text)))) : null);
+  const list = (title, items) => (items.length ? el('div', {class: 'notes'}, el('p', {}, title), el('ul', {}, items)) : null);
+  const findings = byText((run) => run.findings, (finding) => finding.text).map(({entry, run, text}) => findingItem(text, entry.section, run));
+  const notes = byText((run) => run.notes, (note) => note).map(({text}) => el('li', {}, text));
   return section('Overview',
-    list('Findings:', [...bestRunFinding(), ...lines('findings')]), list('Left out or noteworthy:', lines('notes')),
+    list('Findings:', [...bestRunFinding().map(({text, section: title}) => findingItem(text, title)), ...findings]), list('Left out or noteworthy:', notes),
     table(runs.length > 1 ? 'Runs of this report, best first' : 'Runs of this report', columns, rankedRuns()));
 }
 

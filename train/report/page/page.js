@@ -29,7 +29,13 @@ function build() {
     };
     const best = runs.indexOf(rankedRuns()[0]);
     if (runs.length > 1) {
-      main.append(el('div', {class: 'controls'}, choice('Sections below are about the run', runs.map((run) => run.name), show, best)));
+      const list = choice('Sections below are about the run', runs.map((run) => run.name), show, best);
+      showRun = (i) => {
+        if (i == null) return;
+        list.querySelector('select').value = i;
+        show(i);
+      };
+      main.append(el('div', {class: 'controls'}, list));
     }
     main.append(...hosts.map(([part]) => part));
     show(best);
