@@ -28,7 +28,7 @@ function coresTable(run, speed) {
     ['Processor time of the run', cores(speed.processor_seconds), 'less than the threads: they waited, or other programs used the cores'],
     ['Processor time of other programs', cores(speed.other_seconds), 'on the same cores; what is left is free'],
     ['Wall time', duration(speed.seconds), speed.processes > 1 ? `of ${count(speed.processes)} processes` : 'of training, without starting the program']];
-  if (speed.positions > 0) rows.push(['Padding', percent(speed.padding / speed.positions), `of ${count(speed.positions)} positions of the batches of all steps, which are computed like tokens; at the start, the log and tapestry plan have the share of one epoch`]);
+  if (speed.positions > 0) rows.push(['Padding', percent(speed.padding / speed.positions), `of ${count(speed.positions)} positions of all batches so far; the log has that of one epoch`]);
   if (run.config && /^ {2}detect_anomaly: true$/m.test(run.config)) rows.push(['train.detect_anomaly', 'on', 'each operation is checked: for finding a NaN only']);
   return table('Cores and batches', [
     {title: 'What', cell: (row) => row[0]},
