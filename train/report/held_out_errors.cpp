@@ -21,7 +21,7 @@ std::string percent(std::uint64_t part, std::uint64_t whole) {
   return fmt::format("{:.1f} %", 100 * share(part, whole));
 }
 
-std::uint64_t errors_of(const LabelGroup& group) { return group.labels - group.hits; }
+std::uint64_t count_errors(const LabelGroup& group) { return group.labels - group.hits; }
 
 // ---- Classes
 
@@ -88,11 +88,11 @@ const LabelGroup* worst_group(const std::vector<LabelGroup>& groups, double mean
   constexpr std::uint64_t fewest_errors = 10;
   constexpr double clearly_worse = 1.5;
   const auto excess = [&](const LabelGroup& group) {
-    return static_cast<double>(errors_of(group)) - mean * static_cast<double>(group.labels);
+    return static_cast<double>(count_errors(group)) - mean * static_cast<double>(group.labels);
   };
   const LabelGroup* worst = nullptr;
   for (const LabelGroup& group : groups) {
-    const std::uint64_t errors = errors_of(group);
+    const std::uint64_t errors = count_errors(group);
     if (errors < fewest_errors || share(errors, group.labels) < clearly_worse * mean) continue;
     if (worst == nullptr || excess(group) > excess(*worst)) worst = &group;
   }
@@ -106,14 +106,14 @@ std::string describe_groups(const HeldOutAccuracy& accuracy, std::string_view se
   std::string text;
   if (const LabelGroup* group = worst_group(accuracy.by_length, mean)) {
     text += fmt::format(" In examples of {} tokens, {} of the labels are wrong ({} of all errors).",
-                        group->name, percent(errors_of(*group), group->labels),
-                        percent(errors_of(*group), errors));
+                        group->name, percent(count_errors(*group), group->labels),
+                        percent(count_errors(*group), errors));
   }
   if (const LabelGroup* group = worst_group(accuracy.by_frequency, mean)) {
     text += fmt::format(
         " Of tokens that occur {} times in the {} set, {} are wrong ({} of all errors).",
         group->name, accuracy.frequency_of_training ? "training" : set,
-        percent(errors_of(*group), group->labels), percent(errors_of(*group), errors));
+        percent(count_errors(*group), group->labels), percent(count_errors(*group), errors));
   }
   return text;
 }
