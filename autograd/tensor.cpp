@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "autograd/error.h"
 #include "autograd/gradient.h"
+#include "autograd/pending_values.h"
 
 namespace tapestry {
 
@@ -18,6 +20,16 @@ struct Tensor::State {
   std::size_t offset = 0;  // of the first value, in bytes
   std::shared_ptr<GradientSlot> slot;
   const char* read_by = nullptr;  // the operation that may only read the values, if any
+  PendingValues* pending = nullptr;
+
+  void wait_to_read() const {
+    if (pending != nullptr) [[unlikely]]
+      pending->wait_to_read();
+  }
+  void wait_to_change() const {
+    if (pending != nullptr) [[unlikely]]
+      pending->wait_to_change();
+  }
 };
 
 namespace {
@@ -40,7 +52,7 @@ void require_addressable(const Shape& shape) {
 Tensor Tensor::over(const Shape& shape, DType dtype, kernels::Memory memory, std::size_t offset) {
   return Tensor(std::allocate_shared<State>(
       kernels::PoolAllocator<State>{},
-      State{shape, dtype, false, std::move(memory), offset, {}, nullptr}));
+      State{shape, dtype, false, std::move(memory), offset, {}, nullptr, nullptr}));
 }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype) {
@@ -125,6 +137,7 @@ std::span<const T> Tensor::values() const {
     throw DTypeError(fmt::format("tensor: values are {}, asked for as {}", name(state().dtype),
                                  name(dtype_of<T>)));
   }
+  state().wait_to_read();
   return {reinterpret_cast<const T*>(state().memory.data() + state().offset), state().shape.size()};
 }
 
@@ -137,6 +150,7 @@ std::span<T> Tensor::mutable_values() {
                     "share its memory, so write to dy.copied(dy.dtype())",
                     state().read_by));
   }
+  state().wait_to_change();
   if (slot() != nullptr) slot()->note_change();
   return {const_cast<T*>(all.data()), all.size()};
 }
@@ -171,7 +185,7 @@ Tensor Tensor::viewed_as(const Shape& shape) const {
     throw ShapeError(fmt::format("viewed_as: shape {} cannot become {}: {} elements, expected {}",
                                  to_string(this->shape()), to_string(shape), size(), shape.size()));
   }
-  Tensor view = over(shape, dtype(), state().memory, state().offset);
+  Tensor view = over(shape, dtype(), memory(), state().offset);
   return view.make_read_only(state().read_by);
 }
 
@@ -218,6 +232,7 @@ void Tensor::clear_gradient() {
 
 void Tensor::move_into(const kernels::Memory& values, std::size_t values_offset,
                        const kernels::Memory& gradients, std::size_t gradients_offset) {
+  state().wait_to_change();
   std::copy_n(state().memory.data() + state().offset, size() * bytes_per_element(dtype()),
               values.data() + values_offset);
   state().memory = values;
@@ -230,8 +245,15 @@ const std::shared_ptr<GradientSlot>& Tensor::slot() const {
   return state_ == nullptr || state_->frozen ? none : state_->slot;
 }
 
-const kernels::Memory& Tensor::memory() const { return state().memory; }
+const kernels::Memory& Tensor::memory() const {
+  state().wait_to_read();
+  return state().memory;
+}
 std::size_t Tensor::byte_offset() const { return state().offset; }
+
+void Tensor::set_pending(PendingValues* pending) { state().pending = pending; }
+
+PendingValues* Tensor::pending() const { return state().pending; }
 
 void Tensor::attach(std::shared_ptr<GradientSlot> slot) { state().slot = std::move(slot); }
 
