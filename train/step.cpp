@@ -87,15 +87,15 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
       AnomalyDetector detector;
       const std::unique_ptr<TapeObserver> observer = observers ? observers(i) : nullptr;
       Tape tape(options.detect_anomaly ? &detector : observer.get());
-      const Clock::time_point begin = Clock::now();
+      const auto computing_time = [&] { return Clock::now() - detector.time() - group.waited(); };
+      const Clock::time_point begin = computing_time();
       const Loss loss = batch_loss(batches[i], place, options, model);
-      const Clock::duration forward_checks = detector.time();
-      const Clock::time_point middle = Clock::now();
+      const Clock::time_point middle = computing_time();
       gradients.follow(tape);
       tape.backward(loss.mean);
       gradients.add();
-      durations.forward += middle - begin - forward_checks;
-      durations.backward += Clock::now() - middle - (detector.time() - forward_checks);
+      durations.forward += middle - begin;
+      durations.backward += computing_time() - middle;
       durations.anomaly_checks += detector.time();
       own.put(loss.mean.item());
       own.put(loss.nll_sum);
@@ -106,8 +106,8 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
   gradients.finish();
   gather_pending_updates(model.parameters, group);
   if (group.size() > 1) {
-    durations.exchange = Clock::now() - started - durations.forward - durations.backward -
-                         durations.anomaly_checks;
+    durations.exchange =
+        Clock::now() - started - durations.forward - durations.backward - durations.anomaly_checks;
   }
   for (const std::string& of_process : losses) {
     for (MessageReader reader(of_process); !reader.at_end();) {

@@ -152,9 +152,11 @@ void StepComputer::skip(const RunStep& step) {
 
 void StepComputer::update_weights(const RunStep& step) {
   const PartTimer timer(time_use_, TimePart::optimizer, "optimizer step");
-  shards_.update([&] { optimizer_->step(step.learning_rate, step.clip_factor); });
+  shards_.update([&] {
+    optimizer_->step(step.learning_rate, step.clip_factor);
+    if (average_) average_->update(optimizer_->steps());
+  });
   model_.parameters.commit_buffers();
-  if (average_) average_->update(optimizer_->steps());
 }
 
 }  // namespace tapestry

@@ -64,8 +64,10 @@ struct RunStep {
 ///     if (step.is_finite()) computer.apply(step);
 ///
 /// Each process of a group has a StepComputer of the same config and corpus, see Trainer, and calls
-/// all functions that are not const. A Profiler on this thread gets rows for batches, gradient norm
-/// and update besides those of the operations.
+/// all functions that are not const. The parameters that other processes have updated arrive after
+/// apply(): what reads them waits for them, see ParameterShards. A Profiler on this thread gets
+/// rows for batches, gradient norm, update and waiting for parameters besides those of the
+/// operations.
 class StepComputer {
  public:
   /// A run before its first step. `corpus` and `group` must outlive the object.

@@ -66,7 +66,7 @@ struct TrainOptions {
   double ema_decay = 0.0;   ///< of a WeightAverage for validation and inference, in [0, 1); 0: none
   double clip_norm = 1.0;   ///< maximum global gradient norm, >= 0; 0: none; optimizer.clip_norm
   std::size_t threads = 0;  ///< 0 takes all cores
-  double bucket_size = 4.0;  ///< MB of gradients that processes exchange at a time, > 0
+  double bucket_size = 4.0;  ///< MB of gradients or parameters exchanged at a time, > 0
   KernelChoice kernels = KernelChoice::automatic;  ///< instructions of this process
   Matmul matmul = Matmul::automatic;               ///< matrix products of this process
   std::size_t log_every = 50;                      ///< steps, >= 1

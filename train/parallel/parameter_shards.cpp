@@ -4,24 +4,17 @@
 
 #include "autograd/kernels/parallel.h"
 #include "optim/optimizer.h"
+#include "train/parallel/memory_blocks.h"
 #include "train/platform/message.h"
 
 namespace tapestry {
-namespace {
-
-std::span<std::byte> element_bytes(Tensor tensor, const ElementRange& range) {
-  return dispatch(tensor.dtype(), [&]<class T>() {
-    return std::as_writable_bytes(tensor.mutable_values<T>().subspan(range.begin, range.size()));
-  });
-}
-
-}  // namespace
 
 ParameterShards::ParameterShards(Parameters& parameters, ProcessGroup& group,
                                  std::size_t bucket_bytes)
     : parameters_(parameters), group_(group) {
   if (group.size() == 1) return;
   layout_.emplace(parameters, group.size(), bucket_bytes);
+  exchange_.emplace(parameters, *layout_, group);
   own_ = layout_->element_ranges(group.rank());
 }
 
@@ -56,71 +49,29 @@ void ParameterShards::update(const std::function<void()>& change) {
   // A process that alone cancelled an update would keep the others waiting.
   const kernels::UncancellableScope whole;
   group_.transfer([&] {
+    exchange_->complete();
     change();
-    exchange_values();
+    exchange_->begin();
   });
-}
-
-/// The memory of the shard of a process. The values of a model are in one block, with gaps of less
-/// than 64 bytes between parameters, which are exchanged as well: one message for each bucket
-/// instead of one for each parameter.
-ParameterShards::Blocks ParameterShards::memory_blocks(std::size_t rank,
-                                                       const TensorSelector& select_tensor) const {
-  constexpr std::size_t alignment = 64;
-  const auto follows = [](std::span<std::byte> next, std::span<std::byte> last) {
-    const std::byte* const end = last.data() + last.size();
-    return next.data() >= end && next.data() < end + alignment;
-  };
-  Blocks blocks;
-  const std::byte* last_memory = nullptr;
-  const std::vector<ElementRange> ranges = layout_->element_ranges(rank);
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    const Tensor tensor = select_tensor(parameters_.list()[i]);
-    if (ranges[i].size() == 0 || !tensor.defined()) continue;
-    const std::span<std::byte> values = element_bytes(tensor, ranges[i]);
-    const std::byte* const memory = tensor.memory().data();
-    if (memory == last_memory && follows(values, blocks.back())) {
-      blocks.back() = {blocks.back().data(), values.data() + values.size()};
-    } else {
-      blocks.push_back(values);
-    }
-    last_memory = memory;
-  }
-  return blocks;
-}
-
-void ParameterShards::exchange_values() {
-  const auto select_values = [](const NamedTensor& parameter) { return parameter.tensor; };
-  std::vector<ProcessGroup::Transfer> transfers;
-  for (std::size_t distance = 1; distance < group_.size(); ++distance) {
-    const std::size_t from = (group_.rank() + group_.size() - distance) % group_.size();
-    for (const std::span<std::byte> block : memory_blocks(from, select_values)) {
-      transfers.push_back(group_.start_receive(from, block));
-    }
-  }
-  const Blocks own = memory_blocks(group_.rank(), select_values);
-  for (std::size_t distance = 1; distance < group_.size(); ++distance) {
-    const std::size_t to = (group_.rank() + distance) % group_.size();
-    for (const std::span<std::byte> block : own) transfers.push_back(group_.start_send(to, block));
-  }
-  for (const ProcessGroup::Transfer& transfer : transfers) group_.wait(transfer);
 }
 
 void ParameterShards::gather_gradients() {
   if (group_.size() == 1) return;
-  const auto select_gradient = [](const NamedTensor& parameter) {
-    return parameter.tensor.gradient();
-  };
   group_.transfer([&] {
+    std::vector<Tensor> gradients;
+    for (const NamedTensor& parameter : parameters_) {
+      gradients.push_back(parameter.tensor.gradient());
+    }
     std::vector<ProcessGroup::Transfer> transfers;
     if (group_.is_rank_0()) {
       for (std::size_t from = 1; from < group_.size(); ++from) {
-        for (const std::span<std::byte> block : memory_blocks(from, select_gradient)) {
+        for (const std::span<std::byte> block :
+             memory_blocks(gradients, layout_->element_ranges(from))) {
           transfers.push_back(group_.start_receive(from, block));
         }
       }
     } else {
-      for (const std::span<std::byte> block : memory_blocks(group_.rank(), select_gradient)) {
+      for (const std::span<std::byte> block : memory_blocks(gradients, own_)) {
         transfers.push_back(group_.start_send(0, block));
       }
     }

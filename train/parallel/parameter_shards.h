@@ -9,6 +9,7 @@
 #include "autograd/named_tensor.h"
 #include "layers/parameters.h"
 #include "optim/element_range.h"
+#include "train/parallel/parameter_exchange.h"
 #include "train/parallel/process_group.h"
 #include "train/parallel/shard_layout.h"
 
@@ -25,7 +26,8 @@ namespace tapestry {
 ///     shards.update([&] { optimizer->step(learning_rate, clip_factor(norm, max_norm)); });
 ///
 /// All functions that are not const are called by all processes. Nothing is exchanged by a process
-/// that is alone.
+/// that is alone. When the object ends, all values have arrived and are sent, unless an error ends
+/// all processes, see ParameterExchange.
 class ParameterShards {
  public:
   /// Parameters and group must outlive the object; no parameter may be added.
@@ -41,8 +43,9 @@ class ParameterShards {
   /// global_gradient_norm() of the whole gradient, in all processes.
   double gradient_norm();
 
-  /// Calls `change`, which may change values of this shard, and then gives all processes the values
-  /// of all shards. Each process sends its shard to each other one.
+  /// Calls `change`, which may change values of this shard and reads no others, and then begins to
+  /// give all processes the values of all shards: each process sends its shard to each other one,
+  /// while it computes. A parameter waits for its values when it is used, see ParameterExchange.
   void update(const std::function<void()>& change);
 
   /// Gives rank 0 the gradients of all shards.
@@ -58,16 +61,11 @@ class ParameterShards {
                     const std::function<std::span<std::byte>(std::size_t i)>& whole);
 
  private:
-  using Blocks = std::vector<std::span<std::byte>>;
-  /// The tensor of a parameter whose elements are exchanged, such as its gradient.
-  using TensorSelector = std::function<Tensor(const NamedTensor& parameter)>;
-
-  Blocks memory_blocks(std::size_t rank, const TensorSelector& select_tensor) const;
-  void exchange_values();
-
   Parameters& parameters_;
   ProcessGroup& group_;
-  std::optional<ShardLayout> layout_;  ///< in a group of several processes
+  // In a group of several processes:
+  std::optional<ShardLayout> layout_;
+  std::optional<ParameterExchange> exchange_;
   std::vector<ElementRange> own_;
 };
 

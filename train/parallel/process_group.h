@@ -89,6 +89,8 @@ class ProcessGroup {
   /// which wait, cannot be informed: prints the error and ends all processes.
   void transfer(const std::function<void()>& transfers);
 
+  /// Whether an error of a process has been thrown that ends all of them.
+  bool has_failed() const { return has_failed_; }
   /// Number of calls that all processes have made together: all_gather() and the functions based on
   /// it. 0 in a group of one process.
   std::uint64_t calls() const { return calls_; }
@@ -101,8 +103,12 @@ class ProcessGroup {
   /// Begins to receive exactly as many bytes.
   Transfer start_receive(std::size_t from, std::span<std::byte> bytes,
                          Transport::Channel channel = Transport::Channel::data);
-  /// Waits until the transfer is done.
+  /// Waits until the transfer is done. Transfers may be waited for on several threads.
   void wait(const Transfer& transfer);
+  /// How long wait() has taken up to now, on all threads together.
+  std::chrono::steady_clock::duration waited() const {
+    return std::chrono::steady_clock::duration(waited_);
+  }
 
  private:
   /// The functions of which all processes have to call the same.
@@ -128,6 +134,7 @@ class ProcessGroup {
   std::atomic<std::uint64_t>* last_step_ = nullptr;
   std::chrono::seconds timeout_{};
   std::uint64_t calls_ = 0;
+  std::atomic<std::chrono::steady_clock::rep> waited_ = 0;
   bool has_failed_ = false;  ///< whether all_gather() has thrown an error that ends all processes
 };
 

@@ -10,12 +10,15 @@ namespace tapestry {
 /// implementation only passes messages on; what they mean, and their order, is ProcessGroup's.
 ///
 /// Two messages from one process to another on one channel arrive in the order in which they were
-/// sent. Transfers of the channel `gradients` proceed while the process computes, without further
-/// calls. Several threads may use a transport at the same time.
+/// sent. Transfers of the channels `gradients` and `parameters` proceed while the process computes,
+/// without further calls, as far as the implementation can do so. Several threads may use a
+/// transport at the same time.
 class Transport {
  public:
-  /// Messages of different channels do not wait for each other.
-  enum class Channel : int { data = 0, heartbeat = 1, gradients = 2 };
+  /// Messages of different channels do not wait for each other. A process sends messages of the
+  /// channel `parameters` one after the other, or few at a time: those that it began to send first
+  /// arrive first, also at other processes.
+  enum class Channel : int { data = 0, heartbeat = 1, gradients = 2, parameters = 3 };
   /// A transfer that has begun.
   using Request = std::uint64_t;
   /// The most bytes of a transfer.

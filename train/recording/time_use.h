@@ -17,7 +17,7 @@ enum class TimePart : std::uint8_t {
   forward,         ///< of the batches of this process
   backward,        ///< the same
   anomaly_checks,  ///< in forward and backward, which exclude them; see train.detect_anomaly
-  exchange,        ///< of gradients with other processes, and waiting for them
+  exchange,        ///< of gradients and parameters with other processes, and waiting for them
   optimizer,       ///< gradient norm, update of the weights, their average
   validation,      ///< with decoding
   saving,          ///< copying the state, and waiting for an earlier save to be written

@@ -38,6 +38,12 @@ class LocalNetwork {
   /// sent.
   void delay(std::size_t looks) { delay_ = looks; }
 
+  /// Lets only so many further messages of this channel arrive at a process, until the next call.
+  void allow(std::size_t rank, Transport::Channel channel, std::size_t messages) {
+    const std::lock_guard lock(mutex_);
+    allowed_[{rank, channel}] = messages;
+  }
+
   /// Calls `call` when a process begins to send on this channel.
   void on_send(Transport::Channel channel,
                std::function<void(std::size_t rank, std::size_t bytes)> call) {
@@ -118,6 +124,11 @@ class LocalNetwork {
           late.insert(origin);
           continue;
         }
+        const auto allowed = network_.allowed_.find({rank_, receive.channel});
+        if (allowed != network_.allowed_.end()) {
+          if (allowed->second == 0) continue;
+          --allowed->second;
+        }
         mail.front().copy_to(receive.to);
         mail.pop_front();
         *receive.done = true;
@@ -157,6 +168,7 @@ class LocalNetwork {
 
   std::mutex mutex_;
   std::size_t delay_ = 0;
+  std::map<std::pair<std::size_t, Transport::Channel>, std::size_t> allowed_;
   Transport::Channel observed_ = Transport::Channel::data;
   std::function<void(std::size_t, std::size_t)> on_send_;
   std::map<std::tuple<std::size_t, std::size_t, Transport::Channel>, std::deque<Message>> mail_;

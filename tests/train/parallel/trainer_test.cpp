@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <regex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -153,6 +155,80 @@ TEST_CASE("a step sends gradients before its backward ends") {
   });
   CHECK(std::ranges::count(events, 's') >= 4);
   CHECK(events.find('s') < events.rfind('b'));
+}
+
+constexpr std::size_t all_messages = 1'000'000;
+
+/// Calls a function after each operation of forward.
+class AfterOperations : public TapeObserver {
+ public:
+  explicit AfterOperations(std::function<void()> call) : call_(std::move(call)) {}
+  void forward_ran(const RecordedCall&) override { call_(); }
+  void backward_ran(const GradientSlot&, const Tensor&) override {}
+
+ private:
+  std::function<void()> call_;
+};
+
+TEST_CASE("a step begins forward when the first parameters of the update before have arrived") {
+  Config config = test::tiny_config();
+  config.model.d_ff = 2500;
+  config.train.bucket_size = 0.01;
+  config.train.ema_decay = 0.7;
+  const Corpus corpus = load_corpus(config.data);
+  test::LocalNetwork network(2);
+  const auto allow = [&](std::size_t rank, std::size_t messages) {
+    network.allow(rank, Transport::Channel::parameters, messages);
+  };
+  std::atomic<bool> has_ended = false, has_waited = false;
+  std::thread rescue([&] {  // from waiting without end
+    for (int i = 0; i < 1000 && !has_ended; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    if (has_ended) return;
+    has_waited = true;
+    for (const std::size_t rank : {0, 1}) allow(rank, all_messages);
+  });
+  test::run_processes(network, 2, [&](ProcessGroup& group) {
+    allow(group.rank(), 1);
+    StepComputer computer(config, corpus, group);
+    for (int i = 0; i < 2; ++i) {
+      RunStep step = computer.next_step(false);
+      computer.compute(step, [&](std::size_t) {
+        return std::make_unique<AfterOperations>([&, i] {
+          if (i == 1) allow(group.rank(), all_messages);
+        });
+      });
+      computer.apply(step);
+    }
+  });
+  has_ended = true;
+  rescue.join();
+  CHECK_FALSE(has_waited);
+}
+
+TEST_CASE("forward does not count the time that it waits for parameters") {
+  constexpr std::chrono::milliseconds late(300);
+  const Config config = test::tiny_config();
+  const Corpus corpus = load_corpus(config.data);
+  test::LocalNetwork network(2);
+  network.allow(0, Transport::Channel::parameters, 0);
+  test::run_processes(network, 2, [&](ProcessGroup& group) {
+    StepComputer computer(config, corpus, group);
+    RunStep first = computer.next_step(false);
+    computer.compute(first);
+    computer.apply(first);
+    RunStep step = computer.next_step(false);
+    std::thread later([&] {
+      std::this_thread::sleep_for(late);
+      network.allow(0, Transport::Channel::parameters, all_messages);
+    });
+    computer.compute(step);
+    later.join();
+    const StepDurations& durations = step.loss.durations;
+    CHECK(durations.exchange > late / 2);
+    CHECK(durations.forward + durations.backward < late / 2);
+  });
 }
 
 TEST_CASE("a step has the number of calls between all processes that is simulated") {

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "train/parallel/mpi/plugin.h"
+#include "train/parallel/mpi/send_queue.h"
 #include "train/platform/blocked_signals.h"
 
 namespace tapestry {
@@ -21,8 +22,8 @@ namespace {
 /// (MPI_THREAD_SERIALIZED), and never waits inside a call, so that a thread does not keep the
 /// others from it.
 ///
-/// MPI moves large messages only inside of its calls. While transfers of gradients are open, a
-/// thread therefore calls it again and again.
+/// MPI moves large messages only inside of its calls. While transfers of gradients or parameters
+/// are open, a thread therefore calls it again and again.
 class MpiTransport final : public Transport {
  public:
   MpiTransport() {
@@ -56,11 +57,14 @@ class MpiTransport final : public Transport {
 
   Request start_send(std::size_t to, Channel channel, std::span<const std::byte> bytes) override {
     const std::lock_guard lock(mutex_);
-    MPI_Request request{};
-    check(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(to),
-                    static_cast<int>(channel), MPI_COMM_WORLD, &request),
-          "MPI_Isend");
-    return keep(request, channel);
+    const Request request = keep({}, channel);
+    if (channel == Channel::parameters) {
+      queue_.add({.request = request, .to = to, .bytes = bytes});
+      send_queued();
+    } else {
+      begin_send(request, to, channel, bytes);
+    }
+    return request;
   }
 
   Request start_receive(std::size_t from, Channel channel, std::span<std::byte> bytes) override {
@@ -69,11 +73,12 @@ class MpiTransport final : public Transport {
     check(MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(from),
                     static_cast<int>(channel), MPI_COMM_WORLD, &request),
           "MPI_Irecv");
-    return keep(request, channel);
+    return keep({.request = request, .has_begun = true}, channel);
   }
 
   bool is_done(Request request) override {
     const std::lock_guard lock(mutex_);
+    send_queued();
     const auto found = requests_.find(request);
     if (found == requests_.end()) fail("the end of a transfer was asked for twice");
     if (!test(found->second)) return false;
@@ -88,6 +93,10 @@ class MpiTransport final : public Transport {
   }
 
  private:
+  /// Bytes of parameters that are being sent at the same time: what a network of 10 Gbit/s sends
+  /// between two looks of the thread is less.
+  static constexpr std::size_t most_bytes_at_once = 4'000'000;
+
   /// Makes Open MPI send large messages over TCP in parts. By default each is one write to the
   /// memory of the other process ("put"), behind which the permission for a message in the other
   /// direction waits in the same connection, so that two processes which send to each other take
@@ -99,12 +108,34 @@ class MpiTransport final : public Transport {
 
   struct Transfer {
     MPI_Request request{};
+    bool has_begun = false;  ///< if not, it is in the queue
     bool is_done = false;
   };
 
-  Request keep(MPI_Request request, Channel channel) {
-    requests_.emplace(++last_, Transfer{.request = request});
-    if (channel == Channel::gradients) {
+  void begin_send(Request request, std::size_t to, Channel channel,
+                  std::span<const std::byte> bytes) {
+    Transfer& transfer = requests_.at(request);
+    check(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(to),
+                    static_cast<int>(channel), MPI_COMM_WORLD, &transfer.request),
+          "MPI_Isend");
+    transfer.has_begun = true;
+  }
+
+  /// Begins to send the messages of the queue that are next.
+  void send_queued() {
+    queue_.proceed(
+        [this](Request request) {
+          const auto found = requests_.find(request);
+          return found == requests_.end() || test(found->second);
+        },
+        [this](const SendQueue::Message& message) {
+          begin_send(message.request, message.to, Channel::parameters, message.bytes);
+        });
+  }
+
+  Request keep(const Transfer& transfer, Channel channel) {
+    requests_.emplace(++last_, transfer);
+    if (channel == Channel::gradients || channel == Channel::parameters) {
       open_.push_back(last_);
       if (open_.size() == 1) changed_.notify_one();
     }
@@ -112,14 +143,17 @@ class MpiTransport final : public Transport {
   }
 
   bool test(Transfer& transfer) {
+    if (!transfer.has_begun) return false;
     int done = transfer.is_done ? 1 : 0;
     if (done == 0) check(MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     transfer.is_done = done != 0;
     return transfer.is_done;
   }
 
-  /// Whether transfers of gradients are not done. Looking at the oldest one lets MPI work on all.
+  /// Whether transfers of gradients or parameters are not done. Looking at the oldest one that has
+  /// begun lets MPI work on all.
   bool has_open_transfers() {
+    send_queued();
     for (; !open_.empty(); open_.pop_front()) {
       const auto found = requests_.find(open_.front());
       if (found != requests_.end() && !test(found->second)) return true;
@@ -128,9 +162,9 @@ class MpiTransport final : public Transport {
   }
 
   /// Lets MPI work while the training thread computes. Each look takes the processor from a thread
-  /// that computes: with a look every 100 us, a step took 13 % longer. After a look at which nothing
-  /// was done the pause is twice as long. The buffers of TCP hold some MB, which a link of 10 Gbit/s
-  /// needs 3 ms to send.
+  /// that computes: with a look every 100 us, a step took 13 % longer. After a look at which
+  /// nothing was done the pause is twice as long. The buffers of TCP hold some MB, which a link of
+  /// 10 Gbit/s needs 3 ms to send.
   void make_progress() {
     constexpr std::chrono::milliseconds shortest(1), longest(2);
     std::chrono::milliseconds pause = shortest;
@@ -173,7 +207,8 @@ class MpiTransport final : public Transport {
   std::size_t rank_ = 0, size_ = 1;
   std::unordered_map<Request, Transfer> requests_;
   Request last_ = 0;
-  std::deque<Request> open_;  ///< transfers of gradients, in the order of their begin
+  std::deque<Request> open_;             ///< transfers of gradients and parameters, in their order
+  SendQueue queue_{most_bytes_at_once};  ///< messages of parameters
   bool ends_ = false;
   std::condition_variable_any changed_;  ///< `open_` or `ends_`
   std::thread thread_;
