@@ -134,7 +134,7 @@ void print_division(const PlanReport& report) {
       "{:.1f} %)\n",
       network_text(report.parallel.options), short_time(step.seconds),
       step.one_process / step.seconds, 100 * step.efficiency);
-  fmt::print("  computing takes {}, exchange {}, {} of it overlapped with backward\n",
+  fmt::print("  computing takes {}, exchange {}, {} of it overlapped with computing\n",
              short_time(step.compute), short_time(step.exchange), short_time(step.overlap));
   const MemoryNeed& need = report.plan.need;
   fmt::print("  memory of a process: {} beside the data, and {} more in rank 0 while it {}\n",

@@ -59,7 +59,9 @@ class Simulation {
   double sending(double bytes) const;
   double call(double bytes) const;
   double time_of_last_backward() const;
+  double completion(const ShardLayout::Bucket& bucket) const;
   std::vector<double> completion_of_buckets() const;
+  double wait_for_parameters() const;
   double sum_gradients(double computed);
 
   const StepCosts& costs_;
@@ -94,16 +96,34 @@ double Simulation::time_of_last_backward() const {
   return costs_.backward + merged * costs_.add;
 }
 
+/// When the gradients in a bucket are complete, from the start of backward.
+double Simulation::completion(const ShardLayout::Bucket& bucket) const {
+  const auto begin = costs_.complete.begin();
+  return *std::max_element(begin + static_cast<std::ptrdiff_t>(bucket.first),
+                           begin + static_cast<std::ptrdiff_t>(bucket.end));
+}
+
 /// When the buckets of the last node are complete, from the start of its backward.
 std::vector<double> Simulation::completion_of_buckets() const {
   const double slower = time_of_last_backward() / costs_.backward;
   std::vector<double> times;
   for (const ShardLayout::Bucket& bucket : layout_.buckets()) {
-    const auto begin = costs_.complete.begin();
-    times.push_back(slower * *std::max_element(begin + static_cast<std::ptrdiff_t>(bucket.first),
-                                               begin + static_cast<std::ptrdiff_t>(bucket.end)));
+    times.push_back(slower * completion(bucket));
   }
   return times;
+}
+
+/// How long forward of the first micro-batch waits for parameters, all in all. What it waits for
+/// one bucket delays the reading of all later ones as well.
+double Simulation::wait_for_parameters() const {
+  double sent = 0.0, waited = 0.0;
+  for (std::size_t i = sizes_.size(); i-- > 0;) {
+    sent += sending(sizes_[i] * value_bytes_);
+    const double share = completion(layout_.buckets()[i]) / costs_.backward;
+    const double read = (1.0 - share) * costs_.forward;
+    waited = std::max(waited, sent + network_.latency - read);
+  }
+  return waited;
 }
 
 /// Returns when the process has the sum of its shard.
@@ -134,19 +154,20 @@ SimulatedStep Simulation::run() {
       (micro_batches - static_cast<double>(nodes_.size())) * costs_.add;  // within the process
   const double adding = (all_nodes_ - 1.0) / processes_ * costs_.add;
   const double computed = micro_batches * forward_and_backward() + sums;
-  const double gathering = sending(values_ * value_bytes_) + network_.latency;  // of the parameters
-  double gradients = network_.latency;
+  double gradients = network_.latency, gathering = network_.latency;  // of the parameters
   for (const double size : sizes_) {
     gradients += static_cast<double>(nodes_.size()) * sending(size * gradient_bytes_);
+    gathering += sending(size * value_bytes_);
   }
+  const double waited = wait_for_parameters();
   const double squares = values_ / kernels::elements_per_piece * sizeof(double);
   const double calls = static_cast<double>(calls_of_step) * call(0.0) + call(squares) - call(0.0);
   const double summed = sum_gradients(computed);
   SimulatedStep step;
   step.compute = computed + adding + costs_.update / processes_;
   step.exchange = gradients + gathering;
-  step.overlap = gradients - (summed - computed - adding);
-  step.seconds = summed + costs_.update / processes_ + gathering + calls;
+  step.overlap = gradients - (summed - computed - adding) + gathering - waited;
+  step.seconds = waited + summed + costs_.update / processes_ + calls;
   const double bytes =
       static_cast<double>(nodes_.size()) * gradient_bytes_ + value_bytes_;  // of a parameter
   step.sent = static_cast<std::uint64_t>(values_ * bytes * (processes_ - 1.0) / processes_);

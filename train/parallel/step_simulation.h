@@ -29,24 +29,31 @@ struct Interconnect {
 
 /// A step of a parallel run as it is simulated; times in seconds.
 struct SimulatedStep {
-  double seconds = 0.0;    ///< of the whole step
+  double seconds = 0.0;    ///< of the whole step, from the end of an update to that of the next one
   double compute = 0.0;    ///< forward, backward, sums and update of the process with most of them
   double exchange = 0.0;   ///< of gradients and parameters, without overlap
-  double overlap = 0.0;    ///< of the exchange of gradients, while processes compute
+  double overlap = 0.0;    ///< of the exchange, while processes compute
   std::uint64_t sent = 0;  ///< bytes that a process sends
   double one_process = 0.0;  ///< the same micro-batches in one process
   /// one_process / (processes x seconds): 1 without exchange, waiting and work done twice.
   double efficiency = 0.0;
 };
 
-/// Simulates a step.
+/// Simulates a step that follows others.
+///
+/// It begins when the processes begin to send the parameters that the step before has updated, the
+/// bucket of the first parameters first (ParameterExchange). Forward of the first micro-batch waits
+/// for a bucket where it first reads one of its parameters. Where that is, is not measured: it is
+/// assumed that forward reads parameters in the reverse order in which backward completes their
+/// gradients, after the same share of its time. A parameter whose gradient is complete after the
+/// share s of backward is read after the share 1 - s of forward.
 ///
 /// The process with the most sums of gradients computes its micro-batches, and sends each bucket to
 /// all others when it is complete and the buckets before it are sent (GradientExchange). A bucket
 /// takes its bytes / bandwidth, and message_seconds for each message. The part of a process can be
 /// summed `latency` after the last process has sent it. The update takes update / processes.
-/// Afterwards parameters are sent in the same way. Each of the `calls_of_step` messages between all
-/// processes passes through 2 log2(processes) processes, one after the other.
+/// Each of the `calls_of_step` messages between all processes passes through 2 log2(processes)
+/// processes, one after the other; meanwhile nothing else proceeds.
 ///
 /// Not simulated: what the network costs the processor, other traffic, and processes of different
 /// speed.

@@ -25,7 +25,7 @@ Parameters two_parameters() {
 }
 
 /// Backward completes the gradient of the second parameter after a second, that of the first one at
-/// its end.
+/// its end: forward reads the first one at its begin, the second one after half a second.
 const StepCosts costs{
     .forward = 1.0, .backward = 2.0, .complete = {2.0, 1.0}, .add = 0.0, .update = 0.4};
 
@@ -59,28 +59,49 @@ TEST_CASE("with a network without cost, processes divide sums and updates evenly
   CHECK(eight.compute == Approx(eight.seconds).epsilon(1e-3));
 }
 
-TEST_CASE("buckets are sent during backward, the last one after it, and parameters at the end") {
+TEST_CASE("buckets are sent during backward, the last one after it, parameters during forward") {
   const Parameters parameters = two_parameters();
-  // Complete after 2 and 3 s. The second bucket is sent from 3 to 4 s; parameters take 2 s.
+  // Parameters arrive after 1 and 2 s, and would be read after 0 and 0.5 s: forward waits 1.5 s.
+  // From its begin without waiting, buckets are complete after 2 and 3 s, and the second one is
+  // sent from 3 to 4 s.
   const SimulatedStep step = simulate_step(parameters, costs, slow(1.0), 2, 2, small_buckets);
-  CHECK(step.seconds == Approx(4.0 + 0.2 + 2.0).epsilon(1e-3));
+  CHECK(step.seconds == Approx(1.5 + 4.0 + 0.2).epsilon(1e-3));
   CHECK(step.exchange == Approx(4.0).epsilon(1e-3));
-  CHECK(step.overlap == Approx(1.0).epsilon(1e-3));
-  CHECK(step.efficiency == Approx(6.4 / (2 * 6.2)).epsilon(1e-3));
+  CHECK(step.overlap == Approx(1.0 + 0.5).epsilon(1e-3));
+  CHECK(step.efficiency == Approx(6.4 / (2 * 5.7)).epsilon(1e-3));
   CHECK(step.sent == static_cast<std::uint64_t>(2 * bucket_bytes));
-  // In one bucket nothing is complete before the end of backward.
+  // In one bucket nothing is complete before the end of backward, nor there before all parameters.
   const SimulatedStep one = simulate_step(parameters, costs, slow(1.0), 2, 2, {});
   CHECK(one.seconds == Approx(3.0 + 2.0 + 0.2 + 2.0).epsilon(1e-3));
   CHECK(one.overlap == Approx(0.0).epsilon(1e-3));
   // A network that is slower than backward: the second bucket waits for the first one.
   const SimulatedStep slower = simulate_step(parameters, costs, slow(2.0), 2, 2, small_buckets);
-  CHECK(slower.seconds == Approx(2.0 + 4.0 + 0.2 + 4.0).epsilon(1e-3));
+  CHECK(slower.seconds == Approx(3.5 + 2.0 + 4.0 + 0.2).epsilon(1e-3));
+}
+
+TEST_CASE("forward waits for the parameters that arrive latest after it would read them") {
+  const Parameters parameters = two_parameters();
+  // The second bucket arrives after 0.4 s, before it is read.
+  const SimulatedStep first = simulate_step(parameters, costs, slow(0.2), 2, 2, small_buckets);
+  CHECK(first.seconds == Approx(0.2 + 3.0 + 0.2 + 0.2).epsilon(1e-3));
+  CHECK(first.exchange == Approx(0.8).epsilon(1e-3));
+  CHECK(first.overlap == Approx(0.2 + 0.2).epsilon(1e-3));
+  // Only the first one of several micro-batches waits.
+  const SimulatedStep four = simulate_step(parameters, costs, slow(0.2), 2, 4, small_buckets);
+  CHECK(four.seconds - first.seconds == Approx(3.0).epsilon(1e-3));
+  // Latency counts for each bucket, and bfloat16 is not that of parameters.
+  const Interconnect far{.bandwidth = bucket_bytes / 2 / 0.2, .latency = 0.3};
+  const SimulatedStep late =
+      simulate_step(parameters, costs, far, 2, 2, {.bucket_bytes = 1, .bfloat16 = true});
+  const double calls = calls_of_step * 2 * 0.3;
+  CHECK(late.seconds == Approx(0.5 + 3.0 + 0.1 + 0.3 + 0.2 + calls).epsilon(1e-3));
 }
 
 TEST_CASE("sums that are complete before the last micro-batch are sent earlier") {
   // Process 1 has micro-batch 1 and micro-batch 2, which are not siblings: two sums of two buckets.
   const SimulatedStep step = simulate_step(two_parameters(), costs, slow(0.5), 2, 3, small_buckets);
-  CHECK(step.seconds == Approx(6.0 + 0.5 + 0.2 + 1.0).epsilon(1e-3));
+  // Forward waits 0.5 s for the first parameters, and reads the second ones when they arrive.
+  CHECK(step.seconds == Approx(0.5 + 6.0 + 0.5 + 0.2).epsilon(1e-3));
   CHECK(step.sent == static_cast<std::uint64_t>(3 * bucket_bytes));
 }
 
@@ -94,7 +115,7 @@ TEST_CASE("a message to all processes takes 2 log2(p) messages in sequence") {
 TEST_CASE("gradients in bfloat16 take half the time to send, parameters do not") {
   const SimulatedStep step = simulate_step(two_parameters(), costs, slow(1.0), 2, 2,
                                            {.bucket_bytes = 1, .bfloat16 = true});
-  CHECK(step.seconds == Approx(3.5 + 0.2 + 2.0).epsilon(1e-3));
+  CHECK(step.seconds == Approx(1.5 + 3.5 + 0.2).epsilon(1e-3));
   CHECK(step.sent == static_cast<std::uint64_t>(1.5 * bucket_bytes));
 }
 
