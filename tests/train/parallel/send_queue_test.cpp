@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <set>
 #include <span>
@@ -10,66 +11,92 @@
 namespace tapestry {
 namespace {
 
+using namespace std::chrono_literals;
 using Requests = std::vector<Transport::Request>;
 
 /// A queue whose messages are sent when a test says so.
 class Sender {
  public:
-  explicit Sender(std::size_t most_bytes) : queue_(most_bytes) {}
-
   void add(Transport::Request request, std::size_t bytes) {
     queue_.add({.request = request, .to = 1, .bytes = std::span(memory_).first(bytes)});
   }
 
-  void note_sent(Transport::Request request) { sent_.insert(request); }
+  void note_sent(const Requests& requests) { sent_.insert(requests.begin(), requests.end()); }
 
   /// The messages that begin now.
-  Requests proceed() {
+  Requests proceed(std::chrono::milliseconds later = 0ms) {
     Requests begun;
-    queue_.proceed([this](Transport::Request request) { return sent_.erase(request) > 0; },
+    now_ += later;
+    queue_.proceed(now_, [this](Transport::Request request) { return sent_.erase(request) > 0; },
                    [&](const SendQueue::Message& message) { begun.push_back(message.request); });
     return begun;
   }
 
+  bool has_begun_all() const { return queue_.empty(); }
+
  private:
   SendQueue queue_;
+  SendQueue::Clock::time_point now_{};
   std::set<Transport::Request> sent_;
-  std::vector<std::byte> memory_ = std::vector<std::byte>(1000);
+  std::vector<std::byte> memory_ = std::vector<std::byte>(2 * SendQueue::first_limit);
 };
 
-TEST_CASE("messages begin in their order, while fewer than the limit of bytes are being sent") {
-  Sender sender(100);
-  for (Transport::Request request = 1; request <= 6; ++request) sender.add(request, 40);
+constexpr std::size_t half = SendQueue::first_limit / 2;
+
+}  // namespace
+
+TEST_CASE("messages begin in their order, while fewer bytes than the limit are being sent") {
+  Sender sender;
+  for (Transport::Request request = 1; request <= 6; ++request) sender.add(request, half - 1);
   CHECK(sender.proceed() == Requests{1, 2, 3});
   CHECK(sender.proceed().empty());
-  sender.note_sent(2);
+  sender.note_sent({2});
   CHECK(sender.proceed() == Requests{4});
-  sender.note_sent(1);
-  sender.note_sent(3);
+  CHECK_FALSE(sender.has_begun_all());
+  sender.note_sent({1, 3});
   CHECK(sender.proceed() == Requests{5, 6});
+  CHECK(sender.has_begun_all());
 }
 
-TEST_CASE("a message of more bytes than the limit begins behind those before it") {
-  Sender sender(100);
-  sender.add(1, 99);
-  sender.add(2, 1000);
-  sender.add(3, 1);
+TEST_CASE("two messages of any size are being sent at the same time") {
+  Sender sender;
+  for (Transport::Request request = 1; request <= 4; ++request) sender.add(request, 4 * half);
   CHECK(sender.proceed() == Requests{1, 2});
-  sender.note_sent(1);
-  CHECK(sender.proceed().empty());
-  sender.note_sent(2);
+  sender.note_sent({1});
   CHECK(sender.proceed() == Requests{3});
+  CHECK(sender.proceed().empty());
 }
 
 TEST_CASE("messages that were added later count those that are still being sent") {
-  Sender sender(100);
-  sender.add(1, 100);
-  CHECK(sender.proceed() == Requests{1});
-  sender.add(2, 100);
+  Sender sender;
+  sender.add(1, half);
+  sender.add(2, half);
+  CHECK(sender.proceed() == Requests{1, 2});
+  sender.add(3, 1);
   CHECK(sender.proceed().empty());
-  sender.note_sent(1);
-  CHECK(sender.proceed() == Requests{2});
+  sender.note_sent({1});
+  CHECK(sender.proceed() == Requests{3});
 }
 
-}  // namespace
+TEST_CASE("more bytes are sent at the same time when all that had begun are sent") {
+  Sender sender;
+  for (Transport::Request request = 1; request <= 9; ++request) sender.add(request, half);
+  CHECK(sender.proceed() == Requests{1, 2});
+  sender.note_sent({1, 2});
+  CHECK(sender.proceed(1ms) == Requests{3, 4, 5, 6});
+  sender.note_sent({3, 4, 5});
+  CHECK(sender.proceed(1ms) == Requests{7, 8, 9});
+}
+
+TEST_CASE("fewer bytes are sent at the same time when a message takes long") {
+  Sender sender;
+  for (Transport::Request request = 1; request <= 20; ++request) sender.add(request, half / 2);
+  CHECK(sender.proceed() == Requests{1, 2, 3, 4});
+  sender.note_sent({1, 2});
+  CHECK(sender.proceed(SendQueue::slow + 1ms).empty());
+  sender.note_sent({3});
+  CHECK(sender.proceed() == Requests{5});
+  CHECK(sender.proceed().empty());
+}
+
 }  // namespace tapestry

@@ -93,10 +93,6 @@ class MpiTransport final : public Transport {
   }
 
  private:
-  /// Bytes of parameters that are being sent at the same time: what a network of 10 Gbit/s sends
-  /// between two looks of the thread is less.
-  static constexpr std::size_t most_bytes_at_once = 4'000'000;
-
   /// Makes Open MPI send large messages over TCP in parts. By default each is one write to the
   /// memory of the other process ("put"), behind which the permission for a message in the other
   /// direction waits in the same connection, so that two processes which send to each other take
@@ -123,7 +119,9 @@ class MpiTransport final : public Transport {
 
   /// Begins to send the messages of the queue that are next.
   void send_queued() {
+    if (queue_.empty()) return;
     queue_.proceed(
+        SendQueue::Clock::now(),
         [this](Request request) {
           const auto found = requests_.find(request);
           return found == requests_.end() || test(found->second);
@@ -150,8 +148,8 @@ class MpiTransport final : public Transport {
     return transfer.is_done;
   }
 
-  /// Whether transfers of gradients or parameters are not done. Looking at the oldest one that has
-  /// begun lets MPI work on all.
+  /// Whether transfers of gradients or parameters are not done. Testing one of them lets MPI work on
+  /// all.
   bool has_open_transfers() {
     send_queued();
     for (; !open_.empty(); open_.pop_front()) {
@@ -207,8 +205,8 @@ class MpiTransport final : public Transport {
   std::size_t rank_ = 0, size_ = 1;
   std::unordered_map<Request, Transfer> requests_;
   Request last_ = 0;
-  std::deque<Request> open_;             ///< transfers of gradients and parameters, in their order
-  SendQueue queue_{most_bytes_at_once};  ///< messages of parameters
+  std::deque<Request> open_;  ///< transfers of gradients and parameters, in the order of their begin
+  SendQueue queue_;           ///< messages of parameters
   bool ends_ = false;
   std::condition_variable_any changed_;  ///< `open_` or `ends_`
   std::thread thread_;
