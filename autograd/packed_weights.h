@@ -46,19 +46,20 @@ class PackedWeights {
   template <class Packed, class Pack>
   std::shared_ptr<const Packed> find(const Tensor& weight, const Pack& pack) {
     const void* const key = weight.memory().data() + weight.byte_offset();
+    const auto find_copy = [&]() -> std::shared_ptr<const Packed> {
+      const auto found = copies_.find(key);
+      if (found == copies_.end() || found->second.weight.shape() != weight.shape()) return nullptr;
+      return std::static_pointer_cast<const Packed>(found->second.packed);
+    };
     {
       const std::shared_lock lock(mutex_);
-      const auto found = copies_.find(key);
-      if (found != copies_.end() && found->second.weight.shape() == weight.shape()) {
-        return std::static_pointer_cast<const Packed>(found->second.packed);
-      }
+      if (auto copy = find_copy()) return copy;
     }
     const std::unique_lock lock(mutex_);
-    Copy& copy = copies_[key];
-    if (copy.packed == nullptr || copy.weight.shape() != weight.shape()) {
-      copy = {weight, std::make_shared<Packed>(pack())};
-    }
-    return std::static_pointer_cast<const Packed>(copy.packed);
+    if (auto copy = find_copy()) return copy;  // another thread has made it meanwhile
+    auto copy = std::make_shared<const Packed>(pack());
+    copies_.insert_or_assign(key, Copy{weight, copy});
+    return copy;
   }
 
  private:

@@ -36,7 +36,8 @@ struct TokenVectors {
 };
 
 /// Sequences of target tokens that grow in inference, with what a causal network has computed of
-/// them, so that each token is computed once. Made by Network::start_decoding().
+/// them, so that each token is computed once. Made by Network::start_decoding(); decoders of one
+/// network may be used by several threads at the same time, one by each.
 class IncrementalDecoder {
  public:
   virtual ~IncrementalDecoder() = default;
@@ -61,6 +62,9 @@ class IncrementalDecoder {
 /// The interface of a complete model. A forward pass has three steps: embed, features, and logits
 /// or loss. Trainer, evaluation, gradient check and `tapestry check` use their intermediate
 /// results.
+///
+/// Several threads may call the functions at the same time, as decoding does: they must not change
+/// the object, not even a cache that is `mutable`, without a lock.
 class Network {
  public:
   virtual ~Network() = default;

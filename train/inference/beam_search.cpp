@@ -14,6 +14,7 @@
 #include "autograd/kernels/matmul.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/packed_weights.h"
+#include "autograd/profiler.h"
 #include "train/config/config.h"
 #include "train/inference/batch_tensors.h"
 #include "train/inference/incremental_decoder.h"
@@ -181,14 +182,11 @@ Batches batches_by_length(const std::vector<SearchInput>& inputs, const SearchOp
   return batches;
 }
 
-/// The parts of all batches that threads search at once, each on one thread: as many of a batch as
-/// there are threads, so that these hold about as much as one batch, or fewer where a part would
-/// have too few rows for fast matrix products. With OpenBLAS a part is a whole batch, since the
-/// rounding of a row depends on the other rows, and must not depend on the number of threads.
+/// The batches, each divided into as many parts as there are threads, or fewer where a part would
+/// have too few rows for fast matrix products.
 ///
 /// slots  rows of a source
 Batches divided(const Batches& batches, std::size_t slots) {
-  if (matmul_in_use() == Matmul::openblas) return batches;
   constexpr std::size_t fewest_rows = 32;
   Batches all;
   for (const std::vector<std::size_t>& batch : batches) {
@@ -199,6 +197,15 @@ Batches divided(const Batches& batches, std::size_t slots) {
     std::ranges::move(parts, std::back_inserter(all));
   }
   return all;
+}
+
+/// Whether each thread is to search parts of batches alone, without waiting for others between
+/// operations. Not if most threads would have none; not with a Profiler, which measures one thread;
+/// and not with OpenBLAS, whose rounding of a row depends on the rows of its batch, which must not
+/// depend on the number of threads.
+bool should_search_alone(std::size_t parts) {
+  return 2 * parts >= kernels::threads_at_work() && Profiler::active() == nullptr &&
+         matmul_in_use() != Matmul::openblas;
 }
 
 }  // namespace
@@ -215,10 +222,10 @@ std::vector<std::vector<Hypothesis>> search_outputs(const Network& network, std:
   };
   const Batches batches = batches_by_length(inputs, options);
   const Batches parts = divided(batches, SourceSearch::slots(options));
-  if (parts.size() < kernels::threads_at_work()) {  // each operation uses all threads
-    for (const std::vector<std::size_t>& batch : batches) search(batch);
-  } else {
+  if (should_search_alone(parts.size())) {
     kernels::parallel_for(parts.size(), [&](std::size_t i) { search(parts[i]); });
+  } else {
+    for (const std::vector<std::size_t>& batch : batches) search(batch);
   }
   return results;
 }

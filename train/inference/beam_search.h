@@ -62,8 +62,12 @@ struct Hypothesis {
 /// without <eos>.
 ///
 /// With beam_size 1 this is greedy decoding. Sources are decoded in batches of similar length, and
-/// leave their batch when they end. Threads divide the batches; if there are fewer sources than that
-/// takes, they divide each operation. Each result depends on its own input alone, in every bit.
+/// leave their batch when they end. Each result depends on its own input alone, in every bit.
+///
+/// Each thread decodes a part of a batch, so that `network` is called by several threads at the same
+/// time; with too few sources for that, threads share each operation instead. All threads together
+/// decode about a batch at the same time, or 64 rows each if that is more; a source has a row for
+/// each of its hypotheses.
 ///
 /// Sampling draws each token of each output as draw_token() does. Token t of output i depends only
 /// on the seed, the number of the input, i, t and the preceding tokens.
@@ -94,9 +98,8 @@ std::vector<Sentence> decode(const Network& network, std::size_t positions,
                              const std::vector<Sentence>& sources,
                              const SearchOptions& options = {});
 
-/// The most sources that are to be decoded at once, in [1, batch_size]: the logits of a step, of
-/// which each source has as many rows as hypotheses, then have at most 64 Mi values, 256 MiB in
-/// float32. The number of source tokens does not bound them: 1,000 sources of one word with a beam
+/// The most sources of a batch, in [1, batch_size]: the logits of a step, of which each source has
+/// as many rows as hypotheses, then have at most 64 Mi values for a batch, 256 MiB in float32. The number of source tokens does not bound them: 1,000 sources of one word with a beam
 /// of 5 and a vocabulary of 32,000 would have 160 million.
 std::size_t bounded_batch_size(const SearchOptions& options, std::size_t vocabulary);
 

@@ -2,9 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <memory>
+#include <new>
 #include <thread>
+#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
@@ -195,6 +199,38 @@ TEST_CASE("packed weights are kept by the outermost scope and released at its en
   for (double& value : twice) value *= 2;
   const PackedWeights packed;
   CHECK(values_of(linear(x, w)) == twice);
+}
+
+TEST_CASE("threads that need the same weights at the same time pack each of them once") {
+  constexpr std::size_t num_threads = 4, num_weights = 200;
+  std::vector<Tensor> weights;
+  for (std::size_t i = 0; i < num_weights; ++i) weights.push_back(Tensor::zeros({1}));
+  PackedWeights packed;
+  std::vector<std::atomic<int>> copies(num_weights);
+  std::atomic<bool> all_found = true;
+  std::barrier start(num_threads);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t thread = 0; thread < num_threads; ++thread) {
+      threads.emplace_back([&] {
+        start.arrive_and_wait();
+        for (std::size_t i = 0; i < num_weights; ++i) {
+          const auto copy = packed.find<std::size_t>(weights[i], [&] { return ++copies[i], i; });
+          if (*copy != i) all_found = false;
+        }
+      });
+    }
+  }
+  CHECK(all_found);
+  CHECK(std::ranges::all_of(copies, [](const std::atomic<int>& count) { return count == 1; }));
+}
+
+TEST_CASE("a weight that could not be packed is packed at its next use") {
+  const Tensor w = Tensor::zeros({2, 2});
+  PackedWeights packed;
+  const auto fail = []() -> int { throw std::bad_alloc(); };
+  CHECK_THROWS_AS(packed.find<int>(w, fail), std::bad_alloc);
+  CHECK(*packed.find<int>(w, [] { return 7; }) == 7);
 }
 
 TEST_CASE("threads share the packed weights of one of them") {
