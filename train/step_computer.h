@@ -52,8 +52,8 @@ struct RunStep {
 ///                  rate = schedule(t)
 ///                  c = min(1, clip_norm / norm), or 1 if train.clip_norm is 0
 ///     apply()      w = optimizer(w, rate, c * g)
-///                  the buffers get the updates that were deferred in forward
 ///                  average = average + (1 - d) (w - average), with d of WeightAverage
+///                  the buffers get the updates that were deferred in forward
 ///
 /// Only apply() and skip() change the state, so a step that is abandoned before, for example
 /// because it was cancelled, can be computed again.
@@ -63,11 +63,14 @@ struct RunStep {
 ///     computer.compute(step);
 ///     if (step.is_finite()) computer.apply(step);
 ///
+/// The average is that of the parameters alone. It comes before the buffers because a process
+/// updates it for its own shard, before the values of the other shards are exchanged.
+///
 /// Each process of a group has a StepComputer of the same config and corpus, see Trainer, and calls
 /// all functions that are not const. The parameters that other processes have updated arrive after
-/// apply(): what reads them waits for them, see ParameterShards. A Profiler on this thread gets
-/// rows for batches, gradient norm, update and waiting for parameters besides those of the
-/// operations.
+/// apply(): a parameter waits for its values when it is read (ParameterShards). A Profiler on this
+/// thread gets rows for batches, gradient norm, update and waiting for parameters besides those of
+/// the operations.
 class StepComputer {
  public:
   /// A run before its first step. `corpus` and `group` must outlive the object.

@@ -373,9 +373,9 @@ void visit(V field, O& o) {
         "validated and used; 0: no average");
   field("threads", o.threads, between(0, kernels::most_threads), of_process(free),
         "number of threads; 0: all cores");
-  field(
-      "bucket_size", o.bucket_size, between_reals(0.01, 1000), of_process(free),
-      "bucket size of the exchange between the processes of a run in MB; does not change results");
+  field("bucket_size", o.bucket_size, between_reals(0.01, 1000), of_process(free),
+        "size in MB of the buckets in which the processes of a run exchange gradients and "
+        "parameters; does not change results");
   field("kernels", o.kernels, Choice<KernelChoice>(), of_process(free),
         "instructions that operations use; results have the same bits on every processor with the "
         "same kernels. auto: the environment variable TAPESTRY_KERNELS, or those of the checkpoint "

@@ -32,7 +32,7 @@ ParameterExchange::~ParameterExchange() {
   }
 }
 
-/// Leaves transfers to themselves.
+/// Does not wait for the transfers; keeps their memory until the program ends.
 void ParameterExchange::abandon() {
   for (Bucket& bucket : buckets_) bucket.set_pending(false);
   if (memory_.empty()) return;
@@ -73,7 +73,7 @@ void ParameterExchange::keep_memory() {
   }
 }
 
-/// Waits without being cancelled: a bucket arrives once.
+/// Not cancelled: the transfer of a bucket cannot be repeated.
 void ParameterExchange::wait(Transfers& transfers) {
   if (transfers.are_done.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(waiting_);

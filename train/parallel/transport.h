@@ -15,9 +15,9 @@ namespace tapestry {
 /// transport at the same time.
 class Transport {
  public:
-  /// Messages of different channels do not wait for each other. A process sends messages of the
-  /// channel `parameters` one after the other, or few at a time: those that it began to send first
-  /// arrive first, also at other processes.
+  /// Messages of different channels do not wait for each other. A process sends messages of
+  /// `parameters` in the order in which they began, a limited number of bytes at a time, so that
+  /// the first arrive early. Order of arrival is guaranteed only between two processes.
   enum class Channel : int { data = 0, heartbeat = 1, gradients = 2, parameters = 3 };
   /// A transfer that has begun.
   using Request = std::uint64_t;
