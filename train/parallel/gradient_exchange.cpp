@@ -98,8 +98,9 @@ GradientExchange::GradientExchange(const Parameters& parameters, std::size_t mic
       ++nodes;
     }
   }
-  buffers_->received = kernels::Memory(nodes * part_bytes);
-  std::byte* message = buffers_->received.data();
+  const kernels::Memory received(nodes * part_bytes);
+  memory_.keep(received);
+  std::byte* message = received.data();
   for (std::vector<Incoming>& of_process : incoming_) {
     for (Incoming& node : of_process) node.message = std::exchange(message, message + part_bytes);
   }
@@ -107,9 +108,7 @@ GradientExchange::GradientExchange(const Parameters& parameters, std::size_t mic
 }
 
 GradientExchange::~GradientExchange() {
-  if (is_done_) return;
-  Buffers* const kept = buffers_.release();
-  kept->next = never_freed_.exchange(kept);
+  if (!is_done_) memory_.abandon();
 }
 
 std::size_t GradientExchange::message_size(const ShardLayout::ByteRange& part) const {
@@ -139,7 +138,7 @@ void GradientExchange::send_bucket(const kernels::Memory& values) {
   const kernels::UncancellableScope whole;
   // A bucket that only some have received would be sent again.
   group_.transfer([&] {
-    if (!bfloat16_) keep(values);
+    if (!bfloat16_) memory_.keep(values);
     const std::size_t bucket = sent_ % layout_.buckets().size();
     for (std::size_t distance = 1; distance < group_.size(); ++distance) {
       const std::size_t to = (group_.rank() + distance) % group_.size();
@@ -152,18 +151,13 @@ void GradientExchange::send_bucket(const kernels::Memory& values) {
   });
 }
 
-/// Shares the memory of the values of a node while they are sent.
-void GradientExchange::keep(const kernels::Memory& values) {
-  std::vector<kernels::Memory>& sent = buffers_->sent;
-  if (sent.empty() || sent.back().data() != values.data()) sent.push_back(values);
-}
-
 /// What is sent for values of this size in bytes: the values, or their bfloat16 bits.
 std::span<const std::byte> GradientExchange::encode_message(const std::byte* values,
                                                             std::size_t size) {
   if (!bfloat16_) return {values, size};
   const std::size_t n = size / bytes_per_element(dtype_);
-  kernels::Memory& message = buffers_->sent.emplace_back(n * bfloat16_bytes);
+  const kernels::Memory message(n * bfloat16_bytes);
+  memory_.keep(message);
   auto* const bits = reinterpret_cast<std::uint16_t*>(message.data());
   dispatch(dtype_, [&]<class T>() {
     const T* const from = reinterpret_cast<const T*>(values);
@@ -218,7 +212,7 @@ void GradientExchange::complete() {
 
 void GradientExchange::wait_for_sends() {
   for (const ProcessGroup::Transfer& transfer : sends_) group_.wait(transfer);
-  buffers_->sent.clear();
+  memory_.release();
   is_done_ = true;
 }
 

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,6 +9,7 @@
 #include "train/parallel/process_group.h"
 #include "train/parallel/shard_layout.h"
 #include "train/parallel/sum_tree.h"
+#include "train/parallel/transfer_memory.h"
 
 namespace tapestry {
 
@@ -70,18 +69,8 @@ class GradientExchange {
     std::vector<ProcessGroup::Transfer> transfers{};  ///< of each bucket
   };
 
-  /// Memory that transfers use.
-  struct Buffers {
-    kernels::Memory received{};
-    std::vector<kernels::Memory> sent{};  ///< values of nodes, or their bits in bfloat16
-    Buffers* next = nullptr;              ///< in the list of those that are never freed
-  };
-  /// Those that are never freed; a list, so that leak checkers find them.
-  inline static std::atomic<Buffers*> never_freed_ = nullptr;
-
   std::size_t message_size(const ShardLayout::ByteRange& part) const;
   void start_to_receive();
-  void keep(const kernels::Memory& values);
   std::span<const std::byte> encode_message(const std::byte* values, std::size_t size);
   template <class T>
   void sum_bucket(std::size_t bucket, std::span<std::byte* const> own);
@@ -95,8 +84,8 @@ class GradientExchange {
   std::vector<TreeNode> own_nodes_;
   std::vector<std::vector<Incoming>> incoming_;  ///< of each process, in the order of its nodes
   std::vector<std::size_t> offsets_;             ///< of each bucket in Incoming::message
-  std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
-  std::size_t sent_ = 0;  ///< buckets
+  TransferMemory memory_;  ///< of what is received, and values of nodes or their bits in bfloat16
+  std::size_t sent_ = 0;   ///< buckets
   std::vector<ProcessGroup::Transfer> sends_;
   bool is_done_ = false;
 };

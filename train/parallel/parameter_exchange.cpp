@@ -1,6 +1,5 @@
 #include "train/parallel/parameter_exchange.h"
 
-#include <memory>
 #include <utility>
 
 #include "autograd/profiler.h"
@@ -35,10 +34,7 @@ ParameterExchange::~ParameterExchange() {
 /// Does not wait for the transfers; keeps their memory until the program ends.
 void ParameterExchange::abandon() {
   for (Bucket& bucket : buckets_) bucket.set_pending(false);
-  if (memory_.empty()) return;
-  auto kept = std::make_unique<Buffers>(Buffers{.blocks = std::move(memory_)});
-  kept->next = never_freed_.exchange(kept.get());
-  static_cast<void>(kept.release());
+  memory_.abandon();
 }
 
 /// All processes begin the transfers between two of them in the same order. Each process begins
@@ -62,15 +58,12 @@ void ParameterExchange::complete() {
     bucket.wait_to_change();
     bucket.set_pending(false);
   }
-  memory_.clear();
+  memory_.release();
 }
 
 /// Shares the memory of all parameters, which is one block after Parameters::gather().
 void ParameterExchange::keep_memory() {
-  for (const NamedTensor& parameter : parameters_) {
-    const kernels::Memory& memory = parameter.tensor.memory();
-    if (memory_.empty() || memory_.back().data() != memory.data()) memory_.push_back(memory);
-  }
+  for (const NamedTensor& parameter : parameters_) memory_.keep(parameter.tensor.memory());
 }
 
 /// Not cancelled: the transfer of a bucket cannot be repeated.

@@ -7,13 +7,13 @@
 #include <span>
 #include <vector>
 
-#include "autograd/kernels/memory.h"
 #include "autograd/pending_values.h"
 #include "autograd/tensor.h"
 #include "layers/parameters.h"
 #include "optim/element_range.h"
 #include "train/parallel/process_group.h"
 #include "train/parallel/shard_layout.h"
+#include "train/parallel/transfer_memory.h"
 
 namespace tapestry {
 
@@ -75,14 +75,6 @@ class ParameterExchange {
     Transfers receives_, sends_;
   };
 
-  /// Memory that transfers use.
-  struct Buffers {
-    std::vector<kernels::Memory> blocks{};
-    Buffers* next = nullptr;  ///< in the list of those that are never freed
-  };
-  /// Those that are never freed; a list, so that leak checkers find them.
-  inline static std::atomic<Buffers*> never_freed_ = nullptr;
-
   void keep_memory();
   void abandon();
   void wait(Transfers& transfers);
@@ -91,8 +83,8 @@ class ParameterExchange {
   const ShardLayout& layout_;
   ProcessGroup& group_;
   std::deque<Bucket> buckets_;  ///< in the order in which they are sent
-  std::vector<kernels::Memory> memory_;
-  std::mutex waiting_;  ///< held by the thread that waits for transfers
+  TransferMemory memory_;       ///< of the parameters
+  std::mutex waiting_;          ///< held by the thread that waits for transfers
 };
 
 }  // namespace tapestry
