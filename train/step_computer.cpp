@@ -54,7 +54,8 @@ StepComputer::StepComputer(Config config, const Corpus& corpus, ProcessGroup& gr
       optimizer_(make_optimizer(config_.optimizer, model_.parameters.list(), {}, shards_.own())),
       average_(make_average(config_, model_, shards_)),
       schedule_(make_schedule(config_.schedule)),
-      batches_(corpus, config_) {
+      batches_(corpus, config_),
+      time_use_([&group] { return group.waited(); }) {
   require_fitting_examples(corpus, config_);
   state_.metrics = MetricsTable(other_scores(config_));
   state_.run_id = make_run_id(config_, corpus_);

@@ -30,7 +30,10 @@ Scores Validator::score(const std::atomic<bool>* cancel, const std::function<voi
 /// are any.
 void Validator::with_averaged_weights(const std::function<void()>& work) {
   if (run_.average == nullptr) return work();
-  const auto swap = [this] { shards_.update([this] { run_.average->swap(); }); };
+  const auto swap = [this] {
+    const PartTimer timer(time_use_, TimePart::validation, "averaged weights");
+    shards_.update([this] { run_.average->swap(); });
+  };
   swap();
   try {
     work();

@@ -1,5 +1,6 @@
 #include "train/parallel/parameter_exchange.h"
 
+#include <chrono>
 #include <utility>
 
 #include "autograd/profiler.h"
@@ -7,6 +8,8 @@
 
 namespace tapestry {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr Transport::Channel channel = Transport::Channel::parameters;
 
@@ -72,9 +75,11 @@ void ParameterExchange::wait(Transfers& transfers) {
   const std::lock_guard lock(waiting_);
   if (transfers.are_done.load(std::memory_order_relaxed)) return;
   const ProfileScope scope("waiting for parameters", Phase::other);
+  const Clock::time_point started = Clock::now();
   group_.transfer([&] {
     for (const ProcessGroup::Transfer& transfer : transfers.list) group_.wait(transfer);
   });
+  group_.note_wait(Clock::now() - started);
   transfers.list.clear();
   transfers.are_done.store(true, std::memory_order_release);
 }

@@ -24,8 +24,8 @@ namespace tapestry {
 /// models reads the parameters: that of the first parameters first, the reverse of
 /// ShardLayout::buckets(). Parameters wait for their bucket by themselves (Tensor::set_pending()):
 /// reading the values waits until the bucket has arrived, changing them also until the own part is
-/// sent. If the transfers of a transport proceed only inside of its calls, the processes wait
-/// longer.
+/// sent. ProcessGroup::waited() counts the time. If the transfers of a transport proceed only
+/// inside of its calls, the processes wait longer.
 class ParameterExchange {
  public:
   /// Parameters, layout and group must outlive the object.

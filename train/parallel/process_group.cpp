@@ -306,9 +306,7 @@ ProcessGroup::Transfer ProcessGroup::start_receive(std::size_t from, std::span<s
 
 /// Gives way to other processes, which may need this processor to send what is waited for.
 void ProcessGroup::wait(const Transfer& transfer) {
-  using Clock = std::chrono::steady_clock;
   constexpr std::size_t yields = 200;
-  const Clock::time_point started = Clock::now();
   for (const Transport::Request request : transfer) {
     for (std::size_t looks = 0; !transport_->is_done(request); ++looks) {
       if (looks < yields) {
@@ -318,7 +316,6 @@ void ProcessGroup::wait(const Transfer& transfer) {
       }
     }
   }
-  waited_ += (Clock::now() - started).count();
 }
 
 ProcessGroup& single_process() {

@@ -105,10 +105,13 @@ class ProcessGroup {
                          Transport::Channel channel = Transport::Channel::data);
   /// Waits until the transfer is done. Transfers may be waited for on several threads.
   void wait(const Transfer& transfer);
-  /// How long wait() has taken up to now, on all threads together.
-  std::chrono::steady_clock::duration waited() const {
-    return std::chrono::steady_clock::duration(waited_);
-  }
+
+  using Duration = std::chrono::steady_clock::duration;
+  /// Records that this process has waited for parameters, which interrupts what it computes.
+  void note_wait(Duration time) { waited_ += time.count(); }
+  /// How long this process has waited for parameters up to now. Threads that wait at the same time
+  /// count once.
+  Duration waited() const { return Duration(waited_); }
 
  private:
   /// The functions of which all processes have to call the same.
@@ -134,7 +137,7 @@ class ProcessGroup {
   std::atomic<std::uint64_t>* last_step_ = nullptr;
   std::chrono::seconds timeout_{};
   std::uint64_t calls_ = 0;
-  std::atomic<std::chrono::steady_clock::rep> waited_ = 0;
+  std::atomic<Duration::rep> waited_ = 0;
   bool has_failed_ = false;  ///< whether all_gather() has thrown an error that ends all processes
 };
 

@@ -37,6 +37,8 @@ class LocalNetwork {
   /// Makes messages arrive only when their receiver has looked for them this often since they were
   /// sent.
   void delay(std::size_t looks) { delay_ = looks; }
+  /// The same for the messages of one channel, instead of what holds for all.
+  void delay(Transport::Channel channel, std::size_t looks) { delays_[channel] = looks; }
 
   /// Lets only so many further messages of this channel arrive at a process, until the next call.
   void allow(std::size_t rank, Transport::Channel channel, std::size_t messages) {
@@ -120,7 +122,7 @@ class LocalNetwork {
         const std::pair origin(receive.from, receive.channel);
         auto& mail = network_.mail_[{receive.from, rank_, receive.channel}];
         if (*receive.done || mail.empty() || late.contains(origin)) continue;
-        if (receive.looks++ < network_.delay_) {
+        if (receive.looks++ < network_.delay_of(receive.channel)) {
           late.insert(origin);
           continue;
         }
@@ -166,8 +168,14 @@ class LocalNetwork {
     bool is_receiving_ = false;
   };
 
+  std::size_t delay_of(Transport::Channel channel) const {
+    const auto found = delays_.find(channel);
+    return found == delays_.end() ? delay_ : found->second;
+  }
+
   std::mutex mutex_;
   std::size_t delay_ = 0;
+  std::map<Transport::Channel, std::size_t> delays_;
   std::map<std::pair<std::size_t, Transport::Channel>, std::size_t> allowed_;
   Transport::Channel observed_ = Transport::Channel::data;
   std::function<void(std::size_t, std::size_t)> on_send_;

@@ -26,6 +26,7 @@
 #include "train/error.h"
 #include "train/parallel/equal_processes.h"
 #include "train/parallel/step_simulation.h"
+#include "train/recording/time_use_log.h"
 #include "train/step_computer.h"
 
 namespace tapestry {
@@ -207,28 +208,50 @@ TEST_CASE("a step begins forward when the first parameters of the update before 
   CHECK_FALSE(has_waited);
 }
 
+/// With it, the parameters of an update arrive at least 40 ms after a process begins to wait.
+constexpr std::size_t looks_for_parameters = 1000;
+constexpr std::chrono::milliseconds least_wait(40);
+
 TEST_CASE("forward does not count the time that it waits for parameters") {
-  constexpr std::chrono::milliseconds late(300);
   const Config config = test::tiny_config();
   const Corpus corpus = load_corpus(config.data);
   test::LocalNetwork network(2);
-  network.allow(0, Transport::Channel::parameters, 0);
+  network.delay(Transport::Channel::parameters, looks_for_parameters);
   test::run_processes(network, 2, [&](ProcessGroup& group) {
     StepComputer computer(config, corpus, group);
     RunStep first = computer.next_step(false);
     computer.compute(first);
     computer.apply(first);
-    RunStep step = computer.next_step(false);
-    std::thread later([&] {
-      std::this_thread::sleep_for(late);
-      network.allow(0, Transport::Channel::parameters, all_messages);
-    });
+    RunStep step = computer.next_step(first.batches);  // does not wait for the other process
+    const auto before = group.waited();
     computer.compute(step);
-    later.join();
-    const StepDurations& durations = step.loss.durations;
-    CHECK(durations.exchange > late / 2);
-    CHECK(durations.forward + durations.backward < late / 2);
+    const auto waited = group.waited() - before;
+    CHECK(waited >= least_wait);
+    CHECK(step.loss.durations.exchange >= waited);
   });
+}
+
+TEST_CASE("the time that a validated step waits for parameters counts as exchange") {
+  Config config = test::tiny_config();
+  config.train.steps = 1;
+  config.train.ema_decay = 0.7;
+  const Corpus corpus = load_corpus(config.data);
+  test::TinyRun run;
+  test::LocalNetwork network(2);
+  network.delay(Transport::Channel::parameters, looks_for_parameters);
+  std::chrono::duration<double> waited{};
+  test::run_processes(network, 2, [&](ProcessGroup& group) {
+    RunDirectory directory(run.directory().path());
+    Progress progress(nullptr, 0, config.train.steps);
+    Trainer trainer(config, corpus, directory, progress, group);
+    if (group.is_rank_0()) trainer.record_to(directory.path());
+    trainer.run();
+    if (group.is_rank_0()) waited = group.waited();
+  });
+  CHECK(waited >= least_wait);
+  const auto processes = parse_time_use(test::read_text(run.directory().path() / "time_use.csv"));
+  REQUIRE(processes.size() == 1);
+  CHECK(processes[0].part(TimePart::exchange) >= 0.999 * waited.count());
 }
 
 TEST_CASE("a step has the number of calls between all processes that is simulated") {

@@ -55,6 +55,26 @@ TEST_CASE("a timer adds its lifetime to its part alone") {
   CHECK(use.seconds(TimePart::backward) == 0.0);
 }
 
+TEST_CASE("time in which a process waits for parameters counts as exchange alone") {
+  TimeUse::Duration waited = milliseconds(2000);
+  TimeUse use([&] { return waited; });
+  {
+    const PartTimer timer(use, TimePart::saving, "saving");
+    waited += milliseconds(4);
+    std::this_thread::sleep_for(milliseconds(5));
+    CHECK(use.seconds(TimePart::exchange) == 0.0);
+  }
+  CHECK(use.seconds(TimePart::exchange) == 0.004);
+  CHECK(use.seconds(TimePart::saving) >= 0.001);
+  waited += milliseconds(8);
+  {
+    const PartTimer timer(use, TimePart::recording, "recording");
+    waited += std::chrono::hours(1);
+  }
+  CHECK(use.seconds(TimePart::exchange) == 3600.004);
+  CHECK(use.seconds(TimePart::recording) < 0.0);  // as long as it was, less one hour
+}
+
 TEST_CASE("rows of time_use.csv are read as they were written") {
   const test::TemporaryFolder folder;
   const auto path = folder / "time_use.csv";
