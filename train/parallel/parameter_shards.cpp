@@ -1,6 +1,7 @@
 #include "train/parallel/parameter_shards.h"
 
 #include <cmath>
+#include <string>
 
 #include "autograd/kernels/parallel.h"
 #include "optim/optimizer.h"
@@ -18,8 +19,8 @@ ParameterShards::ParameterShards(Parameters& parameters, ProcessGroup& group,
   own_ = layout_->element_ranges(group.rank());
 }
 
-/// Each process computes the sums of squares of its pieces; they are added in the order of the
-/// parameters, of which each is divided in the order of the ranks.
+/// Each process computes the sums of squares of its pieces. From then on an error ends all
+/// processes: those that go on to update() wait for the parameters of this one.
 double ParameterShards::gradient_norm() {
   if (group_.size() == 1) return global_gradient_norm(parameters_.list());
   const std::vector<std::string> found = group_.all_gather([&] {
@@ -27,6 +28,16 @@ double ParameterShards::gradient_norm() {
     for (const double square : squares_of_gradients(parameters_.list(), own_)) squares.put(square);
     return squares.take();
   });
+  double norm = 0.0;
+  group_.transfer([&] { norm = std::sqrt(add_squares(found)); });
+  return norm;
+}
+
+/// Adds the squares of all processes in the order of the parameters, of which each is divided in
+/// the order of the ranks.
+///
+/// found  by each process
+double ParameterShards::add_squares(const std::vector<std::string>& found) const {
   std::vector<MessageReader> squares(found.begin(), found.end());
   std::vector<std::vector<ElementRange>> ranges;
   for (std::size_t rank = 0; rank < group_.size(); ++rank) {
@@ -41,7 +52,7 @@ double ParameterShards::gradient_norm() {
       for (std::size_t piece = 0; piece < pieces; ++piece) sum += squares[rank].get<double>();
     }
   }
-  return std::sqrt(sum);
+  return sum;
 }
 
 void ParameterShards::update(const std::function<void()>& change) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "autograd/named_tensor.h"
@@ -40,7 +41,8 @@ class ParameterShards {
   /// group of one process.
   const std::vector<ElementRange>& own() const { return own_; }
 
-  /// global_gradient_norm() of the whole gradient, in all processes.
+  /// global_gradient_norm() of the whole gradient, in all processes. An error of this process alone
+  /// ends all of them; so must one between this call and update(), see ProcessGroup::transfer().
   double gradient_norm();
 
   /// Calls `change`, which may change values of this shard and reads no others, and then begins to
@@ -61,6 +63,8 @@ class ParameterShards {
                     const std::function<std::span<std::byte>(std::size_t i)>& whole);
 
  private:
+  double add_squares(const std::vector<std::string>& found) const;
+
   Parameters& parameters_;
   ProcessGroup& group_;
   // In a group of several processes:

@@ -86,7 +86,8 @@ class ProcessGroup {
   }
 
   /// Makes transfers that all processes wait for. If something is thrown, the other processes,
-  /// which wait, cannot be informed: prints the error and ends all processes.
+  /// which wait, cannot be informed: prints the error and ends all processes. In a group of one
+  /// process, what `transfers` throws is thrown.
   void transfer(const std::function<void()>& transfers);
 
   /// Whether an error of a process has been thrown that ends all of them.

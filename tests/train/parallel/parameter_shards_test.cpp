@@ -19,7 +19,9 @@
 #include "autograd/kernels/parallel.h"
 #include "optim/optimizer.h"
 #include "optim/weight_average.h"
+#include "tests/support/allocations.h"
 #include "tests/train/parallel/local_network.h"
+#include "train/error.h"
 #include "train/non_finite.h"
 #include "train/parallel/gradient_sum.h"
 
@@ -232,6 +234,24 @@ TEST_CASE("the memory of optimizer state and averages is divided by the number o
       }
     }
   }
+}
+
+TEST_CASE("lack of memory for the norm in one process ends all, which would wait for its update") {
+  test::run_processes(2, [&](ProcessGroup& group) {
+    Parameters parameters(DType::float32, 1);
+    for (int i = 0; i < 1000; ++i) {
+      parameters.create("p" + std::to_string(i), {1}, zeros_initializer());
+    }
+    ParameterShards shards(parameters, group);
+    if (group.is_rank_0()) {
+      CHECK(shards.gradient_norm() == 0.0);
+      return;
+    }
+    test::fail_next_new_above(12 * 1024);  // the ranges of 1000 parameters
+    const std::string aborted =
+        "aborted with " + std::to_string(static_cast<int>(ExitCode::memory));
+    CHECK_THROWS_WITH(shards.gradient_norm(), aborted.c_str());
+  });
 }
 
 TEST_CASE("a step sends 2 (p - 1) / p times the size of the gradient") {
