@@ -1,0 +1,146 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "autograd/tape.h"
+#include "tests/train/parallel/local_network.h"
+#include "tests/train/tiny_run.h"
+#include "train/error.h"
+#include "train/step_computer.h"
+#include "train/validator.h"
+
+// What interrupts processes while the parameters of an update are on their way.
+
+namespace tapestry {
+namespace {
+
+/// Parameters of several buckets, and averages of them.
+Config config_of_several_buckets() {
+  Config config = test::tiny_config();
+  config.model.d_ff = 2500;
+  config.train.bucket_size = 0.01;
+  config.train.ema_decay = 0.7;
+  return config;
+}
+
+void take_step(StepComputer& computer) {
+  RunStep step = computer.next_step(false);
+  computer.compute(step);
+  computer.apply(step);
+}
+
+using Training = std::function<void(StepComputer& computer, ProcessGroup& group)>;
+
+/// Trains in two processes, between which parameters arrive late. Returns the state of each.
+std::vector<std::string> states_of_two(const Config& config, const Corpus& corpus,
+                                       const Training& train) {
+  test::LocalNetwork network(2);
+  network.delay(Transport::Channel::parameters, 50);
+  std::vector<std::string> states(2);
+  test::run_processes(network, 2, [&](ProcessGroup& group) {
+    StepComputer computer(config, corpus, group);
+    train(computer, group);
+    states[group.rank()] = computer.state_text();
+  });
+  return states;
+}
+
+/// The same in one process, twice.
+std::vector<std::string> states_of_one(const Config& config, const Corpus& corpus,
+                                       const Training& train) {
+  StepComputer computer(config, corpus);
+  train(computer, single_process());
+  return {2, computer.state_text()};
+}
+
+/// Is cancelled after the first operation of forward.
+class CancelsForward : public TapeObserver {
+ public:
+  void forward_ran(const RecordedCall&) override { throw kernels::Cancelled(); }
+  void backward_ran(const GradientSlot&, const Tensor&) override {}
+};
+
+TEST_CASE("a step that one process cancels while parameters arrive can be computed again") {
+  const Config config = config_of_several_buckets();
+  const Corpus corpus = load_corpus(config.data);
+  const auto interrupted = [](StepComputer& computer, ProcessGroup& group) {
+    take_step(computer);
+    RunStep step = computer.next_step(false);
+    const BatchObservers cancels = [](std::size_t) { return std::make_unique<CancelsForward>(); };
+    CHECK_THROWS_AS(computer.compute(step, group.rank() == 1 ? cancels : nullptr),
+                    kernels::Cancelled);
+    computer.compute(step);
+    computer.apply(step);
+  };
+  const auto whole = [](StepComputer& computer, ProcessGroup&) {
+    take_step(computer);
+    take_step(computer);
+  };
+  CHECK(states_of_two(config, corpus, interrupted) == states_of_one(config, corpus, whole));
+}
+
+TEST_CASE("a state can be restored while parameters arrive") {
+  const Config config = config_of_several_buckets();
+  const Corpus corpus = load_corpus(config.data);
+  StepComputer saved(config, corpus);
+  take_step(saved);
+  take_step(saved);
+  const Snapshot snapshot = saved.snapshot();
+  const auto restore = [&](StepComputer& computer, ProcessGroup&) {
+    take_step(computer);
+    computer.restore(snapshot);
+    take_step(computer);
+  };
+  const auto expected = states_of_one(config, corpus, restore);
+  CHECK(expected.front().find("at step 3") != std::string::npos);
+  CHECK(states_of_two(config, corpus, restore) == expected);
+}
+
+TEST_CASE("a validation with averages that is cancelled leaves the parameters as they were") {
+  const Config config = config_of_several_buckets();
+  const Corpus corpus = load_corpus(config.data);
+  const std::atomic<bool> cancel = true;
+  const auto validate = [&](StepComputer& computer, ProcessGroup& group) {
+    take_step(computer);
+    const TextCodec codec =
+        make_codec(config.data, corpus.source_vocabulary, corpus.target_vocabulary);
+    Validator validator(computer.parts(), codec, computer.shards(), group, computer.time_use());
+    CHECK_THROWS_AS(validator.score(&cancel), kernels::Cancelled);
+  };
+  const auto train = [](StepComputer& computer, ProcessGroup&) { take_step(computer); };
+  CHECK(states_of_two(config, corpus, validate) == states_of_one(config, corpus, train));
+}
+
+TEST_CASE("an error of one process ends all while parameters arrive") {
+  const Config config = config_of_several_buckets();
+  const Corpus corpus = load_corpus(config.data);
+  test::LocalNetwork network(2);
+  network.delay(Transport::Channel::parameters, 50);
+  std::atomic<int> ended = 0;
+  test::run_processes(network, 2, [&](ProcessGroup& group) {
+    const auto train = [&] {
+      StepComputer computer(config, corpus, group);
+      take_step(computer);
+      if (group.rank() == 1) throw DataError("refused", "");
+      take_step(computer);
+      return 0;
+    };
+    if (group.is_rank_0()) {
+      CHECK_THROWS_AS(group.run(train), PeerFailure);
+    } else {
+      CHECK(group.run(train) == static_cast<int>(ExitCode::data));
+    }
+    ++ended;
+  });
+  CHECK(ended == 2);
+}
+
+}  // namespace
+}  // namespace tapestry
