@@ -18,7 +18,7 @@ namespace tapestry {
 ///
 /// accuracy  with at least one label
 /// set       "test" or "validation"
-/// noun      of examples: "pairs"
+/// noun      of examples, in the plural: "pairs"
 std::string describe_errors(const HeldOutAccuracy& accuracy, std::string_view set,
                             std::string_view noun);
 

@@ -16,8 +16,15 @@ TEST_CASE("errors of classes have the most frequent confusions and the lowest re
   accuracy.confusion = {.classes = {"a", "b", "c"}, .counts = {40, 2, 8, 0, 30, 0, 9, 1, 10}};
   CHECK(describe_errors(accuracy, "test", "images") ==
         "Errors: the prediction is wrong for 20 of 100 images of the test set (20.0 %). Most "
-        "frequent confusions: c predicted as a (9 of 20 errors), a as c (8). Lowest recall: c, "
-        "50.0 % of 20.");
+        "frequent confusions: c predicted as a (9 of 20 errors), a as c (8). Lowest recall: "
+        "50.0 % of the 20 images of class c.");
+  accuracy.confusion.counts = {40, 0, 0, 0, 30, 0, 1, 0, 0};
+  CHECK(contains(describe_errors(accuracy, "test", "images"),
+                 "Lowest recall: 0.0 % of the 1 image of class c."));
+  accuracy.examples = 9;
+  accuracy.confusion.counts = {40, 0, 0, 0, 30, 0, 1, 0, 1};
+  CHECK(contains(describe_errors(accuracy, "test", "sentences"),
+                 "Lowest recall: 50.0 % of the 2 labels of class c."));
 }
 
 TEST_CASE("confusions that occur once are not named, and rare classes together neither") {
@@ -26,7 +33,7 @@ TEST_CASE("confusions that occur once are not named, and rare classes together n
                         .counts = {5, 1, 3, 1, 5, 1, 3, 1, 0}};
   const std::string text = describe_errors(accuracy, "test", "images");
   CHECK_FALSE(contains(text, "confusion"));
-  CHECK(contains(text, "Lowest recall: a, 55.6 % of 9."));
+  CHECK(contains(text, "Lowest recall: 55.6 % of the 9 images of class a."));
   accuracy.confusion.counts[1] = 2;
   CHECK(contains(describe_errors(accuracy, "test", "images"),
                  "Most frequent confusion: a predicted as b (2 of 10 errors). "));
