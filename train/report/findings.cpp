@@ -65,6 +65,21 @@ std::optional<double> mean_between(const Curve& curve, std::uint64_t begin, std:
   return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
 }
 
+/// What a run has recorded of its fit to the training and the validation set.
+struct Fit {
+  Curve training, validation;      ///< the losses, where they are finite
+  Curve accuracy;                  ///< on the validation set
+  const TrainingRecord* record{};  ///< of the training set at the last validation; null if none
+  const Config& config;            ///< of the run
+};
+
+/// The mean training loss over the steps between validation `i` and the one before it, since that
+/// of a batch is noisy.
+std::optional<double> training_loss_at(const Fit& fit, std::size_t i) {
+  return mean_between(fit.training, i == 0 ? 0 : fit.validation.steps[i - 1],
+                      fit.validation.steps[i]);
+}
+
 /// What the validation accuracy has done since a step, as a further sentence: of a model that
 /// overfits, loss and accuracy often part. Empty if it is not known.
 std::string accuracy_since(std::uint64_t step, const Curve& accuracy) {
@@ -92,7 +107,7 @@ const TrainingRecord* training_record(const RunHistory& history) {
   return known ? &*history.records.back().training : nullptr;
 }
 
-/// " once", " 12 times"
+/// "once", "12 times"
 std::string passes_text(std::uint64_t epochs) {
   return epochs == 1 ? "once" : fmt::format("{} times", format_count(epochs));
 }
@@ -118,108 +133,122 @@ std::string accuracies_text(const TrainingRecord* training, const Curve& validat
       100 * training->sample.accuracy, 100 * validation.values.back());
 }
 
-/// What to do against overfitting. Many passes over few examples suggest more data first.
-std::string overfitting_remedy(const TrainingRecord* training, double dropout) {
+/// training_set_text() and accuracies_text().
+std::string sets_text(const Fit& fit) {
+  return training_set_text(fit.record, fit.config) + accuracies_text(fit.record, fit.accuracy);
+}
+
+/// What to try for a smaller difference between the losses on both sets: "a larger model.dropout
+/// (now 0.1), a smaller model or more training data". Many passes over few examples suggest more
+/// data first.
+std::string overfitting_remedy(const Fit& fit) {
   constexpr std::uint64_t many_epochs = 10;
   constexpr double large_dropout = 0.3;
+  const TrainingRecord* training = fit.record;
+  const double dropout = fit.config.model.dropout;
   const bool data_first = training != nullptr && training->epochs >= many_epochs;
   const std::string by_model =
       dropout < large_dropout
           ? fmt::format("a larger model.dropout (now {}){} a smaller model", shown(dropout),
                         data_first ? " or" : ",")
           : fmt::format("a smaller model (model.dropout is {} already)", shown(dropout));
-  return fmt::format("Try {}; train.patience ends such a run early.",
-                     data_first ? "more training data first, then " + by_model
-                                : by_model + " or more training data");
+  return data_first ? "more training data first, then " + by_model
+                    : by_model + " or more training data";
+}
+
+/// Why overfitting cannot be determined from fewer than fewest_validations.
+std::string too_few_validations(std::size_t count) {
+  if (count == 0) {
+    return "Overfitting cannot be determined without validations: they need a validation set and a "
+           "train.validate_every below train.steps.";
+  }
+  return fmt::format(
+      "Overfitting cannot be determined from {} validation{}: at least {} are needed; lower "
+      "train.validate_every.",
+      count, count == 1 ? "" : "s", fewest_validations);
 }
 
 /// The step of the validation since which the training loss has been far below the validation loss;
 /// nullopt if the last validation has no such gap.
-std::optional<std::uint64_t> gap_since(const Curve& training, const Curve& validation) {
+std::optional<std::uint64_t> gap_since(const Fit& fit) {
   std::optional<std::uint64_t> since;
-  for (std::size_t i = validation.steps.size(); i-- > 0;) {
-    const auto trained =
-        mean_between(training, i == 0 ? 0 : validation.steps[i - 1], validation.steps[i]);
-    const double gap = validation.values[i] - trained.value_or(validation.values[i]);
-    if (gap <= 0.2 || validation.values[i] <= 1.5 * *trained) break;
-    since = validation.steps[i];
+  for (std::size_t i = fit.validation.steps.size(); i-- > 0;) {
+    const double validation = fit.validation.values[i];
+    const double training = training_loss_at(fit, i).value_or(validation);
+    if (validation - training <= 0.2 || validation <= 1.5 * training) break;
+    since = fit.validation.steps[i];
   }
   return since;
 }
 
-/// Whether the model overfits, or why this cannot be determined; nullopt without
-/// any loss.
-std::optional<std::string> overfitting(const Curve& training, const Curve& validation,
-                                       const Curve& accuracy, const TrainingRecord* record,
-                                       const Config& config) {
-  const double dropout = config.model.dropout;
-  const std::string sizes = training_set_text(record, config) + accuracies_text(record, accuracy);
-  if (training.values.empty() && validation.values.empty()) return std::nullopt;
-  if (validation.values.empty()) {
-    return "Overfitting cannot be determined without validations: they need a validation set and a "
-           "train.validate_every below train.steps.";
+/// The finding if the last validation loss is the lowest.
+std::string at_lowest(const Fit& fit) {
+  const std::string last = shown(fit.validation.values.back());
+  const auto since = gap_since(fit);
+  if (!since) {
+    return fmt::format("No sign of overfitting: the last validation loss, {}, is the lowest.{}",
+                       last, sets_text(fit));
   }
-  if (validation.values.size() < fewest_validations) {
+  return fmt::format(
+      "The model memorizes training examples: since step {} the training loss (now {}) has been "
+      "far below the validation loss ({}), which is still at its lowest, so outputs for other "
+      "examples have not become worse.{} To lower the validation loss, try {}.",
+      format_count(*since), shown(*training_loss_at(fit, fit.validation.values.size() - 1)), last,
+      sets_text(fit), overfitting_remedy(fit));
+}
+
+/// The finding if validation `at` has the lowest loss and several followed; nullopt if there is no
+/// training loss to compare with.
+std::optional<std::string> since_lowest(const Fit& fit, std::size_t at) {
+  const double lowest = fit.validation.values[at], last = fit.validation.values.back();
+  const std::string step = format_count(fit.validation.steps[at]);
+  const auto then = training_loss_at(fit, at);
+  const auto now = training_loss_at(fit, fit.validation.values.size() - 1);
+  if (!then || !now) return std::nullopt;
+  const bool rises = last > 1.02 * lowest;
+  // Without a rise of the validation loss, the training loss must have fallen by more than noise.
+  if (*now >= *then || (!rises && *now > 0.98 * *then)) {
     return fmt::format(
-        "Overfitting cannot be determined from {} validation{}: at least {} are needed; lower "
-        "train.validate_every.",
-        validation.values.size(), validation.values.size() == 1 ? "" : "s", fewest_validations);
+        "No sign of overfitting: neither the validation loss (lowest at step {}, {}, at the end "
+        "{}) nor the training loss ({} then, {} at the end) has fallen much since.{}",
+        step, shown(lowest), shown(last), shown(*then), shown(*now), sets_text(fit));
+  }
+  const std::string trend =
+      rises ? fmt::format("overfits after step {}: the validation loss has risen from {} to {}",
+                          step, shown(lowest), shown(last))
+            : fmt::format(
+                  "begins to overfit: the validation loss has not fallen since step {} ({}, at the "
+                  "end {})",
+                  step, shown(lowest), shown(last));
+  return fmt::format(
+      "The model {}, while the training loss has fallen from {} to {}.{}{} Try {}; train.patience "
+      "ends such a run early.",
+      trend, shown(*then), shown(*now), accuracy_since(fit.validation.steps[at], fit.accuracy),
+      sets_text(fit), overfitting_remedy(fit));
+}
+
+/// Whether the model overfits, or why this cannot be determined; nullopt without any loss.
+std::optional<std::string> overfitting(const Fit& fit) {
+  const Curve& validation = fit.validation;
+  if (fit.training.values.empty() && validation.values.empty()) return std::nullopt;
+  if (validation.values.size() < fewest_validations) {
+    return too_few_validations(validation.values.size());
   }
   const auto lowest = std::ranges::min_element(validation.values);
   const auto at = static_cast<std::size_t>(lowest - validation.values.begin());
-  const double last = validation.values.back();
   const std::size_t later = validation.values.size() - 1 - at;
-  if (later == 0) {
-    if (const auto since = gap_since(training, validation)) {
-      const auto trained = mean_between(training, validation.steps[validation.steps.size() - 2],
-                                        validation.steps.back());
-      return fmt::format(
-          "The model memorizes training examples: since step {} the training loss (now {}) has "
-          "been far below the validation loss ({}), which is still at its lowest, so outputs for "
-          "other examples have not become worse.{} More training data or a larger model.dropout "
-          "(now {}) may lower the validation loss.",
-          format_count(*since), shown(*trained), shown(last), sizes, shown(dropout));
-    }
-    return fmt::format("No sign of overfitting: the last validation loss, {}, is the lowest.{}",
-                       shown(last), sizes);
-  }
-  const std::string step = format_count(validation.steps[at]);
+  if (later == 0) return at_lowest(fit);
   if (later < 2) {
     return fmt::format(
         "Overfitting cannot be determined yet: the validation loss was lowest at step {} ({}), "
         "and one validation later it is {}.",
-        step, shown(*lowest), shown(last));
+        format_count(validation.steps[at]), shown(*lowest), shown(validation.values.back()));
   }
-  // Means over the steps between two validations, since the training loss of a batch is noisy.
-  const auto then =
-      mean_between(training, at == 0 ? 0 : validation.steps[at - 1], validation.steps[at]);
-  const auto now = mean_between(training, validation.steps[validation.steps.size() - 2],
-                                validation.steps.back());
-  if (!then || !now) return std::nullopt;
-  const std::string no_sign = fmt::format(
-      "No sign of overfitting: neither the validation loss (lowest at step {}, {}, at the end "
-      "{}) nor the training loss ({} then, {} at the end) has fallen much since.{}",
-      step, shown(*lowest), shown(last), shown(*then), shown(*now), sizes);
-  if (*now >= *then) return no_sign;
-  const std::string remedy = overfitting_remedy(record, dropout);
-  if (last > 1.02 * *lowest) {
-    return fmt::format(
-        "The model overfits after step {}: the validation loss has risen from {} to {}, "
-        "while the training loss has fallen from {} to {}.{}{} {}",
-        step, shown(*lowest), shown(last), shown(*then), shown(*now),
-        accuracy_since(validation.steps[at], accuracy), sizes, remedy);
-  }
-  // Without a rise: only if the training loss has fallen by more than noise.
-  if (*now > 0.98 * *then) return no_sign;
-  return fmt::format(
-      "The model begins to overfit: the validation loss has not fallen since step {} ({}, at "
-      "the end {}), while the training loss has fallen from {} to {}.{}{} {}",
-      step, shown(*lowest), shown(last), shown(*then), shown(*now),
-      accuracy_since(validation.steps[at], accuracy), sizes, remedy);
+  return since_lowest(fit, at);
 }
 
 /// The errors on held-out examples with the share of exact outputs; nullopt if neither is known.
-std::optional<std::string> held_out_errors(std::string errors, const Curve& exact) {
+std::optional<std::string> errors_finding(std::string errors, const Curve& exact) {
   if (!exact.values.empty()) {
     errors +=
         fmt::format("{}Exact outputs: {:.1f} % of the sequences that the last validation decoded.",
@@ -259,19 +288,20 @@ std::optional<std::string> still_falling(const Curve& validation, const Curve& l
 
 std::vector<RunFinding> findings(const RunHistory& history, const Config& config, bool finished,
                                  const std::string& errors) {
-  const Curve training = finite_points(history, "loss", false);
-  const Curve validation = finite_points(history, "loss", true);
+  const Fit fit{.training = finite_points(history, "loss", false),
+                .validation = finite_points(history, "loss", true),
+                .accuracy = finite_points(history, "token_accuracy", true),
+                .record = training_record(history),
+                .config = config};
   std::vector<RunFinding> found;
   const auto add = [&](std::optional<std::string> finding, const char* section) {
     if (finding) found.push_back({.text = std::move(*finding), .section = section});
   };
-  add(overfitting(training, validation, finite_points(history, "token_accuracy", true),
-                  training_record(history), config),
-      "Curves");
-  add(held_out_errors(errors, finite_points(history, "exact_match", true)),
+  add(overfitting(fit), "Curves");
+  add(errors_finding(errors, finite_points(history, "exact_match", true)),
       errors.empty() ? "Curves" : "Accuracy");
   if (finished) {
-    add(still_falling(validation, finite_points(history, "learning_rate", false)), "Curves");
+    add(still_falling(fit.validation, finite_points(history, "learning_rate", false)), "Curves");
   }
   for (std::string& finding : speed_findings(history, config)) add(std::move(finding), "Speed");
   return found;

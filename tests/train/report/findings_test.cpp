@@ -106,7 +106,10 @@ TEST_CASE("a training loss far below the lowest validation loss is reported") {
   CHECK(contains(found[0],
                  "The model memorizes training examples: since step 60 the training loss (now 0.4) "
                  "has been far below the validation loss (4), which is still at its lowest"));
-  CHECK(contains(found[0], "a larger model.dropout (now 0.1) may lower"));
+  CHECK(contains(found[0],
+                 "have not become worse. To lower the validation loss, try a larger model.dropout "
+                 "(now 0.1), a smaller model or more training data."));
+  CHECK_FALSE(contains(found[0], "train.patience"));
   CHECK(contains(find(history_of({9, 8, 7, 6, 5, 4, 0.5, 0.3}, {5, 4.5, 4.01, 4}), true).at(0),
                  "since step 80 the"));
   CHECK(contains(find(history_of({1, 1, 1, 1, 1, 1, 1, 1}, {5, 4.5, 4.01, 4}), true).at(0),
@@ -188,6 +191,19 @@ TEST_CASE("the finding of overfitting has the change of validation accuracy sinc
                  "The validation accuracy has fallen as well, from 81.0 % to 75.0 %. Try"));
   CHECK(contains(finding({0.5, 0.81, 0.8, 0.82, 0.811}, rises),
                  "The validation accuracy has stayed at 81.1 %."));
+}
+
+TEST_CASE("against memorizing, a larger dropout is no advice if it is large already") {
+  RunHistory history = history_of({9, 8, 7, 6, 2, 1, 0.5, 0.3}, {5, 4.5, 4.01, 4});
+  Config config;
+  config.model.dropout = 0.5;
+  const auto remedy = [&] { return findings(history, config, true).at(0).text; };
+  CHECK(contains(remedy(),
+                 "try a smaller model (model.dropout is 0.5 already) or more training data."));
+  history.records.push_back({.step = 80, .training = TrainingRecord{.examples = 9, .epochs = 10}});
+  CHECK(contains(remedy(),
+                 "try more training data first, then a smaller model (model.dropout is 0.5 "
+                 "already)."));
 }
 
 /// A run that overfits and has recorded its training set.
