@@ -58,6 +58,17 @@ std::vector<BatchIndices> cut(const std::vector<std::size_t>& order, std::size_t
   return batches;
 }
 
+/// Sorts indices by the length of the source, then of the target.
+void sort_by_length(const Examples& examples, BatchIndices& indices) {
+  std::stable_sort(indices.begin(), indices.end(), [&examples](std::size_t a, std::size_t b) {
+    const auto lengths = [&examples](std::size_t i) {
+      const ExampleLengths of = examples.lengths(i);
+      return std::pair(of.source, of.target);
+    };
+    return lengths(a) < lengths(b);
+  });
+}
+
 /// lengths  (index of an example) -> ExampleLengths
 template <typename F>
 BatchStatistics sum_sizes(const std::vector<BatchIndices>& batches, F&& lengths,
@@ -296,14 +307,42 @@ std::vector<BatchIndices> evaluation_batches(const Examples& examples, std::size
 std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,
                                              std::size_t batch_size) {
   check_batch_size(batch_size);
-  std::stable_sort(indices.begin(), indices.end(), [&examples](std::size_t a, std::size_t b) {
-    const auto lengths = [&examples](std::size_t i) {
-      const ExampleLengths of = examples.lengths(i);
-      return std::pair(of.source, of.target);
-    };
-    return lengths(a) < lengths(b);
-  });
+  sort_by_length(examples, indices);
   return cut(indices, batch_size);
+}
+
+BatchLimit largest_rows(const Examples& examples, std::size_t batch_size, const RowLayout& layout) {
+  std::size_t source = 0, target = 0;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const ExampleLengths lengths = examples.lengths(i);
+    source = std::max(source, layout.source_length(lengths));
+    target = std::max(target, layout.target_length(lengths));
+  }
+  const std::size_t rows = std::min(batch_size, examples.size());
+  return {.rows = rows, .source = rows * source, .target = rows * target};
+}
+
+std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,
+                                             const BatchLimit& limit, const RowLayout& layout) {
+  check_batch_size(limit.rows);
+  sort_by_length(examples, indices);
+  std::vector<BatchIndices> batches;
+  std::size_t source = 0, target = 0;
+  for (const std::size_t i : indices) {
+    const ExampleLengths lengths = examples.lengths(i);
+    source = std::max(source, layout.source_length(lengths));
+    target = std::max(target, layout.target_length(lengths));
+    const std::size_t rows = batches.empty() ? 1 : batches.back().size() + 1;
+    const bool fits =
+        rows <= limit.rows && rows * source <= limit.source && rows * target <= limit.target;
+    if (batches.empty() || !fits) {
+      batches.emplace_back();
+      source = layout.source_length(lengths);
+      target = layout.target_length(lengths);
+    }
+    batches.back().push_back(i);
+  }
+  return batches;
 }
 
 DataLoader::DataLoader(std::size_t num_examples, const DataLoaderOptions& options)

@@ -166,6 +166,25 @@ std::vector<BatchIndices> evaluation_batches(const Examples& examples, std::size
 std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,
                                              std::size_t batch_size);
 
+/// A limit of the rows of a batch, and of their positions with padding: rows times row length, on
+/// each side as RowLayout has it.
+struct BatchLimit {
+  std::size_t rows = 0;    ///< at least 1
+  std::size_t source = 0;  ///< positions of all source rows
+  std::size_t target = 0;  ///< positions of all target rows
+
+  friend bool operator==(const BatchLimit&, const BatchLimit&) = default;
+};
+
+/// The rows of a batch of batch_size examples, or of all if there are fewer, and their positions if
+/// it has the longest source and the longest target.
+BatchLimit largest_rows(const Examples& examples, std::size_t batch_size, const RowLayout& layout);
+
+/// As evaluation_batches(examples, indices, limit.rows), but a batch ends before it exceeds
+/// `limit`; an example that exceeds it alone is a batch of its own.
+std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,
+                                             const BatchLimit& limit, const RowLayout& layout);
+
 /// Options of DataLoader. The member initializers are the defaults.
 struct DataLoaderOptions {
   std::size_t batch_size = 32;  ///< examples per batch, >= 1

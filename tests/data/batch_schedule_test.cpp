@@ -419,6 +419,33 @@ TEST_CASE("evaluation goes through all pairs once by rising length") {
   CHECK(evaluation_batches(pairs, {0, 1, 3}, 2) == std::vector<BatchIndices>{{3, 0}, {1}});
 }
 
+TEST_CASE("batches for evaluation may be limited by their positions on each side") {
+  const std::vector<Example> pairs{{{4, 4}, {4}}, {{4}, {4, 4}},    {{4, 4}, {}},
+                                   {{4}, {4}},    {{4, 4, 4}, {4}}, {{4, 4, 4, 4}, {4}}};
+  const BatchIndices all{0, 1, 2, 3, 4, 5};
+  const auto batches = [&](const BatchLimit& limit) {
+    return evaluation_batches(pairs, all, limit, pair_rows);
+  };
+  const std::vector<BatchIndices> by_rows{{3, 1, 2}, {0, 4, 5}};
+  CHECK(batches({.rows = 3, .source = 99, .target = 99}) == by_rows);
+  CHECK(batches({.rows = 3, .source = 15, .target = 9}) == by_rows);
+  CHECK(batches({.rows = 3, .source = 14, .target = 9}) ==
+        std::vector<BatchIndices>{{3, 1, 2}, {0, 4}, {5}});
+  CHECK(batches({.rows = 3, .source = 15, .target = 8}) ==
+        std::vector<BatchIndices>{{3, 1}, {2, 0, 4}, {5}});
+  CHECK(batches({.rows = 3, .source = 0, .target = 0}) ==
+        std::vector<BatchIndices>{{3}, {1}, {2}, {0}, {4}, {5}});
+  CHECK(evaluation_batches(pairs, {}, {.rows = 1}, pair_rows).empty());
+  CHECK_THROWS_AS(batches({.source = 99, .target = 99}), std::invalid_argument);
+}
+
+TEST_CASE("the largest rows have the longest source and the longest target") {
+  const std::vector<Example> pairs{{{4, 4}, {4}}, {{4}, {4, 4, 4}}, {{4}, {}}};
+  CHECK(largest_rows(pairs, 2, pair_rows) == BatchLimit{.rows = 2, .source = 6, .target = 8});
+  CHECK(largest_rows(pairs, 64, pair_rows) == BatchLimit{.rows = 3, .source = 9, .target = 12});
+  CHECK(largest_rows({}, 64, pair_rows) == BatchLimit{});
+}
+
 TEST_CASE("the order of batches never changes: runs must resume after an update of the program") {
   const auto digest = [](BatchSchedule schedule) {
     Xxh3 hash;
