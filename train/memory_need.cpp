@@ -18,9 +18,11 @@
 #include "optim/optimizer_description.h"
 #include "train/error.h"
 #include "train/format.h"
+#include "train/inference/evaluator.h"
 #include "train/parallel/sum_tree.h"
 #include "train/step.h"
 #include "train/tasks/task.h"
+#include "train/validator.h"
 
 namespace tapestry {
 namespace {
@@ -160,11 +162,19 @@ std::uint64_t bytes_of_average(std::uint64_t checkpoint, std::uint64_t values,
   return 2 * checkpoint + values * (sizeof(double) + bytes_per_value);
 }
 
-std::uint64_t largest_logits(const std::vector<Example>& examples, std::size_t batch_size,
-                             std::size_t vocabulary) {
-  std::size_t longest = 0;
-  for (const Example& example : examples) longest = std::max(longest, example.target.size() + 1);
-  return std::uint64_t{std::min(batch_size, examples.size())} * longest * vocabulary;
+/// The most logits of a validation: those of a batch of its set, or of a training example that is
+/// scored alone, see training_sample().
+std::uint64_t largest_logits(const Config& config, const Corpus& corpus, std::size_t vocabulary) {
+  std::size_t longest = 0, longest_alone = 0;
+  for (const Example& example : corpus.validation) {
+    longest = std::max(longest, example.target.size() + 1);
+  }
+  const Examples training = corpus.training();
+  for (const std::size_t i : sample_indices(training, training_sample_size(corpus))) {
+    longest_alone = std::max(longest_alone, training.lengths(i).target + 1);
+  }
+  const std::uint64_t rows = std::min(config.train.batch_size, corpus.validation.size());
+  return std::max(rows * longest, std::uint64_t{longest_alone}) * vocabulary;
 }
 
 }  // namespace
@@ -182,8 +192,7 @@ MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t
   // Values are created one by one and then moved beside the gradients: three times the parameters.
   return {
       .state = std::max(2 * parameters + shard + sums, 3 * parameters) + number * count.constants,
-      .validation =
-          number * largest_logits(corpus.validation, config.train.batch_size, sizes.target),
+      .validation = number * largest_logits(config, corpus, sizes.target),
       .saving = with_moments + with_moments / 8,
       .average = config.train.average_last == 0
                      ? 0

@@ -17,6 +17,15 @@ std::size_t training_sample_size(const Corpus& corpus) {
   return std::min({most, corpus.validation.size(), corpus.training().size()});
 }
 
+SampleOptions training_sample(const Config& config, const Corpus& corpus) {
+  // Few rows: with train.batch_tokens, train.batch_size may be more than the memory allows.
+  constexpr std::size_t most_rows = 32;
+  BatchLimit limit =
+      largest_rows(corpus.validation, config.train.batch_size, find_task(config).layout());
+  limit.rows = std::min(most_rows, config.train.batch_size);
+  return {.examples = training_sample_size(corpus), .batches = limit};
+}
+
 Scores Validator::score(const std::atomic<bool>* cancel, const std::function<void()>& and_then) {
   Scores scores;
   with_averaged_weights([&] {
@@ -80,11 +89,8 @@ Scores Validator::score_with_present_weights(const std::atomic<bool>* cancel) {
   Scores scores =
       find_task(run_.config)
           .evaluate(run_.model, run_.config, rules, set, run_.config.train.exact_match_sequences);
-  // Small batches: with train.batch_tokens, train.batch_size may be more than the memory allows.
-  constexpr std::size_t most_rows = 32;
-  scores.training =
-      sample_accuracy(run_.model, corpus.training(), training_sample_size(corpus),
-                      std::min(most_rows, run_.config.train.batch_size), rules, share);
+  scores.training = sample_accuracy(run_.model, corpus.training(),
+                                    training_sample(run_.config, corpus), rules, share);
   return scores;
 }
 

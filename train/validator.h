@@ -15,8 +15,13 @@
 namespace tapestry {
 
 /// The number of training examples that every validation of a run scores as well, for comparison:
-/// at most as many as the validation set has, so that this takes no longer than scoring that set.
+/// at most as many as the validation set has. Unless they are longer than those of that set,
+/// scoring them takes no longer than scoring it.
 std::size_t training_sample_size(const Corpus& corpus);
+
+/// The sample of that size. Its batches have no more positions than the largest of the validation
+/// set; a longer example is scored alone.
+SampleOptions training_sample(const Config& config, const Corpus& corpus);
 
 /// Scores the validation set of a run that is being trained, with the averages of the weights if
 /// there are any (train.ema_decay), and reports the scores. The processes of a group divide the set.

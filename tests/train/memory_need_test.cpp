@@ -132,6 +132,20 @@ TEST_CASE("memory of state, validation and saving follows from shapes, vocabular
   CHECK(need_of_model(config, corpus).validation == 8 * 6 * 10 * sizes.target);
 }
 
+TEST_CASE("a validation needs memory for the longest training example that it scores") {
+  Config config = tiny_config();
+  Corpus corpus = load_corpus(config.data);
+  for (Example& pair : corpus.validation) pair.target.resize(2, first_word_id);
+  std::vector<Example> training(60, {{first_word_id}, {first_word_id}});
+  training[1].target.resize(99, first_word_id);  // not in the sample of 6, spread evenly
+  training[50].target.resize(10, first_word_id);
+  corpus.train = std::move(training);
+  const std::uint64_t vocabulary = network_sizes(config, corpus).target;
+  CHECK(need_of_model(config, corpus).validation == 4 * (4 * 3) * vocabulary);
+  config.train.batch_size = 2;
+  CHECK(need_of_model(config, corpus).validation == 4 * 11 * vocabulary);
+}
+
 TEST_CASE("averaging checkpoints needs memory for the file and arrays of one, and for sums") {
   Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);

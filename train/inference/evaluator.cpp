@@ -101,13 +101,20 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
                        share);
 }
 
-SampleAccuracy sample_accuracy(const Model& model, const Examples& examples, std::size_t most,
-                               std::size_t batch_size, const BatchRules& rules,
-                               const WorkShare& share) {
-  BatchIndices sample(std::min(most, examples.size()));
+BatchIndices sample_indices(const Examples& examples, std::size_t count) {
+  BatchIndices sample(std::min(count, examples.size()));
   for (std::size_t i = 0; i < sample.size(); ++i) sample[i] = i * examples.size() / sample.size();
+  return sample;
+}
+
+SampleAccuracy sample_accuracy(const Model& model, const Examples& examples,
+                               const SampleOptions& sample, const BatchRules& rules,
+                               const WorkShare& share) {
+  BatchIndices chosen = sample_indices(examples, sample.examples);
+  if (chosen.empty()) return {};
   const Scores scores =
-      score_batches(model, examples, evaluation_batches(examples, std::move(sample), batch_size),
+      score_batches(model, examples,
+                    evaluation_batches(examples, std::move(chosen), sample.batches, rules.layout),
                     rules, {}, share);
   return {.examples = scores.sentences, .accuracy = scores.token_accuracy};
 }

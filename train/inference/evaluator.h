@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/batch.h"
+#include "data/batch_schedule.h"
 #include "data/corpus.h"
 #include "layers/model.h"
 #include "train/inference/work_share.h"
@@ -64,10 +65,19 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
                     std::size_t batch_size, const BatchRules& rules,
                     const TakePredictions& take = {}, const WorkShare& share = {});
 
-/// The same for `most` examples of a set, spread evenly over it, or for all if there are fewer.
-/// Reads them batch by batch, so that the set may be in a file.
-SampleAccuracy sample_accuracy(const Model& model, const Examples& examples, std::size_t most,
-                               std::size_t batch_size, const BatchRules& rules,
+/// A sample of a set, and the batches in which it is scored.
+struct SampleOptions {
+  std::size_t examples = 0;  ///< number of examples, see sample_indices()
+  BatchLimit batches{};      ///< the largest batch; an example that exceeds it is scored alone
+};
+
+/// The indices of `count` examples that are spread evenly over a set; all if it has fewer.
+BatchIndices sample_indices(const Examples& examples, std::size_t count);
+
+/// As score_labels(), for a sample of a set. Reads it batch by batch, so that the set may be in a
+/// file.
+SampleAccuracy sample_accuracy(const Model& model, const Examples& examples,
+                               const SampleOptions& sample, const BatchRules& rules,
                                const WorkShare& share = {});
 
 /// A predicted class and its probability.

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "autograd/kernels/memory.h"
 #include "layers/transformer.h"
 #include "tests/train/hand_made_model.h"
 #include "train/inference/beam_search.h"
@@ -125,15 +126,32 @@ TEST_CASE("the accuracy of a sample is that of examples spread evenly over the s
   const std::vector<Example> pairs = {
       {{5}, {4, 4, 4}}, {{5}, {6}}, {{5, 5, 5}, {4}}, {{5}, {6}}, {{5}, {6}}};
   const Model model = model_with_known_odds();
-  for (const std::size_t batch_size : {1, 2}) {
-    const SampleAccuracy two = sample_accuracy(model, pairs, 2, batch_size, {});
+  constexpr std::size_t any = 1000;
+  for (const std::size_t rows : {1, 2}) {
+    const SampleAccuracy two = sample_accuracy(
+        model, pairs, {.examples = 2, .batches = {.rows = rows, .source = any, .target = any}}, {});
     CHECK(two.examples == 2);
     CHECK(two.accuracy == 4.0 / 6);  // with <eos>
   }
-  const SampleAccuracy all = sample_accuracy(model, pairs, 100, 2, {});
+  const SampleAccuracy all = sample_accuracy(
+      model, pairs, {.examples = 100, .batches = {.rows = 2, .source = any, .target = any}}, {});
   CHECK(all.examples == 5);
   CHECK(all.accuracy == 4.0 / 12);
-  CHECK(sample_accuracy(model, std::vector<Example>(), 2, 2, {}).examples == 0);
+  CHECK(sample_accuracy(model, std::vector<Example>(), {.examples = 2}, {}).examples == 0);
+}
+
+TEST_CASE("the batches of a sample need no more memory than their limit allows") {
+  const Model model =
+      test::make_model("seq2seq", test::hand_made_options(64), {10, 500}, DType::float32, 5);
+  const std::vector<Example> pairs(16, {Sentence(49, 4), Sentence(49, 4)});
+  const auto peak = [&](const BatchLimit& limit) {
+    const std::size_t before = kernels::restart_memory_peak();
+    CHECK(sample_accuracy(model, pairs, {.examples = 16, .batches = limit}, {}).examples == 16);
+    return kernels::memory_statistics().peak_bytes_in_use - before;
+  };
+  const std::size_t logits = 16 * 50 * 500 * sizeof(float);
+  CHECK(peak({.rows = 16, .source = 16 * 50, .target = 16 * 50}) >= logits);
+  CHECK(peak({.rows = 16, .source = 2 * 50, .target = 2 * 50}) < logits / 2);
 }
 
 TEST_CASE("scores of 0 sentences are 0") {
