@@ -176,8 +176,8 @@ class Tensor {
   Tensor& make_read_only(const char* operation);
   /// From now on access to the values waits for `pending`, which must outlive it: values(),
   /// memory() and viewed_as() until they can be read, mutable_values() and move_into() until they
-  /// can be changed, and everything based on these. Values must then not be changed through a
-  /// view. Null: access does not wait any more. No other thread may use the tensor during this call.
+  /// can be changed, and everything based on these. Values must then not be changed through a view.
+  /// Null: access does not wait any more. No other thread may use the tensor during this call.
   void set_pending(PendingValues* pending);
   /// What access to the values waits for; null without set_pending().
   PendingValues* pending() const;
