@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -355,6 +356,28 @@ def check_refusals(options, folder):
     require(not parallel.run.directory.exists(), "a refused run has left a directory")
 
 
+def check_launchers(options, folder):
+    """An mpirun that stays when its processes have failed is killed, but not while it has another
+    child. Bash by the name of mpirun starts one process of two, which MPI does not connect."""
+    parallel = Parallel(options.program, folder / "launchers", "copy")
+    mpirun_path = parallel.run.folder / "mpirun"
+    shutil.copy("/bin/bash", mpirun_path)
+    os.mkfifo(parallel.run.folder / "nothing")
+    failing = shlex.join(map(str, parallel.command(1, 1)))
+    variables = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}
+    launchers = [
+        subprocess.Popen([mpirun_path, "-c", f"{failing}; test $? = 2 && {rest}; exit 0"],
+                         cwd=parallel.run.folder, stderr=subprocess.DEVNULL,
+                         env={**environment(), **variables})
+        for rest in ("read line < nothing", f"sleep {2 * PEER_TIMEOUT}")]
+    try:
+        codes = [launcher.wait(4 * PEER_TIMEOUT + 20) for launcher in launchers]
+    finally:
+        for launcher in launchers:
+            launcher.kill()
+    require(codes == [-signal.SIGKILL, 0], f"launchers that stay end with {codes}")
+
+
 def test(options, folder):
     require_mpi(options)
     names = options.configs or list(CONFIGS)
@@ -363,6 +386,7 @@ def test(options, folder):
         total += check_config(options, folder, name)
         print(f"{total} runs, up to {name}, end with the files of one process", flush=True)
     check_refusals(options, folder)
+    check_launchers(options, folder)
     check_many(options, folder, (8, 16, 64) if options.full else (8,))
     checkpoints = {}
 

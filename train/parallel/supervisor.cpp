@@ -1,8 +1,10 @@
 #include "train/parallel/supervisor.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,8 +15,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <new>
 #include <string>
+#include <system_error>
 
 #include "train/error.h"
 #include "train/platform/interruptions.h"
@@ -122,6 +127,61 @@ int watch_child(const SupervisedState& state, std::chrono::seconds limit, const 
   }
 }
 
+// ---- The launcher
+
+/// Whether a process is mpirun of Open MPI or MPICH, which ends when its processes have ended; not,
+/// for example, a shell or the daemon of a batch system.
+bool is_mpirun(pid_t process) {
+  std::error_code error;
+  const auto program =
+      std::filesystem::read_symlink(fmt::format("/proc/{}/exe", process), error).filename();
+  return program == "orterun" || program == "mpirun" || program == "mpiexec" ||
+         program == "mpiexec.hydra";
+}
+
+/// Whether a process has a child that runs; also true if the system does not tell.
+bool has_running_child(pid_t process) {
+  std::ifstream children(fmt::format("/proc/{}/task/{}/children", process, process));
+  if (!children) return true;
+  for (pid_t child_process = 0; children >> child_process;) {
+    std::ifstream file(fmt::format("/proc/{}/stat", child_process));
+    std::string stat;
+    std::getline(file, stat);  // "pid (name) state ...", where the name may have any characters
+    const std::size_t end_of_name = stat.rfind(')');
+    if (end_of_name == std::string::npos) continue;  // it has ended
+    if (stat.compare(end_of_name, 4, ") Z ") != 0) return true;
+  }
+  return false;
+}
+
+/// Kills the launcher when it has had no running child for `limit`. Returns when it has ended.
+void end_hung_launcher(pid_t launcher, int descriptor, std::chrono::seconds limit) {
+  for (Clock::time_point busy = Clock::now(); Clock::now() < busy + limit;) {
+    pollfd ended{.fd = descriptor, .events = POLLIN, .revents = 0};
+    if (::poll(&ended, 1, 1000) > 0) return;
+    if (has_running_child(launcher)) busy = Clock::now();
+  }
+  ::syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, nullptr, 0);
+}
+
+/// Leaves a process behind that ends a launcher which hangs: mpirun of Open MPI 4.1 sometimes does
+/// so when a process was killed while MPI connected it, after all processes have ended. The process
+/// has no open files, since mpirun waits for the end of the output of its processes.
+void watch_launcher(std::chrono::seconds limit) {
+  const pid_t launcher = ::getppid();
+  if (!is_mpirun(launcher)) return;
+  const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, launcher, 0));
+  if (descriptor < 0 || ::fork() != 0) return;
+  ::setsid();
+  constexpr int own = 3;
+  ::dup2(descriptor, own);
+  ::close_range(0, own - 1, 0);
+  ::close_range(own + 1, ~0U, 0);
+  for (const int signal : passed_on) std::signal(signal, SIG_DFL);
+  end_hung_launcher(launcher, own, limit);
+  std::_Exit(0);
+}
+
 /// Memory that parent and child share.
 SupervisedState& shared_state() {
   void* const memory = ::mmap(nullptr, sizeof(SupervisedState), PROT_READ | PROT_WRITE,
@@ -165,7 +225,9 @@ SupervisedState& continue_supervised(std::size_t rank, std::chrono::seconds limi
   }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ::sigprocmask(SIG_BLOCK, &ended, nullptr);
-  std::_Exit(watch_child(state, limit, ended));
+  const int code = watch_child(state, limit, ended);
+  if (code != 0) watch_launcher(limit);
+  std::_Exit(code);
 }
 
 }  // namespace tapestry

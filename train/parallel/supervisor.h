@@ -38,7 +38,9 @@ struct SupervisedState {
 ///   - the child joins or leaves the other processes for longer than `limit`; it is then killed.
 ///     The time during which the supervisor itself was stopped does not count.
 ///
-/// If the supervisor ends, the system kills the child.
+/// If the supervisor ends, the system kills the child. If the exit code is not 0 and the launcher is
+/// mpirun, it leaves a process behind that kills mpirun if it hangs: if it still exists when it has
+/// had no running child process for `limit`.
 ///
 /// rank  of this process, as far as it is known, for messages
 ///
