@@ -12,9 +12,11 @@
 
 namespace tapestry {
 
-std::size_t training_sample_size(const Corpus& corpus) {
-  constexpr std::size_t most = 256;
-  return std::min({most, corpus.validation.size(), corpus.training().size()});
+std::size_t training_sample_size(const Config& config, const Corpus& corpus) {
+  constexpr std::size_t fewest = 16, most = 256;
+  const std::size_t trained = config.train.batch_size * config.train.validate_every;
+  return std::min({std::clamp(trained / 100, fewest, most), corpus.validation.size(),
+                   corpus.training().size()});
 }
 
 SampleOptions training_sample(const Config& config, const Corpus& corpus) {
@@ -23,7 +25,7 @@ SampleOptions training_sample(const Config& config, const Corpus& corpus) {
   BatchLimit limit =
       largest_rows(corpus.validation, config.train.batch_size, find_task(config).layout());
   limit.rows = std::min(most_rows, config.train.batch_size);
-  return {.examples = training_sample_size(corpus), .batches = limit};
+  return {.examples = training_sample_size(config, corpus), .batches = limit};
 }
 
 Scores Validator::score(const std::atomic<bool>* cancel, const std::function<void()>& and_then) {

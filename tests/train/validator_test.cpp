@@ -24,5 +24,22 @@ TEST_CASE("batches of the training sample are no larger than those of the valida
   CHECK(training_sample(config, corpus).examples == 0);
 }
 
+TEST_CASE("the training sample is a hundredth of the examples between two validations") {
+  Config config;
+  Corpus corpus;
+  corpus.train.resize(300);
+  corpus.validation.resize(270);
+  const auto size = [&](std::size_t batch_size, std::size_t validate_every) {
+    config.train.batch_size = batch_size;
+    config.train.validate_every = validate_every;
+    return training_sample_size(config, corpus);
+  };
+  CHECK(size(12, 500) == 60);
+  CHECK(size(1, 4) == 16);
+  CHECK(size(64, 1000) == 256);
+  corpus.validation.resize(7);
+  CHECK(size(64, 1000) == 7);
+}
+
 }  // namespace
 }  // namespace tapestry

@@ -201,7 +201,8 @@ void RunMeasurement::measure_scoring() {
     plan_.scoring = time_scores(all, 0);
   }
   plan_.scoring *=
-      1.0 + static_cast<double>(training_sample_size(corpus())) / static_cast<double>(all.size());
+      1.0 + static_cast<double>(training_sample_size(config(), corpus())) /
+                static_cast<double>(all.size());
 }
 
 /// The same for sequences that are decoded.
