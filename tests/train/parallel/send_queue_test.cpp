@@ -92,11 +92,23 @@ TEST_CASE("fewer bytes are sent at the same time when a message takes long") {
   Sender sender;
   for (Transport::Request request = 1; request <= 20; ++request) sender.add(request, half / 2);
   CHECK(sender.proceed() == Requests{1, 2, 3, 4});
-  sender.note_sent({1, 2});
   CHECK(sender.proceed(SendQueue::slow + 1ms).empty());
+  sender.note_sent({1, 2});
+  CHECK(sender.proceed().empty());
   sender.note_sent({3});
   CHECK(sender.proceed() == Requests{5});
   CHECK(sender.proceed().empty());
+}
+
+TEST_CASE("the time between two exchanges does not change how much is sent at the same time") {
+  Sender sender;
+  for (Transport::Request request = 1; request <= 6; ++request) {
+    sender.add(request, half / 4);
+    CHECK(sender.proceed(1000ms) == Requests{request});
+    sender.note_sent({request});
+  }
+  for (Transport::Request request = 7; request <= 20; ++request) sender.add(request, half / 4);
+  CHECK(sender.proceed(1000ms) == Requests{7, 8, 9, 10, 11, 12, 13, 14});
 }
 
 }  // namespace tapestry

@@ -16,7 +16,7 @@ namespace tapestry {
 ///
 /// At least two messages are being sent, and as many bytes as the network sends in some
 /// milliseconds: the limit is halved when a message was not sent within `slow`, and doubled when
-/// all messages that had begun are sent, so that the network had nothing to do.
+/// all messages that had begun are sent while others waited, so that the network had nothing to do.
 class SendQueue {
  public:
   using Clock = std::chrono::steady_clock;
@@ -46,13 +46,15 @@ class SendQueue {
   template <class IsSent, class Begin>
   void proceed(Clock::time_point now, const IsSent& is_sent, const Begin& begin) {
     if (waiting_.empty()) return;
-    remove_sent(now, is_sent);
+    remove_sent(is_sent);
     while (!waiting_.empty() && (begun_.size() < fewest_messages || bytes_ < limit_)) {
       begin(waiting_.front());
       begun_.push_back({.message = waiting_.front(), .since = now});
       bytes_ += waiting_.front().bytes.size();
       waiting_.pop_front();
     }
+    looked_ = now;
+    held_back_ = !waiting_.empty();
   }
 
  private:
@@ -62,18 +64,18 @@ class SendQueue {
   };
 
   template <class IsSent>
-  void remove_sent(Clock::time_point now, const IsSent& is_sent) {
+  void remove_sent(const IsSent& is_sent) {
     if (begun_.empty()) return;
     bool is_slow = false;
     std::erase_if(begun_, [&](const Begun& begun) {
       if (!is_sent(begun.message.request)) return false;
       bytes_ -= begun.message.bytes.size();
-      is_slow = is_slow || now - begun.since > slow;
+      is_slow = is_slow || looked_ - begun.since > slow;
       return true;
     });
     if (is_slow) {
       limit_ = std::max(limit_ / 2, smallest_limit);
-    } else if (begun_.empty()) {
+    } else if (held_back_ && begun_.empty()) {
       limit_ = std::min(2 * limit_, largest_limit);
     }
   }
@@ -82,6 +84,8 @@ class SendQueue {
   std::vector<Begun> begun_;     ///< and not known to be sent
   std::size_t bytes_ = 0;        ///< of these
   std::size_t limit_ = first_limit;
+  Clock::time_point looked_{};  ///< when messages were last found not to be sent
+  bool held_back_ = false;      ///< whether messages waited then
 };
 
 }  // namespace tapestry
