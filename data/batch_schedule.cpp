@@ -301,12 +301,8 @@ BatchStatistics measure_batches(const std::vector<BatchIndices>& batches, const 
 }
 
 std::vector<BatchIndices> evaluation_batches(const Examples& examples, std::size_t batch_size) {
-  return evaluation_batches(examples, all_indices(examples.size()), batch_size);
-}
-
-std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,
-                                             std::size_t batch_size) {
   check_batch_size(batch_size);
+  BatchIndices indices = all_indices(examples.size());
   sort_by_length(examples, indices);
   return cut(indices, batch_size);
 }

@@ -162,9 +162,6 @@ BatchStatistics measure_batches(const std::vector<BatchIndices>& batches, const 
 ///
 /// throws  std::invalid_argument if batch_size is 0.
 std::vector<BatchIndices> evaluation_batches(const Examples& examples, std::size_t batch_size);
-/// The same for the examples with these indices, which must increase.
-std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,
-                                             std::size_t batch_size);
 
 /// A limit of the rows of a batch, and of their positions with padding: rows times row length, on
 /// each side as RowLayout has it.
@@ -180,8 +177,10 @@ struct BatchLimit {
 /// it has the longest source and the longest target.
 BatchLimit largest_rows(const Examples& examples, std::size_t batch_size, const RowLayout& layout);
 
-/// As evaluation_batches(examples, indices, limit.rows), but a batch ends before it exceeds
+/// The same for the examples with these indices, which must increase, in batches that do not exceed
 /// `limit`; an example that exceeds it alone is a batch of its own.
+///
+/// throws  std::invalid_argument if limit.rows is 0.
 std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,
                                              const BatchLimit& limit, const RowLayout& layout);
 

@@ -416,7 +416,9 @@ TEST_CASE("evaluation goes through all pairs once by rising length") {
   CHECK(evaluation_batches({}, 2).empty());
   const std::vector<Example> pairs = {{{4}, {4, 5, 6}}, {{4, 5}, {4}}, {{4}, {4, 5}}, {{4}, {4}}};
   CHECK(evaluation_batches(pairs, 3) == std::vector<BatchIndices>{{3, 2, 0}, {1}});
-  CHECK(evaluation_batches(pairs, {0, 1, 3}, 2) == std::vector<BatchIndices>{{3, 0}, {1}});
+  const BatchLimit two_rows{.rows = 2, .source = 99, .target = 99};
+  CHECK(evaluation_batches(pairs, {0, 1, 3}, two_rows, pair_rows) ==
+        std::vector<BatchIndices>{{3, 0}, {1}});
 }
 
 TEST_CASE("batches for evaluation may be limited by their positions on each side") {

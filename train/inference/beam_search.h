@@ -99,8 +99,9 @@ std::vector<Sentence> decode(const Network& network, std::size_t positions,
                              const SearchOptions& options = {});
 
 /// The most sources of a batch, in [1, batch_size]: the logits of a step, of which each source has
-/// as many rows as hypotheses, then have at most 64 Mi values for a batch, 256 MiB in float32. The number of source tokens does not bound them: 1,000 sources of one word with a beam
-/// of 5 and a vocabulary of 32,000 would have 160 million.
+/// as many rows as hypotheses, then have at most 64 Mi values, 256 MiB in float32. The number of
+/// source tokens does not bound them: 1,000 sources of one word with a beam of 5 and a vocabulary of
+/// 32,000 would have 160 million.
 std::size_t bounded_batch_size(const SearchOptions& options, std::size_t vocabulary);
 
 /// The options of the section decoding of a config, with train.max_decode_length and batches of
