@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/text/vocabulary.h"
+#include "tests/support/threads.h"
 #include "tests/train/inference/random_model.h"
 #include "train/inference/beam_search.h"
 
@@ -251,6 +252,7 @@ TEST_CASE("batches have no more source tokens than batch_tokens, with padding") 
    private:
     const Network& network_;
   };
+  const test::Threads one(1);  // others would search, and record, batches at the same time
   const Model model = random_model(6);
   const Recording network(*model.network);
   beam_search(network, positions, test::some_sources, {.batch_tokens = 12});
