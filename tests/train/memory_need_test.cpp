@@ -7,6 +7,7 @@
 #include "autograd/kernels/memory.h"
 #include "optim/optimizer.h"
 #include "tests/support/contains.h"
+#include "tests/support/pool_use.h"
 #include "tests/support/threads.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
@@ -69,10 +70,10 @@ TEST_CASE("the estimated memory of model and optimizer is what they allocate, fo
         std::pair(OptimizerKind::sgd, 0.9)}) {
     config.optimizer.kind = kind;
     config.optimizer.momentum = momentum;
-    const std::size_t before = kernels::restart_memory_peak();
+    const test::PoolUse use;
     const Model model = model_of(config, corpus);
     const auto optimizer = make_optimizer(config.optimizer, model.parameters.list());
-    const auto taken = static_cast<double>(kernels::memory_statistics().peak_bytes_in_use - before);
+    const auto taken = static_cast<double>(use.peak());
     const auto need = static_cast<double>(need_of_model(config, corpus).state);
     CHECK(taken > 0.8 * need);
     CHECK(taken < 1.25 * need);
@@ -235,7 +236,7 @@ TEST_CASE("the largest step of batches of tokens is estimated within a quarter, 
   config.train.batch_tokens = 700;
   const Corpus corpus = load_corpus(config.data);
   const Model model = model_of(config, corpus);
-  kernels::release_unused_memory();
+  const test::PoolUse exact_blocks;
   const auto estimate = static_cast<double>(estimate_step(model, corpus, config));
   double measured = 0.0, of_epochs = 0.0;
   for (const Batch& batch : largest_batches(corpus, config)) {
@@ -260,9 +261,8 @@ TEST_CASE("the largest step is estimated within a quarter from some of its rows"
     config.model.dropout = dropout;
     const Corpus corpus = load_corpus(config.data);
     const Model model = model_of(config, corpus);
-    kernels::release_unused_memory();
+    const test::PoolUse exact_blocks;
     const auto estimate = static_cast<double>(estimate_step(model, corpus, config));
-    kernels::release_unused_memory();
     const auto measured = static_cast<double>(
         warm_up(model, largest_batch(corpus.train, config.train.batch_size), config));
     CHECK(estimate > 0.8 * measured);

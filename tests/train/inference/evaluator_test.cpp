@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "autograd/kernels/memory.h"
 #include "layers/transformer.h"
+#include "tests/support/pool_use.h"
 #include "tests/train/hand_made_model.h"
 #include "train/inference/beam_search.h"
 
@@ -145,9 +145,9 @@ TEST_CASE("the batches of a sample need no more memory than their limit allows")
       test::make_model("seq2seq", test::hand_made_options(64), {10, 500}, DType::float32, 5);
   const std::vector<Example> pairs(16, {Sentence(49, 4), Sentence(49, 4)});
   const auto peak = [&](const BatchLimit& limit) {
-    const std::size_t before = kernels::restart_memory_peak();
+    const test::PoolUse use;
     CHECK(sample_accuracy(model, pairs, {.examples = 16, .batches = limit}, {}).examples == 16);
-    return kernels::memory_statistics().peak_bytes_in_use - before;
+    return use.peak();
   };
   const std::size_t logits = 16 * 50 * 500 * sizeof(float);
   CHECK(peak({.rows = 16, .source = 16 * 50, .target = 16 * 50}) >= logits);

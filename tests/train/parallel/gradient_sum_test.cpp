@@ -23,6 +23,7 @@
 #include "autograd/random.h"
 #include "autograd/tape.h"
 #include "layers/parameters.h"
+#include "tests/support/pool_use.h"
 #include "tests/train/parallel/local_network.h"
 #include "train/parallel/bfloat16.h"
 #include "train/parallel/parameter_shards.h"
@@ -345,7 +346,7 @@ TEST_CASE("a step that is cancelled in one process leaves no messages for the ne
 TEST_CASE("memory of transfers that an exception leaves pending is never reused") {
   test::LocalNetwork network(2);
   ProcessGroup group(network.end(1));
-  const std::size_t before = kernels::memory_statistics().bytes_in_use;
+  const test::PoolUse use;
   {
     Parameters parameters = three_buckets();
     GradientSum sum(parameters, 3, group);  // of which rank 1 sends two nodes
@@ -354,7 +355,7 @@ TEST_CASE("memory of transfers that an exception leaves pending is never reused"
       sum.add();
     }
   }
-  const std::size_t bytes = kernels::memory_statistics().bytes_in_use - before;
+  const std::size_t bytes = use.bytes();
   constexpr double gradient = 3 * bucket_values * sizeof(float);
   // Both nodes, and half of the one that it would receive.
   CHECK(static_cast<double>(bytes) > 0.95 * 2.5 * gradient);
@@ -438,15 +439,14 @@ TEST_CASE("a sum of n micro-batches holds at most log2(n) copies of the gradient
     set_gradient(parameters, "a", 0);
     set_gradient(parameters, "b", 0);
     parameters.clear_gradients();
-    const std::size_t before = kernels::restart_memory_peak();
+    const test::PoolUse use;
     GradientSum sum(parameters, n, single_process());
     for (std::size_t m = 0; m < n; ++m) {
       for (const NamedTensor& parameter : parameters) parameter.tensor.slot()->target<float>();
       sum.add();
     }
     sum.finish();
-    const std::size_t peak = kernels::memory_statistics().peak_bytes_in_use - before;
-    CHECK(peak / bytes == copies);  // a little more for lists of parameters
+    CHECK(use.peak() / bytes == copies);  // a little more for lists of parameters
   }
 }
 
@@ -459,14 +459,14 @@ TEST_CASE("a sum of several processes holds parts of the others and no copy of i
     parameters.push_back(three_buckets());
     groups.emplace_back(network.end(rank));
   }
-  const std::size_t before = kernels::memory_statistics().bytes_in_use;
+  const test::PoolUse use;
   std::deque<GradientSum> sums;
   for (std::size_t rank = 0; rank < processes; ++rank) {
     sums.emplace_back(parameters[rank], processes, groups[rank]);
     for (const NamedTensor& parameter : parameters[rank]) parameter.tensor.slot()->target<float>();
     sums.back().add();
   }
-  const std::size_t bytes = kernels::memory_statistics().bytes_in_use - before;
+  const std::size_t bytes = use.bytes();
   // In each process (p - 1) / p of the gradient.
   const double expected = static_cast<double>(processes - 1) * 3 * bucket_values * sizeof(float);
   CHECK(static_cast<double>(bytes) > 0.95 * expected);

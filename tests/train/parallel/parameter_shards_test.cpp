@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "autograd/gradient.h"
-#include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
 #include "optim/optimizer.h"
 #include "optim/weight_average.h"
 #include "tests/support/allocations.h"
+#include "tests/support/pool_use.h"
 #include "tests/train/parallel/local_network.h"
 #include "train/error.h"
 #include "train/non_finite.h"
@@ -221,12 +221,11 @@ TEST_CASE("the memory of optimizer state and averages is divided by the number o
       const ShardLayout layout(parameters, processes, ShardLayout::default_bucket_bytes);
       for (std::size_t rank = 0; rank < processes; ++rank) {
         const auto own = layout.element_ranges(rank);
-        kernels::release_unused_memory();  // blocks that are too large would be used
-        const std::size_t before = kernels::memory_statistics().bytes_in_use;
+        const test::PoolUse use;
         const auto optimizer =
             make_optimizer({.kind = kind, .momentum = 0.9}, parameters.list(), {}, own);
         const WeightAverage average(parameters.list(), 0.9, own);
-        const auto bytes = static_cast<double>(kernels::memory_statistics().bytes_in_use - before);
+        const auto bytes = static_cast<double>(use.bytes());
         const double equal =
             static_cast<double>(kinds * values * sizeof(float)) / static_cast<double>(processes);
         CHECK(bytes > 0.95 * equal);

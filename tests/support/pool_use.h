@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+
+#include "autograd/kernels/memory.h"
+
+namespace tapestry::test {
+
+/// Measures the bytes that are taken from the memory pool while it is alive.
+///
+/// The pool answers requests with larger free blocks if it keeps much more than is in use, which
+/// depends on the tests before. So a block that is never touched counts as in use meanwhile, large
+/// enough for each request to get a block of its own size class.
+class PoolUse {
+ public:
+  PoolUse() {
+    kernels::release_unused_memory();
+    untouched_ = kernels::Memory(4 * kernels::memory_statistics().bytes_reserved);
+    before_ = kernels::restart_memory_peak();
+  }
+  PoolUse(const PoolUse&) = delete;
+  PoolUse& operator=(const PoolUse&) = delete;
+
+  /// Bytes in use now, above those at the start.
+  std::size_t bytes() const { return kernels::memory_statistics().bytes_in_use - before_; }
+  /// Maximum of bytes() since the start.
+  std::size_t peak() const { return kernels::memory_statistics().peak_bytes_in_use - before_; }
+
+ private:
+  kernels::Memory untouched_;
+  std::size_t before_ = 0;
+};
+
+}  // namespace tapestry::test
