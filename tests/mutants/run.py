@@ -57,9 +57,10 @@ def chosen(mutants, names):
 
 def build(mutants, folder):
     """The folder of the programs of the woven sources."""
-    weave(mutants, folder / "source")
-    programs = folder / "build"
-    subprocess.run(["cmake", "-S", folder / "source", "-B", programs, "-G", "Ninja"], check=True,
+    source, programs = folder / "source", folder / "build"
+    weave(mutants, source)
+    subprocess.run(["cmake", "-S", source, "-B", programs, "-G", "Ninja",
+                    f"-DCMAKE_CXX_FLAGS=-I{source.resolve()}"], check=True,
                    stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", programs, "--parallel", str(os.cpu_count()), "--", "-k", "0"],
                    check=True)
