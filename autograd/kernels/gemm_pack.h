@@ -59,13 +59,15 @@ namespace detail {
 
 /// The square of `height` rows and `width` columns at `data`, transposed; zeros where it ends.
 template <class T>
-void load_transposed(const T* data, std::size_t stride, std::size_t height, std::size_t width,
-                     Vec<T> (&square)[lanes<T>]) {
-  for (std::size_t i = 0; i < lanes<T>; ++i) {
-    square[i] = i >= height         ? Vec<T>(T(0))
-                : width >= lanes<T> ? load(data + i * stride)
-                                    : load_tail(data + i * stride, width);
-  }
+[[gnu::always_inline]] inline void load_transposed(const T* data, std::size_t stride,
+                                                   std::size_t height, std::size_t width,
+                                                   Vec<T> (&square)[lanes<T>]) {
+  const auto row = [&](std::size_t i) __attribute__((always_inline)) {
+    return width >= lanes<T> ? load(data + i * stride) : load_tail(data + i * stride, width);
+  };
+  unrolled<lanes<T>>([&](auto i) __attribute__((always_inline)) {
+    square[i] = i < height ? row(i) : Vec<T>(T(0));
+  });
   transpose(square);
 }
 
@@ -204,13 +206,14 @@ void pack_columns(const Operand<T>& b, std::size_t first, std::size_t n, std::si
 }
 
 /// The same of a transposed b, all k rows of up to tile_width columns from column j on: (p, j)
-/// comes to packed[p * tile_width + j].
+/// comes to packed[p * tile_width + j]. Vectors without a column, which no tile reads, are left
+/// out.
 template <class T>
 void pack_transposed_panel(const Operand<T>& b, std::size_t j, std::size_t columns, std::size_t k,
                            T* packed) {
   constexpr std::size_t width = tile_width<T>;
-  for (std::size_t left = 0; left < width; left += lanes<T>) {
-    const std::size_t height = left >= columns ? 0 : std::min(lanes<T>, columns - left);
+  for (std::size_t left = 0; left < columns; left += lanes<T>) {
+    const std::size_t height = std::min(lanes<T>, columns - left);
     const T* in = b.data + (j + left) * b.stride;
     std::size_t p = 0;
     for (; height == lanes<T> && p + lanes<T> <= k; p += lanes<T>) {
@@ -225,9 +228,9 @@ void pack_transposed_panel(const Operand<T>& b, std::size_t j, std::size_t colum
       const std::size_t count = std::min(lanes<T>, k - p);
       Vec<T> square[lanes<T>];
       detail::load_transposed(in + p, b.stride, height, count, square);
-      for (std::size_t c = 0; c < count; ++c) {
-        square[c].store_aligned(packed + (p + c) * width + left);
-      }
+      detail::unrolled<lanes<T>>([&](auto c) __attribute__((always_inline)) {
+        if (c < count) square[c].store_aligned(packed + (p + c) * width + left);
+      });
     }
   }
 }
