@@ -104,9 +104,10 @@ void read_lock(RunState& state) {
 }
 
 void read_config(RunState& state) {
-  const Config config = load_config((state.path / "config.yaml").string());
-  state.steps = config.train.steps;
-  state.metric = config.train.best_metric;
+  const KnownKeys known = load_known_keys((state.path / "config.yaml").string());
+  if (known.given.contains("train.steps")) state.steps = known.config.train.steps;
+  state.metric = known.config.train.best_metric;
+  if (state.problem.empty()) state.problem = known.problem;
 }
 
 void read_best(RunState& state) {

@@ -212,6 +212,29 @@ ConfigWithOrigins load_config_with_origins(const std::string& path,
   return read;
 }
 
+KnownKeys load_known_keys(const std::string& path) {
+  KnownKeys known;
+  ProblemList problems;
+  const YamlDocument document(path, read_config_file(path), problems);
+  ConfigReader reader(known.config, problems);
+  reader.read(document, {});
+  for (const auto& [key, origin] : reader.origins()) {
+    if (origin.valid) known.given.insert(key);
+  }
+  try {
+    problems.throw_if_any();
+  } catch (const ConfigError& error) {
+    Problem first = error.problems().front();
+    const std::size_t others = error.problems().size() - 1;
+    first.hint.clear();
+    const std::string text = to_string(first);
+    known.problem = text.substr(0, text.find('\n'));
+    if (others > 0)
+      known.problem += fmt::format(" ({} further problem{})", others, others == 1 ? "" : "s");
+  }
+  return known;
+}
+
 std::string default_run_dir(const std::string& path) {
   return (std::filesystem::path("runs") / std::filesystem::path(path).stem()).string();
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -85,13 +86,13 @@ struct TrainOptions {
   std::size_t exact_match_sequences = 1000;  ///< held-out sequences decoded per validation
   std::size_t samples = 2;                   ///< of the decoded sequences printed per validation
   BleuTokenizer bleu_tokenizer = BleuTokenizer::mteval_13a;  ///< of BLEU in validation
-  std::size_t report_every = 0;              ///< validations between reports; 0: none
-  std::size_t digest_every = 50;             ///< steps between rows of digests.csv; 0: none
-  bool tensorboard = false;                  ///< whether to write event files of TensorBoard
-  bool detect_anomaly = false;               ///< check for NaN and infinity after every operation
-  std::string initialize_from;   ///< run or checkpoint with pretrained parameters; may be empty
-  std::string run_dir;           ///< empty: runs/<config file name, no extension>
-  DType dtype = DType::float32;  ///< element type of the parameters
+  std::size_t report_every = 0;   ///< validations between reports; 0: none
+  std::size_t digest_every = 50;  ///< steps between rows of digests.csv; 0: none
+  bool tensorboard = false;       ///< whether to write event files of TensorBoard
+  bool detect_anomaly = false;    ///< check for NaN and infinity after every operation
+  std::string initialize_from;    ///< run or checkpoint with pretrained parameters; may be empty
+  std::string run_dir;            ///< empty: runs/<config file name, no extension>
+  DType dtype = DType::float32;   ///< element type of the parameters
 
   /// bucket_size in bytes.
   std::size_t bucket_bytes() const { return static_cast<std::size_t>(1e6 * bucket_size); }
@@ -193,6 +194,23 @@ Config parse_config(std::string_view text, const std::string& name,
 /// throws  ConfigError as read_config_file() and parse_config(); if the file has a name after which
 ///         no run directory can be named.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
+
+/// The part of a config file that this program knows.
+struct KnownKeys {
+  /// As in the file; keys that are not given, or have a value that is unknown here, have their
+  /// defaults.
+  Config config;
+  std::set<std::string, std::less<>> given{};  ///< `section.key`, with a value that is known
+  /// The first line of load_config()'s error, if any, and the number of further problems.
+  std::string problem{};
+};
+
+/// Reads what this program knows in a config file that another program, or another version, may
+/// have written. Contradictions between keys are not searched for.
+///
+/// throws  ConfigError if the file cannot be read or has more than ProblemList::most_problems
+///         problems.
+KnownKeys load_known_keys(const std::string& path);
 
 /// The run directory of a config file that names none: runs/<file name without extension>.
 std::string default_run_dir(const std::string& path);

@@ -146,9 +146,27 @@ TEST_CASE("files of a run that cannot be read are problems of the run, and the l
   CHECK(state.step == 3);
   CHECK(state.steps == 0);
   CHECK(contains(state.problem, "unknown section `modell`"));
+  CHECK_FALSE(contains(state.problem, "\n"));
   write(run / "config.yaml", "train:\n  steps: 40\n");
   write(run / "metrics.csv", "something else\n");
   CHECK(contains(read_run_state(run).problem, "metrics.csv"));
+}
+
+TEST_CASE("steps and best score of a run of another program are read, with one line about it") {
+  const TemporaryFolder folder;
+  const fs::path run = make_run(folder / "run", stamp + "step 3/40  epoch 1\n");
+  write(
+      run / "config.yaml",
+      "model:\n  kind: aligned\n  gain: 0.5\ntrain:\n  steps: 40\n  best_metric: token_accuracy\n");
+  write(run / "metrics.csv", heading + "10,1,validation,0.5,1.6,0.9,,,,30\n");
+  const RunState state = read_run_state(run);
+  CHECK(state.steps == 40);
+  CHECK(state.metric == "token_accuracy");
+  CHECK(state.best == 0.9);
+  CHECK(state.problem.starts_with((run / "config.yaml").string() + ":2:9: expected seq2seq, "));
+  CHECK(state.problem.ends_with(", found \"aligned\" (1 further problem)"));
+  write(run / "config.yaml", "train:\n  steps: many\n");
+  CHECK(read_run_state(run).steps == 0);
 }
 
 TEST_CASE("a run is running while a process holds its lock") {
