@@ -104,6 +104,12 @@ bool is_finite(const Tensor& tensor) {
 
 }  // namespace
 
+const char* non_finite_hint(std::uint64_t updates) {
+  return updates == 0 ? "no parameter has been updated yet: correct the operation or the examples "
+                        "that are named"
+                      : smaller_steps_hint;
+}
+
 std::string value_text(double value) {
   return std::isnan(value) ? "nan" : fmt::format("{}", value);
 }
@@ -136,8 +142,10 @@ std::string in_words(const NonFiniteOrigin& origin, const Config& config) {
                                 : "; first in " + origin.operation;
   const std::string examples =
       name_examples(origin.examples, find_task(config).example_noun(config));
-  return first + (origin.by_themselves ? fmt::format("; caused by {} alone", examples)
-                                       : fmt::format("; in the batch of {}", examples));
+  if (!origin.by_themselves) return fmt::format("{}; in the batch of {}", first, examples);
+  return first + (origin.examples.size() == 1
+                      ? fmt::format("; caused by {} alone", examples)
+                      : fmt::format("; each of {} alone causes it", examples));
 }
 
 std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, const Config& config,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -17,9 +18,15 @@
 
 namespace tapestry {
 
-/// The hint of errors about values that are not finite and about divergence.
+/// The hint of errors about parameters that are not finite and about divergence.
 inline constexpr const char* smaller_steps_hint =
     "try a smaller schedule.learning_rate or a longer warmup_steps";
+
+/// The hint of errors about a loss or a gradient that is not finite.
+///
+/// updates  how often the parameters have been updated; without an update the learning rate cannot
+///          be the reason
+const char* non_finite_hint(std::uint64_t updates);
 
 /// "nan", "-inf" or a finite number. The sign of a NaN is left out, since it has no meaning.
 std::string value_text(double value);
@@ -47,9 +54,9 @@ NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const Examples& ex
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters);
 
-/// The origin as the end of a sentence: "; first in ...; caused by training pairs 3, 17 and 20
-/// alone", with the noun for examples of the task. Examples are counted from 1; at most eight are
-/// named.
+/// The origin as the end of a sentence: "; first in ...; each of training pairs 3, 17 and
+/// 20 alone causes it", with the noun for examples of the task. Examples are counted from 1; at
+/// most eight are named.
 std::string in_words(const NonFiniteOrigin& origin, const Config& config);
 
 /// The complete report, with the text, labels or range of pixels of each example.

@@ -21,7 +21,7 @@ StepTime time_prepared_step(StepComputer& computer, RunStep step, Clock::time_po
         fmt::format("step {}: the loss is {} and the norm of the gradient {}, expected finite "
                     "numbers",
                     step.number, value_text(step.loss.mean), value_text(step.gradient_norm)),
-        smaller_steps_hint);
+        non_finite_hint(step.number - 1));
   }
   computer.apply(step);
   std::uint64_t positions = 0;

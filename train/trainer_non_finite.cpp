@@ -49,14 +49,14 @@ Trainer::StepEnd Trainer::meet_non_finite(const std::string& found, const RunSte
 void Trainer::count_nan_step(const std::string& finding) {
   ++state_.nan_steps;
   const std::size_t most = config_.train.max_nan_steps;
+  const std::string hint = non_finite_hint(state_.step);
   if (config_.train.on_nan == OnNan::stop) {
-    throw NumericError(finding,
-                       std::string(smaller_steps_hint) + "; train.on_nan=skip skips such a step");
+    throw NumericError(finding, hint + "; train.on_nan=skip skips such a step");
   }
   if (state_.nan_steps > most) {
     throw NumericError(fmt::format("{}; {} consecutive steps, train.max_nan_steps is {}", finding,
                                    state_.nan_steps, most),
-                       smaller_steps_hint);
+                       hint);
   }
   progress_.message("warning: " + finding);
 }

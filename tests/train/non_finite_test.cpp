@@ -36,14 +36,14 @@ std::string words_for_pairs(std::size_t count) {
 }
 
 TEST_CASE("up to eight examples at fault are listed, otherwise seven and the number of others") {
-  const std::string first = "; first in head: exp; caused by training pair";
-  const std::string last = " alone";
-  CHECK(words_for_pairs(1) == first + " 3" + last);
-  CHECK(words_for_pairs(2) == first + "s 3 and 4" + last);
-  CHECK(words_for_pairs(3) == first + "s 3, 4 and 5" + last);
-  CHECK(words_for_pairs(8) == first + "s 3, 4, 5, 6, 7, 8, 9 and 10" + last);
-  CHECK(words_for_pairs(9) == first + "s 3, 4, 5, 6, 7, 8, 9 and 2 more" + last);
-  CHECK(words_for_pairs(12) == first + "s 3, 4, 5, 6, 7, 8, 9 and 5 more" + last);
+  CHECK(words_for_pairs(1) == "; first in head: exp; caused by training pair 3 alone");
+  const std::string first = "; first in head: exp; each of training pairs 3";
+  const std::string last = " alone causes it";
+  CHECK(words_for_pairs(2) == first + " and 4" + last);
+  CHECK(words_for_pairs(3) == first + ", 4 and 5" + last);
+  CHECK(words_for_pairs(8) == first + ", 4, 5, 6, 7, 8, 9 and 10" + last);
+  CHECK(words_for_pairs(9) == first + ", 4, 5, 6, 7, 8, 9 and 2 more" + last);
+  CHECK(words_for_pairs(12) == first + ", 4, 5, 6, 7, 8, 9 and 5 more" + last);
 }
 
 TEST_CASE("the report says if no single operation or example is at fault") {
