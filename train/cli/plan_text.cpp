@@ -72,6 +72,11 @@ void print_larger_batch(const RunPlan& plan) {
              tokens ? trial.batch_tokens : trial.batch_size, trial.accumulate, trial.speedup);
 }
 
+/// "once", "2 times"
+std::string number_of_times(std::uint64_t number) {
+  return number == 1 ? "once" : format_count(number) + " times";
+}
+
 void print_validation(const RunPlan& plan) {
   if (plan.validations == 0) {
     fmt::print("validation: none, there is no validation set\n");
@@ -81,18 +86,18 @@ void print_validation(const RunPlan& plan) {
       plan.decoded == 0 ? ""
                         : fmt::format(" and decoding of {} sequences {}",
                                       format_count(plan.decoded), short_time(plan.decoding));
-  fmt::print("validation: {} times, scores {}{}{}\n", format_count(plan.validations),
+  fmt::print("validation: {}, scores {}{}{}\n", number_of_times(plan.validations),
              short_time(plan.scoring), decoding,
              plan.whole_validation ? "" : " (from a part of the set)");
 }
 
 void print_saving(const RunPlan& plan) {
-  const std::string times =
-      plan.saves.fewest == plan.saves.most
-          ? format_count(plan.saves.most)
-          : fmt::format("{} to {}", format_count(plan.saves.fewest), format_count(plan.saves.most));
+  const std::string times = plan.saves.fewest == plan.saves.most
+                                ? number_of_times(plan.saves.most)
+                                : fmt::format("{} to {}", format_count(plan.saves.fewest),
+                                              number_of_times(plan.saves.most));
   fmt::print(
-      "saving: {} times, {} without the time of the disk; a checkpoint of {}, up to {} of "
+      "saving: {}, {} without the time of the disk; a checkpoint of {}, up to {} of "
       "them {}; {}\n",
       times, short_time(plan.saving), format_bytes(plan.checkpoint_bytes), plan.checkpoints,
       format_bytes(plan.checkpoints * plan.checkpoint_bytes),

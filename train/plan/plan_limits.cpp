@@ -127,9 +127,18 @@ void add_saving(const RunPlan& plan, const Config& config, std::vector<Limit>& l
   constexpr double alarming = 0.05;
   const double share = plan.all_saves() / plan.total();
   if (share < alarming) return;
-  limits.push_back({.what = fmt::format("saving takes {} of the run, without the time of the disk",
-                                        percent(share)),
-                    .change = fmt::format("raise train.save_every ({})", config.train.save_every)});
+  Limit limit{.what = fmt::format("saving takes {} of the run, without the time of the disk",
+                                  percent(share)),
+              .change = ""};
+  if (config.train.save_every < config.train.steps) {
+    limit.change = fmt::format("raise train.save_every ({})", config.train.save_every);
+  }
+  if (plan.saves.most > plan.saves.fewest) {
+    limit.change += fmt::format(
+        "{}raise train.validate_every ({}): a validation that is among the best is saved as well",
+        limit.change.empty() ? "" : "; ", config.train.validate_every);
+  }
+  limits.push_back(std::move(limit));
 }
 
 }  // namespace

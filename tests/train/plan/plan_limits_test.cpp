@@ -122,8 +122,18 @@ TEST_CASE("waiting, validating and saving are limits if they take much of the ti
 
   plan = good_plan();
   plan.saving = 0.5;
+  plan.saves.fewest = 4;
   CHECK(contains(only_limit(plan).what, "saving takes 15 % of the run"));
   CHECK(only_limit(plan).change == "raise train.save_every (500)");
+  plan.saves.fewest = 2;
+  const std::string best =
+      "raise train.validate_every (500): a validation that is among the best is saved as well";
+  CHECK(only_limit(plan).change == "raise train.save_every (500); " + best);
+  config = Config();
+  config.train.save_every = config.train.steps;  // saved at its end alone
+  CHECK(only_limit(plan, config).change == best);
+  plan.saves.fewest = 4;
+  CHECK(only_limit(plan, config).change.empty());
 }
 
 TEST_CASE("problems that prevent a run come first") {
