@@ -36,13 +36,32 @@ Scanned<T> scan(std::string_view text, Format... format) {
   return result;
 }
 
+/// Whether commas divide the text into groups of three digits, as in 12,000.
+bool has_thousands(std::string_view text) {
+  const std::size_t first = text.find(',');
+  if (first == text.npos || first == 0 || first > 3) return false;
+  for (std::size_t i = first; i < text.size(); ++i) {
+    if (((i - first) % 4 == 0) != (text[i] == ',')) return false;
+  }
+  return (text.size() - first) % 4 == 0;
+}
+
 std::string without_separators(std::string_view text) {
   std::string result(text);
   std::erase(result, '_');
+  if (has_thousands(text)) std::erase(result, ',');
   return result;
 }
 
-/// The whole number meant by text such as 010, 0x10, 1e3, 1_000, 64.0 or +5.
+/// The factor of a suffix, as in 5k and 2M, which is removed; 1 without.
+double take_factor(std::string& text) {
+  const char last = text.empty() ? '\0' : text.back();
+  const double factor = last == 'k' || last == 'K' ? 1e3 : last == 'M' ? 1e6 : 1.0;
+  if (factor != 1.0) text.pop_back();
+  return factor;
+}
+
+/// The whole number meant by text such as 010, 0x10, 1e3, 1_000, 1,000, 5k, 64.0 or +5.
 std::optional<std::uint64_t> guess_whole_number(std::string_view text) {
   constexpr double exact_below = 9007199254740992.0;  // 2^53
   std::string plain = without_separators(text);
@@ -51,10 +70,12 @@ std::optional<std::uint64_t> guess_whole_number(std::string_view text) {
     const auto hexadecimal = scan<std::uint64_t>(std::string_view(plain).substr(2), 16);
     if (hexadecimal.error == std::errc()) return hexadecimal.value;
   }
+  const double factor = take_factor(plain);
   const auto real = scan<double>(plain, std::chars_format::general);
-  const bool whole = real.error == std::errc() && real.value >= 0 && real.value < exact_below &&
-                     std::floor(real.value) == real.value;
-  return whole ? std::optional(static_cast<std::uint64_t>(real.value)) : std::nullopt;
+  const double value = factor * real.value;
+  const bool whole =
+      real.error == std::errc() && value >= 0 && value < exact_below && std::floor(value) == value;
+  return whole ? std::optional(static_cast<std::uint64_t>(value)) : std::nullopt;
 }
 
 std::string hint_for_whole_number(std::string_view text) {

@@ -66,10 +66,38 @@ std::optional<LineProblem> find_line_problem(std::string_view line) {
   return std::nullopt;
 }
 
-std::string hint_for(const YAML::Exception& error) {
+/// For a line such as `d_model:128` or `d_model 128`, its valid form; nullopt for other lines.
+std::optional<std::string> with_colon_and_space(std::string_view line) {
+  line = line.substr(0, line.find('#'));
+  const std::size_t begin = line.find_first_not_of(' ');
+  if (begin == line.npos) return std::nullopt;
+  line = line.substr(begin, line.find_last_not_of(' ') + 1 - begin);
+  const std::size_t end =
+      std::min(line.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), line.size());
+  const std::string_view key = line.substr(0, end);
+  std::string_view rest = line.substr(end);
+  const bool has_colon = rest.starts_with(':');
+  if (has_colon) rest.remove_prefix(1);
+  const bool has_space = rest.empty() || rest.starts_with(' ');
+  if (key.empty() || has_colon == has_space) return std::nullopt;
+  const std::size_t value = std::min(rest.find_first_not_of(' '), rest.size());
+  return fmt::format("{}:{}{}", key, value < rest.size() ? " " : "", rest.substr(value));
+}
+
+/// yaml-cpp often finds the mistake of a line in the next one.
+std::string hint_for(const YAML::Exception& error, const std::vector<std::string>& lines) {
   const bool starts_with_a_symbol =
       error.msg == YAML::ErrorMsg::UNKNOWN_TOKEN || error.msg == YAML::ErrorMsg::UNKNOWN_ANCHOR;
   if (starts_with_a_symbol) return "put the value in double quotes if it is meant as text";
+  const auto found = static_cast<std::size_t>(std::max(error.mark.line, 0));
+  std::size_t searched = 0;
+  for (std::size_t i = std::min(found + 1, lines.size()); i > 0 && searched < 2; --i) {
+    if (is_blank_or_comment(lines[i - 1])) continue;
+    ++searched;
+    if (const auto valid = with_colon_and_space(lines[i - 1])) {
+      return fmt::format("write `{}` in line {}", escaped(*valid), i);
+    }
+  }
   return "write every key as `key: value`, indented like the keys around it";
 }
 
@@ -159,7 +187,7 @@ void YamlDocument::collect(std::string_view text, ProblemList& problems) {
     while (parser.HandleNextDocument(events)) continue;
   } catch (const YAML::Exception& error) {
     problems.add(place(to_position(error.mark)),
-                 fmt::format("not valid YAML: {}", escaped(error.msg)), hint_for(error));
+                 fmt::format("not valid YAML: {}", escaped(error.msg)), hint_for(error, lines_));
   } catch (const YamlEvents::Stop&) {
     // The reason has already been reported.
   }

@@ -77,9 +77,10 @@ std::string describe_start(std::span<const std::byte> head) {
 
 void require_magic(std::span<const std::byte> head, const std::filesystem::path& path) {
   if (starts_with(head, magic)) return;
+  const bool is_yaml = path.extension() == ".yaml" || path.extension() == ".yml";
   throw DamagedCheckpoint(
       fmt::format("{}: not a Tapestry checkpoint: found {}, expected '{}'", escaped(path.string()),
-                  describe_start(head), magic),
+                  is_yaml ? "a YAML file" : describe_start(head), magic),
       fmt::format("give a file that `{} train` wrote, such as step-00001000.h5", program_name()));
 }
 

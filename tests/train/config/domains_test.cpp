@@ -34,8 +34,10 @@ TEST_CASE("a whole number is decimal digits") {
 }
 
 TEST_CASE("text that is not a whole number is refused") {
-  for (const char* text : {"abc", "", " 5", "5 ", "-1", "1.5", "1,5", "0x", "0xg", "1e99", ".inf",
-                           "nan", "infinity", "5abc", "٣"}) {
+  for (const char* text :
+       {"abc",    "",         " 5",   "5 ",     "-1",       "1.5",  "1,5", "0x",
+        "0xg",    "1e99",     ".inf", "nan",    "infinity", "5abc", "٣",   "1,00",
+        "1,0000", "1234,567", ",000", "1,000,", "1,23k4",   "k",    "5kk"}) {
     CHECK(refusal(at_least(1), text) ==
           "expected a whole number >= 1, found \"" + std::string(text) + "\"");
   }
@@ -51,6 +53,11 @@ TEST_CASE("other notations of a whole number are refused with the decimal one") 
         "expected a whole number >= 1, found \"1e3\" | write `1000`, in decimal digits alone");
   CHECK(hint("1_000") ==
         "expected a whole number >= 1, found \"1_000\" | write `1000`, in decimal digits alone");
+  CHECK(hint("12,000").ends_with("| write `12000`, in decimal digits alone"));
+  CHECK(hint("1,234,567").ends_with("| write `1234567`, in decimal digits alone"));
+  CHECK(hint("5k").ends_with("| write `5000`, in decimal digits alone"));
+  CHECK(hint("1.5K").ends_with("| write `1500`, in decimal digits alone"));
+  CHECK(hint("2M").ends_with("| write `2000000`, in decimal digits alone"));
   CHECK(hint("64.0") ==
         "expected a whole number >= 1, found \"64.0\" | write `64`, in decimal digits alone");
   CHECK(hint("+5") ==

@@ -263,7 +263,12 @@ TEST_CASE("syntax errors have the position that yaml-cpp reports") {
         "x:3:4: not valid YAML: illegal map value\n"
         "    c: 2\n"
         "     ^\n"
-        "hint: write every key as `key: value`, indented like the keys around it");
+        "hint: write `b: 1` in line 2");
+  CHECK(problems_of("a:\n  b:1  # c\n  c: 2\n").ends_with("\nhint: write `b: 1` in line 2"));
+  CHECK(problems_of("a\n  b: 1\n").ends_with("\nhint: write `a:` in line 1"));
+  CHECK(problems_of("a:\n  b: 1\n\n  c 2\n\n  d: 3\n").ends_with("line 4"));
+  CHECK(problems_of("a: {b: 1\n")
+            .ends_with("hint: write every key as `key: value`, indented like the keys around it"));
   CHECK(problems_of("a: b: 1\n").starts_with("x:1:5: not valid YAML: illegal map value\n"));
   // The parser names the first byte of a character of two.
   CHECK(problems_of("a:\n  b: \"\\\xDE\x93\"\n")
