@@ -1,11 +1,13 @@
 #include "data/corpora/labelled_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -106,6 +108,24 @@ void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const std::strin
   for_each_line(text, part, on_bad_line, nullptr, notes, add_line);
 }
 
+/// Adds a note on labels of one line, where labels have many: they may be misspelt, or a heading.
+void note_single_labels(const std::map<std::string, std::size_t>& labels,
+                        std::vector<std::string>& notes) {
+  constexpr std::size_t many = 10;  // lines of a label on average
+  constexpr std::size_t most_named = 5;
+  std::size_t lines = 0, single = 0;
+  std::vector<std::string> named;
+  for (const auto& [label, count] : labels) {
+    lines += count;
+    if (count == 1 && ++single <= most_named) named.push_back(fmt::format("`{}`", escaped(label)));
+  }
+  if (single == 0 || lines < many * labels.size()) return;
+  notes.push_back(fmt::format(
+      "warning: {} of {} classes {} a single training example: {}{}; check the spelling of labels",
+      single, labels.size(), single == 1 ? "has" : "have", fmt::join(named, ", "),
+      single > most_named ? ", ..." : ""));
+}
+
 /// The training files: their vocabularies and then their examples, each in one pass.
 class TrainingFiles {
  public:
@@ -133,11 +153,11 @@ class TrainingFiles {
     const Tokenizer tokenizer = WordTokenizer(words.lowercase);
     WordCounter counter;
     TextSample sentences;
-    std::set<std::string> labels;
+    std::map<std::string, std::size_t> labels;  // and their number of lines
     std::vector<std::string> unused;
     for (CorpusText& text : texts_) {
       const auto add_line = [&](LabelledLine line, BadLines&) {
-        labels.insert(std::move(line.label));
+        ++labels[std::move(line.label)];
         if (of_words && !subwords) counter.add(split(tokenizer, line.sentence));
         if (of_words && learns) sentences.add(std::move(line.sentence));
       };
@@ -151,7 +171,12 @@ class TrainingFiles {
                                               base, name, corpus.notes))
                    : frequent_words(counter, words);
     }
-    if (of_classes) corpus.target_vocabulary = class_names({labels.begin(), labels.end()}, name);
+    if (of_classes) {
+      std::vector<std::string> names;
+      for (const auto& [label, lines] : labels) names.push_back(label);
+      corpus.target_vocabulary = class_names(names, name);
+      note_single_labels(labels, corpus.notes);
+    }
   } catch (const DataError&) {
     first_pass_.refuse_any();
     throw;

@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -89,6 +91,39 @@ void require_memory_for_data(const DataSource& source, const DataOptions& option
       fmt::format("lower {}", largest.key));
 }
 
+/// The files of a part, such as "train", by the rest of their key, such as "source".
+std::multimap<std::string, const DataFile*> files_of_part(const Corpus& corpus,
+                                                          const std::string& part) {
+  const std::string prefix = "data." + part + "_";
+  std::multimap<std::string, const DataFile*> files;
+  for (const DataFile& file : corpus.files) {
+    const std::string key = config_key(file.key);
+    if (key.starts_with(prefix)) files.emplace(key.substr(prefix.size()), &file);
+  }
+  return files;
+}
+
+/// Adds a note for each held-out part all files of which have the content of training files.
+void note_equal_files(Corpus& corpus) {
+  const auto training = files_of_part(corpus, "train");
+  for (const std::string part : {"validation", "test"}) {
+    const auto held_out = files_of_part(corpus, part);
+    const bool equal = std::ranges::all_of(held_out, [&](const auto& file) {
+      const auto [begin, end] = training.equal_range(file.first);
+      return std::any_of(begin, end, [&](const auto& other) {
+        return other.second->bytes == file.second->bytes &&
+               other.second->digest == file.second->digest;
+      });
+    });
+    if (held_out.empty() || !equal) continue;
+    const std::string& name = held_out.begin()->first;
+    corpus.notes.push_back(
+        fmt::format("warning: data.{}_{} has the same content as data.train_{}: scores of this set "
+                    "are scores of training examples",
+                    part, name, name));
+  }
+}
+
 }  // namespace
 
 const DataSource& data_source(const DataOptions& options) {
@@ -106,6 +141,7 @@ Corpus load_corpus(const DataOptions& options, const FixedVocabularies* fixed) {
   Corpus corpus = source.load(options, fixed);
   if (fixed != nullptr) check_vocabularies(corpus, *fixed);
   corpus.fingerprint = fingerprint(corpus);
+  note_equal_files(corpus);
   return corpus;
 }
 

@@ -35,6 +35,25 @@ TEST_CASE("classes that are whole numbers are ordered as numbers") {
   CHECK(text.load().target_vocabulary == Vocabulary({"-1", "9", "10"}));
 }
 
+TEST_CASE("labels of a single line are noted if labels have ten lines on average") {
+  const LabelFolder text;
+  const auto notes = [&](std::size_t lines, const std::string& others) {
+    std::string content = others;
+    for (std::size_t i = 0; i < lines; ++i) content += "good\ta\nbad\ta\n";
+    text.write(content);
+    return text.load().notes;
+  };
+  CHECK(notes(15, "").empty());
+  CHECK(notes(14, "godo\ta\n").empty());
+  CHECK(notes(15, "godo\ta\n") ==
+        std::vector<std::string>{"warning: 1 of 3 classes has a single training example: `godo`; "
+                                 "check the spelling of labels"});
+  CHECK(notes(90, "g1\ta\ng2\ta\ng3\ta\ng4\ta\ng5\ta\ng6\ta\n") ==
+        std::vector<std::string>{
+            "warning: 6 of 8 classes have a single training example: `g1`, `g2`, `g3`, `g4`, "
+            "`g5`, ...; check the spelling of labels"});
+}
+
 TEST_CASE("a sentence may have further tabs, which are white space, and other options apply") {
   LabelFolder text;
   text.words.lowercase = true;

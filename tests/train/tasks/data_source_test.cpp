@@ -152,3 +152,41 @@ TEST_CASE("generated corpora never change: runs must resume after an update of t
   CHECK(load_corpus(small("toy_agreement")).fingerprint == 5202699805351451751u);
   CHECK(load_corpus(small("toy_translation")).fingerprint == 10408640692468379289u);
 }
+
+TEST_CASE("held-out files with the content of training files are noted") {
+  const test::TemporaryFolder folder;
+  folder.write("a.txt", "x\tone\ny\tone\n");
+  folder.write("b.txt", "x\ttwo\n");
+  folder.write("copy.txt", "x\ttwo\n");
+  DataOptions options;
+  options.task = "labelled_text";
+  const auto path = [&](const char* name) { return (folder / name).string(); };
+  options.train_text = std::vector<std::string>{path("a.txt"), path("b.txt")};
+  options.validation_text = path("copy.txt");
+  options.test_text = path("a.txt");
+  CHECK(load_corpus(options).notes ==
+        std::vector<std::string>{
+            "warning: data.validation_text has the same content as data.train_text: scores of this "
+            "set are scores of training examples",
+            "warning: data.test_text has the same content as data.train_text: scores of this set "
+            "are scores of training examples"});
+  folder.write("copy.txt", "x\tsix\n");
+  options.test_text.clear();
+  CHECK(load_corpus(options).notes.empty());
+}
+
+TEST_CASE("a held-out set with one file of the training set is other data") {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"a.de", "a.en"}) folder.write(name, "one\n");
+  folder.write("b.en", "two\n");
+  DataOptions options;
+  options.task = "parallel_text";
+  const auto path = [&](const char* name) { return (folder / name).string(); };
+  options.train_source = path("a.de");
+  options.train_target = path("b.en");
+  options.validation_source = path("a.de");
+  options.validation_target = path("a.en");
+  CHECK(load_corpus(options).notes.empty());
+  options.validation_target = path("b.en");
+  CHECK(load_corpus(options).notes.size() == 1);
+}
