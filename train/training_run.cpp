@@ -142,8 +142,9 @@ void prepare_memory(const Trainer& trainer, const Corpus& corpus, const Availabl
 }
 
 /// Prints how the run ended and returns the exit code.
-int report_end(RunEnd end, const Trainer& trainer, const std::string& run_dir,
+int report_end(RunEnd end, const Trainer& trainer, const TrainingRun& run,
                const RunSignals& signals, Progress& progress) {
+  const std::string run_dir = run.directory.path().string();
   const TrainOptions& options = trainer.config().train;
   switch (end) {
     case RunEnd::signal:
@@ -158,10 +159,11 @@ int report_end(RunEnd end, const Trainer& trainer, const std::string& run_dir,
       break;
   }
   const bool early = trainer.step() < options.steps;
+  const bool has_held_out = !run.corpus.validation.empty() || !run.corpus.test.empty();
   progress.message(
-      fmt::format("done: {} steps{}; next: {} evaluate {}", format_count(trainer.step()),
+      fmt::format("done: {} steps{}; next: {} {} {}", format_count(trainer.step()),
                   early ? fmt::format(", no new best in {} validations", options.patience) : "",
-                  program_name(), format_argument(run_dir)));
+                  program_name(), has_held_out ? "evaluate" : "report", format_argument(run_dir)));
   return static_cast<int>(ExitCode::done);
 }
 
@@ -337,7 +339,7 @@ int train_run(const TrainingRun& run, Progress& progress) {
   trainer.average_with(
       [&] { return average_last_checkpoints(trainer, run, directory, signals, progress); });
   const RunEnd end = train_and_log(trainer, run, interruptions, progress);
-  return report_end(end, trainer, run_dir, signals, progress);
+  return report_end(end, trainer, run, signals, progress);
 }
 
 }  // namespace

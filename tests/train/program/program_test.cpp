@@ -53,6 +53,18 @@ TEST_CASE("train prints its progress and writes config, checkpoints, metrics and
   CHECK(count_lines(test::read_text(work / "runs/tiny/train.log")) == count_lines(done.out));
 }
 
+TEST_CASE("a run without held-out data proposes a report, which needs none") {
+  Workplace work;
+  work.write("train.txt", "good\ta fine day\nbad\ta day\n");
+  work.write("days.yaml",
+             "data:\n  task: labelled_text\n  train_text: train.txt\n"
+             "model:\n  kind: classifier\n  d_model: 8\n  num_heads: 2\n"
+             "train:\n  steps: 2\n");
+  const Outcome done = work.run({"train", "days.yaml"});
+  CHECK(done.code == 0);
+  CHECK(done.out.ends_with("\ndone: 2 steps; next: tapestry report runs/days\n"));
+}
+
 TEST_CASE("paths in printed commands are quoted for the shell if necessary") {
   Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
