@@ -413,7 +413,7 @@ void visit(V field, O& o) {
         "consecutive non-finite steps after which the run stops in any case");
   field("divergence_window", o.divergence_window, at_least(0), free,
         "window of the divergence check in steps: the run stops when the mean loss of three "
-        "consecutive windows has lost half of the progress; 0: disabled");
+        "consecutive windows has risen by half of its decrease so far; 0: disabled");
   field("max_decode_length", o.max_decode_length, between(0, longest_sequence), free,
         "longest output of decoding, in tokens; 0: source length + 50, at most "
         "`model.max_length`");
