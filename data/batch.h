@@ -110,7 +110,7 @@ struct Batch {
 
 /// The token positions of a target row of this length: none of a classifier's row, whose length is
 /// 1. Padding shares are shares of such positions.
-constexpr std::size_t target_positions(std::size_t target_length) {
+inline std::size_t target_positions(std::size_t target_length) {
   return target_length == 1 ? 0 : target_length;
 }
 

@@ -31,6 +31,16 @@ class Mutant:
 
     def span_in(self, source):
         """Where `old` begins and ends in the text of the file, where it must stand exactly once."""
+        span = self.found_in(source)
+        for name, text in [("old", self.old), ("new", self.new)]:
+            if problem := problem_of_form(text, self.statements, can_be_empty=name == "new"):
+                raise ListError(f"{self.name}: its `{name}` {problem}: {text.strip()}")
+        if not self.statements and (part := joined_operator(source, *span)):
+            raise ListError(f"{self.name}: its `old` is a part of an expression, `{part}` is joined "
+                            f"to it: {self.old.strip()}")
+        return span
+
+    def found_in(self, source):
         begin = self.end_of_anchor(source) if self.after else 0
         found = [match.span() for match in pattern_of(self.old).finditer(source, begin)]
         if self.after and found:
@@ -48,6 +58,61 @@ class Mutant:
             raise ListError(f"{self.name}: its `after` stands {len(found)} times in {self.file}, "
                             f"expected once: {self.after}")
         return found[0]
+
+
+def problem_of_form(text, statements, can_be_empty):
+    """What keeps the text from being a whole expression, or whole statements; None if nothing was
+    found. Types are not checked."""
+    code = re.sub(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'(?!\d)', "0", text)
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", "", code).strip()
+    open_brackets, ends = [], 0
+    for character in code:
+        if character in "([{":
+            open_brackets.append(character)
+        elif character in ")]}":
+            if not open_brackets or open_brackets.pop() + character not in ("()", "[]", "{}"):
+                return "closes a bracket that it does not open"
+        elif character == ";" and not open_brackets:
+            ends += 1
+    if open_brackets:
+        return "opens a bracket that it does not close"
+    if statements:
+        complete = code.endswith((";", "}")) or (not code and can_be_empty)
+        return None if complete else "is not whole statements, which end with `;` or `}`"
+    if ends > 0:
+        return "has a statement; give it `statements = true`"
+    if not code:
+        return "is empty, expected an expression"
+    if re.match(r"(?:return|const|if|for|while|else|break|continue|case|auto)\b", code):
+        return "begins a statement or a declaration, expected an expression"
+    if re.match(r"[<>=,.:?|^%/]|!=|&&|->", code) or re.search(r"(?:[<=,.:?|^%/&!*-]|(?<!\+)\+)$", code):
+        return "begins or ends with an operator, expected a whole expression"
+    return None
+
+
+def joined_operator(source, begin, end):
+    """The call, index or member access that belongs to one end of a part of the source, so that it
+    would apply to other operands in parentheses; None if there is none."""
+    before, behind = re.sub(r"//.*", "", source[:begin]).rstrip(), source[end:].lstrip()
+    for part in ("->", ".", "::"):
+        if before.endswith(part) and not before.endswith("..."):
+            return part
+    is_one_operand = re.fullmatch(r"[\w:.()\[\]]+[)\]]", without_nested(source[begin:end]))
+    for part in ("->", ".", "(", "["):
+        if behind.startswith(part) and not behind.startswith("...") and not is_one_operand:
+            return part
+    return None
+
+
+def without_nested(code):
+    """The text without what stands in parentheses and brackets, and without blanks."""
+    result, depth = "", 0
+    for character in code:
+        depth -= character in ")]"
+        if depth == 0 and not character.isspace():
+            result += character
+        depth += character in "(["
+    return result.replace("->", ".")
 
 
 def pattern_of(text):
