@@ -109,8 +109,9 @@ Action define(ArgumentParser& parser) {
       .check(not_empty());
   add_json(parser, arguments->json);
   parser.set_footer(
-      "A run is running, finished, failed (its error is shown) or stopped, and can then be\n"
-      "resumed. The best value is that of train.best_metric at the last save.\n"
+      "A run is running, finished, failed (its error is shown) or stopped. A stopped run resumes\n"
+      "from its newest checkpoint, which may be earlier than the step shown, the last of its log.\n"
+      "The best value is that of train.best_metric at the last save.\n"
       "Example:\n  tapestry runs runs");
   return [arguments] { return run(*arguments); };
 }
