@@ -84,7 +84,7 @@ tapestry_installed_page(train/cli/README.md commands.md ${CMAKE_INSTALL_DOCDIR} 
 tapestry_installed_page(layers/from_pytorch.md from_pytorch.md ${dev_doc} dev ../tests/examples examples)
 install(FILES autograd/README.md DESTINATION ${dev_doc}/autograd COMPONENT dev)
 install(DIRECTORY tests/examples/ DESTINATION ${dev_doc}/examples COMPONENT dev
-  FILES_MATCHING PATTERN "*.cpp" PATTERN "*.py")
+  FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h" PATTERN "*.py")
 # Example configs, with data files beside them instead of in a folder beside the sources.
 install(FILES configs/README.md configs/translation.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 file(GLOB configs CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} configs/*.yaml)

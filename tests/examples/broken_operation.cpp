@@ -9,15 +9,15 @@
 //
 // [1] Zhang & Sennrich 2019, "Root mean square layer normalization", equation 4.
 
+#include <tapestry/autograd/error.h>
+#include <tapestry/autograd/gradcheck.h>
+#include <tapestry/autograd/operation.h>
+#include <tapestry/autograd/ops/activations.h>
+#include <tapestry/autograd/ops/linear.h>
+
 #include <cmath>
 #include <cstdio>
 #include <string>
-
-#include "autograd/error.h"
-#include "autograd/gradcheck.h"
-#include "autograd/operation.h"
-#include "autograd/ops/activations.h"
-#include "autograd/ops/linear.h"
 
 namespace {
 

@@ -1,13 +1,13 @@
 // Fits y = x w + b to noisy points of a known line by gradient descent: the whole training loop in
 // terms of tensors, a tape and a loss.
 
+#include <tapestry/autograd/ops/elementwise.h>
+#include <tapestry/autograd/ops/losses.h>
+#include <tapestry/autograd/random.h>
+#include <tapestry/autograd/tape.h>
+
 #include <cmath>
 #include <cstdio>
-
-#include "autograd/ops/elementwise.h"
-#include "autograd/ops/losses.h"
-#include "autograd/random.h"
-#include "autograd/tape.h"
 
 using tapestry::DType;
 using tapestry::Tensor;

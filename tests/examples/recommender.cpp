@@ -2,19 +2,19 @@
 // dot product of the two is how much the user likes the film. Nobody says what the numbers in the
 // vectors stand for; the films of a genre end up side by side all the same.
 
+#include <tapestry/autograd/ops/elementwise.h>
+#include <tapestry/autograd/ops/losses.h>
+#include <tapestry/autograd/ops/reductions.h>
+#include <tapestry/autograd/random.h>
+#include <tapestry/autograd/tape.h>
+#include <tapestry/layers/embedding.h>
+#include <tapestry/layers/parameters.h>
+#include <tapestry/optim/adam.h>
+
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <vector>
-
-#include "autograd/ops/elementwise.h"
-#include "autograd/ops/losses.h"
-#include "autograd/ops/reductions.h"
-#include "autograd/random.h"
-#include "autograd/tape.h"
-#include "layers/embedding.h"
-#include "layers/parameters.h"
-#include "optim/adam.h"
 
 using namespace tapestry;
 

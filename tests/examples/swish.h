@@ -53,7 +53,7 @@ struct Swish {
       const auto g = dy.values<T>();
       const auto in = x.values<T>();
       const T b = beta.values<T>()[0];
-      const auto x_target = dx.target<T>();  // null if nobody wants dL/dx
+      const auto x_target = dx.target<T>();  // null if dL/dx is not needed
       T sum = 0;
       for (std::size_t i = 0; i < in.size(); ++i) {
         const T s = logistic(b * in[i]);

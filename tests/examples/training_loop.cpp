@@ -1,16 +1,16 @@
 // Trains a Transformer with a custom loop: layers, a tape and an optimizer, without the trainer,
 // configs or run directories. The model learns to reverse sequences of five symbols.
 
+#include <tapestry/autograd/random.h>
+#include <tapestry/autograd/tape.h>
+#include <tapestry/layers/parameters.h>
+#include <tapestry/layers/transformer.h>
+#include <tapestry/optim/adam.h>
+#include <tapestry/optim/optimizer.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <vector>
-
-#include "autograd/random.h"
-#include "autograd/tape.h"
-#include "layers/parameters.h"
-#include "layers/transformer.h"
-#include "optim/adam.h"
-#include "optim/optimizer.h"
 
 using namespace tapestry;
 

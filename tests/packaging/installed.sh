@@ -65,6 +65,14 @@ public_headers | sort | diff - <(tr -d '<>' <"$work/headers.txt" | cut -d ' ' -f
 sort -R --random-source="$here/installed.sh" "$work/headers.txt" >"$work/headers.cpp"
 g++ -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I "$prefix/include" "$work/headers.cpp"
 
+# Each installed example compiles with what is installed.
+examples=("$doc"/libtapestry-dev/examples/*.cpp)
+[ "${#examples[@]}" -gt 5 ] || fail "found only ${#examples[@]} examples"
+for example in "${examples[@]}"; do
+  g++ -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I "$prefix/include" "$example" ||
+    fail "$example does not compile with the installed headers"
+done
+
 # The exceptions that public headers speak of can be caught.
 for name in $(grep -rhoE '\b[A-Z][A-Za-z]*(Error|Checkpoint|InUse)\b' "$prefix/include/tapestry" | sort -u); do
   grep -rqE "(class|struct|using) $name\b" "$prefix/include/tapestry" ||
