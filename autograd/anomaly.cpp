@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "autograd/error.h"
 #include "autograd/gradient.h"
 
 namespace tapestry {
@@ -65,8 +66,9 @@ std::optional<std::string> anomaly_in(const Tensor& tensor) {
   const Survey s = survey(tensor);
   if (s.not_finite == 0) return std::nullopt;
   const std::string place = place_in(tensor.shape(), s.first);
-  return s.not_finite == 1 ? fmt::format("{} at {}", s.found, place)
-                           : fmt::format("{} at {} and {} more", s.found, place, s.not_finite - 1);
+  const double found = printable(s.found);
+  return s.not_finite == 1 ? fmt::format("{} at {}", found, place)
+                           : fmt::format("{} at {} and {} more", found, place, s.not_finite - 1);
 }
 
 /// Adds the time of its lifetime to a sum.

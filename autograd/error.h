@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cmath>
+#include <concepts>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -58,5 +61,17 @@ class ValueError : public Error {
  public:
   using Error::Error;  ///< as Error
 };
+
+/// Use of an empty Tensor where one with values is expected.
+class EmptyTensorError : public ValueError {
+ public:
+  using ValueError::ValueError;  ///< as Error
+};
+
+/// x, or NaN without a sign: the sign of a NaN has no meaning, and "-nan" would be printed for it.
+template <std::floating_point T>
+T printable(T x) {
+  return std::isnan(x) ? std::numeric_limits<T>::quiet_NaN() : x;
+}
 
 }  // namespace tapestry

@@ -132,7 +132,7 @@ void require_usable(const GradcheckOptions& options) {
   const auto require = [](bool usable, const char* field, double value) {
     if (usable) return;
     throw ValueError(
-        fmt::format("gradcheck: {} is {}, expected a finite number > 0", field, value));
+        fmt::format("gradcheck: {} is {}, expected a finite number > 0", field, printable(value)));
   };
   require(std::isfinite(options.step) && options.step > 0, "step", options.step);
   require(std::isfinite(options.tolerance) && options.tolerance > 0, "tolerance",

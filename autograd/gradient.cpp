@@ -20,8 +20,8 @@ void GradientSlot::own_memory() {
   offset_ = 0;
 }
 
-void GradientSlot::refuse_if_spent() const {
-  if (!spent_) return;
+void GradientSlot::require_record() const {
+  if (record_state_ == RecordState::alive) return;
   throw ValueError(
       "backward: came to a tensor that was computed under a tape that is used up or gone, so the "
       "gradient would end there; compute it again under this tape, or take viewed_as(shape) of it "
@@ -30,7 +30,7 @@ void GradientSlot::refuse_if_spent() const {
 
 template <class T>
 kernels::Target<T> GradientSlot::target() {
-  refuse_if_spent();
+  require_record();
   own_memory();
   const bool add = std::exchange(filled_, true);
   return {reinterpret_cast<T*>(memory_.data() + offset_), add};
@@ -48,7 +48,7 @@ void GradientSlot::add(const Tensor& g) {
     throw DTypeError(
         fmt::format("gradient: a contribution is {}, expected {}", name(g.dtype()), name(dtype_)));
   }
-  refuse_if_spent();
+  require_record();
   if (!filled_ && !fixed_ && origin_ == Origin::operation) {
     memory_ = g.memory();
     offset_ = g.byte_offset();

@@ -36,14 +36,26 @@ class GradientSlot {
   void note_change() { changes_.fetch_add(1, std::memory_order_relaxed); }
   /// Number of calls of note_change().
   std::uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
-  /// For the output of an operation whose record has been destroyed: later contributions throw,
-  /// because they could not be propagated.
-  void mark_spent() { spent_ = true; }
+  /// What has become of the record of the operation, for its output.
+  enum class RecordState : std::uint8_t {
+    alive,   ///< a tape has it, or the tensor is a leaf
+    used,    ///< backward has used and destroyed it
+    dropped  ///< its tape was destroyed first
+  };
+  /// Whether and why the record is gone: later contributions then throw, because they could not be
+  /// propagated.
+  RecordState record_state() const { return record_state_; }
+  /// Sets record_state() to `used`, unless it is `dropped`.
+  void mark_used() {
+    if (record_state_ == RecordState::alive) record_state_ = RecordState::used;
+  }
+  /// Sets record_state() to `dropped`.
+  void mark_dropped() { record_state_ = RecordState::dropped; }
 
   /// The gradient accumulated so far; there must be one.
   Tensor value() const;
   /// The memory for the next contribution; the caller writes or adds to every element. Throws
-  /// ValueError if the slot is spent, as `add` does.
+  /// ValueError if the record is gone, as `add` does.
   template <class T>
   kernels::Target<T> target();
   /// Adds the contribution `g`. For the output of an operation, the first contribution shares the
@@ -56,7 +68,7 @@ class GradientSlot {
   void move_into(const kernels::Memory& memory, std::size_t offset);
 
  private:
-  void refuse_if_spent() const;
+  void require_record() const;
   std::size_t bytes() const { return shape_.size() * bytes_per_element(dtype_); }
   /// Makes the memory exclusive to this slot and large enough for the gradient.
   void own_memory();
@@ -64,8 +76,8 @@ class GradientSlot {
   Shape shape_;
   DType dtype_;
   Origin origin_;
+  RecordState record_state_ = RecordState::alive;
   bool filled_ = false;
-  bool spent_ = false;
   bool fixed_ = false;  // the memory was set by move_into
   kernels::Memory memory_;
   std::size_t offset_ = 0;

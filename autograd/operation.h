@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/error.h"
 #include "autograd/profiler.h"
 #include "autograd/tape.h"
 
@@ -107,18 +109,30 @@ class ListOperationRecord final : public Record {
 double count_bytes(const Tensor& x);
 double count_bytes(std::span<const Tensor> list);
 
+/// Throws the EmptyTensorError of an operation whose forward has used an empty Tensor, with the
+/// number of the first input that is one.
+[[noreturn]] void throw_empty_input(const char* operation, std::span<const Tensor> inputs);
+template <std::same_as<Tensor>... Inputs>
+[[noreturn]] void throw_empty_input(const char* operation, const Inputs&... inputs) {
+  throw_empty_input(operation, std::span<const Tensor>(std::array{inputs...}));
+}
+
 /// Runs the forward of an operation, without recording what it calls; a Profiler measures its time.
 template <class Op, class... Inputs>
 Tensor run_forward(Op& op, const Inputs&... inputs) {
   ProfileScope scope(Op::name);
   const NoGrad nothing_is_recorded;
-  Tensor y = op.forward(inputs...);
-  if (scope) scope.add_bytes(count_bytes(y) + (count_bytes(inputs) + ...));
-  return y;
+  try {
+    Tensor y = op.forward(inputs...);
+    if (scope) scope.add_bytes(count_bytes(y) + (count_bytes(inputs) + ...));
+    return y;
+  } catch (const EmptyTensorError&) {
+    throw_empty_input(Op::name, inputs...);
+  }
 }
 
-/// Attaches a new gradient slot to y. Throws ValueError if y has one.
-std::shared_ptr<GradientSlot> new_slot(Tensor& y);
+/// Attaches a new gradient slot to y. Throws ValueError, naming the operation, if y has one.
+std::shared_ptr<GradientSlot> new_slot(Tensor& y, const char* operation);
 
 using Again = std::function<Tensor(std::span<const Tensor>)>;
 
@@ -202,7 +216,7 @@ auto apply(Op op, const Inputs&... inputs) {
   detail::Again again;
   if (tape.observer() != nullptr) again = detail::again<sizeof...(Inputs)>(op);
   Tensor y = detail::run_forward(op, inputs...);
-  std::shared_ptr<GradientSlot> slot = detail::new_slot(y);
+  std::shared_ptr<GradientSlot> slot = detail::new_slot(y, Op::name);
   auto output = detail::with_result(y, op);
   tape.record(std::make_unique<detail::OperationRecord<Op, sizeof...(Inputs)>>(
       std::move(op), std::move(slot), std::array{inputs.slot()...}));
@@ -224,8 +238,8 @@ Tensor apply_to_list(Op op, std::span<const Tensor> inputs) {
   detail::Again again;
   if (tape.observer() != nullptr) again = detail::again_with_list(op);
   Tensor y = detail::run_forward(op, inputs);
-  tape.record(std::make_unique<detail::ListOperationRecord<Op>>(std::move(op), detail::new_slot(y),
-                                                                inputs));
+  tape.record(std::make_unique<detail::ListOperationRecord<Op>>(
+      std::move(op), detail::new_slot(y, Op::name), inputs));
   if (tape.observer() != nullptr)
     detail::notify_observer(tape, Op::name, inputs, y, std::move(again));
   return y;

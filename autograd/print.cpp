@@ -6,6 +6,7 @@
 #include <ostream>
 #include <vector>
 
+#include "autograd/error.h"
 #include "autograd/ids.h"
 
 namespace tapestry {
@@ -85,8 +86,9 @@ class Printer {
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "(no tensor)";
   const auto number = [&](std::size_t position) {
-    return dispatch(tensor.dtype(),
-                    [&]<class T>() { return fmt::format("{:.6g}", tensor.values<T>()[position]); });
+    return dispatch(tensor.dtype(), [&]<class T>() {
+      return fmt::format("{:.6g}", printable(tensor.values<T>()[position]));
+    });
   };
   return fmt::format("{}  {} {}", Printer(tensor.shape(), number).text(), to_string(tensor.shape()),
                      name(tensor.dtype()));

@@ -93,8 +93,9 @@ Tensor random_uniform(const Shape& shape, const RandomStream& random, double low
                       DType dtype) {
   require_on("random_uniform", random);
   if (!(low <= high && std::isfinite(high - low))) {
-    throw ValueError(fmt::format(
-        "random_uniform: the limits are {} and {}, expected finite low <= high", low, high));
+    throw ValueError(
+        fmt::format("random_uniform: the limits are {} and {}, expected finite low <= high",
+                    printable(low), printable(high)));
   }
   return drawn(
       shape, dtype, [&](std::uint64_t i) { return low + (high - low) * random.uniform(i); },
@@ -111,7 +112,7 @@ Tensor random_normal(const Shape& shape, const RandomStream& random, double mean
     throw ValueError(
         fmt::format("random_normal: mean and standard deviation are {} and {}, expected finite "
                     "numbers, standard deviation >= 0",
-                    mean, standard_deviation));
+                    printable(mean), printable(standard_deviation)));
   }
   return drawn(
       shape, dtype, [&](std::uint64_t i) { return mean + standard_deviation * random.normal(i); },
@@ -160,7 +161,7 @@ void require_finite_maximum(std::span<const T> row, const Ids& rows, std::size_t
   throw ValueError(
       fmt::format("random_categorical: row {} of the logits has the maximum {}, expected a finite "
                   "one",
-                  rows.place(r), odd == row.end() ? row.front() : *odd));
+                  rows.place(r), printable(odd == row.end() ? row.front() : *odd)));
 }
 
 /// The first index whose cumulative probability exceeds `uniform`.

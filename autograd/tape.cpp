@@ -86,6 +86,25 @@ void run_guarded_backward(const Record& record, const Tensor& dy) {
                   record.operation()));
 }
 
+/// Refuses an output of an operation whose record is not on the tape of this backward.
+[[noreturn]] void throw_not_recorded(const GradientSlot& output) {
+  switch (output.record_state()) {
+    case GradientSlot::RecordState::used:
+      throw ValueError(
+          "backward: an earlier backward has used up what the output was computed from: add the "
+          "losses and call backward once, or compute the loss again");
+    case GradientSlot::RecordState::dropped:
+      throw ValueError(
+          "backward: the output was recorded by a tape that is gone: compute the loss again, and "
+          "call backward of its tape while that is alive");
+    case GradientSlot::RecordState::alive:
+      break;
+  }
+  throw ValueError(
+      "backward: the output was recorded by another tape, which is alive: call backward of that "
+      "one; of several tapes on a thread the last one records");
+}
+
 /// The first record that has a leaf among its inputs, which is the last one that backward runs.
 struct FirstUse {
   const GradientSlot* leaf;
@@ -138,9 +157,19 @@ void detail::Record::require_unchanged_inputs() const {
       operation()));
 }
 
-std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y) {
+void detail::throw_empty_input(const char* operation, std::span<const Tensor> inputs) {
+  const auto first = std::ranges::find_if(inputs, [](const Tensor& x) { return !x.defined(); });
+  throw_empty_operand(operation, first == inputs.end()
+                                     ? "a Tensor that forward uses"
+                                     : fmt::format("input {}", first - inputs.begin() + 1));
+}
+
+std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y, const char* operation) {
   if (y.slot() != nullptr || y.is_frozen()) {
-    throw ValueError("operation: forward returned one of its inputs, expected a tensor of its own");
+    throw ValueError(
+        fmt::format("{}: forward returned one of its inputs, expected a tensor of its own, such as "
+                    "x.viewed_as(x.shape())",
+                    operation));
   }
   auto slot = std::allocate_shared<GradientSlot>(kernels::PoolAllocator<GradientSlot>{}, y.shape(),
                                                  y.dtype(), GradientSlot::Origin::operation);
@@ -161,7 +190,10 @@ void detail::notify_observer(Tape& tape, const char* operation, std::span<const 
 Tape::Tape(TapeObserver* observer) : outer_(active_tape), observer_(observer) {
   active_tape = this;
 }
-Tape::~Tape() { active_tape = outer_; }
+Tape::~Tape() {
+  for (const auto& record : records_) record->output()->mark_dropped();
+  active_tape = outer_;
+}
 
 void Tape::record(std::unique_ptr<Record> record) {
   record->note_inputs();
@@ -195,12 +227,10 @@ void Tape::backward(const Tensor& y, const Tensor& dy) {
   if (!y.requires_gradient()) {
     throw ValueError(
         "backward: the output depends on nothing that requires a gradient, or was computed while "
-        "no "
-        "tape was alive");
+        "no tape was alive on this thread");
   }
   if (y.slot()->origin() == GradientSlot::Origin::operation && !has_recorded(*y.slot())) {
-    throw ValueError(
-        "backward: the output was recorded by another tape, or this tape has been used already");
+    throw_not_recorded(*y.slot());
   }
   const NoGrad nothing_is_recorded;
   FirstUses first_uses;

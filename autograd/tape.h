@@ -19,9 +19,9 @@ class Record {
  public:
   /// `operation` is the name of the operation, a literal; `output` the slot of its output.
   Record(const char* operation, std::shared_ptr<GradientSlot> output);
-  /// Marks the output as spent: later contributions to its gradient throw.
+  /// Marks the record of the output as used: later contributions to its gradient throw.
   virtual ~Record() {
-    if (output_ != nullptr) output_->mark_spent();
+    if (output_ != nullptr) output_->mark_used();
   }
   Record(const Record&) = delete;
   Record& operator=(const Record&) = delete;

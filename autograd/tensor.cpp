@@ -121,7 +121,7 @@ Tensor Tensor::from(std::initializer_list<std::initializer_list<double>> rows, D
 
 Tensor::State& Tensor::state() const {
   if (state_ == nullptr) {
-    throw ValueError(
+    throw EmptyTensorError(
         "tensor: there is none here, expected one: an operand that is absent, or a gradient that "
         "nothing has contributed to");
   }
@@ -200,7 +200,18 @@ Tensor Tensor::copied(DType dtype) const {
   return result;
 }
 
+bool Tensor::is_recorded_output() const {
+  const auto& slot = state().slot;
+  return slot != nullptr && slot->origin() == GradientSlot::Origin::operation;
+}
+
 Tensor& Tensor::require_gradient() {
+  if (is_recorded_output()) {
+    throw ValueError(
+        "require_gradient: the tensor is the output of an operation, expected a leaf: take "
+        "x.copied(x.dtype()) for a new leaf, or add zeros_like(x).require_gradient() to x and read "
+        "the gradient of these zeros for that of x");
+  }
   if (state().slot == nullptr) {
     attach(std::make_shared<GradientSlot>(shape(), dtype(), GradientSlot::Origin::leaf));
   }
@@ -210,10 +221,10 @@ Tensor& Tensor::require_gradient() {
 }
 
 Tensor& Tensor::freeze() {
-  require_gradient();
-  if (slot()->origin() != GradientSlot::Origin::leaf) {
+  if (is_recorded_output()) {
     throw ValueError("freeze: the tensor is the output of an operation, expected a leaf");
   }
+  require_gradient();
   clear_gradient();
   state().frozen = true;
   return *this;
@@ -257,7 +268,15 @@ PendingValues* Tensor::pending() const { return state().pending; }
 
 void Tensor::attach(std::shared_ptr<GradientSlot> slot) { state().slot = std::move(slot); }
 
+void detail::throw_empty_operand(const char* operation, const std::string& which) {
+  throw EmptyTensorError(
+      fmt::format("{}: {} is an empty Tensor, expected one with values (a gradient is empty until "
+                  "backward contributes to it)",
+                  operation, which));
+}
+
 DType common_dtype(const char* operation, const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) detail::throw_empty_operand(operation, "an input");
   if (a.dtype() != b.dtype()) {
     throw DTypeError(fmt::format("{}: operands are {} and {}, expected one element type", operation,
                                  name(a.dtype()), name(b.dtype())));

@@ -27,7 +27,7 @@ class PendingValues;
 class Tensor {
  public:
   /// An empty handle, for an optional operand that is absent. Using it as a tensor throws
-  /// ValueError.
+  /// EmptyTensorError, a ValueError.
   Tensor() = default;
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
@@ -138,7 +138,10 @@ class Tensor {
   Tensor copied(DType dtype) const;
 
   /// Makes this a leaf: tapes record operations on it, and `Tape::backward` accumulates its
-  /// gradient here. Also ends `freeze`. Returns *this.
+  /// gradient here. Also ends `freeze`. Returns *this. Throws ValueError if this is the output of
+  /// an operation that a tape has recorded. The gradient of such an output y is that of a leaf
+  /// which is added to it: z = zeros_like(y).require_gradient(), and y + z is used in the place of
+  /// y.
   Tensor& require_gradient();
   /// Makes this a leaf that is constant until `require_gradient` is called: operations compute no
   /// gradient for it, and optimizers leave it unchanged. Discards its gradient. Returns *this.
@@ -188,6 +191,7 @@ class Tensor {
   struct State;
   explicit Tensor(std::shared_ptr<State> state) : state_(std::move(state)) {}
   State& state() const;
+  bool is_recorded_output() const;
 
   std::shared_ptr<State> state_;
 };
@@ -201,7 +205,16 @@ inline Tensor zeros_like(const Tensor& x) { return full_like(x, 0.0); }
 /// The same with the value 1.
 inline Tensor ones_like(const Tensor& x) { return full_like(x, 1.0); }
 
-/// The common element type of a and b; throws DTypeError, naming `operation`, if they differ.
+namespace detail {
+
+/// Throws the EmptyTensorError of an operation that was given an empty Tensor: `which` is "input
+/// 1".
+[[noreturn]] void throw_empty_operand(const char* operation, const std::string& which);
+
+}  // namespace detail
+
+/// The common element type of a and b. Throws DTypeError, naming `operation`, if they differ, and
+/// EmptyTensorError if one is empty.
 DType common_dtype(const char* operation, const Tensor& a, const Tensor& b);
 
 /// The values of a tensor with six significant digits, row by row as in NumPy, then its shape and

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/error.h"
+
 namespace tapestry {
 
 namespace gradcheck_detail {
@@ -65,7 +67,7 @@ std::string explanation(const GradcheckRow& row) {
                                 ? "at " + format_place(row.shape, row.worst_coordinate)
                                 : "along a random direction";
   return fmt::format("the gradient is {}; {} backward gives {:.9g}, finite differences give {:.9g}",
-                     kind_of_error(row), place, row.analytic, row.numeric);
+                     kind_of_error(row), place, printable(row.analytic), printable(row.numeric));
 }
 
 }  // namespace gradcheck_detail
@@ -102,9 +104,8 @@ std::string table(const GradcheckReport& report) {
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
     const std::string& output = report.rows[i].output;
     if (i == 0 || output != report.rows[i - 1].output) {
-      text +=
-          table_line(width, output.empty() ? "tensor" : "gradients of the " + output, "shape",
-                     "norm", "error", "at", "by the tape", "difference", "cosine", "factor", "");
+      text += table_line(width, output.empty() ? "tensor" : "gradients of the " + output, "shape",
+                         "norm", "error", "at", "by the tape", "difference", "cosine", "factor", "");
     }
     text += line(width, report.rows[i]);
   }

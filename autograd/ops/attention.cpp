@@ -62,7 +62,7 @@ void require_pairs(const Tensor& x, const RotaryOptions& options) {
                     to_string(x.shape()), options.num_heads));
   }
   if (!(options.base > 0 && std::isfinite(options.base))) {
-    throw ValueError(fmt::format("rotary: base is {}, expected > 0", options.base));
+    throw ValueError(fmt::format("rotary: base is {}, expected > 0", printable(options.base)));
   }
 }
 

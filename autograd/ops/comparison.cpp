@@ -251,8 +251,8 @@ Tensor minimum(const Tensor& a, const Tensor& b) { return neg(maximum(neg(a), ne
 
 Tensor clamp(const Tensor& x, double low, double high) {
   if (!(low <= high)) {
-    throw ValueError(
-        fmt::format("clamp: the limits are {} and {}, expected low <= high", low, high));
+    throw ValueError(fmt::format("clamp: the limits are {} and {}, expected low <= high",
+                                 printable(low), printable(high)));
   }
   return apply(Clamp{low, high}, x);
 }

@@ -17,7 +17,8 @@ namespace {
 /// naming `operation`, unless 0 <= rate <= 1.
 bool drops_anything(const char* operation, double rate, const RandomStream& random) {
   if (!(rate >= 0.0 && rate <= 1.0)) {
-    throw ValueError(fmt::format("{}: the rate is {}, expected 0 to 1", operation, rate));
+    throw ValueError(
+        fmt::format("{}: the rate is {}, expected 0 to 1", operation, printable(rate)));
   }
   return rate > 0.0 && random.on();
 }

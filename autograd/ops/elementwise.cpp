@@ -270,7 +270,8 @@ Tensor square(const Tensor& x) { return apply(Square{}, x); }
 
 Tensor pow(const Tensor& x, double exponent) {
   if (!std::isfinite(exponent)) {
-    throw ValueError(fmt::format("pow: exponent is {}, expected a finite number", exponent));
+    throw ValueError(
+        fmt::format("pow: exponent is {}, expected a finite number", printable(exponent)));
   }
   return apply(Pow{exponent}, x);
 }

@@ -299,7 +299,8 @@ Ids to_ids(const Tensor& x) {
       const auto value = static_cast<double>(values[p]);
       if (!(value >= -0x1p31 && value < 0x1p31 && value == std::trunc(value))) {
         throw ValueError(fmt::format("to_ids: x{} is {}, expected a whole number in [-2^31, 2^31)",
-                                     x.rank() == 0 ? "" : " " + place_in(x.shape(), p), value));
+                                     x.rank() == 0 ? "" : " " + place_in(x.shape(), p),
+                                     printable(value)));
       }
       ids[p] = static_cast<std::int32_t>(value);
     }

@@ -57,7 +57,7 @@ Targets::Targets(const char* operation, const Ids& ids, std::size_t vocabulary,
     : ids_(ids.size()), vocabulary_(vocabulary), label_smoothing_(options.label_smoothing) {
   if (!(label_smoothing_ >= 0 && label_smoothing_ < 1)) {
     throw ValueError(fmt::format("{}: label_smoothing is {}, expected 0 <= alpha < 1", operation,
-                                 label_smoothing_));
+                                 printable(label_smoothing_)));
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::int32_t id = ids.data()[i];
@@ -342,7 +342,7 @@ void require_probabilities(const char* operation, const Tensor& target) {
     if (found == values.end()) return;
     const auto place = static_cast<std::size_t>(found - values.begin());
     throw ValueError(fmt::format("{}: target {} is {}, expected 0 <= target <= 1", operation,
-                                 place_in(target.shape(), place), *found));
+                                 place_in(target.shape(), place), printable(*found)));
   });
 }
 

@@ -166,6 +166,37 @@ TEST_CASE("forward may use operations, which are not recorded themselves") {
   CHECK(Tape::active() == &tape);
 }
 
+/// Returns its input.
+struct Same {
+  static constexpr const char* name = "same";
+  Tensor forward(const Tensor& x) { return x; }
+  void backward(const Tensor& dy, Gradient dx) const { dx.add(dy); }
+};
+
+TEST_CASE("an operation whose forward returns one of its inputs is named") {
+  const Tensor x = leaf(2.0);
+  const Tape tape;
+  CHECK_THROWS_WITH_AS(apply(Same{}, x),
+                       "same: forward returned one of its inputs, expected a tensor of its own, "
+                       "such as x.viewed_as(x.shape())",
+                       ValueError);
+}
+
+/// Uses a member that nothing has set.
+struct WithoutMember {
+  static constexpr const char* name = "without_member";
+  Tensor member{};
+  Tensor forward(const Tensor& x) { return x.viewed_as(member.shape()); }
+  void backward(const Tensor&, Gradient) const {}
+};
+
+TEST_CASE("an operation whose forward uses an empty tensor of its own is named") {
+  CHECK_THROWS_WITH_AS(apply(WithoutMember{}, leaf(2.0)),
+                       "without_member: a Tensor that forward uses is an empty Tensor, expected "
+                       "one with values (a gradient is empty until backward contributes to it)",
+                       EmptyTensorError);
+}
+
 /// a + b, where backward does what it is told.
 struct SumWith {
   static constexpr const char* name = "sum_with";

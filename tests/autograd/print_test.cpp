@@ -2,10 +2,21 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <sstream>
+#include <string>
 #include <vector>
+
+#include "autograd/error.h"
+#include "autograd/ops/comparison.h"
+#include "autograd/ops/dropout.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/losses.h"
+#include "autograd/ops/norms.h"
+#include "autograd/random.h"
 
 using namespace tapestry;
 
@@ -29,6 +40,41 @@ TEST_CASE("a tensor is printed row by row, with shape and element type") {
         "[[  1, 2.5],\n"
         " [ -3, nan]]  (2, 2) float32");
   CHECK(to_string(Tensor::scalar(0.1, DType::float32)) == "0.1  () float32");
+}
+
+TEST_CASE("NaN is printed without a sign, in tensors and in errors") {
+  const double nan = -std::numeric_limits<double>::quiet_NaN();
+  REQUIRE(std::signbit(nan));
+  CHECK(to_string(Tensor::scalar(nan, DType::float64)) == "nan  () float64");
+  CHECK(to_string(Tensor::from({2}, {nan, -1.0}, DType::float32)) == "[nan,  -1]  (2) float32");
+  const Tensor x = Tensor::from({1}, {nan}, DType::float64), zero = zeros_like(x);
+  const RandomStream random(1);
+  const auto error = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const ValueError& found) {
+      return found.what();
+    }
+    return "no error";
+  };
+  const std::string errors[] = {
+      error([&] { to_ids(x); }),
+      error([&] { pow(x, nan); }),
+      error([&] { clamp(x, nan, 1.0); }),
+      error([&] { dropout(x, nan, random); }),
+      error([&] { layer_norm(x, x, x, nan); }),
+      error([&] { binary_cross_entropy_with_logits(zero, x); }),
+      error([&] { random_uniform({1}, random, nan, 1.0); }),
+      error([&] { random_normal({1}, random, 0.0, nan); }),
+      error([&] { random_categorical(x, random); }),
+      error([&] {
+        cross_entropy(Tensor::zeros({1, 2}), Ids{0}, {.label_smoothing = nan});
+      })};
+  for (const std::string& each : errors) {
+    CAPTURE(each);
+    CHECK(each.find("nan") != std::string::npos);
+    CHECK(each.find("-nan") == std::string::npos);
+  }
 }
 
 TEST_CASE("printed blocks of a tensor with three axes are separated by an empty line") {

@@ -203,7 +203,7 @@ TEST_CASE("backward refuses dL/dy of another shape or type") {
 TEST_CASE("backward refuses a loss that depends on no tensor that requires a gradient") {
   const char* message =
       "backward: the output depends on nothing that requires a gradient, or was computed while no "
-      "tape was alive";
+      "tape was alive on this thread";
   const Tensor computed_before = square(leaf(3.0));
   Tape tape;
   const Tensor constant = square(Tensor::scalar(2.0, DType::float64));
@@ -211,21 +211,44 @@ TEST_CASE("backward refuses a loss that depends on no tensor that requires a gra
   CHECK_THROWS_WITH_AS(tape.backward(computed_before), message, ValueError);
 }
 
-TEST_CASE("backward refuses a loss of another tape, and a tape that was used before") {
-  const char* message =
-      "backward: the output was recorded by another tape, or this tape has been used already";
+TEST_CASE("backward refuses a loss of another tape, a tape that is gone and a second backward") {
   const Tensor x = leaf(3.0);
-  Tensor inner_result;
   Tape tape;
   const Tensor y = square(x);
+  Tensor inner_result;
   {
-    const Tape inner;
+    Tape inner;
     inner_result = square(x);
+    const char* of_another =
+        "backward: the output was recorded by another tape, which is alive: call backward of that "
+        "one; of several tapes on a thread the last one records";
+    CHECK_THROWS_WITH_AS(tape.backward(inner_result), of_another, ValueError);
+    CHECK_THROWS_WITH_AS(inner.backward(y), of_another, ValueError);
   }
-  CHECK_THROWS_WITH_AS(tape.backward(inner_result), message, ValueError);
+  CHECK_THROWS_WITH_AS(tape.backward(inner_result),
+                       "backward: the output was recorded by a tape that is gone: compute the loss "
+                       "again, and call backward of its tape while that is alive",
+                       ValueError);
+  const Tensor also = x * y;
   tape.backward(y);
-  CHECK_THROWS_WITH_AS(tape.backward(y), message, ValueError);
+  const char* used =
+      "backward: an earlier backward has used up what the output was computed from: add the losses "
+      "and call backward once, or compute the loss again";
+  CHECK_THROWS_WITH_AS(tape.backward(y), used, ValueError);
+  CHECK_THROWS_WITH_AS(tape.backward(also), used, ValueError);
+  {
+    Tape other;
+    CHECK_THROWS_WITH_AS(other.backward(y), used, ValueError);
+  }
   check_values(x.gradient(), {6.0});
+}
+
+TEST_CASE("a tape records and goes backward again after a backward") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  tape.backward(square(x));
+  tape.backward(5.0 * x);
+  check_values(x.gradient(), {11.0});
 }
 
 TEST_CASE("nested tapes: only the innermost records, then the outer one again") {

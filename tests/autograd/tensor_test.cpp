@@ -11,6 +11,7 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/memory.h"
+#include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/pending_values.h"
 #include "autograd/tape.h"
@@ -86,6 +87,23 @@ TEST_CASE("a default-constructed tensor is absent, and says so when it is used")
   CHECK_THROWS_WITH_AS(none.shape(), message, ValueError);
   CHECK_THROWS_WITH_AS(none.values<float>(), message, ValueError);
   CHECK_THROWS_WITH_AS(none.dtype(), message, ValueError);
+}
+
+TEST_CASE("an operation on an empty tensor is named, with the number of the input") {
+  const Tensor none, x = Tensor::zeros({2}, DType::float32).require_gradient();
+  const std::string expected =
+      " is an empty Tensor, expected one with values (a gradient is empty until backward "
+      "contributes to it)";
+  CHECK_THROWS_WITH_AS(relu(none), ("relu: input 1" + expected).c_str(), EmptyTensorError);
+  CHECK_THROWS_WITH_AS(x + none, ("add: input 2" + expected).c_str(), EmptyTensorError);
+  CHECK_THROWS_WITH_AS(none * x, ("mul: input 1" + expected).c_str(), EmptyTensorError);
+  CHECK_THROWS_WITH_AS(common_dtype("linear", x, none), ("linear: an input" + expected).c_str(),
+                       EmptyTensorError);
+  static const std::string& path = interned_path("encoder.ff");
+  const LayerPath here(path);
+  const Tape tape;
+  CHECK_THROWS_WITH_AS(exp(x.gradient()), ("encoder.ff: exp: input 1" + expected).c_str(),
+                       ValueError);
 }
 
 TEST_CASE("tensors refuse the wrong number of values, the wrong type and impossible views") {
@@ -255,6 +273,30 @@ TEST_CASE("a tensor that required no gradient may be frozen; an output of an ope
       y.freeze(), "freeze: the tensor is the output of an operation, expected a leaf", ValueError);
   tape.backward(y);
   check_values(x.gradient(), {6.0});
+}
+
+TEST_CASE("the output of an operation does not become a leaf") {
+  const Tensor x = Tensor::scalar(3.0, DType::float64).require_gradient();
+  const char* message =
+      "require_gradient: the tensor is the output of an operation, expected a leaf: take "
+      "x.copied(x.dtype()) for a new leaf, or add zeros_like(x).require_gradient() to x and read "
+      "the gradient of these zeros for that of x";
+  Tensor y;
+  {
+    Tape tape;
+    y = square(x);
+    CHECK_THROWS_WITH_AS(y.require_gradient(), message, ValueError);
+    const Tensor zeros = zeros_like(y).require_gradient();
+    tape.backward(square(y + zeros));
+    check_values(zeros.gradient(), {18.0});
+    check_values(x.gradient(), {108.0});
+  }
+  CHECK_THROWS_WITH_AS(y.require_gradient(), message, ValueError);  // also without the tape
+  CHECK(y.copied(y.dtype()).require_gradient().requires_gradient());
+  Tensor unrecorded = square(x);
+  CHECK(unrecorded.require_gradient().requires_gradient());
+  Tensor leaf = x;
+  CHECK(leaf.require_gradient().slot() == x.slot());
 }
 
 TEST_CASE("a tensor that is moved while it is frozen has its gradient in the new memory") {

@@ -71,7 +71,8 @@ void require_queries_and_keys(const char* operation, const Tensor& q, const Tens
                                  operation, to_string(q.shape()), to_string(k.shape())));
   }
   if (!(options.dropout >= 0 && options.dropout <= 1)) {
-    throw ValueError(fmt::format("{}: dropout is {}, expected 0 to 1", operation, options.dropout));
+    throw ValueError(
+        fmt::format("{}: dropout is {}, expected 0 to 1", operation, printable(options.dropout)));
   }
   if (key_count(k, options) > k.shape()[1]) {
     throw ShapeError(fmt::format("{}: num_keys is {}, but k has shape {}", operation,

@@ -26,7 +26,7 @@ void require_last_axis(const char* operation, const Tensor& x, const Tensor& par
 
 void require_positive_epsilon(const char* operation, double epsilon) {
   if (epsilon > 0) return;
-  throw ValueError(fmt::format("{}: epsilon is {}, expected > 0", operation, epsilon));
+  throw ValueError(fmt::format("{}: epsilon is {}, expected > 0", operation, printable(epsilon)));
 }
 
 }  // namespace tapestry
