@@ -105,7 +105,7 @@ std::string table(const GradcheckReport& report) {
     const std::string& output = report.rows[i].output;
     if (i == 0 || output != report.rows[i - 1].output) {
       text += table_line(width, output.empty() ? "tensor" : "gradients of the " + output, "shape",
-                         "norm", "error", "at", "by the tape", "difference", "cosine", "factor", "");
+                         "norm", "error", "at", "backward", "numerical", "cosine", "factor", "");
     }
     text += line(width, report.rows[i]);
   }
