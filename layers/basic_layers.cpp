@@ -7,10 +7,28 @@
 #include "autograd/ops/linear.h"
 
 namespace tapestry {
+namespace {
+
+/// (out, in); throws ValueError if one is 0.
+Shape weight_shape(const Scope& scope, std::size_t in, std::size_t out) {
+  if (in == 0 || out == 0) {
+    const LayerPath here(scope.path());
+    throw ValueError(fmt::format("linear: {} is 0, expected at least 1", in == 0 ? "in" : "out"));
+  }
+  return {out, in};
+}
+
+double checked_rate(const Scope& scope, double rate) {
+  if (rate >= 0.0 && rate <= 1.0) return rate;
+  const LayerPath here(scope.path());
+  throw ValueError(fmt::format("dropout: the rate is {}, expected 0 to 1", printable(rate)));
+}
+
+}  // namespace
 
 Linear::Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options)
     : path_(&scope.path()),
-      weight_(scope.parameter("weight", {out, in}, glorot_uniform(in, out))),
+      weight_(scope.parameter("weight", weight_shape(scope, in, out), glorot_uniform(in, out))),
       bias_(options.bias ? scope.parameter("bias", {out}, zeros_initializer()) : Tensor()) {}
 
 Tensor Linear::operator()(const Tensor& x) const {
@@ -18,7 +36,8 @@ Tensor Linear::operator()(const Tensor& x) const {
   return linear(x, weight_, bias_);
 }
 
-Dropout::Dropout(const Scope& scope, double rate) : path_(&scope.path()), rate_(rate) {}
+Dropout::Dropout(const Scope& scope, double rate)
+    : path_(&scope.path()), rate_(checked_rate(scope, rate)) {}
 
 Tensor Dropout::operator()(const Tensor& x, const Mode& mode) const {
   const LayerPath here(*path_);

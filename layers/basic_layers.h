@@ -24,7 +24,8 @@ struct LinearOptions {
 ///
 ///   parameters  weight (out, in), Glorot uniform [1]; bias (out), zeros, unless bias is false
 ///   call        x (..., in) -> (..., out)
-///   throws      ShapeError if the last axis of x is not `in`
+///   throws      ValueError in the constructor if `in` or `out` is 0; ShapeError in the call if the
+///               last axis of x is not `in`
 ///
 /// [1] Glorot & Bengio 2010, eq. 16.
 class Linear {
@@ -42,8 +43,9 @@ class Linear {
 ///
 ///   parameters  none
 ///   call        x (any shape) -> the same shape
-///   throws      ValueError if the rate is outside [0, 1], or in training without a random stream
-///               unless the rate is 0
+///   throws      ValueError in the constructor if the rate is outside [0, 1]; ValueError in
+///   training
+///               without a random stream unless the rate is 0
 ///
 /// The dropped elements depend on the mode's random stream and on the path of the layer, so two
 /// layers called with the same stream drop different elements, and two calls of one layer the same

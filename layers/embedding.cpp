@@ -38,6 +38,17 @@ Tensor position_table(const Scope& scope, std::size_t d_model, const PositionOpt
   throw ValueError("positions: unknown kind");
 }
 
+/// Throws ShapeError unless the image consists of whole patches.
+std::size_t values_per_patch(const Scope& scope, const ImageShape& image, std::size_t patch_size) {
+  if (patch_size == 0 || image.values() == 0 || image.height % patch_size != 0 ||
+      image.width % patch_size != 0) {
+    const LayerPath here(scope.path());
+    throw ShapeError(fmt::format("patch embedding: an image of {} x {} has no patches of {} x {}",
+                                 image.height, image.width, patch_size, patch_size));
+  }
+  return patch_size * patch_size * image.channels;
+}
+
 }  // namespace
 
 Embedding::Embedding(const Scope& scope, std::size_t vocabulary, std::size_t d_model,
@@ -92,17 +103,10 @@ PatchEmbedding::PatchEmbedding(const Scope& scope, const ImageShape& image, std:
     : path_(&scope.path()),
       image_(image),
       patch_size_(patch_size),
-      projection_(scope / "projection", patch_size * patch_size * image.channels, d_model),
+      projection_(scope / "projection", values_per_patch(scope, image, patch_size), d_model),
       class_token_(
           scope.parameter("class_token", {1, 1, d_model},
-                          normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))))) {
-  if (patch_size == 0 || image.values() == 0 || image.height % patch_size != 0 ||
-      image.width % patch_size != 0) {
-    const LayerPath here(*path_);
-    throw ShapeError(fmt::format("patch embedding: an image of {} x {} has no patches of {} x {}",
-                                 image.height, image.width, patch_size, patch_size));
-  }
-}
+                          normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))))) {}
 
 Tensor PatchEmbedding::operator()(const Tensor& images) const {
   const LayerPath here(*path_);

@@ -11,7 +11,7 @@ RandomStream Mode::dropout_stream(const std::string& path, double rate) const {
     throw ValueError(
         fmt::format("dropout: rate is {} in a training pass without random numbers, expected "
                     "Mode::training(RandomStream(seed).named(\"dropout\").at(step))",
-                    rate));
+                    printable(rate)));
   }
   return random_.named(path);
 }

@@ -88,13 +88,13 @@ Optimizer::Optimizer(std::span<const NamedTensor> parameters, double weight_deca
 void Optimizer::step(double learning_rate, double gradient_scale) {
   if (!(learning_rate >= 0.0 && std::isfinite(learning_rate))) {
     throw ValueError(fmt::format("optimizer: learning_rate is {}, expected a finite number >= 0",
-                                 learning_rate));
+                                 printable(learning_rate)));
   }
   if (!std::isfinite(gradient_scale)) {
     throw ValueError(
         fmt::format("optimizer: gradient_scale is {}, expected a finite number; is the norm of the "
                     "gradients finite?",
-                    gradient_scale));
+                    printable(gradient_scale)));
   }
   const GradientPieces gradients(parameters_, ranges_);
   ++steps_;
@@ -152,8 +152,8 @@ std::vector<double> squares_of_gradients(std::span<const NamedTensor> parameters
 
 double clip_factor(double norm, double max_norm) {
   if (!(max_norm >= 0.0 && std::isfinite(max_norm))) {
-    throw ValueError(
-        fmt::format("clip_factor: max_norm is {}, expected a finite number >= 0", max_norm));
+    throw ValueError(fmt::format("clip_factor: max_norm is {}, expected a finite number >= 0",
+                                 printable(max_norm)));
   }
   return max_norm == 0.0 || norm <= max_norm ? 1.0 : max_norm / norm;
 }

@@ -15,21 +15,23 @@ template <class Value, class Limit>
 }
 
 void require_from_0_below_1(const char* field, double value) {
-  if (!(value >= 0.0 && value < 1.0)) refuse(field, value, "at least 0 and less than 1");
+  if (!(value >= 0.0 && value < 1.0)) refuse(field, printable(value), "at least 0 and less than 1");
 }
 
 void require_not_negative(const char* field, double value) {
-  if (!(value >= 0.0 && std::isfinite(value))) refuse(field, value, "a finite number >= 0");
+  if (!(value >= 0.0 && std::isfinite(value)))
+    refuse(field, printable(value), "a finite number >= 0");
 }
 
 void require_positive(const char* field, double value) {
-  if (!(value > 0.0 && std::isfinite(value))) refuse(field, value, "a finite number > 0");
+  if (!(value > 0.0 && std::isfinite(value)))
+    refuse(field, printable(value), "a finite number > 0");
 }
 
 void require_fall(const ScheduleOptions& options) {
   if (!(options.min_learning_rate <= options.learning_rate)) {
-    refuse("schedule: min_learning_rate", options.min_learning_rate,
-           fmt::format("at most learning_rate ({})", options.learning_rate));
+    refuse("schedule: min_learning_rate", printable(options.min_learning_rate),
+           fmt::format("at most learning_rate ({})", printable(options.learning_rate)));
   }
   if (options.decay_steps <= options.warmup_steps) {
     refuse("schedule: decay_steps", options.decay_steps,

@@ -21,7 +21,7 @@ std::string_view path_without_dot(const ParameterGroup& group) {
 void require_not_negative(const char* field, const ParameterGroup& group, double value) {
   if (value >= 0.0 && std::isfinite(value)) return;
   throw ValueError(fmt::format("optimizer: {} of group `{}` is {}, expected a finite number >= 0",
-                               field, group.path, value));
+                               field, group.path, printable(value)));
 }
 
 /// The groups, those with shorter paths first. Throws ValueError if two have the same path.

@@ -41,8 +41,8 @@ WeightAverage::WeightAverage(std::span<const NamedTensor> parameters, double dec
     throw ValueError("weight average: there are no parameters, expected one or more");
   }
   if (!(decay > 0.0 && decay < 1.0)) {
-    throw ValueError(
-        fmt::format("weight average: decay is {}, expected a number between 0 and 1", decay));
+    throw ValueError(fmt::format("weight average: decay is {}, expected a number between 0 and 1",
+                                 printable(decay)));
   }
   averages_ = zero_state("average", parameters_, ranges_);
   for (std::size_t i = 0; i < averages_.size(); ++i) averages_[i].name = parameters_[i].name;

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
+#include <string>
+
 #include "autograd/error.h"
 #include "autograd/ops/dropout.h"
 #include "layers/multi_head_attention.h"
@@ -110,9 +114,13 @@ TEST_CASE("the gradients of dropout with a frozen stream agree with differences"
 
 TEST_CASE("dropout refuses a rate outside [0, 1] and names its layer") {
   Parameters parameters(DType::float32, 1);
-  const Tensor x = Tensor::zeros({2}, DType::float32);
-  CHECK_THROWS_WITH_AS(make(parameters, 1.5, "ff.dropout")(x, training),
-                       "ff.dropout: dropout: the rate is 1.5, expected 0 to 1", ValueError);
-  CHECK_THROWS_WITH_AS(make(parameters, -0.1, "ff.dropout")(x, Mode::inference()),
-                       "ff.dropout: dropout: the rate is -0.1, expected 0 to 1", ValueError);
+  const auto message = [](const std::string& rate) {
+    return "ff.dropout: dropout: the rate is " + rate + ", expected 0 to 1";
+  };
+  CHECK_THROWS_WITH_AS(make(parameters, 1.5, "ff.dropout"), message("1.5").c_str(), ValueError);
+  CHECK_THROWS_WITH_AS(make(parameters, -0.1, "ff.dropout"), message("-0.1").c_str(), ValueError);
+  for (const double sign : {1.0, -1.0}) {
+    const double nan = std::copysign(std::numeric_limits<double>::quiet_NaN(), sign);
+    CHECK_THROWS_WITH_AS(make(parameters, nan, "ff.dropout"), message("nan").c_str(), ValueError);
+  }
 }

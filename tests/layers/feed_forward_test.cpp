@@ -145,9 +145,8 @@ TEST_CASE("a feed-forward block refuses another width and names its first map") 
       "ff.linear1: linear: x has shape (2, 3), expected last axis 4 (weight is (8, "
       "4))",
       ShapeError);
-  const Block dropping(4, 8, Activation::relu, -1);
-  CHECK_THROWS_WITH_AS(dropping.layer(Tensor::zeros({2, 4}, DType::float64), Mode::inference()),
-                       "ff.dropout: relu_dropout: the rate is -1, expected 0 to 1", ValueError);
+  CHECK_THROWS_WITH_AS(Block(4, 8, Activation::relu, -1),
+                       "ff.dropout: dropout: the rate is -1, expected 0 to 1", ValueError);
   const Block unknown(4, 8, static_cast<Activation>(9));
   CHECK_THROWS_WITH_AS(unknown.layer(Tensor::zeros({2, 4}, DType::float64), Mode::inference()),
                        "ff: feed-forward: unknown activation", ValueError);

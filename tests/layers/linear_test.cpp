@@ -78,3 +78,13 @@ TEST_CASE("a linear layer refuses another width or element type and names itself
   CHECK_THROWS_WITH_AS(Linear(Scope(parameters) / "encoder" / "linear1", 2, 2),
                        "parameters: `encoder.linear1.weight` exists already", ValueError);
 }
+
+TEST_CASE("linear refuses a width of 0 and names its layer") {
+  Parameters parameters(DType::float32, 1);
+  const Scope scope = Scope(parameters) / "head";
+  CHECK_THROWS_WITH_AS(Linear(scope, 0, 3), "head: linear: in is 0, expected at least 1",
+                       ValueError);
+  CHECK_THROWS_WITH_AS(Linear(scope, 3, 0), "head: linear: out is 0, expected at least 1",
+                       ValueError);
+  CHECK(parameters.list().empty());
+}

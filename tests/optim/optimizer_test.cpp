@@ -268,7 +268,10 @@ TEST_CASE("a step with an invalid rate or scale is refused and changes nothing")
     CHECK_THROWS_AS(optimizer->step(0.1, bad), ValueError);
     CHECK_THROWS_AS(optimizer->step(0.0, bad), ValueError);
   }
-  CHECK_THROWS_WITH_AS(optimizer->step(0.1, not_a_number),
+  CHECK_THROWS_WITH_AS(optimizer->step(-not_a_number),
+                       "optimizer: learning_rate is nan, expected a finite number >= 0",
+                       ValueError);
+  CHECK_THROWS_WITH_AS(optimizer->step(0.1, -not_a_number),
                        "optimizer: gradient_scale is nan, expected a finite number; is the norm of "
                        "the gradients finite?",
                        ValueError);
