@@ -76,11 +76,26 @@ set(dev_doc ${CMAKE_INSTALL_DATAROOTDIR}/doc/libtapestry-dev)
 file(RELATIVE_PATH to_dev_doc /prefix/${CMAKE_INSTALL_DOCDIR} /prefix/${dev_doc})
 tapestry_installed_page(README.md README.md ${CMAKE_INSTALL_DOCDIR} program
   train/cli/README.md commands.md
+  train/tutorial/README.md tutorial/README.md
   layers/from_pytorch.md ${to_dev_doc}/from_pytorch.md
   tests/examples ${to_dev_doc}/examples
   configs/ examples/)
 tapestry_installed_page(train/cli/README.md commands.md ${CMAKE_INSTALL_DOCDIR} program
   ../../configs/ examples/)
+file(GLOB pictures CONFIGURE_DEPENDS train/tutorial/*.png)
+set(links)
+foreach(picture ${pictures})
+  cmake_path(GET picture FILENAME name)
+  list(APPEND links ${name} ${name})
+endforeach()
+tapestry_installed_page(train/tutorial/README.md tutorial/README.md ${CMAKE_INSTALL_DOCDIR}/tutorial program
+  ${links}
+  ../cli/README.md ../commands.md
+  ../../README.md ../README.md
+  ../../configs/ ../examples/
+  ../../layers/from_pytorch.md ../${to_dev_doc}/from_pytorch.md
+  ../../tests/examples ../${to_dev_doc}/examples)
+install(FILES ${pictures} DESTINATION ${CMAKE_INSTALL_DOCDIR}/tutorial COMPONENT program)
 tapestry_installed_page(layers/from_pytorch.md from_pytorch.md ${dev_doc} dev ../tests/examples examples)
 install(FILES autograd/README.md DESTINATION ${dev_doc}/autograd COMPONENT dev)
 install(DIRECTORY tests/examples/ DESTINATION ${dev_doc}/examples COMPONENT dev
