@@ -82,6 +82,13 @@ class Network {
 
   /// The training loss: cross_entropy() of the logits, if possible without storing all of them at
   /// once. features (rows, length, d_model), labels (rows, length) -> a scalar.
+  ///
+  /// An override must leave out labels with options.ignored_id and, unless it is 0, divide by
+  /// options.normalizer, so that the losses of accumulated batches add up. Its `nll_sum` is for the
+  /// perplexity of training. Trainer, gradient check and the commands `check` and `explain` call
+  /// this function. `check` expects an initial loss near ln(vocabulary), that of cross entropy.
+  /// Evaluation does not call it: validation losses and perplexities are the cross entropy of
+  /// logits().
   virtual Loss loss(const Tensor& features, const Ids& labels,
                     const CrossEntropyOptions& options) const {
     return cross_entropy(logits(features), labels, options);

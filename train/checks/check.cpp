@@ -14,15 +14,20 @@ CheckedModel checked_model(std::shared_ptr<const Model> model) {
   const auto embed = [model](const NetworkInput& input, const Mode& mode) {
     return model->network->embed(input, mode);
   };
-  const auto logits = [model](const TokenVectors& vectors, const NetworkInput& input,
-                              const Mode& mode) {
-    return model->network->logits(model->network->features(vectors, input, mode));
+  const auto features = [model](const TokenVectors& vectors, const NetworkInput& input,
+                                const Mode& mode) {
+    return model->network->features(vectors, input, mode);
   };
-  const auto loss = [](const Tensor& scores, const Ids& labels,
-                       const CrossEntropyOptions& options) {
-    return cross_entropy(scores, labels, options).mean;
+  const auto logits = [model](const Tensor& x) { return model->network->logits(x); };
+  const auto loss = [model](const Tensor& x, const Ids& labels,
+                            const CrossEntropyOptions& options) {
+    return model->network->loss(x, labels, options).mean;
   };
-  return {.parameters = model->parameters.list(), .embed = embed, .logits = logits, .loss = loss};
+  return {.parameters = model->parameters.list(),
+          .embed = embed,
+          .features = features,
+          .logits = logits,
+          .loss = loss};
 }
 
 CheckResult passed(std::string details) { return {CheckStatus::passed, std::move(details)}; }

@@ -27,12 +27,14 @@ struct CheckedModel {
   std::vector<NamedTensor> parameters;
 
   std::function<TokenVectors(const NetworkInput& input, const Mode& mode)> embed;
-  /// (rows, labels per row, vocabulary or classes). Of the tokens in `input` only the lengths are
-  /// read.
+  /// (rows, labels per row, width). Of the tokens in `input` only the lengths are read.
   std::function<Tensor(const TokenVectors& vectors, const NetworkInput& input, const Mode& mode)>
-      logits;
-  /// A scalar, as cross_entropy().
-  std::function<Tensor(const Tensor& logits, const Ids& labels, const CrossEntropyOptions& options)>
+      features;
+  /// (rows, labels per row, vocabulary or classes).
+  std::function<Tensor(const Tensor& features)> logits;
+  /// The training loss, a scalar.
+  std::function<Tensor(const Tensor& features, const Ids& labels,
+                       const CrossEntropyOptions& options)>
       loss;
 
   DType dtype() const { return parameters.front().tensor.dtype(); }

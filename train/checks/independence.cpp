@@ -59,7 +59,7 @@ Influence influence_on(std::size_t t, const CheckedModel& model, const Batch& ba
   };
   const TokenVectors leaves{.source = leaf(vectors.source), .target = leaf(vectors.target)};
   Tape tape;
-  const Tensor logits = model.logits(leaves, input, Mode::inference());
+  const Tensor logits = model.logits(model.features(leaves, input, Mode::inference()));
   tape.backward(logits, weights_at(t, logits.shape(), model.dtype()));
   const auto influence = [](const Tensor& x) -> std::vector<double> {
     if (!x.defined()) return {};
@@ -146,9 +146,9 @@ Tensor with_other_padding(const Tensor& vectors, const std::vector<std::size_t>&
 Tensor logits_with_other_padding(const CheckedModel& model, const Batch& batch) {
   const NetworkInput input = network_input(batch, DType::float64);
   const TokenVectors vectors = model.embed(input, Mode::inference());
-  return model.logits({.source = with_other_padding(vectors.source, batch.source_lengths),
-                       .target = with_other_padding(vectors.target, batch.target_lengths)},
-                      input, Mode::inference());
+  const TokenVectors other{.source = with_other_padding(vectors.source, batch.source_lengths),
+                           .target = with_other_padding(vectors.target, batch.target_lengths)};
+  return model.logits(model.features(other, input, Mode::inference()));
 }
 
 bool has_padding(const Batch& batch) {

@@ -15,17 +15,23 @@ namespace {
 /// Relative to the norm of the largest gradient.
 constexpr double smallest_denominator = 1e-3;
 
-Tensor forward(const CheckedModel& model, const Batch& batch, const Mode& mode) {
+Tensor features(const CheckedModel& model, const Batch& batch, const Mode& mode) {
   const NetworkInput input = network_input(batch, model.dtype());
-  return model.logits(model.embed(input, mode), input, mode);
+  return model.features(model.embed(input, mode), input, mode);
 }
 
-Tensor loss_from_logits(const CheckedModel& model, const Tensor& logits, const Batch& batch,
-                        const StepOptions& options) {
-  return model.loss(logits, label_ids(batch),
+Tensor training_loss(const CheckedModel& model, const Tensor& features, const Batch& batch,
+                     const StepOptions& options) {
+  return model.loss(features, label_ids(batch),
                     {.ignored_id = no_label,
                      .label_smoothing = options.label_smoothing,
                      .normalizer = options.normalizer});
+}
+
+/// The logits, which the loss may not store, without a record of them on the tape.
+std::vector<double> logits_of(const CheckedModel& model, const Tensor& features) {
+  const NoGrad no_grad;
+  return to_doubles(model.logits(features));
 }
 
 std::optional<std::string> first_difference(const std::string& what, const std::vector<double>& a,
@@ -61,18 +67,18 @@ std::vector<double> to_doubles(const Tensor& x) {
 }
 
 Tensor compute_logits(const CheckedModel& model, const Batch& batch) {
-  return forward(model, batch, Mode::inference());
+  return model.logits(features(model, batch, Mode::inference()));
 }
 
 double compute_loss(const CheckedModel& model, const Batch& batch, const StepOptions& options) {
-  return loss_from_logits(model, forward(model, batch, options.mode), batch, options).item();
+  return training_loss(model, features(model, batch, options.mode), batch, options).item();
 }
 
 StepValues run_step(CheckedModel& model, const Batch& batch, const StepOptions& options) {
   Tape tape;
-  const Tensor logits = forward(model, batch, options.mode);
-  const Tensor loss = loss_from_logits(model, logits, batch, options);
-  StepValues step{.loss = loss.item(), .logits = to_doubles(logits), .gradients = {}};
+  const Tensor x = features(model, batch, options.mode);
+  const Tensor loss = training_loss(model, x, batch, options);
+  StepValues step{.loss = loss.item(), .logits = logits_of(model, x), .gradients = {}};
   tape.backward(loss);
   for (const NamedTensor& parameter : model.parameters) {
     const Tensor gradient = parameter.tensor.gradient();

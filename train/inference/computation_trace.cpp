@@ -1,7 +1,13 @@
 #include "train/inference/computation_trace.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "autograd/tape.h"
 #include "data/batch.h"
@@ -20,7 +26,8 @@ class StepRecorder : public TapeObserver {
                     .inputs = {},
                     .output = call.output,
                     .gradient = {},
-                    .attention = {}};
+                    .attention = {},
+                    .scale = is_lookup(call) ? scale_of_lookup(call) : 1.0};
     for (const Tensor& input : call.inputs) {
       if (input.defined()) step.inputs.push_back(traced(input));
     }
@@ -35,9 +42,32 @@ class StepRecorder : public TapeObserver {
     if (found != indices_.end()) steps[found->second].gradient = dy.copied(dy.dtype());
   }
 
+  /// The output of a step with the values of x, the last one if there are several; else x.
+  Tensor recorded(const Tensor& x) const {
+    const auto same = [&](const TracedStep& step) {
+      return step.output.shape() == x.shape() && step.output.dtype() == x.dtype() &&
+             std::ranges::equal(step.output.to_vector(), x.to_vector(), {}, bits_of, bits_of);
+    };
+    const auto found = std::find_if(steps.rbegin(), steps.rend(), same);
+    return found == steps.rend() ? x : found->output;
+  }
+
   std::vector<TracedStep> steps;
 
  private:
+  static std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
+
+  static bool is_lookup(const RecordedCall& call) {
+    return call.operation == std::string_view("embedding") && call.inputs.size() == 1 && call.again;
+  }
+
+  /// The factor of the rows of a table: the output for a table of ones.
+  static double scale_of_lookup(const RecordedCall& call) {
+    const Tensor ones = Tensor::full(call.inputs[0].shape(), 1.0, call.output.dtype());
+    const std::vector<double> scales = call.again(std::span(&ones, 1)).to_vector();
+    return scales.empty() ? 1.0 : scales.front();
+  }
+
   TracedInput traced(const Tensor& input) const {
     TracedInput traced{.step = {}, .parameter = {}, .value = input};
     const auto found = indices_.find(input.slot().get());
@@ -57,19 +87,63 @@ class StepRecorder : public TapeObserver {
   std::unordered_map<const GradientSlot*, std::size_t> indices_;
 };
 
+/// The logits, without a record of them.
+Tensor logits_of(const Network& network, const Tensor& features) {
+  const NoGrad no_grad;
+  return network.logits(features);
+}
+
+/// Counts the operations of a tape, and keeps the last one.
+class LastOperation : public TapeObserver {
+ public:
+  void forward_ran(const RecordedCall& call) override {
+    ++count;
+    name = call.operation;
+    output = call.output;
+  }
+  void backward_ran(const GradientSlot&, const Tensor&) override {}
+
+  std::size_t count = 0;
+  std::string name;
+  Tensor output;
+};
+
+/// Whether the loss of a network is the cross entropy of its logits, computed by one operation that
+/// does not store them.
+bool has_fused_loss(const Network& network, const Tensor& features, const Ids& labels,
+                    const CrossEntropyOptions& options) {
+  LastOperation last;
+  const Tape tape(&last);
+  const Tensor loss =
+      network.loss(features.copied(features.dtype()).require_gradient(), labels, options).mean;
+  if (last.count != 1 || last.name != "linear_cross_entropy" ||
+      last.output.identity() != loss.identity()) {
+    return false;
+  }
+  const double composed = cross_entropy(logits_of(network, features), labels, options).mean.item();
+  return !std::isfinite(composed) ||
+         std::abs(composed - loss.item()) <= 1e-4 * std::abs(composed) + 1e-6;
+}
+
 }  // namespace
 
 ComputationTrace trace_computation(Model& model, const NetworkInput& input, const Ids& labels) {
   const Network& network = *model.network;
   const Mode mode = Mode::inference();
+  const CrossEntropyOptions options{.ignored_id = no_label};
+  const auto compute_features = [&] {
+    return network.features(network.embed(input, mode), input, mode);
+  };
+  const bool fused = has_fused_loss(network, compute_features(), labels, options);
   model.parameters.clear_gradients();
   StepRecorder recorder(model.parameters);
   Tape tape(&recorder);
-  Tensor logits = network.logits(network.features(network.embed(input, mode), input, mode));
-  const Loss loss = cross_entropy(logits, labels, {.ignored_id = no_label});
+  const Tensor features = compute_features();
+  const Loss loss = fused ? cross_entropy(network.logits(features), labels, options)
+                          : network.loss(features, labels, options);
+  const Tensor logits = recorder.recorded(logits_of(network, features));
   tape.backward(loss.mean);
-  return {
-      .steps = std::move(recorder.steps), .logits = std::move(logits), .loss = loss.mean.item()};
+  return {.steps = std::move(recorder.steps), .logits = logits, .loss = loss.mean.item()};
 }
 
 }  // namespace tapestry

@@ -29,19 +29,20 @@ struct TracedStep {
   Tensor output;                    ///< its output
   Tensor gradient;                  ///< dL/doutput; absent if the loss does not depend on it
   std::shared_ptr<const AttentionTrace> attention;  ///< the steps inside; null for other operations
+  double scale = 1.0;  ///< of `embedding`, the factor of the rows of its table
 };
 
 /// The forward and backward pass of one batch.
 struct ComputationTrace {
   std::vector<TracedStep> steps;  ///< the operations that a tape recorded, in their order
   Tensor logits;                  ///< (rows, labels per row, vocabulary or classes)
-  double loss = 0.0;              ///< mean cross entropy over the labels
+  double loss = 0.0;              ///< the loss of the network (Network::loss)
 };
 
 /// Runs the model forward and backward as in inference, without dropout and label smoothing, and
-/// keeps what each operation has computed. The logits are stored, unlike in training, where the
-/// loss computes some of them at a time. The gradients of the parameters are in model.parameters
-/// afterwards, in place of those before.
+/// keeps what each operation has computed. If the loss of the network is linear_cross_entropy(),
+/// which computes some of the logits at a time, logits and cross entropy are steps of their own.
+/// The gradients of the parameters are in model.parameters afterwards, in place of those before.
 ///
 /// labels  (rows, labels per row); no_label: no loss at the position
 /// throws  ValueError if no position has a label.

@@ -2,12 +2,16 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <memory>
 #include <new>
 #include <stdexcept>
 
 #include "autograd/ops/elementwise.h"
 #include "tests/train/checks/context.h"
+#include "tests/train/own_loss.h"
 
 namespace tapestry {
 namespace {
@@ -44,6 +48,41 @@ TEST_CASE("a model whose logits are NaN fails all checks") {
     CAPTURE(check.name);
     CHECK(run_check(check, context).status == CheckStatus::failed);
   }
+}
+
+/// tiny_context() with this loss of the network.
+CheckContext context_with_loss(const test::OwnLoss& loss) {
+  CheckContext context = tiny_context();
+  const Config config = test::tiny_config();
+  const NetworkSizes sizes = network_sizes(config, load_corpus(config.data));
+  context.copy = [=](DType dtype) {
+    return checked_model(std::make_shared<Model>(
+        test::with_loss(network_maker(config, sizes), loss), dtype, config.train.seed));
+  };
+  return context;
+}
+
+TEST_CASE("the loss that is checked is that of the network") {
+  const CheckResult large = initial_loss(context_with_loss(test::loss_times_7));
+  CHECK(large.status == CheckStatus::failed);
+  CHECK(large.details.ends_with(", ln(9) is 2.197, tolerance 1.5"));
+
+  const CheckContext without_normalizer = context_with_loss(
+      [](const Network& network, const Tensor& features, const Ids& labels, auto options) {
+        options.normalizer = 0;
+        return network.loss(features, labels, options);
+      });
+  CHECK(initial_loss(without_normalizer).status == CheckStatus::passed);
+  CHECK(gradient_accumulation(without_normalizer).status == CheckStatus::failed);
+
+  const CheckContext all_labels = context_with_loss(
+      [](const Network& network, const Tensor& features, const Ids& labels, auto options) {
+        Ids counted = labels;
+        for (std::int32_t& id : counted) id = std::max(id, 0);
+        options.ignored_id = CrossEntropyOptions{}.ignored_id;
+        return network.loss(features, counted, options);
+      });
+  CHECK(padding(all_labels).status == CheckStatus::failed);
 }
 
 TEST_CASE("an exception fails a check with its message, except for a lack of memory") {

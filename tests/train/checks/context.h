@@ -45,12 +45,21 @@ inline CheckContext tiny_context(const Change& change = {}, const Config& config
 
 using ChangeLogits = std::function<Tensor(const Tensor& logits, const TokenVectors& read)>;
 
-/// Replaces the logits of a model.
+/// Replaces the logits of a model, and its loss by their cross entropy.
 inline Change logits_changed(const ChangeLogits& f) {
   return [f](CheckedModel& model) {
-    model.logits = [f, whole = model.logits](const TokenVectors& read, const NetworkInput& input,
-                                             const Mode& mode) {
-      return f(whole(read, input, mode), read);
+    const auto last = std::make_shared<TokenVectors>();  // that the features were computed from
+    model.features = [last, whole = model.features](const TokenVectors& read,
+                                                    const NetworkInput& input, const Mode& mode) {
+      *last = read;
+      return whole(read, input, mode);
+    };
+    model.logits = [f, last, whole = model.logits](const Tensor& features) {
+      return f(whole(features), *last);
+    };
+    model.loss = [logits = model.logits](const Tensor& features, const Ids& labels,
+                                         const CrossEntropyOptions& options) {
+      return cross_entropy(logits(features), labels, options).mean;
     };
   };
 }

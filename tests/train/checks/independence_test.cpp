@@ -44,8 +44,8 @@ TEST_CASE("causality fails for a model that reads the padding of its source") {
 TEST_CASE("causality fails for a model that does not read its input") {
   const auto deaf_to = [](bool to_target) {
     return causality(tiny_context([to_target](CheckedModel& model) {
-      model.logits = [to_target, whole = model.logits](
-                         const TokenVectors& read, const NetworkInput& input, const Mode& mode) {
+      model.features = [to_target, whole = model.features](
+                           const TokenVectors& read, const NetworkInput& input, const Mode& mode) {
         TokenVectors kept = read;
         Tensor& lost = to_target ? kept.target : kept.source;
         lost = lost.copied(lost.dtype());
@@ -91,10 +91,11 @@ TEST_CASE("padding fails for a model that depends on the number of columns") {
 
 TEST_CASE("padding fails for a loss that includes padding") {
   const CheckResult result = padding(tiny_context([](CheckedModel& model) {
-    model.loss = [](const Tensor& logits, const Ids& labels, const CrossEntropyOptions&) {
+    model.loss = [whole = model.loss](const Tensor& features, const Ids& labels,
+                                      const CrossEntropyOptions&) {
       Ids counted = labels;
       for (std::int32_t& id : counted) id = std::max(id, 0);
-      return cross_entropy(logits, counted).mean;
+      return whole(features, counted, {});
     };
   }));
   CHECK(result.status == CheckStatus::failed);

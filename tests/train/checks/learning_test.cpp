@@ -102,9 +102,9 @@ TEST_CASE("initial_loss fails for logits that are too large initially") {
 
 TEST_CASE("initial_loss fails for a model that reads its labels") {
   CheckContext context = tiny_context([](CheckedModel& model) {
-    model.loss = [whole = model.loss](const Tensor& logits, const Ids& labels,
+    model.loss = [whole = model.loss](const Tensor& features, const Ids& labels,
                                       const CrossEntropyOptions& options) {
-      return scale(whole(logits, labels, options), 0.01);
+      return scale(whole(features, labels, options), 0.01);
     };
   });
   const CheckResult result = initial_loss(context);

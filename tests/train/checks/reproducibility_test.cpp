@@ -31,9 +31,10 @@ TEST_CASE("threads fails for a model that depends on their number, and restores 
 
 TEST_CASE("gradient_accumulation fails for a loss that is a mean over each half batch") {
   const CheckResult result = gradient_accumulation(tiny_context([](CheckedModel& model) {
-    model.loss = [](const Tensor& logits, const Ids& labels, CrossEntropyOptions options) {
+    model.loss = [whole = model.loss](const Tensor& features, const Ids& labels,
+                                      CrossEntropyOptions options) {
       options.normalizer = 0;
-      return cross_entropy(logits, labels, options).mean;
+      return whole(features, labels, options);
     };
   }));
   CHECK(result.status == CheckStatus::failed);
@@ -52,9 +53,9 @@ TEST_CASE("gradient_accumulation fails for a loss that is a mean over each half 
 /// Clears the gradients whenever a new loss is computed, as `=` instead of `+=` would.
 void forget(CheckedModel& model) {
   model.loss = [parameters = model.parameters, whole = model.loss](
-                   const Tensor& logits, const Ids& labels, const CrossEntropyOptions& options) {
+                   const Tensor& features, const Ids& labels, const CrossEntropyOptions& options) {
     for (NamedTensor parameter : parameters) parameter.tensor.clear_gradient();
-    return whole(logits, labels, options);
+    return whole(features, labels, options);
   };
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autograd/ops/activations.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/norms.h"
 #include "autograd/tape.h"
@@ -16,6 +17,7 @@
 #include "tests/support/model_kind.h"
 #include "tests/support/values.h"
 #include "tests/train/make_model.h"
+#include "tests/train/own_loss.h"
 #include "train/inference/batch_tensors.h"
 
 namespace tapestry {
@@ -210,6 +212,64 @@ TEST_CASE("a trace without labels is refused and changes no later pass") {
   CHECK_THROWS_AS(record_trace(model, batch), ValueError);
   CHECK(Tape::active() == nullptr);
   CHECK(AttentionTracer::active() == nullptr);
+}
+
+Model model_with_loss(const test::OwnLoss& loss) {
+  Config config;
+  config.model_kind = "language_model";
+  config.model = {.d_model = 8, .num_heads = 2, .num_decoder_layers = 1, .d_ff = 12};
+  return Model(test::with_loss(network_maker(config, {vocabulary, vocabulary}), loss),
+               DType::float64, 1);
+}
+
+TEST_CASE("the loss of a trace is that of the network, with its steps and gradients") {
+  const Batch batch = one_example_batch("language_model");
+  Model plain = model_with_loss(
+      [](const Network& network, const Tensor& features, const Ids& labels,
+         const CrossEntropyOptions& options) { return network.loss(features, labels, options); });
+  const ComputationTrace expected = record_trace(plain, batch);
+  CHECK(expected.steps.back().operation == "cross_entropy");
+
+  Model wrong = model_with_loss(test::loss_times_7);
+  const ComputationTrace trace = record_trace(wrong, batch);
+  CHECK(trace.loss == doctest::Approx(7 * expected.loss).epsilon(1e-12));
+  CHECK(trace.steps.back().operation == "scale");
+  CHECK(values_of(trace.steps.back().gradient) == std::vector{1.0});
+  CHECK(values_of(trace.logits) == values_of(expected.logits));
+  test::check_values(parameter(wrong, "output.weight").gradient(),
+                     values_of(scale(parameter(plain, "output.weight").gradient(), 7.0)));
+}
+
+TEST_CASE("logits are the output of the step that computes them, also in a loss of the network") {
+  const Batch batch = one_example_batch("language_model");
+  Model model = model_with_loss([](const Network& network, const Tensor& features,
+                                   const Ids& labels, CrossEntropyOptions options) {
+    options.label_smoothing = 0.25;
+    return cross_entropy(network.logits(features), labels, options);
+  });
+  const ComputationTrace trace = record_trace(model, batch);
+  CHECK(step_at(trace, "output").output.identity() == trace.logits.identity());
+  CHECK(trace.loss == cross_entropy(trace.logits, label_ids(batch),
+                                    {.ignored_id = no_label, .label_smoothing = 0.25})
+                          .mean.item());
+
+  // One operation that does not agree with the logits is shown as it is.
+  Model other = model_with_loss([](const Network& network, const Tensor& features,
+                                   const Ids& labels, const CrossEntropyOptions& options) {
+    const auto tripled = [&] {
+      const NoGrad no_grad;
+      return scale(features, 3.0);
+    };
+    return network.loss(tripled(), labels, options);
+  });
+  CHECK(record_trace(other, batch).steps.back().operation == "linear_cross_entropy");
+}
+
+TEST_CASE("the scale of an embedding is recorded") {
+  Model scaled = model_of("tagger");
+  CHECK(
+      step_at(record_trace(scaled, one_example_batch("tagger")), "embedding", "embedding").scale ==
+      doctest::Approx(std::sqrt(8.0)).epsilon(1e-15));
 }
 
 TEST_CASE("the input of positions and patches is a constant with its values") {
