@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "train/recording/json_values.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -33,7 +34,15 @@ struct PartAdvice {
   std::string advice;  ///< with the values of the keys; empty: none
 };
 
-std::vector<PartAdvice> part_advice(const TrainOptions& train) {
+/// Whether validation decodes sequences.
+bool decodes(const Config& config) {
+  const auto& keys = find_task(config).kind().keys;
+  return config.train.exact_match_sequences > 0 &&
+         std::ranges::find(keys, "train.exact_match_sequences") != keys.end();
+}
+
+std::vector<PartAdvice> part_advice(const Config& config) {
+  const TrainOptions& train = config.train;
   const std::string validations =
       fmt::format("raise train.validate_every ({})", train.validate_every);
   return {
@@ -42,11 +51,11 @@ std::vector<PartAdvice> part_advice(const TrainOptions& train) {
        "(train.threads one less than the cores), or make the steps longer (a larger model or "
        "train.batch_size)."},
       {TimePart::validation, 0.1, "Validation",
-       train.exact_match_sequences == 0
-           ? validations + "."
-           : fmt::format("{}, or lower train.exact_match_sequences ({}), the number of sequences "
+       decodes(config)
+           ? fmt::format("{}, or lower train.exact_match_sequences ({}), the number of sequences "
                          "that are decoded.",
-                         validations, train.exact_match_sequences)},
+                         validations, train.exact_match_sequences)
+           : validations + "."},
       {TimePart::saving, 0.1, "Saving checkpoints",
        fmt::format("raise train.save_every ({}); a validation that is among the best is saved as "
                    "well, so {}, too.",
@@ -75,8 +84,8 @@ double cores_lacking(const ProcessTimeUse& use) {
   return lacking > 0.25 && others > 0.25 ? lacking : 0.0;
 }
 
-void add_parts(const ProcessTimeUse& use, const TrainOptions& train, std::vector<Finding>& found) {
-  for (const auto& [part, least, what, advice] : part_advice(train)) {
+void add_parts(const ProcessTimeUse& use, const Config& config, std::vector<Finding>& found) {
+  for (const auto& [part, least, what, advice] : part_advice(config)) {
     const double share = use.part(part) / use.seconds;
     if (share <= 0.0 || share < least || advice.empty()) continue;
     // Batches wait for a core as well: find_cores() names the cause.
@@ -152,7 +161,8 @@ std::optional<Finding> find_padding(const ProcessTimeUse& use, const Config& con
 
 // ---- Runs without time_use.csv
 
-std::optional<Finding> find_time_outside_of_steps(const std::vector<RunProcess>& processes) {
+std::optional<Finding> find_time_outside_of_steps(const std::vector<RunProcess>& processes,
+                                                  const Config& config) {
   double all = 0.0, steps = 0.0;
   for (const RunProcess& process : processes) {
     all += process.seconds;
@@ -162,9 +172,9 @@ std::optional<Finding> find_time_outside_of_steps(const std::vector<RunProcess>&
   return Finding{
       1 - steps / all,
       fmt::format("{:.0f} % of the time was spent on validations, saves and reports. A larger "
-                  "train.validate_every or train.save_every, or a smaller "
-                  "train.exact_match_sequences, leaves more for training.",
-                  100 * (1 - steps / all))};
+                  "train.validate_every or train.save_every{} leaves more for training.",
+                  100 * (1 - steps / all),
+                  decodes(config) ? ", or a smaller train.exact_match_sequences," : "")};
 }
 
 /// The last warning that other programs used the cores.
@@ -216,12 +226,12 @@ std::vector<std::string> speed_findings(const RunHistory& history, const Config&
   };
   const auto use = total_time_use(history.time_use);
   if (use && use->seconds >= shortest) {
-    add_parts(*use, config.train, found);
+    add_parts(*use, config, found);
     // Other processes may have had other threads and cores.
     if (history.time_use.back().seconds >= shortest) add(find_cores(history.time_use.back()));
     add(find_padding(*use, config));
   } else if (!use) {
-    add(find_time_outside_of_steps(history.processes));
+    add(find_time_outside_of_steps(history.processes, config));
     add(find_busy_cores(history.log));
     add(find_anomaly_detection(config));
   }

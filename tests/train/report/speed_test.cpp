@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/contains.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -83,6 +84,30 @@ TEST_CASE("keys that are off are not named against a part of the time") {
             .at(0)
             .ends_with("(500) and train.log_every (50); set train.tensorboard to false."));
   CHECK(with_part(TimePart::reports, 40, train).empty());
+}
+
+TEST_CASE("the number of decoded sequences is named for tasks that decode only") {
+  ProcessTimeUse use = busy_process();
+  use.parts[static_cast<std::size_t>(TimePart::validation)] = 40;
+  RunHistory without_time_use;
+  without_time_use.processes.resize(1);
+  without_time_use.processes[0].seconds = 60;
+  without_time_use.processes[0].step_seconds = 10;
+  for (const Task* task : all_tasks()) {
+    Config config;
+    config.model_kind = task->kind().name;
+    const bool decodes = config.model_kind == "seq2seq";
+    CAPTURE(config.model_kind);
+    const auto found = find(use, config);
+    REQUIRE(found.size() == 1);
+    CHECK(
+        found[0].starts_with("Validation took 40 % of the time: raise train.validate_every (500)"));
+    CHECK(contains(found[0], "train.exact_match_sequences") == decodes);
+    const auto outside = speed_findings(without_time_use, config);
+    REQUIRE(outside.size() == 1);
+    CHECK(contains(outside[0], "train.save_every"));
+    CHECK(contains(outside[0], "train.exact_match_sequences") == decodes);
+  }
 }
 
 TEST_CASE("the greatest part of the time comes first, over all processes") {
