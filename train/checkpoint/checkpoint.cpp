@@ -378,9 +378,15 @@ std::uint64_t digest_of_shard_states(const Snapshot& snapshot) {
 }
 
 Config saved_config(const Snapshot& snapshot) {
+  const std::string text = snapshot.get_text("config");
   try {
-    return parse_config(snapshot.get_text("config"), "config of the checkpoint");
+    return parse_config(text, "config of the checkpoint");
   } catch (const ConfigError& error) {
+    if (const auto kind = unknown_model_kind(text)) {
+      throw CheckpointError(
+          fmt::format("{}: model.kind `{}` is unknown to this program", snapshot.origin(), *kind),
+          "use the program that wrote the run");
+    }
     // Hints are for people who write a config. This one was written by another program or version.
     std::vector<Problem> problems = error.problems();
     for (Problem& problem : problems) problem.hint.clear();

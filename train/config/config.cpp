@@ -183,6 +183,18 @@ Config parse_config(std::string_view text, const std::string& name,
   return read_config(text, name, {}, overrides, here).config;
 }
 
+std::optional<std::string> unknown_model_kind(std::string_view text) {
+  ProblemList ignored;
+  const YamlDocument document("", text, ignored);
+  for (const YamlEntry& entry : document.entries()) {
+    if (entry.section != "model" || entry.key != "kind" || entry.kind != YamlKind::value) continue;
+    const bool known = std::ranges::any_of(
+        model_kinds(), [&](const ConfigKind& kind) { return kind.name == entry.value; });
+    if (!known) return entry.value;
+  }
+  return std::nullopt;
+}
+
 Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
   return load_config_with_origins(path, overrides).config;
 }

@@ -257,6 +257,10 @@ std::vector<ConfigKey> config_keys();
 /// gives the same config.
 std::string dump_config(const Config& config);
 
+/// The value of model.kind in a config if this program has no such kind, as in a run of a program
+/// with models of its own; nullopt if it has, or if the text cannot be read.
+std::optional<std::string> unknown_model_kind(std::string_view text);
+
 /// A path that a config file cannot hold.
 struct UnstorablePath {
   std::string key;    ///< `data.train_source`

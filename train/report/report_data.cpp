@@ -150,16 +150,39 @@ std::string last_component(const std::string& path) {
   return escaped(last.empty() || last == "." ? path : last.string());
 }
 
+/// The note for a run whose kind of model this program does not have; nullopt if it has it.
+std::optional<std::string> note_on_unknown_kind(std::string_view config) {
+  const auto kind = unknown_model_kind(config);
+  if (!kind) return std::nullopt;
+  return fmt::format(
+      "model.kind `{}` is unknown to this program\nhint: use the program that wrote the run",
+      escaped(*kind));
+}
+
 /// The config in a run directory; nullopt, with a note, if it cannot be read.
 std::optional<Config> read_run_config(const RunDirectory& directory,
                                       std::vector<std::string>& notes) {
   const std::string file = (directory.path() / "config.yaml").string();
   try {
-    return parse_config(read_config_file(file), file);
+    const std::string text = read_config_file(file);
+    if (auto note = note_on_unknown_kind(text)) {
+      notes.push_back(std::move(*note));
+      return std::nullopt;
+    }
+    return parse_config(text, file);
   } catch (const UserError& error) {
     notes.push_back(fmt::format("config: {}", error.what()));
     return std::nullopt;
   }
+}
+
+/// The config in a checkpoint; nullopt, with one note in all, if its kind of model is unknown.
+std::optional<Config> saved_run_config(const Snapshot& snapshot, std::vector<std::string>& notes) {
+  if (auto note = note_on_unknown_kind(snapshot.get_text("config"))) {
+    if (std::ranges::find(notes, *note) == notes.end()) notes.push_back(std::move(*note));
+    return std::nullopt;
+  }
+  return saved_config(snapshot);
 }
 
 /// The checkpoint of a run directory; nullopt, with a note, if there is none that can be used.
@@ -287,8 +310,9 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
                           {"arithmetic", saved_arithmetic(opened->snapshot)}};
     try {
       add_saved_history(opened->snapshot, file, run->history);
-      if (!run->config) run->config = saved_config(opened->snapshot);
-      add_model(*opened, now != nullptr ? &now->corpus : nullptr, options_, json, run->notes);
+      if (!run->config) run->config = saved_run_config(opened->snapshot, run->notes);
+      if (run->config)
+        add_model(*opened, now != nullptr ? &now->corpus : nullptr, options_, json, run->notes);
     } catch (const UserError& error) {
       run->notes.push_back(fmt::format("the model is left out: {}", error.what()));
     }

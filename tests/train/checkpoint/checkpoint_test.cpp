@@ -315,6 +315,16 @@ TEST_CASE("an invalid config in a checkpoint is refused with its own errors") {
         "hint: use the program that wrote the checkpoint, in the same version");
 }
 
+TEST_CASE("a kind of model of another program is named alone") {
+  Run run(1);
+  Snapshot text;
+  text.put_text("x", "model:\n  kind: aligned\n  own_key: 8\n");
+  const Snapshot snapshot = with(run.snapshot(), "config", text.at("x"));
+  CHECK(error_text<CheckpointError>([&] { load_model(snapshot); }) ==
+        "file.h5: model.kind `aligned` is unknown to this program\n"
+        "hint: use the program that wrote the run");
+}
+
 TEST_CASE("an invalid list of training files in a checkpoint is refused with its line") {
   Run run(1);
   for (const std::string line : {"data.train_source", "data.train_source 12", "key 12 xyz",

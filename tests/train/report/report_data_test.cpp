@@ -426,6 +426,17 @@ TEST_CASE("data that cannot be read are left out and reported") {
     CHECK(has_note(run, "metrics.csv: line 1"));
     CHECK(curve_of(run["curves"], "loss", false).steps.front() == 4);  // up to its step
   }
+  SUBCASE("a kind of model that this program does not have") {
+    std::ifstream file(path / "config.yaml");
+    std::string config(std::istreambuf_iterator<char>(file), {});
+    config.replace(config.find("kind: classifier"), 16, "kind: aligned");
+    work.write("runs/classes/config.yaml", config);
+    const Json run = report_of({path})["runs"][0];
+    REQUIRE(run["notes"].size() == 1);
+    CHECK(run["notes"][0] ==
+          "model.kind `aligned` is unknown to this program\nhint: use the program that wrote the "
+          "run");
+  }
   SUBCASE("all files except the config") {
     std::filesystem::remove_all(path / "checkpoints");
     for (const char* name : {"metrics.csv", "timing.csv", "recording.jsonl", "train.log"}) {
