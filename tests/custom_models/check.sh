@@ -156,6 +156,40 @@ wrong constructor 'make_network() threw: no such file'
 wrong number 'features() threw an object that is not a std::exception'
 wrong key 'make_network() threw: model.mask_padding: no registered kind has this key, expected one of '
 
+# A loss of the model that is 7 times too large and ignores the normalizer is found by `check`, and
+# shown by `explain`.
+"$program" check wrong.yaml model.mistake=loss >printed 2>&1 || true
+for check in accumulation 'initial loss'; do
+  grep -q "^FAILED *$check " printed || fail "a wrong loss: $check: $(cat printed)"
+done
+"$program" check wrong.yaml >printed 2>&1 || true
+for check in accumulation 'initial loss'; do
+  grep -q "^ok *$check " printed || fail "the loss of all networks: $check: $(cat printed)"
+done
+expect 0 '"operation":"scale","layer":"","title":"Scaling"' \
+  explain wrong.yaml 'le chat dort' --json model.mistake=loss
+grep -qF '"own_loss":true' printed || fail "explain of a wrong loss: $(cat printed)"
+
+# The steps of a model of another program are named by their operations, with the keys that it reads.
+expect 0 '"operation":"cross_entropy","layer":"","title":"Loss: cross entropy"' \
+  explain wrong.yaml 'le chat dort' --json
+grep -qF '"own_loss":false' printed || fail "explain of cross entropy: $(cat printed)"
+grep -qF '"layer":"embedding","title":"Embedding","formula":"yᵢ = W[idᵢ]"' printed ||
+  fail "explain of an embedding: $(cat printed)"
+grep -qF '"layer":"output","title":"Linear map"' printed || fail "explain of logits: $(cat printed)"
+grep -qF '"keys":[["model.d_model","8"]]' printed || fail "explain of keys: $(cat printed)"
+expect 0 '"operation":"sum","layer":"","title":"Sum over axes"' \
+  explain run-my_classifier 'le chat dort' --json
+! grep -qE 'model\.(pooling|tie_embeddings|activation)' printed || fail "explain of other keys: $(cat printed)"
+
+# A report of a run of a model that the program does not have says so once.
+expect 0 'done: 3 steps' train wrong.yaml train.run_dir=run-wrong
+WRONG_REGISTRATION=absent expect 0 'model.kind `wrong` is unknown to this program' report run-wrong
+[ "$(grep -c 'is unknown to this program' printed)" = 1 ] || fail "report: $(cat printed)"
+grep -qx 'hint: use the program that wrote the run' printed || fail "report: $(cat printed)"
+[ "$(grep -c . printed)" = 3 ] || fail "report: $(cat printed)"
+WRONG_REGISTRATION=absent expect 4 'model.kind `wrong` is unknown to this program' evaluate run-wrong
+
 # So do mistakes in the options.
 registration() {
   WRONG_REGISTRATION=$1 expect 1 "$name: error: custom model $2" check my_tagger.yaml

@@ -130,6 +130,13 @@ class Wrong : public Network {
     return vectors.target;
   }
   Tensor logits(const Tensor& features) const override { return output_(features); }
+  Loss loss(const Tensor& features, const Ids& labels,
+            const CrossEntropyOptions& options) const override {
+    if (mistake_ != "loss") return Network::loss(features, labels, options);
+    Loss loss = Network::loss(features, labels, {.ignored_id = options.ignored_id});
+    loss.mean = scale(loss.mean, 7.0);
+    return loss;
+  }
   bool causal() const override { return true; }
 
  private:
@@ -253,7 +260,7 @@ CustomModelOptions options(std::string kind, std::string like) {
 
 }  // namespace
 
-/// The variable WRONG_REGISTRATION chooses a mistake in the options.
+/// The variable WRONG_REGISTRATION chooses a mistake in the options; `absent`: a model less.
 int main(int argc, char** argv) {
   std::vector<CustomModelOptions> models;
   for (const char* like : {"language_model", "masked_language_model", "seq2seq", "classifier",
@@ -270,7 +277,7 @@ int main(int argc, char** argv) {
       CustomKey::choice("model.mistake",
                         {.initial = "none",
                          .choices = {"none", "wide_logits", "constructor", "reads_source", "shape",
-                                     "dtype", "number", "key"}},
+                                     "dtype", "number", "key", "loss"}},
                         "what is wrong")};
   const char* chosen = std::getenv("WRONG_REGISTRATION");
   const std::string_view mistake = chosen == nullptr ? "" : chosen;
@@ -280,6 +287,7 @@ int main(int argc, char** argv) {
     models.back().custom_keys = {
         CustomKey::integer("model.window", {.initial = 0, .minimum = 1, .maximum = 64}, "tokens")};
   }
+  if (mistake == "absent") models.pop_back();
   const Majority majority;
   return run_program(argc, argv, {.models = models, .tasks = {&majority}});
 }

@@ -131,6 +131,34 @@ std::map<std::string, std::string> key_values(const Config& config) {
   return values;
 }
 
+bool contains(const std::vector<std::string_view>& keys, std::string_view key) {
+  return std::ranges::find(keys, key) != keys.end();
+}
+
+/// Whether a kind of model reads a key of the model section.
+bool has_key(const ConfigKind& kind, std::string_view key) {
+  if (kind.model_keys) return kind.uses(key);
+  return contains(kind.keys, key) || std::ranges::none_of(all_tasks(), [&](const Task* task) {
+           return contains(task->kind().keys, key);
+         });
+}
+
+/// Whether `operation` is what the value of a key that names operations chooses.
+bool chooses(std::string_view key, std::string_view value, std::string_view operation) {
+  const auto is = [&](std::string_view more) {
+    return operation.starts_with(value) && operation.substr(value.size()) == more;
+  };
+  if (key == "model.activation") return is("") || is("_dropout");
+  if (key == "model.normalization") return is("") || is("_given");
+  return true;
+}
+
+/// Whether the kind of model is one that register_task() has added.
+bool is_custom(const Task& task) {
+  const std::vector<std::string> kinds = custom_kinds();
+  return std::ranges::find(kinds, task.kind().name) != kinds.end();
+}
+
 /// The name of a prediction: a token, or a class.
 std::string prediction_name(const ExplainedComputation& e, std::size_t id) {
   const bool classes = find_task(e.config).layout().labels_are_classes;
@@ -151,26 +179,31 @@ class Builder {
   Builder(const ExplainedComputation& explained, std::size_t top)
       : e_(explained),
         task_(find_task(explained.config)),
+        custom_(is_custom(task_)),
         top_(top),
         names_(task_.stack_tokens(explained.batch, explained.config, explained.codec)),
         keys_(key_values(explained.config)) {}
 
   Json build(const NumberStorage& storage) {
+    const Json predicted = predictions();
+    own_loss_ = !is_mean(predicted);
     Json steps = Json::array();
     for (const TracedStep& step : e_.trace.steps) steps.push_back(step_to_json(step));
     Json data{{"program", fmt::format("tapestry {}", program_version)},
               {"time", format_time(std::time(nullptr))},
               {"model", e_.origin},
               {"kind", task_.kind().name},
+              {"custom", custom_},
               {"has_two_stacks", task_.has_two_stacks()},
               {"causal", e_.model.network->causal()},
               {"dtype", name(e_.model.parameters.dtype())},
               {"loss", e_.trace.loss},
+              {"own_loss", own_loss_},
               {"labels", e_.labels},
               {"tokens", {{"encoder", names_.encoder}, {"decoder", names_.decoder}}},
               {"outputs", outputs()},
               {"input", input()},
-              {"predictions", predictions()},
+              {"predictions", predicted},
               {"steps", std::move(steps)},
               {"parameters", parameters()}};
     data["tensors"] = tensors_.to_json(storage);
@@ -249,6 +282,29 @@ class Builder {
     return list;
   }
 
+  /// Whether the loss is the mean of the losses of the labels, up to rounding in float32.
+  bool is_mean(const Json& predicted) const {
+    double sum = 0.0;
+    std::size_t labels = 0;
+    for (const Json& prediction : predicted) {
+      if (prediction["label"].is_null()) continue;
+      sum += prediction["label"]["loss"].get<double>();
+      ++labels;
+    }
+    const double mean = sum / static_cast<double>(std::max<std::size_t>(labels, 1));
+    if (!std::isfinite(mean) || !std::isfinite(e_.trace.loss)) {
+      return e_.trace.steps.back().operation == "cross_entropy";
+    }
+    return std::abs(e_.trace.loss - mean) <= 1e-4 * mean + 1e-6;
+  }
+
+  /// The stack of a model of another program that has `count` tokens; null if both or none have.
+  Json stack_of(std::size_t count) const {
+    const bool encoder = names_.encoder.size() == count, decoder = names_.decoder.size() == count;
+    if (encoder && decoder && names_.encoder != names_.decoder) return nullptr;
+    return decoder ? Json("decoder") : encoder ? Json("encoder") : Json();
+  }
+
   /// The stack whose tokens are the rows of a step's output, and which of them is the first row;
   /// null if the rows are not tokens.
   Json rows(const TracedStep& step) {
@@ -256,6 +312,7 @@ class Builder {
     if (shape.rank() < 2) return nullptr;
     const std::string_view layer = step.layer;
     const std::size_t count = shape[shape.rank() - 2];
+    if (custom_) return stack_of(count);
     const auto fits = [&](const Tokens& names) { return names.size() == count; };
     bool encoder = layer.starts_with("encoder") || layer.starts_with("source_") ||
                    layer.ends_with("cross_attn.k_proj") || layer.ends_with("cross_attn.v_proj");
@@ -272,11 +329,16 @@ class Builder {
     const AttentionTrace& trace = *step.attention;
     const bool encoder = step.layer.starts_with("encoder");
     const bool cross = step.layer.ends_with("cross_attn");
+    const Shape& scores = trace.products.shape();  // (1, heads, queries, keys)
     return {{"heads", trace.num_heads},
             {"scale", trace.scale},
-            {"formula", score_formula(e_.config)},
-            {"queries", encoder ? "encoder" : "decoder"},
-            {"keys", encoder || cross ? "encoder" : "decoder"},
+            {"formula", custom_ ? score_formula(step.operation) : score_formula(e_.config)},
+            {"queries", custom_   ? stack_of(scores[2])
+                        : encoder ? "encoder"
+                                  : "decoder"},
+            {"keys", custom_            ? stack_of(scores[3])
+                     : encoder || cross ? "encoder"
+                                        : "decoder"},
             {"products", tensors_.add(trace.products)},
             {"scores", tensors_.add(trace.scores)},
             {"biased", tensors_.add(trace.biased)},
@@ -299,21 +361,38 @@ class Builder {
     return json;
   }
 
-  Json step_to_json(const TracedStep& step) {
-    const StepText text = step_text(step.operation, step.layer, e_.config);
-    Json inputs = Json::array(), keys = Json::array();
-    for (const TracedInput& input : step.inputs) inputs.push_back(input_to_json(input));
+  StepText text_of(const TracedStep& step) const {
+    StepText text = custom_ ? custom_step_text(step.operation, step.layer)
+                            : step_text(step.operation, step.layer, e_.config);
+    if (step.operation == "embedding") add_scale(text, step.scale, step.output.shape().back());
+    if (step.operation == "cross_entropy" && own_loss_) set_own_cross_entropy(text);
+    return text;
+  }
+
+  /// The keys of a step with their values. A model of another program reads those that it lists.
+  Json keys_of(const TracedStep& step, const StepText& text) const {
+    const ConfigKind& kind = task_.kind();
+    Json keys = Json::array();
+    if (custom_ && !kind.model_keys) return keys;
     for (const std::string& key : text.keys) {
-      if (const auto found = keys_.find(key); found != keys_.end()) {
-        keys.push_back({key, found->second});
-      }
+      const auto found = keys_.find(key);
+      if (found == keys_.end() || !has_key(kind, key)) continue;
+      if (custom_ && !chooses(key, found->second, step.operation)) continue;
+      keys.push_back({key, found->second});
     }
+    return keys;
+  }
+
+  Json step_to_json(const TracedStep& step) {
+    const StepText text = text_of(step);
+    Json inputs = Json::array();
+    for (const TracedInput& input : step.inputs) inputs.push_back(input_to_json(input));
     Json json{{"operation", step.operation},
               {"layer", step.layer},
               {"title", text.title},
               {"formula", text.formula},
               {"gradient_formula", text.gradient},
-              {"keys", std::move(keys)},
+              {"keys", keys_of(step, text)},
               {"files", text.files},
               {"inputs", std::move(inputs)},
               {"rows", rows(step)},
@@ -347,6 +426,8 @@ class Builder {
 
   const ExplainedComputation& e_;
   const Task& task_;
+  bool custom_;            // a model of another program
+  bool own_loss_ = false;  // the loss is not the mean of those of the labels
   std::size_t top_;
   StackTokens names_;
   std::map<std::string, std::string> keys_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "layers/transformer_options.h"
 
@@ -35,9 +36,8 @@ constexpr std::array operations{
         "dL/dlogits = (p − onehot(label)) / n, 0 without a label", "autograd/ops/losses.cpp"},
     OperationText{"div", "Quotient", "y = a / b", "dL/da = dL/dy / b, dL/db = −dL/dy · a / b²",
                   "autograd/ops/elementwise.cpp"},
-    OperationText{"embedding", "Token embedding", "yᵢ = √d_model · W[idᵢ]",
-                  "dL/dW[id] = √d_model · Σ dL/dyᵢ over the positions i of id",
-                  "autograd/ops/indexing.cpp"},
+    OperationText{"embedding", "Token embedding", "yᵢ = W[idᵢ]",
+                  "dL/dW[id] = Σ dL/dyᵢ over the positions i of id", "autograd/ops/indexing.cpp"},
     OperationText{"geglu", "Activation: GEGLU", "y = value · GELU(gate)",
                   "dL/dvalue = dL/dy · GELU(gate), dL/dgate = dL/dy · value · GELU′(gate)",
                   "autograd/ops/activations.cpp"},
@@ -56,8 +56,16 @@ constexpr std::array operations{
     OperationText{"linear", "Linear map", "y = x Wᵀ + b",
                   "dL/dx = dL/dy W, dL/dW = (dL/dy)ᵀ x, dL/db = Σ dL/dy",
                   "autograd/ops/linear.cpp"},
+    OperationText{"linear_cross_entropy", "Loss: cross entropy of a linear map",
+                  "L = 1/n Σₜ ((1 − α) lₜ[labelₜ] + α/V Σⱼ lₜ[j]), l = −log softmax(x Wᵀ + b)",
+                  "dL/dx = G W, dL/dW = Gᵀ x, dL/db = Σ G, G the gradient of x Wᵀ + b",
+                  "autograd/ops/losses.cpp"},
+    OperationText{"log_softmax", "Log-softmax", "y = log softmax(x)",
+                  "dL/dx = dL/dy − softmax(x) · Σ dL/dy", "autograd/ops/activations.cpp"},
     OperationText{"matmul", "Matrix product", "y = A B", "dL/dA = dL/dy Bᵀ, dL/dB = Aᵀ dL/dy",
                   "autograd/ops/linear.cpp"},
+    OperationText{"mean", "Mean", "y = mean of x over some axes",
+                  "dL/dx = dL/dy / n, for n values of each mean", "autograd/ops/reductions.cpp"},
     OperationText{"mul", "Product", "y = a · b", "dL/da = dL/dy · b, dL/db = dL/dy · a",
                   "autograd/ops/elementwise.cpp"},
     OperationText{"permute", "Other order of axes", "y = x with its axes in another order",
@@ -78,15 +86,28 @@ constexpr std::array operations{
     OperationText{"rotary", "Rotary positions",
                   "(y₂ᵢ, y₂ᵢ₊₁) = (x₂ᵢ, x₂ᵢ₊₁) rotated by pos / 10000^(2i/d_head)",
                   "dL/dx = dL/dy rotated by the negative angles", "autograd/ops/attention.cpp"},
+    OperationText{"scale", "Scaling", "y = c x, for a constant c", "dL/dx = c dL/dy",
+                  "autograd/ops/elementwise.cpp"},
     OperationText{"scaled_dot_product_attention", "Attention, head by head",
                   "y = softmax(scale · Q Kᵀ + mask) V", "see the steps of each head below",
                   "autograd/ops/attention.cpp"},
+    OperationText{"sigmoid", "Activation: sigmoid", "y = σ(x)", "dL/dx = dL/dy · y (1 − y)",
+                  "autograd/ops/activations.cpp"},
     OperationText{"silu", "Activation: SiLU", "y = x σ(x)",
                   "dL/dx = dL/dy · σ(x) (1 + x (1 − σ(x)))", "autograd/ops/activations.cpp"},
-    OperationText{"slice", "Part", "y = a range of indices of an axis of x",
+    OperationText{"slice", "Slice", "y = a range of indices of an axis of x",
                   "dL/dx = dL/dy in the range, 0 elsewhere", "autograd/ops/shape_ops.cpp"},
+    OperationText{"softmax", "Softmax", "y = softmax(x)", "dL/dx = y · (dL/dy − Σ y · dL/dy)",
+                  "autograd/ops/activations.cpp"},
+    OperationText{"sub", "Difference", "y = a − b",
+                  "dL/da = dL/dy, dL/db = −dL/dy, each summed over broadcast axes",
+                  "autograd/ops/elementwise.cpp"},
+    OperationText{"sum", "Sum over axes", "y = sum of x over some axes",
+                  "dL/dx = dL/dy, for each value of the sum", "autograd/ops/reductions.cpp"},
     OperationText{"swiglu", "Activation: SwiGLU", "y = value · SiLU(gate)",
                   "dL/dvalue = dL/dy · SiLU(gate), dL/dgate = dL/dy · value · SiLU′(gate)",
+                  "autograd/ops/activations.cpp"},
+    OperationText{"tanh", "Activation: tanh", "y = tanh(x)", "dL/dx = dL/dy · (1 − y²)",
                   "autograd/ops/activations.cpp"},
 };
 
@@ -169,22 +190,62 @@ StepText pooling_text(std::string_view operation) {
                     mean ? "autograd/ops/linear.cpp" : "autograd/ops/shape_ops.cpp"}};
 }
 
+/// Whether a path ends with the name of a layer, not in the middle of a word.
+bool ends_with_layer(std::string_view path, std::string_view end) {
+  if (!path.ends_with(end)) return false;
+  path.remove_suffix(end.size());
+  return path.empty() || end.front() == '_' || path.back() == '.' || path.back() == '_';
+}
+
 }  // namespace
+
+StepText operation_text(std::string_view operation) {
+  StepText text;
+  const auto found = std::ranges::find(operations, operation, &OperationText::name);
+  if (found == operations.end()) {
+    text.title = operation;
+    return text;
+  }
+  text.title = found->title;
+  text.formula = found->formula;
+  text.gradient = found->gradient;
+  text.files.emplace_back(found->file);
+  if (operation.ends_with("_attention")) {
+    text.files.emplace_back("autograd/kernels/attention.cpp");
+    text.files.emplace_back("autograd/kernels/attention_softmax.cpp");
+  }
+  return text;
+}
+
+StepText custom_step_text(std::string_view operation, std::string_view layer) {
+  StepText text = operation_text(operation);
+  if (operation == "embedding") text.title = "Embedding";
+  const LayerText* const known = find_layer(layer);
+  if (known != nullptr && ends_with_layer(layer, known->end)) text.keys = words(known->keys);
+  return text;
+}
+
+void add_scale(StepText& embedding, double scale, std::size_t width) {
+  if (scale == 1.0) return;
+  const double root = std::sqrt(static_cast<double>(width));
+  const std::string factor =
+      std::abs(scale - root) <= 1e-6 * root ? "√d_model" : fmt::format("{:.6g}", scale);
+  embedding.formula = fmt::format("yᵢ = {} · W[idᵢ]", factor);
+  embedding.gradient = fmt::format("dL/dW[id] = {} · Σ dL/dyᵢ over the positions i of id", factor);
+}
+
+void set_own_cross_entropy(StepText& loss) {
+  loss.formula =
+      "L = 1/n Σₜ ((1 − α) lₜ[labelₜ] + α/V Σⱼ lₜ[j]), l = −log softmax(logits), with n and α of "
+      "the model";
+  loss.gradient = "dL/dlogits = (p − (1 − α) onehot(label) − α/V) / n, 0 without a label";
+}
 
 StepText step_text(std::string_view operation, std::string_view layer, const Config& config) {
   if (layer.empty() && (operation == "matmul" || operation == "slice")) {
     return pooling_text(operation);
   }
-  StepText text;
-  const auto found = std::ranges::find(operations, operation, &OperationText::name);
-  if (found == operations.end()) {
-    text.title = operation;
-  } else {
-    text.title = found->title;
-    text.formula = found->formula;
-    text.gradient = found->gradient;
-    text.files.emplace_back(found->file);
-  }
+  StepText text = operation_text(operation);
   if (const LayerText* const known = find_layer(layer)) {
     text.files.insert(text.files.begin(), std::string(known->file));
     text.keys = words(known->keys);
@@ -203,15 +264,15 @@ StepText step_text(std::string_view operation, std::string_view layer, const Con
     text.formula = fmt::format("y = {}x + {}f(x)", scale_text(config.model.skip_scale),
                                scale_text(config.model.sublayer_scale));
   }
-  if (operation.ends_with("_attention")) {
-    text.files.emplace_back("autograd/kernels/attention.cpp");
-    text.files.emplace_back("autograd/kernels/attention_softmax.cpp");
-  }
   if (operation == "concat" && layer.ends_with("patches")) {
     text.title = "Class token and patches";
     text.formula = "y = [class token; patches]";
   }
   return text;
+}
+
+std::string score_formula(std::string_view operation) {
+  return operation == "additive_attention" ? "sᵢⱼ = wᵀ tanh(qᵢ + kⱼ)" : "S = Q Kᵀ";
 }
 
 std::string score_formula(const Config& config) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,11 +18,29 @@ struct StepText {
   std::vector<std::string> files;  ///< the source files that compute it
 };
 
-/// The text for an operation with this name in the layer with this path. An operation of another
-/// library gets its name as the title, and no formula.
+/// The text for an operation with this name, without keys. An operation of another library gets its
+/// name as the title, and no formula.
+StepText operation_text(std::string_view operation);
+
+/// The text for an operation in the layer with this path, in a model of this library.
 StepText step_text(std::string_view operation, std::string_view layer, const Config& config);
 
-/// What each score of attention is before scaling: "s = Q Kᵀ".
+/// The same in a model of another program: nothing but the operation is known, since a layer may
+/// compute anything. The keys are those of the layers of this library with the same name; the model
+/// may have none of them.
+StepText custom_step_text(std::string_view operation, std::string_view layer);
+
+/// Adds the scale of the vectors to the formulas of an embedding.
+///
+/// width  of a vector; the square root of it is called √d_model
+void add_scale(StepText& embedding, double scale, std::size_t width);
+
+/// Sets the formulas of a cross entropy with label smoothing or with a normalizer.
+void set_own_cross_entropy(StepText& loss);
+
+/// What each score of attention is before scaling, in a model of this library: "S = Q Kᵀ".
 std::string score_formula(const Config& config);
+/// The same for an operation of attention in any model.
+std::string score_formula(std::string_view operation);
 
 }  // namespace tapestry

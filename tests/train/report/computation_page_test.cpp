@@ -38,11 +38,11 @@ Config small_config() {
 
 /// The trace of a tiny language model on "a b a".
 struct Explained {
-  Explained()
-      : config(small_config()),
+  explicit Explained(const Config& of = small_config())
+      : config(of),
         codec({}, Vocabulary({"a", "b"}), Vocabulary({"a", "b"})),
         model(network_maker(config, {6, 6}), DType::float32, 1),
-        batch(inference_batch(find_task(config), {.target = {4, 5, 4, eos_id}})),
+        batch(inference_batch(find_task(config), example())),
         trace(trace_computation(model, network_input(batch, DType::float32), label_ids(batch))) {}
 
   Json json(const NumberStorage& storage, std::size_t top = 2) const {
@@ -54,6 +54,12 @@ struct Explained {
                              .origin = "tiny.yaml, initial values",
                              .labels = "the next token"},
                             top, storage);
+  }
+
+  /// "a b a", with labels for a tagger.
+  Example example() const {
+    if (config.model_kind == "tagger") return {.source = {4, 5, 4}, .target = {4, 5, 4}};
+    return {.target = {4, 5, 4, eos_id}};
   }
 
   Config config;
@@ -224,7 +230,16 @@ TEST_CASE("the config keys of a step have the values of the config, and its file
                                   "cross_entropy",
                                   "mul",
                                   "div",
-                                  "abs"}) {
+                                  "abs",
+                                  "linear_cross_entropy",
+                                  "log_softmax",
+                                  "mean",
+                                  "scale",
+                                  "sigmoid",
+                                  "softmax",
+                                  "sub",
+                                  "sum",
+                                  "tanh"}) {
       CAPTURE(layer);
       CAPTURE(operation);
       const StepText text = step_text(operation, layer, Config{});
@@ -249,10 +264,68 @@ TEST_CASE("the config keys of a step have the values of the config, and its file
   CHECK((*found)["keys"] == Json::parse(R"([["model.d_ff", "12"], ["model.activation", "relu"]])"));
 }
 
+TEST_CASE("a step has the keys of the kind of model alone") {
+  const auto keys_of_embedding = [](const std::string& kind) {
+    Config config = small_config();
+    config.model_kind = kind;
+    Explained explained(config);
+    const Json steps = explained.json({})["steps"];
+    const auto found = std::ranges::find(
+        steps, "embedding", [](const Json& step) { return step["operation"].get<std::string>(); });
+    return found->at("keys");
+  };
+  CHECK(keys_of_embedding("language_model") ==
+        Json::parse(R"([["model.d_model", "8"], ["model.tie_embeddings", "none"]])"));
+  CHECK(keys_of_embedding("tagger") == Json::parse(R"([["model.d_model", "8"]])"));
+}
+
+TEST_CASE("the formula of an embedding has the scale that was recorded") {
+  const Json steps = Explained().json({})["steps"];
+  CHECK(steps[0]["formula"] == "yᵢ = √d_model · W[idᵢ]");
+  CHECK(steps[0]["gradient_formula"] ==
+        "dL/dW[id] = √d_model · Σ dL/dyᵢ over the positions i of id");
+  const auto formula = [](double scale) {
+    StepText text = operation_text("embedding");
+    add_scale(text, scale, 16);
+    return text.formula;
+  };
+  CHECK(formula(1.0) == "yᵢ = W[idᵢ]");
+  CHECK(formula(4.0) == "yᵢ = √d_model · W[idᵢ]");
+  CHECK(formula(2.5) == "yᵢ = 2.5 · W[idᵢ]");
+}
+
+TEST_CASE("a step of a model of another program is named by its operation alone") {
+  CHECK(custom_step_text("slice", "").title == "Slice");
+  CHECK(custom_step_text("slice", "").keys.empty());
+  CHECK(custom_step_text("matmul", "").formula == "y = A B");
+  CHECK(custom_step_text("linear", "output").title == "Linear map");
+  CHECK(custom_step_text("add", "positions").formula == "y = a + b");
+  CHECK(custom_step_text("embedding", "embedding").title == "Embedding");
+  CHECK(custom_step_text("add", "a.residual.dropout").title == "Sum");
+  const std::string file = custom_step_text("linear", "ff.linear1").files.at(0);
+  CHECK(file == "autograd/ops/linear.cpp");
+  CHECK(custom_step_text("linear", "ff.linear1").files.size() == 1);
+  CHECK(custom_step_text("linear", "block.head").keys == std::vector<std::string>{"model.d_model"});
+  CHECK(custom_step_text("linear", "forehead").keys.empty());
+  CHECK(test::contains(score_formula("additive_attention"), "tanh"));
+  CHECK(score_formula("scaled_dot_product_attention") == "S = Q Kᵀ");
+}
+
+TEST_CASE("a loss that is not the mean of the losses of the labels is called one of the model") {
+  Explained explained;
+  CHECK(explained.json({})["own_loss"] == false);
+  CHECK(explained.json({})["custom"] == false);
+  explained.trace.loss *= 1.01;
+  const Json data = explained.json({});
+  CHECK(data["own_loss"] == true);
+  CHECK(test::contains(data["steps"].back()["formula"].get<std::string>(), "α"));
+}
+
 /// An operation is shown with the file that defines it.
 TEST_CASE("the source file of an operation defines it") {
   for (const char* operation : {"linear", "layer_norm", "embedding", "relu", "residual_add",
-                                "cross_entropy", "rotary", "swiglu", "slice"}) {
+                                "cross_entropy", "rotary", "swiglu", "slice", "scale", "sum",
+                                "mean", "tanh", "sub", "softmax", "linear_cross_entropy"}) {
     CAPTURE(operation);
     const StepText text = step_text(operation, "", Config{});
     std::string all;

@@ -8,6 +8,7 @@ function rowNames(rows) {
 
 /** The part of the model that a layer belongs to. */
 function groupOf(step) {
+  if (data.custom) return step.layer.split('.')[0] || 'Outside of layers';
   const layer = step.layer.match(/^(?:(?:.*\.)?(?:encoder|decoder)\.layers\.\d+|layers\.\d+)/);
   if (layer) return layer[0];
   if (/^source_/.test(step.layer) || (step.operation === 'embedding' && step.rows === 'encoder' && data.has_two_stacks)) return 'Source embedding';
@@ -177,7 +178,8 @@ function predictionSection() {
     {title: 'most likely', cell: ([p]) => joined(p.top.map(likely))}];
   return section('Prediction and loss',
     el('p', {}, `Labels: ${data.labels}. Loss: `, el('b', {}, data.loss == null ? 'not finite' : numberText(data.loss, 6)),
-      ', the mean of \u2212log p(label) over the labels. Probabilities and losses of the table are computed in float64 from the logits of the model.'),
+      data.own_loss ? ', which the model computes in its own way. ' : ', the mean of \u2212log p(label) over the labels. ',
+      'Probabilities and losses of the table are computed in float64 from the logits of the model.'),
     table('', columns, data.predictions.map((p, i) => [p, i]), 'tokens-table'));
 }
 
@@ -197,15 +199,15 @@ function build() {
   main.append(
     el('p', {}, 'Every number is one that the model has computed for this input, without dropout and label smoothing, ',
       'or the gradient of the loss below with respect to it. Colors: ', el('span', {class: 'scale signed', 'aria-hidden': 'true'}),
-      ' negative to positive, by the square root of the size relative to the greatest of the matrix. ',
+      ' negative to positive, intensity: square root of |value| / largest |value| of the matrix. ',
       'Point at a number, or choose one with the arrow keys, to see its digits.'),
     inputSection(), predictionSection(),
     el('div', {class: 'controls'}, el('button', {type: 'button', onclick: toggle(true)}, 'Open all steps'),
       el('button', {type: 'button', onclick: toggle(false)}, 'Close all steps'),
-      el('span', {class: 'quiet'}, 'A print has the steps that are open.')));
+      el('span', {class: 'quiet'}, 'Only open steps are printed.')));
   const groups = groupSteps();
   main.append(...groups.map(groupSection));
-  const first = groups.findIndex(({title}) => /layers\.\d+$/.test(title));
+  const first = Math.max(0, groups.findIndex(({title}) => /layers\.\d+$/.test(title)));
   groups.slice(0, first + 1).forEach(({steps}) => { stepHosts[steps[0]].open = true; fill(stepHosts[steps[0]]); });
 }
 
