@@ -74,9 +74,10 @@ class Chart {
       }
     }
     if (low > high) return view.logY ? [0.1, 1] : [0, 1];
-    if (view.logY) return low === high ? [low / 2, high * 2] : [low / 1.05, high * 1.05];
+    const most = this.format === share ? 1 : Infinity;
+    if (view.logY) return low === high ? [low / 2, Math.min(most, high * 2)] : [low / 1.05, Math.min(most, high * 1.05)];
     const margin = low === high ? Math.abs(low || 1) / 2 : (high - low) * 0.04;
-    return [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin];
+    return [low >= 0 ? Math.max(0, low - margin) : low - margin, Math.min(most, high + margin)];
   }
 
   draw() {
@@ -147,12 +148,13 @@ class Chart {
     }
     host.append(svg('path', {d: path, fill: 'none', style: `stroke:${s.color}`, 'stroke-width': faint ? 1 : 1.75,
       'stroke-opacity': !faint ? 1 : inside.length > this.width ? 0.15 : 0.35, 'stroke-dasharray': s.dashed ? '6 3' : null}));
-    if (s.dashed && inside.length <= 60) {
-      for (const p of inside) {
-        if (p.y == null || (view.logY && p.y <= 0)) continue;
-        host.append(svg('circle', {cx: this.px(p.x), cy: this.py(p.y), r: 2.5, style: `fill:${s.color}`}));
-      }
-    }
+    // A line needs two values: one between others that are not drawn is a point.
+    const visible = (p) => p != null && p.y != null && !(view.logY && p.y <= 0);
+    inside.forEach((p, i) => {
+      const alone = !visible(inside[i - 1]) && !visible(inside[i + 1]);
+      if (!visible(p) || !(alone || (s.dashed && inside.length <= 60))) return;
+      host.append(svg('circle', {cx: this.px(p.x), cy: this.py(p.y), r: 2.5, style: `fill:${s.color}`}));
+    });
   }
 
   summary(shown) {
