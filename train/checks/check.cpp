@@ -56,7 +56,7 @@ std::span<const Check> all_checks() {
        gradient_accumulation},
       {"repetition", "a repeated step has the same bits, and gradients add up", repeated_step},
       {"precision", "float32 agrees with float64", precision},
-      {"initial loss", "before training, the loss is near ln(vocabulary)", initial_loss},
+      {"initial loss", "before training, the cross entropy is near ln(vocabulary)", initial_loss},
       {"overfitting", "the model overfits a few examples", overfit_batch},
       {"gradients", "every parameter has a gradient", parameters_have_gradients},
   };

@@ -7,10 +7,12 @@
 #include <map>
 #include <string>
 
+#include "autograd/ops/losses.h"
 #include "optim/adam.h"
 #include "optim/optimizer.h"
 #include "train/checks/check.h"
 #include "train/checks/one_step.h"
+#include "train/inference/batch_tensors.h"
 
 namespace tapestry {
 namespace {
@@ -96,7 +98,9 @@ bool may_be_zero(const std::string& parameter) { return parameter.ends_with("k_p
 CheckResult initial_loss(const CheckContext& context) {
   const CheckedModel model = context.copy(DType::float64);
   const double loss =
-      compute_loss(model, context.batch, {.label_smoothing = context.label_smoothing});
+      cross_entropy(compute_logits(model, context.batch), label_ids(context.batch),
+                    {.ignored_id = no_label, .label_smoothing = context.label_smoothing})
+          .mean.item();
   if (context.trained)
     return skipped(fmt::format("the model is trained; its loss is {:.3f}", loss));
   if (context.has_running_averages) {

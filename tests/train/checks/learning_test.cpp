@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "tests/train/checks/context.h"
 #include "train/checks/check.h"
 #include "train/checks/one_step.h"
+#include "train/inference/batch_tensors.h"
 
 /// The checks of precision and learning, on models that are wrong.
 namespace tapestry {
@@ -72,7 +75,7 @@ TEST_CASE("precision prints the difference of the losses, relative to that in fl
   }
 }
 
-TEST_CASE("initial_loss and overfit_batch start from the loss of the model") {
+TEST_CASE("initial_loss and overfit_batch start from the cross entropy of the model") {
   CheckContext context = tiny_context();
   context.label_smoothing = 0.5;
   const auto loss = [&](DType dtype, double smoothing) {
@@ -101,13 +104,18 @@ TEST_CASE("initial_loss fails for logits that are too large initially") {
 }
 
 TEST_CASE("initial_loss fails for a model that reads its labels") {
-  CheckContext context = tiny_context([](CheckedModel& model) {
-    model.loss = [whole = model.loss](const Tensor& features, const Ids& labels,
-                                      const CrossEntropyOptions& options) {
-      return scale(whole(features, labels, options), 0.01);
-    };
-  });
-  const CheckResult result = initial_loss(context);
+  const Ids labels = label_ids(tiny_context().batch);
+  const CheckResult result =
+      initial_loss(tiny_context(logits_changed([&](const Tensor& logits, auto&) {
+        const Tensor changed = logits.copied(logits.dtype());
+        const auto values = Tensor(changed).mutable_values<double>();
+        std::size_t first = 0;
+        for (const std::int32_t label : labels) {
+          if (label != no_label) values[first + static_cast<std::size_t>(label)] += 20.0;
+          first += logits.shape().back();
+        }
+        return changed;
+      })));
   CHECK(result.status == CheckStatus::failed);
   CHECK(result.details.ends_with(", ln(9) is 2.197, tolerance 1.5"));
 }
