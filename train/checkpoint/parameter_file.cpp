@@ -4,7 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "data/io/utf8.h"
@@ -18,6 +21,7 @@ namespace tapestry {
 namespace {
 
 constexpr std::size_t most_names = 8;  // in a line of a report
+constexpr const char* optimizer_steps = "optimizer/steps";
 
 bool is_float(const StoredArray& array) {
   return array.type == ElementType::float32 || array.type == ElementType::float64;
@@ -86,6 +90,54 @@ class Group {
   const std::vector<NamedTensor>& tensors_;
 };
 
+/// Parameters, in the group of the file that has them for this purpose, and buffers.
+std::array<Group, 2> model_groups(const Snapshot& snapshot, const std::string& group,
+                                  const Parameters& parameters) {
+  return {Group(snapshot, group, parameters.list()),
+          Group(snapshot, buffers_group, parameters.buffers())};
+}
+
+/// Compares the groups of a model. Throws CheckpointError if no tensor fits, or not all and
+/// `strict`.
+LoadReport compare_model(std::span<const Group> groups, const std::filesystem::path& path,
+                         bool strict) {
+  LoadReport report;
+  for (const Group& group : groups) group.compare(report);
+  if (report.loaded.empty()) {
+    throw CheckpointError(
+        fmt::format("{}: found no tensor with the name and shape of one of the model\n{}",
+                    escaped(path.string()), to_string(report)),
+        "create the model with the sizes that it was saved with");
+  }
+  if (strict && !report.complete()) {
+    throw CheckpointError(
+        fmt::format("{}: does not fit the model:\n{}", escaped(path.string()), to_string(report)),
+        "create the model with the sizes that it was saved with, or load with strict = false");
+  }
+  return report;
+}
+
+/// Throws CheckpointError unless a group has all tensors of an optimizer, besides the steps, and no
+/// others.
+void require_same_optimizer(const Group& group, const std::filesystem::path& path) {
+  LoadReport report;
+  group.compare(report);
+  std::erase(report.unexpected, "steps");
+  if (report.complete()) return;
+  throw CheckpointError(
+      fmt::format("{}: the state of its optimizer does not fit this one:\n{}",
+                  escaped(path.string()), to_string(report)),
+      "create an optimizer of the kind and with the options of the one that was saved");
+}
+
+Snapshot model_snapshot(const Parameters& parameters) {
+  Snapshot snapshot;
+  snapshot.put_text("program_version", program_version);
+  put_tensors(snapshot, "parameters", parameters.list());
+  put_tensors(snapshot, "buffers", parameters.buffers());
+  return snapshot;
+}
+
 /// "a, b and 3 more"
 std::string listed(const std::vector<std::string>& names) {
   const std::size_t shown = std::min(names.size(), most_names);
@@ -113,10 +165,14 @@ void put_tensors(Snapshot& snapshot, const std::string& group,
 }
 
 void save_parameters(const Parameters& parameters, const std::filesystem::path& path) {
-  Snapshot snapshot;
-  snapshot.put_text("program_version", program_version);
-  put_tensors(snapshot, "parameters", parameters.list());
-  put_tensors(snapshot, "buffers", parameters.buffers());
+  write_checkpoint(path, model_snapshot(parameters));
+}
+
+void save_parameters(const Parameters& parameters, const Optimizer& optimizer,
+                     const std::filesystem::path& path) {
+  Snapshot snapshot = model_snapshot(parameters);
+  put_tensors(snapshot, "optimizer", optimizer.state());
+  snapshot.put_scalar(optimizer_steps, optimizer.steps());
   write_checkpoint(path, snapshot);
 }
 
@@ -142,23 +198,29 @@ std::string to_string(const LoadReport& report) {
 LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& path,
                            const LoadOptions& options) {
   const Snapshot snapshot = read_checkpoint(path);
-  const Group groups[] = {Group(snapshot, inference_group(snapshot), parameters.list()),
-                          Group(snapshot, "buffers/", parameters.buffers())};
-  LoadReport report;
-  for (const Group& group : groups) group.compare(report);
-  if (report.loaded.empty()) {
-    throw CheckpointError(
-        fmt::format("{}: found no tensor with the name and shape of one of the model\n{}",
-                    escaped(path.string()), to_string(report)),
-        "create the model with the sizes that it was saved with");
-  }
-  if (options.strict && !report.complete()) {
-    throw CheckpointError(
-        fmt::format("{}: does not fit the model:\n{}", escaped(path.string()), to_string(report)),
-        "create the model with the sizes that it was saved with, or load with strict = false");
-  }
+  const auto groups = model_groups(snapshot, inference_group(snapshot), parameters);
+  LoadReport report = compare_model(groups, path, options.strict);
   for (const Group& group : groups) group.copy();
   return report;
+}
+
+void load_parameters(Parameters& parameters, Optimizer& optimizer,
+                     const std::filesystem::path& path) {
+  const Snapshot snapshot = read_checkpoint(path);
+  const auto groups = model_groups(snapshot, parameters_group, parameters);
+  compare_model(groups, path, true);
+  if (!snapshot.contains(optimizer_steps)) {
+    throw CheckpointError(
+        fmt::format("{}: has no state of an optimizer", escaped(path.string())),
+        "save it with save_parameters(parameters, optimizer, path), or load the parameters alone");
+  }
+  const std::vector<NamedTensor> tensors = optimizer.state();
+  const Group state(snapshot, "optimizer/", tensors);
+  require_same_optimizer(state, path);
+  const auto steps = snapshot.get_scalar<std::uint64_t>(optimizer_steps);
+  for (const Group& group : groups) group.copy();
+  state.copy();
+  optimizer.set_steps(steps);
 }
 
 }  // namespace tapestry

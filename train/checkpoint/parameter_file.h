@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "layers/parameters.h"
+#include "optim/optimizer.h"
 
 namespace tapestry {
 
@@ -16,6 +17,12 @@ class Snapshot;
 ///
 /// throws  OutputError if the file cannot be written; an existing file is then unchanged.
 void save_parameters(const Parameters& parameters, const std::filesystem::path& path);
+
+/// The same with the state of an optimizer, from which load_parameters() continues a custom
+/// training loop bit-identically: also `optimizer/NAME` for each tensor of Optimizer::state(), and
+/// `optimizer/steps`.
+void save_parameters(const Parameters& parameters, const Optimizer& optimizer,
+                     const std::filesystem::path& path);
 
 /// A tensor of a file whose shape differs from that in the model.
 struct OtherShape {
@@ -54,6 +61,17 @@ struct LoadOptions {
 ///         model; if `strict`, with the report, unless it is complete. The model is then unchanged.
 LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& path,
                            const LoadOptions& options = {});
+
+/// Copies all parameters and buffers and the state of an optimizer, which is made alike, from a
+/// file that save_parameters() has written with an optimizer, or from a checkpoint of a run, of
+/// which the parameters are taken and not their averages.
+///
+/// throws  CheckpointError as load_parameters() with `strict`; if the file has no state of an
+///         optimizer, or that of another kind of optimizer or of other options, such as Sgd with
+///         and without momentum. Adam and AdamW have the same state. Parameters and optimizer are
+///         then unchanged.
+void load_parameters(Parameters& parameters, Optimizer& optimizer,
+                     const std::filesystem::path& path);
 
 /// The group of a snapshot that has the values of parameters for inference: "average/" if there are
 /// averages (train.ema_decay), or else "parameters/".

@@ -246,12 +246,20 @@ Json to_json(const std::vector<ListedCheckpoint>& list) {
 
 // ---- The whole answer.
 
+/// Whether save_parameters() has written the file: it has no training state and no config.
+bool is_parameter_file(const Snapshot& snapshot) {
+  return !snapshot.contains("train/step") && !snapshot.contains("config");
+}
+
 void print_text(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoint>& checkpoints) {
   const auto& [path, snapshot, choice] = opened;
   const std::string version = snapshot.get_text("program_version");
-  const auto step = snapshot.get_scalar<std::uint64_t>("train/step");
-  fmt::print("{}: step {}, {} arrays, {:.1f} MB, written by version {}\n", escaped(path.string()),
-             step, snapshot.size(), static_cast<double>(snapshot.byte_size()) / 1e6, version);
+  const bool of_run = !is_parameter_file(snapshot);
+  const std::string kind =
+      of_run ? fmt::format("step {}", snapshot.get_scalar<std::uint64_t>("train/step"))
+             : "parameters of a custom program (save_parameters)";
+  fmt::print("{}: {}, {} arrays, {:.1f} MB, written by version {}\n", escaped(path.string()), kind,
+             snapshot.size(), static_cast<double>(snapshot.byte_size()) / 1e6, version);
   if (!choice.empty()) fmt::print("({})\n", choice);
   fmt::print("digest of all numbers: {:016x}\n", digest_of_numbers(snapshot));
   if (const std::string id = saved_run_id(snapshot); !id.empty()) {
@@ -272,30 +280,32 @@ void print_text(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoi
   if (const std::string history = saved_history(snapshot); !history.empty()) {
     fmt::print("\nhistory:\n{}", escaped_lines(history));
   }
-  fmt::print("\nconfig:\n{}", escaped_lines(snapshot.get_text("config")));
+  if (of_run) fmt::print("\nconfig:\n{}", escaped_lines(snapshot.get_text("config")));
 }
 
 void print_json(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoint>& checkpoints) {
   const Snapshot& snapshot = opened.snapshot;
+  const bool of_run = !is_parameter_file(snapshot);
   Json arrays = Json::array();
   for (const auto& [name, array] : snapshot) {
     Json json = {{"name", name}, {"type", element_type_name(array.type)}, {"shape", array.shape}};
     visit_numbers(snapshot, name, [&](const auto& values) { add_summary(json, values); });
     arrays.push_back(std::move(json));
   }
-  const Json json = {{"checkpoint", opened.path.string()},
-                     {"choice", opened.choice},
-                     {"step", snapshot.get_scalar<std::uint64_t>("train/step")},
-                     {"program_version", snapshot.get_text("program_version")},
-                     {"bytes", snapshot.byte_size()},
-                     {"digest", fmt::format("{:016x}", digest_of_numbers(snapshot))},
-                     {"run_id", saved_run_id(snapshot)},
-                     {"arithmetic", saved_arithmetic(snapshot)},
-                     {"history", saved_history(snapshot)},
-                     {"config", snapshot.get_text("config")},
-                     {"model", to_json(summarize(model_parameters(snapshot)))},
-                     {"checkpoints", to_json(checkpoints)},
-                     {"arrays", std::move(arrays)}};
+  const Json json = {
+      {"checkpoint", opened.path.string()},
+      {"choice", opened.choice},
+      {"step", of_run ? Json(snapshot.get_scalar<std::uint64_t>("train/step")) : Json(nullptr)},
+      {"program_version", snapshot.get_text("program_version")},
+      {"bytes", snapshot.byte_size()},
+      {"digest", fmt::format("{:016x}", digest_of_numbers(snapshot))},
+      {"run_id", saved_run_id(snapshot)},
+      {"arithmetic", saved_arithmetic(snapshot)},
+      {"history", saved_history(snapshot)},
+      {"config", of_run ? Json(snapshot.get_text("config")) : Json(nullptr)},
+      {"model", to_json(summarize(model_parameters(snapshot)))},
+      {"checkpoints", to_json(checkpoints)},
+      {"arrays", std::move(arrays)}};
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 

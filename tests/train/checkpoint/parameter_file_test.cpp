@@ -2,11 +2,19 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/reductions.h"
+#include "autograd/random.h"
+#include "autograd/tape.h"
 #include "layers/basic_layers.h"
 #include "layers/norm.h"
+#include "optim/adam.h"
+#include "optim/sgd.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/error_text.h"
 #include "train/error.h"
@@ -120,6 +128,109 @@ TEST_CASE("load_parameters without strict loads tensors that fit and reports the
   CHECK(wider.parameters.find("norm.weight")->tensor.values<float>()[0] == 1.0F);  // as saved
   CHECK(wider.parameters.find("head.weight")->tensor.values<float>()[0] ==
         static_cast<float>(head.values<double>()[0]) + 1.0F);  // as it was
+}
+
+/// Trains the model with an optimizer, each step on other numbers.
+void train(SmallModel& model, Optimizer& optimizer, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    const RandomStream random = RandomStream(5).at(optimizer.steps());
+    model.parameters.clear_gradients();
+    Tape tape;
+    const Tensor x = random_normal({4, 3}, random);
+    tape.backward(sum(square(model.linear(x))));
+    optimizer.step(0.01);
+  }
+}
+
+template <class Made>
+void check_continues(const Made& make) {
+  const TemporaryFolder folder;
+  SmallModel whole(1);
+  change_buffers(whole);
+  const std::unique_ptr<Optimizer> all_steps = make(whole);
+  train(whole, *all_steps, 5);
+  save_parameters(whole.parameters, *all_steps, folder / "state.h5");
+  train(whole, *all_steps, 5);
+
+  SmallModel continued(2);
+  const std::unique_ptr<Optimizer> more_steps = make(continued);
+  train(continued, *more_steps, 1);
+  load_parameters(continued.parameters, *more_steps, folder / "state.h5");
+  CHECK(more_steps->steps() == 5);
+  CHECK(continued.values() != whole.values());
+  train(continued, *more_steps, 5);
+  CHECK(continued.values() == whole.values());
+  CHECK(more_steps->steps() == 10);
+}
+
+TEST_CASE("training continues bit-identically from a file with parameters and optimizer") {
+  check_continues(
+      [](SmallModel& model) { return std::make_unique<Adam>(model.parameters.list()); });
+  check_continues([](SmallModel& model) {
+    return std::make_unique<Sgd>(model.parameters.list(), OptimizerOptions{.momentum = 0.9});
+  });
+  check_continues([](SmallModel& model) {
+    return std::make_unique<Sgd>(model.parameters.list(), OptimizerOptions{.momentum = 0.0});
+  });
+}
+
+TEST_CASE("a file without an optimizer, and one of another kind, are refused unchanged") {
+  const TemporaryFolder folder;
+  SmallModel saved(1);
+  Sgd sgd(saved.parameters.list(), {.momentum = 0.9});
+  train(saved, sgd, 3);
+  const std::string path = folder / "state.h5";
+  save_parameters(saved.parameters, path);
+  SmallModel model(2);
+  Adam adam(model.parameters.list());
+  const std::vector<double> before = model.values();
+  const auto refused = [&] {
+    return error_text<CheckpointError>([&] { load_parameters(model.parameters, adam, path); });
+  };
+  CHECK(refused() == path +
+                         ": has no state of an optimizer\nhint: save it with "
+                         "save_parameters(parameters, optimizer, path), or load the parameters "
+                         "alone");
+
+  save_parameters(saved.parameters, sgd, path);
+  CHECK(refused().starts_with(
+      path +
+      ": the state of its optimizer does not fit this one:\n0 tensors loaded\n"
+      "missing in the file: first_moment/norm.weight, first_moment/norm.bias, "));
+  CHECK(refused().find("\nnot in the model: momentum/") != std::string::npos);
+  CHECK(refused().ends_with(
+      "\nhint: create an optimizer of the kind and with the options of the one that was saved"));
+  Sgd plain(model.parameters.list(), {.momentum = 0.0});
+  CHECK_THROWS_AS(load_parameters(model.parameters, plain, path), CheckpointError);
+  SmallModel wider(2, DType::float32, 4);
+  Sgd of_wider(wider.parameters.list(), {.momentum = 0.9});
+  CHECK(error_text<CheckpointError>([&] {
+          load_parameters(wider.parameters, of_wider, path);
+        }).find(": does not fit the model:\n") != std::string::npos);
+  CHECK(model.values() == before);
+  CHECK(adam.steps() == 0);
+
+  CHECK(load_parameters(model.parameters, path).complete());  // the parameters alone
+  CHECK(model.values() == saved.values());
+}
+
+TEST_CASE("an optimizer continues with the parameters of a run, not with their averages") {
+  const TemporaryFolder folder;
+  SmallModel saved(1), averages(3), loaded(2);
+  Adam adam(saved.parameters.list());
+  train(saved, adam, 2);
+  Snapshot snapshot;
+  put_tensors(snapshot, "parameters", saved.parameters.list());
+  put_tensors(snapshot, "buffers", saved.parameters.buffers());
+  put_tensors(snapshot, "average", averages.parameters.list());
+  put_tensors(snapshot, "optimizer", adam.state());
+  snapshot.put_scalar<std::uint64_t>("optimizer/steps", 2);
+  write_checkpoint(folder / "run.h5", snapshot);
+  Adam of_loaded(loaded.parameters.list());
+  load_parameters(loaded.parameters, of_loaded, folder / "run.h5");
+  CHECK(loaded.values() == saved.values());
+  load_parameters(loaded.parameters, folder / "run.h5");
+  CHECK(loaded.values() != saved.values());
 }
 
 TEST_CASE("long lists of names are shortened") {

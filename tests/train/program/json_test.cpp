@@ -6,11 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "layers/basic_layers.h"
+#include "layers/parameters.h"
+#include "optim/adam.h"
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
+#include "train/checkpoint/parameter_file.h"
 
-/// `--json` of evaluate, inspect and check, and `--threads` of all commands that apply models.
+/// `inspect` of a file of parameters, and `--json` of evaluate, inspect and check, and `--threads`
+/// of all commands that apply models.
 namespace tapestry {
 namespace {
 
@@ -78,6 +83,26 @@ TEST_CASE("a missing set is null in JSON, and so are scores that are no numbers"
   CHECK(scores.at("test").is_null());
   CHECK(scores.at("signatures") == json::object());
   CHECK(scores.at("validation").at("accuracy").is_number());
+}
+
+TEST_CASE("inspect lists the parameters of a file that save_parameters has written") {
+  const KindWorkplace work;
+  Parameters parameters(DType::float32, 1);
+  const Linear layer(Scope(parameters) / "head", 3, 2);
+  const Adam adam(parameters.list());
+  save_parameters(parameters, adam, work / "own.h5");
+  const Outcome listed = work.run({"inspect", "own.h5"});
+  CHECK(listed.code == 0);
+  CHECK(listed.out.starts_with(
+      "own.h5: parameters of a custom program (save_parameters), 8 arrays, 0.0 MB, written by "));
+  CHECK(contains(listed.out, "\nparameters/head.weight "));
+  CHECK(contains(listed.out, "\noptimizer/first_moment/head.bias "));
+  CHECK_FALSE(contains(listed.out, "config"));
+  const json parsed = json::parse(work.run({"inspect", "own.h5", "--json"}).out);
+  CHECK(parsed.at("step").is_null());
+  CHECK(parsed.at("config").is_null());
+  CHECK(parsed.at("history") == "");
+  CHECK(parsed.at("arrays").size() == 8);
 }
 
 TEST_CASE("inspect --json has every array, and the texts") {
