@@ -329,6 +329,20 @@ TEST_CASE("the guide: gradients") {
     CHECK_FALSE(square(x).requires_gradient());
   }
   {
+    x.clear_gradient();
+    Tape tape;
+    Tensor h = square(x);
+    CHECK_THROWS_AS(h.require_gradient(), ValueError);
+    const Tensor dh = zeros_like(h).require_gradient();
+    h += dh;
+    tape.backward(sum(3.0 * h));
+    CHECK(values(dh.gradient()) == std::vector<double>{3, 3});
+    CHECK(values(x.gradient()) == std::vector<double>{6, 12});
+    CHECK_THROWS_AS(tape.backward(sum(h)), ValueError);
+    tape.backward(sum(x));  // the tape records again
+    CHECK(values(x.gradient()) == std::vector<double>{7, 13});
+  }
+  {
     Parameters parameters(DType::float32, 1);
     const Linear layer(Scope(parameters) / "encoder" / "layers" / 11, 2, 2);
     parameters.freeze("encoder");
@@ -498,6 +512,15 @@ TEST_CASE("the guide: training") {
   const auto schedule = make_schedule(options);
   const std::uint64_t step = 1, e = 0, n = 2;
   CHECK(schedule->learning_rate(step) == options.learning_rate);
+  {
+    class Decay : public Schedule {
+      double rate(double t) const override { return 0.1 / t; }
+    };
+    CHECK(Decay().learning_rate(2) == 0.05);
+  }
+  const auto rate = [](std::uint64_t step) { return 0.1 / static_cast<double>(step); };
+  adam.step(rate(step));
+  parameters.clear_gradients();
   const std::size_t num_examples = 100;
   const DataLoader loader = DataLoader(num_examples, {.batch_size = 64});
   CHECK(loader.epoch(e).size() == 2);
@@ -511,6 +534,8 @@ TEST_CASE("the guide: training") {
   }
   save_parameters(parameters, p);
   CHECK(load_parameters(parameters, p).complete());
+  save_parameters(parameters, adam, p);
+  load_parameters(parameters, adam, p);
   const auto best = parameters.snapshot();
   parameters.load(best);
   CHECK(load_parameters(parameters, p, {.strict = false}).loaded.size() == 2);
