@@ -14,12 +14,12 @@ namespace tapestry {
 ///     model(input, Mode::inference())
 class Mode {
  public:
-  /// No dropout; batch norm uses its running moments.
+  /// No dropout; batch norm uses its running mean and variance.
   static Mode inference() { return {}; }
 
-  /// Dropout keyed by `random`; batch norm uses the moments of the batch and, if a tape records the
-  /// pass, updates its running moments with them. Without a stream, a layer whose dropout rate is
-  /// not 0 throws ValueError.
+  /// Dropout keyed by `random`; batch norm uses mean and variance of the batch and, if a tape
+  /// records the pass, updates the running ones with them. Without a stream, a layer whose dropout
+  /// rate is not 0 throws ValueError.
   static Mode training(const RandomStream& random = {}) {
     Mode mode;
     mode.training_ = true;

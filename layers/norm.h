@@ -61,9 +61,10 @@ class RmsNorm {
 /// Training computes mean and variance over all positions of the batch except padding; padding
 /// becomes 0. The output at a position therefore depends on the other sentences and on later
 /// positions: a decoder with batch norms is causal only in inference. Inference uses the running
-/// moments. A training forward that a tape records updates them with momentum 0.1: immediately, or
-/// in Parameters::commit_buffers() if the mode defers averages. The running variance is unbiased,
-/// as in PyTorch; a batch with a single vector has no unbiased variance and leaves it unchanged.
+/// mean and variance. A training forward that a tape records updates them with momentum 0.1:
+/// immediately, or in Parameters::commit_buffers() if the mode defers averages. The running variance
+/// is unbiased, as in PyTorch; a batch with a single vector has no unbiased variance and leaves it
+/// unchanged.
 ///
 /// [1] Ioffe & Szegedy 2015, "Batch Normalization: Accelerating Deep Network Training by Reducing
 ///     Internal Covariate Shift". The formula and its gradient are in autograd/ops/norms.h.
@@ -85,8 +86,8 @@ class BatchNorm {
   double epsilon_;
 };
 
-/// The kind of a norm. Layer norm [1] and RMS norm [2] use the moments of each token vector. Batch
-/// norm [3] uses the moments of each feature over the batch, as in convolutional networks; language
+/// The kind of a norm. Layer norm [1] and RMS norm [2] use statistics of each token vector. Batch
+/// norm [3] uses statistics of each feature over the batch, as in convolutional networks; language
 /// models perform worse with it [4].
 ///
 /// [1] Ba, Kiros & Hinton 2016, "Layer Normalization".
