@@ -12,6 +12,7 @@
 #include "autograd/ops/elementwise.h"
 #include "tests/train/checks/context.h"
 #include "tests/train/own_loss.h"
+#include "train/checks/one_step.h"
 
 namespace tapestry {
 namespace {

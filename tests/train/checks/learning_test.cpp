@@ -105,17 +105,18 @@ TEST_CASE("initial_loss fails for logits that are too large initially") {
 
 TEST_CASE("initial_loss fails for a model that reads its labels") {
   const Ids labels = label_ids(tiny_context().batch);
-  const CheckResult result =
-      initial_loss(tiny_context(logits_changed([&](const Tensor& logits, auto&) {
-        const Tensor changed = logits.copied(logits.dtype());
-        const auto values = Tensor(changed).mutable_values<double>();
-        std::size_t first = 0;
-        for (const std::int32_t label : labels) {
-          if (label != no_label) values[first + static_cast<std::size_t>(label)] += 20.0;
-          first += logits.shape().back();
-        }
-        return changed;
-      })));
+  CheckContext context = tiny_context(logits_changed([&](const Tensor& logits, auto&) {
+    Tensor changed = logits.copied(logits.dtype());
+    const auto values = changed.mutable_values<double>();
+    std::size_t first = 0;
+    for (const std::int32_t label : labels) {
+      if (label != no_label) values[first + static_cast<std::size_t>(label)] += 20.0;
+      first += logits.shape().back();
+    }
+    return changed;
+  }));
+  context.label_smoothing = 0.0;
+  const CheckResult result = initial_loss(context);
   CHECK(result.status == CheckStatus::failed);
   CHECK(result.details.ends_with(", ln(9) is 2.197, tolerance 1.5"));
 }
