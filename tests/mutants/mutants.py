@@ -35,6 +35,9 @@ class Mutant:
         for name, text in [("old", self.old), ("new", self.new)]:
             if problem := problem_of_form(text, self.statements, can_be_empty=name == "new"):
                 raise ListError(f"{self.name}: its `{name}` {problem}: {text.strip()}")
+        line_before = source[source.rfind("\n", 0, span[0]) + 1:span[0]]
+        if re.sub(r"\\.", "", line_before).count('"') % 2 == 1:
+            raise ListError(f"{self.name}: its `old` is a part of a string: {self.old.strip()}")
         if not self.statements and (part := joined_operator(source, *span)):
             raise ListError(f"{self.name}: its `old` is a part of an expression, `{part}` is joined "
                             f"to it: {self.old.strip()}")
