@@ -18,6 +18,10 @@ class PoolUse {
     untouched_ = kernels::Memory(4 * kernels::memory_statistics().bytes_reserved);
     before_ = kernels::restart_memory_peak();
   }
+  ~PoolUse() {
+    untouched_ = {};
+    kernels::release_unused_memory();  // other tests limit the address space
+  }
   PoolUse(const PoolUse&) = delete;
   PoolUse& operator=(const PoolUse&) = delete;
 
