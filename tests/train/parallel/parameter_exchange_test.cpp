@@ -229,14 +229,15 @@ TEST_CASE("after an error of all processes, shards do not wait for what others h
 
 TEST_CASE("the time that a process waits for parameters is that of its group") {
   test::LocalNetwork network(2);
+  network.delay(Channel::parameters, 1000);  // looks of a process that waits, 40 ms or more
   const auto wait = [&](Process& process) {
+    network.allow(0, Channel::parameters, everything);
     process.update(1.0F);
     CHECK(process.group.waited().count() == 0);
-    const Soon later([&] { network.allow(0, Channel::parameters, everything); });
     const auto started = std::chrono::steady_clock::now();
     CHECK(process.has(0, 1.0F));
     const auto passed = std::chrono::steady_clock::now() - started;
-    CHECK(process.group.waited() > soon / 2);
+    CHECK(process.group.waited() > std::chrono::milliseconds(20));
     CHECK(process.group.waited() <= passed);
   };
   run_two(network, wait, [](Process& process) { process.update(1.0F); });
