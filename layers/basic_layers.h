@@ -43,8 +43,7 @@ class Linear {
 ///
 ///   parameters  none
 ///   call        x (any shape) -> the same shape
-///   throws      ValueError in the constructor if the rate is outside [0, 1]; ValueError in
-///   training
+///   throws      ValueError in the constructor if the rate is outside [0, 1], and in training
 ///               without a random stream unless the rate is 0
 ///
 /// The dropped elements depend on the mode's random stream and on the path of the layer, so two

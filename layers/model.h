@@ -86,8 +86,8 @@ class Network {
   /// An override must leave out labels with options.ignored_id and, unless it is 0, divide by
   /// options.normalizer, so that the losses of accumulated batches add up. Its `nll_sum` is for the
   /// perplexity of training. Trainer, gradient check and the commands `check` and `explain` call
-  /// this function. Evaluation does not call it: validation losses and perplexities are the cross entropy of
-  /// logits().
+  /// this function. Evaluation does not: validation losses and perplexities are the cross entropy
+  /// of logits().
   virtual Loss loss(const Tensor& features, const Ids& labels,
                     const CrossEntropyOptions& options) const {
     return cross_entropy(logits(features), labels, options);

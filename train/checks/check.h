@@ -120,7 +120,8 @@ CheckResult precision(const CheckContext& context);
 // ---- Learning: learning.cpp.
 
 /// Before training, the cross entropy of the logits is near ln(vocabulary), that of a uniform
-/// prediction, whatever the loss of the network is. Tied embeddings have a larger tolerance, since they favor the token that was just read.
+/// prediction, whatever the loss of the network is. Tied embeddings have a larger tolerance, since
+/// they favor the token that was just read.
 CheckResult initial_loss(const CheckContext& context);
 
 /// The model overfits one batch: its loss reaches minimum_loss(), in float32, without dropout and

@@ -29,7 +29,7 @@ Tensor training_loss(const CheckedModel& model, const Tensor& features, const Ba
 }
 
 /// The logits, which the loss may not store, without a record of them on the tape.
-std::vector<double> logits_of(const CheckedModel& model, const Tensor& features) {
+std::vector<double> unrecorded_logits(const CheckedModel& model, const Tensor& features) {
   const NoGrad no_grad;
   return to_doubles(model.logits(features));
 }
@@ -78,7 +78,7 @@ StepValues run_step(CheckedModel& model, const Batch& batch, const StepOptions& 
   Tape tape;
   const Tensor x = features(model, batch, options.mode);
   const Tensor loss = training_loss(model, x, batch, options);
-  StepValues step{.loss = loss.item(), .logits = logits_of(model, x), .gradients = {}};
+  StepValues step{.loss = loss.item(), .logits = unrecorded_logits(model, x), .gradients = {}};
   tape.backward(loss);
   for (const NamedTensor& parameter : model.parameters) {
     const Tensor gradient = parameter.tensor.gradient();

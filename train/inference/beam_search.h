@@ -64,10 +64,10 @@ struct Hypothesis {
 /// With beam_size 1 this is greedy decoding. Sources are decoded in batches of similar length, and
 /// leave their batch when they end. Each result depends on its own input alone, in every bit.
 ///
-/// Each thread decodes a part of a batch, so that `network` is called by several threads at the same
-/// time; with too few sources for that, threads share each operation instead. All threads together
-/// decode about a batch at the same time, or 64 rows each if that is more; a source has a row for
-/// each of its hypotheses.
+/// Each thread decodes a part of a batch, so that `network` is called by several threads at the
+/// same time; with too few sources for that, threads share each operation instead. All threads
+/// together decode about a batch at the same time, or 64 rows each if that is more; a source has a
+/// row for each of its hypotheses.
 ///
 /// Sampling draws each token of each output as draw_token() does. Token t of output i depends only
 /// on the seed, the number of the input, i, t and the preceding tokens.
@@ -100,8 +100,8 @@ std::vector<Sentence> decode(const Network& network, std::size_t positions,
 
 /// The most sources of a batch, in [1, batch_size]: the logits of a step, of which each source has
 /// as many rows as hypotheses, then have at most 64 Mi values, 256 MiB in float32. The number of
-/// source tokens does not bound them: 1,000 sources of one word with a beam of 5 and a vocabulary of
-/// 32,000 would have 160 million.
+/// source tokens does not bound them: 1,000 sources of one word with a beam of 5 and a vocabulary
+/// of 32,000 would have 160 million.
 std::size_t bounded_batch_size(const SearchOptions& options, std::size_t vocabulary);
 
 /// The options of the section decoding of a config, with train.max_decode_length and batches of

@@ -46,7 +46,7 @@ class StepRecorder : public TapeObserver {
   Tensor recorded(const Tensor& x) const {
     const auto same = [&](const TracedStep& step) {
       return step.output.shape() == x.shape() && step.output.dtype() == x.dtype() &&
-             std::ranges::equal(step.output.to_vector(), x.to_vector(), {}, bits_of, bits_of);
+             std::ranges::equal(step.output.to_vector(), x.to_vector(), {}, as_bits, as_bits);
     };
     const auto found = std::find_if(steps.rbegin(), steps.rend(), same);
     return found == steps.rend() ? x : found->output;
@@ -55,7 +55,7 @@ class StepRecorder : public TapeObserver {
   std::vector<TracedStep> steps;
 
  private:
-  static std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
+  static std::uint64_t as_bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 
   static bool is_lookup(const RecordedCall& call) {
     return call.operation == std::string_view("embedding") && call.inputs.size() == 1 && call.again;
@@ -88,7 +88,7 @@ class StepRecorder : public TapeObserver {
 };
 
 /// The logits, without a record of them.
-Tensor logits_of(const Network& network, const Tensor& features) {
+Tensor unrecorded_logits(const Network& network, const Tensor& features) {
   const NoGrad no_grad;
   return network.logits(features);
 }
@@ -120,7 +120,8 @@ bool has_fused_loss(const Network& network, const Tensor& features, const Ids& l
       last.output.identity() != loss.identity()) {
     return false;
   }
-  const double composed = cross_entropy(logits_of(network, features), labels, options).mean.item();
+  const double composed =
+      cross_entropy(unrecorded_logits(network, features), labels, options).mean.item();
   return !std::isfinite(composed) ||
          std::abs(composed - loss.item()) <= 1e-4 * std::abs(composed) + 1e-6;
 }
@@ -141,7 +142,7 @@ ComputationTrace trace_computation(Model& model, const NetworkInput& input, cons
   const Tensor features = compute_features();
   const Loss loss = fused ? cross_entropy(network.logits(features), labels, options)
                           : network.loss(features, labels, options);
-  const Tensor logits = recorder.recorded(logits_of(network, features));
+  const Tensor logits = recorder.recorded(unrecorded_logits(network, features));
   tape.backward(loss.mean);
   return {.steps = std::move(recorder.steps), .logits = logits, .loss = loss.mean.item()};
 }

@@ -299,7 +299,7 @@ class Builder {
   }
 
   /// The stack of a model of another program that has `count` tokens; null if both or none have.
-  Json stack_of(std::size_t count) const {
+  Json stack_with(std::size_t count) const {
     const bool encoder = names_.encoder.size() == count, decoder = names_.decoder.size() == count;
     if (encoder && decoder && names_.encoder != names_.decoder) return nullptr;
     return decoder ? Json("decoder") : encoder ? Json("encoder") : Json();
@@ -312,7 +312,7 @@ class Builder {
     if (shape.rank() < 2) return nullptr;
     const std::string_view layer = step.layer;
     const std::size_t count = shape[shape.rank() - 2];
-    if (custom_) return stack_of(count);
+    if (custom_) return stack_with(count);
     const auto fits = [&](const Tokens& names) { return names.size() == count; };
     bool encoder = layer.starts_with("encoder") || layer.starts_with("source_") ||
                    layer.ends_with("cross_attn.k_proj") || layer.ends_with("cross_attn.v_proj");
@@ -333,10 +333,10 @@ class Builder {
     return {{"heads", trace.num_heads},
             {"scale", trace.scale},
             {"formula", custom_ ? score_formula(step.operation) : score_formula(e_.config)},
-            {"queries", custom_   ? stack_of(scores[2])
+            {"queries", custom_   ? stack_with(scores[2])
                         : encoder ? "encoder"
                                   : "decoder"},
-            {"keys", custom_            ? stack_of(scores[3])
+            {"keys", custom_            ? stack_with(scores[3])
                      : encoder || cross ? "encoder"
                                         : "decoder"},
             {"products", tensors_.add(trace.products)},
@@ -361,7 +361,7 @@ class Builder {
     return json;
   }
 
-  StepText text_of(const TracedStep& step) const {
+  StepText describe(const TracedStep& step) const {
     StepText text = custom_ ? custom_step_text(step.operation, step.layer)
                             : step_text(step.operation, step.layer, e_.config);
     if (step.operation == "embedding") add_scale(text, step.scale, step.output.shape().back());
@@ -370,7 +370,7 @@ class Builder {
   }
 
   /// The keys of a step with their values. A model of another program reads those that it lists.
-  Json keys_of(const TracedStep& step, const StepText& text) const {
+  Json shown_keys(const TracedStep& step, const StepText& text) const {
     const ConfigKind& kind = task_.kind();
     Json keys = Json::array();
     if (custom_ && !kind.model_keys) return keys;
@@ -384,7 +384,7 @@ class Builder {
   }
 
   Json step_to_json(const TracedStep& step) {
-    const StepText text = text_of(step);
+    const StepText text = describe(step);
     Json inputs = Json::array();
     for (const TracedInput& input : step.inputs) inputs.push_back(input_to_json(input));
     Json json{{"operation", step.operation},
@@ -392,7 +392,7 @@ class Builder {
               {"title", text.title},
               {"formula", text.formula},
               {"gradient_formula", text.gradient},
-              {"keys", keys_of(step, text)},
+              {"keys", shown_keys(step, text)},
               {"files", text.files},
               {"inputs", std::move(inputs)},
               {"rows", rows(step)},

@@ -27,8 +27,9 @@ class Sender {
   Requests proceed(std::chrono::milliseconds later = 0ms) {
     Requests begun;
     now_ += later;
-    queue_.proceed(now_, [this](Transport::Request request) { return sent_.erase(request) > 0; },
-                   [&](const SendQueue::Message& message) { begun.push_back(message.request); });
+    queue_.proceed(
+        now_, [this](Transport::Request request) { return sent_.erase(request) > 0; },
+        [&](const SendQueue::Message& message) { begun.push_back(message.request); });
     return begun;
   }
 
