@@ -113,8 +113,10 @@ class Parallel:
         return command if processes == 1 else [*(launcher or mpirun)(processes), *command]
 
     def execute(self, processes, threads, settings=(), resume=False):
+        """Runs it to its end. No fault is expected, so that TAPESTRY_PEER_TIMEOUT is the default: a
+        busy machine may take seconds to connect the processes."""
         command = self.command(processes, threads, settings, resume)
-        outcome = self.run.execute(command, env=environment())
+        outcome = self.run.execute(command)
         require(outcome.code == 0, f"{' '.join(map(str, command))}: {outcome}")
         require("\x1b" not in outcome.out, f"a live line that is no terminal's: {outcome}")
         return outcome
@@ -155,6 +157,7 @@ def copy_program(program, folder):
 
 
 def environment():
+    """For runs with a fault, which are to notice it soon."""
     return {**os.environ, "TAPESTRY_PEER_TIMEOUT": str(PEER_TIMEOUT)}
 
 
