@@ -1,4 +1,4 @@
-"""The list of mutants: what is in list/*.toml, and where each one's text stands in the sources."""
+"""Reads lists of mutants, and finds where the text of each is in the sources."""
 
 import re
 import tomllib
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LISTS = Path(__file__).resolve().parent / "list"
 
 
 class ListError(Exception):
@@ -134,10 +133,10 @@ def is_word(token):
     return re.fullmatch(r"\w+", token) is not None
 
 
-def load():
-    """All mutants, in the order of the files and of the entries in them."""
+def load(paths):
+    """All mutants of the lists, in their order."""
     mutants = []
-    for path in sorted(LISTS.glob("*.toml")):
+    for path in paths:
         entries = tomllib.loads(path.read_text())
         mutants += [mutant_of(path.name, name, entry) for name, entry in entries.items()]
     names = [mutant.name for mutant in mutants]

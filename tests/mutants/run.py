@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""Breaks Tapestry on purpose, in every way on the list, and shows what notices: see README.md."""
+"""Puts faults into a copy of the sources and prints which test notices each: see README.md."""
 
 import argparse
 import concurrent.futures
@@ -10,53 +10,45 @@ import time
 from pathlib import Path
 
 import mutants as mutant_list
-import report
-from trials import Trial, try_mutant
+from trials import CHECKS, Trial, try_mutant
 from weave import weave, woven
-
-
-# Written by each run; the test named there is the first that the next run tries on a mutant.
-KILLERS = Path(__file__).resolve().parent / "killed_by.json"
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants alone")
+    parser.add_argument("lists", nargs="+", type=Path, metavar="LIST.toml", help="the mutants to try")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="try only these mutants")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time; default 2")
-    parser.add_argument("--list", action="store_true", help="print the names and end")
     parser.add_argument("--check", action="store_true",
-                        help="only see that every mutant fits the sources")
+                        help="only check that every mutant fits the sources")
     parser.add_argument("--compile", action="store_true",
-                        help="only see that the woven sources compile")
+                        help="only check that the woven sources compile")
     parser.add_argument("--build", type=Path, default=mutant_list.ROOT / ".build" / "mutants",
-                        help="where to build; default .build/mutants")
+                        help="folder of the build; default .build/mutants")
     return parser.parse_args()
 
 
 def check(mutants):
-    """Says of all files at once what does not fit."""
+    """Reports all mutants that do not fit their files at once."""
     problems = []
     for file, of_file in mutant_list.by_file(mutants).items():
         try:
             woven((mutant_list.ROOT / file).read_text(), of_file)
         except (mutant_list.ListError, FileNotFoundError) as error:
             problems.append(str(error))
-    unknown = report.read_killers(KILLERS).keys() - {mutant.name for mutant in mutants}
-    problems += [f"{KILLERS.name}: found {name}, expected a mutant of list/; remove the line"
-                 for name in sorted(unknown)]
     if problems:
         raise mutant_list.ListError("\n".join(problems))
 
 
-def chosen(mutants, names):
+def select(mutants, names):
     unknown = set(names or []) - {mutant.name for mutant in mutants}
     if unknown:
-        raise mutant_list.ListError(f"--only: there is no {', '.join(sorted(unknown))}; see --list")
+        raise mutant_list.ListError(f"--only: found {', '.join(sorted(unknown))}, expected names of the lists")
     return [mutant for mutant in mutants if not names or mutant.name in names]
 
 
 def build(mutants, folder):
-    """The folder of the programs of the woven sources."""
+    """Builds the woven sources; returns the folder of the programs."""
     source, programs = folder / "source", folder / "build"
     weave(mutants, source)
     subprocess.run(["cmake", "-S", source, "-B", programs, "-G", "Ninja",
@@ -67,46 +59,58 @@ def build(mutants, folder):
     return programs
 
 
-def run_all(mutants, programs, jobs, known):
-    """A trial for each, in their order; prints them as they end, and writes what killed them, so
-    that a run that is interrupted can be continued."""
+def findings(mutant, trial):
+    """The line that is printed for a trial."""
+    name = mutant.name if mutant is not None else "nothing"
+    killer = "SURVIVES"
+    if trial.test is not None:
+        first = f": {trial.test.first}" if trial.test.first else ""
+        killer = f"{trial.test.suite} {trial.test.how}{first}"
+    checks = [f"{check}: {trial.checks[check]}" for check in CHECKS if check in trial.checks]
+    return f"{name}: " + " | ".join([killer, *checks])
+
+
+def escapes(mutant, trial):
+    """Whether the tests do not notice the mutant, or gradcheck does not although it must."""
+    return trial.test is None or (mutant.gradcheck and "gradcheck" not in trial.checks)
+
+
+def run_all(mutants, programs, jobs):
+    """Tries each mutant and prints its line; returns the mutants that escape."""
+    escaped = []
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(try_mutant, mutant, programs, known.get(mutant.name)): mutant
-                   for mutant in mutants}
+        futures = {pool.submit(try_mutant, mutant, programs): mutant for mutant in mutants}
         for future in concurrent.futures.as_completed(futures):
-            print(report.line(futures[future], future.result()), flush=True)
-            report.write_killers([futures[future]], [future.result()], known, KILLERS)
-    return [future.result() for future in futures]
+            mutant, trial = futures[future], future.result()
+            print(findings(mutant, trial), flush=True)
+            if escapes(mutant, trial):
+                escaped.append(mutant)
+    return escaped
 
 
 def main():
     options = arguments()
-    mutants = mutant_list.load()
+    mutants = mutant_list.load(options.lists)
     check(mutants)
-    if options.list:
-        for mutant in mutants:
-            print(f"{mutant.name:<44} {mutant.breaks}")
-    if options.list or options.check:
+    if options.check:
         return 0
-    selected = chosen(mutants, options.only)
+    selected = select(mutants, options.only)
     programs = build(mutants, options.build)
     if options.compile:
         return 0
     baseline = try_mutant(None, programs)
     if baseline != Trial():
-        print(f"without a mutant: {report.line(None, baseline)}", file=sys.stderr)
-        print("hint: mend that first; the woven sources must pass as the real ones do",
+        print(f"without a mutant: {findings(None, baseline)}", file=sys.stderr)
+        print("hint: fix this first; the woven sources must pass as the real ones do",
               file=sys.stderr)
         return 1
     begin = time.monotonic()
-    known = report.read_killers(KILLERS)
-    trials = run_all(selected, programs, options.jobs, known)
+    escaped = run_all(selected, programs, options.jobs)
     minutes = (time.monotonic() - begin) / 60
-    table = options.build / ("table-only.md" if options.only else "table.md")
-    report.write_table(selected, trials, minutes, options.jobs, table)
-    print(report.summary(selected, trials, minutes, options.jobs))
-    print(f"table: {table}")
-    return 1 if report.escaped(selected, trials) else 0
+    print(f"{len(selected)} mutants, {len(selected) - len(escaped)} killed in {minutes:.1f} minutes")
+    for mutant in escaped:
+        print(f"survives: {mutant.name}: {mutant.breaks} ({mutant.file})")
+    return 1 if escaped else 0
 
 
 if __name__ == "__main__":

@@ -70,43 +70,28 @@ def check_finding(output):
 CHECKS = {"gradcheck": gradcheck_finding, "check": check_finding}
 
 
-def try_mutant(mutant, programs, known=None):
-    """The trial of a mutant, or of the sources as they are if it is None.
-
-    known  the suite and the test case that killed it in an earlier run, which are tried first
-    """
+def try_mutant(mutant, programs):
+    """The trial of a mutant, or of the sources as they are if it is None."""
     environment = dict(os.environ)
     environment.pop("TAPESTRY_MUTANT", None)
     environment.pop("TAPESTRY_GUARD", None)
     if mutant is not None:
         environment["TAPESTRY_MUTANT"] = mutant.name
     checks = checked(programs, environment) if mutant is None or mutant.gradcheck else {}
-    return Trial(test=first_kill(mutant, programs, environment, known), checks=checks)
+    return Trial(test=first_kill(mutant, programs, environment), checks=checks)
 
 
-def first_kill(mutant, programs, environment, known):
-    """By the test that killed the mutant before, by the tests of its file, by those of its own
-    folder, or else by the first others that notice."""
+def first_kill(mutant, programs, environment):
+    """By the tests of its file, those of its own folder, or else by the first others that notice."""
     own = mutant.folder if mutant is not None else SUITES[0]
     runs = runs_of_tests(own, mutant is not None and mutant.guard)
-    for name, command, guard in [*known_runs(runs, known), *near_runs(runs, mutant), *runs]:
+    for name, command, guard in [*near_runs(runs, mutant), *runs]:
         program = programs / "tests" / command[0]
         code, output = run([program, *command[1:]], program.parent,
                            environment | ({"TAPESTRY_GUARD": guard} if guard else {}))
         if code != 0:
             return test_kill(name, code, output)
     return None
-
-
-def known_runs(runs, known):
-    """The run of one test case alone, or none if it is not known. Characters with a meaning in
-    doctest's filters match any character."""
-    if known is None:
-        return []
-    suite, case = known
-    one_case = re.sub(r'[,*\\"]', "?", case)
-    return [(name, [*command, f"--test-case={one_case}"] if case and is_doctest(command) else command,
-             guard) for name, command, guard in runs if name == suite]
 
 
 def near_runs(runs, mutant):
@@ -121,10 +106,6 @@ def near_runs(runs, mutant):
     return [(name, [*command, f"--source-file={pattern}"], guard)
             for pattern in patterns
             for name, command, guard in runs if name == mutant.folder and not guard]
-
-
-def is_doctest(command):
-    return command[0].endswith("_tests")
 
 
 def runs_of_tests(own, guarded_first):
