@@ -5,6 +5,7 @@
 #include <concepts>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -20,6 +21,9 @@
 ///     /// y = w x^2 with broadcasting; dL/dw = dL/dy x^2 and dL/dx = dL/dy 2 w x.
 ///     struct WeightedSquare {
 ///       static constexpr const char* name = "weighted_square";  // for errors and records
+///       static constexpr const char* formula = "y = w x²";      // these two for `explain`,
+///       static constexpr const char* derivative =               // and may be left out
+///           "dL/dw = dL/dy x², dL/dx = dL/dy 2 w x";
 ///       Tensor w{}, x{};                                        // saved for backward
 ///
 ///       Tensor forward(const Tensor& weight, const Tensor& input) {
@@ -46,7 +50,8 @@
 /// result defines its type, `using Result = ...`, and a member `Result result`, which forward sets
 /// and apply() returns with the output. What forward computes must depend on its arguments and
 /// members alone; members that differ between recorded and other calls are set before apply(), from
-/// is_recorded().
+/// is_recorded(). `formula` may also be a member function that returns a string with the values of
+/// members.
 namespace tapestry {
 
 namespace detail {
@@ -136,9 +141,16 @@ std::shared_ptr<GradientSlot> new_slot(Tensor& y, const char* operation);
 
 using Again = std::function<Tensor(std::span<const Tensor>)>;
 
+/// What an observer is told of an operation, besides its inputs and output; see RecordedCall.
+struct Description {
+  const char* name = nullptr;
+  std::string formula{}, derivative{};
+  Again again{};
+};
+
 /// Reports a recorded operation to the observer of a tape.
-void notify_observer(Tape& tape, const char* operation, std::span<const Tensor> inputs,
-                     const Tensor& y, Again again);
+void notify_observer(Tape& tape, Description operation, std::span<const Tensor> inputs,
+                     const Tensor& y);
 
 }  // namespace detail
 
@@ -196,6 +208,19 @@ Again again_with_list(const Op& op) {
   }
 }
 
+/// The description of an operation that has not run yet.
+template <class Op>
+Description describe(const Op& op, Again again) {
+  Description description{.name = Op::name, .again = std::move(again)};
+  if constexpr (requires { std::string(op.formula()); }) {
+    description.formula = op.formula();
+  } else if constexpr (requires { std::string(Op::formula); }) {
+    description.formula = Op::formula;
+  }
+  if constexpr (requires { std::string(Op::derivative); }) description.derivative = Op::derivative;
+  return description;
+}
+
 }  // namespace detail
 
 /// Runs op on its inputs and records it if there is an active tape and an input requires a
@@ -213,15 +238,17 @@ auto apply(Op op, const Inputs&... inputs) {
     return detail::with_result(std::move(y), op);
   }
   Tape& tape = *Tape::active();
-  detail::Again again;
-  if (tape.observer() != nullptr) again = detail::again<sizeof...(Inputs)>(op);
+  detail::Description description;
+  if (tape.observer() != nullptr) {
+    description = detail::describe(op, detail::again<sizeof...(Inputs)>(op));
+  }
   Tensor y = detail::run_forward(op, inputs...);
   std::shared_ptr<GradientSlot> slot = detail::new_slot(y, Op::name);
   auto output = detail::with_result(y, op);
   tape.record(std::make_unique<detail::OperationRecord<Op, sizeof...(Inputs)>>(
       std::move(op), std::move(slot), std::array{inputs.slot()...}));
   if (tape.observer() != nullptr) {
-    detail::notify_observer(tape, Op::name, std::array{inputs...}, y, std::move(again));
+    detail::notify_observer(tape, std::move(description), std::array{inputs...}, y);
   }
   return output;
 }
@@ -235,13 +262,16 @@ Tensor apply_to_list(Op op, std::span<const Tensor> inputs) {
   const bool wanted = std::ranges::any_of(inputs, &Tensor::requires_gradient);
   if (!wanted || Tape::active() == nullptr) return detail::run_forward(op, inputs);
   Tape& tape = *Tape::active();
-  detail::Again again;
-  if (tape.observer() != nullptr) again = detail::again_with_list(op);
+  detail::Description description;
+  if (tape.observer() != nullptr) {
+    description = detail::describe(op, detail::again_with_list(op));
+  }
   Tensor y = detail::run_forward(op, inputs);
   tape.record(std::make_unique<detail::ListOperationRecord<Op>>(
       std::move(op), detail::new_slot(y, Op::name), inputs));
-  if (tape.observer() != nullptr)
-    detail::notify_observer(tape, Op::name, inputs, y, std::move(again));
+  if (tape.observer() != nullptr) {
+    detail::notify_observer(tape, std::move(description), inputs, y);
+  }
   return y;
 }
 

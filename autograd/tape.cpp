@@ -177,14 +177,16 @@ std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y, const char* operation)
   return slot;
 }
 
-void detail::notify_observer(Tape& tape, const char* operation, std::span<const Tensor> inputs,
-                             const Tensor& y, Again again) {
+void detail::notify_observer(Tape& tape, Description operation, std::span<const Tensor> inputs,
+                             const Tensor& y) {
   const NoGrad nothing_is_recorded;
-  tape.observer()->forward_ran({.operation = operation,
+  tape.observer()->forward_ran({.operation = operation.name,
+                                .formula = std::move(operation.formula),
+                                .derivative = std::move(operation.derivative),
                                 .layer_path = &current_layer_path(),
                                 .inputs = inputs,
                                 .output = y,
-                                .again = std::move(again)});
+                                .again = std::move(operation.again)});
 }
 
 Tape::Tape(TapeObserver* observer) : outer_(active_tape), observer_(observer) {

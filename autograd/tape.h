@@ -65,6 +65,8 @@ class Record {
 /// Description of a recorded operation, for observers.
 struct RecordedCall {
   const char* operation;           ///< its name, such as "softmax"; valid until the program ends
+  std::string formula;             ///< of its output, such as "y = x Wᵀ + b"; may be empty
+  std::string derivative;          ///< the gradients of its inputs, from dL/dy; may be empty
   const std::string* layer_path;   ///< valid until the program ends; empty outside of layers
   std::span<const Tensor> inputs;  ///< an absent input is an empty Tensor
   const Tensor& output;            ///< its output
@@ -83,6 +85,9 @@ class TapeObserver {
   /// Called when the record with this output slot has propagated `dy`, the gradient of its output,
   /// to its inputs.
   virtual void backward_ran(const GradientSlot& output, const Tensor& dy) = 0;
+  /// Whether linear_cross_entropy() runs as linear() and cross_entropy(), so that the observer sees
+  /// the logits and their gradient.
+  virtual bool splits_fused() const { return false; }
 };
 
 /// Records the operations of its thread during its lifetime, in order of execution. Without a tape

@@ -18,6 +18,8 @@ constexpr auto gradient_of_relu = []<class V>(const V& g, const V& y) {
 
 struct Relu {
   static constexpr const char* name = "relu";
+  static constexpr const char* formula = "y = max(x, 0)";
+  static constexpr const char* derivative = "dL/dx = dL/dy where x > 0, else 0";
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
@@ -32,6 +34,8 @@ struct Relu {
 
 struct Gelu {
   static constexpr const char* name = "gelu";
+  static constexpr const char* formula = "y = x Φ(x)";
+  static constexpr const char* derivative = "dL/dx = dL/dy · (Φ(x) + x φ(x))";
   Tensor x{};
 
   Tensor forward(const Tensor& input) {
@@ -47,6 +51,8 @@ struct Gelu {
 
 struct GeluTanh {
   static constexpr const char* name = "gelu_tanh";
+  static constexpr const char* formula = "y = x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))";
+  static constexpr const char* derivative = "dL/dx = dL/dy · y′(x)";
   Tensor x{};
 
   Tensor forward(const Tensor& input) {
@@ -63,6 +69,8 @@ struct GeluTanh {
 
 struct Sigmoid {
   static constexpr const char* name = "sigmoid";
+  static constexpr const char* formula = "y = σ(x) = 1 / (1 + exp(−x))";
+  static constexpr const char* derivative = "dL/dx = dL/dy · y (1 − y)";
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
@@ -77,6 +85,8 @@ struct Sigmoid {
 
 struct Softplus {
   static constexpr const char* name = "softplus";
+  static constexpr const char* formula = "y = log(1 + exp(x))";
+  static constexpr const char* derivative = "dL/dx = dL/dy · σ(x)";
   Tensor x{};
 
   Tensor forward(const Tensor& input) {
@@ -92,6 +102,8 @@ struct Softplus {
 
 struct Silu {
   static constexpr const char* name = "silu";
+  static constexpr const char* formula = "y = x σ(x)";
+  static constexpr const char* derivative = "dL/dx = dL/dy · σ(x) (1 + x (1 − σ(x)))";
   Tensor x{};
 
   Tensor forward(const Tensor& input) {
@@ -107,6 +119,8 @@ struct Silu {
 
 struct Tanh {
   static constexpr const char* name = "tanh";
+  static constexpr const char* formula = "y = tanh(x)";
+  static constexpr const char* derivative = "dL/dx = dL/dy · (1 − y²)";
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
@@ -149,6 +163,9 @@ void gated_gradient(kernels::Gate gate, const Tensor& dy, const Tensor& x, const
 
 struct Swiglu {
   static constexpr const char* name = "swiglu";
+  static constexpr const char* formula = "y = value · SiLU(gate)";
+  static constexpr const char* derivative =
+      "dL/dvalue = dL/dy · SiLU(gate), dL/dgate = dL/dy · value · SiLU′(gate)";
   Tensor x{};
 
   Tensor forward(const Tensor& input) {
@@ -163,6 +180,9 @@ struct Swiglu {
 
 struct Geglu {
   static constexpr const char* name = "geglu";
+  static constexpr const char* formula = "y = value · GELU(gate)";
+  static constexpr const char* derivative =
+      "dL/dvalue = dL/dy · GELU(gate), dL/dgate = dL/dy · value · GELU′(gate)";
   Tensor x{};
 
   Tensor forward(const Tensor& input) {
@@ -177,6 +197,8 @@ struct Geglu {
 
 struct Softmax {
   static constexpr const char* name = "softmax";
+  static constexpr const char* formula = "yᵢ = exp(xᵢ) / Σⱼ exp(xⱼ)";
+  static constexpr const char* derivative = "dL/dx = y · (dL/dy − Σ y · dL/dy)";
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
@@ -205,6 +227,8 @@ struct Softmax {
 
 struct LogSoftmax {
   static constexpr const char* name = "log_softmax";
+  static constexpr const char* formula = "y = log softmax(x)";
+  static constexpr const char* derivative = "dL/dx = dL/dy − softmax(x) · Σ dL/dy";
   Tensor y{};
 
   Tensor forward(const Tensor& x) {

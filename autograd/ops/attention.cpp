@@ -15,6 +15,10 @@ namespace {
 
 struct ScaledDotProduct {
   static constexpr const char* name = "scaled_dot_product_attention";
+  static constexpr const char* formula = "y = softmax(scale · Q Kᵀ + mask) V, head by head";
+  static constexpr const char* derivative =
+      "dL/dV = Pᵀ dL/dy, dL/dQ = scale · G K, dL/dK = scale · Gᵀ Q, P the softmax, G = P · (dL/dP "
+      "− Σⱼ P · dL/dP), dL/dP = dL/dy Vᵀ";
   AttentionCall call;
 
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -32,6 +36,11 @@ AttentionCall make_call(const Tensor& q, const AttentionOptions& options, bool r
 
 struct AdditiveAttention {
   static constexpr const char* name = "additive_attention";
+  static constexpr const char* formula =
+      "y = softmax(scale · wᵀ tanh(qᵢ + kⱼ) + mask) V, head by head";
+  static constexpr const char* derivative =
+      "dL/dV = Pᵀ dL/dy, P the softmax; q, k and w get the gradient G = P · (dL/dP − Σⱼ P · "
+      "dL/dP) through tanh, dL/dP = dL/dy Vᵀ";
   AttentionCall call;
 
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w) {
@@ -68,6 +77,9 @@ void require_pairs(const Tensor& x, const RotaryOptions& options) {
 
 struct Rotary {
   static constexpr const char* name = "rotary";
+  static constexpr const char* formula =
+      "(y₂ᵢ, y₂ᵢ₊₁) = (x₂ᵢ, x₂ᵢ₊₁) rotated by pos / base^(2i/d_head)";
+  static constexpr const char* derivative = "dL/dx = dL/dy rotated by the negative angles";
   kernels::Rotation rotation;
 
   Tensor forward(const Tensor& x) {

@@ -68,6 +68,9 @@ constexpr auto chosen = []<class V>(const V& c, const V& a, const V& b) {
 
 struct Where {
   static constexpr const char* name = "where";
+  static constexpr const char* formula = "y = a where the condition is not 0, else b";
+  static constexpr const char* derivative =
+      "dL/da = dL/dy where a is chosen, else 0; dL/db where b is";
   Tensor condition;
 
   Tensor forward(const Tensor& a, const Tensor& b) {
@@ -107,6 +110,9 @@ constexpr auto rest_of_share = []<class V>(const V& g, const V& share) {
 /// The larger of two operands.
 struct Maximum {
   static constexpr const char* name = "maximum";
+  static constexpr const char* formula = "y = max(a, b)";
+  static constexpr const char* derivative =
+      "dL/da = dL/dy where a > b, dL/db = dL/dy where b > a, half each where they are equal";
   Tensor share{};  // of a in the gradient
 
   Tensor forward(const Tensor& a, const Tensor& b) {
@@ -148,6 +154,8 @@ std::vector<std::int32_t> frozen_pieces(FrozenBranches& branches, const char* na
 /// y = min(max(x, low), high)
 struct Clamp {
   static constexpr const char* name = "clamp";
+  static constexpr const char* formula = "y = min(max(x, low), high)";
+  static constexpr const char* derivative = "dL/dx = dL/dy where low ≤ x ≤ high, else 0";
   double low, high;
   Tensor x{};
 
@@ -191,6 +199,8 @@ struct Clamp {
 
 struct Abs {
   static constexpr const char* name = "abs";
+  static constexpr const char* formula = "y = |x|";
+  static constexpr const char* derivative = "dL/dx = dL/dy · sign(x)";
   Tensor x{};
 
   Tensor forward(const Tensor& input) {

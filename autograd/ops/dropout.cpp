@@ -36,6 +36,9 @@ void drop(std::uint64_t key, double rate, const Tensor& x, kernels::Target<T> y)
 
 struct Dropout {
   static constexpr const char* name = "dropout";
+  static constexpr const char* formula =
+      "y = x · keep / (1 − p), keep is 0 with probability p, else 1";
+  static constexpr const char* derivative = "dL/dx = dL/dy · keep / (1 − p)";
   std::uint64_t key;
   double rate;
 
@@ -57,6 +60,9 @@ struct Dropout {
 
 struct DropoutAdd {
   static constexpr const char* name = "dropout_add";
+  static constexpr const char* formula =
+      "y = x + f · keep / (1 − p), keep is 0 with probability p, else 1";
+  static constexpr const char* derivative = "dL/dx = dL/dy, dL/df = dL/dy · keep / (1 − p)";
   std::uint64_t key;
   double rate;
 
@@ -83,6 +89,9 @@ struct DropoutAdd {
 
 struct ReluDropout {
   static constexpr const char* name = "relu_dropout";
+  static constexpr const char* formula =
+      "y = max(x, 0) · keep / (1 − p), keep is 0 with probability p, else 1";
+  static constexpr const char* derivative = "dL/dx = dL/dy · keep / (1 − p) where x > 0, else 0";
   std::uint64_t key;
   double rate;
   Tensor y{};
@@ -116,6 +125,9 @@ struct ReluDropout {
 
 struct ResidualAdd {
   static constexpr const char* name = "residual_add";
+  static constexpr const char* formula =
+      "y = skip_scale · x + sublayer_scale · f · keep / (1 − p), keep is 0 with probability p, else 1";
+  static constexpr const char* derivative = "dL/dx = skip_scale · dL/dy, dL/df = sublayer_scale · dL/dy · keep / (1 − p)";
   std::uint64_t key;
   double rate, skip;
   Tensor row_factors;

@@ -17,6 +17,9 @@ namespace {
 
 struct Add {
   static constexpr const char* name = "add";
+  static constexpr const char* formula = "y = a + b";
+  static constexpr const char* derivative =
+      "dL/da = dL/dy, dL/db = dL/dy, each summed over broadcast axes";
 
   Tensor forward(const Tensor& a, const Tensor& b) {
     return broadcast_values(
@@ -31,6 +34,9 @@ struct Add {
 
 struct Sub {
   static constexpr const char* name = "sub";
+  static constexpr const char* formula = "y = a − b";
+  static constexpr const char* derivative =
+      "dL/da = dL/dy, dL/db = −dL/dy, each summed over broadcast axes";
 
   Tensor forward(const Tensor& a, const Tensor& b) {
     return broadcast_values(
@@ -47,6 +53,9 @@ constexpr auto times = [](const auto& x, const auto& y) { return x * y; };
 
 struct Mul {
   static constexpr const char* name = "mul";
+  static constexpr const char* formula = "y = a · b";
+  static constexpr const char* derivative =
+      "dL/da = dL/dy · b, dL/db = dL/dy · a, each summed over broadcast axes";
   Tensor a{}, b{};  // each kept only if the other's gradient is needed
 
   Tensor forward(const Tensor& x, const Tensor& y) {
@@ -65,6 +74,9 @@ constexpr auto over = [](const auto& x, const auto& y) { return x / y; };
 
 struct Div {
   static constexpr const char* name = "div";
+  static constexpr const char* formula = "y = a / b";
+  static constexpr const char* derivative =
+      "dL/da = dL/dy / b, dL/db = −dL/dy · a / b², each summed over broadcast axes";
   Tensor b{}, y{};  // y = a / b, kept only if b's gradient is needed
 
   Tensor forward(const Tensor& numerator, const Tensor& denominator) {
@@ -88,6 +100,8 @@ constexpr auto negated = []<class V>(const V& v) { return v * V(-1); };
 
 struct Neg {
   static constexpr const char* name = "neg";
+  static constexpr const char* formula = "y = −x";
+  static constexpr const char* derivative = "dL/dx = −dL/dy";
 
   Tensor forward(const Tensor& x) { return map_values(negated, x); }
   void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, negated, dy); }
@@ -95,7 +109,10 @@ struct Neg {
 
 struct Scale {
   static constexpr const char* name = "scale";
+  static constexpr const char* derivative = "dL/dx = c dL/dy, c the factor of x";
   double factor;
+
+  std::string formula() const { return fmt::format("y = {:.6g} x", factor); }
 
   template <class T>
   kernels::Vec<T> operator()(const kernels::Vec<T>& v) const {
@@ -108,6 +125,8 @@ struct Scale {
 
 struct Exp {
   static constexpr const char* name = "exp";
+  static constexpr const char* formula = "y = exp(x)";
+  static constexpr const char* derivative = "dL/dx = dL/dy · y";
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
@@ -133,6 +152,8 @@ constexpr auto logarithm = []<class T>(const kernels::Vec<T>& v) {
 
 struct Log {
   static constexpr const char* name = "log";
+  static constexpr const char* formula = "y = log(x)";
+  static constexpr const char* derivative = "dL/dx = dL/dy / x";
   Tensor x{};
 
   Tensor forward(const Tensor& input) {
@@ -148,6 +169,8 @@ struct Log {
 
 struct Sin {
   static constexpr const char* name = "sin";
+  static constexpr const char* formula = "y = sin(x)";
+  static constexpr const char* derivative = "dL/dx = dL/dy · cos(x)";
   Tensor x{};
 
   Tensor forward(const Tensor& input) {
@@ -163,6 +186,8 @@ struct Sin {
 
 struct Cos {
   static constexpr const char* name = "cos";
+  static constexpr const char* formula = "y = cos(x)";
+  static constexpr const char* derivative = "dL/dx = −dL/dy · sin(x)";
   Tensor x{};
 
   Tensor forward(const Tensor& input) {
@@ -178,6 +203,8 @@ struct Cos {
 
 struct Sqrt {
   static constexpr const char* name = "sqrt";
+  static constexpr const char* formula = "y = √x";
+  static constexpr const char* derivative = "dL/dx = dL/dy / (2 y)";
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
@@ -192,6 +219,8 @@ struct Sqrt {
 
 struct Square {
   static constexpr const char* name = "square";
+  static constexpr const char* formula = "y = x²";
+  static constexpr const char* derivative = "dL/dx = dL/dy · 2 x";
   Tensor x{};
 
   Tensor forward(const Tensor& input) {
@@ -240,6 +269,8 @@ struct PowerGradient {
 
 struct Pow {
   static constexpr const char* name = "pow";
+  static constexpr const char* formula = "y = x^p, for a constant p";
+  static constexpr const char* derivative = "dL/dx = dL/dy · p x^(p − 1)";
   double exponent;
   Tensor x{};
 

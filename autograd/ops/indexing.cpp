@@ -92,10 +92,18 @@ struct Lookup {
 
 struct IndexSelect : Lookup {
   static constexpr const char* name = "index_select";
+  static constexpr const char* formula = "y[…, i, …] = x[…, indexᵢ, …]";
+  static constexpr const char* derivative = "dL/dx[j] = Σ dL/dyᵢ over the i with indexᵢ = j";
 };
 
 struct Embedding : Lookup {
   static constexpr const char* name = "embedding";
+  static constexpr const char* derivative =
+      "dL/dW[id] = c Σ dL/dyᵢ over the positions i of id, c the factor of W; 0 for padding";
+
+  std::string formula() const {
+    return scale == 1.0 ? "yᵢ = W[idᵢ]" : fmt::format("yᵢ = {:.6g} · W[idᵢ]", scale);
+  }
 };
 
 }  // namespace
@@ -131,6 +139,8 @@ using Positions = std::vector<std::size_t, kernels::PoolAllocator<std::size_t>>;
 
 struct Gather {
   static constexpr const char* name = "gather";
+  static constexpr const char* formula = "y[i] = x[indexᵢ] along an axis";
+  static constexpr const char* derivative = "dL/dx[j] = Σ dL/dyᵢ over the i with indexᵢ = j";
   Positions positions;  // in x, of each element of the result
   Shape shape;          // of the result
   std::size_t axis;

@@ -38,6 +38,8 @@ void require_operands(const Tensor& x, const Tensor& weight, const Tensor& bias)
 
 struct Linear {
   static constexpr const char* name = "linear";
+  static constexpr const char* formula = "y = x Wᵀ + b";
+  static constexpr const char* derivative = "dL/dx = dL/dy W, dL/dW = (dL/dy)ᵀ x, dL/db = Σ dL/dy";
   std::size_t rows, in, out;
   Tensor x{}, weight{};  // each kept only if the other's gradient is needed
 
@@ -93,6 +95,8 @@ void require_head_operands(const Tensor& x, const Tensor& weight) {
 
 struct HeadLinear {
   static constexpr const char* name = "head_linear";
+  static constexpr const char* formula = "y = W x, head by head";
+  static constexpr const char* derivative = "dL/dx = Wᵀ dL/dy, dL/dW = Σ dL/dy xᵀ";
   std::size_t rows, heads, out, in;
   Tensor x{}, weight{};  // each kept only if the other's gradient is needed
 
@@ -205,6 +209,8 @@ Tensor multiply(const Tensor& a, bool transpose_a, const Tensor& b, bool transpo
 
 struct Matmul {
   static constexpr const char* name = "matmul";
+  static constexpr const char* formula = "y = A B";
+  static constexpr const char* derivative = "dL/dA = dL/dy Bᵀ, dL/dB = Aᵀ dL/dy";
   MatmulOptions options;
   Tensor a{}, b{};  // each kept only if the other's gradient is needed
 

@@ -19,6 +19,7 @@
 #include "autograd/operation.h"
 #include "autograd/ops/detail/axes.h"
 #include "autograd/ops/detail/elementwise.h"
+#include "autograd/ops/linear.h"
 #include "autograd/ops/reductions.h"
 
 namespace tapestry {
@@ -106,11 +107,24 @@ const kernels::LogSumExp<T>* as_log_sums(std::span<const T> pairs) {
 
 struct CrossEntropy {
   static constexpr const char* name = "cross_entropy";
+  static constexpr const char* derivative =
+      "dL/dlogits = (softmax(logits) − onehot(label)) / n, with smoothing − α/V and (1 − α) "
+      "onehot; 0 without a label";
   Targets targets;
   using Result = double;
   Result result = 0.0;  // sum of -log p(target)
   Tensor logits{};
   Tensor log_sums{};  // (rows, 2): one LogSumExp per row
+
+  std::string formula() const {
+    const double alpha = targets.problem().label_smoothing;
+    return alpha == 0.0
+               ? fmt::format("L = −1/n Σₜ log softmax(logitsₜ)[labelₜ], n = {}",
+                             targets.normalizer())
+               : fmt::format("L = 1/n Σₜ ((1 − α) lₜ[labelₜ] + α/V Σⱼ lₜ[j]), l = −log "
+                             "softmax(logits), n = {}, α = {}",
+                             targets.normalizer(), alpha);
+  }
 
   Tensor forward(const Tensor& x) {
     logits = x;
@@ -180,6 +194,10 @@ void require_linear_operands(const Tensor& x, const Tensor& weight, const Tensor
 
 struct LinearCrossEntropy {
   static constexpr const char* name = "linear_cross_entropy";
+  static constexpr const char* formula =
+      "L = cross entropy of x Wᵀ + b, a part of the logits at a time";
+  static constexpr const char* derivative =
+      "dL/dx = G W, dL/dW = Gᵀ x, dL/db = Σ G, G the gradient of x Wᵀ + b";
   Targets targets;
   bool recorded;  // only then are gradients computed
   using Result = double;
@@ -233,6 +251,12 @@ struct LinearCrossEntropy {
 Loss linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                           const Ids& targets, const CrossEntropyOptions& options) {
   require_linear_operands(x, weight, bias, targets);
+  if (is_recorded(x, weight, bias)) {
+    const TapeObserver* const observer = Tape::active()->observer();
+    if (observer != nullptr && observer->splits_fused()) {
+      return cross_entropy(linear(x, weight, bias), targets, options);
+    }
+  }
   Targets checked(LinearCrossEntropy::name, targets, weight.shape()[0], options);
   const std::size_t num_targets = checked.num_kept();
   const auto [mean, nll_sum] = apply(
@@ -245,6 +269,9 @@ namespace {
 
 struct MeanSquaredError {
   static constexpr const char* name = "mean_squared_error";
+  static constexpr const char* formula = "L = 1/n Σᵢ (predictionᵢ − targetᵢ)²";
+  static constexpr const char* derivative =
+      "dL/dprediction = 2 (prediction − target) / n, dL/dtarget the negative of it";
   Tensor difference{};
 
   Tensor forward(const Tensor& prediction, const Tensor& target) {
@@ -297,6 +324,8 @@ namespace {
 
 struct BinaryCrossEntropy {
   static constexpr const char* name = "binary_cross_entropy_with_logits";
+  static constexpr const char* formula = "L = −1/n Σᵢ (tᵢ log σ(zᵢ) + (1 − tᵢ) log(1 − σ(zᵢ)))";
+  static constexpr const char* derivative = "dL/dz = (σ(z) − t) / n, dL/dt = −z / n";
   Tensor logits{}, target{};
 
   Tensor forward(const Tensor& z, const Tensor& t) {

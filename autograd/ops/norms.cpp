@@ -9,6 +9,11 @@ namespace {
 
 struct LayerNorm {
   static constexpr const char* name = "layer_norm";
+  static constexpr const char* formula =
+      "y = γ x̂ + β, x̂ = (x − mean(x)) / √(var(x) + ε), row by row";
+  static constexpr const char* derivative =
+      "dL/dx = (g − mean(g) − x̂ · mean(g · x̂)) / √(var(x) + ε), g = γ dL/dy; dL/dγ = Σ dL/dy · "
+      "x̂; dL/dβ = Σ dL/dy";
   double epsilon;
   Tensor x{}, weight{};
   Tensor means{}, rstds{};  // of each row
@@ -44,6 +49,9 @@ struct LayerNorm {
 
 struct RmsNorm {
   static constexpr const char* name = "rms_norm";
+  static constexpr const char* formula = "y = γ x̂, x̂ = x / √(mean(x²) + ε), row by row";
+  static constexpr const char* derivative =
+      "dL/dx = (g − x̂ · mean(g · x̂)) / √(mean(x²) + ε), g = γ dL/dy; dL/dγ = Σ dL/dy · x̂";
   double epsilon;
   Tensor x{}, weight{};
   Tensor rrms{};  // of each row
@@ -122,6 +130,11 @@ struct Normalization {
 
 struct BatchNorm {
   static constexpr const char* name = "batch_norm";
+  static constexpr const char* formula =
+      "y = γ x̂ + β, x̂ = (x − mean(x)) / √(var(x) + ε), channel by channel over the batch";
+  static constexpr const char* derivative =
+      "dL/dx = (g − mean(g) − x̂ · mean(g · x̂)) / √(var(x) + ε), g = γ dL/dy; dL/dγ = Σ dL/dy · "
+      "x̂; dL/dβ = Σ dL/dy";
   Normalization normalization;
   using Result = FeatureMoments;
   Result result{};
@@ -144,6 +157,10 @@ struct BatchNorm {
 
 struct BatchNormGiven {
   static constexpr const char* name = "batch_norm_given";
+  static constexpr const char* formula =
+      "y = γ x̂ + β, x̂ = (x − running mean) / √(running variance + ε)";
+  static constexpr const char* derivative =
+      "dL/dx = γ dL/dy / √(running variance + ε); dL/dγ = Σ dL/dy · x̂; dL/dβ = Σ dL/dy";
   Normalization normalization;
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {

@@ -55,6 +55,8 @@ struct Layout {
 
 struct PackPadded {
   static constexpr const char* name = "pack_padded";
+  static constexpr const char* formula = "y = the vectors of all sequences, without padding";
+  static constexpr const char* derivative = "dL/dx = dL/dy at positions of sequences, 0 in padding";
   Layout layout;
 
   Tensor forward(const Tensor& x) {
@@ -72,6 +74,8 @@ struct PackPadded {
 
 struct PadPacked {
   static constexpr const char* name = "pad_packed";
+  static constexpr const char* formula = "y = the sequences with padding, which is 0";
+  static constexpr const char* derivative = "dL/dx = dL/dy without padding";
   Layout layout;
 
   Tensor forward(const Tensor& y) {

@@ -21,6 +21,8 @@ namespace {
 
 struct Sum {
   static constexpr const char* name = "sum";
+  static constexpr const char* formula = "y = Σ x over some axes";
+  static constexpr const char* derivative = "dL/dx = dL/dy, for each value of the sum";
   AxisSet axes;
   bool keep_dims;
 
@@ -43,6 +45,8 @@ namespace {
 
 struct Mean {
   static constexpr const char* name = "mean";
+  static constexpr const char* formula = "y = mean of x over some axes";
+  static constexpr const char* derivative = "dL/dx = dL/dy / n, for n values of each mean";
   AxisSet axes;
   bool keep_dims;
 
@@ -126,6 +130,8 @@ Indices find_maxima(const char* name, const Tensor& x, std::size_t first, std::s
 /// The maximum over the adjacent axes [first, last), in the shape `result`.
 struct Max {
   static constexpr const char* name = "max";
+  static constexpr const char* formula = "y = maximum of x over some axes";
+  static constexpr const char* derivative = "dL/dx = dL/dy at the first maximum, else 0";
   std::size_t first, last;
   Shape result;
   Indices where{};  // along [first, last)
@@ -230,6 +236,9 @@ namespace {
 /// The square root with a gradient of 0 at 0.
 struct RootOfVariance {
   static constexpr const char* name = "standard_deviation";
+  static constexpr const char* formula = "y = √(Σ (x − mean(x))² / (n − correction))";
+  static constexpr const char* derivative =
+      "dL/dx = dL/dy · (x − mean(x)) / ((n − correction) y), 0 where y is 0";
   Tensor y{};
 
   Tensor forward(const Tensor& variances) {
@@ -262,6 +271,8 @@ namespace {
 
 struct Cumsum {
   static constexpr const char* name = "cumsum";
+  static constexpr const char* formula = "yₖ = x₀ + … + xₖ";
+  static constexpr const char* derivative = "dL/dxₖ = Σ dL/dyⱼ over j ≥ k";
   std::size_t axis;
 
   Tensor forward(const Tensor& x) const {

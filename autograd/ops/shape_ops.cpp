@@ -20,6 +20,8 @@ namespace {
 
 struct Reshape {
   static constexpr const char* name = "reshape";
+  static constexpr const char* formula = "y = x with another shape";
+  static constexpr const char* derivative = "dL/dx = dL/dy with the shape of x";
   Shape shape;
 
   Tensor forward(const Tensor& x) { return x.viewed_as(shape); }
@@ -112,6 +114,8 @@ void permute_values(const Tensor& x, const Order& order, kernels::Target<T> out)
 
 struct Permute {
   static constexpr const char* name = "permute";
+  static constexpr const char* formula = "y = x with its axes in another order";
+  static constexpr const char* derivative = "dL/dx = dL/dy with the axes of x";
   Order order;
 
   Tensor forward(const Tensor& x) {
@@ -158,6 +162,8 @@ namespace {
 
 struct Slice {
   static constexpr const char* name = "slice";
+  static constexpr const char* formula = "y = a range of indices of an axis of x";
+  static constexpr const char* derivative = "dL/dx = dL/dy in the range, else 0";
   std::size_t axis, begin, end;
 
   Tensor forward(const Tensor& x) {
@@ -259,6 +265,8 @@ namespace {
 /// The result is seen as rows of all axes from `axis` on; each tensor is a part of every row.
 struct Concat {
   static constexpr const char* name = "concat";
+  static constexpr const char* formula = "y = [x₁; x₂; …]";
+  static constexpr const char* derivative = "each input gets its part of dL/dy";
   std::size_t axis;
   std::vector<std::size_t, kernels::PoolAllocator<std::size_t>> parts{};  // elements in a row
 

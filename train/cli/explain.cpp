@@ -24,9 +24,9 @@
 #include "train/error.h"
 #include "train/format.h"
 #include "train/inference/batch_tensors.h"
-#include "train/inference/computation_trace.h"
 #include "train/platform/standard_streams.h"
 #include "train/report/computation_page.h"
+#include "train/report/computation_trace.h"
 #include "train/report/html_page.h"
 #include "train/storage/run_directory.h"
 
@@ -284,7 +284,7 @@ int run(const Arguments& arguments) {
                                        .trace = trace,
                                        .origin = subject.origin,
                                        .labels = input.labels};
-  const auto data = computation_json(explained, arguments.top, {.as_text = !arguments.json});
+  const auto data = computation_json(explained, arguments.top, arguments.json);
   if (!arguments.json) {
     write_page(arguments, data);
   } else {
@@ -321,10 +321,10 @@ Action define(ArgumentParser& parser) {
       .not_with(output);
   add_threads(parser, arguments->threads);
   parser.set_footer(
-      "The page has each step of the forward pass with its formula, shapes, numbers, config keys "
-      "and source files,\nattention head by head, the most likely predictions, and the gradient of "
-      "the loss at each step. It needs\nno other files and no network: open it in a browser. "
-      "Dropout and label smoothing are off.\n"
+      "The page has each step of the forward pass with its formula, shapes and numbers, attention "
+      "head by head,\nthe most likely predictions, and the gradient of the loss at each step. It "
+      "needs no other files and\nno network: open it in a browser. Dropout and label smoothing are "
+      "off.\n"
       "Examples:\n  tapestry explain runs/toy_translation \"la voiture bleue\"\n"
       "  tapestry explain configs/toy_masked.yaml \"le chat _ dort\" model.d_model=8 "
       "model.num_heads=2\n"

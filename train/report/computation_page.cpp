@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -13,29 +12,21 @@
 #include <utility>
 
 #include "autograd/ops/activations.h"
+#include "data/io/number.h"
 #include "train/format.h"
 #include "train/platform/machine.h"
-#include "train/report/number_text.h"
-#include "train/report/step_text.h"
 
 namespace tapestry {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Parameters of this many values, and together of that many, are shown with their values.
-constexpr std::size_t most_values_of_parameter = 20'000;
-constexpr std::size_t most_values_of_parameters = 200'000;
+/// Parameters of at most this many values, up to a sum of that many, are shown with their values.
+constexpr std::size_t max_parameter_values = 20'000;
+constexpr std::size_t max_values = 200'000;
 
 /// Tensors of at most this many values have six digits.
 constexpr std::size_t small_tensor = 4096;
-
-std::string_view value_bytes(const Tensor& x) {
-  return dispatch(x.dtype(), [&]<class T>() {
-    const auto bytes = std::as_bytes(x.values<T>());
-    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  });
-}
 
 Json shape_to_json(const Shape& shape) {
   Json extents = Json::array();
@@ -43,115 +34,41 @@ Json shape_to_json(const Shape& shape) {
   return extents;
 }
 
-/// Tensors by number; equal ones are stored once.
+/// A number with this many digits; 0: all.
+Json number(double value, int digits) {
+  if (digits == 0) return value;
+  if (std::isnan(value)) return nullptr;
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return parse_number<double>(fmt::format("{:.{}g}", value, digits)).value();
+}
+
+/// The tensors of the data, which refer to them by number.
 class TensorTable {
  public:
   /// The number of the tensor; null for an absent one.
   Json add(const Tensor& x) {
     if (!x.defined()) return nullptr;
-    const std::size_t digest = std::hash<std::string_view>{}(value_bytes(x));
-    const auto [begin, end] = numbers_.equal_range(digest);
-    for (auto i = begin; i != end; ++i) {
-      const Tensor& other = tensors_[i->second];
-      if (other.shape() == x.shape() && value_bytes(other) == value_bytes(x)) return i->second;
-    }
-    numbers_.emplace(digest, tensors_.size());
     tensors_.push_back(x);
     return tensors_.size() - 1;
   }
 
-  Json to_json(const NumberStorage& storage) const {
+  Json to_json(bool exact) const {
     Json list = Json::array();
-    const std::vector<NumberDigits> digits = choose_digits(storage.characters);
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      const std::vector<double> values = tensors_[i].to_vector();
-      Json entry{{"shape", shape_to_json(tensors_[i].shape())}};
-      if (storage.as_text) {
-        const NumberText text = numbers_to_text(values, digits[i]);
-        entry["digits"] = static_cast<int>(digits[i]);
-        entry["exponent"] = text.exponent;
-        entry["text"] = text.text;
-      } else {
-        entry["values"] = values;
-      }
+    for (const Tensor& x : tensors_) {
+      const int digits = exact ? 0 : x.size() <= small_tensor ? 6 : 4;
+      Json values = Json::array();
+      for (const double value : x.to_vector()) values.push_back(number(value, digits));
+      Json entry{{"shape", shape_to_json(x.shape())}};
+      if (!exact) entry["digits"] = digits;
+      entry["values"] = std::move(values);
       list.push_back(std::move(entry));
     }
     return list;
   }
 
  private:
-  std::size_t characters(std::size_t i, NumberDigits digits) const {
-    return tensors_[i].size() * characters_per_number(digits);
-  }
-
-  /// Fewer digits, from the largest tensor on, until all fit.
-  std::vector<NumberDigits> choose_digits(std::size_t most) const {
-    std::vector<NumberDigits> digits;
-    std::vector<std::size_t> order(tensors_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, std::ranges::greater(),
-                             [&](std::size_t i) { return tensors_[i].size(); });
-    std::size_t total = 0;
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      const bool small = tensors_[i].size() <= small_tensor;
-      digits.push_back(small ? NumberDigits::six : NumberDigits::four);
-      total += characters(i, digits.back());
-    }
-    for (const std::size_t i : order) {
-      if (total <= most || digits[i] == NumberDigits::six) break;
-      total -= characters(i, digits[i]);
-      digits[i] = NumberDigits::three;
-      total += characters(i, digits[i]);
-    }
-    return digits;
-  }
-
   std::vector<Tensor> tensors_;
-  std::multimap<std::size_t, std::size_t> numbers_;  // by digest
 };
-
-/// The values of all keys of a config, as in YAML.
-std::map<std::string, std::string> key_values(const Config& config) {
-  std::map<std::string, std::string> values;
-  std::string section;
-  const std::string text = dump_config(config);
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    const std::size_t colon = line.find(':');
-    if (colon == line.npos) continue;
-    if (line.front() != ' ') {
-      section = line.substr(0, colon);
-    } else {
-      values[fmt::format("{}.{}", section, line.substr(2, colon - 2))] =
-          line.substr(std::min(colon + 2, line.size()));
-    }
-  }
-  return values;
-}
-
-bool contains(const std::vector<std::string_view>& keys, std::string_view key) {
-  return std::ranges::find(keys, key) != keys.end();
-}
-
-/// Whether a kind of model reads a key of the model section.
-bool has_key(const ConfigKind& kind, std::string_view key) {
-  if (kind.model_keys) return kind.uses(key);
-  return contains(kind.keys, key) || std::ranges::none_of(all_tasks(), [&](const Task* task) {
-           return contains(task->kind().keys, key);
-         });
-}
-
-/// Whether `operation` is what the value of a key that names operations chooses.
-bool chooses(std::string_view key, std::string_view value, std::string_view operation) {
-  const auto is = [&](std::string_view more) {
-    return operation.starts_with(value) && operation.substr(value.size()) == more;
-  };
-  if (key == "model.activation") return is("") || is("_dropout");
-  if (key == "model.normalization") return is("") || is("_given");
-  return true;
-}
 
 /// Whether the kind of model is one that register_task() has added.
 bool is_custom(const Task& task) {
@@ -181,12 +98,9 @@ class Builder {
         task_(find_task(explained.config)),
         custom_(is_custom(task_)),
         top_(top),
-        names_(task_.stack_tokens(explained.batch, explained.config, explained.codec)),
-        keys_(key_values(explained.config)) {}
+        names_(task_.stack_tokens(explained.batch, explained.config, explained.codec)) {}
 
-  Json build(const NumberStorage& storage) {
-    const Json predicted = predictions();
-    own_loss_ = !is_mean(predicted);
+  Json build(bool exact) {
     Json steps = Json::array();
     for (const TracedStep& step : e_.trace.steps) steps.push_back(step_to_json(step));
     Json data{{"program", fmt::format("tapestry {}", program_version)},
@@ -198,15 +112,14 @@ class Builder {
               {"causal", e_.model.network->causal()},
               {"dtype", name(e_.model.parameters.dtype())},
               {"loss", e_.trace.loss},
-              {"own_loss", own_loss_},
               {"labels", e_.labels},
               {"tokens", {{"encoder", names_.encoder}, {"decoder", names_.decoder}}},
               {"outputs", outputs()},
               {"input", input()},
-              {"predictions", predicted},
+              {"predictions", predictions()},
               {"steps", std::move(steps)},
               {"parameters", parameters()}};
-    data["tensors"] = tensors_.to_json(storage);
+    data["tensors"] = tensors_.to_json(exact);
     return data;
   }
 
@@ -282,22 +195,6 @@ class Builder {
     return list;
   }
 
-  /// Whether the loss is the mean of the losses of the labels, up to rounding in float32.
-  bool is_mean(const Json& predicted) const {
-    double sum = 0.0;
-    std::size_t labels = 0;
-    for (const Json& prediction : predicted) {
-      if (prediction["label"].is_null()) continue;
-      sum += prediction["label"]["loss"].get<double>();
-      ++labels;
-    }
-    const double mean = sum / static_cast<double>(std::max<std::size_t>(labels, 1));
-    if (!std::isfinite(mean) || !std::isfinite(e_.trace.loss)) {
-      return e_.trace.steps.back().operation == "cross_entropy";
-    }
-    return std::abs(e_.trace.loss - mean) <= 1e-4 * mean + 1e-6;
-  }
-
   /// The stack of a model of another program that has `count` tokens; null if both or none have.
   Json stack_with(std::size_t count) const {
     const bool encoder = names_.encoder.size() == count, decoder = names_.decoder.size() == count;
@@ -332,7 +229,6 @@ class Builder {
     const Shape& scores = trace.products.shape();  // (1, heads, queries, keys)
     return {{"heads", trace.num_heads},
             {"scale", trace.scale},
-            {"formula", custom_ ? score_formula(step.operation) : score_formula(e_.config)},
             {"queries", custom_   ? stack_with(scores[2])
                         : encoder ? "encoder"
                                   : "decoder"},
@@ -361,39 +257,13 @@ class Builder {
     return json;
   }
 
-  StepText describe(const TracedStep& step) const {
-    StepText text = custom_ ? custom_step_text(step.operation, step.layer)
-                            : step_text(step.operation, step.layer, e_.config);
-    if (step.operation == "embedding") add_scale(text, step.scale, step.output.shape().back());
-    if (step.operation == "cross_entropy" && own_loss_) set_own_cross_entropy(text);
-    return text;
-  }
-
-  /// The keys of a step with their values. A model of another program reads those that it lists.
-  Json shown_keys(const TracedStep& step, const StepText& text) const {
-    const ConfigKind& kind = task_.kind();
-    Json keys = Json::array();
-    if (custom_ && !kind.model_keys) return keys;
-    for (const std::string& key : text.keys) {
-      const auto found = keys_.find(key);
-      if (found == keys_.end() || !has_key(kind, key)) continue;
-      if (custom_ && !chooses(key, found->second, step.operation)) continue;
-      keys.push_back({key, found->second});
-    }
-    return keys;
-  }
-
   Json step_to_json(const TracedStep& step) {
-    const StepText text = describe(step);
     Json inputs = Json::array();
     for (const TracedInput& input : step.inputs) inputs.push_back(input_to_json(input));
     Json json{{"operation", step.operation},
               {"layer", step.layer},
-              {"title", text.title},
-              {"formula", text.formula},
-              {"gradient_formula", text.gradient},
-              {"keys", shown_keys(step, text)},
-              {"files", text.files},
+              {"formula", step.formula},
+              {"gradient_formula", step.derivative},
               {"inputs", std::move(inputs)},
               {"rows", rows(step)},
               {"logits", step.output.identity() == e_.trace.logits.identity()},
@@ -412,8 +282,8 @@ class Builder {
       Json json{{"shape", shape_to_json(parameter.shape())},
                 {"norm", norm(parameter)},
                 {"gradient_norm", gradient.defined() ? Json(norm(gradient)) : Json()}};
-      const bool shown = parameter.size() <= most_values_of_parameter &&
-                         values + parameter.size() <= most_values_of_parameters;
+      const bool shown = parameter.size() <= max_parameter_values &&
+                         values + parameter.size() <= max_values;
       if (shown) {
         values += parameter.size();
         json["value"] = tensors_.add(parameter);
@@ -427,10 +297,8 @@ class Builder {
   const ExplainedComputation& e_;
   const Task& task_;
   bool custom_;            // a model of another program
-  bool own_loss_ = false;  // the loss is not the mean of those of the labels
   std::size_t top_;
   StackTokens names_;
-  std::map<std::string, std::string> keys_;
   TensorTable tensors_;
   std::size_t embeddings_ = 0;  // steps so far
 };
@@ -438,8 +306,8 @@ class Builder {
 }  // namespace
 
 nlohmann::ordered_json computation_json(const ExplainedComputation& explained, std::size_t top,
-                                        const NumberStorage& storage) {
-  return Builder(explained, top).build(storage);
+                                        bool exact) {
+  return Builder(explained, top).build(exact);
 }
 
 }  // namespace tapestry

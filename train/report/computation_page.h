@@ -9,12 +9,12 @@
 #include "data/batch.h"
 #include "data/text/codec.h"
 #include "train/config/config.h"
-#include "train/inference/computation_trace.h"
+#include "train/report/computation_trace.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
 
-/// What the page of `tapestry explain` shows: one input on its way through a model and back.
+/// Contents of the page of `tapestry explain`: one input on its way through a model and back.
 struct ExplainedComputation {
   const Config& config;           ///< of the model
   const TextCodec& codec;         ///< between text and ids
@@ -25,18 +25,13 @@ struct ExplainedComputation {
   std::string labels;             ///< where the labels come from, in words
 };
 
-/// How numbers are stored.
-struct NumberStorage {
-  bool as_text = true;  ///< as NumberText for the page; else as arrays of numbers
-  /// Of the text: while it is longer, the largest tensors have fewer digits.
-  std::size_t characters = 9'000'000;
-};
-
-/// The data of the page, or of `--json`: the input, each step with formula, source files, config
-/// keys, output and gradient, the steps of attention, parameters and predictions.
+/// The data of the page, or of `--json`: the input, each step with formula, output and gradient, the
+/// steps of attention, parameters and predictions.
 ///
-/// top  number of most likely predictions of each position
+/// top    number of most likely predictions of each position
+/// exact  all digits of each number, as --json has them; else 6, or 4 in large tensors, and null for
+///        what was not computed, "inf" and "-inf", as the page has them
 nlohmann::ordered_json computation_json(const ExplainedComputation& explained, std::size_t top,
-                                        const NumberStorage& storage = {});
+                                        bool exact);
 
 }  // namespace tapestry

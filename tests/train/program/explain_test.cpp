@@ -91,7 +91,7 @@ void check_data(const Json& data, const Case& of) {
     CAPTURE(step["layer"].get<std::string>());
     CHECK(step["gradient"].is_number());
     CHECK_FALSE(step["formula"].get<std::string>().empty());
-    CHECK_FALSE(step["files"].empty());
+    CHECK_FALSE(step["gradient_formula"].get<std::string>().empty());
     attentions += step.contains("attention") ? 1 : 0;
   }
   CHECK(attentions == of.attentions);

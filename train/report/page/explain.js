@@ -18,6 +18,9 @@ function groupOf(step) {
   return 'Output and loss';
 }
 
+/** The operation in words. */
+const titleOf = (step) => step.operation.replaceAll('_', ' ');
+
 /** Steps one after another in the same part of the model: {title, steps: [numbers]}. */
 function groupSteps() {
   const groups = [];
@@ -58,7 +61,7 @@ const code = (text) => el('code', {}, text);
 
 function inputText(input) {
   const shape = ` ${shapeText(input.shape)}`;
-  if (input.step != null) return el('span', {}, stepLink(input.step, `step ${input.step + 1}, ${data.steps[input.step].title}`), shape);
+  if (input.step != null) return el('span', {}, stepLink(input.step, `step ${input.step + 1}, ${titleOf(data.steps[input.step])}`), shape);
   if (input.parameter) return el('span', {}, code(input.parameter), shape);
   return `constant${shape}`;
 }
@@ -83,14 +86,12 @@ function stepView(i) {
     step.gradient == null ? el('p', {class: 'quiet'}, 'The loss does not depend on this output.')
       : matrixView('gradient dL/dy', whole(step.gradient), names, columns)];
   return el('article', {class: 'step', id: stepId(i), tabindex: -1},
-    el('h3', {}, `${i + 1}. ${step.title} `, el('span', {class: 'quiet mono'}, step.layer)),
+    el('h3', {}, `${i + 1}. ${titleOf(step)} `, el('span', {class: 'quiet mono'}, step.layer)),
     step.formula ? el('p', {class: 'formula'}, code(step.formula)) : null,
     facts([
       ['inputs', joined(step.inputs.map(inputText), '; ')],
       ['output', `${shapeText(output.shape)}, ${data.dtype}, ${output.digits} digits`],
-      ['backward', step.gradient_formula ? code(step.gradient_formula) : null],
-      ['config', joined(step.keys.map(([key, value]) => code(`${key}: ${value}`)))],
-      ['source', joined(step.files.map(code))]]),
+      ['backward', step.gradient_formula ? code(step.gradient_formula) : null]]),
     step.attention ? attentionView(step) : el('div', {class: 'matrices'}, matrices),
     parameters.map(parameterView));
 }
@@ -117,7 +118,7 @@ function attentionView(step) {
         operand('Q', q, h, queries), operand('K', k, h, keys), operand('V', v, h, keys)));
     }
     parts.push(
-      part('Scores before scaling', a.formula, scores('S', a.products, h)),
+      part('Scores before scaling', 'S, the products in the formula above', scores('S', a.products, h)),
       part('Scaled scores', `S \u00b7 ${short(a.scale)}`, scores('scaled', a.scores, h),
         scores('dL/d scaled', a.dscores, h)),
       a.biased == null ? null : part('ALiBi', 'scaled \u2212 slope \u00b7 |i \u2212 j|', scores('with distances', a.biased, h)),
@@ -178,13 +179,13 @@ function predictionSection() {
     {title: 'most likely', cell: ([p]) => joined(p.top.map(likely))}];
   return section('Prediction and loss',
     el('p', {}, `Labels: ${data.labels}. Loss: `, el('b', {}, data.loss == null ? 'not finite' : numberText(data.loss, 6)),
-      data.own_loss ? ', which the model computes in its own way. ' : ', the mean of \u2212log p(label) over the labels. ',
+      ', see ', stepLink(data.steps.length - 1, 'its formula'), '. ',
       'Probabilities and losses of the table are computed in float64 from the logits of the model.'),
     table('', columns, data.predictions.map((p, i) => [p, i]), 'tokens-table'));
 }
 
 function groupSection({title, steps}) {
-  const summary = `${steps.length} ${steps.length === 1 ? 'step' : 'steps'}: ${[...new Set(steps.map((i) => data.steps[i].title))].join(', ')}`;
+  const summary = `${steps.length} ${steps.length === 1 ? 'step' : 'steps'}: ${[...new Set(steps.map((i) => titleOf(data.steps[i])))].join(', ')}`;
   const details = lazyDetails(summary, () => steps.map(stepView), 'group');
   for (const i of steps) stepHosts[i] = details;
   return section(title, details);

@@ -1,40 +1,11 @@
 // Tensors of the data, and matrices as tables of numbers or as heat maps.
 
-/** The characters of numbers, as level_characters() of attention_text.h. */
-const numberCharacters = Array.from({length: 93}, (_, i) => String.fromCharCode(33 + i))
-  .filter((c) => !'"\\<>&\''.includes(c)).join('');
-const numberWidth = {3: 2, 4: 3, 6: 4};
-
-/** The numbers of a tensor from numbers_to_text() of number_text.h. */
-function decodeNumbers(tensor) {
-  const {text, digits, exponent} = tensor, width = numberWidth[digits], least = 10 ** (digits - 1);
-  const level = new Map(Array.from(numberCharacters, (c, i) => [c, i]));
-  const numbers = new Float64Array(tensor.shape.reduce((a, b) => a * b, 1));
-  const special = {n: NaN, p: Infinity, m: -Infinity, t: Number.MIN_VALUE, u: -Number.MIN_VALUE};
-  for (let at = 0, n = 0; at < text.length;) {
-    if (text[at] === '~') {
-      n += level.get(text[at + 1]) + 1;
-      at += 2;
-    } else if (text[at] === ' ') {
-      numbers[n++] = special[text[at + 1]];
-      at += 2;
-    } else {
-      let code = 0;
-      for (let i = 0; i < width; ++i) code = code * numberCharacters.length + level.get(text[at++]);
-      const mantissa = code % (9 * least) + least, rest = Math.floor(code / (9 * least));
-      const power = exponent - Math.floor(rest / 2) - digits + 1;
-      numbers[n++] = Number(`${rest % 2 ? '-' : ''}${mantissa}e${power}`);
-    }
-  }
-  return numbers;
-}
-
-const decoded = new Map();
-/** {shape, digits, values} of a tensor by its number. */
+const tensors = new Map();
+/** {shape, digits, values} of a tensor by its number; what was not computed is NaN. */
 function tensor(id) {
-  const entry = data.tensors[id];
-  if (!decoded.has(id)) decoded.set(id, decodeNumbers(entry));
-  return {shape: entry.shape, digits: entry.digits, values: decoded.get(id)};
+  const {shape, digits, values} = data.tensors[id], infinite = {inf: Infinity, '-inf': -Infinity};
+  if (!tensors.has(id)) tensors.set(id, Float64Array.from(values, (x) => x === null ? NaN : infinite[x] ?? x));
+  return {shape, digits, values: tensors.get(id)};
 }
 
 const shapeText = (shape) => `(${shape.join(', ')})`;
@@ -44,7 +15,6 @@ function numberText(x, digits) {
   if (Number.isNaN(x)) return 'not computed';
   if (!Number.isFinite(x)) return x > 0 ? '\u221e' : '\u2212\u221e';
   if (x === 0) return '0';
-  if (Math.abs(x) === Number.MIN_VALUE) return x > 0 ? '+0.0\u2026' : '\u22120.0\u2026';
   const size = Math.abs(x);
   const text = size >= 1e5 || size < 1e-4 ? x.toExponential(digits - 1).replace('e+', 'e') : String(Number(x.toPrecision(digits)));
   return text.replaceAll('-', '\u2212');

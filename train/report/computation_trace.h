@@ -17,19 +17,20 @@ namespace tapestry {
 /// as a table of positions or an image.
 struct TracedInput {
   std::optional<std::size_t> step;  ///< index of the step with this output
-  std::string parameter;            ///< the name of the parameter; empty if it is none
+  std::string parameter;            ///< the name of the parameter; empty for other inputs
   Tensor value;                     ///< the values that the operation has read
 };
 
 /// A recorded operation, with the gradient of the loss with respect to its output.
 struct TracedStep {
   std::string operation;            ///< its name, such as "linear"
+  std::string formula;              ///< see RecordedCall
+  std::string derivative;           ///< see RecordedCall
   std::string layer;                ///< path of the layer; empty outside of layers
-  std::vector<TracedInput> inputs;  ///< absent inputs are left out
+  std::vector<TracedInput> inputs;  ///< without absent inputs
   Tensor output;                    ///< its output
   Tensor gradient;                  ///< dL/doutput; absent if the loss does not depend on it
   std::shared_ptr<const AttentionTrace> attention;  ///< the steps inside; null for other operations
-  double scale = 1.0;  ///< of `embedding`, the factor of the rows of its table
 };
 
 /// The forward and backward pass of one batch.
@@ -40,9 +41,9 @@ struct ComputationTrace {
 };
 
 /// Runs the model forward and backward as in inference, without dropout and label smoothing, and
-/// keeps what each operation has computed. If the loss of the network is linear_cross_entropy(),
-/// which computes some of the logits at a time, logits and cross entropy are steps of their own.
-/// The gradients of the parameters are in model.parameters afterwards, in place of those before.
+/// keeps what each operation has computed. The logits are the input of the cross entropy of the
+/// loss, if it has one. The gradients of the parameters are in model.parameters afterwards, in
+/// place of those before.
 ///
 /// labels  (rows, labels per row); no_label: no loss at the position
 /// throws  ValueError if no position has a label.
