@@ -13,12 +13,12 @@
 
 #include "train/checkpoint/average.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/kept_checkpoints.h"
-#include "train/checkpoint/run_identity.h"
+#include "train/checkpoint/open_run.h"
 #include "train/error.h"
 #include "train/metrics.h"
 #include "train/models/trained_model.h"
-#include "train/storage/checkpoint_file.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -26,7 +26,7 @@ namespace {
 
 /// The average, and the steps that are in it.
 struct Average {
-  Snapshot snapshot;
+  ArrayStore snapshot;
   std::vector<std::uint64_t> steps;
 };
 
@@ -57,7 +57,7 @@ Average average_checkpoints(const RunDirectory& directory, const std::vector<std
   return {average.result(), steps};
 }
 
-Scores validate(const Snapshot& average, const Config& config, const Corpus& corpus) {
+Scores validate(const ArrayStore& average, const Config& config, const Corpus& corpus) {
   const TrainedModel trained = load_model(average);
   const EvaluationSet set{.examples = corpus.validation,
                           .target_texts = corpus.validation_lines.target_texts,
@@ -69,10 +69,10 @@ Scores validate(const Snapshot& average, const Config& config, const Corpus& cor
 
 /// The snapshot with the value of train.best_metric of the average in place of the best one of the
 /// checkpoints, and with this value of train.average_last.
-Snapshot completed(const Snapshot& average, double value, std::size_t average_last) {
+ArrayStore completed(const ArrayStore& average, double value, std::size_t average_last) {
   Config config = saved_config(average);
   config.train.average_last = average_last;
-  Snapshot result(average.origin());
+  ArrayStore result(average.origin());
   for (const auto& [path, array] : average) {
     if (path != "train/best_loss" && path != "config") result.put(path, array);
   }

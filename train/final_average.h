@@ -3,9 +3,9 @@
 #include <cstdint>
 
 #include "data/corpus.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
 #include "train/output/progress.h"
-#include "train/storage/run_directory.h"
 
 /// The average of the last checkpoints with which a run ends: train.average_last.
 namespace tapestry {

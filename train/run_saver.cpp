@@ -14,10 +14,10 @@
 
 #include "data/io/durable_file.h"
 #include "train/checkpoint/kept_checkpoints.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/non_finite.h"
-#include "train/storage/run_directory.h"
 
 namespace tapestry {
 namespace {
@@ -28,7 +28,7 @@ struct SavedFiles {
   MetricsTable metrics;
   std::string history;
   Retention retention;
-  Snapshot snapshot;
+  ArrayStore snapshot;
 };
 
 /// A run without changes has no history.txt; there may be one of a later checkpoint that was lost.
@@ -105,7 +105,7 @@ void RunSaver::copy_state(Save& save) {
                        smaller_steps_hint);
   }
   const Clock::time_point started = Clock::now();
-  const std::function<Snapshot()> snapshot = gather_snapshot();
+  const std::function<ArrayStore()> snapshot = gather_arrays();
   const std::string answer = group_.broadcast(
       [&] { return std::string(begin_writing(snapshot, save.last) ? "in the background" : ""); });
   save.step = state.step;
@@ -116,7 +116,7 @@ void RunSaver::copy_state(Save& save) {
 
 /// Copies what a save writes and begins to write it. Returns whether that goes on in the
 /// background; if not, it has ended.
-bool RunSaver::begin_writing(const std::function<Snapshot()>& snapshot, bool last) {
+bool RunSaver::begin_writing(const std::function<ArrayStore()>& snapshot, bool last) {
   std::function<void()> write = [] { throw std::bad_alloc(); };
   bool in_background = false;
   try {
@@ -143,13 +143,13 @@ bool RunSaver::begin_writing(const std::function<Snapshot()>& snapshot, bool las
 /// A function that returns the snapshot of the state of all processes in rank 0, or throws what was
 /// thrown when the memory for the state of the other processes was allocated. A process that is
 /// alone makes the snapshot when the function is called.
-std::function<Snapshot()> RunSaver::gather_snapshot() {
-  if (group_.size() == 1) return [this] { return make_snapshot(run_); };
-  auto gathered = std::make_shared<Snapshot>();
+std::function<ArrayStore()> RunSaver::gather_arrays() {
+  if (group_.size() == 1) return [this] { return collect_arrays(run_); };
+  auto gathered = std::make_shared<ArrayStore>();
   std::exception_ptr problem;
   const std::string answer = group_.broadcast([&] {
     try {
-      *gathered = make_snapshot(run_);
+      *gathered = collect_arrays(run_);
     } catch (const std::bad_alloc&) {
       problem = std::current_exception();
     }

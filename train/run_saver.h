@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/output/progress.h"
 #include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
@@ -17,7 +18,6 @@
 #include "train/platform/interruptions.h"
 #include "train/recording/time_use.h"
 #include "train/save_attempts.h"
-#include "train/storage/run_directory.h"
 
 namespace tapestry {
 
@@ -102,8 +102,8 @@ class RunSaver {
 
   void begin(Save save);
   void copy_state(Save& save);
-  bool begin_writing(const std::function<Snapshot()>& snapshot, bool last);
-  std::function<Snapshot()> gather_snapshot();
+  bool begin_writing(const std::function<ArrayStore()>& snapshot, bool last);
+  std::function<ArrayStore()> gather_arrays();
   void report_saved(const Save& save);
   void report_requested_save();
   Clock::duration elapsed_time(const Save& save) const;

@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "train/checkpoint/run_directory.h"
 #include "train/output/progress.h"
-#include "train/storage/run_directory.h"
 
 namespace tapestry {
 

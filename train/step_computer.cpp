@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "data/io/file.h"
-#include "train/checkpoint/run_identity.h"
+#include "train/checkpoint/resume.h"
 #include "train/models/pretrained.h"
 #include "train/recording/digest_log.h"
 
@@ -61,7 +61,7 @@ StepComputer::StepComputer(Config config, const Corpus& corpus, ProcessGroup& gr
   state_.run_id = make_run_id(config_, corpus_);
 }
 
-void StepComputer::restore(const Snapshot& snapshot) {
+void StepComputer::restore(const ArrayStore& snapshot) {
   tapestry::restore(snapshot, parts());
   restored_digest_ = digest_of_shard_states(snapshot);
   group_.note_step(state_.step);

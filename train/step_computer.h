@@ -80,7 +80,7 @@ class StepComputer {
   StepComputer& operator=(const StepComputer&) = delete;
 
   /// Restores the state of `snapshot`. throws CheckpointError; nothing is then changed.
-  void restore(const Snapshot& snapshot);
+  void restore(const ArrayStore& snapshot);
 
   /// Loads the parameters of a pretrained model, see load_pretrained(); returns its lines.
   std::vector<std::string> initialize(const TrainedModel& from);
@@ -126,8 +126,8 @@ class StepComputer {
   /// The parts of the state that a checkpoint holds.
   RunParts parts();
   /// What a checkpoint of this state would hold; of the shards of other processes nothing, see
-  /// make_snapshot().
-  Snapshot snapshot() { return make_snapshot(parts()); }
+  /// collect_arrays().
+  ArrayStore snapshot() { return collect_arrays(parts()); }
   /// The run, its step, and a digest of the values of parameters and buffers, and of the state of
   /// the shards in the checkpoint that was restored: the same in all processes of a group.
   std::string state_text() const;

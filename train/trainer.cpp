@@ -12,7 +12,6 @@
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
 #include "train/checkpoint/kept_checkpoints.h"
-#include "train/checkpoint/run_identity.h"
 #include "train/error.h"
 #include "train/non_finite.h"
 #include "train/tasks/task.h"
@@ -40,7 +39,7 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
       recorder_(computer_.parts(), codec_, progress, time_use_),
       saver_(computer_.parts(), computer_.shards(), directory, progress, group, time_use_) {}
 
-void Trainer::resume(const Snapshot& snapshot) {
+void Trainer::resume(const ArrayStore& snapshot) {
   const Config before = saved_config(snapshot);  // all that can fail comes before restore()
   computer_.restore(snapshot);
   saver_.note_restored();

@@ -13,6 +13,7 @@
 #include "data/text/codec.h"
 #include "layers/model.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/checkpoint/training_state.h"
 #include "train/config/config.h"
 #include "train/output/progress.h"
@@ -23,7 +24,6 @@
 #include "train/run_recorder.h"
 #include "train/run_saver.h"
 #include "train/step_computer.h"
-#include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
 #include "train/validator.h"
 
@@ -47,7 +47,7 @@ class Trainer {
           ProcessGroup& group = single_process());
 
   /// Restores the state of `snapshot`. throws CheckpointError; the trainer is then unchanged.
-  void resume(const Snapshot& snapshot);
+  void resume(const ArrayStore& snapshot);
 
   /// Also records samples, weights and gradients of each validation in files of this run directory
   /// from now on, see RunRecorder. To be called after resume(), in one process of the group;
@@ -128,7 +128,7 @@ class Trainer {
   StepEnd meet_non_finite(const std::string& found, const RunStep& step);
   void count_nan_step(const std::string& finding);
   std::string examine(const std::string& found, const std::vector<Batch>& batches);
-  Snapshot rollback_target(const std::string& found) const;
+  ArrayStore rollback_target(const std::string& found) const;
   void roll_back(const std::string& found);
 
   std::uint64_t epoch_of_last_step() const;

@@ -9,7 +9,7 @@
 
 #include "data/io/durable_file.h"
 #include "data/io/utf8.h"
-#include "train/checkpoint/run_identity.h"
+#include "train/checkpoint/open_run.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/non_finite.h"
@@ -86,7 +86,7 @@ std::string Trainer::examine(const std::string& found, const std::vector<Batch>&
 
 /// The last scheduled checkpoint, or the newest intact one if that is damaged or missing. It is
 /// missing if a run that stopped before its first scheduled save is resumed with rollback.
-Snapshot Trainer::rollback_target(const std::string& found) const {
+ArrayStore Trainer::rollback_target(const std::string& found) const {
   try {
     return read_checkpoint_of_run(directory_, state_.scheduled_save);
   } catch (const DamagedCheckpoint& damage) {
@@ -95,7 +95,7 @@ Snapshot Trainer::rollback_target(const std::string& found) const {
   }
   std::string reason = "there is no checkpoint to go back to";
   try {
-    if (auto newest = read_newest_of_run(directory_)) return std::move(newest->snapshot);
+    if (auto newest = read_newest_of_run(directory_)) return std::move(newest->arrays);
   } catch (const CheckpointError& error) {
     reason = error.what();
   }
@@ -107,7 +107,7 @@ Snapshot Trainer::rollback_target(const std::string& found) const {
 void Trainer::roll_back(const std::string& found) {
   const BatchPosition behind = state_.position;
   const std::uint64_t in_a_row = state_.nan_steps;
-  Snapshot target;
+  ArrayStore target;
   const std::string chosen = group_.broadcast([&] {
     target = rollback_target(found);
     return std::to_string(saved_step(target));

@@ -17,7 +17,7 @@
 #include "data/batch.h"
 #include "data/example_file.h"
 #include "data/io/durable_file.h"
-#include "train/checkpoint/run_identity.h"
+#include "train/checkpoint/open_run.h"
 #include "train/config/config.h"
 #include "train/config/domains.h"
 #include "train/config/error.h"

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "data/corpus.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
 #include "train/parallel/process_group.h"
 #include "train/platform/interruptions.h"
-#include "train/storage/run_directory.h"
 #include "train/trainer.h"
 
 namespace tapestry {

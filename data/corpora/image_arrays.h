@@ -68,6 +68,17 @@ void ImageArrays::set_pixels(std::size_t image, std::span<const T> values) {
   refuse_pixel(image, fmt::to_string(values[static_cast<std::size_t>(odd - pixels.begin())]));
 }
 
+/// Reads images from an HDF5 file with two datasets: `images`, (n, height, width) or (n, height,
+/// width, channels), of integers or floating-point numbers, and `labels`, (n), of integers or
+/// strings. libhdf5 converts all sizes and byte orders and supports its built-in filters: gzip,
+/// shuffle, fletcher32, szip, n-bit and scale-offset. Rejects external and virtual storage, soft
+/// and external links, other filters and incomplete arrays. The file is added to the files of the
+/// corpus under `key`.
+///
+/// throws  DataError with the file, what was found in it and what was expected.
+ImageFile read_hdf5_images(const std::string& key, const std::filesystem::path& path,
+                           const ImageOptions& options, Corpus& corpus);
+
 /// Reads the images of DIGITS.npy and the labels of DIGITS.labels.npy in the same folder, in the
 /// format of numpy.save():
 ///

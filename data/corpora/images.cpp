@@ -183,19 +183,13 @@ void check_labels(ImageFile& arrays, const std::string& part, const Vocabulary& 
 
 /// The arguments of read_image_table(), for a file of any format.
 ImageFile read_images(const std::string& part, const std::filesystem::path& path,
-                      const ImageOptions& options, const ImageFileReader& read_arrays,
-                      const Vocabulary* classes, OnBadLine on_bad_line, Corpus& corpus) {
+                      const ImageOptions& options, const Vocabulary* classes, OnBadLine on_bad_line,
+                      Corpus& corpus) {
   const std::string extension = to_lowercase(path.extension().string());
   const bool npy = extension == ".npy", hdf5 = extension == ".h5" || extension == ".hdf5";
   if (!npy && !hdf5) return read_image_table(part, path, options, classes, on_bad_line, corpus);
-  if (hdf5 && !read_arrays) {
-    throw DataError(
-        fmt::format("{}: found an HDF5 file, which cannot be read here, expected a table",
-                    escaped(path.native())),
-        "write the images as CSV");
-  }
   ImageFile arrays = npy ? read_npy_images(images_key(part), path, options, corpus)
-                         : read_arrays(images_key(part), path, options, corpus);
+                         : read_hdf5_images(images_key(part), path, options, corpus);
   if (classes != nullptr) check_labels(arrays, part, *classes, on_bad_line, corpus);
   return arrays;
 }
@@ -289,11 +283,11 @@ std::string ImageFile::label_place(const LabelledImage& image) const {
 }
 
 Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
-                   const std::filesystem::path& base, const ImageFileReader& read_arrays,
-                   const Vocabulary* classes, OnBadLine on_bad_line) {
+                   const std::filesystem::path& base, const Vocabulary* classes,
+                   OnBadLine on_bad_line) {
   Corpus corpus;
   const auto read_file = [&](const char* part, const std::string& file, const Vocabulary* labels) {
-    return read_images(part, base / file, options, read_arrays, labels, on_bad_line, corpus);
+    return read_images(part, base / file, options, labels, on_bad_line, corpus);
   };
   const bool has_training = classes == nullptr || !options.train_images.empty();
   ImageFile training;

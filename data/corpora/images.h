@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,16 +48,11 @@ struct ImageFile {
   std::string label_place(const LabelledImage& image) const;
 };
 
-/// Reads the images of an HDF5 file and adds the file to corpus.files under the config key `key`.
-using ImageFileReader =
-    std::function<ImageFile(const std::string& key, const std::filesystem::path& path,
-                            const ImageOptions& options, Corpus& corpus)>;
-
 /// Loads a corpus of images. The labels of the training images are the classes, unless `classes` of
 /// a trained model are given; the training set and what is held out of it are then empty if there
 /// is no name of a training file. Relative paths start at `base`. Files with names ending in .npy
-/// are read by read_npy_images(), files ending in .h5 or .hdf5 by `read_arrays`, all others as CSV
-/// tables:
+/// are read by read_npy_images(), files ending in .h5 or .hdf5 by read_hdf5_images(), all others as
+/// CSV tables:
 ///
 ///   one image per line: the values of all pixels, row by row from the top left, the channels of a
 ///   pixel next to each other, then the label; as split_csv_line(). Blank lines are skipped, and so
@@ -70,11 +64,10 @@ using ImageFileReader =
 ///
 /// throws  DataError from the readers; naming files and lines as BadLines, if a line has the wrong
 ///         number of fields, a pixel is not a finite number, a label is not one word or not one of
-///         the classes; if a file has no images; if more images are to be held out than there are;
-///         if an HDF5 file is given and `read_arrays` is empty.
+///         the classes; if a file has no images; if more images are to be held out than there are.
 Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
-                   const std::filesystem::path& base, const ImageFileReader& read_arrays = {},
-                   const Vocabulary* classes = nullptr, OnBadLine on_bad_line = OnBadLine::stop);
+                   const std::filesystem::path& base, const Vocabulary* classes = nullptr,
+                   OnBadLine on_bad_line = OnBadLine::stop);
 
 /// The pixels of a line of a table without labels, (height, width, channels), divided by
 /// `pixel_maximum`.

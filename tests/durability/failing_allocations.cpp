@@ -100,7 +100,7 @@ class GoingOn {
       return "a checkpoint is lost";
     }
     Trainer trainer(scene_.config, scene_.corpus, directory_, progress_);
-    trainer.resume(directory_.read_newest()->snapshot);
+    trainer.resume(directory_.read_newest()->arrays);
     trainer.run();
     const Bytes end = read_binary_file(directory_.checkpoint_path(last_step)).bytes;
     return end == scene_.last ? "" : "the run ends with other bytes";
@@ -128,7 +128,7 @@ class Attempt {
   virtual std::string loss(bool done) = 0;
 
  protected:
-  void resume(Trainer& trainer) { trainer.resume(directory_.read_newest()->snapshot); }
+  void resume(Trainer& trainer) { trainer.resume(directory_.read_newest()->arrays); }
 
   std::string loss_of_going_on() { return GoingOn(scene_, directory_.path()).loss(); }
 

@@ -1,30 +1,21 @@
 #include "tests/durability/mutation.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "train/storage/checkpoint_file.h"
-#include "train/storage/checkpoint_table.h"
-
 namespace tapestry::test {
 namespace {
 
-// Fields of the envelope, as train/checkpoint/format.md has them.
-constexpr std::size_t file_size_at = 16;
-constexpr std::size_t table_size_at = 24;
-constexpr std::size_t payload_digest_at = 40;
-constexpr std::size_t checksum_at = 504;
-constexpr std::size_t digest_in_entry = 16;
+constexpr std::size_t user_block_size = 512;
 
 std::size_t below(std::size_t end, Random& random) { return end == 0 ? 0 : random() % end; }
 
-/// A position that is often in the envelope or the table.
+/// A position that is often in the user block or near it.
 std::size_t position_in(const Bytes& file, Random& random) {
-  constexpr std::array<std::size_t, 4> ends{56, envelope_size, 16 * 1024, ~std::size_t{0}};
+  constexpr std::array<std::size_t, 4> ends{56, user_block_size, 16 * 1024, ~std::size_t{0}};
   return below(std::min(file.size(), ends[random() % ends.size()]), random);
 }
 
@@ -107,32 +98,6 @@ std::string splice(Bytes& file, std::span<const std::byte> other, Random& random
   return fmt::format("{} bytes copied from {}", size, from);
 }
 
-std::uint64_t number_at(const Bytes& file, std::size_t offset) {
-  std::uint64_t number = 0;
-  std::memcpy(&number, file.data() + offset, sizeof number);
-  return number;
-}
-
-void set_number_at(Bytes& file, std::size_t offset, std::uint64_t number) {
-  std::memcpy(file.data() + offset, &number, sizeof number);
-}
-
-/// Walks the table as far as it makes sense. Each entry is a head of 32 bytes, axes and a path.
-void renew_array_digests(Bytes& file) {
-  const std::uint64_t table_end = envelope_size + number_at(file, table_size_at);
-  std::uint64_t at = envelope_size + 8;
-  while (table_end <= file.size() && at + 32 <= table_end) {
-    const std::uint64_t offset = number_at(file, at), size = number_at(file, at + 8);
-    if (offset <= file.size() && size <= file.size() - offset) {
-      set_number_at(file, at + digest_in_entry,
-                    array_digest(std::span(file).subspan(offset, size)));
-    }
-    const auto rank = static_cast<std::uint64_t>(file[at + 25]);
-    const std::uint64_t path_length = number_at(file, at + 24) >> 16 & 0xffff;
-    at += 32 + 8 * rank + (path_length + 7) / 8 * 8;
-  }
-}
-
 }  // namespace
 
 std::string mutate(Bytes& file, std::span<const std::byte> other, Random& random) {
@@ -144,17 +109,6 @@ std::string mutate(Bytes& file, std::span<const std::byte> other, Random& random
     done += (i > 0 ? ", " : "") + mutations[random() % mutations.size()](file, other, random);
   }
   return done;
-}
-
-void repair(Bytes& file, Random& random) {
-  if (file.size() < envelope_size) return;
-  if (random() % 4 != 0) set_number_at(file, file_size_at, file.size());
-  if (random() % 2 == 0) renew_array_digests(file);
-  const auto payload = std::span(file).subspan(envelope_size);
-  const XXH128_hash_t digest = XXH3_128bits(payload.data(), payload.size());
-  set_number_at(file, payload_digest_at, digest.low64);
-  set_number_at(file, payload_digest_at + 8, digest.high64);
-  set_number_at(file, checksum_at, XXH3_64bits(file.data(), checksum_at));
 }
 
 }  // namespace tapestry::test

@@ -9,9 +9,9 @@
 
 #include "tests/durability/power_failure.h"
 #include "tests/durability/simulated_disk.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/error.h"
-#include "train/storage/checkpoint_file.h"
-#include "train/storage/run_directory.h"
 
 /// Cuts the power after every change that a course of saves makes to its disk, in all the ways of
 /// power_failure.h, and looks for the newest checkpoint. Two disks that lie about flushing show
@@ -29,13 +29,13 @@ constexpr const char* run_path = "run-on-a-simulated-disk";
 struct Save {
   std::uint64_t step;
   std::uint64_t best_step;
-  Snapshot snapshot;
+  ArrayStore snapshot;
   std::size_t changes_before = 0, changes_after = 0;  ///< of the disk
 };
 
 /// Different for each number, and long enough for several blocks of 4,096 bytes.
-Snapshot snapshot_of(std::uint64_t number) {
-  Snapshot snapshot;
+ArrayStore snapshot_of(std::uint64_t number) {
+  ArrayStore snapshot;
   const std::vector<float> weights(2000, static_cast<float>(number));
   snapshot.put<float>("parameters/weight", weights, {weights.size()});
   snapshot.put_scalar<std::uint64_t>("train/step", number);
@@ -102,7 +102,7 @@ class Expectation {
   /// The save that made a checkpoint, if it is the last completed one or the one that was cut off.
   const Save* save_of(const NewestCheckpoint& newest) const {
     const auto made = [&](const Save* save) {
-      return save != nullptr && save->step == newest.step && save->snapshot == newest.snapshot;
+      return save != nullptr && save->step == newest.step && save->snapshot == newest.arrays;
     };
     if (made(begun_)) return begun_;
     return !completed_.empty() && made(completed_.back()) ? completed_.back() : nullptr;
@@ -135,14 +135,14 @@ std::string judge_going_on(const DiskContent& left, std::uint64_t next_step) {
   RunDirectory directory(run_path, disk);
   directory.create();
   directory.remove_stray_temporaries();
-  const Snapshot next = snapshot_of(1000);
+  const ArrayStore next = snapshot_of(1000);
   directory.save(next_step, next, {.keep_last = 2});
   std::vector<std::string> names;
   disk.list((directory.path() / "checkpoints").c_str(), names);
   for (const std::string& name : names) {
     if (!name.starts_with("step-")) return name + " is left over";
   }
-  return directory.read_newest()->snapshot == next ? "" : "the next save is not the newest";
+  return directory.read_newest()->arrays == next ? "" : "the next save is not the newest";
 }
 
 Tally try_all_failures(const std::vector<Save>& saves, const SimulatedDisk& disk,

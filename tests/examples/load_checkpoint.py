@@ -7,8 +7,8 @@ CHECKPOINT is a step-*.h5 of a run with model.kind: seq2seq; SOURCE and TARGET a
 sentence per line and tokens separated by spaces. Prints the mean negative log-likelihood of the target
 tokens, <eos> included, which `tapestry evaluate` prints as the loss.
 
-Written from train/checkpoint/format.md alone: the layout of the arrays, the tokens and the formulas are
-there. Models with other options than the ones below are refused.
+Written from train/checkpoint/format.md and rebuilding.md alone: the arrays, the tokens and the formulas
+are there. Models with other options than the ones below are refused.
 """
 
 import sys
@@ -24,7 +24,7 @@ SUPPORTED = {"kind": ["seq2seq"], "attention": ["multi_head"], "score": ["scaled
 
 
 def text(file, path):
-    return file[path][()].tobytes().decode()
+    return file[path][()].decode()
 
 
 def model_options(file):

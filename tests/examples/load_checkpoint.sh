@@ -1,6 +1,6 @@
 #!/bin/bash
 # Trains a small translation model and compares the held-out loss that load_checkpoint.py computes from
-# its checkpoint with the loss that the program prints.
+# its checkpoint with the loss that the program prints. Runs the Python code of format.md.
 #
 # load_checkpoint.sh PROGRAM   exit code 77: skipped
 set -eu
@@ -79,3 +79,11 @@ PYTHON
     done
   done
 done
+
+"$python" - "$here/../../train/checkpoint/format.md" run-pre-learned-none/checkpoints/step-00000060.h5 <<'PYTHON'
+import importlib.util, re, sys
+page, checkpoint = sys.argv[1:]
+for code in re.findall(r"```python\n(.*?)```", open(page).read(), re.DOTALL):
+    if "xxhash" not in code or importlib.util.find_spec("xxhash"):
+        exec(code.replace("runs/copy/checkpoints/step-00001234.h5", checkpoint), {})
+PYTHON

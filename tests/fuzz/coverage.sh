@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 build=.build/fuzz-coverage
 .ci/packages.sh clang llvm
-targets=(arrays checkpoint config examples images labels metrics npy subwords tags text vocabulary)
+targets=(config examples images labels metrics npy subwords tags text vocabulary)
 
 cmake --preset asan -B "$build" -DTAPESTRY_SANITIZE=fuzzer-no-link \
   -DCMAKE_CXX_FLAGS='-Wno-unknown-warning-option -fprofile-instr-generate -fcoverage-mapping' >/dev/null

@@ -11,7 +11,7 @@ build=.build/asan
 corpus=tests/fuzz/corpus
 work=$build/fuzz/corpus
 findings=$build/fuzz/findings
-targets=(arrays checkpoint config examples images labels metrics npy subwords tags text vocabulary)
+targets=(config examples images labels metrics npy subwords tags text vocabulary)
 
 seconds=${1:-60}
 if [[ ! $seconds =~ ^([1-9][0-9]*|--merge)$ ]]; then

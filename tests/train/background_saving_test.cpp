@@ -193,7 +193,7 @@ TEST_CASE("a signal during a save ends the run, and both checkpoints are complet
   Config config = saving_four_times();
   const Corpus corpus = load_corpus(config.data);
   Trainer resumed(config, corpus, run.directory, run.progress);
-  resumed.resume(run.directory.read_newest()->snapshot);
+  resumed.resume(run.directory.read_newest()->arrays);
   resumed.run();
   CHECK(run.checkpoint_bytes(tiny_steps) == sound.checkpoint_bytes(tiny_steps));
 }

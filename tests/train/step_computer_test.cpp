@@ -46,7 +46,7 @@ struct NewRun {
 };
 
 /// Whether two snapshots have the same weights.
-bool have_equal_weights(const Snapshot& a, const Snapshot& b) {
+bool have_equal_weights(const ArrayStore& a, const ArrayStore& b) {
   return std::ranges::all_of(a, [&](const auto& array) {
     return !array.first.starts_with(parameters_group) || b.at(array.first) == array.second;
   });
@@ -77,7 +77,7 @@ TEST_CASE("a run continues after a step that was applied outside of it") {
 TEST_CASE("a step that is abandoned changes no state and can be computed again") {
   NewRun run;
   run.computer.apply(run.computed_step());
-  const Snapshot before = run.computer.snapshot();
+  const ArrayStore before = run.computer.snapshot();
   const RunStep abandoned = run.computed_step();
   CHECK(run.computer.snapshot() == before);
   const RunStep step = run.computed_step();
@@ -90,7 +90,7 @@ TEST_CASE("a step that is abandoned changes no state and can be computed again")
 
 TEST_CASE("a skipped step is counted and leaves the weights as they are") {
   NewRun run;
-  const Snapshot before = run.computer.snapshot();
+  const ArrayStore before = run.computer.snapshot();
   const RunStep step = run.computed_step();
   run.computer.skip(step);
   CHECK(run.computer.step() == 1);
@@ -102,7 +102,7 @@ TEST_CASE("a step can be applied or skipped once, as the next step of the state"
   NewRun run;
   const RunStep step = run.computed_step();
   run.computer.apply(step);
-  const Snapshot before = run.computer.snapshot();
+  const ArrayStore before = run.computer.snapshot();
   CHECK_THROWS_AS(run.computer.apply(step), std::logic_error);
   CHECK_THROWS_AS(run.computer.skip(step), std::logic_error);
   CHECK(run.computer.snapshot() == before);
@@ -147,7 +147,7 @@ TEST_CASE("a step is finite if loss and gradient are, and is not timed otherwise
   CHECK_FALSE(std::isfinite(step.gradient_norm));
   CHECK_FALSE(step.is_finite());
 
-  const Snapshot before = run.computer.snapshot();
+  const ArrayStore before = run.computer.snapshot();
   const std::string text = test::error_text<NumericError>([&] { time_step(run.computer); });
   CHECK(text.starts_with("step 1: the loss is "));
   CHECK(text.find(" and the norm of the gradient ") != std::string::npos);

@@ -9,7 +9,7 @@
 
 #include "data/io/file.h"
 #include "tests/support/temporary_folder.h"
-#include "train/storage/checkpoint_file.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/tasks/data_source.h"
 #include "train/trainer.h"
 
@@ -62,7 +62,7 @@ class TinyRun {
   void train(const Config& config, const Interruptions& interruptions = {}) {
     const Corpus corpus = load_corpus(config.data);
     Trainer trainer(config, corpus, directory_, progress_);
-    if (const auto newest = directory_.read_newest()) trainer.resume(newest->snapshot);
+    if (const auto newest = directory_.read_newest()) trainer.resume(newest->arrays);
     trainer.run(interruptions);
   }
 
@@ -84,7 +84,7 @@ class TinyRun {
   std::vector<std::byte> checkpoint_bytes(std::uint64_t step) const {
     return read_binary_file(directory_.checkpoint_path(step)).bytes;
   }
-  Snapshot snapshot(std::uint64_t step) const {
+  ArrayStore snapshot(std::uint64_t step) const {
     return read_checkpoint(directory_.checkpoint_path(step));
   }
   std::vector<std::byte> metrics() const {

@@ -41,7 +41,7 @@ TEST_CASE("the averages of a run follow its weights and do not change them") {
   CHECK_FALSE(plain.snapshot(tiny_steps).contains("average/" + weight));
 
   const auto values = [&](std::uint64_t step, const std::string& group) {
-    const Snapshot snapshot = run.snapshot(step);
+    const ArrayStore snapshot = run.snapshot(step);
     const auto all = snapshot.get<float>(group + weight);
     return std::vector<double>(all.begin(), all.end());
   };
@@ -75,7 +75,7 @@ TEST_CASE("validation and commands use the averages") {
   TinyRun run;
   const Config config = averaged_config();
   run.train(config);
-  const Snapshot end = run.snapshot(tiny_steps);
+  const ArrayStore end = run.snapshot(tiny_steps);
   const TrainedModel trained = load_model(end);
   const auto found = trained.model->parameters.find(weight)->tensor.values<float>();
   CHECK(std::ranges::equal(found, end.get<float>("average/" + weight)));
@@ -100,7 +100,7 @@ TEST_CASE("averages that begin on resume start from the weights of the checkpoin
   config.train.ema_decay = 0.0;
   run.train(config);
   run.train(averaged_config(6));
-  const Snapshot before = run.snapshot(5), after = run.snapshot(6);
+  const ArrayStore before = run.snapshot(5), after = run.snapshot(6);
   const auto old_values = before.get<float>("parameters/" + weight);
   const auto new_values = after.get<float>("parameters/" + weight);
   const auto averages = after.get<float>("average/" + weight);

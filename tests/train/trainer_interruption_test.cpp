@@ -24,7 +24,7 @@ using test::TinyRun;
 RunEnd train_with_signal(TinyRun& run, const Config& config, microseconds delay) {
   const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
-  if (const auto newest = run.directory().read_newest()) trainer.resume(newest->snapshot);
+  if (const auto newest = run.directory().read_newest()) trainer.resume(newest->arrays);
   RunSignals signals;
   const std::jthread other([delay] {
     std::this_thread::sleep_for(delay);
@@ -57,7 +57,7 @@ TEST_CASE("a signal ends a long step, which is not counted") {
     TinyRun run;
     CHECK(train_with_signal(run, config, microseconds(200'000)) == RunEnd::signal);
     CHECK(run.directory().steps() == std::vector<std::uint64_t>{0});
-    const Snapshot saved = run.snapshot(0);
+    const ArrayStore saved = run.snapshot(0);
     CHECK(saved.get_scalar<std::uint64_t>("train/epoch") == 0);
     CHECK(saved.get_scalar<std::uint64_t>("train/batch") == 0);
   }

@@ -56,7 +56,7 @@ void check_digests(TinyRun& run, std::uint64_t steps) {
   REQUIRE(table.steps.size() == steps);
   CHECK(table.steps.front() == 1);
   CHECK(table.steps.back() == steps);
-  const Snapshot end = run.snapshot(steps);
+  const ArrayStore end = run.snapshot(steps);
   for (std::size_t i = 0; i < table.names.size(); ++i) {
     CHECK(table.row(steps - 1)[i] ==
           digest_of_values(end.at("parameters/" + table.names[i]).bytes));
@@ -183,7 +183,7 @@ TEST_CASE("skipped steps change no weights, count as steps and are saved") {
   TinyRun run;
   const Config config = one_sentence_a_step(OnNan::skip);
   CHECK(poisoned_run(run, config) == "nothing was thrown");
-  const Snapshot end = run.snapshot(20);
+  const ArrayStore end = run.snapshot(20);
   const auto updates = end.get_scalar<std::uint64_t>("optimizer/steps");
   CHECK(updates < 20);
   CHECK(updates > 0);
@@ -241,7 +241,7 @@ TEST_CASE("a rollback restores the last scheduled checkpoint and skips the data 
   TinyRun run;
   const Config config = one_sentence_a_step(OnNan::rollback);
   CHECK(poisoned_run(run, config) == "nothing was thrown");
-  const Snapshot end = run.snapshot(20);
+  const ArrayStore end = run.snapshot(20);
   CHECK(end.get_scalar<std::uint64_t>("optimizer/steps") == 20);
   const std::string events = history(run, 20);
   CHECK(events == expected_history(config));
@@ -302,7 +302,7 @@ TEST_CASE("a run that rolls back completes if any one of its saves fails") {
     const auto train_to = [&](std::size_t step) {
       config.train.steps = step;
       Trainer trainer(config, corpus, directory, progress);
-      trainer.resume(directory.read_newest()->snapshot);
+      trainer.resume(directory.read_newest()->arrays);
       return trainer.run();
     };
     train_to(saved);
@@ -336,7 +336,7 @@ std::string go_on_without_checkpoints(TinyRun& run, const std::vector<std::uint6
   Config config = one_sentence_a_step(OnNan::rollback);
   config.train.save_every = config.train.validate_every = 100;
   config.train.max_nan_steps = 10;
-  const Snapshot snapshot = run.snapshot(2);
+  const ArrayStore snapshot = run.snapshot(2);
   for (const std::uint64_t step : cut) {
     std::filesystem::resize_file(run.directory().checkpoint_path(step), 1000);
   }

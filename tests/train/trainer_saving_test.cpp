@@ -31,7 +31,7 @@ struct FaultyRun {
   RunEnd train(const Config& config) {
     const Corpus corpus = load_corpus(config.data);
     Trainer trainer(config, corpus, directory, progress);
-    if (const auto newest = directory.read_newest()) trainer.resume(newest->snapshot);
+    if (const auto newest = directory.read_newest()) trainer.resume(newest->arrays);
     return trainer.run();
   }
 
@@ -123,7 +123,7 @@ TEST_CASE("a save resets the count of steps that were not finite, a failed one d
     config.train.on_nan = OnNan::rollback;
     config.train.steps = 1;
     run.train(config);
-    Snapshot counted;
+    ArrayStore counted;
     for (const auto& [path, array] : read_checkpoint(run.directory.checkpoint_path(1))) {
       if (path != "train/nan_steps") counted.put(path, array);
     }
@@ -132,7 +132,7 @@ TEST_CASE("a save resets the count of steps that were not finite, a failed one d
     config.train.steps = 4;
     if (fails) run.files.fail_times("rename", 1, ENOSPC);
     REQUIRE(run.train(config) == RunEnd::finished);  // saved at 3 on schedule, at 4 as it ends
-    const Snapshot end = read_checkpoint(run.directory.checkpoint_path(4));
+    const ArrayStore end = read_checkpoint(run.directory.checkpoint_path(4));
     CHECK(end.get_scalar<std::uint64_t>("train/nan_steps") == (fails ? 2 : 0));
     CHECK(end.get_scalar<std::uint64_t>("train/scheduled_save") == (fails ? 0 : 3));
   }
@@ -177,7 +177,7 @@ TEST_CASE("the best checkpoint has the best value of train.best_metric") {
   const auto shares = validated(by_accuracy, accuracy_column);
   const auto best = std::ranges::max_element(shares, {}, [](auto& row) { return row.second; });
   REQUIRE(best->first != best_loss->first);
-  const Snapshot end = by_accuracy.snapshot(tiny_steps);
+  const ArrayStore end = by_accuracy.snapshot(tiny_steps);
   CHECK(end.get_scalar<std::uint64_t>("train/best_step") == best->first);
   CHECK(end.get_scalar<double>("train/best_loss") == best->second);
   CHECK(by_loss.snapshot(tiny_steps).get_scalar<std::uint64_t>("train/best_step") ==
@@ -192,7 +192,7 @@ TEST_CASE("the best perplexity is the lowest") {
   run.train(config);
   const auto values = validated(run, perplexity_column);
   const auto best = std::ranges::min_element(values, {}, [](auto& row) { return row.second; });
-  const Snapshot end = run.snapshot(tiny_steps);
+  const ArrayStore end = run.snapshot(tiny_steps);
   CHECK(end.get_scalar<std::uint64_t>("train/best_step") == best->first);
   CHECK(end.get_scalar<double>("train/best_loss") == best->second);
 }

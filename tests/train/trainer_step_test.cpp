@@ -83,7 +83,7 @@ TEST_CASE("the trainer's steps are forward, mean loss, backward, clip and update
   const Config config = config_of_all();
   test::TinyRun run;
   run.train(config);
-  const Snapshot found = run.snapshot(steps);
+  const ArrayStore found = run.snapshot(steps);
   const Model expected = trained_by_hand(config);
   double worst = 0.0;
   for (const auto& [name, tensor] : expected.parameters) {

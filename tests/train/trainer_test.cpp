@@ -81,7 +81,7 @@ TEST_CASE("a run resumed from a checkpoint before its newest ends with the same 
 }
 
 TEST_CASE("the uninterrupted run has four epochs whose ends are within steps") {
-  const Snapshot end = uninterrupted().snapshot(tiny_steps);
+  const ArrayStore end = uninterrupted().snapshot(tiny_steps);
   // Six batches of the 22 pairs an epoch, two batches a step: the 24 batches are 4 epochs.
   CHECK(end.get_scalar<std::uint64_t>("train/epoch") == 4);
   CHECK(end.get_scalar<std::uint64_t>("train/batch") == 0);
@@ -233,8 +233,8 @@ TEST_CASE("gradients of two half batches add up to that of the whole batch") {
   TinyRun whole, halves;
   whole.train(config_of_four_pairs(1));
   halves.train(config_of_four_pairs(2));
-  const Snapshot expected = whole.snapshot(3);
-  const Snapshot found = halves.snapshot(3);
+  const ArrayStore expected = whole.snapshot(3);
+  const ArrayStore found = halves.snapshot(3);
   double worst = 0.0;
   for (const auto& [path, array] : expected) {
     if (!path.starts_with("parameters/")) continue;
@@ -283,7 +283,7 @@ TEST_CASE("sentences longer than the positions are refused, in each part of the 
 TEST_CASE("a finished run that is resumed writes nothing") {
   TinyRun run;
   run.train_to(2);
-  const Snapshot end = run.snapshot(2);
+  const ArrayStore end = run.snapshot(2);
   std::filesystem::remove(run.directory().checkpoint_path(2));
   std::filesystem::remove(run.directory().path() / "metrics.csv");
 

@@ -12,12 +12,12 @@
 #include <utility>
 
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/kept_checkpoints.h"
+#include "train/checkpoint/open_run.h"
 #include "train/checkpoint/parameter_file.h"
-#include "train/checkpoint/run_identity.h"
 #include "train/error.h"
 #include "train/metrics.h"
-#include "train/storage/checkpoint_file.h"
 
 namespace tapestry {
 namespace {
@@ -30,27 +30,27 @@ std::string averaged_path(const std::string& path, const std::string& group) {
 
 /// f(values of an array), a std::span of float or double.
 template <typename F>
-auto with_values(const Snapshot& snapshot, const std::string& path, F&& f) {
-  return snapshot.at(path).type == ElementType::float64 ? f(snapshot.get<double>(path))
-                                                        : f(snapshot.get<float>(path));
+auto with_values(const ArrayStore& arrays, const std::string& path, F&& f) {
+  return arrays.at(path).type == ElementType::float64 ? f(arrays.get<double>(path))
+                                                      : f(arrays.get<float>(path));
 }
 
-std::vector<double> values_as_doubles(const Snapshot& snapshot, const std::string& path) {
-  return with_values(snapshot, path, [](const auto& values) {
+std::vector<double> values_as_doubles(const ArrayStore& arrays, const std::string& path) {
+  return with_values(arrays, path, [](const auto& values) {
     return std::vector<double>(values.begin(), values.end());
   });
 }
 
 /// sums += the values of an array; sums has as many.
-void add_values(const Snapshot& snapshot, const std::string& path, std::vector<double>& sums) {
-  with_values(snapshot, path, [&sums](const auto& values) {
+void add_values(const ArrayStore& arrays, const std::string& path, std::vector<double>& sums) {
+  with_values(arrays, path, [&sums](const auto& values) {
     std::ranges::transform(sums, values, sums.begin(), std::plus<>());
   });
 }
 
 /// `values` as an array of the type and shape of `like`.
 StoredArray as_array(const std::vector<double>& values, const StoredArray& like) {
-  Snapshot converted;
+  ArrayStore converted;
   if (like.type == ElementType::float64) {
     converted.put<double>("x", values, like.shape);
   } else {
@@ -60,7 +60,7 @@ StoredArray as_array(const std::vector<double>& values, const StoredArray& like)
   return converted.at("x");
 }
 
-[[noreturn]] void refuse(const Snapshot& checkpoint, const std::string& what) {
+[[noreturn]] void refuse(const ArrayStore& checkpoint, const std::string& what) {
   throw CheckpointError(fmt::format("{}: {}", checkpoint.origin(), what),
                         "average checkpoints of one run, or of runs of one config");
 }
@@ -71,7 +71,7 @@ bool is_of_training_only(const std::string& key) {
 }
 
 /// Refuses a checkpoint whose config makes another model of the same parameters than `first`.
-void require_same_model(const Snapshot& first, const Snapshot& checkpoint) {
+void require_same_model(const ArrayStore& first, const ArrayStore& checkpoint) {
   for (const auto& [key, before, now] :
        compare_configs(saved_config(first), saved_config(checkpoint))) {
     if (!key.starts_with("model.") || is_of_training_only(key)) continue;
@@ -81,7 +81,7 @@ void require_same_model(const Snapshot& first, const Snapshot& checkpoint) {
 }
 
 /// Refuses a checkpoint that reads or writes other text than `first`.
-void require_same_vocabularies(const Snapshot& first, const Snapshot& checkpoint) {
+void require_same_vocabularies(const ArrayStore& first, const ArrayStore& checkpoint) {
   for (const char* path : {"data/source_vocabulary", "data/target_vocabulary",
                            "data/source_subwords", "data/target_subwords"}) {
     const bool exists = first.contains(path);
@@ -104,10 +104,10 @@ NewestCheckpoint newest_checkpoint(const RunDirectory& run, std::size_t count) {
 
 }  // namespace
 
-void CheckpointAverage::add(const Snapshot& checkpoint) {
+void CheckpointAverage::add(const ArrayStore& checkpoint) {
   const std::string group = inference_group(checkpoint);
   if (!steps_.empty()) require_same_arrays(checkpoint, group);
-  Snapshot rest(checkpoint.origin());
+  ArrayStore rest(checkpoint.origin());
   std::map<std::string, std::vector<double>> first_values;
   for (const auto& [path, array] : checkpoint) {
     const std::string to = averaged_path(path, group);
@@ -131,7 +131,7 @@ void CheckpointAverage::add(const Snapshot& checkpoint) {
 }
 
 /// Refuses a checkpoint that cannot be averaged with those before.
-void CheckpointAverage::require_same_arrays(const Snapshot& checkpoint,
+void CheckpointAverage::require_same_arrays(const ArrayStore& checkpoint,
                                             const std::string& group) const {
   require_same_vocabularies(rest_, checkpoint);
   require_same_model(rest_, checkpoint);
@@ -152,10 +152,10 @@ void CheckpointAverage::require_same_arrays(const Snapshot& checkpoint,
   }
 }
 
-Snapshot CheckpointAverage::result() const {
+ArrayStore CheckpointAverage::result() const {
   if (steps_.empty()) throw std::logic_error("CheckpointAverage: nothing was added");
   const auto count = static_cast<double>(steps_.size());
-  Snapshot average(rest_.origin());
+  ArrayStore average(rest_.origin());
   for (const auto& [path, array] : rest_) {
     const auto sum = sums_.find(path);
     if (sum != sums_.end()) {
@@ -172,10 +172,10 @@ Snapshot CheckpointAverage::result() const {
   return average;
 }
 
-std::optional<Snapshot> read_final_average(const RunDirectory& run, std::uint64_t step) {
+std::optional<ArrayStore> read_final_average(const RunDirectory& run, std::uint64_t step) {
   std::error_code ignored;
   if (!std::filesystem::exists(run.average_path(), ignored)) return std::nullopt;
-  Snapshot average = read_checkpoint(run.average_path());
+  ArrayStore average = read_checkpoint(run.average_path());
   const auto run_id = recorded_run_id(run);
   const bool is_of_run = !run_id || saved_run_id(average) == *run_id;
   return is_of_run && saved_step(average) == step ? std::optional(std::move(average))
@@ -184,7 +184,7 @@ std::optional<Snapshot> read_final_average(const RunDirectory& run, std::uint64_
 
 std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t count) {
   const NewestCheckpoint newest = newest_checkpoint(run, count);
-  TrainOptions train = saved_config(newest.snapshot).train;
+  TrainOptions train = saved_config(newest.arrays).train;
   const std::vector<std::uint64_t> saved = run.steps();
   if (count <= train.keep_last) {
     return {saved.end() - static_cast<std::ptrdiff_t>(count), saved.end()};
@@ -203,8 +203,8 @@ std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t cou
 
 std::vector<std::uint64_t> best_steps(const RunDirectory& run, std::size_t count) {
   const NewestCheckpoint newest = newest_checkpoint(run, 1);
-  const std::string metric = saved_config(newest.snapshot).train.best_metric;
-  const std::string csv = newest.snapshot.get_text("train/metrics");
+  const std::string metric = saved_config(newest.arrays).train.best_metric;
+  const std::string csv = newest.arrays.get_text("train/metrics");
   require_metrics(csv, newest.path.string() + ": train/metrics");
   std::vector<std::uint64_t> steps = best_validations(csv, metric);
   const std::vector<std::uint64_t> saved = run.steps();

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "train/storage/run_directory.h"
-#include "train/storage/snapshot.h"
+#include "train/checkpoint/array_store.h"
+#include "train/checkpoint/run_directory.h"
 
 namespace tapestry {
 
@@ -22,20 +22,20 @@ class CheckpointAverage {
   ///
   /// throws  CheckpointError if it has other parameters, shapes, element types, vocabularies,
   ///         subword models or values of keys `model.*` than the first one, but for dropout rates.
-  void add(const Snapshot& checkpoint);
+  void add(const ArrayStore& checkpoint);
 
   /// The average as a checkpoint of a trained model, which cannot be resumed: without the state of
   /// the optimizer and of train.ema_decay. Its history names the steps.
   ///
   /// throws  std::logic_error if nothing was added.
-  Snapshot result() const;
+  ArrayStore result() const;
 
  private:
-  void require_same_arrays(const Snapshot& checkpoint, const std::string& group) const;
+  void require_same_arrays(const ArrayStore& checkpoint, const std::string& group) const;
 
   std::map<std::string, std::vector<double>> sums_;  ///< by path in the result
   std::vector<std::uint64_t> steps_;
-  Snapshot rest_;  ///< of the last checkpoint, with the parameters
+  ArrayStore rest_;  ///< of the last checkpoint, with the parameters
 };
 
 /// The average with which a run has ended (train.average_last). Its train/best_loss is its own
@@ -44,7 +44,7 @@ class CheckpointAverage {
 ///
 /// step    of the newest checkpoint of the run
 /// throws  CheckpointError if the file cannot be used.
-std::optional<Snapshot> read_final_average(const RunDirectory& run, std::uint64_t step);
+std::optional<ArrayStore> read_final_average(const RunDirectory& run, std::uint64_t step);
 
 /// The steps of the `count` newest checkpoints of a run, in ascending order: of those that it keeps
 /// because they are the newest (train.keep_last), or else, if they are fewer, because it averages

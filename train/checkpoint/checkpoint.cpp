@@ -32,11 +32,11 @@ namespace {
 const std::string optimizer_group = "optimizer/";
 const std::string average_group = "average/";
 
-/// Collects copies from arrays of a snapshot to tensors; makes them only after all have been
+/// Collects copies from arrays of a checkpoint to tensors; makes them only after all have been
 /// checked.
 class Assignments {
  public:
-  explicit Assignments(const Snapshot& snapshot) : snapshot_(snapshot) {}
+  explicit Assignments(const ArrayStore& arrays) : arrays_(arrays) {}
 
   /// throws  CheckpointError if an array for one of the tensors is missing, has another shape or
   ///         element type or a value that is not finite, or if the group has arrays besides the
@@ -52,7 +52,7 @@ class Assignments {
   }
 
   /// The same for the elements of a shard; all elements are checked, so that all processes of a run
-  /// refuse the same snapshots.
+  /// reject the same checkpoints.
   ///
   /// kinds   of the state of an optimizer; empty for an average
   /// throws  CheckpointError also if a mean of squares is negative.
@@ -71,7 +71,7 @@ class Assignments {
   void carry_out() {
     for (Target& target : targets_) {
       dispatch(target.tensor.dtype(), [&]<class T>() {
-        std::ranges::copy(snapshot_.get<T>(target.path).subspan(target.begin, target.tensor.size()),
+        std::ranges::copy(arrays_.get<T>(target.path).subspan(target.begin, target.tensor.size()),
                           target.tensor.template mutable_values<T>().begin());
       });
     }
@@ -87,7 +87,7 @@ class Assignments {
   void add(const std::string& path, const ArrayShape& shape, std::size_t begin,
            const Tensor& tensor, bool squares) {
     dispatch(tensor.dtype(), [&]<class T>() {
-      for (const T value : snapshot_.get<T>(path, shape)) {
+      for (const T value : arrays_.get<T>(path, shape)) {
         if (!std::isfinite(value)) refuse_value(path, value, "finite numbers");
         if (squares && value < 0) refuse_value(path, value, "a mean of squares");
       }
@@ -97,7 +97,7 @@ class Assignments {
 
   void refuse_others(const std::string& group,
                      const std::set<std::string, std::less<>>& known) const {
-    for (const auto& [path, array] : snapshot_) {
+    for (const auto& [path, array] : arrays_) {
       if (path.starts_with(group) && !known.contains(path)) refuse_left_over(path);
     }
   }
@@ -105,23 +105,23 @@ class Assignments {
   [[noreturn]] void refuse_value(const std::string& path, double value,
                                  std::string_view expected) const {
     throw CheckpointError(
-        fmt::format("{}: {}: found {}, expected {}", snapshot_.origin(), path, value, expected),
+        fmt::format("{}: {}: found {}, expected {}", arrays_.origin(), path, value, expected),
         "use an earlier checkpoint of the run");
   }
 
   [[noreturn]] void refuse_left_over(const std::string& path) const {
     throw CheckpointError(fmt::format("{}: {}: found an array that does not belong to the model of "
                                       "the checkpoint's config",
-                                      snapshot_.origin(), path),
+                                      arrays_.origin(), path),
                           "use the version of the program that wrote the checkpoint");
   }
 
-  const Snapshot& snapshot_;
+  const ArrayStore& arrays_;
   std::vector<Target> targets_;
 };
 
-/// Adds whole arrays with the elements of the shard to a snapshot.
-void put_shard(Snapshot& snapshot, const ShardState& state,
+/// Adds whole arrays with the elements of the shard to a checkpoint.
+void put_shard(ArrayStore& arrays, const ShardState& state,
                const std::vector<NamedTensor>& parameters) {
   for (std::size_t i = 0; i < state.tensors.size(); ++i) {
     const std::size_t parameter = i % parameters.size();
@@ -137,7 +137,7 @@ void put_shard(Snapshot& snapshot, const ShardState& state,
             own, array.bytes.begin() +
                      static_cast<std::ptrdiff_t>(state.ranges[parameter].begin * sizeof(T)));
       }
-      snapshot.put(state.group + state.tensors[i].name, std::move(array));
+      arrays.put(state.group + state.tensors[i].name, std::move(array));
     });
   }
 }
@@ -149,23 +149,23 @@ void add_model(Assignments& assignments, const Model& model, const std::string& 
 }
 
 /// side  "source" or "target"
-void put_vocabulary(Snapshot& snapshot, std::string_view side, const Vocabulary& words) {
-  snapshot.put_text(fmt::format("data/{}_vocabulary", side), words.to_text());
+void put_vocabulary(ArrayStore& arrays, std::string_view side, const Vocabulary& words) {
+  arrays.put_text(fmt::format("data/{}_vocabulary", side), words.to_text());
   if (!words.subwords()) return;
-  snapshot.put_text(fmt::format("data/{}_subwords", side), words.subwords()->serialized());
+  arrays.put_text(fmt::format("data/{}_subwords", side), words.subwords()->serialized());
 }
 
 /// The vocabulary of a side, "source" or "target".
-Vocabulary saved_vocabulary(const Snapshot& snapshot, std::string_view side) {
+Vocabulary saved_vocabulary(const ArrayStore& arrays, std::string_view side) {
   const std::string path = fmt::format("data/{}_vocabulary", side);
   const std::string subwords = fmt::format("data/{}_subwords", side);
   try {
-    Vocabulary words = Vocabulary::from_text(snapshot.get_text(path));
-    if (!snapshot.contains(subwords)) return words;
-    auto model = std::make_shared<const SubwordModel>(snapshot.get_text(subwords), subwords);
+    Vocabulary words = Vocabulary::from_text(arrays.get_text(path));
+    if (!arrays.contains(subwords)) return words;
+    auto model = std::make_shared<const SubwordModel>(arrays.get_text(subwords), subwords);
     return Vocabulary::with_subwords(words, std::move(model));
   } catch (const DataError& error) {
-    throw CheckpointError(fmt::format("{}: {}: {}", snapshot.origin(), path, error.what()),
+    throw CheckpointError(fmt::format("{}: {}: {}", arrays.origin(), path, error.what()),
                           error.hint());
   }
 }
@@ -178,16 +178,16 @@ std::string to_text(const DataIdentity& data) {
   return text;
 }
 
-std::map<std::string, FileDigest> saved_files(const Snapshot& snapshot) {
+std::map<std::string, FileDigest> saved_files(const ArrayStore& arrays) {
   std::map<std::string, FileDigest> files;
-  std::istringstream lines(snapshot.get_text("data/files"));
+  std::istringstream lines(arrays.get_text("data/files"));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string key;
     FileDigest file;
     if (!(words >> key >> file.bytes >> std::hex >> file.digest) || words >> std::ws) {
       throw CheckpointError(fmt::format("{}: data/files: found `{}`, expected key, size and digest",
-                                        snapshot.origin(), excerpt(line)),
+                                        arrays.origin(), excerpt(line)),
                             "use an earlier checkpoint of the run");
     }
     files[key] = file;
@@ -196,19 +196,19 @@ std::map<std::string, FileDigest> saved_files(const Snapshot& snapshot) {
 }
 
 /// Format version 1 stored less training state; the missing fields keep their initial values.
-bool has_version_1(const Snapshot& snapshot) { return !snapshot.contains("train/history"); }
+bool has_version_1(const ArrayStore& arrays) { return !arrays.contains("train/history"); }
 
 /// Reads the training state that version 1 did not store.
-void add_later_state(const Snapshot& snapshot, TrainingState& state) {
-  if (has_version_1(snapshot)) return;
-  const auto count = [&](const char* path) { return snapshot.get_scalar<std::uint64_t>(path); };
+void add_later_state(const ArrayStore& arrays, TrainingState& state) {
+  if (has_version_1(arrays)) return;
+  const auto count = [&](const char* path) { return arrays.get_scalar<std::uint64_t>(path); };
   state.validations_since_best = count("train/validations_since_best");
   state.nan_steps = count("train/nan_steps");
   state.scheduled_save = count("train/scheduled_save");
   DivergenceWatch::State watch;
-  std::ranges::copy(snapshot.get<double>("train/divergence", {watch.size()}), watch.begin());
+  std::ranges::copy(arrays.get<double>("train/divergence", {watch.size()}), watch.begin());
   state.divergence = DivergenceWatch(watch);
-  state.history = snapshot.get_text("train/history");
+  state.history = arrays.get_text("train/history");
 }
 
 const std::string pending_path = "train/validation_pending";
@@ -216,20 +216,20 @@ const std::string before_end_sums = "train/before_end_sums";
 const std::string before_end_counts = "train/before_end_counts";
 
 /// The arrays are there only at the end of a run.
-void put_before_end(Snapshot& snapshot, const BeforeEnd& before) {
-  snapshot.put<double>(
-      before_end_sums,
-      std::array{before.running.loss_sum, before.running.nll_sum, before.best_value}, {3});
-  snapshot.put<std::uint64_t>(before_end_counts,
-                              std::array{before.running.tokens, before.best_step.value_or(0),
-                                         before.metrics_begin, before.metrics_end},
-                              {4});
+void put_before_end(ArrayStore& arrays, const BeforeEnd& before) {
+  arrays.put<double>(before_end_sums,
+                     std::array{before.running.loss_sum, before.running.nll_sum, before.best_value},
+                     {3});
+  arrays.put<std::uint64_t>(before_end_counts,
+                            std::array{before.running.tokens, before.best_step.value_or(0),
+                                       before.metrics_begin, before.metrics_end},
+                            {4});
 }
 
-std::optional<BeforeEnd> saved_before_end(const Snapshot& snapshot) {
-  if (!snapshot.contains(before_end_sums)) return std::nullopt;
-  const auto& sums = snapshot.get<double>(before_end_sums, {3});
-  const auto& counts = snapshot.get<std::uint64_t>(before_end_counts, {4});
+std::optional<BeforeEnd> saved_before_end(const ArrayStore& arrays) {
+  if (!arrays.contains(before_end_sums)) return std::nullopt;
+  const auto& sums = arrays.get<double>(before_end_sums, {3});
+  const auto& counts = arrays.get<std::uint64_t>(before_end_counts, {4});
   BeforeEnd before{.running = {.loss_sum = sums[0], .nll_sum = sums[1], .tokens = counts[0]},
                    .best_value = sums[2],
                    .metrics_begin = counts[2],
@@ -239,7 +239,7 @@ std::optional<BeforeEnd> saved_before_end(const Snapshot& snapshot) {
 }
 
 /// throws  CheckpointError if the added rows are not rows of the table.
-void require_rows(const BeforeEnd& before, std::string_view csv, const Snapshot& snapshot) {
+void require_rows(const BeforeEnd& before, std::string_view csv, const ArrayStore& arrays) {
   const auto begins_row = [&](std::uint64_t at) {
     return at > 0 && at <= csv.size() && csv[at - 1] == '\n';
   };
@@ -249,46 +249,46 @@ void require_rows(const BeforeEnd& before, std::string_view csv, const Snapshot&
   }
   throw CheckpointError(
       fmt::format("{}: {}: found bytes {} to {} of train/metrics, expected whole rows",
-                  snapshot.origin(), before_end_counts, before.metrics_begin, before.metrics_end),
+                  arrays.origin(), before_end_counts, before.metrics_begin, before.metrics_end),
       "use an earlier checkpoint of the run");
 }
 
-void put_state(Snapshot& snapshot, const TrainingState& state) {
-  snapshot.put_scalar("train/step", state.step);
-  snapshot.put_scalar("train/epoch", state.position.epoch);
-  snapshot.put_scalar("train/batch", static_cast<std::uint64_t>(state.position.batch));
-  snapshot.put_scalar("train/running_loss_sum", state.running.loss_sum);
-  snapshot.put_scalar("train/running_nll_sum", state.running.nll_sum);
-  snapshot.put_scalar("train/running_tokens", state.running.tokens);
-  snapshot.put_scalar("train/best_loss", state.best_value);
-  snapshot.put_scalar("train/best_step", state.best_step.value_or(0));
-  snapshot.put_scalar("train/validations_since_best", state.validations_since_best);
-  snapshot.put_scalar("train/nan_steps", state.nan_steps);
-  snapshot.put_scalar("train/scheduled_save", state.scheduled_save);
+void put_state(ArrayStore& arrays, const TrainingState& state) {
+  arrays.put_scalar("train/step", state.step);
+  arrays.put_scalar("train/epoch", state.position.epoch);
+  arrays.put_scalar("train/batch", static_cast<std::uint64_t>(state.position.batch));
+  arrays.put_scalar("train/running_loss_sum", state.running.loss_sum);
+  arrays.put_scalar("train/running_nll_sum", state.running.nll_sum);
+  arrays.put_scalar("train/running_tokens", state.running.tokens);
+  arrays.put_scalar("train/best_loss", state.best_value);
+  arrays.put_scalar("train/best_step", state.best_step.value_or(0));
+  arrays.put_scalar("train/validations_since_best", state.validations_since_best);
+  arrays.put_scalar("train/nan_steps", state.nan_steps);
+  arrays.put_scalar("train/scheduled_save", state.scheduled_save);
   const DivergenceWatch::State watch = state.divergence.state();
-  snapshot.put<double>("train/divergence", watch, {watch.size()});
-  snapshot.put_text("train/history", state.history);
-  snapshot.put_text("train/metrics", state.metrics.csv());
-  if (state.validation_pending) snapshot.put_scalar(pending_path, std::uint64_t{1});
-  if (state.before_end) put_before_end(snapshot, *state.before_end);
+  arrays.put<double>("train/divergence", watch, {watch.size()});
+  arrays.put_text("train/history", state.history);
+  arrays.put_text("train/metrics", state.metrics.csv());
+  if (state.validation_pending) arrays.put_scalar(pending_path, std::uint64_t{1});
+  if (state.before_end) put_before_end(arrays, *state.before_end);
 }
 
-TrainingState saved_state(const Snapshot& snapshot) {
-  const auto count = [&](const char* path) { return snapshot.get_scalar<std::uint64_t>(path); };
+TrainingState saved_state(const ArrayStore& arrays) {
+  const auto count = [&](const char* path) { return arrays.get_scalar<std::uint64_t>(path); };
   TrainingState state;
-  state.step = saved_step(snapshot);
-  state.position = saved_position(snapshot);
-  state.running = {.loss_sum = snapshot.get_scalar<double>("train/running_loss_sum"),
-                   .nll_sum = snapshot.get_scalar<double>("train/running_nll_sum"),
+  state.step = saved_step(arrays);
+  state.position = saved_position(arrays);
+  state.running = {.loss_sum = arrays.get_scalar<double>("train/running_loss_sum"),
+                   .nll_sum = arrays.get_scalar<double>("train/running_nll_sum"),
                    .tokens = count("train/running_tokens")};
-  state.best_value = snapshot.get_scalar<double>("train/best_loss");
+  state.best_value = arrays.get_scalar<double>("train/best_loss");
   if (std::isfinite(state.best_value)) state.best_step = count("train/best_step");
   state.metrics =
-      MetricsTable(snapshot.get_text("train/metrics"), snapshot.origin() + ": train/metrics");
-  add_later_state(snapshot, state);
-  state.validation_pending = has_pending_validation(snapshot);
-  state.before_end = saved_before_end(snapshot);
-  if (state.before_end) require_rows(*state.before_end, state.metrics.csv(), snapshot);
+      MetricsTable(arrays.get_text("train/metrics"), arrays.origin() + ": train/metrics");
+  add_later_state(arrays, state);
+  state.validation_pending = has_pending_validation(arrays);
+  state.before_end = saved_before_end(arrays);
+  if (state.before_end) require_rows(*state.before_end, state.metrics.csv(), arrays);
   return state;
 }
 
@@ -309,25 +309,25 @@ std::vector<ShardState> shard_states(const RunParts& run) {
   return states;
 }
 
-Snapshot make_snapshot(const RunParts& run) {
-  Snapshot snapshot;
-  snapshot.put_text("program_version", program_version);
-  snapshot.put_text("run_id", run.state.run_id);
-  snapshot.put_text("config", dump_config(with_process_settings(run.config, Config{})));
-  snapshot.put_text("arithmetic", arithmetic());
-  put_vocabulary(snapshot, "source", run.corpus.source_vocabulary);
-  put_vocabulary(snapshot, "target", run.corpus.target_vocabulary);
-  snapshot.put_scalar("data/fingerprint", run.corpus.fingerprint);
-  snapshot.put_text("data/files", to_text(identify(run.corpus)));
-  put_tensors(snapshot, "parameters", run.model.parameters.list());
-  put_tensors(snapshot, "buffers", run.model.parameters.buffers());
+ArrayStore collect_arrays(const RunParts& run) {
+  ArrayStore arrays;
+  arrays.put_text("program_version", program_version);
+  arrays.put_text("run_id", run.state.run_id);
+  arrays.put_text("config", dump_config(with_process_settings(run.config, Config{})));
+  arrays.put_text("arithmetic", arithmetic());
+  put_vocabulary(arrays, "source", run.corpus.source_vocabulary);
+  put_vocabulary(arrays, "target", run.corpus.target_vocabulary);
+  arrays.put_scalar("data/fingerprint", run.corpus.fingerprint);
+  arrays.put_text("data/files", to_text(identify(run.corpus)));
+  put_tensors(arrays, "parameters", run.model.parameters.list());
+  put_tensors(arrays, "buffers", run.model.parameters.buffers());
   for (const ShardState& state : shard_states(run)) {
-    put_shard(snapshot, state, run.model.parameters.list());
+    put_shard(arrays, state, run.model.parameters.list());
   }
-  snapshot.put_scalar("optimizer/steps", run.optimizer.steps());
+  arrays.put_scalar("optimizer/steps", run.optimizer.steps());
 
-  put_state(snapshot, run.state);
-  return snapshot;
+  put_state(arrays, run.state);
+  return arrays;
 }
 
 bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now) {
@@ -342,12 +342,11 @@ bool has_other_batches(const Config& before, const Config& now) {
          before.data.corpus_weights != now.data.corpus_weights;
 }
 
-void restore(const Snapshot& snapshot, const RunParts& run) {
-  Assignments assignments(snapshot);
+void restore(const ArrayStore& arrays, const RunParts& run) {
+  Assignments assignments(arrays);
   add_model(assignments, run.model, parameters_group);
-  const bool same_average = run.average != nullptr && inference_group(snapshot) == average_group;
-  const bool same_optimizer =
-      continues_state(saved_config(snapshot).optimizer, run.config.optimizer);
+  const bool same_average = run.average != nullptr && inference_group(arrays) == average_group;
+  const bool same_optimizer = continues_state(saved_config(arrays).optimizer, run.config.optimizer);
   for (const ShardState& state : shard_states(run)) {
     const bool of_optimizer = state.group == optimizer_group;
     if (!(of_optimizer ? same_optimizer : same_average)) continue;
@@ -357,10 +356,10 @@ void restore(const Snapshot& snapshot, const RunParts& run) {
         of_optimizer ? describe(options.kind).state(options) : std::vector<OptimizerState>{},
         of_optimizer ? "steps" : "");
   }
-  TrainingState state = saved_state(snapshot);
-  state.run_id = saved_run_id(snapshot);
+  TrainingState state = saved_state(arrays);
+  state.run_id = saved_run_id(arrays);
   if (state.run_id.empty()) state.run_id = run.state.run_id;
-  const auto optimizer_steps = snapshot.get_scalar<std::uint64_t>("optimizer/steps");
+  const auto optimizer_steps = arrays.get_scalar<std::uint64_t>("optimizer/steps");
 
   assignments.carry_out();
   if (run.average != nullptr && !same_average) run.average->reset();
@@ -368,76 +367,76 @@ void restore(const Snapshot& snapshot, const RunParts& run) {
   run.state = std::move(state);
 }
 
-std::uint64_t digest_of_shard_states(const Snapshot& snapshot) {
+std::uint64_t digest_of_shard_states(const ArrayStore& arrays) {
   Xxh3 digest;
-  for (const auto& [path, array] : snapshot) {
+  for (const auto& [path, array] : arrays) {
     if (!path.starts_with(optimizer_group) && !path.starts_with(average_group)) continue;
     digest.add(array.bytes.data(), array.bytes.size());
   }
   return digest.value();
 }
 
-Config saved_config(const Snapshot& snapshot) {
-  const std::string text = snapshot.get_text("config");
+Config saved_config(const ArrayStore& arrays) {
+  const std::string text = arrays.get_text("config");
   try {
     return parse_config(text, "config of the checkpoint");
   } catch (const ConfigError& error) {
     if (const auto kind = unknown_model_kind(text)) {
       throw CheckpointError(
-          fmt::format("{}: model.kind `{}` is unknown to this program", snapshot.origin(), *kind),
+          fmt::format("{}: model.kind `{}` is unknown to this program", arrays.origin(), *kind),
           "use the program that wrote the run");
     }
     // Hints are for people who write a config. This one was written by another program or version.
     std::vector<Problem> problems = error.problems();
     for (Problem& problem : problems) problem.hint.clear();
-    throw CheckpointError(fmt::format("{}: its config cannot be used: {}", snapshot.origin(),
+    throw CheckpointError(fmt::format("{}: its config cannot be used: {}", arrays.origin(),
                                       ConfigError(problems).what()),
                           "use the program that wrote the checkpoint, in the same version");
   }
 }
 
-DataIdentity data_identity(const Snapshot& snapshot) {
-  DataIdentity data{.fingerprint = snapshot.get_scalar<std::uint64_t>("data/fingerprint")};
-  if (!has_version_1(snapshot)) data.files = saved_files(snapshot);
+DataIdentity data_identity(const ArrayStore& arrays) {
+  DataIdentity data{.fingerprint = arrays.get_scalar<std::uint64_t>("data/fingerprint")};
+  if (!has_version_1(arrays)) data.files = saved_files(arrays);
   return data;
 }
 
-FixedVocabularies saved_vocabularies(const Snapshot& snapshot) {
-  return {.source = saved_vocabulary(snapshot, "source"),
-          .target = saved_vocabulary(snapshot, "target")};
+FixedVocabularies saved_vocabularies(const ArrayStore& arrays) {
+  return {.source = saved_vocabulary(arrays, "source"),
+          .target = saved_vocabulary(arrays, "target")};
 }
 
-std::uint64_t validations_since_best(const Snapshot& snapshot) {
-  if (has_version_1(snapshot)) return 0;
-  return snapshot.get_scalar<std::uint64_t>("train/validations_since_best");
+std::uint64_t validations_since_best(const ArrayStore& arrays) {
+  if (has_version_1(arrays)) return 0;
+  return arrays.get_scalar<std::uint64_t>("train/validations_since_best");
 }
 
-bool has_pending_validation(const Snapshot& snapshot) { return snapshot.contains(pending_path); }
+bool has_pending_validation(const ArrayStore& arrays) { return arrays.contains(pending_path); }
 
-std::string saved_history(const Snapshot& snapshot) {
-  return has_version_1(snapshot) ? "" : snapshot.get_text("train/history");
+std::string saved_history(const ArrayStore& arrays) {
+  return has_version_1(arrays) ? "" : arrays.get_text("train/history");
 }
 
-std::string saved_run_id(const Snapshot& snapshot) {
-  return snapshot.contains("run_id") ? snapshot.get_text("run_id") : "";
+std::string saved_run_id(const ArrayStore& arrays) {
+  return arrays.contains("run_id") ? arrays.get_text("run_id") : "";
 }
 
-std::string saved_arithmetic(const Snapshot& snapshot) {
-  return has_version_1(snapshot) ? "" : snapshot.get_text("arithmetic");
+std::string saved_arithmetic(const ArrayStore& arrays) {
+  return has_version_1(arrays) ? "" : arrays.get_text("arithmetic");
 }
 
-std::uint64_t saved_step(const Snapshot& snapshot) {
-  return snapshot.get_scalar<std::uint64_t>("train/step");
+std::uint64_t saved_step(const ArrayStore& arrays) {
+  return arrays.get_scalar<std::uint64_t>("train/step");
 }
 
-BatchPosition saved_position(const Snapshot& snapshot) {
-  return {.epoch = snapshot.get_scalar<std::uint64_t>("train/epoch"),
-          .batch = static_cast<std::size_t>(snapshot.get_scalar<std::uint64_t>("train/batch"))};
+BatchPosition saved_position(const ArrayStore& arrays) {
+  return {.epoch = arrays.get_scalar<std::uint64_t>("train/epoch"),
+          .batch = static_cast<std::size_t>(arrays.get_scalar<std::uint64_t>("train/batch"))};
 }
 
-void restore_model(const Snapshot& snapshot, const Model& model) {
-  Assignments assignments(snapshot);
-  add_model(assignments, model, inference_group(snapshot));
+void restore_model(const ArrayStore& arrays, const Model& model) {
+  Assignments assignments(arrays);
+  add_model(assignments, model, inference_group(arrays));
   assignments.carry_out();
 }
 

@@ -8,9 +8,9 @@
 #include "layers/model.h"
 #include "optim/optimizer.h"
 #include "optim/weight_average.h"
+#include "train/checkpoint/array_store.h"
 #include "train/checkpoint/training_state.h"
 #include "train/config/config.h"
-#include "train/storage/snapshot.h"
 
 /// The meaning of the datasets of a checkpoint; `train/checkpoint/format.md` lists them.
 /// `checkpoint_file.h` defines the file layout.
@@ -34,12 +34,12 @@ struct ShardState {
   std::vector<ElementRange> ranges;  ///< of each parameter
 };
 
-/// The state of the optimizer and of the average, if there is one. A snapshot has it as arrays of
+/// The state of the optimizer and of the average, if there is one. A checkpoint has it as arrays of
 /// the shapes of the parameters, with the paths `group + name`.
 std::vector<ShardState> shard_states(const RunParts& run);
 
-/// The snapshot of a run. Elements of shard_states() that other processes have are 0.
-Snapshot make_snapshot(const RunParts& run);
+/// The arrays of a checkpoint of a run. Elements of shard_states() that other processes have are 0.
+ArrayStore collect_arrays(const RunParts& run);
 
 /// The beginnings of the paths of parameters and of buffers.
 inline const std::string parameters_group = "parameters/";
@@ -56,50 +56,51 @@ bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now
 /// `before`: an epoch that has begun cannot continue with them.
 bool has_other_batches(const Config& before, const Config& now);
 
-/// Copies parameters, optimizer state and training state from a snapshot into a model and an
+/// Copies parameters, optimizer state and training state from a checkpoint into a model and an
 /// optimizer made from its config; of shard_states() the elements of the shard. An optimizer that
 /// does not continue its state, see continues_state(), keeps the state of a new one; an average
-/// that the snapshot does not have starts from the restored parameters. Checks all arrays before it
-/// changes any of the destinations. A checkpoint without an id of its run leaves the id as it is.
+/// that the checkpoint does not have starts from the restored parameters. Checks all arrays before
+/// it changes any of the destinations. A checkpoint without an id of its run leaves the id as it
+/// is.
 ///
 /// throws  CheckpointError if an array is missing, has another shape or element type, or is not
 ///         expected; if a parameter or the optimizer's state is not finite.
-void restore(const Snapshot& snapshot, const RunParts& run);
+void restore(const ArrayStore& arrays, const RunParts& run);
 
-/// Copies only the parameters, or their averages if the snapshot has them, and the buffers.
+/// Copies only the parameters, or their averages if the checkpoint has them, and the buffers.
 /// throws CheckpointError as restore().
-void restore_model(const Snapshot& snapshot, const Model& model);
+void restore_model(const ArrayStore& arrays, const Model& model);
 
 /// The config that the run was trained with. `train.threads` and `train.run_dir` are not stored,
 /// since they belong to the process and not to the run.
-Config saved_config(const Snapshot& snapshot);
-std::uint64_t saved_step(const Snapshot& snapshot);
+Config saved_config(const ArrayStore& arrays);
+std::uint64_t saved_step(const ArrayStore& arrays);
 /// The next batch of the run.
-BatchPosition saved_position(const Snapshot& snapshot);
+BatchPosition saved_position(const ArrayStore& arrays);
 
-/// A digest of the state of the optimizer and of the averages in a snapshot.
-std::uint64_t digest_of_shard_states(const Snapshot& snapshot);
+/// A digest of the state of the optimizer and of the averages in a checkpoint.
+std::uint64_t digest_of_shard_states(const ArrayStore& arrays);
 
 /// Identifies the data of the run: fingerprint and file digests.
-DataIdentity data_identity(const Snapshot& snapshot);
+DataIdentity data_identity(const ArrayStore& arrays);
 
 /// The vocabularies of the run. throws CheckpointError.
-FixedVocabularies saved_vocabularies(const Snapshot& snapshot);
+FixedVocabularies saved_vocabularies(const ArrayStore& arrays);
 
 /// The number of validations since the best one.
-std::uint64_t validations_since_best(const Snapshot& snapshot);
+std::uint64_t validations_since_best(const ArrayStore& arrays);
 
-/// The id of the run, see run_identity.h; empty if the checkpoint does not record it.
-std::string saved_run_id(const Snapshot& snapshot);
+/// The id of the run, see make_run_id(); empty if the checkpoint does not record it.
+std::string saved_run_id(const ArrayStore& arrays);
 
 /// Whether the run was stopped during the validation due after its last step.
-bool has_pending_validation(const Snapshot& snapshot);
+bool has_pending_validation(const ArrayStore& arrays);
 
 /// The changes made to the run since it was started, see TrainingState::history.
-std::string saved_history(const Snapshot& snapshot);
+std::string saved_history(const ArrayStore& arrays);
 
 /// The kernels, BLAS and revision of the arithmetic that wrote it, see arithmetic(); empty if the
 /// checkpoint does not record them.
-std::string saved_arithmetic(const Snapshot& snapshot);
+std::string saved_arithmetic(const ArrayStore& arrays);
 
 }  // namespace tapestry

@@ -57,7 +57,7 @@ std::string compare_elements(std::span<const T> a, std::span<const T> b, const A
 }
 
 /// How two arrays differ; empty if they do not.
-std::string compare(const Snapshot& a, const Snapshot& b, const std::string& path) {
+std::string compare(const ArrayStore& a, const ArrayStore& b, const std::string& path) {
   const StoredArray &x = a.at(path), &y = b.at(path);
   if (x.type != y.type) {
     return fmt::format("{} and {}", element_type_name(x.type), element_type_name(y.type));
@@ -95,10 +95,10 @@ bool is_text(const StoredArray& array) { return array.type == ElementType::uint8
 
 }  // namespace
 
-std::vector<ArrayDifference> compare_snapshots(const Snapshot& a, const Snapshot& b) {
+std::vector<ArrayDifference> compare_arrays(const ArrayStore& a, const ArrayStore& b) {
   std::set<std::string> paths;
-  for (const Snapshot* snapshot : {&a, &b}) {
-    for (const auto& [path, array] : *snapshot) {
+  for (const ArrayStore* arrays : {&a, &b}) {
+    for (const auto& [path, array] : *arrays) {
       if (!is_text(array)) paths.insert(path);
     }
   }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/storage/snapshot.h"
+#include "train/checkpoint/array_store.h"
 
 namespace tapestry {
 
@@ -23,6 +23,6 @@ struct ArrayDifference {
 /// For elements it says how many differ, and index and values of the first; for floating point
 /// numbers also the largest difference of finite ones, and how many have a value that is not
 /// finite.
-std::vector<ArrayDifference> compare_snapshots(const Snapshot& a, const Snapshot& b);
+std::vector<ArrayDifference> compare_arrays(const ArrayStore& a, const ArrayStore& b);
 
 }  // namespace tapestry

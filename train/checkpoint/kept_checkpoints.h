@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "train/checkpoint/run_directory.h"
 #include "train/checkpoint/training_state.h"
 #include "train/config/config.h"
-#include "train/storage/run_directory.h"
 
 /// Which checkpoints a run writes and keeps besides the scheduled and the newest ones.
 namespace tapestry {

@@ -2,24 +2,55 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <system_error>
+#include <thread>
 #include <utility>
 
+#include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/checkpoint/average.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/run_identity.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/error.h"
 #include "train/metrics.h"
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
-#include "train/storage/checkpoint_file.h"
-#include "train/storage/run_directory.h"
 
 namespace tapestry {
 namespace {
+
+constexpr std::string_view line_start = "# run id: ";
+constexpr std::size_t id_digits = 16;
+
+bool is_run_id(std::string_view text) {
+  return text.size() == id_digits && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
+/// Rejects a checkpoint that does not belong to the run.
+///
+/// path    of the checkpoint, which is named after `step`
+/// run_id  of the run, if known
+void require_of_run(const ArrayStore& arrays, const std::filesystem::path& path, std::uint64_t step,
+                    const std::optional<std::string>& run_id) {
+  if (const std::uint64_t found = saved_step(arrays); found != step) {
+    throw UnusableCheckpoint(fmt::format("{}: found the checkpoint of step {}, expected step {}, "
+                                         "after which the file is named",
+                                         escaped(path.string()), found, step),
+                             "give the file its original name");
+  }
+  const std::string found = saved_run_id(arrays);
+  if (!run_id || found.empty() || found == *run_id) return;
+  throw UnusableCheckpoint(
+      fmt::format("{}: found a checkpoint of the run {}, expected one of the run {}, as "
+                  "config.yaml of the run directory says",
+                  escaped(path.string()), found, *run_id),
+      "move the checkpoint back to the directory of its run");
+}
 
 void warn_about(const std::string& damage) {
   warn(fmt::format("{}; another checkpoint of the run is used", damage));
@@ -29,8 +60,8 @@ void warn_about(const std::string& damage) {
 /// `best`, or there is no validation.
 ///
 /// best  the best value of train.best_metric of the checkpoints; infinity if there is none
-std::optional<Snapshot> better_average(const RunDirectory& directory,
-                                       const NewestCheckpoint& newest, double best) try {
+std::optional<ArrayStore> better_average(const RunDirectory& directory,
+                                         const NewestCheckpoint& newest, double best) try {
   auto average = read_final_average(directory, newest.step);
   if (!average || !std::isfinite(best)) return average;
   const std::string metric = saved_config(*average).train.best_metric;
@@ -50,14 +81,14 @@ OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
                           fmt::format("train first: {} train CONFIG", program_name()));
   }
   for (const auto& rejected : newest->rejected) warn_about(rejected.reason);
-  const auto best_loss = newest->snapshot.get_scalar<double>("train/best_loss");
-  const auto best_step = newest->snapshot.get_scalar<std::uint64_t>("train/best_step");
+  const auto best_loss = newest->arrays.get_scalar<double>("train/best_loss");
+  const auto best_step = newest->arrays.get_scalar<std::uint64_t>("train/best_step");
   if (auto average = better_average(directory, *newest, best_loss)) {
     return {directory.average_path(), *std::move(average),
             "the average of the last checkpoints of the run"};
   }
   if (!std::isfinite(best_loss) || best_step == newest->step) {
-    return {newest->path, std::move(newest->snapshot), ""};
+    return {newest->path, std::move(newest->arrays), ""};
   }
   const auto path = directory.checkpoint_path(best_step);
   try {
@@ -65,11 +96,58 @@ OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
             fmt::format("the best of the run, whose newest is step {}", newest->step)};
   } catch (const CheckpointError& error) {
     warn_about(error.what());
-    return {newest->path, std::move(newest->snapshot), ""};
+    return {newest->path, std::move(newest->arrays), ""};
   }
 }
 
 }  // namespace
+
+std::string run_id_line(std::string_view run_id) {
+  return fmt::format("{}{}\n", line_start, run_id);
+}
+
+std::optional<std::string> read_run_id(const std::filesystem::path& config_file) try {
+  const OpenFile file(config_file,
+                      {.expected = "a config file", .special_hint = "", .too_large_hint = ""});
+  std::string line(line_start.size() + id_digits + 1, '\0');
+  line.resize(file.read_at(0, std::as_writable_bytes(std::span(line))));
+  if (!line.starts_with(line_start) || !line.ends_with('\n')) return std::nullopt;
+  std::string id = line.substr(line_start.size(), id_digits);
+  return is_run_id(id) ? std::optional(std::move(id)) : std::nullopt;
+} catch (const FileError&) {
+  return std::nullopt;
+}
+
+std::optional<std::string> recorded_run_id(const RunDirectory& directory) {
+  return read_run_id(directory.path() / "config.yaml");
+}
+
+std::optional<NewestCheckpoint> read_newest_of_run(const RunDirectory& directory) {
+  const auto run_id = recorded_run_id(directory);
+  return directory.read_newest([&](std::uint64_t step, const ArrayStore& arrays) {
+    require_of_run(arrays, directory.checkpoint_path(step), step, run_id);
+  });
+}
+
+ArrayStore read_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step) {
+  const auto path = directory.checkpoint_path(step);
+  ArrayStore arrays = read_checkpoint(path);
+  require_of_run(arrays, path, step, recorded_run_id(directory));
+  return arrays;
+}
+
+ArrayStore await_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step,
+                                   std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    try {
+      return read_checkpoint_of_run(directory, step);
+    } catch (const UnusableCheckpoint&) {
+      if (std::chrono::steady_clock::now() >= end) throw;
+    }
+    std::this_thread::sleep_for(std::min(timeout, std::chrono::milliseconds(200)));
+  }
+}
 
 std::string ModelOrigin::in_words() const {
   return escaped(choice.empty() ? place : fmt::format("{} ({})", place, choice));

@@ -1,11 +1,39 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 
-#include "train/storage/snapshot.h"
+#include "train/checkpoint/array_store.h"
+#include "train/checkpoint/run_directory.h"
 
+/// The checkpoints that belong to a run: those with the id that its `config.yaml` records.
 namespace tapestry {
+
+/// The first line of the `config.yaml` of a run, a comment with its id.
+std::string run_id_line(std::string_view run_id);
+
+/// The id in the first line of a config file; nullopt if the file is missing or has none.
+std::optional<std::string> read_run_id(const std::filesystem::path& config_file);
+
+/// The id in the `config.yaml` of a run directory; nullopt if the file is missing or has none.
+std::optional<std::string> recorded_run_id(const RunDirectory& directory);
+
+/// The newest usable checkpoint that belongs to the run, see RunDirectory::read_newest(). Skips
+/// checkpoints whose step is not the step in their name, and those of another run than the one that
+/// `config.yaml` names. Checkpoints before format version 3 have no id and are not skipped.
+std::optional<NewestCheckpoint> read_newest_of_run(const RunDirectory& directory);
+
+/// The checkpoint of a step. throws CheckpointError, also if it does not belong to the run.
+ArrayStore read_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step);
+
+/// The same for a checkpoint that another machine has written: over a network file system it may
+/// come late, so that an unusable checkpoint is read again for up to `timeout`.
+ArrayStore await_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step,
+                                   std::chrono::milliseconds timeout);
 
 /// Where the parameters of a model come from, for messages.
 struct ModelOrigin {
@@ -19,7 +47,7 @@ struct ModelOrigin {
 /// A checkpoint that the user named, or the one chosen from a run directory that the user named.
 struct OpenedCheckpoint {
   std::filesystem::path path;
-  Snapshot snapshot;
+  ArrayStore arrays;
   std::string choice;  ///< as in ModelOrigin
 };
 

@@ -11,11 +11,11 @@
 #include <string_view>
 
 #include "data/io/utf8.h"
+#include "train/checkpoint/array_store.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/error.h"
 #include "train/platform/machine.h"
-#include "train/storage/checkpoint_file.h"
-#include "train/storage/snapshot.h"
 
 namespace tapestry {
 namespace {
@@ -28,40 +28,40 @@ bool is_float(const StoredArray& array) {
 }
 
 /// Converts the elements of a stored array to those of a tensor of the same shape.
-void copy_array(const Snapshot& snapshot, const std::string& path, Tensor to) {
+void copy_array(const ArrayStore& arrays, const std::string& path, Tensor to) {
   const auto copy = [&](const auto& from) {
     dispatch(to.dtype(), [&]<class T>() {
       std::ranges::transform(from, to.mutable_values<T>().begin(),
                              [](auto value) { return static_cast<T>(value); });
     });
   };
-  if (snapshot.at(path).type == ElementType::float32) {
-    copy(snapshot.get<float>(path));
+  if (arrays.at(path).type == ElementType::float32) {
+    copy(arrays.get<float>(path));
   } else {
-    copy(snapshot.get<double>(path));
+    copy(arrays.get<double>(path));
   }
 }
 
 /// The tensors of one group of a file beside those of a model.
 class Group {
  public:
-  Group(const Snapshot& snapshot, std::string prefix, const std::vector<NamedTensor>& tensors)
-      : snapshot_(snapshot), prefix_(std::move(prefix)), tensors_(tensors) {}
+  Group(const ArrayStore& arrays, std::string prefix, const std::vector<NamedTensor>& tensors)
+      : arrays_(arrays), prefix_(std::move(prefix)), tensors_(tensors) {}
 
   void compare(LoadReport& report) const {
     for (const auto& [name, tensor] : tensors_) {
       const std::string path = prefix_ + name;
-      if (!snapshot_.contains(path)) {
+      if (!arrays_.contains(path)) {
         report.missing.push_back(name);
-      } else if (fits(tensor, snapshot_.at(path))) {
+      } else if (fits(tensor, arrays_.at(path))) {
         report.loaded.push_back(name);
       } else {
         report.other_shape.push_back({.name = name,
-                                      .found = to_string(snapshot_.at(path).shape),
+                                      .found = to_string(arrays_.at(path).shape),
                                       .expected = to_string(tensor.shape())});
       }
     }
-    for (const auto& [path, array] : snapshot_) {
+    for (const auto& [path, array] : arrays_) {
       if (path.starts_with(prefix_) && !is_known(path.substr(prefix_.size()))) {
         report.unexpected.push_back(path.substr(prefix_.size()));
       }
@@ -71,8 +71,8 @@ class Group {
   void copy() const {
     for (const auto& [name, tensor] : tensors_) {
       const std::string path = prefix_ + name;
-      if (snapshot_.contains(path) && fits(tensor, snapshot_.at(path))) {
-        copy_array(snapshot_, path, tensor);
+      if (arrays_.contains(path) && fits(tensor, arrays_.at(path))) {
+        copy_array(arrays_, path, tensor);
       }
     }
   }
@@ -85,16 +85,16 @@ class Group {
     return std::ranges::find(tensors_, name, &NamedTensor::name) != tensors_.end();
   }
 
-  const Snapshot& snapshot_;
+  const ArrayStore& arrays_;
   std::string prefix_;
   const std::vector<NamedTensor>& tensors_;
 };
 
 /// Parameters, in the group of the file that has them for this purpose, and buffers.
-std::array<Group, 2> model_groups(const Snapshot& snapshot, const std::string& group,
+std::array<Group, 2> model_groups(const ArrayStore& arrays, const std::string& group,
                                   const Parameters& parameters) {
-  return {Group(snapshot, group, parameters.list()),
-          Group(snapshot, buffers_group, parameters.buffers())};
+  return {Group(arrays, group, parameters.list()),
+          Group(arrays, buffers_group, parameters.buffers())};
 }
 
 /// Compares the groups of a model. Throws CheckpointError if no tensor fits, or not all and
@@ -130,12 +130,12 @@ void require_same_optimizer(const Group& group, const std::filesystem::path& pat
       "create an optimizer of the kind and with the options of the one that was saved");
 }
 
-Snapshot model_snapshot(const Parameters& parameters) {
-  Snapshot snapshot;
-  snapshot.put_text("program_version", program_version);
-  put_tensors(snapshot, "parameters", parameters.list());
-  put_tensors(snapshot, "buffers", parameters.buffers());
-  return snapshot;
+ArrayStore model_arrays(const Parameters& parameters) {
+  ArrayStore arrays;
+  arrays.put_text("program_version", program_version);
+  put_tensors(arrays, "parameters", parameters.list());
+  put_tensors(arrays, "buffers", parameters.buffers());
+  return arrays;
 }
 
 /// "a, b and 3 more"
@@ -148,32 +148,32 @@ std::string listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::string inference_group(const Snapshot& snapshot) {
+std::string inference_group(const ArrayStore& arrays) {
   const bool has_average = std::ranges::any_of(
-      snapshot, [](const auto& array) { return array.first.starts_with("average/"); });
+      arrays, [](const auto& array) { return array.first.starts_with("average/"); });
   return has_average ? "average/" : "parameters/";
 }
 
-void put_tensors(Snapshot& snapshot, const std::string& group,
+void put_tensors(ArrayStore& arrays, const std::string& group,
                  const std::vector<NamedTensor>& tensors) {
   for (const NamedTensor& each : tensors) {
     const std::string path = fmt::format("{}/{}", group, each.name);
     dispatch(each.tensor.dtype(), [&]<class T>() {
-      snapshot.put<T>(path, each.tensor.values<T>(), stored_shape(each.tensor));
+      arrays.put<T>(path, each.tensor.values<T>(), stored_shape(each.tensor));
     });
   }
 }
 
 void save_parameters(const Parameters& parameters, const std::filesystem::path& path) {
-  write_checkpoint(path, model_snapshot(parameters));
+  write_checkpoint(path, model_arrays(parameters));
 }
 
 void save_parameters(const Parameters& parameters, const Optimizer& optimizer,
                      const std::filesystem::path& path) {
-  Snapshot snapshot = model_snapshot(parameters);
-  put_tensors(snapshot, "optimizer", optimizer.state());
-  snapshot.put_scalar(optimizer_steps, optimizer.steps());
-  write_checkpoint(path, snapshot);
+  ArrayStore arrays = model_arrays(parameters);
+  put_tensors(arrays, "optimizer", optimizer.state());
+  arrays.put_scalar(optimizer_steps, optimizer.steps());
+  write_checkpoint(path, arrays);
 }
 
 std::string to_string(const LoadReport& report) {
@@ -197,8 +197,8 @@ std::string to_string(const LoadReport& report) {
 
 LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& path,
                            const LoadOptions& options) {
-  const Snapshot snapshot = read_checkpoint(path);
-  const auto groups = model_groups(snapshot, inference_group(snapshot), parameters);
+  const ArrayStore arrays = read_checkpoint(path);
+  const auto groups = model_groups(arrays, inference_group(arrays), parameters);
   LoadReport report = compare_model(groups, path, options.strict);
   for (const Group& group : groups) group.copy();
   return report;
@@ -206,18 +206,18 @@ LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& 
 
 void load_parameters(Parameters& parameters, Optimizer& optimizer,
                      const std::filesystem::path& path) {
-  const Snapshot snapshot = read_checkpoint(path);
-  const auto groups = model_groups(snapshot, parameters_group, parameters);
+  const ArrayStore arrays = read_checkpoint(path);
+  const auto groups = model_groups(arrays, parameters_group, parameters);
   compare_model(groups, path, true);
-  if (!snapshot.contains(optimizer_steps)) {
+  if (!arrays.contains(optimizer_steps)) {
     throw CheckpointError(
         fmt::format("{}: has no state of an optimizer", escaped(path.string())),
         "save it with save_parameters(parameters, optimizer, path), or load the parameters alone");
   }
   const std::vector<NamedTensor> tensors = optimizer.state();
-  const Group state(snapshot, "optimizer/", tensors);
+  const Group state(arrays, "optimizer/", tensors);
   require_same_optimizer(state, path);
-  const auto steps = snapshot.get_scalar<std::uint64_t>(optimizer_steps);
+  const auto steps = arrays.get_scalar<std::uint64_t>(optimizer_steps);
   for (const Group& group : groups) group.copy();
   state.copy();
   optimizer.set_steps(steps);

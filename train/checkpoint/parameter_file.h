@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-class Snapshot;
+class ArrayStore;
 
 /// Writes the values of all parameters and buffers to an HDF5 file with digests, in the layout of a
 /// checkpoint: `parameters/NAME` and `buffers/NAME` (train/checkpoint/format.md). After a crash at
@@ -73,12 +73,12 @@ LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& 
 void load_parameters(Parameters& parameters, Optimizer& optimizer,
                      const std::filesystem::path& path);
 
-/// The group of a snapshot that has the values of parameters for inference: "average/" if there are
-/// averages (train.ema_decay), or else "parameters/".
-std::string inference_group(const Snapshot& snapshot);
+/// The group of a checkpoint that has the values of parameters for inference: "average/" if there
+/// are averages (train.ema_decay), or else "parameters/".
+std::string inference_group(const ArrayStore& arrays);
 
-/// Adds tensors to a snapshot as `GROUP/NAME`.
-void put_tensors(Snapshot& snapshot, const std::string& group,
+/// Adds tensors to a checkpoint as `GROUP/NAME`.
+void put_tensors(ArrayStore& arrays, const std::string& group,
                  const std::vector<NamedTensor>& tensors);
 
 }  // namespace tapestry

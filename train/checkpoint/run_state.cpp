@@ -18,10 +18,9 @@
 #include <vector>
 
 #include "data/io/file.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
 #include "train/metrics.h"
-#include "train/storage/run_directory.h"
-#include "train/storage/run_file.h"
 
 namespace tapestry {
 namespace {

@@ -33,7 +33,7 @@ struct BeforeEnd {
 /// The state of a run besides parameters and optimizer. Positions are integers, and random numbers
 /// are computed from counters derived from the step, so there is no generator state to store.
 struct TrainingState {
-  std::string run_id;        ///< see run_identity.h; carried from checkpoint to checkpoint
+  std::string run_id;        ///< see make_run_id(); carried from checkpoint to checkpoint
   std::uint64_t step = 0;    ///< optimizer steps done, including skipped steps
   BatchPosition position{};  ///< of the next batch
   RunningLoss running{};

@@ -10,10 +10,10 @@
 
 #include "data/io/utf8.h"
 #include "train/checkpoint/average.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/cli/command.h"
 #include "train/error.h"
 #include "train/platform/program_name.h"
-#include "train/storage/checkpoint_file.h"
 
 namespace tapestry {
 namespace average_cli {

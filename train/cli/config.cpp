@@ -78,7 +78,7 @@ Config load_any_config(const std::string& path) {
   const std::filesystem::path effective = std::filesystem::path(path) / "config.yaml";
   std::error_code error;
   if (std::filesystem::is_regular_file(effective, error)) return load_config(effective.string());
-  return saved_config(open_run(path).snapshot);
+  return saved_config(open_run(path).arrays);
 }
 
 void diff(const Arguments& arguments) {

@@ -14,16 +14,15 @@
 
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/comparison.h"
 #include "train/checkpoint/open_run.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/recording/digest_log.h"
-#include "train/storage/checkpoint_file.h"
-#include "train/storage/run_directory.h"
-#include "train/storage/run_file.h"
 
 namespace tapestry {
 namespace diff_cli {
@@ -37,7 +36,7 @@ struct Arguments {
 };
 
 /// Prints which config keys differ.
-void print_config_differences(const Snapshot& a, const Snapshot& b) {
+void print_config_differences(const ArrayStore& a, const ArrayStore& b) {
   for (const ConfigDifference& each : compare_configs(saved_config(a), saved_config(b))) {
     fmt::print("config: {}: {} and {}\n", each.key, escaped(each.checkpoint), escaped(each.now));
   }
@@ -137,7 +136,7 @@ std::optional<std::string_view> tensor_name(std::string_view path) {
 
 /// Prints it if a tensor of a checkpoint has not the digest that the run recorded after the step:
 /// its values have changed since, in memory or in the file.
-void print_if_changed(const std::string& checkpoint, const Snapshot& snapshot, std::uint64_t step,
+void print_if_changed(const std::string& checkpoint, const ArrayStore& snapshot, std::uint64_t step,
                       const std::string& path, const DigestTable& recorded) {
   const auto name = tensor_name(path);
   const auto row = recorded.find(step);
@@ -156,10 +155,10 @@ std::optional<FirstDifference> compare_checkpoints(const RunDirectory& a, const 
                                                    const Digests& digests, bool all) {
   std::uint64_t equal_step = 0;
   for (const std::uint64_t step : steps) {
-    const Snapshot x = read_checkpoint(a.checkpoint_path(step));
-    const Snapshot y = read_checkpoint(b.checkpoint_path(step));
+    const ArrayStore x = read_checkpoint(a.checkpoint_path(step));
+    const ArrayStore y = read_checkpoint(b.checkpoint_path(step));
     if (step == steps.front()) print_config_differences(x, y);
-    const auto differences = compare_snapshots(x, y);
+    const auto differences = compare_arrays(x, y);
     print_differences(fmt::format("step {}", format_count(step)), differences, all);
     if (differences.empty()) {
       equal_step = step;
@@ -224,8 +223,8 @@ int run(const Arguments& arguments) {
     differ = compare_runs(find_run(arguments.a), find_run(arguments.b), arguments.all);
   } else {
     const OpenedCheckpoint a = open_run(arguments.a), b = open_run(arguments.b);
-    print_config_differences(a.snapshot, b.snapshot);
-    const auto differences = compare_snapshots(a.snapshot, b.snapshot);
+    print_config_differences(a.arrays, b.arrays);
+    const auto differences = compare_arrays(a.arrays, b.arrays);
     print_differences(fmt::format("{} and {}", escaped(a.path.string()), escaped(b.path.string())),
                       differences, arguments.all);
     differ = !differences.empty();

@@ -17,6 +17,7 @@
 #include "data/io/durable_file.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/error.h"
@@ -28,7 +29,6 @@
 #include "train/report/computation_page.h"
 #include "train/report/computation_trace.h"
 #include "train/report/html_page.h"
-#include "train/storage/run_directory.h"
 
 namespace tapestry {
 namespace explain_cli {

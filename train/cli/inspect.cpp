@@ -23,7 +23,7 @@
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
-#include "train/checkpoint/run_identity.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
 #include "train/cli/model_json.h"
 #include "train/error.h"
@@ -31,7 +31,6 @@
 #include "train/metrics.h"
 #include "train/model_summary.h"
 #include "train/recording/weight_statistics.h"
-#include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -111,7 +110,7 @@ void add_summary(Json& json, std::span<const T> values) {
 }
 
 /// Calls visit with the values of an array of numbers.
-void visit_numbers(const Snapshot& snapshot, const std::string& path, const auto& visit) {
+void visit_numbers(const ArrayStore& snapshot, const std::string& path, const auto& visit) {
   switch (snapshot.at(path).type) {
     case ElementType::float32:
       return visit(snapshot.get<float>(path));
@@ -124,7 +123,7 @@ void visit_numbers(const Snapshot& snapshot, const std::string& path, const auto
   }
 }
 
-std::string summary(const Snapshot& snapshot, const std::string& path) {
+std::string summary(const ArrayStore& snapshot, const std::string& path) {
   std::string text;
   visit_numbers(snapshot, path, [&](const auto& values) { text = summary(values); });
   return text;
@@ -132,7 +131,7 @@ std::string summary(const Snapshot& snapshot, const std::string& path) {
 
 /// Of the names and bytes of all arrays but texts: equal for runs with bit-identical parameters,
 /// optimizer state and counters, whatever their configs and programs.
-std::uint64_t digest_of_numbers(const Snapshot& snapshot) {
+std::uint64_t digest_of_numbers(const ArrayStore& snapshot) {
   Xxh3 digest;
   for (const auto& [name, array] : snapshot) {
     if (array.type == ElementType::uint8) continue;
@@ -145,7 +144,7 @@ std::uint64_t digest_of_numbers(const Snapshot& snapshot) {
 // ---- Model and checkpoints.
 
 /// The parameters of the arrays of a checkpoint, in their order.
-std::vector<ParameterShape> stored_parameters(const Snapshot& snapshot) {
+std::vector<ParameterShape> stored_parameters(const ArrayStore& snapshot) {
   const std::string group = "parameters/";
   std::vector<ParameterShape> parameters;
   for (const auto& [name, array] : snapshot) {
@@ -158,7 +157,7 @@ std::vector<ParameterShape> stored_parameters(const Snapshot& snapshot) {
 
 /// The parameters of the model of a checkpoint: in the order of the model and with those that are
 /// frozen, if this program can make the model.
-std::vector<ParameterShape> model_parameters(const Snapshot& snapshot) {
+std::vector<ParameterShape> model_parameters(const ArrayStore& snapshot) {
   std::vector<ParameterShape> stored = stored_parameters(snapshot);
   std::vector<ParameterShape> made;
   try {
@@ -197,11 +196,11 @@ std::vector<ListedCheckpoint> list_checkpoints(const std::string& run) {
   const RunDirectory directory = find_run(run);
   const auto newest = read_newest_of_run(directory);
   if (!newest) return {};
-  const std::string csv = newest->snapshot.get_text("train/metrics");
+  const std::string csv = newest->arrays.get_text("train/metrics");
   require_metrics(csv, newest->path.string() + ": train/metrics");
   const auto losses = validation_values(csv, "loss");
-  const bool has_best = std::isfinite(newest->snapshot.get_scalar<double>("train/best_loss"));
-  const auto best = newest->snapshot.get_scalar<std::uint64_t>("train/best_step");
+  const bool has_best = std::isfinite(newest->arrays.get_scalar<double>("train/best_loss"));
+  const auto best = newest->arrays.get_scalar<std::uint64_t>("train/best_step");
   std::vector<ListedCheckpoint> list;
   for (const std::uint64_t step : directory.steps()) {
     const auto path = directory.checkpoint_path(step);
@@ -247,7 +246,7 @@ Json to_json(const std::vector<ListedCheckpoint>& list) {
 // ---- The whole answer.
 
 /// Whether save_parameters() has written the file: it has no training state and no config.
-bool is_parameter_file(const Snapshot& snapshot) {
+bool is_parameter_file(const ArrayStore& snapshot) {
   return !snapshot.contains("train/step") && !snapshot.contains("config");
 }
 
@@ -284,7 +283,7 @@ void print_text(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoi
 }
 
 void print_json(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoint>& checkpoints) {
-  const Snapshot& snapshot = opened.snapshot;
+  const ArrayStore& snapshot = opened.arrays;
   const bool of_run = !is_parameter_file(snapshot);
   Json arrays = Json::array();
   for (const auto& [name, array] : snapshot) {

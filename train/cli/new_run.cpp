@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/io/utf8.h"
-#include "train/checkpoint/run_identity.h"
+#include "train/checkpoint/open_run.h"
 #include "train/config/error.h"
 #include "train/format.h"
 #include "train/platform/program_name.h"
@@ -101,8 +101,9 @@ void refuse_to_replace_run(const RunDirectory& directory) {
 void refuse_to_replace_files(const RunDirectory& directory) {
   std::error_code ignored;
   if (std::filesystem::is_directory(directory.path() / "checkpoints", ignored)) return;
-  for (const char* name : {"config.yaml", "metrics.csv", "timing.csv", "time_use.csv", "history.txt",
-                           "recording.jsonl", "digests.csv", "average.h5", "train.log"}) {
+  for (const char* name :
+       {"config.yaml", "metrics.csv", "timing.csv", "time_use.csv", "history.txt",
+        "recording.jsonl", "digests.csv", "average.h5", "train.log"}) {
     const auto path = directory.path() / name;
     if (!std::filesystem::exists(path, ignored)) continue;
     throw ConfigError({{.place = {.file = path.string()},

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "data/corpus.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
-#include "train/storage/run_directory.h"
 
 /// What `train` and `plan` do before a new run: its config, and whether its directory is free.
 namespace tapestry {

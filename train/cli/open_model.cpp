@@ -11,7 +11,7 @@
 
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/resume_policy.h"
+#include "train/checkpoint/resume.h"
 #include "train/config/domains.h"
 #include "train/config/error.h"
 #include "train/memory_need.h"

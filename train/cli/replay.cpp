@@ -17,8 +17,9 @@
 #include "autograd/tape.h"
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/open_run.h"
 #include "train/checkpoint/parameter_file.h"
-#include "train/checkpoint/run_identity.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/error.h"
@@ -32,7 +33,6 @@
 #include "train/process_settings.h"
 #include "train/recording/digest_log.h"
 #include "train/step_computer.h"
-#include "train/storage/checkpoint_file.h"
 
 namespace tapestry {
 namespace replay_cli {
@@ -48,9 +48,9 @@ struct Arguments {
 
 /// Where a replay starts.
 struct Start {
-  Snapshot newest;                   ///< the newest checkpoint of the run
-  std::optional<Snapshot> snapshot;  ///< the state before the first step; nullopt: initial values
-  std::uint64_t step = 0;            ///< steps done
+  ArrayStore newest;                   ///< the newest checkpoint of the run
+  std::optional<ArrayStore> snapshot;  ///< the state before the first step; nullopt: initial values
+  std::uint64_t step = 0;              ///< steps done
 };
 
 /// The newest usable checkpoint before a step.
@@ -62,7 +62,7 @@ Start find_start(const RunDirectory& directory, std::uint64_t step) {
                     escaped(directory.path().string())),
         fmt::format("name a run directory; `{} runs` lists them", program_name()));
   }
-  Start start{.newest = std::move(newest->snapshot), .snapshot = std::nullopt, .step = 0};
+  Start start{.newest = std::move(newest->arrays), .snapshot = std::nullopt, .step = 0};
   std::vector<std::uint64_t> steps = directory.steps();
   std::ranges::reverse(steps);
   for (const std::uint64_t saved : steps) {
@@ -100,19 +100,19 @@ bool warn_of_changes(const Start& start, std::uint64_t step) {
 }
 
 template <class T>
-void put_rows(Snapshot& snapshot, const std::string& path, const std::vector<T>& values,
+void put_rows(ArrayStore& snapshot, const std::string& path, const std::vector<T>& values,
               std::size_t rows) {
   if (values.empty()) return;
   snapshot.put<T>(path, std::span<const T>(values), {rows, values.size() / rows});
 }
 
 template <class From>
-void put_counts(Snapshot& snapshot, const std::string& path, const From& counts) {
+void put_counts(ArrayStore& snapshot, const std::string& path, const From& counts) {
   const std::vector<std::uint64_t> values(counts.begin(), counts.end());
   if (!values.empty()) snapshot.put<std::uint64_t>(path, values, {values.size()});
 }
 
-void put_batch(Snapshot& snapshot, const std::string& group, const Batch& batch) {
+void put_batch(ArrayStore& snapshot, const std::string& group, const Batch& batch) {
   put_rows(snapshot, group + "/source", batch.source, batch.rows);
   put_rows(snapshot, group + "/input", batch.input, batch.rows);
   put_rows(snapshot, group + "/labels", batch.labels, batch.rows);
@@ -122,7 +122,7 @@ void put_batch(Snapshot& snapshot, const std::string& group, const Batch& batch)
   put_counts(snapshot, group + "/examples", batch.examples);
 }
 
-void put_step(Snapshot& snapshot, const StepComputer& computer, const RunStep& step) {
+void put_step(ArrayStore& snapshot, const StepComputer& computer, const RunStep& step) {
   snapshot.put_text("program_version", program_version);
   snapshot.put_text("run_id", computer.run_id());
   snapshot.put_text("arithmetic", arithmetic());
@@ -167,7 +167,7 @@ std::vector<NamedTensor> compute_updates(const Parameters& parameters,
 /// the number of the operation in order of execution, the path of the layer, and the operation.
 class ActivationRecorder : public TapeObserver {
  public:
-  ActivationRecorder(Snapshot& snapshot, std::size_t batch)
+  ActivationRecorder(ArrayStore& snapshot, std::size_t batch)
       : snapshot_(snapshot),
         activations_(fmt::format("activations/{}", batch)),
         gradients_(fmt::format("activation_gradients/{}", batch)) {}
@@ -186,7 +186,7 @@ class ActivationRecorder : public TapeObserver {
   }
 
  private:
-  Snapshot& snapshot_;
+  ArrayStore& snapshot_;
   std::string activations_, gradients_;
   std::size_t count_ = 0;  ///< operations up to now
   std::unordered_map<const GradientSlot*, std::string> names_;
@@ -198,8 +198,8 @@ void apply_or_skip(StepComputer& computer, const RunStep& step) {
 }
 
 /// Computes the next step and collects what the output has of it.
-Snapshot record_step(StepComputer& computer, bool activations, RunStep& step) {
-  Snapshot snapshot;
+ArrayStore record_step(StepComputer& computer, bool activations, RunStep& step) {
+  ArrayStore snapshot;
   const Parameters& parameters = computer.model().parameters;
   BatchObservers observers;
   if (activations) {
@@ -278,10 +278,10 @@ void compute_steps_before(StepComputer& computer, std::uint64_t last, DigestChec
 std::optional<bool> compare(const RunDirectory& directory, const StepComputer& computer) {
   const auto steps = directory.steps();
   if (std::ranges::find(steps, computer.step()) == steps.end()) return std::nullopt;
-  Snapshot ours;
+  ArrayStore ours;
   put_tensors(ours, "parameters", computer.model().parameters.list());
   try {
-    const Snapshot saved = read_checkpoint_of_run(directory, computer.step());
+    const ArrayStore saved = read_checkpoint_of_run(directory, computer.step());
     return std::ranges::all_of(ours, [&](const auto& array) {
       return saved.contains(array.first) && saved.at(array.first) == array.second;
     });
@@ -326,7 +326,7 @@ int run(Arguments arguments) {
   require_new_file(arguments.output);
   const RunDirectory directory = find_run(arguments.run);
   const Start start = find_start(directory, arguments.step);
-  const Snapshot& origin = start.snapshot ? *start.snapshot : start.newest;
+  const ArrayStore& origin = start.snapshot ? *start.snapshot : start.newest;
   Config config = with_other_data(arguments.run, saved_config(origin), arguments.overrides);
   config.train.steps = saved_config(start.newest).train.steps;  // may have been raised since
   if (arguments.step > config.train.steps) {
@@ -355,7 +355,7 @@ int run(Arguments arguments) {
   DigestCheck check(directory, computer.model().parameters, has_changed);
   compute_steps_before(computer, arguments.step, check);
   RunStep step;
-  const Snapshot snapshot = record_step(computer, !arguments.no_activations, step);
+  const ArrayStore snapshot = record_step(computer, !arguments.no_activations, step);
   check.add(computer);
   write_checkpoint(arguments.output, snapshot);
   return report(directory, computer, step, check.equal(), arguments.output);

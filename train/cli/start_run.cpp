@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "data/io/utf8.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/cli/new_run.h"
 #include "train/cli/train.h"
 #include "train/config/config.h"
 #include "train/error.h"
 #include "train/models/pretrained.h"
-#include "train/storage/run_directory.h"
 
 namespace tapestry::train_cli {
 namespace {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "data/corpus.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
 #include "train/output/progress.h"
 #include "train/parallel/process_group.h"
 #include "train/platform/interruptions.h"
-#include "train/storage/run_directory.h"
 #include "train/tasks/data_source.h"
 #include "train/training_run.h"
 

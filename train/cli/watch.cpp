@@ -17,12 +17,11 @@
 
 #include "data/io/file.h"
 #include "data/io/utf8.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/checkpoint/run_state.h"
 #include "train/cli/command.h"
 #include "train/error.h"
 #include "train/platform/standard_streams.h"
-#include "train/storage/run_directory.h"
-#include "train/storage/run_file.h"
 
 namespace tapestry {
 namespace watch_cli {

@@ -11,8 +11,8 @@
 
 #include "data/io/error.h"
 #include "data/io/file.h"
+#include "train/checkpoint/resume.h"
 #include "train/config/fields.h"
-#include "train/models/data_changes.h"
 #include "train/platform/standard_streams.h"
 #include "train/tasks/data_source.h"
 

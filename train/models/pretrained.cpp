@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "train/checkpoint/open_run.h"
+#include "train/checkpoint/resume.h"
 #include "train/config/error.h"
-#include "train/models/data_changes.h"
 #include "train/models/trained_model.h"
 
 namespace tapestry {
@@ -40,7 +40,7 @@ TrainedModel load_named_model(const std::string& origin) {
                       "name a run directory or a checkpoint; a relative path starts at the folder "
                       "of the config file, on the command line at the working folder");
   }
-  return load_model(open_run(origin).snapshot);
+  return load_model(open_run(origin).arrays);
 }
 
 /// Refuses a pretrained model whose vocabulary is of subwords if the run has none, and vice versa.

@@ -7,7 +7,7 @@
 
 namespace tapestry {
 
-TrainedModel load_model(const Snapshot& snapshot) {
+TrainedModel load_model(const ArrayStore& snapshot) {
   Config config = saved_config(snapshot);
   FixedVocabularies words = saved_vocabularies(snapshot);
   TextCodec codec = make_codec(config.data, std::move(words.source), *std::move(words.target));
@@ -24,7 +24,7 @@ TrainedModel load_model(const Snapshot& snapshot) {
 }
 
 TrainedModel load_trained_model(const std::filesystem::path& path) {
-  return load_model(open_run(path.string()).snapshot);
+  return load_model(open_run(path.string()).arrays);
 }
 
 }  // namespace tapestry

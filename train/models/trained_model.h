@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-class Snapshot;
+class ArrayStore;
 
 /// Loads a trained model with its config and codec; the data files are not needed.
 ///
@@ -25,6 +25,6 @@ TrainedModel load_trained_model(const std::filesystem::path& path);
 
 /// Restores the model of a checkpoint; the data files are not needed. throws CheckpointError as
 /// restore().
-TrainedModel load_model(const Snapshot& snapshot);
+TrainedModel load_model(const ArrayStore& snapshot);
 
 }  // namespace tapestry

@@ -17,6 +17,7 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/tape.h"
 #include "data/io/file_system.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/memory_need.h"
 #include "train/model_summary.h"
 #include "train/plan/step_distribution.h"
@@ -24,7 +25,6 @@
 #include "train/report/report_time.h"
 #include "train/step.h"
 #include "train/step_time.h"
-#include "train/storage/checkpoint_file.h"
 #include "train/validator.h"
 
 namespace tapestry {
@@ -200,9 +200,8 @@ void RunMeasurement::measure_scoring() {
   } else {
     plan_.scoring = time_scores(all, 0);
   }
-  plan_.scoring *=
-      1.0 + static_cast<double>(training_sample_size(config(), corpus())) /
-                static_cast<double>(all.size());
+  plan_.scoring *= 1.0 + static_cast<double>(training_sample_size(config(), corpus())) /
+                             static_cast<double>(all.size());
 }
 
 /// The same for sequences that are decoded.

@@ -12,8 +12,8 @@
 #include "autograd/kernels/parallel.h"
 #include "data/io/file.h"
 #include "data/io/utf8.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/platform/standard_streams.h"
-#include "train/storage/run_file.h"
 
 namespace tapestry {
 namespace {

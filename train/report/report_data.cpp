@@ -16,6 +16,7 @@
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/model_summary.h"
@@ -35,7 +36,6 @@
 #include "train/report/run_comparison.h"
 #include "train/report/speed.h"
 #include "train/report/weights_json.h"
-#include "train/storage/run_directory.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -177,7 +177,8 @@ std::optional<Config> read_run_config(const RunDirectory& directory,
 }
 
 /// The config in a checkpoint; nullopt, with one note in all, if its kind of model is unknown.
-std::optional<Config> saved_run_config(const Snapshot& snapshot, std::vector<std::string>& notes) {
+std::optional<Config> saved_run_config(const ArrayStore& snapshot,
+                                       std::vector<std::string>& notes) {
   if (auto note = note_on_unknown_kind(snapshot.get_text("config"))) {
     if (std::ranges::find(notes, *note) == notes.end()) notes.push_back(std::move(*note));
     return std::nullopt;
@@ -208,7 +209,7 @@ std::optional<OpenedCheckpoint> open_checkpoint(const std::string& path,
 }
 
 /// What a checkpoint records, if the files of the run directory do not.
-void add_saved_history(const Snapshot& snapshot, const std::string& place, RunHistory& history) {
+void add_saved_history(const ArrayStore& snapshot, const std::string& place, RunHistory& history) {
   const auto is_of_metrics = [](const NamedCurve& curve) { return curve.name == "loss"; };
   if (std::ranges::none_of(history.curves, is_of_metrics)) {
     auto saved = metric_curves(snapshot.get_text("train/metrics"), place + ": train/metrics");
@@ -240,7 +241,7 @@ std::uint64_t last_step(const RunHistory& history) {
 /// Adds all that needs the trained model.
 void add_model(const OpenedCheckpoint& opened, const Corpus* corpus, const ReportOptions& options,
                Json& json, std::vector<std::string>& notes) {
-  const TrainedModel trained = load_model(opened.snapshot);
+  const TrainedModel trained = load_model(opened.arrays);
   json["diagram"] = diagram_json(
       model_diagram(summarize(parameter_shapes(trained.model->parameters)), trained.config));
   json["weights"] = weights_json(weights_by_block(trained.model->parameters));
@@ -305,12 +306,12 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
   if (opened) {
     const std::string file = escaped(opened->path.string());
     json["checkpoint"] = {{"file", file},
-                          {"step", saved_step(opened->snapshot)},
+                          {"step", saved_step(opened->arrays)},
                           {"choice", opened->choice},
-                          {"arithmetic", saved_arithmetic(opened->snapshot)}};
+                          {"arithmetic", saved_arithmetic(opened->arrays)}};
     try {
-      add_saved_history(opened->snapshot, file, run->history);
-      if (!run->config) run->config = saved_run_config(opened->snapshot, run->notes);
+      add_saved_history(opened->arrays, file, run->history);
+      if (!run->config) run->config = saved_run_config(opened->arrays, run->notes);
       if (run->config)
         add_model(*opened, now != nullptr ? &now->corpus : nullptr, options_, json, run->notes);
     } catch (const UserError& error) {

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <filesystem>
 
+#include "train/checkpoint/run_directory.h"
 #include "train/report/report_data.h"
-#include "train/storage/run_directory.h"
 
 namespace tapestry {
 

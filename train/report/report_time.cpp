@@ -33,7 +33,7 @@ std::uint64_t count_reports(const TrainOptions& options) {
   return validations / options.report_every + 1;
 }
 
-double time_report(const Snapshot& snapshot, const Corpus& corpus) {
+double time_report(const ArrayStore& snapshot, const Corpus& corpus) {
   const auto started = std::chrono::steady_clock::now();
   TrainedModel trained = load_model(snapshot);
   if (trained.config.train.max_decode_length == 0) {

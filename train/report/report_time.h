@@ -16,6 +16,6 @@ std::uint64_t count_reports(const TrainOptions& options);
 /// The seconds that a report of a model takes: loading the model, held-out examples, accuracy,
 /// attention and the page; without the curves and the time of the disk. Outputs of a model that is
 /// not trained do not end; they are decoded up to the mean length of the references.
-double time_report(const Snapshot& snapshot, const Corpus& corpus);
+double time_report(const ArrayStore& snapshot, const Corpus& corpus);
 
 }  // namespace tapestry

@@ -15,9 +15,9 @@
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/metrics.h"
 #include "train/output/timing_log.h"
-#include "train/storage/run_file.h"
 
 namespace tapestry {
 namespace {

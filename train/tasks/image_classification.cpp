@@ -3,7 +3,6 @@
 #include "data/io/utf8.h"
 #include "layers/encoder_models.h"
 #include "train/config/error.h"
-#include "train/storage/hdf5_images.h"
 #include "train/tasks/sentence_classification.h"
 #include "train/tasks/task.h"
 
@@ -12,8 +11,8 @@ namespace {
 
 Corpus load(const DataOptions& o, const FixedVocabularies* fixed) {
   const Vocabulary* classes = fixed != nullptr && fixed->target ? &*fixed->target : nullptr;
-  return load_images(o, {.validation = o.validation_size, .test = o.test_size}, ".",
-                     read_hdf5_images, classes, o.on_bad_line);
+  return load_images(o, {.validation = o.validation_size, .test = o.test_size}, ".", classes,
+                     o.on_bad_line);
 }
 
 HeldOutParts held_out(const DataOptions& o) {

@@ -338,7 +338,7 @@ TEST_CASE("images with bad pixels are counted, and skipped on request") {
   CHECK(refusal([&] { load_images(options, none, folder.path()); }) ==
         name + ":2: found 2 fields, expected 3: 2 pixels and the label\n" + name +
             ":3: found \"x\" in field 2, expected a number\n2 of 4 cannot be used");
-  const Corpus corpus = load_images(options, none, folder.path(), {}, nullptr, OnBadLine::skip);
+  const Corpus corpus = load_images(options, none, folder.path(), nullptr, OnBadLine::skip);
   CHECK(corpus.train.size() == 2);
   CHECK(corpus.notes.front().starts_with("train: 2 of 4 skipped, "));
 }
@@ -354,7 +354,7 @@ TEST_CASE("bad pixels and unknown labels of images are refused together, and ski
   options.image_width = 2;
   const HeldOutImages none{.validation = 0, .test = 0};
   const auto load = [&](OnBadLine on_bad_line) {
-    return load_images(options, none, folder.path(), {}, nullptr, on_bad_line);
+    return load_images(options, none, folder.path(), nullptr, on_bad_line);
   };
   const std::string name = (folder / "b.csv").string();
   const std::string unknown = name + ":1: found the label z, expected one of the classes a, b";
@@ -378,8 +378,8 @@ TEST_CASE("images with unknown labels are not held out") {
   options.train_images = "a.csv";
   options.image_height = options.image_width = 1;
   const Vocabulary classes({"a", "b"});
-  const Corpus corpus = load_images(options, {.validation = 0, .test = 2}, folder.path(), {},
-                                    &classes, OnBadLine::skip);
+  const Corpus corpus =
+      load_images(options, {.validation = 0, .test = 2}, folder.path(), &classes, OnBadLine::skip);
   CHECK(corpus.train.size() == 2);
   CHECK(corpus.test.size() == 2);
 }

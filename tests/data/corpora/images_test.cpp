@@ -27,7 +27,7 @@ struct ImageFolder {
 
   void write(std::string_view text) const { folder.write("train.csv", text); }
   Corpus load(const Vocabulary* classes = nullptr) const {
-    return load_images(options, held_out, folder.path(), {}, classes);
+    return load_images(options, held_out, folder.path(), classes);
   }
   std::string name(const char* file = "train.csv") const { return (folder.path() / file).string(); }
 

@@ -116,8 +116,8 @@ TEST_CASE("images of arrays with unknown labels are counted, and skipped on requ
   const NpyFolder folder;
   const Vocabulary classes({"3", "5"});
   const auto load = [&](OnBadLine on_bad_line) {
-    return load_images(folder.options, {.validation = 0, .test = 0}, folder.folder.path(), {},
-                       &classes, on_bad_line);
+    return load_images(folder.options, {.validation = 0, .test = 0}, folder.folder.path(), &classes,
+                       on_bad_line);
   };
   const std::string unknown = ": found the label 7, expected one of the classes 3, 5";
   const std::string place = folder.name("digits.labels.npy") + ": image ";

@@ -27,11 +27,11 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "train/checkpoint/array_store.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/cli/program.h"
 #include "train/error.h"
-#include "train/storage/checkpoint_file.h"
-#include "train/storage/run_directory.h"
-#include "train/storage/snapshot.h"
 
 // The program is run in a forked child. This file defines some functions of the C library in its
 // own way, so that events can happen at the moments in which the program calls them. Checkpoints
@@ -395,7 +395,7 @@ std::vector<MetricsRow> parse_metrics(const std::string& csv) {
 namespace {
 
 /// Of everything that the weights and the optimizer hold.
-std::string compute_digest(const Snapshot& snapshot) {
+std::string compute_digest(const ArrayStore& snapshot) {
   XXH64_hash_t digest = 0;
   for (const auto& [path, array] : snapshot) {
     const bool value = path.starts_with("parameters/") || path.starts_with("buffers/") ||
@@ -407,7 +407,7 @@ std::string compute_digest(const Snapshot& snapshot) {
   return fmt::format("{:016x}", digest);
 }
 
-StoredState stored_state(const Snapshot& snapshot) {
+StoredState stored_state(const ArrayStore& snapshot) {
   const auto count = [&](const char* path) { return snapshot.get_scalar<std::uint64_t>(path); };
   return {.step = count("train/step"),
           .epoch = count("train/epoch"),

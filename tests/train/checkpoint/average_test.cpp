@@ -41,7 +41,7 @@ const TinyRun& kept_run() {
   return run;
 }
 
-std::vector<double> values_in(const Snapshot& snapshot, const std::string& path) {
+std::vector<double> values_in(const ArrayStore& snapshot, const std::string& path) {
   const auto values = snapshot.get<float>(path);
   return {values.begin(), values.end()};
 }
@@ -49,7 +49,7 @@ std::vector<double> values_in(const Snapshot& snapshot, const std::string& path)
 TEST_CASE("an average has the mean of each parameter, and the rest of the last checkpoint") {
   CheckpointAverage average;
   for (const std::uint64_t step : {4, 7, 12}) average.add(kept_run().snapshot(step));
-  const Snapshot result = average.result();
+  const ArrayStore result = average.result();
   const auto a = values_in(kept_run().snapshot(4), "parameters/" + weight);
   const auto b = values_in(kept_run().snapshot(7), "parameters/" + weight);
   const auto c = values_in(kept_run().snapshot(12), "parameters/" + weight);
@@ -81,7 +81,7 @@ TEST_CASE("checkpoints with moving averages are averaged by these") {
   CheckpointAverage average;
   average.add(run.snapshot(3));
   average.add(run.snapshot(9));
-  const Snapshot result = average.result();
+  const ArrayStore result = average.result();
   const auto a = values_in(run.snapshot(3), "average/" + weight);
   const auto b = values_in(run.snapshot(9), "average/" + weight);
   const auto found = values_in(result, "parameters/" + weight);
@@ -118,8 +118,8 @@ TEST_CASE("checkpoints of different models are not averaged") {
   dropout.train(config);
   CHECK(contains(refusal(heads), "model.num_heads is "));
   CHECK(contains(refusal(activation), "model.activation is gelu, expected relu as in "));
-  const Snapshot same = kept_run().snapshot(tiny_steps);
-  Snapshot subwords(same.origin());
+  const ArrayStore same = kept_run().snapshot(tiny_steps);
+  ArrayStore subwords(same.origin());
   for (const auto& [path, array] : same) subwords.put(path, array);
   subwords.put_text("data/source_subwords", "a model");
   CHECK(contains(error_text<CheckpointError>([&] { average.add(subwords); }),

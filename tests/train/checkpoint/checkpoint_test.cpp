@@ -93,7 +93,7 @@ struct Run {
             .state = state};
   }
 
-  Snapshot snapshot() { return make_snapshot(parts()); }
+  ArrayStore snapshot() { return collect_arrays(parts()); }
 
   Config config;
   Vocabulary vocabulary = small_vocabulary();
@@ -104,8 +104,9 @@ struct Run {
 };
 
 /// A copy, as if read from file.h5, in which `path` is replaced or, without an array, missing.
-Snapshot with(const Snapshot& snapshot, const std::string& path, std::optional<StoredArray> array) {
-  Snapshot copy("file.h5");
+ArrayStore with(const ArrayStore& snapshot, const std::string& path,
+                std::optional<StoredArray> array) {
+  ArrayStore copy("file.h5");
   for (const auto& [name, original] : snapshot) {
     if (name != path) copy.put(name, original);
   }
@@ -115,15 +116,15 @@ Snapshot with(const Snapshot& snapshot, const std::string& path, std::optional<S
 
 /// Float32 numbers all equal to `value`.
 StoredArray floats(ArrayShape shape, std::size_t count, float value) {
-  Snapshot made;
+  ArrayStore made;
   made.put<float>("x", std::vector<float>(count, value), std::move(shape));
   return made.at("x");
 }
 
 /// What restoring says; the run it is restored into must not change.
-std::string refusal(const Snapshot& snapshot) {
+std::string refusal(const ArrayStore& snapshot) {
   Run other(2);
-  const Snapshot before = other.snapshot();
+  const ArrayStore before = other.snapshot();
   const std::string text = error_text<CheckpointError>([&] { restore(snapshot, other.parts()); });
   CHECK(other.snapshot() == before);
   return text;
@@ -131,7 +132,7 @@ std::string refusal(const Snapshot& snapshot) {
 
 TEST_CASE("a run restored from a snapshot of another has the same bits") {
   Run original(1), copy(2);
-  const Snapshot snapshot = original.snapshot();
+  const ArrayStore snapshot = original.snapshot();
   REQUIRE_FALSE(copy.snapshot() == snapshot);
   restore(snapshot, copy.parts());
   CHECK(copy.snapshot() == snapshot);
@@ -152,7 +153,7 @@ TEST_CASE("fields for continuing beyond the end of a run are stored at its end o
                                    .best_step = 9,
                                    .metrics_begin = run.state.metrics.csv().size(),
                                    .metrics_end = run.state.metrics.csv().size()};
-  const Snapshot snapshot = run.snapshot();
+  const ArrayStore snapshot = run.snapshot();
   CHECK(has_pending_validation(snapshot));
   restore(snapshot, copy.parts());
   CHECK(copy.state.validation_pending);
@@ -183,7 +184,7 @@ TEST_CASE("each number of the state is stored under its own path") {
   run.state.running.tokens = 41;
   run.state.scheduled_save = 52;
   run.optimizer->set_steps(63);
-  const Snapshot snapshot = run.snapshot();
+  const ArrayStore snapshot = run.snapshot();
   const std::map<std::string, std::uint64_t> counts = {
       {"train/step", 300},     {"train/epoch", 3},
       {"train/batch", 6},      {"train/running_tokens", 41},
@@ -223,7 +224,7 @@ TEST_CASE("a run restored before its first validation has no best step") {
 
 TEST_CASE("a snapshot has its step, data, program version and config") {
   Run run(3);
-  const Snapshot snapshot = run.snapshot();
+  const ArrayStore snapshot = run.snapshot();
   CHECK(saved_step(snapshot) == 300);
   CHECK(data_identity(snapshot).fingerprint == 77);
   CHECK(data_identity(snapshot).files ==
@@ -263,7 +264,7 @@ TEST_CASE("a checkpoint of another shape is refused with both shapes") {
 
 TEST_CASE("another element type is refused with both types") {
   Run run(1);
-  Snapshot doubles;
+  ArrayStore doubles;
   doubles.put<double>("x", std::vector<double>(7, 0.5), {7});
   CHECK(refusal(with(run.snapshot(), "optimizer/second_moment/output.bias", doubles.at("x"))) ==
         "file.h5: optimizer/second_moment/output.bias: found float64 (7), expected float32 (7)\n"
@@ -294,7 +295,7 @@ TEST_CASE("a parameter that is not finite is refused") {
 
 TEST_CASE("a negative second moment is refused, a negative first moment is not") {
   Run run(1), copy(2);
-  const Snapshot snapshot = run.snapshot();
+  const ArrayStore snapshot = run.snapshot();
   CHECK(refusal(with(snapshot, "optimizer/second_moment/output.bias", floats({7}, 7, -1))) ==
         "file.h5: optimizer/second_moment/output.bias: found -1, expected a mean of squares\n"
         "hint: use an earlier checkpoint of the run");
@@ -304,9 +305,9 @@ TEST_CASE("a negative second moment is refused, a negative first moment is not")
 
 TEST_CASE("an invalid config in a checkpoint is refused with its own errors") {
   Run run(1);
-  Snapshot text;
+  ArrayStore text;
   text.put_text("x", "model:\n  d_modl: 8\n");
-  const Snapshot snapshot = with(run.snapshot(), "config", text.at("x"));
+  const ArrayStore snapshot = with(run.snapshot(), "config", text.at("x"));
   CHECK(error_text<CheckpointError>([&] { load_model(snapshot); }) ==
         "file.h5: its config cannot be used: config of the checkpoint:2:3: unknown key `d_modl` in "
         "`model`\n"
@@ -317,9 +318,9 @@ TEST_CASE("an invalid config in a checkpoint is refused with its own errors") {
 
 TEST_CASE("a kind of model of another program is named alone") {
   Run run(1);
-  Snapshot text;
+  ArrayStore text;
   text.put_text("x", "model:\n  kind: aligned\n  own_key: 8\n");
-  const Snapshot snapshot = with(run.snapshot(), "config", text.at("x"));
+  const ArrayStore snapshot = with(run.snapshot(), "config", text.at("x"));
   CHECK(error_text<CheckpointError>([&] { load_model(snapshot); }) ==
         "file.h5: model.kind `aligned` is unknown to this program\n"
         "hint: use the program that wrote the run");
@@ -329,9 +330,9 @@ TEST_CASE("an invalid list of training files in a checkpoint is refused with its
   Run run(1);
   for (const std::string line : {"data.train_source", "data.train_source 12", "key 12 xyz",
                                  "key 12 0123456789abcdef more"}) {
-    Snapshot text;
+    ArrayStore text;
     text.put_text("x", line + "\n");
-    const Snapshot snapshot = with(run.snapshot(), "data/files", text.at("x"));
+    const ArrayStore snapshot = with(run.snapshot(), "data/files", text.at("x"));
     CHECK(error_text<CheckpointError>([&] { data_identity(snapshot); }) ==
           "file.h5: data/files: found `" + line +
               "`, expected key, size and digest\nhint: use an earlier checkpoint of the run");
@@ -340,7 +341,7 @@ TEST_CASE("an invalid list of training files in a checkpoint is refused with its
 
 TEST_CASE("an invalid vocabulary in a checkpoint is refused with its line") {
   Run run(1);
-  Snapshot text;
+  ArrayStore text;
   text.put_text("x", "<pad>\n<unk>\n<bos>\n<eos>\na\na\n");
   const std::string refused = error_text<CheckpointError>(
       [&] { load_model(with(run.snapshot(), "data/source_vocabulary", text.at("x"))); });
@@ -370,7 +371,7 @@ TEST_CASE("running moments of batch norms are saved and restored when a run is r
   test::TinyRun whole, resumed;
   whole.train(config);
   const std::string variance = "buffers/encoder.norm.running_var";
-  const Snapshot saved = whole.snapshot(test::tiny_steps);
+  const ArrayStore saved = whole.snapshot(test::tiny_steps);
   const auto values = saved.get<float>(variance);
   CHECK(std::ranges::find(values, 1.0F) == values.end());  // as none is after a step
   config.train.steps = 7;

@@ -13,10 +13,10 @@ namespace {
 
 /// How two arrays of one checkpoint each differ.
 std::string difference(const std::vector<double>& x, const std::vector<double>& y) {
-  Snapshot a, b;
+  ArrayStore a, b;
   a.put("parameters/w", std::span<const double>(x), {x.size()});
   b.put("parameters/w", std::span<const double>(y), {y.size()});
-  const auto differences = compare_snapshots(a, b);
+  const auto differences = compare_arrays(a, b);
   return differences.empty() ? "" : differences.front().what;
 }
 

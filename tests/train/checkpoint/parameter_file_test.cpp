@@ -17,9 +17,9 @@
 #include "optim/sgd.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/error_text.h"
+#include "train/checkpoint/array_store.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/error.h"
-#include "train/storage/checkpoint_file.h"
-#include "train/storage/snapshot.h"
 
 namespace tapestry {
 namespace {
@@ -219,7 +219,7 @@ TEST_CASE("an optimizer continues with the parameters of a run, not with their a
   SmallModel saved(1), averages(3), loaded(2);
   Adam adam(saved.parameters.list());
   train(saved, adam, 2);
-  Snapshot snapshot;
+  ArrayStore snapshot;
   put_tensors(snapshot, "parameters", saved.parameters.list());
   put_tensors(snapshot, "buffers", saved.parameters.buffers());
   put_tensors(snapshot, "average", averages.parameters.list());
@@ -244,7 +244,7 @@ TEST_CASE("long lists of names are shortened") {
 TEST_CASE("a damaged or missing file, and one without tensors of the model, are refused") {
   const TemporaryFolder folder;
   const std::string path = folder / "other.h5";
-  Snapshot snapshot;
+  ArrayStore snapshot;
   snapshot.put<float>("parameters/other", std::vector<float>{1.0F}, {1});
   write_checkpoint(path, snapshot);
   SmallModel model(1);
@@ -260,7 +260,7 @@ TEST_CASE("a damaged or missing file, and one without tensors of the model, are 
 
 TEST_CASE("an array of whole numbers is not a parameter") {
   const TemporaryFolder folder;
-  Snapshot snapshot;
+  ArrayStore snapshot;
   const SmallModel saved(1);
   put_tensors(snapshot, "parameters", {saved.parameters.list()[0]});
   snapshot.put<std::int32_t>("parameters/norm.bias", std::vector<std::int32_t>{1, 2, 3}, {3});

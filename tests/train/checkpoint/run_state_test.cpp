@@ -10,7 +10,7 @@
 
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
-#include "train/storage/run_directory.h"
+#include "train/checkpoint/run_directory.h"
 
 namespace tapestry {
 namespace {

@@ -91,7 +91,7 @@ TEST_CASE("a state can be restored while parameters arrive") {
   StepComputer saved(config, corpus);
   take_step(saved);
   take_step(saved);
-  const Snapshot snapshot = saved.snapshot();
+  const ArrayStore snapshot = saved.snapshot();
   const auto restore = [&](StepComputer& computer, ProcessGroup&) {
     take_step(computer);
     computer.restore(snapshot);

@@ -45,7 +45,7 @@ std::vector<RunEnd> train_in_processes(
     RunDirectory directory(run.directory().path());
     Progress progress(nullptr, 0, config.train.steps);
     Trainer trainer(config, corpus, directory, progress, group);
-    if (const auto newest = directory.read_newest()) trainer.resume(newest->snapshot);
+    if (const auto newest = directory.read_newest()) trainer.resume(newest->arrays);
     ends[group.rank()] = trainer.run({.signals = nullptr, .time = limit(group.rank())});
   });
   return ends;
@@ -325,7 +325,7 @@ TEST_CASE("processes with different parameters or optimizer state have different
     std::ranges::copy(from[i].tensor.values<float>(), tensor.mutable_values<float>().begin());
   }
   // The checkpoints differ in the moments of Adam alone.
-  const Snapshot of_one = one.computer.snapshot(), of_other = other.computer.snapshot();
+  const ArrayStore of_one = one.computer.snapshot(), of_other = other.computer.snapshot();
   same.computer.restore(of_one);
   one.computer.restore(of_one);
   CHECK(same.computer.state_text() == one.computer.state_text());

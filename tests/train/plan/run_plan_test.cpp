@@ -10,8 +10,8 @@
 #include "autograd/kernels/parallel.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/tiny_run.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/step_time.h"
-#include "train/storage/checkpoint_file.h"
 #include "train/tasks/data_source.h"
 
 namespace tapestry {
@@ -73,7 +73,7 @@ struct PlannedRun {
   Corpus corpus;
   RunPlan plan;
   std::uint64_t parameters = 0;
-  Snapshot snapshot;
+  ArrayStore snapshot;
 };
 
 TEST_CASE("a plan has the sizes of the run and writes nothing") {

@@ -8,7 +8,7 @@
 
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
-#include "train/storage/checkpoint_file.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 /// `tapestry attention`.
 namespace tapestry {
@@ -166,7 +166,7 @@ TEST_CASE("every layer of a trained model is shown, and a text needs no data fil
   }
   // The weights do depend on them.
   const std::string checkpoint = "runs/classes/checkpoints/step-00000012.h5";
-  Snapshot forgetful;
+  ArrayStore forgetful;
   for (const auto& [path, array] : read_checkpoint(work / checkpoint)) {
     if (path.starts_with("buffers/")) {
       const std::vector<float> initial(array.shape[0], path.ends_with("_var") ? 1.0F : 0.0F);

@@ -13,8 +13,8 @@
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/metrics.h"
-#include "train/storage/checkpoint_file.h"
 
 /// `tapestry average`.
 namespace tapestry {
@@ -79,8 +79,8 @@ TEST_CASE("a run ends with the average of its last checkpoints and its validatio
                 "runs/tiny/checkpoints/step-00000008.h5", "runs/tiny/checkpoints/step-00000010.h5",
                 "runs/tiny/checkpoints/step-00000012.h5"})
           .code == 0);
-  const Snapshot average = read_checkpoint(work / "runs/tiny/average.h5");
-  const Snapshot expected = read_checkpoint(work / "mean.h5");
+  const ArrayStore average = read_checkpoint(work / "runs/tiny/average.h5");
+  const ArrayStore expected = read_checkpoint(work / "mean.h5");
   for (const auto& entry : expected) {
     CAPTURE(entry.first);
     if (entry.first != "train/best_loss") CHECK(average.at(entry.first) == entry.second);
@@ -96,10 +96,10 @@ TEST_CASE("a run ends with the average of its last checkpoints and its validatio
 TEST_CASE("commands use the average only if it is better than the best checkpoint") {
   const AverageWorkplace work;
   REQUIRE(work.run(train_average).code == 0);
-  const Snapshot average = read_checkpoint(work / "runs/tiny/average.h5");
+  const ArrayStore average = read_checkpoint(work / "runs/tiny/average.h5");
   for (const bool is_better : {false, true}) {
     CAPTURE(is_better);
-    Snapshot rated;
+    ArrayStore rated;
     for (const auto& [path, array] : average) {
       if (path != "train/best_loss") rated.put(path, array);
     }
@@ -203,7 +203,7 @@ TEST_CASE("a finished run is averaged again when it is resumed with another trai
                     "runs/tiny/checkpoints/step-00000012.h5"})
               .code == 0);
   const auto weights = [&](const char* file) {
-    const Snapshot snapshot = read_checkpoint(work / file);
+    const ArrayStore snapshot = read_checkpoint(work / file);
     return snapshot.at("parameters/output.weight");
   };
   CHECK(weights("runs/tiny/average.h5") == weights("two.h5"));
@@ -223,7 +223,7 @@ TEST_CASE("a finished run is averaged again when it is resumed with another trai
     REQUIRE(work.run({"train", "--resume", "runs/tiny", "train.average_last=3",
                       "train.best_metric=token_accuracy", "--allow-change", "train.best_metric"})
                 .code == 0);
-    const Snapshot average = read_checkpoint(work / "runs/tiny/average.h5");
+    const ArrayStore average = read_checkpoint(work / "runs/tiny/average.h5");
     const std::string config = average.get_text("config");
     CHECK(contains(config, "average_last: 3"));
     CHECK_FALSE(contains(config, "best_metric: token_accuracy"));

@@ -15,7 +15,7 @@
 #include "tests/train/child_time.h"
 #include "tests/train/memory_limit.h"
 #include "tests/train/refusal.h"
-#include "train/storage/checkpoint_file.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 /// What the program says to texts that are none, in files, on standard input and in checkpoints.
 /// Each row is refused by its place and changes nothing.
@@ -357,7 +357,7 @@ TEST_CASE("input that cannot be read, or never ends a line, is refused") {
 
 TEST_CASE("the program refuses an invalid vocabulary in a checkpoint with its line") {
   const TrainedWorkplace work;
-  const Snapshot good = read_checkpoint(work / work.checkpoint(12));
+  const ArrayStore good = read_checkpoint(work / work.checkpoint(12));
   const std::string head = "<pad>\n<unk>\n<bos>\n<eos>\n";
   const std::string hint =
       "\nhint: a vocabulary has one token a line, each once: <pad>, <unk>, <bos>, <eos>, then the "
@@ -385,7 +385,7 @@ TEST_CASE("the program refuses an invalid vocabulary in a checkpoint with its li
   for (const char* side : {"data/source_vocabulary", "data/target_vocabulary"}) {
     for (const BadText& bad : rows) {
       CAPTURE(bad.what);
-      Snapshot snapshot("bad.h5");
+      ArrayStore snapshot("bad.h5");
       for (const auto& [path, array] : good) {
         if (path != side) snapshot.put(path, array);
       }

@@ -6,7 +6,7 @@
 
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
-#include "train/storage/checkpoint_file.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 /// data.cache and data.corpus_weights, from the config to the checkpoints of a run.
 namespace tapestry {
@@ -68,7 +68,7 @@ struct CacheWorkplace : Workplace {
 
 /// The checkpoints of two runs are the same but for their configs, whose keys differ.
 void check_same_but_config(const fs::path& a, const fs::path& b) {
-  const Snapshot first = read_checkpoint(a), second = read_checkpoint(b);
+  const ArrayStore first = read_checkpoint(a), second = read_checkpoint(b);
   CHECK(first.size() == second.size());
   for (const auto& entry : first) {
     CAPTURE(entry.first);

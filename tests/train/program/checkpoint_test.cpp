@@ -10,7 +10,7 @@
 
 #include "tests/support/contains.h"
 #include "tests/train/refusal.h"
-#include "train/storage/checkpoint_file.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 /// What the program does where a run, a checkpoint or a stream cannot be used as asked.
 namespace tapestry {
@@ -77,7 +77,7 @@ TEST_CASE("a file that is no checkpoint is refused") {
 TEST_CASE("inspect gives mean and standard deviation of every array of floats") {
   const TrainedWorkplace work;
   const std::string out = work.run({"inspect", "runs/tiny"}).out;
-  const Snapshot snapshot = read_checkpoint(work / work.checkpoint(12));
+  const ArrayStore snapshot = read_checkpoint(work / work.checkpoint(12));
   for (const char* path :
        {"parameters/encoder.norm.weight", "optimizer/first_moment/output.bias"}) {
     double mean = 0.0, variance = 0.0;
@@ -235,8 +235,8 @@ TEST_CASE("a run whose checkpoints are all damaged is refused and unchanged") {
 
 TEST_CASE("commands refuse a checkpoint of another shape with both shapes") {
   const TrainedWorkplace work;
-  const Snapshot original = read_checkpoint(work / work.checkpoint(12));
-  Snapshot altered;
+  const ArrayStore original = read_checkpoint(work / work.checkpoint(12));
+  ArrayStore altered;
   for (const auto& [path, array] : original) {
     if (path != "parameters/output.bias") altered.put(path, array);
   }

@@ -7,7 +7,7 @@
 
 #include "tests/support/contains.h"
 #include "tests/train/program.h"
-#include "train/storage/checkpoint_file.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 /// `tapestry diff`.
 namespace tapestry {
@@ -20,8 +20,8 @@ using test::Outcome;
 /// the sign.
 void flip_bit(const std::filesystem::path& path, const std::string& name, std::size_t element,
               std::size_t bit = 0) {
-  const Snapshot before = read_checkpoint(path);
-  Snapshot after;
+  const ArrayStore before = read_checkpoint(path);
+  ArrayStore after;
   for (const auto& [each, array] : before) {
     StoredArray copy = array;
     if (each == name) copy.bytes.at(4 * element + bit / 8) ^= std::byte{1} << (bit % 8);

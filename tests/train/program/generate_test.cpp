@@ -6,9 +6,9 @@
 
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/inference/sampler.h"
 #include "train/models/trained_model.h"
-#include "train/storage/checkpoint_file.h"
 
 /// `tapestry generate`.
 namespace tapestry {

@@ -13,7 +13,7 @@
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
-#include "train/storage/checkpoint_file.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 /// What the commands do with models of every kind.
 namespace tapestry {
@@ -222,8 +222,8 @@ TEST_CASE("evaluate warns if this version makes other examples of the same files
   const KindWorkplace work;
   REQUIRE(work.run({"train", "images.yaml"}).code == 0);
   const std::string checkpoint = "runs/images/checkpoints/step-00000012.h5";
-  const Snapshot original = read_checkpoint(work / checkpoint);
-  Snapshot altered;
+  const ArrayStore original = read_checkpoint(work / checkpoint);
+  ArrayStore altered;
   for (const auto& [path, array] : original) {
     if (path != "data/fingerprint") altered.put(path, array);
   }

@@ -11,10 +11,10 @@
 #include "data/text/codec.h"
 #include "tests/support/contains.h"
 #include "tests/train/refusal.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/platform/machine.h"
-#include "train/storage/checkpoint_file.h"
 #include "train/tasks/data_source.h"
 
 /// What each command does when all is well.
@@ -361,7 +361,7 @@ TEST_CASE("inspect counts arrays and bytes, and prints single numbers") {
   work.write("tiny.yaml", test::tiny_yaml);
   REQUIRE(work.run({"train", "tiny.yaml", "train.steps=7", "model.d_model=64"}).code == 0);
   const std::string path = "runs/tiny/checkpoints/step-00000007.h5";
-  const Snapshot snapshot = read_checkpoint(work / path);
+  const ArrayStore snapshot = read_checkpoint(work / path);
   const Outcome done = work.run({"inspect", path});
   std::size_t arrays = 0, bytes = 0, longest = 0;
   for (const auto& [name, array] : snapshot) {

@@ -9,7 +9,7 @@
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
-#include "train/storage/checkpoint_file.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 /// `tapestry replay`.
 namespace tapestry {
@@ -23,11 +23,11 @@ using test::Outcome;
 using test::TrainedWorkplace;
 
 /// Replays a step of runs/tiny into out.h5, which is read and deleted.
-Snapshot replayed(const TrainedWorkplace& work, const std::string& step, Outcome& done) {
+ArrayStore replayed(const TrainedWorkplace& work, const std::string& step, Outcome& done) {
   auto before = work.contents();
   done = work.run({"replay", "runs/tiny", "--step", step, "--output", "out.h5"});
   CHECK_MESSAGE(done.code == 0, done.err);
-  Snapshot snapshot = read_checkpoint(work / "out.h5");
+  ArrayStore snapshot = read_checkpoint(work / "out.h5");
   std::filesystem::remove(work / "out.h5");
   CHECK(work.contents() == before);
   return snapshot;
@@ -36,7 +36,7 @@ Snapshot replayed(const TrainedWorkplace& work, const std::string& step, Outcome
 TEST_CASE("a replayed step gives the weights of the next checkpoint, bit by bit") {
   const TrainedWorkplace work;
   Outcome done;
-  const Snapshot step = replayed(work, "12", done);
+  const ArrayStore step = replayed(work, "12", done);
   CHECK(contains(done.out, "step 12: loss "));
   CHECK(
       done.out.ends_with("\nthe weights after the step are those of runs/tiny/checkpoints/"
@@ -44,7 +44,7 @@ TEST_CASE("a replayed step gives the weights of the next checkpoint, bit by bit"
   CHECK(contains(done.err,
                  "computing steps 11 to 12 again, from runs/tiny/checkpoints/"
                  "step-00000010.h5"));
-  const Snapshot after = read_checkpoint(work / work.checkpoint(12));
+  const ArrayStore after = read_checkpoint(work / work.checkpoint(12));
   CHECK(step.get_scalar<std::uint64_t>("train/step") == 12);
   CHECK(step.get_scalar<std::uint64_t>("train/updated") == 1);
   CHECK(step.get_text("run_id") == after.get_text("run_id"));
@@ -72,7 +72,7 @@ TEST_CASE("a replayed step gives the weights of the next checkpoint, bit by bit"
 TEST_CASE("a replayed step has the output of each operation and its gradient") {
   const TrainedWorkplace work;
   Outcome done;
-  const Snapshot step = replayed(work, "7", done);
+  const ArrayStore step = replayed(work, "7", done);
   const std::string outputs = "activations/0/", gradients = "activation_gradients/0/";
   std::size_t count = 0;
   std::string last;
@@ -91,7 +91,7 @@ TEST_CASE("a replayed step has the output of each operation and its gradient") {
   CHECK(step.get<float>(gradients + last)[0] == 1.0F);
   CHECK(work.run({"replay", "runs/tiny", "--step", "7", "--no-activations", "--output", "few.h5"})
             .code == 0);
-  const Snapshot few = read_checkpoint(work / "few.h5");
+  const ArrayStore few = read_checkpoint(work / "few.h5");
   CHECK(few.size() == step.size() - 2 * count);
   for (const auto& [path, array] : few) CHECK(step.at(path) == array);
 }
@@ -99,7 +99,7 @@ TEST_CASE("a replayed step has the output of each operation and its gradient") {
 TEST_CASE("a replayed step has the batches of the original step") {
   const TrainedWorkplace work;
   Outcome done;
-  const Snapshot step = replayed(work, "7", done);
+  const ArrayStore step = replayed(work, "7", done);
   CHECK(step.get_scalar<std::uint64_t>("train/epoch") == 1);
   CHECK(step.get_scalar<std::uint64_t>("train/batch") == 0);
   const auto lengths = step.get<std::uint64_t>("batches/0/target_lengths");
@@ -117,7 +117,7 @@ TEST_CASE("a replayed step has the batches of the original step") {
 TEST_CASE("steps before the first checkpoint are computed from the initial values") {
   const TrainedWorkplace work;
   Outcome first, again;
-  const Snapshot step = replayed(work, "3", first);
+  const ArrayStore step = replayed(work, "3", first);
   CHECK(contains(first.err, "computing steps 1 to 3 again, from the initial values"));
   CHECK(replayed(work, "3", again) == step);
   CHECK(step.get_scalar<std::uint64_t>("train/step") == 3);
@@ -132,7 +132,7 @@ TEST_CASE("every kind of run is replayed to the bits of its last checkpoint") {
     CHECK_MESSAGE(done.code == 0, done.err);
     CHECK(contains(done.out, "written: replay-step-00000012.h5\n"));
     CHECK(contains(done.out, ", bit by bit\n"));
-    const Snapshot step = read_checkpoint(work / "replay-step-00000012.h5");
+    const ArrayStore step = read_checkpoint(work / "replay-step-00000012.h5");
     CHECK(step.contains("batches/0/pixels") == (kind.name == "images"));
     std::filesystem::remove(work / "replay-step-00000012.h5");
   }

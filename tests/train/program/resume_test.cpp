@@ -9,7 +9,7 @@
 #include "autograd/instruction_set.h"
 #include "tests/support/contains.h"
 #include "tests/train/refusal.h"
-#include "train/storage/checkpoint_file.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 /// How the program goes on with a run, and what may have changed since.
 namespace tapestry {
@@ -215,7 +215,7 @@ TEST_CASE("a resumed run keeps the numbers of steps that its config gives as per
 
 TEST_CASE("a resumed run with other kernels warns and records it") {
   const TrainedWorkplace work;
-  Snapshot other;
+  ArrayStore other;
   for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {
     if (path != "arithmetic") other.put(path, array);
   }
@@ -229,7 +229,7 @@ TEST_CASE("a resumed run with other kernels warns and records it") {
 
 TEST_CASE("a resumed run with another revision of arithmetic warns, though the kernels are equal") {
   const TrainedWorkplace work;
-  Snapshot other;
+  ArrayStore other;
   for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {
     if (path != "arithmetic") other.put(path, array);
   }

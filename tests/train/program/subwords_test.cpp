@@ -8,8 +8,8 @@
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/error.h"
-#include "train/storage/checkpoint_file.h"
 
 /// data.subwords from the config to the answers of a trained model.
 namespace tapestry {
@@ -60,7 +60,7 @@ void check_refusal(const Outcome& outcome, int code, const std::string& part) {
 }
 
 /// Two workplaces have files of different paths.
-void check_same_but_config(const Snapshot& a, const Snapshot& b) {
+void check_same_but_config(const ArrayStore& a, const ArrayStore& b) {
   CHECK(a.size() == b.size());
   for (const auto& array : a) {
     CAPTURE(array.first);
@@ -92,7 +92,7 @@ TEST_CASE("a translation model of subwords reads and writes text") {
 TEST_CASE("a run of subwords resumes bit-identically, on more threads, without its model file") {
   const PairWorkplace whole;
   REQUIRE(whole.run({"train", "pairs.yaml"}).code == 0);
-  const Snapshot snapshot = read_checkpoint(whole / whole.checkpoint(12));
+  const ArrayStore snapshot = read_checkpoint(whole / whole.checkpoint(12));
   const auto model = saved_vocabularies(snapshot).source.subwords();
   REQUIRE(model);
   CHECK(snapshot.get_text("data/source_subwords") == model->serialized());
@@ -117,7 +117,7 @@ TEST_CASE("a run of subwords resumes bit-identically, on more threads, without i
   std::filesystem::remove(other / "source.model");
   std::filesystem::remove(other / "target.model");
   CHECK(other.run({"train", "--resume", "runs/pairs", "train.steps=12"}).code == 0);
-  const Snapshot end = read_checkpoint(other / other.checkpoint(12));
+  const ArrayStore end = read_checkpoint(other / other.checkpoint(12));
   for (const auto& [path, array] : snapshot) {
     if (path.starts_with("parameters/") || path.starts_with("data/")) CHECK(end.at(path) == array);
   }
@@ -139,7 +139,7 @@ TEST_CASE("a run with subword regularization resumes bit-identically on more thr
     const Outcome resumed =
         halves.run({"train", "--resume", "runs/pairs", "train.steps=12", "train.threads=3"});
     CHECK(resumed.code == 0);
-    const Snapshot end = read_checkpoint(whole / whole.checkpoint(12));
+    const ArrayStore end = read_checkpoint(whole / whole.checkpoint(12));
     check_same_but_config(read_checkpoint(halves / halves.checkpoint(12)), end);
 
     const PairWorkplace plain;
@@ -154,9 +154,9 @@ TEST_CASE("a run with subword regularization resumes bit-identically on more thr
 TEST_CASE("a checkpoint whose subword model is damaged is refused") {
   const PairWorkplace work;
   REQUIRE(work.run({"train", "pairs.yaml"}).code == 0);
-  const Snapshot good = read_checkpoint(work / work.checkpoint(12));
+  const ArrayStore good = read_checkpoint(work / work.checkpoint(12));
   const auto with_model = [&](const std::string& bytes) {
-    Snapshot damaged;
+    ArrayStore damaged;
     for (const auto& [path, array] : good) {
       if (path != "data/source_subwords") damaged.put(path, array);
     }

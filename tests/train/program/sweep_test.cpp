@@ -9,7 +9,7 @@
 #include "autograd/instruction_set.h"
 #include "tests/support/contains.h"
 #include "tests/train/refusal.h"
-#include "train/storage/run_directory.h"
+#include "train/checkpoint/run_directory.h"
 
 /// `tapestry sweep`, and `tapestry train --until`.
 namespace tapestry {

@@ -8,8 +8,8 @@
 
 #include "layers/model.h"
 #include "tests/support/contains.h"
+#include "tests/support/hdf5_files.h"
 #include "tests/support/values.h"
-#include "tests/train/hdf5_files.h"
 #include "tests/train/wiring/data_reference.h"
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/inference/batch_tensors.h"

@@ -17,8 +17,8 @@
 #include "tests/support/contains.h"
 #include "tests/train/wiring/keys_rows.h"
 #include "tests/train/wiring/keys_tasks.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/config/config.h"
-#include "train/storage/checkpoint_file.h"
 
 /// Settings that belong to a process and not to its run: a resumed run takes none of them from its
 /// checkpoint. That every other key of a run is kept, check_row() sees.
@@ -145,7 +145,7 @@ TEST_CASE("a run uses train.matmul, and keeps it when it is resumed") {
 void poison_newest(const Workplace& work) {
   const Finished run = finished(work, run_dir, {});
   const auto& [step, checkpoint] = *run.checkpoints.rbegin();
-  Snapshot poisoned;
+  ArrayStore poisoned;
   for (const auto& [path, array] : checkpoint) {
     const bool chosen = path == "parameters/encoder.norm.weight";
     if (chosen) {

@@ -11,9 +11,9 @@
 #include "tests/support/contains.h"
 #include "tests/train/wiring/train_finished.h"
 #include "tests/train/wiring/train_replay.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/inference/beam_search.h"
 #include "train/models/trained_model.h"
-#include "train/storage/checkpoint_file.h"
 #include "train/tasks/data_source.h"
 
 /// The exact-match score of a model that translates some sentences rightly: the keys

@@ -13,10 +13,10 @@
 
 #include "tests/support/contains.h"
 #include "tests/support/threads.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/error.h"
 #include "train/output/progress.h"
-#include "train/storage/checkpoint_file.h"
-#include "train/storage/run_directory.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
 #include "train/trainer.h"
@@ -102,7 +102,7 @@ Finished train_here(const TaskWorkplace& work, const TaskCase& task,
   return finished(work, run_dir, outcome);
 }
 
-Values weights_in(const Snapshot& checkpoint) {
+Values weights_in(const ArrayStore& checkpoint) {
   Values values;
   for (const auto& [path, array] : checkpoint) {
     if (!path.starts_with(parameters_group)) continue;
@@ -182,7 +182,7 @@ void check_as_replayed(const Finished& run, const Config& config, const Replay& 
   std::vector<std::uint64_t> files;
   for (const auto& saved : run.checkpoints) {
     const std::uint64_t step = saved.first;
-    const Snapshot& checkpoint = saved.second;
+    const ArrayStore& checkpoint = saved.second;
     files.push_back(step);
     if (!expected.weights.contains(step)) continue;
     CAPTURE(step);
@@ -191,7 +191,7 @@ void check_as_replayed(const Finished& run, const Config& config, const Replay& 
   }
   CHECK(files == expected.files);
   REQUIRE_FALSE(run.checkpoints.empty());
-  const Snapshot& last = run.checkpoints.rbegin()->second;
+  const ArrayStore& last = run.checkpoints.rbegin()->second;
   CHECK(last.get_scalar<std::uint64_t>("train/step") == expected.steps);
   CHECK(last.get_scalar<std::uint64_t>("train/best_step") == expected.best_step.value_or(0));
   CHECK(last.get_scalar<std::uint64_t>("train/validations_since_best") ==

@@ -7,15 +7,15 @@
 
 #include "tests/train/wiring/keys_tasks.h"
 #include "tests/train/wiring/train_replay.h"
-#include "train/storage/snapshot.h"
+#include "train/checkpoint/array_store.h"
 
 /// A run of the program, compared with its replay.
 namespace tapestry::test {
 
 struct Finished {
   Outcome outcome;
-  std::string metrics;                            ///< metrics.csv
-  std::map<std::uint64_t, Snapshot> checkpoints;  ///< all that are left, by step
+  std::string metrics;                              ///< metrics.csv
+  std::map<std::uint64_t, ArrayStore> checkpoints;  ///< all that are left, by step
 };
 
 /// What lies in a run directory after a process of the program.
@@ -32,7 +32,7 @@ Finished train_here(const TaskWorkplace& work, const TaskCase& task,
                     const std::vector<std::string>& overrides);
 
 /// The values of all parameters in a checkpoint.
-Values weights_in(const Snapshot& checkpoint);
+Values weights_in(const ArrayStore& checkpoint);
 
 /// The largest difference between values of the same parameters.
 double distance(const Values& a, const Values& b);

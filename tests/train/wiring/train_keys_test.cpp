@@ -14,7 +14,7 @@
 #include "tests/train/wiring/keys_rows.h"
 #include "tests/train/wiring/keys_tasks.h"
 #include "tests/train/wiring/train_replay.h"
-#include "train/storage/checkpoint_file.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/tasks/data_source.h"
 
 /// Every key of the section `train`, in runs of every kind of model.
@@ -191,7 +191,7 @@ TEST_CASE("two accumulated batches train like one batch of both, without dropout
 /// model the first feed-forward block overflows.
 std::string poisoned_checkpoint(const TaskWorkplace& work, const TaskCase& task) {
   const Finished sound = train_here(work, task, {"train.steps=1"});
-  Snapshot poisoned;
+  ArrayStore poisoned;
   bool done = false;
   for (const auto& [path, array] : sound.checkpoints.at(1)) {
     const bool chosen = !done && path.starts_with("parameters/") && contains(path, "layers.0.") &&

@@ -31,7 +31,7 @@ TEST_CASE("a run of every task logs, prints and saves the results of its replay"
     check_as_replayed(run, config, expected);
     check_evaluation(work, "runs/" + task.name(), config, corpus, expected);
 
-    const Snapshot& last = run.checkpoints.rbegin()->second;
+    const ArrayStore& last = run.checkpoints.rbegin()->second;
     CHECK(last.get_scalar<std::uint64_t>("data/fingerprint") == corpus.fingerprint);
     CHECK(last.get_text("data/source_vocabulary") == corpus.source_vocabulary.to_text());
     CHECK(last.get_text("data/target_vocabulary") == corpus.target_vocabulary.to_text());

@@ -1,0 +1,372 @@
+#include "train/checkpoint/checkpoint_file.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "data/io/file.h"
+#include "tests/support/contains.h"
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/hdf5_files.h"
+#include "tests/support/temporary_folder.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::FaultyFileSystem;
+using test::TemporaryFolder;
+using Bytes = std::vector<std::byte>;
+
+constexpr std::size_t block_size = 512;  // of the user block, as format.md says
+
+ArrayStore every_type() {
+  ArrayStore arrays;
+  arrays.put<float>("parameters/encoder.layers.0.weight", std::array{1.5F, -0.0F}, {2, 1});
+  arrays.put<double>("optimizer/f64", std::array{0.1, 1e300}, {2});
+  arrays.put<std::int32_t>("i32", std::array{-1}, {1, 1, 1, 1, 1, 1, 1, 1});
+  arrays.put<std::int64_t>("i64", std::array<std::int64_t, 2>{-1, 5'000'000'000}, {2});
+  arrays.put_scalar<std::uint64_t>("progress/step", ~std::uint64_t{0});
+  arrays.put_scalar<std::uint8_t>("byte", 7);
+  arrays.put_text("config", "seed: 1\n");
+  arrays.put_text("empty", "");
+  arrays.put_text("nul", std::string(1, '\0'));
+  arrays.put_text("no_utf8", "\xFF\xFE");
+  arrays.put_text("words", "h\xC3\xA9\n");
+  arrays.put<float>("no/elements", {}, {0, 3});
+  return arrays;
+}
+
+ArrayStore small() {
+  ArrayStore arrays;
+  arrays.put<float>("w", std::array{1.0F, 2.0F}, {2});
+  arrays.put_text("t", "text");
+  return arrays;
+}
+
+Bytes read_bytes(const std::filesystem::path& path) { return read_binary_file(path).bytes; }
+
+template <class T>
+void store(Bytes& bytes, std::size_t offset, T value) {
+  std::memcpy(bytes.data() + offset, &value, sizeof value);
+}
+
+/// Makes an altered user block pass its own checksum.
+void renew_checksum(Bytes& bytes) { store(bytes, 504, XXH3_64bits(bytes.data(), 504)); }
+
+/// Makes altered bytes pass as if they had been written so.
+void reseal(Bytes& bytes) {
+  const XXH128_hash_t digest = XXH3_128bits(bytes.data() + block_size, bytes.size() - block_size);
+  store(bytes, 16, std::uint64_t{bytes.size()});
+  store(bytes, 40, digest.low64);
+  store(bytes, 48, digest.high64);
+  renew_checksum(bytes);
+}
+
+/// A folder with one checkpoint, whose bytes can be altered.
+struct CheckpointInFolder {
+  TemporaryFolder folder;
+  std::filesystem::path path = folder / "step.h5";
+  Bytes original;
+
+  explicit CheckpointInFolder(const ArrayStore& arrays = small()) {
+    write_checkpoint(path, arrays);
+    original = read_bytes(path);
+  }
+
+  void replace(const Bytes& bytes) const {
+    std::filesystem::remove(path);  // ext4 flushes a file that is truncated and written anew
+    std::ofstream file(path, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+
+  /// What reading says about the bytes.
+  std::string damage(const Bytes& bytes) const {
+    replace(bytes);
+    try {
+      read_checkpoint(path);
+    } catch (const DamagedCheckpoint& error) {
+      return std::string(error.what()).substr(path.string().size());
+    }
+    return "accepted";
+  }
+
+  /// What reading says about an HDF5 file with a valid user block.
+  std::string damage_of_hdf5(const std::function<void(hid_t file)>& fill) const {
+    Bytes bytes = hdf5::file_with(fill, block_size);
+    std::copy_n(original.begin(), block_size, bytes.begin());
+    reseal(bytes);
+    return damage(bytes);
+  }
+};
+
+TEST_CASE("every element type, text, scalar and empty array is restored from a checkpoint") {
+  const CheckpointInFolder checkpoint(every_type());
+  CHECK(read_checkpoint(checkpoint.path) == every_type());
+}
+
+TEST_CASE("an empty array store can be saved") {
+  const CheckpointInFolder checkpoint{ArrayStore()};
+  CHECK(read_checkpoint(checkpoint.path).size() == 0);
+}
+
+TEST_CASE("thousands of arrays in nested groups are restored") {
+  ArrayStore arrays;
+  for (int i = 0; i < 2000; ++i) {
+    const std::string name = "layers." + std::to_string(i) + ".weight";
+    arrays.put<std::int32_t>("parameters/" + name, std::vector<std::int32_t>(100, i), {10, 10});
+    arrays.put_scalar<std::int32_t>("optimizer/m/" + name, -i);
+  }
+  const CheckpointInFolder checkpoint(arrays);
+  CHECK(read_checkpoint(checkpoint.path) == arrays);
+}
+
+TEST_CASE(
+    "other programs read texts as strings, numbers as scalars, and arrays at aligned offsets") {
+  const CheckpointInFolder checkpoint(every_type());
+  const hdf5::Session session;
+  const hdf5::File file(H5Fopen(checkpoint.path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "open");
+  const auto open = [&](const char* path) {
+    return hdf5::Dataset(H5Dopen2(file.get(), path, H5P_DEFAULT), "open");
+  };
+  const auto type_of = [](const hdf5::Dataset& dataset) {
+    return hdf5::Datatype(H5Dget_type(dataset.get()), "look at");
+  };
+  const auto is_scalar = [](const hdf5::Dataset& dataset) {
+    const hdf5::Dataspace space(H5Dget_space(dataset.get()), "look at");
+    return H5Sget_simple_extent_type(space.get()) == H5S_SCALAR;
+  };
+  const hdf5::Dataset words = open("words");
+  CHECK(H5Tget_class(type_of(words).get()) == H5T_STRING);
+  CHECK(H5Tget_cset(type_of(words).get()) == H5T_CSET_UTF8);
+  CHECK(is_scalar(words));
+  std::array<char, 4> text{};
+  CHECK(H5Tget_size(type_of(words).get()) == text.size());
+  CHECK(H5Dread(words.get(), type_of(words).get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) >=
+        0);
+  CHECK(std::string(text.data(), text.size()) == "h\xC3\xA9\n");
+  CHECK(H5Tget_class(type_of(open("nul")).get()) == H5T_INTEGER);
+  CHECK(H5Tget_class(type_of(open("no_utf8")).get()) == H5T_INTEGER);
+
+  const hdf5::Dataset step = open("progress/step");
+  std::uint64_t number = 0;
+  CHECK(H5Dread(step.get(), H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, &number) >= 0);
+  CHECK(number == ~std::uint64_t{0});
+  CHECK(is_scalar(step));
+
+  const hdf5::Dataset weight = open("parameters/encoder.layers.0.weight");
+  std::array<float, 2> values{};
+  CHECK(H5Dread(weight.get(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0);
+  CHECK(values == std::array{1.5F, -0.0F});
+  CHECK(H5Dget_offset(weight.get()) % 8 == 0);
+}
+
+TEST_CASE("equal arrays give equal bytes, in whatever order they were added") {
+  ArrayStore reversed;
+  reversed.put_text("t", "text");
+  reversed.put<float>("w", std::array{1.0F, 2.0F}, {2});
+  const CheckpointInFolder a;
+  const CheckpointInFolder b(reversed);
+  CHECK(a.original == b.original);
+}
+
+TEST_CASE("the user block has the documented layout, and HDF5 follows it") {
+  const Bytes bytes = CheckpointInFolder().original;
+  Bytes expected(block_size);
+  std::memcpy(expected.data(), "TAPESTRY\x04\0\0\0\0\x02\0\0", 16);
+  store(expected, 32, std::uint64_t{block_size});
+  expected.insert(expected.end(), bytes.begin() + block_size, bytes.end());
+  reseal(expected);
+  CHECK(bytes == expected);
+  CHECK(std::memcmp(bytes.data() + block_size, "\x89HDF\r\n\x1a\n", 8) == 0);
+}
+
+TEST_CASE("a checkpoint cut at any length is rejected") {
+  const CheckpointInFolder checkpoint;
+  for (std::size_t size = 0; size < checkpoint.original.size(); ++size) {
+    Bytes cut = checkpoint.original;
+    cut.resize(size);
+    if (checkpoint.damage(cut) == "accepted") FAIL("accepted when cut to " << size);
+  }
+  Bytes cut = checkpoint.original;
+  cut.pop_back();
+  CHECK(contains(checkpoint.damage(cut), "truncated: found " + std::to_string(cut.size()) +
+                                             " bytes, expected " + std::to_string(cut.size() + 1)));
+}
+
+TEST_CASE("a checkpoint with any byte altered is rejected") {
+  const CheckpointInFolder checkpoint;
+  for (std::size_t at = 0; at < checkpoint.original.size(); ++at) {
+    Bytes altered = checkpoint.original;
+    altered[at] ^= std::byte{1} << (at % 8);
+    if (checkpoint.damage(altered) == "accepted") FAIL("accepted when altered at " << at);
+  }
+}
+
+TEST_CASE("bytes behind the end are rejected") {
+  const CheckpointInFolder checkpoint;
+  Bytes longer = checkpoint.original;
+  longer.push_back(std::byte{0});
+  CHECK(contains(checkpoint.damage(longer), "too long"));
+}
+
+TEST_CASE("a file that is no checkpoint is rejected with its first bytes") {
+  const CheckpointInFolder checkpoint;
+  const Bytes hdf5(checkpoint.original.begin() + block_size, checkpoint.original.end());
+  CHECK(contains(checkpoint.damage({}), "found an empty file, expected 'TAPESTRY'"));
+  CHECK(contains(checkpoint.damage(hdf5), "HDF5 file without Tapestry's user block"));
+  CHECK(contains(checkpoint.damage(Bytes(4096)), "begins with the bytes 00 00 00 00 00 00 00 00"));
+}
+
+TEST_CASE(
+    "a checkpoint of an unknown format is rejected as one for another program, not as damage") {
+  const CheckpointInFolder checkpoint;
+  for (const auto& [version, words] : {std::pair(5, "a newer version of Tapestry: found format 5"),
+                                       std::pair(0, "an unknown version of Tapestry: found")}) {
+    CAPTURE(version);
+    Bytes altered = checkpoint.original;
+    altered[8] = static_cast<std::byte>(version);
+    renew_checksum(altered);
+    checkpoint.replace(altered);
+    try {
+      read_checkpoint(checkpoint.path);
+      FAIL("accepted");
+    } catch (const CheckpointError& error) {
+      CHECK(dynamic_cast<const DamagedCheckpoint*>(&error) == nullptr);
+      CHECK(contains(error.what(), words));
+    }
+  }
+}
+
+TEST_CASE("both halves of the digest are compared") {
+  const CheckpointInFolder checkpoint;
+  for (const std::size_t half : {40, 48}) {
+    CAPTURE(half);
+    Bytes altered = checkpoint.original;
+    altered[half] ^= std::byte{1};
+    renew_checksum(altered);
+    CHECK(contains(checkpoint.damage(altered), "the checkpoint is damaged"));
+  }
+}
+
+TEST_CASE("an HDF5 file with other contents than a checkpoint's is rejected with the path") {
+  const CheckpointInFolder checkpoint;
+  CHECK(checkpoint.damage_of_hdf5([](hid_t file) {
+    hdf5::create(file, "x", H5T_IEEE_F32LE, {2}, hdf5::allocated_early());
+  }) == "accepted");
+  CHECK(contains(checkpoint.damage_of_hdf5([](hid_t file) {
+    hdf5::create(file, "x", H5T_IEEE_F32LE, {std::uint64_t{1} << 60});
+  }),
+                 "x: found 0 bytes stored"));
+  CHECK(contains(checkpoint.damage_of_hdf5([](hid_t file) {
+    const hdf5::PropertyList options = hdf5::dataset_options();
+    const hsize_t chunk = 2;
+    H5Pset_chunk(options.get(), 1, &chunk);
+    hdf5::create(file, "x", H5T_IEEE_F32LE, {2}, options);
+  }),
+                 "x: found chunked"));
+  CHECK(contains(checkpoint.damage_of_hdf5([](hid_t file) {
+    hdf5::create(file, "x", H5T_STD_I16BE, {2}, hdf5::allocated_early());
+  }),
+                 "x: found another type"));
+  CHECK(contains(checkpoint.damage_of_hdf5([](hid_t file) {
+    hdf5::create(file, "a b", H5T_IEEE_F32LE, {2}, hdf5::allocated_early());
+  }),
+                 "found 'a b'"));
+  CHECK(contains(checkpoint.damage_of_hdf5([](hid_t file) {
+    H5Lcreate_hard(file, "/", file, "itself", H5P_DEFAULT, H5P_DEFAULT);
+  }),
+                 "groups nested deeper"));
+  Bytes no_hdf5(2048);
+  std::copy_n(checkpoint.original.begin(), block_size, no_hdf5.begin());
+  reseal(no_hdf5);
+  CHECK(contains(checkpoint.damage(no_hdf5), "HDF5 could not open the file"));
+}
+
+TEST_CASE("a checkpoint larger than allowed is rejected without being read") {
+  const CheckpointInFolder checkpoint;
+  FaultyFileSystem files;
+  CHECK_THROWS_AS(read_checkpoint(checkpoint.path, checkpoint.original.size() - 1, files),
+                  CheckpointError);
+  CHECK(files.calls == std::vector<std::string>{"open", "fstat", "close"});
+  CHECK_NOTHROW(read_checkpoint(checkpoint.path, checkpoint.original.size()));
+}
+
+TEST_CASE("a missing file, a folder and a pipe are rejected without blocking") {
+  const TemporaryFolder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_AS(read_checkpoint(folder / "none"), CheckpointError);
+  CHECK_THROWS_AS(read_checkpoint(folder.path()), CheckpointError);
+  CHECK_THROWS_AS(read_checkpoint(folder / "pipe"), CheckpointError);
+}
+
+TEST_CASE("a checkpoint that the disk cannot read counts as damaged, whichever read fails") {
+  const CheckpointInFolder checkpoint(every_type());
+  FaultyFileSystem whole;
+  read_checkpoint(checkpoint.path, 1 << 20, whole);
+  std::size_t failed = 0;
+  for (std::size_t call = 0; call < whole.calls.size(); ++call) {
+    if (whole.calls[call] != "pread") continue;
+    FaultyFileSystem files;
+    files.failing_call = call;
+    CHECK_THROWS_AS(read_checkpoint(checkpoint.path, 1 << 20, files), DamagedCheckpoint);
+    ++failed;
+  }
+  CHECK(failed > 3);
+}
+
+TEST_CASE("a disk that gives few bytes at a time, and interrupted calls, do not matter") {
+  const CheckpointInFolder checkpoint;
+  FaultyFileSystem files;
+  files.longest_transfer = 7;
+  files.interrupt_every_second_call = true;
+  write_checkpoint(checkpoint.path, every_type(), files);
+  CHECK(read_checkpoint(checkpoint.path, 1 << 20, files) == every_type());
+}
+
+TEST_CASE("arrays that HDF5 cannot store are an output error, and no file is written") {
+  const TemporaryFolder folder;
+  ArrayStore endless;
+  endless.put<float>("x", {},
+                     {0, ~std::uint64_t{0}});  // which stands for an unlimited length in HDF5
+  CHECK_THROWS_AS(write_checkpoint(folder / "step.h5", endless), OutputError);
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("a save that fails at any call leaves the old checkpoint readable and no other file") {
+  const CheckpointInFolder checkpoint;
+  FaultyFileSystem whole;
+  write_checkpoint(checkpoint.folder / "other.h5", every_type(), whole);
+  std::filesystem::remove(checkpoint.folder / "other.h5");
+  for (std::size_t call = 0; call < whole.calls.size(); ++call) {
+    CAPTURE(whole.calls[call]);
+    checkpoint.replace(checkpoint.original);
+    FaultyFileSystem files;
+    files.failing_call = call;
+    try {
+      write_checkpoint(checkpoint.path, every_type(), files);
+    } catch (const OutputError&) {
+    }
+    const ArrayStore found = read_checkpoint(checkpoint.path);
+    CHECK((found == small() || found == every_type()));
+  }
+}
+
+TEST_CASE("errors of arrays that were read from a file name the file") {
+  const CheckpointInFolder checkpoint;
+  CHECK_THROWS_WITH_AS(
+      read_checkpoint(checkpoint.path).get<float>("w", {3}),
+      (checkpoint.path.string() + ": w: found float32 (2), expected float32 (3)").c_str(),
+      CheckpointError);
+}
+
+}  // namespace
+}  // namespace tapestry

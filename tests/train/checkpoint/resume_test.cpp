@@ -1,0 +1,132 @@
+#include "train/checkpoint/resume.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/contains.h"
+#include "tests/train/tiny_run.h"
+#include "train/checkpoint/open_run.h"
+#include "train/config/error.h"
+#include "train/config/fields.h"
+
+namespace tapestry {
+namespace {
+
+std::string refusal(const std::vector<ConfigDifference>& differences,
+                    const std::vector<std::string>& allowed = {}) {
+  try {
+    sort_changes("runs/x", differences, allowed);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+/// How a change of a key is received: "taken", "allowed" or "rejected".
+std::string outcome(const std::string& key, const std::vector<std::string>& allowed) try {
+  const ConfigChanges changes = sort_changes("runs/x", {{key, "1", "2"}}, allowed);
+  return changes.taken.size() == 1 ? "taken" : changes.allowed.size() == 1 ? "allowed" : "lost";
+} catch (const ConfigError&) {
+  return "rejected";
+}
+
+TEST_CASE("a change of each key is received by its rule, and settings of the process are free") {
+  for_each_field(Config(), [](const Field& field, const FieldValue&, const Domain& domain) {
+    const std::string key = field.path();
+    CAPTURE(key);
+    const auto rule = change_rule(key);
+    REQUIRE(rule.has_value());
+    const bool free = rule == ChangeRule::free, permitted = rule == ChangeRule::with_permission;
+    CHECK(outcome(key, {}) == (free ? "taken" : "rejected"));
+    CHECK(outcome(key, {key}) == (free ? "taken" : permitted ? "allowed" : "rejected"));
+    if (domain.is_file() && key.starts_with("data.")) CHECK(free);
+    if (!field.rule.stored && key != "train.run_dir") CHECK(free);
+  });
+  CHECK_FALSE(change_rule("model.width").has_value());
+}
+
+TEST_CASE("keys that determine arrays of the model can never change") {
+  for (const char* key : {"model.kind", "model.d_model", "model.num_heads", "model.d_ff",
+                          "model.num_encoder_layers", "model.norm", "train.seed", "train.dtype"}) {
+    CAPTURE(key);
+    CHECK(change_rule(key) == ChangeRule::never);
+  }
+}
+
+TEST_CASE("changes of free keys are accepted, others need permission") {
+  const ConfigDifference steps{"train.steps", "10", "20"};
+  const ConfigDifference dropout{"model.dropout", "0.1", "0.2"};
+  const ConfigChanges changes = sort_changes("runs/x", {steps, dropout}, {"model.dropout"});
+  REQUIRE(changes.taken.size() == 1);
+  REQUIRE(changes.allowed.size() == 1);
+  CHECK(to_string(changes.taken[0]) == "train.steps: 10 -> 20");
+  CHECK(to_string(changes.allowed[0]) == "model.dropout: 0.1 -> 0.2");
+}
+
+TEST_CASE("all refused changes are one table with what to do for each") {
+  CHECK(refusal({{"model.d_model", "16", "32"},
+                 {"train.steps", "10", "20"},
+                 {"schedule.learning_rate", "0.001", "0.0025"},
+                 {"train.run_dir", "\"a\"", "\"b\""}}) ==
+        "runs/x: the config differs from the checkpoint in keys that affect the run\n"
+        "  key                     checkpoint  config  to change it\n"
+        "  model.d_model           16          32      start a new run\n"
+        "  schedule.learning_rate  0.001       0.0025  --allow-change schedule.learning_rate\n"
+        "  train.run_dir           \"a\"         \"b\"     a run is resumed in its own directory\n"
+        "hint: resume with the saved config, or follow the last column");
+}
+
+TEST_CASE("permission for unknown keys and keys that can never change is refused") {
+  CHECK(refusal({}, {"model.dropuot"}) ==
+        "command line: --allow-change model.dropuot: is not a config key\n"
+        "hint: did you mean `model.dropout`?");
+  CHECK(refusal({}, {"lr"}) ==
+        "command line: --allow-change lr: is not a config key\n"
+        "hint: did you mean `schedule.learning_rate`?");
+  CHECK(refusal({}, {"colour"}) ==
+        "command line: --allow-change colour: is not a config key\n"
+        "hint: see configs/README.md");
+  CHECK(refusal({}, {"model.d_model"}) ==
+        "command line: --allow-change model.d_model: cannot change: the saved state would be "
+        "invalid\n"
+        "hint: start a new run with it");
+}
+
+TEST_CASE("permission for unchanged keys and free keys has no effect") {
+  const ConfigChanges changes =
+      sort_changes("runs/x", {}, {"model.dropout", "train.steps", "data.train_source"});
+  CHECK(changes.taken.empty());
+  CHECK(changes.allowed.empty());
+}
+
+TEST_CASE("a program plans how to resume a run with other settings") {
+  test::TinyRun run;
+  run.train(test::tiny_config());
+  const RunDirectory directory = run.directory();
+  const auto plan = [&](const ResumeRequest& request) {
+    return plan_resume(directory, *read_newest_of_run(directory), request);
+  };
+  const ResumePlan same = plan({});
+  CHECK(same.config.train.steps == test::tiny_config().train.steps);
+  CHECK(test::contains(reason_of_end(same), "steps"));
+  CHECK(same.changes.taken.empty());
+  CHECK(describe_effects(same).empty());
+  CHECK(warnings_of_fallback(same).empty());
+
+  const ResumePlan longer = plan({.overrides = {"train.steps=9999"}});
+  CHECK(longer.config.train.steps == 9999);
+  CHECK(reason_of_end(longer).empty());
+  REQUIRE(longer.changes.taken.size() == 1);
+  CHECK(longer.changes.taken[0].key == "train.steps");
+
+  const std::vector<std::string> dropout{"model.dropout=0.375"};
+  CHECK_THROWS_AS(plan({.overrides = dropout}), ConfigError);
+  const ResumePlan allowed = plan({.overrides = dropout, .allowed = {"model.dropout"}});
+  REQUIRE(describe_effects(allowed).size() == 1);
+  CHECK(test::contains(describe_effects(allowed)[0], "changed model.dropout"));
+}
+
+}  // namespace
+}  // namespace tapestry

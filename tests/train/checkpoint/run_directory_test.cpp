@@ -1,0 +1,424 @@
+#include "train/checkpoint/run_directory.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/temporary_folder.h"
+#include "train/error.h"
+
+namespace tapestry {
+namespace {
+
+using test::FaultyFileSystem;
+using test::TemporaryFolder;
+using Steps = std::vector<std::uint64_t>;
+
+ArrayStore snapshot_of(std::uint64_t step) {
+  ArrayStore snapshot;
+  snapshot.put_scalar<std::uint64_t>("step", step);
+  return snapshot;
+}
+
+/// A run directory with checkpoints of some steps.
+struct Run {
+  TemporaryFolder folder;
+  RunDirectory directory{folder / "run"};
+
+  explicit Run(const Steps& steps = {}) {
+    directory.create();
+    for (const std::uint64_t step : steps) {
+      directory.save(step, snapshot_of(step), {.keep_last = 100});
+    }
+  }
+
+  void damage(std::uint64_t step) const {
+    std::filesystem::resize_file(directory.checkpoint_path(step), 1000);
+  }
+
+  void add_file(const std::string& name) const {
+    std::ofstream(directory.path() / "checkpoints" / name) << "text";
+  }
+};
+
+TEST_CASE("a checkpoint is named by its step with at least 8 digits") {
+  const RunDirectory directory("run");
+  CHECK(directory.checkpoint_path(1234) == "run/checkpoints/step-00001234.h5");
+  CHECK(directory.checkpoint_path(1234567890) == "run/checkpoints/step-1234567890.h5");
+}
+
+TEST_CASE("a run without a folder or without checkpoints has no steps and no newest one") {
+  const RunDirectory nowhere("/nowhere/run");
+  CHECK(nowhere.steps().empty());
+  CHECK_FALSE(nowhere.read_newest().has_value());
+  const Run run;
+  CHECK(run.directory.steps().empty());
+  CHECK_FALSE(run.directory.read_newest().has_value());
+}
+
+TEST_CASE("steps are listed in ascending order, and other names are ignored") {
+  const Run run({300, 5, 100'000'000});
+  for (const char* name : {"step-7.h5", "step-000000009.h5", "step-00000001.h5.bak", "step-.h5",
+                           "step--0000001.h5", "step-99999999999999999999.h5", "best.h5"}) {
+    run.add_file(name);
+  }
+  CHECK(run.directory.steps() == Steps{5, 300, 100'000'000});
+}
+
+TEST_CASE("a run is found by its directory and by its folder of checkpoints") {
+  const Run run({10});
+  const std::string path = run.directory.path().string();
+  CHECK(find_run(path).path() == path);
+  CHECK(find_run(path + "/checkpoints").path() == path);
+  CHECK(find_run(path + "/checkpoints/").path() == path);
+  CHECK(find_run(path + "/checkpoints/.").steps() == Steps{10});
+  CHECK(find_run("checkpoints").path() == "checkpoints");
+  std::filesystem::rename(path, run.folder / "checkpoints");  // a run that has this name
+  CHECK(find_run(run.folder / "checkpoints").path() == run.folder / "checkpoints");
+  CHECK(find_run(run.folder / "checkpoints/checkpoints").path() == run.folder / "checkpoints");
+}
+
+TEST_CASE("the newest checkpoint is the one of the highest step") {
+  const Run run({20, 10});
+  const auto newest = run.directory.read_newest();
+  REQUIRE(newest.has_value());
+  CHECK(newest->step == 20);
+  CHECK(newest->path == run.directory.checkpoint_path(20));
+  CHECK(newest->arrays == snapshot_of(20));
+  CHECK(newest->rejected.empty());
+}
+
+TEST_CASE("damaged checkpoints are skipped and reported, newest first") {
+  const Run run({10, 20, 30});
+  run.damage(20);
+  run.damage(30);
+  const auto newest = run.directory.read_newest();
+  REQUIRE(newest.has_value());
+  CHECK(newest->step == 10);
+  REQUIRE(newest->rejected.size() == 2);
+  CHECK(newest->rejected[0].path == run.directory.checkpoint_path(30));
+  CHECK(newest->rejected[1].reason.find("truncated") != std::string::npos);
+}
+
+TEST_CASE("a run whose checkpoints are all damaged is an error and not a new run") {
+  const Run run({10, 20});
+  run.damage(10);
+  run.damage(20);
+  CHECK_THROWS_AS(run.directory.read_newest(), CheckpointError);
+}
+
+TEST_CASE("a newest checkpoint that cannot be opened is skipped and reported") {
+  const Run run({10, 20});
+  const auto newest_of = [&](FileSystem& files) {
+    return RunDirectory(run.directory.path(), files).read_newest();
+  };
+  for (const int error : {EACCES, EIO}) {
+    FaultyFileSystem files;
+    files.failing_call = 0;
+    files.error = error;
+    const auto newest = newest_of(files);
+    REQUIRE(newest.has_value());
+    CHECK(newest->step == 10);
+    REQUIRE(newest->rejected.size() == 1);
+    CHECK(newest->rejected[0].reason.find("cannot be read") != std::string::npos);
+  }
+  for (const int error : {EMFILE, ENFILE, ENOMEM}) {  // these say nothing about the file
+    FaultyFileSystem files;
+    files.failing_call = 0;
+    files.error = error;
+    CHECK_THROWS_AS(newest_of(files), CheckpointError);
+  }
+}
+
+/// Puts something in the place of a checkpoint that is no regular file.
+using Replacement = std::function<void(const std::filesystem::path& checkpoint)>;
+
+const std::vector<std::pair<const char*, Replacement>> replacements = {
+    {"dangling link", [](const auto& path) { std::filesystem::create_symlink("none", path); }},
+    {"folder", [](const auto& path) { std::filesystem::create_directory(path); }},
+    {"pipe", [](const auto& path) { REQUIRE(::mkfifo(path.c_str(), 0600) == 0); }}};
+
+TEST_CASE("a checkpoint that is no regular file is skipped for an older one") {
+  for (const auto& replacement : replacements) {
+    CAPTURE(replacement.first);
+    Run run({10, 20});
+    replacement.second(run.directory.checkpoint_path(30));
+    const auto newest = run.directory.read_newest();
+    REQUIRE(newest.has_value());
+    CHECK(newest->step == 20);
+    CHECK(newest->rejected.size() == 1);
+    run.directory.save(30, snapshot_of(30), {.keep_last = 3});
+    CHECK(run.directory.read_newest()->arrays == snapshot_of(30));
+    replacement.second(run.directory.checkpoint_path(35));
+    CHECK_NOTHROW(run.directory.save(40, snapshot_of(40), {.keep_last = 1}));
+    CHECK(run.directory.read_newest()->step == 40);
+  }
+}
+
+TEST_CASE("a folder of checkpoints that cannot be listed is not an empty one") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = EACCES;
+  const RunDirectory directory(run.directory.path(), files);
+  CHECK_THROWS_WITH_AS(directory.read_newest(),
+                       ((run.directory.path() / "checkpoints").string() +
+                        ": could not list the checkpoints: Permission denied")
+                           .c_str(),
+                       CheckpointError);
+}
+
+TEST_CASE("the hint of too many open files is the limit on them, not permissions") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = EMFILE;
+  const RunDirectory directory(run.directory.path(), files);
+  try {
+    (void)directory.steps();
+    FAIL("expected an error");
+  } catch (const CheckpointError& error) {
+    CHECK(error.hint() == "raise the limit on open files (ulimit -n)");
+  }
+}
+
+TEST_CASE("lack of memory while checkpoints are listed is std::bad_alloc") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = ENOMEM;
+  CHECK_THROWS_AS(RunDirectory(run.directory.path(), files).steps(), std::bad_alloc);
+}
+
+TEST_CASE("a save after which old checkpoints cannot be listed succeeds with a problem") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = EACCES;
+  RunDirectory directory(run.directory.path(), files);
+  const auto problems = directory.save(20, snapshot_of(20), {.keep_last = 1});
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0] == (run.directory.path() / "checkpoints").string() +
+                           ": could not list the checkpoints: Permission denied");
+  CHECK(run.directory.steps() == Steps{10, 20});
+}
+
+TEST_CASE("a save after which memory is lacking to list old checkpoints succeeds with a problem") {
+  const Run run({10});
+  FaultyFileSystem files;
+  files.failing_name = "list";
+  files.error = ENOMEM;
+  RunDirectory directory(run.directory.path(), files);
+  const auto problems = directory.save(20, snapshot_of(20), {.keep_last = 1});
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0] == (run.directory.path() / "checkpoints").string() +
+                           ": no memory for a list of the checkpoints");
+  CHECK(run.directory.steps() == Steps{10, 20});
+}
+
+TEST_CASE("a lock file that cannot be created names missing inodes") {
+  struct Full : FileSystem {
+    int open(const char*, int, mode_t) override { return errno = ENOSPC, -1; }
+    std::optional<std::uint64_t> free_inodes(const char*) override { return 0; }
+  } files;
+  const Run run;
+  RunDirectory directory(run.directory.path(), files);
+  try {
+    directory.lock();
+    FAIL("expected an error");
+  } catch (const OutputError& error) {
+    CHECK(error.what() == run.directory.path().string() +
+                              "/.lock: could not open the lock file: No space left on device (no "
+                              "inode is left for another file)");
+    CHECK(error.hint() == "delete files on the disk of " + run.directory.path().string() +
+                              " or write to another one");
+  }
+}
+
+TEST_CASE("a folder in place of an old checkpoint is kept and no problem of a save") {
+  Run run({20});
+  std::filesystem::create_directory(run.directory.checkpoint_path(10));
+  CHECK(run.directory.save(30, snapshot_of(30), {.keep_last = 1}).empty());
+  CHECK(run.directory.steps() == Steps{10, 30});
+}
+
+TEST_CASE("a save returns the old checkpoints that cannot be deleted, and deletes the others") {
+  const Run run({10, 20, 30});
+  FaultyFileSystem files;
+  files.fail_times("unlink", 1, EPERM);
+  RunDirectory directory(run.directory.path(), files);
+  const auto problems = directory.save(40, snapshot_of(40), {.keep_last = 1});
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0] == run.directory.checkpoint_path(10).string() +
+                           ": could not delete the file: Operation not permitted");
+  CHECK(run.directory.steps() == Steps{10, 40});
+  CHECK(directory.save(50, snapshot_of(50), {.keep_last = 1}).empty());
+  CHECK(run.directory.steps() == Steps{50});
+}
+
+TEST_CASE("saving keeps the newest few and the best one") {
+  Run run;
+  for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
+    run.directory.save(step, snapshot_of(step), {.keep_last = 2, .steps = {20}});
+  }
+  CHECK(run.directory.steps() == Steps{20, 40, 50});
+  run.directory.save(60, snapshot_of(60), {.keep_last = 1});
+  CHECK(run.directory.steps() == Steps{60});
+}
+
+TEST_CASE("saving keeps the checkpoint for rollbacks beside the best one") {
+  Run run;
+  for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
+    run.directory.save(step, snapshot_of(step), {.keep_last = 1, .steps = {20, 30}});
+  }
+  CHECK(run.directory.steps() == Steps{20, 30, 50});
+  run.directory.save(60, snapshot_of(60), {.keep_last = 1, .steps = {50}});
+  CHECK(run.directory.steps() == Steps{50, 60});
+}
+
+TEST_CASE("saving keeps the first few checkpoints of a ranking") {
+  Run run;
+  const std::vector<std::uint64_t> ranking{70, 20, 15, 10, 30, 40};
+  for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
+    run.directory.save(step, snapshot_of(step),
+                       {.keep_last = 1, .best_first = ranking, .keep_best = 2});
+  }
+  CHECK(run.directory.steps() == Steps{10, 20, 50});
+  run.directory.save(60, snapshot_of(60), {.keep_last = 1, .best_first = ranking, .keep_best = 1});
+  CHECK(run.directory.steps() == Steps{20, 60});
+}
+
+TEST_CASE("a probe reserves the space of a checkpoint in its folder and leaves no file") {
+  const Run run;
+  FaultyFileSystem files;
+  const RunDirectory directory(run.directory.path(), files);
+  directory.probe(5000, 0);
+  CHECK(std::ranges::count(files.calls, "fallocate") == 1);
+  files.failing_name = "fallocate";
+  files.error = ENOSPC;
+  files.free_space = 17;
+  const std::string probe = (run.directory.path() / "checkpoints/probe").string();
+  CHECK_THROWS_WITH_AS(directory.probe(5000, 0),
+                       (probe + ": could not reserve space: No space left on device (5000 bytes "
+                                "needed, 17 free)")
+                           .c_str(),
+                       OutputError);
+  CHECK(std::filesystem::is_empty(run.directory.path() / "checkpoints"));
+}
+
+TEST_CASE("a probe refuses a disk with fewer inodes than a checkpoint and the other files need") {
+  struct FewInodes : FileSystem {
+    std::optional<std::uint64_t> free = 0;
+    std::optional<std::uint64_t> free_inodes(const char*) override { return free; }
+  } files;
+  const Run run;
+  const RunDirectory directory(run.directory.path(), files);
+  const std::string path = run.directory.path().string();
+  for (const std::uint64_t free : {0, 1, 6}) {
+    files.free = free;
+    try {
+      directory.probe(5000, 6);
+      FAIL("expected an error");
+    } catch (const OutputError& error) {
+      CHECK(error.what() == path +
+                                ": could not create the files of a run: No space left on device "
+                                "(7 inodes needed, " +
+                                std::to_string(free) + " free)");
+      CHECK(error.hint() == "delete files on the disk of " + path + " or write to another one");
+    }
+  }
+  files.free = 7;
+  CHECK_NOTHROW(directory.probe(5000, 6));
+  files.free = 1;
+  CHECK_NOTHROW(directory.probe(5000, 0));
+  files.free.reset();
+  CHECK_NOTHROW(directory.probe(5000, 6));
+}
+
+TEST_CASE("saving neither counts nor deletes checkpoints of later steps") {
+  Run run({10, 20, 1000});
+  run.directory.save(30, snapshot_of(30), {.keep_last = 1});
+  CHECK(run.directory.steps() == Steps{30, 1000});
+}
+
+TEST_CASE("saving the same step again replaces its checkpoint") {
+  Run run({10});
+  run.directory.save(10, snapshot_of(11), {});
+  CHECK(run.directory.read_newest()->arrays == snapshot_of(11));
+}
+
+TEST_CASE("old checkpoints are deleted only after the new one is on the disk") {
+  const Run run({10});
+  FaultyFileSystem files;
+  RunDirectory(run.directory.path(), files).save(20, snapshot_of(20), {.keep_last = 1});
+  const auto unlink = std::ranges::find(files.calls, "unlink");
+  const auto rename = std::ranges::find(files.calls, "rename");
+  REQUIRE(rename < unlink);
+  REQUIRE(unlink != files.calls.end());
+  CHECK(std::find(rename, unlink, "fsync") != unlink);
+}
+
+TEST_CASE("a save that fails deletes nothing") {
+  const Run run({10, 20});
+  for (const char* call : {"open", "fallocate", "write", "fsync", "pread", "close", "rename"}) {
+    CAPTURE(call);
+    FaultyFileSystem files;
+    files.failing_name = call;
+    RunDirectory directory(run.directory.path(), files);
+    CHECK_THROWS_AS(directory.save(30, snapshot_of(30), {.keep_last = 1}), OutputError);
+    CHECK(run.directory.steps() == Steps{10, 20});
+  }
+}
+
+TEST_CASE("keeping 0 checkpoints is refused before anything is written") {
+  Run run({10});
+  CHECK_THROWS_AS(run.directory.save(20, snapshot_of(20), {.keep_last = 0}), std::invalid_argument);
+  CHECK(run.directory.steps() == Steps{10});
+}
+
+TEST_CASE("temporary files of crashed saves are removed, and nothing else") {
+  Run run({10});
+  run.add_file(".step-00000020.h5.tmp-17-0");
+  run.add_file("notes.txt");
+  const auto [removed, problems] = run.directory.remove_stray_temporaries();
+  CHECK(problems.empty());
+  REQUIRE(removed.size() == 1);
+  CHECK(removed[0].filename() == ".step-00000020.h5.tmp-17-0");
+  CHECK_FALSE(std::filesystem::exists(removed[0]));
+  CHECK(std::filesystem::exists(run.directory.path() / "checkpoints/notes.txt"));
+  CHECK(run.directory.remove_stray_temporaries().removed.empty());
+}
+
+TEST_CASE("a temporary file that cannot be deleted is reported, and the others are removed") {
+  Run run({10});
+  run.add_file(".step-00000020.h5.tmp-17-0");
+  run.add_file(".step-00000030.h5.tmp-17-0");
+  FaultyFileSystem files;
+  files.fail_times("unlink", 1, EPERM);
+  const auto [removed, problems] =
+      RunDirectory(run.directory.path(), files).remove_stray_temporaries();
+  const auto folder = run.directory.path() / "checkpoints";
+  CHECK(removed == std::vector{folder / ".step-00000030.h5.tmp-17-0"});
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0] == (folder / ".step-00000020.h5.tmp-17-0").string() +
+                           ": could not delete the file: Operation not permitted");
+}
+
+TEST_CASE("saving into a run directory that was not created is an output error") {
+  const TemporaryFolder folder;
+  RunDirectory directory(folder / "run");
+  CHECK_THROWS_AS(directory.save(1, snapshot_of(1), {}), OutputError);
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,174 @@
+#include "train/checkpoint/open_run.h"
+#include "train/checkpoint/resume.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/train/tiny_run.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/error.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+namespace {
+
+using test::tiny_config;
+using test::TinyRun;
+
+std::string id_of(const Config& config) { return make_run_id(config, load_corpus(config.data)); }
+
+TEST_CASE("the id of a run is 16 hexadecimal digits, the same for the same config and data") {
+  const std::string id = id_of(tiny_config());
+  CHECK(id.size() == 16);
+  CHECK(id.find_first_not_of("0123456789abcdef") == std::string::npos);
+  CHECK(id_of(tiny_config()) == id);
+}
+
+TEST_CASE("runs that compute different results have different ids") {
+  const std::vector<std::function<void(Config&)>> changes = {
+      [](Config& c) { c.train.seed = 2; }, [](Config& c) { c.model.d_model = 32; },
+      [](Config& c) { c.model.dropout = 0.1; }, [](Config& c) { c.schedule.learning_rate = 0.02; },
+      [](Config& c) { c.data.train_size = 23; }};
+  for (const auto& change : changes) {
+    Config config = tiny_config();
+    change(config);
+    CHECK(id_of(config) != id_of(tiny_config()));
+  }
+  const Corpus corpus = load_corpus(tiny_config().data);
+  Corpus other = corpus;
+  ++other.fingerprint;
+  CHECK(make_run_id(tiny_config(), other) != make_run_id(tiny_config(), corpus));
+}
+
+TEST_CASE("the id excludes keys that change freely on resume, settings of the process and paths") {
+  Config config = tiny_config();
+  config.train.steps = 20;
+  config.train.save_every = 1;
+  config.train.threads = 2;
+  config.train.run_dir = "elsewhere";
+  config.train.initialize_from = "elsewhere";
+  CHECK(id_of(config) == id_of(tiny_config()));
+}
+
+TEST_CASE("a checkpoint that another machine has written is waited for, up to a time limit") {
+  using namespace std::chrono_literals;
+  TinyRun run;
+  run.train(tiny_config());
+  const RunDirectory directory = run.directory();
+  const std::uint64_t step = directory.steps().back();
+  const auto path = directory.checkpoint_path(step);
+  const auto hidden = path.string() + ".hidden";
+  std::filesystem::rename(path, hidden);
+  CHECK_THROWS_AS(await_checkpoint_of_run(directory, step, 0ms), UnusableCheckpoint);
+  std::thread other([&] {
+    std::this_thread::sleep_for(300ms);
+    std::filesystem::rename(hidden, path);
+  });
+  CHECK(saved_step(await_checkpoint_of_run(directory, step, 60s)) == step);
+  other.join();
+}
+
+TEST_CASE("runs that begin from other pretrained parameters have different ids") {
+  const Config config = tiny_config();
+  const Corpus corpus = load_corpus(config.data);
+  const auto id_from = [&](std::uint64_t seed) {
+    const Model model(network_maker(config, network_sizes(config, corpus)), DType::float32, seed);
+    return make_run_id(config, corpus, &model);
+  };
+  CHECK(id_from(1) == id_from(1));
+  CHECK(id_from(1) != id_from(2));
+  CHECK(id_from(1) != make_run_id(config, corpus));
+}
+
+/// A finished run of tiny_config() with this seed, whose config.yaml names its id.
+struct OwnRun : TinyRun {
+  explicit OwnRun(std::uint64_t seed = 1) {
+    Config config = tiny_config();
+    config.train.seed = seed;
+    train(config);
+    std::ofstream(directory().path() / "config.yaml") << run_id_line(id_of(config)) << "data:\n";
+  }
+  std::filesystem::path path(std::uint64_t step) { return directory().checkpoint_path(step); }
+  /// Puts a file in the place of the checkpoint of this step.
+  void replace(std::uint64_t step, const std::filesystem::path& by) {
+    std::filesystem::copy_file(by, path(step), std::filesystem::copy_options::overwrite_existing);
+  }
+};
+
+TEST_CASE("checkpoints and the config file of a run contain its id") {
+  OwnRun run;
+  const std::uint64_t newest = run.directory().steps().back();
+  CHECK(saved_run_id(run.snapshot(newest)) == id_of(tiny_config()));
+  CHECK(recorded_run_id(run.directory()) == id_of(tiny_config()));
+  for (const char* text : {"", "# run id: 0123", "# run id: 0123456789ABCDEF\n", "data:\n"}) {
+    std::ofstream(run.directory().path() / "config.yaml") << text;
+    CHECK(recorded_run_id(run.directory()) == std::nullopt);
+  }
+  std::filesystem::remove(run.directory().path() / "config.yaml");
+  CHECK(recorded_run_id(run.directory()) == std::nullopt);
+}
+
+TEST_CASE("a checkpoint of another run is skipped for an older one of the run") {
+  OwnRun run;
+  OwnRun other(2);
+  const std::uint64_t newest = run.directory().steps().back();
+  run.replace(newest, other.path(newest));
+  const auto found = read_newest_of_run(run.directory());
+  REQUIRE(found.has_value());
+  CHECK(found->step < newest);
+  REQUIRE(found->rejected.size() == 1);
+  CHECK(found->rejected[0].reason.find(": found a checkpoint of the run ") != std::string::npos);
+  CHECK_THROWS_AS(read_checkpoint_of_run(run.directory(), newest), UnusableCheckpoint);
+  // Without a config file it is not known which run the directory belongs to.
+  std::filesystem::remove(run.directory().path() / "config.yaml");
+  CHECK(read_newest_of_run(run.directory())->step == newest);
+}
+
+TEST_CASE("a checkpoint that was renamed to another step is skipped") {
+  OwnRun run;
+  const std::uint64_t newest = run.directory().steps().back();
+  run.replace(9999, run.path(newest));
+  const auto found = read_newest_of_run(run.directory());
+  REQUIRE(found.has_value());
+  CHECK(found->step == newest);
+  REQUIRE(found->rejected.size() == 1);
+  CHECK(found->rejected[0].reason.find("found the checkpoint of step " + std::to_string(newest) +
+                                       ", expected step 9999") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint without an id is used, and the run gets an id") {
+  OwnRun run;
+  const std::uint64_t newest = run.directory().steps().back();
+  ArrayStore old;
+  for (const auto& [path, array] : run.snapshot(newest)) {
+    if (path != "run_id") old.put(path, array);
+  }
+  run.directory().save(newest, old, {.keep_last = 9});
+  CHECK(read_newest_of_run(run.directory())->step == newest);
+  CHECK(saved_run_id(old).empty());
+  Config config = tiny_config();
+  config.train.steps += 1;
+  run.train(config);
+  CHECK(saved_run_id(run.snapshot(newest + 1)) == id_of(tiny_config()));
+}
+
+TEST_CASE("a run keeps its id when its config changes on resume") {
+  OwnRun run;
+  Config config = tiny_config();
+  config.train.steps += 1;
+  config.model.dropout = 0.1;
+  run.train(config);
+  CHECK(saved_run_id(run.snapshot(config.train.steps)) == id_of(tiny_config()));
+}
+
+}  // namespace
+}  // namespace tapestry

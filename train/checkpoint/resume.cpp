@@ -1,0 +1,366 @@
+#include "train/checkpoint/resume.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "data/io/error.h"
+#include "data/io/file.h"
+#include "data/io/utf8.h"
+#include "data/text/subwords.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/config/error.h"
+#include "train/config/fields.h"
+#include "train/config/percentages.h"
+#include "train/config/suggestions.h"
+#include "train/config/text.h"
+#include "train/error.h"
+#include "train/format.h"
+#include "train/platform/machine.h"
+
+namespace tapestry {
+namespace {
+
+using enum ChangeRule;
+
+// ---- The id.
+
+/// The lines `key: value` of the config that identify a run.
+std::string identifying_lines(const Config& config) {
+  std::string lines;
+  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
+    const bool kept = field.rule.stored && field.rule.change != ChangeRule::free;
+    if (kept && !domain.is_file()) {
+      lines += fmt::format("{}: {}\n", field.path(), domain.print(value));
+    }
+  });
+  return lines;
+}
+
+void add(Xxh3& digest, const Parameters& parameters) {
+  for (const NamedTensor& parameter : parameters.list()) {
+    digest.add(parameter.name.data(), parameter.name.size());
+    dispatch(parameter.tensor.dtype(), [&]<class T>() {
+      const auto values = parameter.tensor.template values<T>();
+      digest.add(values.data(), values.size_bytes());
+    });
+  }
+}
+
+// ---- The config.
+
+[[noreturn]] void reject_permission(const std::string& key, const std::string& message,
+                                    const std::string& hint) {
+  refuse_option("--allow-change " + key, message, hint);
+}
+
+/// Rejects a `--allow-change` key that does not exist or must never change. Keys of data files can
+/// always be allowed.
+void check_permission(const std::string& key) {
+  const auto rule = change_rule(key);
+  if (!rule) {
+    std::vector<std::string> keys;
+    for (const ConfigKey& known : config_keys()) keys.push_back(known.section + "." + known.key);
+    std::vector<std::string> meant = keys_meant_by(key.substr(key.find('.') + 1));
+    if (const auto alike = closest(key, keys); alike && meant.empty()) meant = {*alike};
+    for (std::string& path : meant) path = fmt::format("`{}`", path);
+    reject_permission(key, "is not a config key",
+                      meant.empty() ? "see configs/README.md"
+                                    : fmt::format("did you mean {}?", list_in_words(meant)));
+  }
+  if (rule == never) {
+    reject_permission(key, "cannot change: the saved state would be invalid",
+                      "start a new run with it");
+  }
+}
+
+std::string what_to_do(const ConfigDifference& difference) {
+  if (change_rule(difference.key) == with_permission) return "--allow-change " + difference.key;
+  return difference.key == "train.run_dir" ? "a run is resumed in its own directory"
+                                           : "start a new run";
+}
+
+/// A text table with the columns key, checkpoint, config and the option that permits the change.
+std::string table(const std::vector<ConfigDifference>& differences) {
+  std::size_t key = 3, checkpoint = 10, now = 6;
+  for (const ConfigDifference& row : differences) {
+    key = std::max(key, row.key.size());
+    checkpoint = std::max(checkpoint, row.checkpoint.size());
+    now = std::max(now, row.now.size());
+  }
+  const auto line = [&](std::string_view a, std::string_view b, std::string_view c,
+                        std::string_view d) {
+    return fmt::format("\n  {:<{}}  {:<{}}  {:<{}}  {}", a, key, b, checkpoint, c, now, d);
+  };
+  std::string text = line("key", "checkpoint", "config", "to change it");
+  for (const ConfigDifference& row : differences) {
+    text += line(row.key, row.checkpoint, row.now, what_to_do(row));
+  }
+  return text;
+}
+
+bool is_allowed(const ResumeRequest& request, const std::string& key) {
+  return std::ranges::find(request.allowed, key) != request.allowed.end();
+}
+
+/// The config to resume with: a config file, or the saved config with overrides.
+Config wanted_config(const ResumeRequest& request, const Config& before) {
+  if (request.config.empty()) {
+    // A run directory that was renamed may have any name, also one that a config cannot hold.
+    Config stored = before;
+    stored.train.run_dir.clear();
+    Config config =
+        parse_config(dump_config(stored), "config of the checkpoint", request.overrides);
+    if (config.train.run_dir.empty()) config.train.run_dir = before.train.run_dir;
+    return config;
+  }
+  Config config = load_config(request.config, request.overrides);
+  if (request.keeps_run_dir) config.train.run_dir = before.train.run_dir;
+  keep_resolved_percentages(config, before, request.allowed);
+  // The default decay_steps follows train.steps; it was fixed when the run began.
+  const bool new_decay =
+      config.schedule.kind == ScheduleKind::cosine && is_allowed(request, "schedule.decay_steps");
+  if (config.schedule.decay_steps == 0 && !new_decay) {
+    config.schedule.decay_steps = before.schedule.decay_steps;
+  }
+  return config;
+}
+
+/// throws  ConfigError if a run is given more steps than its decay has, which would have a learning
+///         rate of 0.
+void require_longer_decay(const std::string& run, const Config& before, const Config& config) {
+  const ScheduleOptions& schedule = config.schedule;
+  const std::size_t steps = config.train.steps;
+  const std::size_t end = schedule.decay_steps;  // 0: train.steps
+  const bool ends_at_0 = schedule.kind == ScheduleKind::cosine && schedule.min_learning_rate == 0.0;
+  const bool new_decay =
+      schedule.kind != before.schedule.kind || end != before.schedule.decay_steps;
+  if (!ends_at_0 || new_decay || end == 0 || end >= steps || steps <= before.train.steps) return;
+  throw ConfigError(
+      {{.place = {.file = run},
+        .message = fmt::format("train.steps is raised from {} to {}, but the learning rate decays "
+                               "to 0 until step {} (schedule.decay_steps) and would stay 0",
+                               before.train.steps, steps, end),
+        .hint = fmt::format("give the decay a new end, with schedule.decay_steps={} --allow-change "
+                            "schedule.decay_steps, or a minimum above 0, with "
+                            "schedule.min_learning_rate=RATE --allow-change "
+                            "schedule.min_learning_rate",
+                            steps)}});
+}
+
+/// The steps that config.yaml of the run has, which its newest process wrote; nullopt if it cannot
+/// be read.
+std::optional<std::size_t> steps_in_directory(const std::string& run_dir) try {
+  return load_config((std::filesystem::path(run_dir) / "config.yaml").string()).train.steps;
+} catch (const ConfigError&) {
+  return std::nullopt;
+}
+
+// ---- The data.
+
+std::string describe(const FileDigest& file) {
+  return fmt::format("{} bytes with digest {:016x}", file.bytes, file.digest);
+}
+
+std::optional<std::string> describe_change(const DataFile& file, const DataIdentity& before) {
+  const FileDigest now{.bytes = file.bytes, .digest = file.digest};
+  const auto found = before.files.find(file.key);
+  if (found == before.files.end()) {
+    return fmt::format("{} ({}): found {}, expected no such file, as the run began without one",
+                       escaped(file.path.native()), file.key, describe(now));
+  }
+  if (found->second == now) return std::nullopt;
+  return fmt::format("{} ({}): found {}, expected {}, as when the run began",
+                     escaped(file.path.native()), file.key, describe(now), describe(found->second));
+}
+
+}  // namespace
+
+std::string make_run_id(const Config& config, const Corpus& corpus, const Model* pretrained) {
+  Xxh3 digest;
+  const std::string lines = identifying_lines(config);
+  digest.add(lines.data(), lines.size());
+  digest.add(&corpus.fingerprint, sizeof corpus.fingerprint);
+  if (pretrained != nullptr) add(digest, pretrained->parameters);
+  return fmt::format("{:016x}", digest.value());
+}
+
+std::optional<ChangeRule> change_rule(std::string_view key) {
+  std::optional<ChangeRule> rule;
+  const Config defaults;
+  for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain&) {
+    if (field.path() == key) rule = field.rule.change;
+  });
+  return rule;
+}
+
+ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDifference>& differences,
+                           const std::vector<std::string>& allowed) {
+  for (const std::string& key : allowed) check_permission(key);
+  ConfigChanges changes;
+  std::vector<ConfigDifference> rejected;
+  for (const ConfigDifference& difference : differences) {
+    const auto rule = change_rule(difference.key);
+    const bool granted =
+        rule == with_permission && std::ranges::find(allowed, difference.key) != allowed.end();
+    (rule == free ? changes.taken : granted ? changes.allowed : rejected).push_back(difference);
+  }
+  if (!rejected.empty()) {
+    throw ConfigError({{.place = {.file = run},
+                        .message = "the config differs from the checkpoint in keys that affect "
+                                   "the run" +
+                                   table(rejected),
+                        .hint = "resume with the saved config, or follow the last column"}});
+  }
+  return changes;
+}
+
+std::string to_string(const ConfigDifference& difference) {
+  return fmt::format("{}: {} -> {}", difference.key, difference.checkpoint, difference.now);
+}
+
+ResumePlan plan_resume(const RunDirectory& directory, NewestCheckpoint checkpoint,
+                       const ResumeRequest& request) {
+  ResumePlan plan{.checkpoint = std::move(checkpoint)};
+  plan.before = saved_config(plan.checkpoint.arrays);
+  plan.before.train.run_dir = directory.path().string();
+  plan.config = wanted_config(request, plan.before);
+  require_allowed_changes(plan, request);
+  return plan;
+}
+
+void require_allowed_changes(ResumePlan& plan, const ResumeRequest& request) {
+  const Config& before = plan.before;
+  Config config = plan.config;
+  if (config.train.epochs != 0) config.train.steps = before.train.steps;
+  config.train.epochs = 0;
+  const bool follows_steps =
+      config.schedule.kind == ScheduleKind::cosine && config.schedule.decay_steps == 0;
+  if (follows_steps) config.schedule.decay_steps = config.train.steps;
+  Config process = config;
+  process.train.run_dir = before.train.run_dir;
+  plan.changes = sort_changes(before.train.run_dir,
+                              compare_configs(with_process_settings(before, process), config),
+                              request.allowed);
+  require_longer_decay(before.train.run_dir, before, config);
+}
+
+std::string reason_of_end(const ResumePlan& plan) {
+  const TrainOptions& options = plan.config.train;
+  if (has_pending_validation(plan.checkpoint.arrays) || options.epochs != 0) return "";
+  if (plan.checkpoint.step >= options.steps) {
+    const std::string done = format_count(plan.checkpoint.step);
+    const std::string steps = format_count(options.steps);
+    return plan.checkpoint.step == options.steps
+               ? fmt::format("{} of {} steps; give more with train.steps=N", done, steps)
+               : fmt::format(
+                     "it has done {} steps, and train.steps is {}; give more with "
+                     "train.steps=N",
+                     done, steps);
+  }
+  const std::uint64_t without_best = validations_since_best(plan.checkpoint.arrays);
+  if (options.patience > 0 && without_best >= options.patience) {
+    return fmt::format("{} validations without improvement; to continue, raise train.patience=N",
+                       without_best);
+  }
+  return "";
+}
+
+std::vector<std::string> warnings_of_fallback(const ResumePlan& plan) {
+  std::vector<std::string> warnings;
+  for (const auto& rejected : plan.checkpoint.rejected) {
+    warnings.push_back(fmt::format("{}; an older checkpoint is used", rejected.reason));
+  }
+  if (warnings.empty() || plan.config.train.epochs != 0) return warnings;
+  const std::size_t steps = plan.config.train.steps;
+  const auto latest = steps_in_directory(plan.before.train.run_dir);
+  if (latest && *latest != steps && steps == plan.before.train.steps) {
+    warnings.push_back(
+        fmt::format("train.steps is {}, as in the older checkpoint, and no longer {}; to have as "
+                    "many again, add train.steps={}",
+                    steps, *latest, *latest));
+  }
+  return warnings;
+}
+
+std::vector<std::string> describe_effects(const ResumePlan& plan) {
+  std::vector<std::string> effects;
+  for (const ConfigDifference& change : plan.changes.allowed) {
+    effects.push_back("changed " + to_string(change));
+  }
+  if (!continues_state(plan.before.optimizer, plan.config.optimizer)) {
+    effects.emplace_back("the state of the optimizer starts anew");
+  }
+  if (has_other_batches(plan.before, plan.config)) {
+    effects.emplace_back("continues with the first batch of an epoch");
+  }
+  const std::string before = saved_arithmetic(plan.checkpoint.arrays);
+  if (!before.empty() && before != arithmetic()) {
+    effects.push_back(
+        fmt::format("changed arithmetic: {} -> {}; results will differ from a run "
+                    "without the change",
+                    before, arithmetic()));
+  }
+  return effects;
+}
+
+std::vector<FileChange> changes_between(const DataIdentity& before, const Corpus& corpus) {
+  std::vector<FileChange> changes;
+  for (const DataFile& file : corpus.files) {
+    if (const auto change = describe_change(file, before)) {
+      changes.push_back({config_key(file.key), *change});
+    }
+  }
+  for (const auto& [key, file] : before.files) {
+    if (std::ranges::find(corpus.files, key, &DataFile::key) != corpus.files.end()) continue;
+    changes.push_back(
+        {config_key(key), fmt::format("{}: found no file, expected {}", key, describe(file))});
+  }
+  return changes;
+}
+
+std::vector<FileChange> changed_subword_files(const Config& config,
+                                              const FixedVocabularies& words) {
+  std::vector<FileChange> changes;
+  const SubwordOptions& options = config.data.subwords;
+  if (options.kind != SubwordKind::file) return changes;
+  const auto compare = [&](const char* key, const std::string& file, const Vocabulary& vocabulary) {
+    if (file.empty() || !vocabulary.subwords()) return;
+    const std::string& model = vocabulary.subwords()->serialized();
+    Corpus corpus;
+    try {
+      read_corpus_bytes(key, file, corpus);
+    } catch (const DataError&) {
+      return;
+    }
+    Xxh3 hash;
+    hash.add(model.data(), model.size());
+    const DataIdentity saved{.fingerprint = 0, .files = {{key, {model.size(), hash.value()}}}};
+    if (const auto change = describe_change(corpus.files.front(), saved)) {
+      changes.push_back({key, *change});
+    }
+  };
+  compare("data.subword_file", options.file, words.source);
+  compare("data.target_subword_file", options.target_file, words.target.value_or(words.source));
+  return changes;
+}
+
+void require_allowed_changes(const std::vector<FileChange>& changes,
+                             const std::vector<std::string>& allowed) {
+  std::vector<std::string> rejected, keys;
+  for (const FileChange& change : changes) {
+    if (std::ranges::find(allowed, change.key) != allowed.end()) continue;
+    rejected.push_back(change.what);
+    const std::string permission = "--allow-change " + change.key;
+    if (std::ranges::find(keys, permission) == keys.end()) keys.push_back(permission);
+  }
+  if (rejected.empty()) return;
+  throw DataError(fmt::format("{}", fmt::join(rejected, "\n")),
+                  fmt::format("restore the original files, or permit the change with {}",
+                              fmt::join(keys, " ")));
+}
+
+}  // namespace tapestry

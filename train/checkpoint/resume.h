@@ -1,0 +1,115 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/corpus.h"
+#include "layers/model.h"
+#include "train/checkpoint/run_directory.h"
+#include "train/config/config.h"
+
+/// What identifies a run, and what may change when it is resumed: config, data and program.
+///
+///     const RunDirectory run = find_run("runs/copy");
+///     ResumePlan plan = plan_resume(run, *read_newest_of_run(run), {.overrides =
+///     {"train.steps=900"}});
+///     // ... a Trainer of plan.config, which resumes from plan.checkpoint.arrays
+namespace tapestry {
+
+/// The id of a run that starts now: 16 hexadecimal digits, a digest of the data, of the config keys
+/// that may not change freely on resume, paths excluded, and of the pretrained parameters.
+/// Deterministic, so that two runs of one config and data write the same bytes. The id is fixed
+/// when a run starts; a resumed run keeps it, even if its config has changed.
+///
+/// pretrained  whose parameters are loaded first (train.initialize_from); may be null
+std::string make_run_id(const Config& config, const Corpus& corpus,
+                        const Model* pretrained = nullptr);
+
+// ---- The config.
+
+/// The rule for a key such as `train.steps`; nullopt if the key does not exist.
+std::optional<ChangeRule> change_rule(std::string_view key);
+
+/// The differences between the config of a checkpoint and the config to resume with.
+struct ConfigChanges {
+  std::vector<ConfigDifference> taken;    ///< changes of keys that may change freely
+  std::vector<ConfigDifference> allowed;  ///< permitted by the user; recorded in the history
+};
+
+/// Classifies the differences by the ChangeRule of their keys.
+///
+/// run      named in errors
+/// allowed  keys that the user permits to change (--allow-change)
+/// throws   ConfigError with one table of all rejected differences: key, checkpoint value, config
+///          value and how to permit the change; or if `allowed` has an unknown key or one that can
+///          never change.
+ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDifference>& differences,
+                           const std::vector<std::string>& allowed);
+
+/// "train.steps: 2000 -> 4000"
+std::string to_string(const ConfigDifference& difference);
+
+/// What the user wants of a resumed run.
+struct ResumeRequest {
+  std::string config{};                  ///< a config file; empty: the saved config
+  std::vector<std::string> overrides{};  ///< section.key=value
+  std::vector<std::string> allowed{};    ///< keys that may change although they affect the results
+  bool keeps_run_dir = true;             ///< whether train.run_dir of a config file does not count
+};
+
+/// The checkpoint to resume from and the config to resume with.
+struct ResumePlan {
+  NewestCheckpoint checkpoint;
+  Config before{};  ///< the config of the checkpoint
+  Config config{};
+  ConfigChanges changes{};
+};
+
+/// Plans how to resume a run from its newest checkpoint. If the config has train.epochs, resolve
+/// them once the data are known, and then call require_allowed_changes() again.
+///
+/// throws  ConfigError as load_config() and require_allowed_changes(); CheckpointError if the saved
+///         config cannot be used.
+ResumePlan plan_resume(const RunDirectory& directory, NewestCheckpoint checkpoint,
+                       const ResumeRequest& request);
+
+/// Sets the changes of a plan. If train.epochs is not resolved yet, the number of steps is taken to
+/// be unchanged.
+///
+/// throws  ConfigError as sort_changes(), or if the run is given more steps than its decay has,
+///         which would have a learning rate of 0.
+void require_allowed_changes(ResumePlan& plan, const ResumeRequest& request);
+
+/// Why no steps are left to train, such as "12 of 12 steps"; empty if some are left.
+std::string reason_of_end(const ResumePlan& plan);
+
+/// Warnings about newer checkpoints that were skipped.
+std::vector<std::string> warnings_of_fallback(const ResumePlan& plan);
+
+/// Changes that affect the results, one line each for log and history: permitted changes of the
+/// config, state of the optimizer and batches that start anew, other arithmetic of this process.
+std::vector<std::string> describe_effects(const ResumePlan& plan);
+
+// ---- The data.
+
+/// A data file whose content has changed.
+struct FileChange {
+  std::string key;   ///< the config key of the file
+  std::string what;  ///< one sentence about the change
+};
+
+/// The files of a corpus whose content differs from the saved digests, files that are new and files
+/// that are missing.
+std::vector<FileChange> changes_between(const DataIdentity& before, const Corpus& corpus);
+
+/// The subword files of a config whose content differs from the models in these vocabularies, which
+/// a run keeps. Files that cannot be read are no changes, since they are not needed any more.
+std::vector<FileChange> changed_subword_files(const Config& config, const FixedVocabularies& words);
+
+/// throws  DataError listing all changes whose keys are not in `allowed`.
+void require_allowed_changes(const std::vector<FileChange>& changes,
+                             const std::vector<std::string>& allowed);
+
+}  // namespace tapestry

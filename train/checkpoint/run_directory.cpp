@@ -1,0 +1,350 @@
+#include "train/checkpoint/run_directory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <ctime>
+#include <limits>
+#include <new>
+#include <ranges>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "data/io/durable_file.h"
+#include "data/io/file.h"
+#include "data/io/utf8.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/error.h"
+#include "train/format.h"
+#include "train/platform/machine.h"
+
+namespace tapestry {
+namespace {
+
+std::string checkpoint_name(std::uint64_t step) { return fmt::format("step-{:08}.h5", step); }
+
+/// The step of a checkpoint name; nullopt if the name is not exactly checkpoint_name(step).
+std::optional<std::uint64_t> parse_step(std::string_view name) {
+  constexpr std::string_view prefix = "step-";
+  if (!name.starts_with(prefix)) return std::nullopt;
+  std::uint64_t step = 0;
+  const char* first = name.data() + prefix.size();
+  const auto result = std::from_chars(first, name.data() + name.size(), step);
+  if (result.ec != std::errc() || name != checkpoint_name(step)) return std::nullopt;
+  return step;
+}
+
+[[noreturn]] void none_is_usable(const std::filesystem::path& folder,
+                                 const std::vector<NewestCheckpoint::Rejected>& rejected) {
+  std::string message = fmt::format("{}: found {} checkpoints, all unusable, expected a whole one",
+                                    escaped(folder.string()), rejected.size());
+  for (const auto& [path, reason] : rejected) message += "\n  " + reason;
+  throw CheckpointError(message, "restore a checkpoint from a copy, or start a new run directory");
+}
+
+std::string holder_text() {
+  return fmt::format("pid {} on {} since {}\n", ::getpid(), host_name(),
+                     format_time(std::time(nullptr)));
+}
+
+/// The text that the holder of the lock wrote, up to the end of its first line.
+std::string read_holder(FileSystem& files, int fd) {
+  std::array<char, 512> text{};
+  const ssize_t count = files.pread(fd, text.data(), text.size(), 0);
+  const std::string read(text.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  const std::string line = read.substr(0, read.find('\n'));
+  return line.empty() ? "another process" : line;
+}
+
+/// Gives a folder in the place of a checkpoint another name, since a file cannot replace it. A
+/// failure shows when the checkpoint is written.
+void rename_folder(const std::filesystem::path& path, FileSystem& files) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(std::filesystem::symlink_status(path, ignored))) return;
+  files.rename(path.c_str(), (path.string() + ".folder").c_str());
+}
+
+/// The steps that are kept regardless of age, some of which may have no checkpoint.
+///
+/// steps  that have a checkpoint, in ascending order
+std::set<std::uint64_t> kept_steps(const std::vector<std::uint64_t>& steps,
+                                   const Retention& retention) {
+  std::set<std::uint64_t> kept(retention.steps.begin(), retention.steps.end());
+  std::size_t best = 0;
+  for (const std::uint64_t step : retention.best_first) {
+    if (best == retention.keep_best) break;
+    if (!std::ranges::binary_search(steps, step)) continue;
+    kept.insert(step);
+    ++best;
+  }
+  return kept;
+}
+
+[[noreturn]] void lock_failure(const std::filesystem::path& path, std::string_view action,
+                               FileSystem& files) {
+  const int code = errno;
+  const auto folder = path.parent_path();
+  const bool is_limit = code == ENOSPC || code == EDQUOT || code == EMFILE || code == ENFILE;
+  throw OutputError(fmt::format("{}: could not {}: {}", escaped(path.string()), action,
+                                output_error_text(code, folder, files)),
+                    is_limit ? output_error_hint(code, folder, files)
+                             : "put the run directory on a disk that this user can write and lock");
+}
+
+FileKind text_kind(std::uint64_t max_bytes) {
+  return {.expected = "a text file",
+          .special_hint = "name the directory of a run",
+          .too_large_hint = "delete the file if it does not belong to the run",
+          .max_bytes = max_bytes};
+}
+
+bool is_missing(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return !std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+}
+
+std::string last_bytes(const OpenFile& file, std::uint64_t most) {
+  const std::uint64_t bytes = std::min(file.size(), most);
+  std::string text(bytes, '\0');
+  text.resize(file.read_at(file.size() - bytes, std::as_writable_bytes(std::span(text))));
+  return text;
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(std::filesystem::path path, FileSystem& files)
+    : path_(std::move(path)), checkpoints_(path_ / "checkpoints"), files_(files) {}
+
+std::filesystem::path RunDirectory::checkpoint_path(std::uint64_t step) const {
+  return checkpoints_ / checkpoint_name(step);
+}
+
+void RunDirectory::create() { create_folder_durably(checkpoints_, files_); }
+
+void RunDirectory::lock() { lock_ = std::make_shared<RunLock>(path_, files_); }
+
+void RunDirectory::require_lock() const {
+  if (lock_) lock_->require_held();
+}
+
+std::filesystem::path RunDirectory::create_cache_folder() {
+  create_folder_durably(cache_folder(), files_);
+  return cache_folder();
+}
+
+std::vector<std::uint64_t> RunDirectory::steps() const {
+  std::vector<std::uint64_t> steps;
+  for (const std::string& name : file_names(checkpoints_)) {
+    if (const auto step = parse_step(name)) steps.push_back(*step);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+std::optional<NewestCheckpoint> RunDirectory::read_newest(const Requirement& require) const {
+  std::vector<NewestCheckpoint::Rejected> rejected;
+  auto newest_first = steps();
+  std::ranges::reverse(newest_first);
+  for (const std::uint64_t step : newest_first) {
+    const auto path = checkpoint_path(step);
+    try {
+      ArrayStore arrays = read_checkpoint(path, default_max_checkpoint_size(), files_);
+      require(step, arrays);
+      return NewestCheckpoint{step, path, std::move(arrays), std::move(rejected)};
+    } catch (const UnusableCheckpoint& error) {
+      rejected.push_back({path, error.what()});
+    }
+  }
+  if (!rejected.empty()) none_is_usable(checkpoints_, rejected);
+  return std::nullopt;
+}
+
+std::vector<std::string> RunDirectory::save(std::uint64_t step, const ArrayStore& arrays,
+                                            const Retention& retention) {
+  if (retention.keep_last == 0) {
+    throw std::invalid_argument("RunDirectory::save: keep_last is 0, expected at least 1");
+  }
+  rename_folder(checkpoint_path(step), files_);
+  write_checkpoint(checkpoint_path(step), arrays, files_);
+  try {
+    return prune(step, retention);
+  } catch (const CheckpointError& error) {  // the folder could not be listed
+    return {error.what()};
+  } catch (const std::bad_alloc&) {
+    return {
+        fmt::format("{}: no memory for a list of the checkpoints", escaped(checkpoints_.string()))};
+  }
+}
+
+void RunDirectory::probe(std::uint64_t bytes, std::uint64_t other_files) const {
+  const std::uint64_t needed = other_files + 1;
+  const auto free = files_.free_inodes(path_.c_str());
+  if (free && *free < needed) {
+    throw OutputError(
+        fmt::format("{}: could not create the files of a run: {} ({} inodes needed, {} free)",
+                    escaped(path_.string()), std::generic_category().message(ENOSPC), needed,
+                    *free),
+        inode_hint(path_));
+  }
+  probe_folder(checkpoints_, bytes, files_);
+}
+
+RunDirectory::StrayTemporaries RunDirectory::remove_stray_temporaries() {
+  StrayTemporaries strays;
+  for (const auto& folder : {path_, checkpoints_, cache_folder()}) {
+    for (const std::string& name : file_names(folder)) {
+      if (!is_temporary_name(name)) continue;
+      try {
+        remove_file(folder / name, files_);
+        strays.removed.push_back(folder / name);
+      } catch (const OutputError& error) {
+        strays.problems.emplace_back(error.what());
+      }
+    }
+  }
+  return strays;
+}
+
+std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& folder) const {
+  std::vector<std::string> names;
+  const int result = retry_interrupted([&] {
+    names.clear();
+    return files_.list(folder.c_str(), names);
+  });
+  if (result != 0 && errno == ENOMEM) throw std::bad_alloc();
+  // A file in place of the folder also means that there are no checkpoints.
+  if (result != 0 && errno != ENOENT && errno != ENOTDIR) {
+    const int code = errno;
+    const bool is_limit = code == EMFILE || code == ENFILE;
+    throw CheckpointError(
+        fmt::format("{}: could not list the checkpoints: {}", escaped(folder.string()),
+                    std::generic_category().message(code)),
+        is_limit ? output_error_hint(code, folder, files_)
+                 : "give a run directory that this user can read");
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+/// Returns why checkpoints could not be deleted.
+std::vector<std::string> RunDirectory::prune(std::uint64_t newest, const Retention& retention) {
+  std::vector<std::string> problems;
+  auto old = steps();
+  old.erase(std::ranges::upper_bound(old, newest), old.end());
+  const std::set<std::uint64_t> kept = kept_steps(old, retention);
+  old.resize(old.size() - std::min(old.size(), retention.keep_last));
+  for (const std::uint64_t step : old) {
+    if (kept.contains(step)) continue;
+    const auto path = checkpoint_path(step);
+    std::error_code ignored;
+    const bool folder = std::filesystem::symlink_status(path, ignored).type() ==
+                        std::filesystem::file_type::directory;
+    if (folder) continue;  // not a checkpoint of this run
+    try {
+      remove_file(path, files_);
+    } catch (const OutputError& error) {
+      problems.emplace_back(error.what());
+    }
+  }
+  return problems;
+}
+
+RunDirectory find_run(const std::filesystem::path& folder) {
+  const RunDirectory named(folder);
+  const auto given = folder.has_filename() ? folder : folder.parent_path();  // "checkpoints/"
+  std::error_code ignored;
+  if (std::filesystem::canonical(given, ignored).filename() != "checkpoints") return named;
+  const auto above = given.filename() == "checkpoints" ? given.parent_path() : given / "..";
+  RunDirectory run(above.empty() ? "." : above);
+  return named.steps().empty() && !run.steps().empty() ? run : named;
+}
+
+RunLock::RunLock(std::filesystem::path run_directory, FileSystem& files)
+    : run_directory_(std::move(run_directory)), files_(files), descriptor_(open_file()) {
+  take();
+}
+
+/// A symbolic link is not followed, since its target would be overwritten.
+FileDescriptor RunLock::open_file() const {
+  const auto path = run_directory_ / ".lock";
+  FileDescriptor file(files_, retry_interrupted([&] {
+                        return files_.open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+                                           0666);
+                      }));
+  if (!file.is_open() && errno == ELOOP) {
+    throw OutputError(
+        fmt::format("{}: found a symbolic link, expected a file", escaped(path.string())),
+        "delete the link");
+  }
+  if (!file.is_open()) lock_failure(path, "open the lock file", files_);
+  return file;
+}
+
+/// Locks the open file and writes the holder into it.
+void RunLock::take() {
+  const auto path = run_directory_ / ".lock";
+  const int result =
+      retry_interrupted([&] { return files_.flock(descriptor_.get(), LOCK_EX | LOCK_NB); });
+  if (result != 0 && errno == EWOULDBLOCK) {
+    throw RunDirectoryInUse(
+        fmt::format("{}: the run directory is in use by {}", escaped(run_directory_.string()),
+                    read_holder(files_, descriptor_.get())),
+        "wait for that process to end, or use another run directory");
+  }
+  if (result != 0) lock_failure(path, "lock the run directory", files_);
+  const std::string text = holder_text();
+  if (files_.ftruncate(descriptor_.get(), 0) != 0 ||
+      files_.write(descriptor_.get(), text.data(), text.size()) !=
+          static_cast<ssize_t>(text.size())) {
+    lock_failure(path, "write the lock file", files_);
+  }
+}
+
+void RunLock::require_held() {
+  const auto path = run_directory_ / ".lock";
+  const FileDescriptor now(files_, retry_interrupted([&] {
+                             return files_.open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+                           }));
+  if (!now.is_open() && errno == ENOENT) {
+    descriptor_ = open_file();
+    return take();
+  }
+  struct stat held {};
+  struct stat found {};
+  if (!now.is_open() || files_.fstat(descriptor_.get(), held) != 0 ||
+      files_.fstat(now.get(), found) != 0) {
+    lock_failure(path, "check the lock file", files_);
+  }
+  if (held.st_dev == found.st_dev && held.st_ino == found.st_ino) return;
+  throw RunDirectoryInUse(
+      fmt::format("{}: found another lock file than the one of this process, which another process "
+                  "has put there: this process stops without saving",
+                  escaped(run_directory_.string())),
+      "do not delete .lock while a run is training; resume the run when no other process uses it");
+}
+
+std::optional<std::string> read_run_file(const std::filesystem::path& path) {
+  if (is_missing(path)) return std::nullopt;
+  return last_bytes(OpenFile(path, text_kind(largest_run_file)), largest_run_file);
+}
+
+std::optional<std::string> read_end_of_run_file(const std::filesystem::path& path,
+                                                std::size_t max_bytes) {
+  if (is_missing(path)) return std::nullopt;
+  constexpr std::uint64_t any_size = std::numeric_limits<std::uint64_t>::max();
+  return last_bytes(OpenFile(path, text_kind(any_size)), max_bytes);
+}
+
+}  // namespace tapestry
