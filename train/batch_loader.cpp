@@ -10,6 +10,7 @@
 #include "autograd/kernels/parallel.h"
 #include "train/platform/blocked_signals.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {

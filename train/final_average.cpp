@@ -20,6 +20,7 @@
 #include "train/metrics.h"
 #include "train/models/trained_model.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {

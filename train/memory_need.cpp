@@ -22,6 +22,7 @@
 #include "train/parallel/sum_tree.h"
 #include "train/step.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 #include "train/validator.h"
 
 namespace tapestry {

@@ -84,15 +84,15 @@ std::string describe(const Example& example, const Task& task, const TextCodec& 
     text += fmt::format("  {:<6}  {}\n", name, escaped(value));
   };
   const bool classes = task.layout().labels_are_classes;
-  const bool pair = !classes && task.reads_source();
-  if (task.reads_images()) {
+  const bool pair = !classes && task.traits().reads_source;
+  if (task.traits().reads_images) {
     const auto [low, high] = std::ranges::minmax(example.pixels);
     add("pixels", fmt::format("from {:.4g} to {:.4g}", low, high));
   } else if (classes || pair) {
     add(pair ? "source" : "text", codec.decode_source(example.source));
   }
   const char* target = pair ? "target" : !classes ? "text" : "labels";
-  add(task.one_label_per_example() ? "label" : target, codec.decode_target(example.target));
+  add(task.traits().one_label_per_example ? "label" : target, codec.decode_target(example.target));
   return text;
 }
 
@@ -141,7 +141,7 @@ std::string in_words(const NonFiniteOrigin& origin, const Config& config) {
                                 ? "; every operation is finite, the sum of gradients overflows"
                                 : "; first in " + origin.operation;
   const std::string examples =
-      name_examples(origin.examples, find_task(config).example_noun(config));
+      name_examples(origin.examples, find_task(config).words(config).examples);
   if (!origin.by_themselves) return fmt::format("{}; in the batch of {}", first, examples);
   return first + (origin.examples.size() == 1
                       ? fmt::format("; caused by {} alone", examples)
@@ -151,7 +151,7 @@ std::string in_words(const NonFiniteOrigin& origin, const Config& config) {
 std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, const Config& config,
                     const TextCodec& codec) {
   const Task& task = find_task(config);
-  const std::string noun = task.example_noun(config);
+  const std::string noun = task.words(config).examples;
   std::string text = fmt::format(
       "{}\n{}\n",
       origin.operation.empty() ? "every operation is finite, the sum of gradients overflows"

@@ -56,8 +56,8 @@ std::string describe_batches(const BatchStatistics& epoch, const Task& task, con
   const auto batches = static_cast<double>(epoch.batches);
   const std::string examples =
       fmt::format("batches: {} per epoch, of {:.1f} {}", format_count(epoch.batches),
-                  static_cast<double>(epoch.examples) / batches, task.example_noun(config));
-  if (task.reads_images() || epoch.positions == 0) return examples + " on average";
+                  static_cast<double>(epoch.examples) / batches, task.words(config).examples);
+  if (task.traits().reads_images || epoch.positions == 0) return examples + " on average";
   const auto share = static_cast<double>(epoch.padding) / static_cast<double>(epoch.positions);
   return fmt::format("{} and {:.0f} tokens on average; padding {:.1f} %", examples,
                      static_cast<double>(epoch.tokens) / batches, 100 * share);
@@ -79,7 +79,7 @@ std::vector<std::string> describe_run(StepComputer& computer, const std::string&
   const Task& task = find_task(config);
   lines.push_back(fmt::format(
       "data: {} training {}, {} validation, {} test; {}", format_count(corpus.training().size()),
-      task.example_noun(config), format_count(corpus.validation.size()),
+      task.words(config).examples, format_count(corpus.validation.size()),
       format_count(corpus.test.size()), task.describe_vocabularies(corpus)));
   if (corpus.train_file) {
     lines.push_back(fmt::format("cache: {} of tokenized examples in a memory-mapped file",

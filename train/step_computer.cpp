@@ -11,6 +11,7 @@
 #include "train/checkpoint/resume.h"
 #include "train/models/pretrained.h"
 #include "train/recording/digest_log.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {

@@ -14,6 +14,7 @@
 #include "train/format.h"
 #include "train/non_finite.h"
 #include "train/parallel/equal_processes.h"
+#include "train/tasks/task_data.h"
 
 // What a Trainer does with losses, gradients and parameters that are not finite, and with a run
 // that diverges.

@@ -37,6 +37,7 @@
 #include "train/run_files.h"
 #include "train/step_time.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {
@@ -179,7 +180,7 @@ int try_one_step(StepComputer& computer, const std::string& run_dir, Progress& p
       "dry run: step {} took {:.3g} seconds ({} {}, loss {:.4f}); {} steps take about {}, besides "
       "validation and saving; nothing was written to {}",
       format_count(number), seconds, format_count(step.targets),
-      find_task(config).target_noun(config), step.loss, format_count(steps),
+      find_task(config).words(config).targets, step.loss, format_count(steps),
       duration_in_words(seconds * static_cast<double>(steps)), run_dir));
   flush_standard_output(progress.output_error());
   return static_cast<int>(ExitCode::done);
@@ -348,7 +349,7 @@ int run_training(const TrainingRun& run) {
   ProcessGroup& group = run.group;
   require_work_for_all(group.size(), run.config);
   Progress progress(run.quiet || !group.is_rank_0() ? nullptr : stdout, run.first_step,
-                    run.config.train.steps, find_task(run.config).target_noun(run.config),
+                    run.config.train.steps, find_task(run.config).words(run.config).targets,
                     run.format);
   if (run.quiet && group.is_rank_0()) progress.warn_on_standard_error();
   try {

@@ -9,6 +9,7 @@
 #include "data/batch.h"
 #include "data/io/utf8.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 

@@ -228,11 +228,12 @@ class Majority : public Task {
  public:
   const ConfigKind& kind() const override { return kind_; }
   std::vector<const DataSource*> sources() const override { return {&source_}; }
-  std::string example_noun(const Config&) const override { return "sequences"; }
+  TaskWords words(const Config&) const override { return {.examples = "sequences"}; }
   std::string describe_vocabularies(const Corpus&) const override { return "two classes"; }
   const RowLayout& layout() const override { return class_rows; }
-  bool reads_source() const override { return true; }
-  bool one_label_per_example() const override { return true; }
+  TaskTraits traits() const override {
+    return {.reads_source = true, .one_label_per_example = true};
+  }
   std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) const override {
     return std::make_unique<MeanOfBits>(scope, config, sizes);

@@ -12,6 +12,7 @@
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {

@@ -17,6 +17,7 @@
 #include "train/error.h"
 #include "train/step_time.h"
 #include "train/tasks/data_source.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {

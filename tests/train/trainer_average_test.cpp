@@ -10,6 +10,7 @@
 #include "train/metrics.h"
 #include "train/models/trained_model.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 /// train.ema_decay: the average of the weights that a run validates, saves and uses.
 namespace tapestry {

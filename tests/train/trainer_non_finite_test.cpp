@@ -22,6 +22,7 @@
 #include "train/recording/digest_log.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 /// What a run does about losses, gradients and weights that are not finite, and about divergence.
 namespace tapestry {

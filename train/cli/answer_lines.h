@@ -29,11 +29,11 @@ struct InputLine {
 
 /// How answer_lines() reads standard input.
 struct LineInput {
-  /// The example of a line, see Task::read_line().
+  /// The example of a line, see TaskAnswers::read_line().
   std::function<std::optional<Example>(const std::string& line, std::size_t number,
                                        const std::string& place)>
       read;
-  std::string hint;                              ///< see Task::input_hint()
+  std::string hint;                              ///< see TaskWords::input_hint
   std::string on_long_line = long_lines::empty;  ///< one of long_lines
   std::size_t window = 64;                       ///< maximum lines that are answered together
 };

@@ -17,6 +17,7 @@
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace attention_cli {
@@ -92,7 +93,7 @@ void choose_example(const Corpus& corpus, std::size_t number, AttentionSubject& 
 }
 
 void require_fitting(const Example& example, const Config& config) {
-  const TokenLimit most = find_task(config).token_limit(config);
+  const TokenLimit most = find_task(config).answers().token_limit(config);
   const std::size_t tokens = longest_side(example, find_task(config).layout());
   if (tokens <= most.tokens) return;
   refuse_option("--text",
@@ -104,16 +105,17 @@ void require_fitting(const Example& example, const Config& config) {
 void read_text(const std::string& text, AttentionSubject& subject) {
   const Config& config = subject.config;
   const Task& task = find_task(config);
-  if (task.reads_images()) {
+  if (task.traits().reads_images) {
     refuse_option("--text", "the model reads images, expected --example", "leave --text out");
   }
-  subject.example = task.read_text(text, subject.codec);
+  subject.example = task.answers().read_text(text, subject.codec);
   subject.name = "the text given";
   if (subject.example == Example{}) {
     refuse_option("--text", "found no word", "give it a sentence");
   }
   require_fitting(subject.example, config);
-  subject.example = task.with_own_target(std::move(subject.example), *subject.model, config);
+  subject.example =
+      task.answers().with_own_target(std::move(subject.example), *subject.model, config);
 }
 
 /// The model and example that the arguments name. With --text, a trained model needs no data; a
@@ -159,7 +161,7 @@ int run(const Arguments& arguments) {
   const Task& task = find_task(subject.config);
   const Batch batch = inference_batch(task, subject.example);
   auto [all_layers, notes] = attention_weights(
-      *subject.model, batch, task.stack_tokens(batch, subject.config, subject.codec));
+      *subject.model, batch, task.answers().stack_tokens(batch, subject.config, subject.codec));
   for (const std::string& note : notes) warn(note);
   if (all_layers.empty()) {
     refuse_option(

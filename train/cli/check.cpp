@@ -38,7 +38,7 @@ constexpr std::size_t sentences_for_threads = 32;
 std::string learning_limit(const TransformerOptions& model, const Task& task) {
   if (model.attention == AttentionKind::parameter_free) return "its attention has no parameters";
   if (model.positions == PositionKind::none) return "it has no positions";
-  if (model.positions == PositionKind::alibi && task.has_encoder()) {
+  if (model.positions == PositionKind::alibi && task.traits().has_encoder) {
     return "with alibi, an encoder knows distances but no directions";
   }
   return "";
@@ -56,8 +56,8 @@ CheckContext make_context(const ConfiguredModel& configured) {
           .vocabulary = sizes.target,
           .learning_limit = learning_limit(model, task),
           .causal = configured.model->network->causal(),
-          .max_source_length = task.reads_source() ? model.max_length : 0,
-          .max_target_length = task.one_label_per_example() ? 1 : model.max_length,
+          .max_source_length = task.traits().reads_source ? model.max_length : 0,
+          .max_target_length = task.traits().one_label_per_example ? 1 : model.max_length,
           .label_smoothing = configured.config.train.label_smoothing,
           .seed = configured.config.train.seed,
           .tied_width = model.tie_embeddings == TiedEmbeddings::none ? 0 : model.d_model,

@@ -18,7 +18,7 @@ namespace {
 /// Adds the LineCommands of all tasks, without duplicates.
 void add_line_commands(std::vector<Command>& commands) {
   for (const Task* task : all_tasks()) {
-    const LineCommand* command = task->command();
+    const LineCommand* command = task->answers().command();
     if (command == nullptr) continue;
     const auto same_name = [&](const Command& other) {
       return std::string_view(other.name) == command->name;

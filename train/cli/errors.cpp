@@ -17,6 +17,7 @@
 #include "train/models/held_out_data.h"
 #include "train/models/held_out_results.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace errors_cli {
@@ -83,7 +84,7 @@ void print_text(const Finding& finding, std::size_t rank, const Task& task, cons
   fmt::print("\n{}. example {}: loss {:.4f}, {} of {} {} right\n", rank,
              format_count(example.number), loss.mean(), format_count(loss.hits),
              format_count(loss.labels),
-             task.one_label_per_example() ? "labels" : task.target_noun(config));
+             task.traits().one_label_per_example ? "labels" : task.words(config).targets);
   const ShownExample& text = example.text;
   if (!text.input.empty()) fmt::print("   input     {}\n", escaped(text.input));
   if (!text.expected.empty()) fmt::print("   expected  {}\n", escaped(text.expected));
@@ -153,7 +154,7 @@ int run(const Arguments& arguments) {
   const Task& task = find_task(trained.config);
   fmt::print("{}\n{}: the {} of {} {} with the greatest loss\n", origin.in_words(), set_name,
              format_count(findings.size()), format_count(set.size()),
-             task.example_noun(trained.config));
+             task.words(trained.config).examples);
   for (std::size_t i = 0; i < findings.size(); ++i) {
     print_text(findings[i], i + 1, task, trained.config);
   }

@@ -16,6 +16,7 @@
 #include "train/models/held_out_data.h"
 #include "train/platform/standard_streams.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace evaluate_cli {
@@ -61,7 +62,7 @@ std::vector<ShownExample> shown_examples(const TrainedModel& trained, std::vecto
                                          std::size_t count) {
   examples.resize(std::min(count, examples.size()));
   if (examples.empty()) return {};
-  return find_task(trained.config).show(trained, examples);
+  return find_task(trained.config).answers().show(trained, examples);
 }
 
 // ---- Output
@@ -69,7 +70,7 @@ std::vector<ShownExample> shown_examples(const TrainedModel& trained, std::vecto
 void print_text(const TrainedModel& trained, const ModelOrigin& origin,
                 const std::vector<SetScores>& sets, const std::vector<ShownExample>& examples) {
   const Task& task = find_task(trained.config);
-  const std::string noun = task.example_noun(trained.config);
+  const std::string noun = task.words(trained.config).examples;
   fmt::print("{}\n", origin.in_words());
   for (const auto& [name, scores, unknown] : sets) {
     fmt::print("{:<10}  {} held-out {}: {}\n", name, scores.sentences, noun,

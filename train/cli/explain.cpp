@@ -29,6 +29,7 @@
 #include "train/report/computation_page.h"
 #include "train/report/computation_trace.h"
 #include "train/report/html_page.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace explain_cli {
@@ -76,10 +77,11 @@ Subject open_subject(const Arguments& arguments) {
 /// The input line: the argument, or the first line of standard input.
 std::string read_input(const Arguments& arguments, const Task& task) {
   if (arguments.text != standard_input) return arguments.text;
-  LineReader lines(STDIN_FILENO, "standard input", task.input_hint());
+  LineReader lines(STDIN_FILENO, "standard input", task.words(subject.trained.config).input_hint);
   const auto line = lines.next();
   if (!line)
-    refuse_option("TEXT", "found no line on standard input, expected one", task.input_hint());
+    refuse_option("TEXT", "found no line on standard input, expected one",
+                  task.words(subject.trained.config).input_hint);
   return *line;
 }
 
@@ -88,13 +90,13 @@ Example read_example(const Arguments& arguments, const Subject& subject, const T
   const bool from_input = arguments.text == standard_input;
   // Number 2, since a heading is no input.
   const auto example =
-      task.read_line(line, 2, from_input ? "standard input" : "TEXT", subject.trained);
+      task.answers().read_line(line, 2, from_input ? "standard input" : "TEXT", subject.trained);
   if (!example) {
     refuse_option("TEXT",
-                  task.reads_images() ? "found no pixels, expected those of an image"
-                                      : "found no word, expected a sentence",
-                  task.reads_images() ? "give it the pixels of an image, separated by commas"
-                                      : "give it a sentence");
+                  task.traits().reads_images ? "found no pixels, expected those of an image"
+                                             : "found no word, expected a sentence",
+                  task.traits().reads_images ? "give it the pixels of an image, separated by commas"
+                                             : "give it a sentence");
   }
   return *example;
 }
@@ -149,7 +151,7 @@ LabelledInput labelled_pair(const Arguments& arguments, const Subject& subject, 
   const Config& config = subject.trained.config;
   if (arguments.target) {
     example.target = subject.trained.codec.encode_target(*arguments.target);
-    const TokenLimit most = task.token_limit(config);
+    const TokenLimit most = task.answers().token_limit(config);
     const std::size_t tokens = longest_side(example, task.layout());
     if (tokens > most.tokens) {
       refuse_target(fmt::format("found {} with <eos>, expected at most {} ({})",
@@ -163,7 +165,7 @@ LabelledInput labelled_pair(const Arguments& arguments, const Subject& subject, 
   // The output of an untrained model would seldom end.
   if (!subject.is_trained)
     greedy.train.max_decode_length = std::max<std::size_t>(example.source.size(), 1);
-  example = task.with_own_target(std::move(example), *subject.trained.model, greedy);
+  example = task.answers().with_own_target(std::move(example), *subject.trained.model, greedy);
   return {.batch = inference_batch(task, example),
           .labels = subject.is_trained
                         ? "the model's own greedy output (--target gives another)"
@@ -202,10 +204,10 @@ LabelledInput labelled_classes(const Arguments& arguments, const Subject& subjec
   }
   const auto classes = target_classes(*arguments.target, subject.trained.codec.target_vocabulary());
   if (classes.size() != example.target.size()) {
-    refuse_target(
-        fmt::format("found {}, expected {}", counted(classes.size(), "label"),
-                    example.target.size()),
-        task.one_label_per_example() ? "give it one class" : "give it one label for each token");
+    refuse_target(fmt::format("found {}, expected {}", counted(classes.size(), "label"),
+                              example.target.size()),
+                  task.traits().one_label_per_example ? "give it one class"
+                                                      : "give it one label for each token");
   }
   example.target = classes;
   return {.batch = inference_batch(task, example), .labels = "the target given"};
@@ -218,7 +220,7 @@ LabelledInput labelled_blanks(const Arguments& arguments, const Subject& subject
   const bool has_blanks = std::ranges::find(batch.input, unk_id) != batch.input.end();
   std::vector<std::int32_t> tokens = example.target;
   if (arguments.target) {
-    tokens = task.read_text(*arguments.target, subject.trained.codec).target;
+    tokens = task.answers().read_text(*arguments.target, subject.trained.codec).target;
     if (tokens.size() != example.target.size()) {
       refuse_target(fmt::format("found {}, expected {} as in TEXT", counted(tokens.size(), "token"),
                                 example.target.size()),
@@ -243,8 +245,8 @@ LabelledInput labelled_input(const Arguments& arguments, const Subject& subject,
   if (task.layout().labels_are_classes) {
     return labelled_classes(arguments, subject, task, example);
   }
-  if (task.reads_source()) return labelled_pair(arguments, subject, task, example);
-  if (task.generates_text()) return labelled_text(arguments, subject, task, example);
+  if (task.traits().reads_source) return labelled_pair(arguments, subject, task, example);
+  if (task.traits().generates_text) return labelled_text(arguments, subject, task, example);
   return labelled_blanks(arguments, subject, task, example);
 }
 

@@ -42,7 +42,7 @@ std::vector<std::int32_t> default_prompt(const TextCodec& codec) {
 std::vector<std::string> kinds_that_generate() {
   std::vector<std::string> kinds;
   for (const Task* task : all_tasks()) {
-    if (task->generates_text()) kinds.emplace_back(task->kind().name);
+    if (task->traits().generates_text) kinds.emplace_back(task->kind().name);
   }
   return kinds;
 }
@@ -99,7 +99,7 @@ int run(const Arguments& arguments) {
     ++prompts;
     warn_of_unknown(trained.codec.encode_target(prompt));
     SamplingOptions sampling = arguments.sampling;
-    sampling.window = find_task(trained.config).token_limit(trained.config).tokens;
+    sampling.window = find_task(trained.config).answers().token_limit(trained.config).tokens;
     for (std::size_t sample = 1; sample <= arguments.samples; ++sample, ++sampling.seed) {
       if (several) fmt::print("== prompt {}, sample {}, seed {}\n", prompts, sample, sampling.seed);
       print_continuation(trained, prompt, arguments.tokens, sampling);

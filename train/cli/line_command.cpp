@@ -24,7 +24,7 @@ struct Arguments {
 std::vector<std::string> kinds_with_command(const LineCommand& command) {
   std::vector<std::string> kinds;
   for (const Task* task : all_tasks()) {
-    if (task->command() == &command) kinds.emplace_back(task->kind().name);
+    if (task->answers().command() == &command) kinds.emplace_back(task->kind().name);
   }
   return kinds;
 }
@@ -36,8 +36,8 @@ void print_answers(const Task& task, const TrainedModel& trained, std::size_t to
   for (const InputLine& line : input) {
     if (line.example) examples.push_back(*line.example);
   }
-  const auto answers =
-      top == 1 ? task.answer(trained, examples) : task.rank(trained, examples, top);
+  const auto answers = top == 1 ? task.answers().answer(trained, examples)
+                                : task.answers().top_answers(trained, examples, top);
   auto answer = answers.begin();
   for (const InputLine& line : input) {
     fmt::print("{}\n", line.example ? as_one_line(*answer++) : "");
@@ -52,9 +52,9 @@ int run(const LineCommand& command, const Arguments& arguments) {
   const PackedWeights packed;
   answer_lines({.read =
                     [&](const std::string& line, std::size_t number, const std::string& place) {
-                      return task.read_line(line, number, place, trained);
+                      return task.answers().read_line(line, number, place, trained);
                     },
-                .hint = task.input_hint(),
+                .hint = task.words(trained.config).input_hint,
                 .on_long_line = arguments.on_long_line},
                [&](std::span<const InputLine> lines) {
                  print_answers(task, trained, arguments.top, lines);

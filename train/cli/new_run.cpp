@@ -15,6 +15,7 @@
 #include "train/process_settings.h"
 #include "train/run_length.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {
@@ -82,7 +83,7 @@ void require_validation_for_patience(const Config& config, const Corpus& corpus)
       {{.place = {.file = "train.patience"},
         .message = fmt::format("found {}, expected 0: there are no validation {}, without which it "
                                "has no effect",
-                               config.train.patience, find_task(config).example_noun(config)),
+                               config.train.patience, find_task(config).words(config).examples),
         .hint = "name a validation set or its size in the section data, or leave the key out"}});
 }
 

@@ -22,6 +22,7 @@
 #include "train/platform/standard_streams.h"
 #include "train/process_settings.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {
@@ -132,7 +133,7 @@ ConfiguredModel open_model(const std::string& path, const std::vector<std::strin
 std::vector<std::string> kinds_that_decode() {
   std::vector<std::string> kinds;
   for (const Task* task : all_tasks()) {
-    if (task->command() != nullptr && task->command()->decodes) {
+    if (task->answers().command() != nullptr && task->answers().command()->decodes) {
       kinds.emplace_back(task->kind().name);
     }
   }

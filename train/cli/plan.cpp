@@ -13,6 +13,7 @@
 #include "train/models/pretrained.h"
 #include "train/run_description.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 #include "train/training_run.h"
 
 namespace tapestry {
@@ -62,7 +63,7 @@ PlanReport make_report(const Arguments& arguments, Clock::time_point started) {
     report.description.push_back(std::move(line));
   }
   report.largest_step = task.describe_size(largest_batches(initial.corpus, config).front());
-  report.targets = task.target_noun(config);
+  report.targets = task.words(config).targets;
   report.plan = plan_run(
       computer,
       {.seconds = arguments.seconds, .started = started, .costs = arguments.parallel.simulates()});

@@ -13,7 +13,7 @@ namespace tapestry::plan_cli {
 struct PlanReport {
   std::vector<std::string> description;  ///< describe_run()
   std::string largest_step;              ///< Task::describe_size()
-  std::string targets;                   ///< Task::target_noun()
+  std::string targets;                   ///< TaskWords::targets
   RunPlan plan;
   std::vector<Limit> limits;
   ParallelPlan parallel;

@@ -30,6 +30,7 @@
 #include "train/process_settings.h"
 #include "train/run_length.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry::train_cli {
 namespace {

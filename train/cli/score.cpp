@@ -172,9 +172,9 @@ class PairScorer {
   void add(const TextPair& text) {
     if (text.overlong) return leave_out(*text.overlong);
     const Task& task = find_task(trained_.config);
-    Example pair = task.read_text(text.source, trained_.codec);
+    Example pair = task.answers().read_text(text.source, trained_.codec);
     pair.target = trained_.codec.encode_target(text.target);
-    const TokenLimit most = task.token_limit(trained_.config);
+    const TokenLimit most = task.answers().token_limit(trained_.config);
     const std::size_t tokens = longest_side(pair, task.layout());
     if (tokens <= most.tokens) {
       is_scored_.push_back(true);
@@ -183,7 +183,7 @@ class PairScorer {
     }
     leave_out(
         DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})", text.place,
-                              tokens, task.length_words().tokens, most.tokens, most.key),
+                              tokens, task.words(trained_.config).tokens, most.tokens, most.key),
                   fmt::format("leave the pair out, or train a model with a larger {}", most.key)));
   }
 

@@ -113,7 +113,7 @@ std::optional<Example> read_with_prefix(const std::string& line, std::size_t num
                                         const std::string& place, const TrainedModel& trained) {
   const Task& task = find_task(trained.config);
   const std::size_t tab = line.find('\t');
-  if (tab == line.npos) return task.read_line(line, number, place, trained);
+  if (tab == line.npos) return task.answers().read_line(line, number, place, trained);
   const Sentence prefix = trained.codec.encode_target(line.substr(tab + 1));
   const std::size_t positions = trained.config.model.max_length;
   if (prefix.size() >= positions) {
@@ -123,7 +123,8 @@ std::optional<Example> read_with_prefix(const std::string& line, std::size_t num
                     "cut the prefix, or train a model with a larger model.max_length");
   }
   try {
-    std::optional<Example> example = task.read_line(line.substr(0, tab), number, place, trained);
+    std::optional<Example> example =
+        task.answers().read_line(line.substr(0, tab), number, place, trained);
     if (example) example->target = prefix;
     return example;
   } catch (const LongLine& error) {
@@ -297,10 +298,11 @@ int run(const LineCommand& command, Arguments arguments) {
   const PackedWeights packed;
   answer_lines({.read =
                     [&](const std::string& line, std::size_t number, const std::string& place) {
-                      return arguments.has_prefixes ? read_with_prefix(line, number, place, trained)
-                                                    : task.read_line(line, number, place, trained);
+                      return arguments.has_prefixes
+                                 ? read_with_prefix(line, number, place, trained)
+                                 : task.answers().read_line(line, number, place, trained);
                     },
-                .hint = task.input_hint(),
+                .hint = task.words(trained.config).input_hint,
                 .on_long_line = arguments.on_long_line,
                 .window = arguments.interactive ? 1 : large_window},
                [&](std::span<const InputLine> lines) {

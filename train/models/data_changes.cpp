@@ -10,6 +10,7 @@
 #include "train/checkpoint/resume.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {

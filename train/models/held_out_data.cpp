@@ -15,6 +15,7 @@
 #include "train/config/fields.h"
 #include "train/platform/standard_streams.h"
 #include "train/tasks/data_source.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {

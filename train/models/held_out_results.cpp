@@ -15,6 +15,7 @@
 #include "train/format.h"
 #include "train/inference/batch_tensors.h"
 #include "train/inference/evaluator.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {
@@ -210,7 +211,7 @@ Example cut_window(Example example, const Config& config, std::size_t most) {
 /// The number of tokens that the longest stack of the model reads.
 std::size_t tokens_read(const Example& example, const Config& config) {
   const Task& task = find_task(config);
-  if (!task.reads_images()) return longest_side(example, task.inference_layout());
+  if (!task.traits().reads_images) return longest_side(example, task.inference_layout());
   const std::size_t size = std::max<std::size_t>(config.model.patch_size, 1);
   return (config.data.image_height / size) * (config.data.image_width / size) + 1;
 }
@@ -249,7 +250,7 @@ HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& cor
         const bool hit = label == predictions[i];
         ++accuracy.labels;
         if (hit) ++accuracy.hits;
-        if (!task.reads_images()) count(by_length[length], hit);
+        if (!task.traits().reads_images) count(by_length[length], hit);
         if (classes) {
           ++pairs[{label, predictions[i]}];
         } else {
@@ -288,7 +289,7 @@ std::vector<ReportExample> report_examples(const TrainedModel& trained,
   const std::vector<Example> examples = chosen(set, indices);
   if (examples.empty()) return {};
   const Task& task = find_task(trained.config);
-  const std::vector<ShownExample> shown = task.show(trained, examples);
+  const std::vector<ShownExample> shown = task.answers().show(trained, examples);
   std::vector<ReportExample> result;
   for (std::size_t i = 0; i < examples.size(); ++i) {
     ReportExample& example = result.emplace_back();
@@ -296,7 +297,7 @@ std::vector<ReportExample> report_examples(const TrainedModel& trained,
     if (i < shown.size()) {
       example.text = shown[i];
       // In the set, and not among the chosen examples.
-      if (task.reads_images()) example.text.input = fmt::format("image {}", example.number);
+      if (task.traits().reads_images) example.text.input = fmt::format("image {}", example.number);
     } else {
       example.tokens = predict_tokens(trained, examples, i);
     }
@@ -323,7 +324,8 @@ std::vector<AttentionSample> attention_samples(const Model& model, const Config&
     const std::size_t i = fitting[(2 * k + 1) * fitting.size() / (2 * shown)];
     const Example example = cut_window(set[i], config, most_tokens);
     const Batch batch = inference_batch(task, example);
-    AttentionViews views = attention_weights(model, batch, task.stack_tokens(batch, config, codec));
+    AttentionViews views =
+        attention_weights(model, batch, task.answers().stack_tokens(batch, config, codec));
     if (views.layers.empty() && views.notes.empty()) continue;
     samples.push_back({.number = i + 1,
                        .layers = std::move(views.layers),

@@ -10,6 +10,7 @@
 #include "train/checkpoint/resume.h"
 #include "train/config/error.h"
 #include "train/models/trained_model.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {
@@ -57,8 +58,8 @@ void require_same_subwords(const FixedVocabularies& pretrained, const Config& co
 
 /// Refuses to initialize an image model from a text model and vice versa.
 void require_same_input(const Config& before, const Config& config) {
-  const bool reads_images = find_task(config).reads_images();
-  const bool read_images = find_task(before).reads_images();
+  const bool reads_images = find_task(config).traits().reads_images;
+  const bool read_images = find_task(before).traits().reads_images;
   if (read_images == reads_images) return;
   const auto input = [](bool images) { return images ? "images" : "text"; };
   refuse_pretrained(config.train.initialize_from,

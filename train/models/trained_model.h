@@ -12,8 +12,8 @@ class ArrayStore;
 ///
 ///     const TrainedModel trained = load_trained_model("runs/copy");
 ///     const Task& task = find_task(trained.config);
-///     const Example example = task.read_text("a b c", trained.codec);
-///     const std::vector<std::string> answers = task.answer(trained, {example});
+///     const Example example = task.answers().read_text("a b c", trained.codec);
+///     const std::vector<std::string> answers = task.answers().answer(trained, {example});
 ///
 /// path     a run directory, of which the best checkpoint is loaded, or the newest if no best one
 ///          is recorded; or a checkpoint. Damaged checkpoints of a run are skipped with a warning

@@ -31,7 +31,7 @@ enum class ProgressFormat {
 class Progress {
  public:
   /// `out` may be null: then only the log file, if any, is written. `total_steps` is the last step,
-  /// and `targets` the noun for what is predicted, see Task::target_noun().
+  /// and `targets` the noun for what is predicted, see TaskWords::targets.
   Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps,
            std::string targets = "tokens", ProgressFormat format = ProgressFormat::text);
   ~Progress();

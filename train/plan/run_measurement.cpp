@@ -25,6 +25,7 @@
 #include "train/report/report_time.h"
 #include "train/step.h"
 #include "train/step_time.h"
+#include "train/tasks/task_data.h"
 #include "train/validator.h"
 
 namespace tapestry {
@@ -117,7 +118,7 @@ void RunMeasurement::describe() {
   plan_.model = summarize(parameter_shapes(computer_.model().parameters));
   plan_.epoch = computer_.measure_epoch();
   plan_.accumulate = config().train.accumulate;
-  plan_.has_lengths = !task().reads_images();
+  plan_.has_lengths = !task().traits().reads_images;
   plan_.threads = kernels::num_threads();
   plan_.cores = read_cores().allowed;
   const bool validates = !corpus().validation.empty();

@@ -11,6 +11,7 @@
 #include "train/platform/memory.h"
 #include "train/step.h"
 #include "train/step_time.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {

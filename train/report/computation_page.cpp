@@ -98,7 +98,7 @@ class Builder {
         task_(find_task(explained.config)),
         custom_(is_custom(task_)),
         top_(top),
-        names_(task_.stack_tokens(explained.batch, explained.config, explained.codec)) {}
+        names_(task_.answers().stack_tokens(explained.batch, explained.config, explained.codec)) {}
 
   Json build(bool exact) {
     Json steps = Json::array();
@@ -108,7 +108,7 @@ class Builder {
               {"model", e_.origin},
               {"kind", task_.kind().name},
               {"custom", custom_},
-              {"has_two_stacks", task_.has_two_stacks()},
+              {"has_two_stacks", task_.traits().has_two_stacks()},
               {"causal", e_.model.network->causal()},
               {"dtype", name(e_.model.parameters.dtype())},
               {"loss", e_.trace.loss},
@@ -136,7 +136,8 @@ class Builder {
     const Batch& batch = e_.batch;
     Json input = Json::object();
     if (!batch.source.empty()) input["source"] = tokens(names_.encoder, batch.source);
-    if (!task_.one_label_per_example()) input["target"] = tokens(names_.decoder, batch.input);
+    if (!task_.traits().one_label_per_example)
+      input["target"] = tokens(names_.decoder, batch.input);
     if (!batch.pixels.empty()) {
       const DataOptions& data = e_.config.data;
       input["image"] = {{"height", data.image_height},
@@ -214,7 +215,8 @@ class Builder {
     bool encoder = layer.starts_with("encoder") || layer.starts_with("source_") ||
                    layer.ends_with("cross_attn.k_proj") || layer.ends_with("cross_attn.v_proj");
     // With tied embeddings, the first one is that of the source.
-    if (step.operation == "embedding" && task_.has_two_stacks()) encoder = embeddings_++ == 0;
+    if (step.operation == "embedding" && task_.traits().has_two_stacks())
+      encoder = embeddings_++ == 0;
     if (encoder && fits(names_.encoder)) return "encoder";
     if (fits(names_.decoder)) return "decoder";
     if (fits(names_.encoder)) return "encoder";
@@ -282,8 +284,8 @@ class Builder {
       Json json{{"shape", shape_to_json(parameter.shape())},
                 {"norm", norm(parameter)},
                 {"gradient_norm", gradient.defined() ? Json(norm(gradient)) : Json()}};
-      const bool shown = parameter.size() <= max_parameter_values &&
-                         values + parameter.size() <= max_values;
+      const bool shown =
+          parameter.size() <= max_parameter_values && values + parameter.size() <= max_values;
       if (shown) {
         values += parameter.size();
         json["value"] = tensors_.add(parameter);
@@ -296,7 +298,7 @@ class Builder {
 
   const ExplainedComputation& e_;
   const Task& task_;
-  bool custom_;            // a model of another program
+  bool custom_;  // a model of another program
   std::size_t top_;
   StackTokens names_;
   TensorTable tensors_;

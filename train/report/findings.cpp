@@ -121,7 +121,7 @@ std::string training_set_text(const TrainingRecord* training, const Config& conf
       training->epochs == 0 ? "not all of them have been read yet"
                             : fmt::format("each has been read {}", passes_text(training->epochs));
   return fmt::format(" The training set has {} {}{}; {}.", format_count(training->examples),
-                     find_task(config).example_noun(config), tokens, read);
+                     find_task(config).words(config).examples, tokens, read);
 }
 
 /// The accuracy on both sets at the last validation as a further sentence; empty if it is not

@@ -173,7 +173,7 @@ Json attention_json(const std::vector<AttentionSample>& found, std::size_t most_
 /// Adds `attention`, the weights of each example, and `attention_heads`, the patterns of all.
 void add_attention(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
                    Json& json, std::vector<std::string>& notes) {
-  const bool images = find_task(trained.config).reads_images();
+  const bool images = find_task(trained.config).traits().reads_images;
   const std::size_t most = images ? options.attention_patches : options.attention_tokens;
   json["attention"] = Json::array();
   if (options.attention == 0) return;
@@ -212,7 +212,7 @@ Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const Repo
     example["hits"] = losses[i].hits;
     examples.push_back(std::move(example));
   }
-  const std::string noun = find_task(trained.config).example_noun(trained.config);
+  const std::string noun = find_task(trained.config).words(trained.config).examples;
   json["held_out"] = {{"set", set},
                       {"examples", all.size()},
                       {"noun", noun},
@@ -220,7 +220,7 @@ Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const Repo
                       {"errors", accuracy.labels == 0 ? "" : describe_errors(accuracy, set, noun)},
                       {"shown", std::move(examples)}};
   add_attention(trained, corpus, options, json, notes);
-  if (!find_task(trained.config).reads_images()) return json;
+  if (!find_task(trained.config).traits().reads_images) return json;
   json["patches"] = {{"size", trained.config.model.patch_size},
                      {"height", trained.config.data.image_height},
                      {"width", trained.config.data.image_width}};

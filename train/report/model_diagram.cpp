@@ -55,13 +55,14 @@ std::vector<DiagramModule> diagram_modules(const ModelBlock& block) {
 bool is_logits(const ModelBlock& block) { return block.path == "output" || block.path == "head"; }
 
 bool is_of_encoder(const std::string& path, const Task& task) {
-  return task.has_two_stacks() && (path.starts_with("encoder.") || path == "source_embedding");
+  return task.traits().has_two_stacks() &&
+         (path.starts_with("encoder.") || path == "source_embedding");
 }
 
 /// The letter of the number of tokens of the output of a block, see model_diagram().
 const char* length_letter(const std::string& path, const Task& task, const Config& config) {
-  if (task.has_two_stacks()) return is_of_encoder(path, task) ? "S" : "T";
-  const bool before_class_token = task.reads_images() &&
+  if (task.traits().has_two_stacks()) return is_of_encoder(path, task) ? "S" : "T";
+  const bool before_class_token = task.traits().reads_images &&
                                   config.model.pooling == PoolingKind::class_token &&
                                   path == "patches.projection";
   return before_class_token ? "P" : "L";
@@ -72,8 +73,8 @@ std::string output_shape(const ModelBlock& block, const Task& task, const Config
   const char* length = length_letter(block.path, task, config);
   if (!is_logits(block)) return fmt::format("(B, {}, {})", length, config.model.d_model);
   const std::size_t classes = block.tensors.front().shape[0];
-  return task.one_label_per_example() ? fmt::format("(B, {})", classes)
-                                      : fmt::format("(B, {}, {})", length, classes);
+  return task.traits().one_label_per_example ? fmt::format("(B, {})", classes)
+                                             : fmt::format("(B, {}, {})", length, classes);
 }
 
 /// A box without parameters of its own for a source embedding that is the target embedding.
@@ -108,7 +109,7 @@ std::vector<DiagramBlock> model_diagram(const ModelSummary& summary, const Confi
     (box.of_encoder ? encoder : others).push_back(std::move(box));
   }
   const auto embeds_source = [](const DiagramBlock& b) { return b.title == "source_embedding"; };
-  const bool two_stacks = task != nullptr && task->has_two_stacks();
+  const bool two_stacks = task != nullptr && task->traits().has_two_stacks();
   if (two_stacks && std::ranges::none_of(encoder, embeds_source)) {
     encoder.insert(encoder.begin(), shared_source_embedding(config));
   }

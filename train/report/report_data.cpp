@@ -37,6 +37,7 @@
 #include "train/report/speed.h"
 #include "train/report/weights_json.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 
@@ -321,12 +322,12 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
   if (run->config) {
     const Task& task = find_task(*run->config);
     json["kind"] = run->config->model_kind;
-    json["has_two_stacks"] = task.has_two_stacks();
+    json["has_two_stacks"] = task.traits().has_two_stacks();
     json["steps"] = run->config->train.steps;
     json["best_metric"] = run->config->train.best_metric;
     json["config"] = dump_config(*run->config);
     json["changed_keys"] = changed_keys(*run->config);
-    json["targets"] = task.target_noun(*run->config);
+    json["targets"] = task.words(*run->config).targets;
   }
   if (run->config && run->config->train.label_smoothing > 0.0) {
     separate_label_smoothing(run->history.curves);

@@ -61,10 +61,7 @@ class CustomModel : public Task {
 
   // As the kind that it is like.
   std::vector<const DataSource*> sources() const override { return like_.sources(); }
-  std::string example_noun(const Config& config) const override {
-    return like_.example_noun(config);
-  }
-  std::string target_noun(const Config& config) const override { return like_.target_noun(config); }
+  TaskWords words(const Config& config) const override { return like_.words(config); }
   std::string describe_vocabularies(const Corpus& corpus) const override {
     return like_.describe_vocabularies(corpus);
   }
@@ -73,10 +70,7 @@ class CustomModel : public Task {
   }
   const RowLayout& layout() const override { return like_.layout(); }
   const RowLayout& inference_layout() const override { return like_.inference_layout(); }
-  bool reads_images() const override { return like_.reads_images(); }
-  bool reads_source() const override { return like_.reads_source(); }
-  bool one_label_per_example() const override { return like_.one_label_per_example(); }
-  bool has_encoder() const override { return like_.has_encoder(); }
+  TaskTraits traits() const override { return like_.traits(); }
   Scores evaluate(const Model& model, const Config& config, const BatchRules& rules,
                   const EvaluationSet& set, std::size_t decoded) const override {
     return like_.evaluate(model, config, rules, set, decoded);
@@ -87,39 +81,7 @@ class CustomModel : public Task {
   std::vector<std::pair<std::string, std::string>> signatures(const Config& config) const override {
     return like_.signatures(config);
   }
-  std::vector<ShownExample> show(const TrainedModel& trained,
-                                 const std::vector<Example>& examples) const override {
-    return like_.show(trained, examples);
-  }
-  Example read_text(std::string_view text, const TextCodec& codec) const override {
-    return like_.read_text(text, codec);
-  }
-  TokenLimit token_limit(const Config& config) const override { return like_.token_limit(config); }
-  LengthWords length_words() const override { return like_.length_words(); }
-  bool generates_text() const override { return like_.generates_text(); }
-  const LineCommand* command() const override { return like_.command(); }
-  const char* input_hint() const override { return like_.input_hint(); }
-  std::optional<Example> read_line(const std::string& line, std::size_t number,
-                                   const std::string& place,
-                                   const TrainedModel& trained) const override {
-    return like_.read_line(line, number, place, trained);
-  }
-  std::vector<std::string> answer(const TrainedModel& trained,
-                                  const std::vector<Example>& examples) const override {
-    return like_.answer(trained, examples);
-  }
-  std::vector<std::string> rank(const TrainedModel& trained, const std::vector<Example>& examples,
-                                std::size_t count) const override {
-    return like_.rank(trained, examples, count);
-  }
-  Example with_own_target(Example example, const Model& model,
-                          const Config& config) const override {
-    return like_.with_own_target(std::move(example), model, config);
-  }
-  StackTokens stack_tokens(const Batch& batch, const Config& config,
-                           const TextCodec& codec) const override {
-    return like_.stack_tokens(batch, config, codec);
-  }
+  const TaskAnswers& answers() const override { return like_.answers(); }
 
  private:
   CustomModelOptions options_;

@@ -58,6 +58,50 @@ void check_batches(const Config& config, const ConfigCheck& check) {
                "remove `batch_tokens`, and set `batch_size`");
 }
 
+class ImageClasses : public TaskAnswers {
+ public:
+  std::vector<ShownExample> show(const TrainedModel& trained,
+                                 const std::vector<Example>& images) const override {
+    return show_classes(trained, images, [](const Example&, std::size_t i) {
+      return fmt::format("image {}", i + 1);
+    });
+  }
+
+  const LineCommand* command() const override { return &classify_command(); }
+
+  std::optional<Example> read_line(const std::string& line, std::size_t number,
+                                   const std::string& place,
+                                   const TrainedModel& trained) const override {
+    const DataOptions& options = trained.config.data;
+    const bool heading = number == 1 && is_image_heading(line, options);
+    if (heading || is_blank(line)) return std::nullopt;
+    return Example{.target = {first_word_id}, .pixels = parse_image(line, place, options)};
+  }
+
+  std::vector<std::string> answer(const TrainedModel& trained,
+                                  const std::vector<Example>& images) const override {
+    return classify(trained, images);
+  }
+
+  std::vector<std::string> top_answers(const TrainedModel& trained,
+                                       const std::vector<Example>& examples,
+                                       std::size_t count) const override {
+    return rank_classes(trained, examples, count);
+  }
+
+  /// "class" and the row and column of each patch, "0,1".
+  StackTokens stack_tokens(const Batch&, const Config& config, const TextCodec&) const override {
+    const std::size_t size = config.model.patch_size;
+    Tokens names{"class"};
+    for (std::size_t row = 0; row < config.data.image_height / size; ++row) {
+      for (std::size_t column = 0; column < config.data.image_width / size; ++column) {
+        names.push_back(fmt::format("{},{}", row, column));
+      }
+    }
+    return {.encoder = names, .decoder = names};
+  }
+};
+
 class ImageClassification : public Task {
  public:
   const ConfigKind& kind() const override {
@@ -104,18 +148,26 @@ class ImageClassification : public Task {
     return &questions;
   }
 
-  std::string example_noun(const Config&) const override { return "images"; }
-  std::string target_noun(const Config&) const override { return "images"; }
+  TaskWords words(const Config&) const override {
+    return {.examples = "images",
+            .targets = "images",
+            .input_hint = "give it a table, the pixels of an image a line, such as `< FILE`"};
+  }
+
   std::string describe_vocabularies(const Corpus& corpus) const override {
     return describe_classes(corpus);
   }
+
   std::string describe_size(const Batch& batch) const override {
     return fmt::format("{} images", batch.rows);
   }
 
   const RowLayout& layout() const override { return class_rows; }
-  bool reads_images() const override { return true; }
-  bool one_label_per_example() const override { return true; }
+
+  TaskTraits traits() const override {
+    return {.reads_images = true, .one_label_per_example = true};
+  }
+
   std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) const override {
     return std::make_unique<VisionTransformer>(scope, config.model, sizes.image, sizes.target);
@@ -124,44 +176,10 @@ class ImageClassification : public Task {
   std::string format_scores(const Scores& scores, const Config&) const override {
     return format_class_scores(scores);
   }
-  std::vector<ShownExample> show(const TrainedModel& trained,
-                                 const std::vector<Example>& images) const override {
-    return show_classes(trained, images, [](const Example&, std::size_t i) {
-      return fmt::format("image {}", i + 1);
-    });
-  }
 
-  const LineCommand* command() const override { return &classify_command(); }
-  const char* input_hint() const override {
-    return "give it a table, the pixels of an image a line, such as `< FILE`";
-  }
-  std::optional<Example> read_line(const std::string& line, std::size_t number,
-                                   const std::string& place,
-                                   const TrainedModel& trained) const override {
-    const DataOptions& options = trained.config.data;
-    const bool heading = number == 1 && is_image_heading(line, options);
-    if (heading || is_blank(line)) return std::nullopt;
-    return Example{.target = {first_word_id}, .pixels = parse_image(line, place, options)};
-  }
-  std::vector<std::string> answer(const TrainedModel& trained,
-                                  const std::vector<Example>& images) const override {
-    return classify(trained, images);
-  }
-  std::vector<std::string> rank(const TrainedModel& trained, const std::vector<Example>& examples,
-                                std::size_t count) const override {
-    return rank_classes(trained, examples, count);
-  }
-
-  /// "class" and the row and column of each patch, "0,1".
-  StackTokens stack_tokens(const Batch&, const Config& config, const TextCodec&) const override {
-    const std::size_t size = config.model.patch_size;
-    Tokens names{"class"};
-    for (std::size_t row = 0; row < config.data.image_height / size; ++row) {
-      for (std::size_t column = 0; column < config.data.image_width / size; ++column) {
-        names.push_back(fmt::format("{},{}", row, column));
-      }
-    }
-    return {.encoder = names, .decoder = names};
+  const TaskAnswers& answers() const override {
+    static const ImageClasses answers;
+    return answers;
   }
 };
 

@@ -23,6 +23,21 @@ void check_text(const Config& config, const ConfigCheck& check) {
 /// The model reads all tokens of a window except the last, which is only a label.
 std::size_t tokens_read(const Config& config) { return config.data.context; }
 
+class LanguageModelAnswers : public TaskAnswers {
+ public:
+  Example read_text(std::string_view text, const TextCodec& codec) const override {
+    std::vector<std::int32_t> ids = codec.encode_target(text);
+    if (ids.empty()) return {};
+    if (!codec.multiple_lines()) ids.insert(ids.begin(), bos_id);
+    ids.push_back(eos_id);  // only a label
+    return {.target = std::move(ids)};
+  }
+
+  TokenLimit token_limit(const Config& config) const override {
+    return window_limit(config, tokens_read(config));
+  }
+};
+
 class LanguageModelling : public Task {
  public:
   const ConfigKind& kind() const override {
@@ -33,7 +48,9 @@ class LanguageModelling : public Task {
                                  }};
     return kind;
   }
+
   std::vector<const DataSource*> sources() const override { return plain_text_sources(); }
+
   const TaskQuestions* questions() const override {
     static const TaskQuestions questions{
         .description = "continue a text: a language model",
@@ -42,14 +59,18 @@ class LanguageModelling : public Task {
     return &questions;
   }
 
-  std::string example_noun(const Config& config) const override { return plain_text_noun(config); }
+  TaskWords words(const Config& config) const override {
+    return {.examples = plain_text_noun(config)};
+  }
+
   std::string describe_vocabularies(const Corpus& corpus) const override {
     return fmt::format("vocabulary of {}", format_count(corpus.target_vocabulary.size()));
   }
 
   const RowLayout& layout() const override { return window_rows; }
-  bool has_encoder() const override { return false; }
-  bool generates_text() const override { return true; }
+
+  TaskTraits traits() const override { return {.has_encoder = false, .generates_text = true}; }
+
   std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) const override {
     return std::make_unique<LanguageModel>(scope, config.model, sizes.target, pad_id);
@@ -66,15 +87,9 @@ class LanguageModelling : public Task {
                        scores.loss / std::numbers::ln2);
   }
 
-  Example read_text(std::string_view text, const TextCodec& codec) const override {
-    std::vector<std::int32_t> ids = codec.encode_target(text);
-    if (ids.empty()) return {};
-    if (!codec.multiple_lines()) ids.insert(ids.begin(), bos_id);
-    ids.push_back(eos_id);  // only a label
-    return {.target = std::move(ids)};
-  }
-  TokenLimit token_limit(const Config& config) const override {
-    return window_limit(config, tokens_read(config));
+  const TaskAnswers& answers() const override {
+    static const LanguageModelAnswers answers;
+    return answers;
   }
 };
 

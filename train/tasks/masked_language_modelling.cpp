@@ -16,6 +16,7 @@
 #include "train/error.h"
 #include "train/format.h"
 #include "train/inference/batch_tensors.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {
@@ -44,40 +45,8 @@ std::vector<std::int32_t> encode_between_blanks(std::string_view text, const Tex
   return ids;
 }
 
-class MaskedLanguageModelling : public Task {
+class FillAnswers : public TaskAnswers {
  public:
-  const ConfigKind& kind() const override {
-    static const ConfigKind kind{.name = "masked_language_model",
-                                 .keys = {"model.num_encoder_layers", "model.tie_embeddings"},
-                                 .check = [](const Config& config, const ConfigCheck& check) {
-                                   check_windows(config, check, window_length(config));
-                                 }};
-    return kind;
-  }
-  std::vector<const DataSource*> sources() const override { return plain_text_sources(); }
-  const TaskQuestions* questions() const override {
-    static const TaskQuestions questions{
-        .description = "fill in missing words of a text: a masked language model",
-        .files = plain_text_files(),
-        .values = {{"data.task", "text"},
-                   {"data.unit", "word"},
-                   {"data.min_frequency", "2"},
-                   {"data.context", "128"}}};
-    return &questions;
-  }
-
-  std::string example_noun(const Config& config) const override { return plain_text_noun(config); }
-  std::string describe_vocabularies(const Corpus& corpus) const override {
-    return fmt::format("vocabulary of {}", format_count(corpus.target_vocabulary.size()));
-  }
-
-  const RowLayout& layout() const override { return masked_rows; }
-  const RowLayout& inference_layout() const override { return unmasked_rows; }
-  std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
-                                        const NetworkSizes& sizes) const override {
-    return std::make_unique<MaskedLanguageModel>(scope, config.model, sizes.target, pad_id);
-  }
-
   /// The text with the model's predictions at masked tokens; <unk> for a predicted special symbol.
   std::vector<ShownExample> show(const TrainedModel& trained,
                                  const std::vector<Example>& examples) const override {
@@ -114,6 +83,7 @@ class MaskedLanguageModelling : public Task {
     }
     return {.target = std::move(ids)};
   }
+
   TokenLimit token_limit(const Config& config) const override {
     return window_limit(config, window_length(config));
   }
@@ -129,6 +99,7 @@ class MaskedLanguageModelling : public Task {
             "Example:\n  echo \"le chat _ dort\" | tapestry fill runs/toy_masked"};
     return &fill;
   }
+
   std::vector<std::string> answer(const TrainedModel& trained,
                                   const std::vector<Example>& examples) const override {
     const TextCodec& codec = trained.codec;
@@ -138,6 +109,53 @@ class MaskedLanguageModelling : public Task {
           codec.decode_target(fill_in(*trained.model, codec.target_vocabulary(), example.target)));
     }
     return lines;
+  }
+};
+
+class MaskedLanguageModelling : public Task {
+ public:
+  const ConfigKind& kind() const override {
+    static const ConfigKind kind{.name = "masked_language_model",
+                                 .keys = {"model.num_encoder_layers", "model.tie_embeddings"},
+                                 .check = [](const Config& config, const ConfigCheck& check) {
+                                   check_windows(config, check, window_length(config));
+                                 }};
+    return kind;
+  }
+
+  std::vector<const DataSource*> sources() const override { return plain_text_sources(); }
+
+  const TaskQuestions* questions() const override {
+    static const TaskQuestions questions{
+        .description = "fill in missing words of a text: a masked language model",
+        .files = plain_text_files(),
+        .values = {{"data.task", "text"},
+                   {"data.unit", "word"},
+                   {"data.min_frequency", "2"},
+                   {"data.context", "128"}}};
+    return &questions;
+  }
+
+  TaskWords words(const Config& config) const override {
+    return {.examples = plain_text_noun(config)};
+  }
+
+  std::string describe_vocabularies(const Corpus& corpus) const override {
+    return fmt::format("vocabulary of {}", format_count(corpus.target_vocabulary.size()));
+  }
+
+  const RowLayout& layout() const override { return masked_rows; }
+
+  const RowLayout& inference_layout() const override { return unmasked_rows; }
+
+  std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
+                                        const NetworkSizes& sizes) const override {
+    return std::make_unique<MaskedLanguageModel>(scope, config.model, sizes.target, pad_id);
+  }
+
+  const TaskAnswers& answers() const override {
+    static const FillAnswers answers;
+    return answers;
   }
 };
 

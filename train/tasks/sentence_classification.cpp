@@ -39,6 +39,43 @@ std::string in_words(const LikelyClass& likely, const TextCodec& codec) {
   return fmt::format("{}\t{:.4f}", codec.decode_target(std::array{likely.id}), likely.probability);
 }
 
+class SentenceClasses : public TaskAnswers {
+ public:
+  std::vector<ShownExample> show(const TrainedModel& trained,
+                                 const std::vector<Example>& examples) const override {
+    return show_classes(trained, examples, [&](const Example& example, std::size_t) {
+      return trained.codec.decode_source(example.source);
+    });
+  }
+
+  Example read_text(std::string_view text, const TextCodec& codec) const override {
+    std::vector<std::int32_t> ids = codec.encode_source(text);
+    if (ids.empty()) return {};
+    ids.insert(ids.begin(), bos_id);
+    return {.source = std::move(ids), .target = {first_word_id}};
+  }
+
+  const LineCommand* command() const override { return &classify_command(); }
+
+  std::optional<Example> read_line(const std::string& line, std::size_t number,
+                                   const std::string& place,
+                                   const TrainedModel& trained) const override {
+    refuse_label(line, place, trained.codec.target_vocabulary());
+    return TaskAnswers::read_line(line, number, place, trained);
+  }
+
+  std::vector<std::string> answer(const TrainedModel& trained,
+                                  const std::vector<Example>& examples) const override {
+    return classify(trained, examples);
+  }
+
+  std::vector<std::string> top_answers(const TrainedModel& trained,
+                                       const std::vector<Example>& examples,
+                                       std::size_t count) const override {
+    return rank_classes(trained, examples, count);
+  }
+};
+
 class SentenceClassification : public Task {
  public:
   const ConfigKind& kind() const override {
@@ -90,19 +127,25 @@ class SentenceClassification : public Task {
     return &questions;
   }
 
-  std::string example_noun(const Config&) const override { return "sentences"; }
-  std::string target_noun(const Config&) const override { return "sentences"; }
+  TaskWords words(const Config&) const override {
+    return {.examples = "sentences", .targets = "sentences"};
+  }
+
   std::string describe_vocabularies(const Corpus& corpus) const override {
     return fmt::format("vocabulary of {}, {}", format_count(corpus.source_vocabulary.size()),
                        describe_classes(corpus));
   }
+
   std::string describe_size(const Batch& batch) const override {
     return fmt::format("{} x {} tokens", batch.rows, batch.source_length);
   }
 
   const RowLayout& layout() const override { return class_rows; }
-  bool reads_source() const override { return true; }
-  bool one_label_per_example() const override { return true; }
+
+  TaskTraits traits() const override {
+    return {.reads_source = true, .one_label_per_example = true};
+  }
+
   std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) const override {
     return std::make_unique<Classifier>(scope, config.model, sizes.source, sizes.target, pad_id);
@@ -111,33 +154,10 @@ class SentenceClassification : public Task {
   std::string format_scores(const Scores& scores, const Config&) const override {
     return format_class_scores(scores);
   }
-  std::vector<ShownExample> show(const TrainedModel& trained,
-                                 const std::vector<Example>& examples) const override {
-    return show_classes(trained, examples, [&](const Example& example, std::size_t) {
-      return trained.codec.decode_source(example.source);
-    });
-  }
 
-  Example read_text(std::string_view text, const TextCodec& codec) const override {
-    std::vector<std::int32_t> ids = codec.encode_source(text);
-    if (ids.empty()) return {};
-    ids.insert(ids.begin(), bos_id);
-    return {.source = std::move(ids), .target = {first_word_id}};
-  }
-  const LineCommand* command() const override { return &classify_command(); }
-  std::optional<Example> read_line(const std::string& line, std::size_t number,
-                                   const std::string& place,
-                                   const TrainedModel& trained) const override {
-    refuse_label(line, place, trained.codec.target_vocabulary());
-    return Task::read_line(line, number, place, trained);
-  }
-  std::vector<std::string> answer(const TrainedModel& trained,
-                                  const std::vector<Example>& examples) const override {
-    return classify(trained, examples);
-  }
-  std::vector<std::string> rank(const TrainedModel& trained, const std::vector<Example>& examples,
-                                std::size_t count) const override {
-    return rank_classes(trained, examples, count);
+  const TaskAnswers& answers() const override {
+    static const SentenceClasses answers;
+    return answers;
   }
 };
 

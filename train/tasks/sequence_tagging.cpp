@@ -100,6 +100,70 @@ void refuse_columns(const std::string& line, const std::string& place) {
       R"(awk -F'\t' '{printf "%s", NF ? $1 " " : "\n"}' FILE)");
 }
 
+class TaggerAnswers : public TaskAnswers {
+ public:
+  std::vector<ShownExample> show(const TrainedModel& trained,
+                                 const std::vector<Example>& examples) const override {
+    const TextCodec& codec = trained.codec;
+    const std::vector<Labels> predicted = predict(trained, examples).labels;
+    std::vector<ShownExample> shown;
+    for (std::size_t i = 0; i < examples.size(); ++i) {
+      shown.push_back({.input = codec.decode_source(examples[i].source),
+                       .output = fmt::format("{}", fmt::join(predicted[i], " ")),
+                       .expected = codec.decode_target(examples[i].target)});
+    }
+    return shown;
+  }
+
+  Example read_text(std::string_view text, const TextCodec& codec) const override {
+    Example example{.source = codec.encode_source(text)};
+    example.target.assign(example.source.size(), first_word_id);
+    return example;
+  }
+
+  const LineCommand* command() const override {
+    static constexpr LineCommand tag{
+        .name = "tag",
+        .purpose = "Label each token of each sentence on standard input",
+        .footer =
+            "Prints one line per input line: the labels of its tokens, separated by spaces; an "
+            "empty line for a blank one.\nEach input line is one sentence whose tokens are "
+            "separated by spaces.\n"
+            "Example:\n  echo \"Ada Lovelace lived in London .\" | tapestry tag runs/tagging"};
+    return &tag;
+  }
+
+  std::optional<Example> read_line(const std::string& line, std::size_t number,
+                                   const std::string& place,
+                                   const TrainedModel& trained) const override {
+    refuse_columns(line, place);
+    return TaskAnswers::read_line(line, number, place, trained);
+  }
+
+  std::vector<std::string> answer(const TrainedModel& trained,
+                                  const std::vector<Example>& examples) const override {
+    const Predictions predicted = predict(trained, examples);
+    if (!predicted.finite) {
+      throw NumericError("standard input: the scores of a line are not finite numbers",
+                         "train the model with a smaller schedule.learning_rate");
+    }
+    std::vector<std::string> lines;
+    for (const Labels& labels : predicted.labels) {
+      lines.push_back(fmt::format("{}", fmt::join(labels, " ")));
+    }
+    return lines;
+  }
+
+  StackTokens stack_tokens(const Batch& batch, const Config&,
+                           const TextCodec& codec) const override {
+    Tokens names;
+    for (const std::int32_t id : batch.input) {
+      names.push_back(codec.source_vocabulary().token(id));
+    }
+    return {.encoder = names, .decoder = names};
+  }
+};
+
 class SequenceTagging : public Task {
  public:
   const ConfigKind& kind() const override {
@@ -136,13 +200,20 @@ class SequenceTagging : public Task {
     return &questions;
   }
 
-  std::string example_noun(const Config&) const override { return "sentences"; }
+  TaskWords words(const Config&) const override {
+    return {.examples = "sentences",
+            .input_hint =
+                "give it text, one sentence with tokens separated by spaces a line, such as "
+                "`< FILE`"};
+  }
+
   std::string describe_vocabularies(const Corpus& corpus) const override {
     return fmt::format("vocabulary of {}, {}", format_count(corpus.source_vocabulary.size()),
                        describe_classes(corpus));
   }
 
   const RowLayout& layout() const override { return tag_rows; }
+
   std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) const override {
     return std::make_unique<Tagger>(scope, config.model, sizes.source, sizes.target, pad_id);
@@ -173,65 +244,9 @@ class SequenceTagging : public Task {
     return fmt::format("{}  span F1 {:.2f} %", text, 100 * f1->second);
   }
 
-  std::vector<ShownExample> show(const TrainedModel& trained,
-                                 const std::vector<Example>& examples) const override {
-    const TextCodec& codec = trained.codec;
-    const std::vector<Labels> predicted = predict(trained, examples).labels;
-    std::vector<ShownExample> shown;
-    for (std::size_t i = 0; i < examples.size(); ++i) {
-      shown.push_back({.input = codec.decode_source(examples[i].source),
-                       .output = fmt::format("{}", fmt::join(predicted[i], " ")),
-                       .expected = codec.decode_target(examples[i].target)});
-    }
-    return shown;
-  }
-
-  Example read_text(std::string_view text, const TextCodec& codec) const override {
-    Example example{.source = codec.encode_source(text)};
-    example.target.assign(example.source.size(), first_word_id);
-    return example;
-  }
-  const LineCommand* command() const override {
-    static constexpr LineCommand tag{
-        .name = "tag",
-        .purpose = "Label each token of each sentence on standard input",
-        .footer =
-            "Prints one line per input line: the labels of its tokens, separated by spaces; an "
-            "empty line for a blank one.\nEach input line is one sentence whose tokens are "
-            "separated by spaces.\n"
-            "Example:\n  echo \"Ada Lovelace lived in London .\" | tapestry tag runs/tagging"};
-    return &tag;
-  }
-  const char* input_hint() const override {
-    return "give it text, one sentence with tokens separated by spaces a line, such as `< FILE`";
-  }
-  std::optional<Example> read_line(const std::string& line, std::size_t number,
-                                   const std::string& place,
-                                   const TrainedModel& trained) const override {
-    refuse_columns(line, place);
-    return Task::read_line(line, number, place, trained);
-  }
-  std::vector<std::string> answer(const TrainedModel& trained,
-                                  const std::vector<Example>& examples) const override {
-    const Predictions predicted = predict(trained, examples);
-    if (!predicted.finite) {
-      throw NumericError("standard input: the scores of a line are not finite numbers",
-                         "train the model with a smaller schedule.learning_rate");
-    }
-    std::vector<std::string> lines;
-    for (const Labels& labels : predicted.labels) {
-      lines.push_back(fmt::format("{}", fmt::join(labels, " ")));
-    }
-    return lines;
-  }
-
-  StackTokens stack_tokens(const Batch& batch, const Config&,
-                           const TextCodec& codec) const override {
-    Tokens names;
-    for (const std::int32_t id : batch.input) {
-      names.push_back(codec.source_vocabulary().token(id));
-    }
-    return {.encoder = names, .decoder = names};
+  const TaskAnswers& answers() const override {
+    static const TaggerAnswers answers;
+    return answers;
   }
 };
 

@@ -3,212 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <numeric>
 #include <stdexcept>
 #include <utility>
 
-#include "data/corpora/bad_lines.h"
-#include "data/example_file.h"
-#include "data/io/error.h"
 #include "train/error.h"
 #include "train/inference/batch_tensors.h"
 #include "train/inference/evaluator.h"
 #include "train/tasks/checked_network.h"
-#include "train/tasks/subword_regularization.h"
 
 namespace tapestry {
 namespace {
-
-Tokens token_names(const std::vector<std::int32_t>& ids, const Vocabulary& vocabulary) {
-  Tokens names;
-  for (const std::int32_t id : ids) names.push_back(vocabulary.token(id));
-  return names;
-}
-
-/// Removes the last `count` tokens of each sequence that has so many, but not its <eos>.
-///
-/// has_class  the target is a class, not tokens
-Example without_last(Example example, std::size_t count, bool has_class) {
-  const auto shorten = [count](std::vector<std::int32_t>& ids) {
-    if (ids.size() <= count) return;
-    const auto end = ids.back() == eos_id ? ids.end() - 1 : ids.end();
-    ids.erase(end - static_cast<std::ptrdiff_t>(count), end);
-  };
-  shorten(example.source);
-  if (!has_class) shorten(example.target);
-  return example;
-}
-
-/// A part of a corpus, with its name in notes and in messages about generated examples.
-struct Part {
-  std::vector<Example> Corpus::*examples;
-  ExampleLines Corpus::*lines;
-  const char* name;
-  const char* adjective;
-};
-
-constexpr std::array parts{
-    Part{&Corpus::train, &Corpus::train_lines, "train", "training"},
-    Part{&Corpus::validation, &Corpus::validation_lines, "validation", "validation"},
-    Part{&Corpus::test, &Corpus::test_lines, "test", "test"}};
-
-/// The most tokens of an example of a part.
-TokenLimit part_token_limit(const Part& part, const Config& config) {
-  const std::size_t of_batch = config.train.batch_tokens;
-  const bool in_batches = part.examples == &Corpus::train && of_batch != 0;
-  if (in_batches && of_batch < config.model.max_length) {
-    return {.tokens = of_batch, .key = "train.batch_tokens"};
-  }
-  return {.tokens = config.model.max_length, .key = "model.max_length"};
-}
-
-/// The examples of a part, without weights.
-Examples part_examples(const Corpus& corpus, const Part& part) {
-  return part.examples == &Corpus::train ? corpus.stored_training() : corpus.*part.examples;
-}
-
-/// "de.txt:17", where the stored example stands; nullopt if it is not a line of a text.
-std::optional<std::string> find_place(const Corpus& corpus, const Part& part, std::size_t index,
-                                      bool in_target) {
-  const ExampleLines& lines = corpus.*part.lines;
-  const bool in_training = part.examples == &Corpus::train;
-  const auto place = [&](const std::string& source, const std::string& target, std::size_t line) {
-    return fmt::format("{}:{}", in_target ? target : source, line);
-  };
-  std::size_t line = index < lines.lines.size() ? lines.lines[index] : 0;
-  if (in_training && corpus.train_file) line = corpus.train_file->line(index);
-  if (line == 0) return std::nullopt;
-  std::size_t before = 0;
-  for (std::size_t i = 0; in_training && i < corpus.train_line_files.size(); ++i) {
-    before += corpus.train_file ? corpus.train_file->parts()[i] : corpus.train_weights[i].count;
-    const LineFiles& files = corpus.train_line_files[i];
-    if (index < before) return place(files.source, files.target, line);
-  }
-  return place(lines.source_file, lines.target_file, line);
-}
-
-/// The error for an example with more tokens than part_token_limit(); nullopt if it has not.
-///
-/// place  place(in_target) returns where the example stands: its target or its source
-template <class Place>
-std::optional<DataError> find_misfit(const Part& part, const ExampleLengths& example,
-                                     const Config& config, const Place& place) {
-  const Task& task = find_task(config);
-  const auto [most, key] = part_token_limit(part, config);
-  const std::size_t tokens = longest_side(example, task.layout());
-  if (tokens <= most) return std::nullopt;
-  const Task::LengthWords words = task.length_words();
-  const bool source_fits = task.layout().source_length(example) <= most;
-  return DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})",
-                               place(source_fits), tokens, words.tokens, most, key),
-                   fmt::format("set {} to {} or more{}", key, tokens, words.more_hint));
-}
-
-/// The same for a stored example.
-std::optional<DataError> find_misfit(const Corpus& corpus, const Part& part, std::size_t index,
-                                     const Config& config) {
-  const auto place = [&](bool in_target) {
-    return find_place(corpus, part, index, in_target)
-        .value_or(fmt::format("{} {} {}", part.adjective, find_task(config).length_words().example,
-                              index + 1));
-  };
-  return find_misfit(part, part_examples(corpus, part).lengths(index), config, place);
-}
-
-/// The same for an example of a line that is being read.
-std::optional<DataError> find_misfit(std::string_view part, const ExampleLengths& example,
-                                     const LineFiles& files, std::size_t line,
-                                     const Config& config) {
-  const auto place = [&](bool in_target) {
-    return fmt::format("{}:{}", in_target ? files.target : files.source, line);
-  };
-  return find_misfit(*std::ranges::find(parts, part, &Part::name), example, config, place);
-}
-
-/// Loads the corpus. An error about bad lines also counts the examples that do not fit the model.
-Corpus load_counting_misfits(const Config& config, const FixedVocabularies* fixed) {
-  DataOptions options = config.data;
-  options.find_too_long = [&config](std::string_view part, const ExampleLengths& example,
-                                    const LineFiles& files, std::size_t line) {
-    return find_misfit(part, example, files, line, config);
-  };
-  return load_corpus(options, fixed);
-}
-
-/// Counts the training examples that are kept in the corpora that they are of.
-class KeptCounts {
- public:
-  explicit KeptCounts(const std::vector<WeightedExamples>& corpora) : kept_(corpora) {
-    for (WeightedExamples& corpus : kept_) ends_.push_back(std::exchange(corpus.count, 0));
-    std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
-  }
-
-  void keep(std::size_t index) {
-    const auto end = std::ranges::upper_bound(ends_, index);
-    if (end != ends_.end()) ++kept_[static_cast<std::size_t>(end - ends_.begin())].count;
-  }
-
-  const std::vector<WeightedExamples>& kept() const { return kept_; }
-
- private:
-  std::vector<WeightedExamples> kept_;
-  std::vector<std::size_t> ends_;
-};
-
-/// The same as skip_misfits() for training examples in a file.
-void skip_misfits_of_file(Corpus& corpus, const Part& part, const Config& config) {
-  const std::size_t all = corpus.train_file->size();
-  BadLines bad;
-  KeptCounts counts(corpus.train_weights);
-  std::vector<std::uint32_t> kept;
-  for (std::size_t i = 0; i < all; ++i) {
-    if (const auto misfit = find_misfit(corpus, part, i, config)) {
-      // Until the first of them, no list is needed.
-      if (bad.count() == 0) {
-        kept.resize(i);
-        std::iota(kept.begin(), kept.end(), std::uint32_t{0});
-      }
-      bad.add(*misfit);
-      continue;
-    }
-    counts.keep(i);
-    if (bad.count() != 0) kept.push_back(static_cast<std::uint32_t>(i));
-  }
-  bad.finish(OnBadLine::skip, part.name, all, corpus.notes);
-  if (bad.count() == all) return corpus.clear_training();
-  corpus.train_kept = std::move(kept);
-  corpus.train_weights = counts.kept();
-}
-
-/// Removes the examples that do not fit the model, counted in the notes.
-void skip_misfits(Corpus& corpus, const Part& part, const Config& config) {
-  const bool in_training = part.examples == &Corpus::train;
-  if (in_training && corpus.train_file) return skip_misfits_of_file(corpus, part, config);
-  KeptCounts counts(in_training ? corpus.train_weights : std::vector<WeightedExamples>());
-  std::vector<Example>& examples = corpus.*part.examples;
-  std::vector<std::size_t>& lines = (corpus.*part.lines).lines;
-  std::vector<std::string>& texts = (corpus.*part.lines).target_texts;
-  const std::size_t all = examples.size();
-  BadLines bad;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < all; ++i) {
-    if (const auto misfit = find_misfit(corpus, part, i, config)) {
-      bad.add(*misfit);
-      continue;
-    }
-    counts.keep(i);
-    if (kept != i) examples[kept] = std::move(examples[i]);
-    if (i < lines.size()) lines[kept] = lines[i];
-    if (i < texts.size() && kept != i) texts[kept] = std::move(texts[i]);
-    ++kept;
-  }
-  examples.resize(kept);
-  lines.resize(std::min(lines.size(), kept));
-  texts.resize(std::min(texts.size(), kept));
-  if (in_training) corpus.train_weights = counts.kept();
-  bad.finish(OnBadLine::skip, part.name, all, corpus.notes);
-}
 
 bool is_custom(const Task& task) {
   const std::vector<std::string> kinds = custom_kinds();
@@ -226,17 +30,23 @@ std::unique_ptr<Network> custom_network(const Task& task, const Scope& scope, co
         fmt::format("custom model {}: make_network() returned null, expected a network", kind),
         "return std::make_unique<...>(...)");
   }
+  const TaskTraits traits = task.traits();
   return checked_network(std::move(network), {.kind = kind,
                                               .logits = sizes.target,
-                                              .reads_source = task.reads_source(),
-                                              .reads_images = task.reads_images(),
-                                              .one_label_per_row = task.one_label_per_example()});
+                                              .reads_source = traits.reads_source,
+                                              .reads_images = traits.reads_images,
+                                              .one_label_per_row = traits.one_label_per_example});
 }
 
 }  // namespace
 
 std::string Task::describe_size(const Batch& batch) const {
   return fmt::format("{} x {} tokens", batch.rows, batch.target_length);
+}
+
+const TaskAnswers& Task::answers() const {
+  static const TaskAnswers none;
+  return none;
 }
 
 Scores Task::evaluate(const Model& model, const Config& config, const BatchRules& rules,
@@ -247,52 +57,6 @@ Scores Task::evaluate(const Model& model, const Config& config, const BatchRules
 std::string Task::format_scores(const Scores& scores, const Config&) const {
   return fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {:.2f} %", scores.loss,
                      scores.perplexity, 100 * scores.token_accuracy);
-}
-
-std::vector<ShownExample> Task::show(const TrainedModel&, const std::vector<Example>&) const {
-  return {};
-}
-
-Example Task::read_text(std::string_view, const TextCodec&) const {
-  throw std::logic_error(fmt::format("{}: the task reads no text", kind().name));
-}
-
-TokenLimit Task::token_limit(const Config& config) const {
-  return {.tokens = config.model.max_length, .key = "model.max_length"};
-}
-
-const char* Task::input_hint() const {
-  return "give it text, one sentence a line, such as `< FILE`";
-}
-
-std::optional<Example> Task::read_line(const std::string& line, std::size_t,
-                                       const std::string& place,
-                                       const TrainedModel& trained) const {
-  Example example = read_text(line, trained.codec);
-  if (example == Example{}) return std::nullopt;
-  const std::size_t tokens = longest_side(example, layout());
-  const TokenLimit most = token_limit(trained.config);
-  if (tokens <= most.tokens) return example;
-  throw LongLine(fmt::format("{}: found {} tokens {}, expected at most {} ({})", place, tokens,
-                             length_words().tokens, most.tokens, most.key),
-                 fmt::format("cut the line, or train a model with a larger {}", most.key),
-                 without_last(std::move(example), tokens - most.tokens, one_label_per_example()));
-}
-
-std::vector<std::string> Task::answer(const TrainedModel&, const std::vector<Example>&) const {
-  throw std::logic_error(fmt::format("{}: the task answers no lines", kind().name));
-}
-
-std::vector<std::string> Task::rank(const TrainedModel&, const std::vector<Example>&,
-                                    std::size_t) const {
-  throw std::logic_error(fmt::format("{}: the task ranks no answers", kind().name));
-}
-
-StackTokens Task::stack_tokens(const Batch& batch, const Config&, const TextCodec& codec) const {
-  const Tokens target = token_names(batch.input, codec.target_vocabulary());
-  if (!reads_source()) return {.encoder = target, .decoder = target};
-  const Tokens source = token_names(batch.source, codec.source_vocabulary());
-  return {.encoder = source, .decoder = one_label_per_example() ? source : target};
 }
 
 const Task& find_task(std::string_view model_kind) {
@@ -329,67 +93,6 @@ MakeNetwork network_maker(const Config& config, const NetworkSizes& sizes) {
 void try_network(const Config& config, const Model& model, const Batch& batch) {
   if (!is_custom(find_task(config))) return;
   (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
-}
-
-BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64_t epoch) {
-  return {.layout = find_task(config).layout(),
-          .vocabulary = vocabulary,
-          .seed = config.train.seed,
-          .epoch = epoch};
-}
-
-BatchRules training_rules(const Config& config, const Corpus& corpus, std::uint64_t epoch) {
-  BatchRules rules = batch_rules(config, corpus.target_vocabulary.size(), epoch);
-  if (ExampleTransform transform = subword_regularization(config, corpus)) {
-    rules.transform = std::make_shared<const ExampleTransform>(std::move(transform));
-  }
-  return rules;
-}
-
-Batch inference_batch(const Task& task, const Example& example) {
-  return make_batch({example}, std::array<std::size_t, 1>{0}, {.layout = task.inference_layout()});
-}
-
-BatchLengths batch_lengths(const Config& config) {
-  const bool mixed = config.model.normalization == Normalization::batch_norm;
-  return mixed ? BatchLengths::mixed : BatchLengths::alike;
-}
-
-BatchSchedule make_batch_schedule(const Corpus& corpus, const Config& config) {
-  const TrainOptions& train = config.train;
-  if (train.batch_tokens == 0) {
-    return {corpus.training(), train.batch_size, train.seed, batch_lengths(config),
-            lengths_in_epoch(config, corpus)};
-  }
-  require_fitting_examples(corpus, config);
-  const BatchTokens tokens{.most = train.batch_tokens, .layout = find_task(config).layout()};
-  return {corpus.training(), tokens, train.seed, lengths_in_epoch(config, corpus)};
-}
-
-void require_fitting_examples(const Corpus& corpus, const Config& config) {
-  for (const Part& part : parts) {
-    BadLines bad;
-    const bool in_training = part.examples == &Corpus::train;
-    const bool some_kept = in_training && !corpus.train_kept.empty();
-    const std::size_t all =
-        some_kept ? corpus.train_kept.size() : part_examples(corpus, part).size();
-    for (std::size_t i = 0; i < all; ++i) {
-      const std::size_t stored = some_kept ? corpus.train_kept[i] : i;
-      if (const auto misfit = find_misfit(corpus, part, stored, config)) bad.add(*misfit);
-    }
-    bad.refuse_any(all);
-  }
-}
-
-Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed) {
-  if (config.data.on_bad_line == OnBadLine::stop) return load_counting_misfits(config, fixed);
-  Corpus corpus = load_corpus(config.data, fixed);
-  const bool had_none = corpus.training().empty();  // of a trained model without its training files
-  for (const Part& part : parts) skip_misfits(corpus, part, config);
-  if (had_none || !corpus.training().empty()) return corpus;
-  throw DataError(fmt::format("data: found no training {} that can be used, expected one or more",
-                              find_task(config).example_noun(config)),
-                  "see what is wrong with them, with data.on_bad_line=stop");
 }
 
 }  // namespace tapestry

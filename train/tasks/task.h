@@ -1,73 +1,28 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "data/batch.h"
-#include "data/batch_schedule.h"
 #include "data/corpus.h"
-#include "data/io/error.h"
-#include "layers/embedding.h"
 #include "layers/model.h"
-#include "train/inference/attention_view.h"
 #include "train/inference/evaluator.h"
 #include "train/inference/work_share.h"
+#include "train/tasks/answers.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task_questions.h"
 
 namespace tapestry {
-
-/// A model restored from a checkpoint, with its config and codec.
-struct TrainedModel {
-  Config config;                 ///< of the run
-  TextCodec codec;               ///< between text and ids
-  std::unique_ptr<Model> model;  ///< never null
-  DataIdentity data;             ///< of the training data
-  std::uint64_t step;            ///< steps of training
-};
 
 /// The sizes of a network that depend on the data.
 struct NetworkSizes {
   std::size_t source = 0;  ///< entries of the input vocabulary
   std::size_t target = 0;  ///< number of logits: entries of the output vocabulary, or classes
   ImageShape image{};      ///< shape of the input images
-};
-
-/// The number of tokens that a model can read at once, and the key of the config that sets it.
-struct TokenLimit {
-  std::size_t tokens = 0;  ///< maximum number of tokens
-  const char* key = "";    ///< the key, such as "model.max_length"
-};
-
-/// A command that reads lines of standard input and answers each with one line.
-struct LineCommand {
-  const char* name;      ///< `tapestry NAME RUN`
-  const char* purpose;   ///< one line of help
-  const char* footer;    ///< more help; may be empty
-  bool ranks = false;    ///< whether its tasks have Task::rank(), for the option --top
-  bool decodes = false;  ///< whether its tasks use the section decoding of the config, for options
-  const char* memory_hint =
-      "give it shorter lines, or more memory (see `ulimit -v`)";  ///< hint for std::bad_alloc
-};
-
-/// A line has more tokens than the model can read.
-class LongLine : public DataError {
- public:
-  /// The error for a line of which `cut` is the part that the model can read.
-  LongLine(const std::string& message, std::string hint, Example cut)
-      : DataError(message, std::move(hint)), cut_(std::move(cut)) {}
-
-  /// The example of the first tokens of the line, as many as the model can read.
-  const Example& cut() const { return cut_; }
-
- private:
-  Example cut_;
 };
 
 /// A held-out set with what its scores need.
@@ -79,10 +34,33 @@ struct EvaluationSet {
   WorkShare share{};       ///< of this process in the evaluation
 };
 
+/// The nouns of a task in messages.
+struct TaskWords {
+  std::string examples;              ///< "pairs", "sentences", "images" or "windows"
+  std::string targets = "tokens";    ///< labelled items: "tokens", or the same as `examples`
+  std::string example = "sentence";  ///< an example that is too long
+  std::string tokens = "to read";    ///< its tokens: "found 70 tokens to read"
+  std::string long_example_hint{};   ///< what else helps against long examples; may be empty
+  /// The expected content of standard input.
+  std::string input_hint = "give it text, one sentence a line, such as `< FILE`";
+};
+
+/// What a network reads and predicts.
+struct TaskTraits {
+  bool reads_images = false;           ///< batches have pixels
+  bool reads_source = false;           ///< batches have source tokens
+  bool one_label_per_example = false;  ///< an example has one label instead of one per token
+  bool has_encoder = true;             ///< the network has an encoder, with bidirectional attention
+  bool generates_text = false;         ///< logits at a position predict the next token
+
+  /// Whether the network has an encoder for sources and a decoder for targets.
+  bool has_two_stacks() const { return reads_source && !one_label_per_example; }
+};
+
 /// A value of `model.kind`. A task defines the data sources it supports, how examples become
-/// batches, the network and its loss (Network::loss), the scores, and how a line of input is
-/// answered. All code that is specific to a task is in its file; the rest of the program uses this
-/// interface.
+/// batches, the network and its loss (Network::loss), the scores, and how text is answered
+/// (TaskAnswers). All code that is specific to a task is in its file; the rest of the program uses
+/// these two interfaces.
 ///
 /// To add a task: derive from this class in train/tasks/NAME.cpp, and add it to the list in
 /// train/tasks/all_tasks.cpp; outside of this library, put it into ProgramOptions::tasks. A model
@@ -102,12 +80,10 @@ class Task {
   /// offer the task.
   virtual const TaskQuestions* questions() const { return nullptr; }
 
-  // ---- Terms in messages
+  // ---- Messages
 
-  /// The noun for examples in messages: "pairs", "sentences", "images" or "windows".
-  virtual std::string example_noun(const Config& config) const = 0;
-  /// The noun for labelled items in messages: "tokens", or the noun for examples.
-  virtual std::string target_noun(const Config&) const { return "tokens"; }
+  /// The nouns of messages.
+  virtual TaskWords words(const Config& config) const = 0;
   /// The sizes of the vocabularies: "vocabularies of 103 and 97".
   virtual std::string describe_vocabularies(const Corpus& corpus) const = 0;
   /// The size of a batch: "64 x 5 x 6 tokens".
@@ -122,16 +98,8 @@ class Task {
   /// Creates the network. Short sequences are padded with pad_id.
   virtual std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                                 const NetworkSizes& sizes) const = 0;
-  /// Whether batches have pixels.
-  virtual bool reads_images() const { return false; }
-  /// Whether batches have source tokens.
-  virtual bool reads_source() const { return false; }
-  /// Whether each example has a single label instead of one per token.
-  virtual bool one_label_per_example() const { return false; }
-  /// Whether the network has an encoder, whose attention is bidirectional.
-  virtual bool has_encoder() const { return true; }
-  /// Whether the network has an encoder for sources and a decoder for targets.
-  bool has_two_stacks() const { return reads_source() && !one_label_per_example(); }
+  /// What the network reads and predicts.
+  virtual TaskTraits traits() const { return {}; }
 
   // ---- Scores
 
@@ -150,63 +118,9 @@ class Task {
   virtual std::vector<std::pair<std::string, std::string>> signatures(const Config&) const {
     return {};
   }
-  /// The examples with the model's outputs.
-  virtual std::vector<ShownExample> show(const TrainedModel& trained,
-                                         const std::vector<Example>& examples) const;
 
-  // ---- Answers
-
-  /// Encodes a text as an example, as the data source would, without a translation or class. Empty
-  /// if the text has no words.
-  ///
-  /// throws  DataError if the text is not valid UTF-8.
-  virtual Example read_text(std::string_view text, const TextCodec& codec) const;
-  /// The model's positions; for a language-model corpus the tokens of a window if that is less,
-  /// because later positions are not trained.
-  virtual TokenLimit token_limit(const Config& config) const;
-  /// Parts of the error message about an example that is too long: "sentence", "to read" and an
-  /// additional hint.
-  struct LengthWords {
-    const char* example;    ///< "sentence"
-    const char* tokens;     ///< "to read"
-    const char* more_hint;  ///< what else may help; may be empty
-  };
-  /// The words of this task.
-  virtual LengthWords length_words() const {
-    return {.example = "sentence", .tokens = "to read", .more_hint = ""};
-  }
-
-  /// Whether `tapestry generate` can continue a text: logits at a position predict the next token.
-  virtual bool generates_text() const { return false; }
-  /// The command that answers lines; null by default.
-  virtual const LineCommand* command() const { return nullptr; }
-  /// The expected content of standard input, for messages.
-  virtual const char* input_hint() const;
-  /// Encodes a line as an example; nullopt if the answer to the line is an empty line. `number` is
-  /// the line number, from 1, and `place` names the line in messages.
-  ///
-  /// throws  DataError if the line cannot be read; LongLine if it is too long.
-  virtual std::optional<Example> read_line(const std::string& line, std::size_t number,
-                                           const std::string& place,
-                                           const TrainedModel& trained) const;
-  /// The answers to examples, one line each. Each answer is independent of the other examples.
-  virtual std::vector<std::string> answer(const TrainedModel& trained,
-                                          const std::vector<Example>& examples) const;
-
-  /// The answers of a command that ranks: one line for each example with its `count` most likely
-  /// answers and their probabilities, separated by tabs.
-  virtual std::vector<std::string> rank(const TrainedModel& trained,
-                                        const std::vector<Example>& examples,
-                                        std::size_t count) const;
-
-  /// Sets the target of the example to the model's own output, for tasks whose networks read
-  /// targets.
-  virtual Example with_own_target(Example example, const Model&, const Config&) const {
-    return example;
-  }
-  /// The names of the tokens in a batch of one example.
-  virtual StackTokens stack_tokens(const Batch& batch, const Config& config,
-                                   const TextCodec& codec) const;
+  /// Encodes texts and answers them. By default nothing is encoded nor answered.
+  virtual const TaskAnswers& answers() const;
 };
 
 /// All tasks, in the order in which messages list their kinds.
@@ -248,47 +162,5 @@ MakeNetwork network_maker(const Config& config, const NetworkSizes& sizes);
 ///
 /// throws  CustomModelError.
 void try_network(const Config& config, const Model& model, const Batch& batch);
-
-/// The rules for making batches of the run's examples in an epoch.
-///
-/// vocabulary  entries of the target vocabulary
-BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64_t epoch = 0);
-
-/// The same for training examples, with subword regularization.
-///
-/// throws  DataError as subword_regularization().
-BatchRules training_rules(const Config& config, const Corpus& corpus, std::uint64_t epoch = 0);
-
-/// A batch of one example for inference: nothing is masked.
-Batch inference_batch(const Task& task, const Example& example);
-
-/// Whether batches have sentences of similar or of mixed length. Batch norm needs mixed lengths:
-/// its moments estimate those of the training set only if every batch is a random sample. With
-/// batches sorted by length, configs/reverse.yaml reached 30 % instead of 100 %.
-BatchLengths batch_lengths(const Config& config);
-
-/// The order of the training examples of a run, in batches of train.batch_size or
-/// train.batch_tokens.
-///
-/// corpus  must outlive the schedule
-/// throws  DataError as subword_regularization(), and as require_fitting_examples() if the batches
-///         have a number of tokens.
-BatchSchedule make_batch_schedule(const Corpus& corpus, const Config& config);
-
-/// Checks that no example of a corpus has more tokens than the model of a config has positions, and
-/// no training example more than train.batch_tokens.
-///
-/// throws  DataError as BadLines, naming files and lines if they are known.
-void require_fitting_examples(const Corpus& corpus, const Config& config);
-
-/// load_corpus() of config.data; with `data.on_bad_line: skip` without the examples that
-/// require_fitting_examples() would refuse, which the notes count.
-///
-/// throws  DataError as load_corpus(); if it is about bad lines of parallel, labelled or
-///         tagged text, it also counts the examples of these files that require_fitting_examples()
-///         would refuse, so that all of them can be corrected at once, unless the vocabularies are
-///         not made yet (TrainingSetOptions::find_too_long). DataError if no training example
-///         remains.
-Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed = nullptr);
 
 }  // namespace tapestry

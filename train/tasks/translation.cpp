@@ -191,6 +191,50 @@ std::string full_signature(const TextMetric& metric) {
   return fmt::format("{}|{}", metric.name(), metric.signature());
 }
 
+class TranslationAnswers : public TaskAnswers {
+ public:
+  std::vector<ShownExample> show(const TrainedModel& trained,
+                                 const std::vector<Example>& pairs) const override {
+    const TextCodec& codec = trained.codec;
+    const std::vector<Sentence> outputs = translate(*trained.model, trained.config, pairs);
+    std::vector<ShownExample> shown;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      shown.push_back({.input = codec.decode_source(pairs[i].source),
+                       .output = codec.decode_target(outputs[i]),
+                       .expected = codec.decode_target(pairs[i].target)});
+    }
+    return shown;
+  }
+
+  Example read_text(std::string_view text, const TextCodec& codec) const override {
+    return {.source = codec.encode_source(text)};
+  }
+
+  const LineCommand* command() const override {
+    static constexpr LineCommand translate{
+        .name = "translate",
+        .purpose = "Translate standard input to standard output, line by line",
+        .footer = "",
+        .decodes = true};
+    return &translate;
+  }
+
+  std::vector<std::string> answer(const TrainedModel& trained,
+                                  const std::vector<Example>& examples) const override {
+    std::vector<std::string> lines;
+    for (const Sentence& target : translate(*trained.model, trained.config, examples)) {
+      lines.push_back(trained.codec.decode_target(target));
+    }
+    return lines;
+  }
+
+  Example with_own_target(Example example, const Model& model,
+                          const Config& config) const override {
+    example.target = translate(model, config, {example}).front();
+    return example;
+  }
+};
+
 class Translation : public Task {
  public:
   const ConfigKind& kind() const override {
@@ -251,17 +295,26 @@ class Translation : public Task {
     return &questions;
   }
 
-  std::string example_noun(const Config&) const override { return "pairs"; }
+  TaskWords words(const Config&) const override {
+    return {.examples = "pairs",
+            .example = "pair",
+            .tokens = "with <eos>",
+            .long_example_hint = "; data.max_tokens leaves long training pairs out"};
+  }
+
   std::string describe_vocabularies(const Corpus& corpus) const override {
     return fmt::format("vocabularies of {} and {}", format_count(corpus.source_vocabulary.size()),
                        format_count(corpus.target_vocabulary.size()));
   }
+
   std::string describe_size(const Batch& batch) const override {
     return fmt::format("{} x {} x {} tokens", batch.rows, batch.source_length, batch.target_length);
   }
 
   const RowLayout& layout() const override { return pair_rows; }
-  bool reads_source() const override { return true; }
+
+  TaskTraits traits() const override { return {.reads_source = true}; }
+
   std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) const override {
     return std::make_unique<Transformer>(scope, config.model, sizes.source, sizes.target, pad_id);
@@ -286,49 +339,9 @@ class Translation : public Task {
     return {{"bleu", full_signature(make_bleu(config))}, {"chrf", full_signature(Chrf())}};
   }
 
-  std::vector<ShownExample> show(const TrainedModel& trained,
-                                 const std::vector<Example>& pairs) const override {
-    const TextCodec& codec = trained.codec;
-    const std::vector<Sentence> outputs = translate(*trained.model, trained.config, pairs);
-    std::vector<ShownExample> shown;
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      shown.push_back({.input = codec.decode_source(pairs[i].source),
-                       .output = codec.decode_target(outputs[i]),
-                       .expected = codec.decode_target(pairs[i].target)});
-    }
-    return shown;
-  }
-
-  Example read_text(std::string_view text, const TextCodec& codec) const override {
-    return {.source = codec.encode_source(text)};
-  }
-  LengthWords length_words() const override {
-    return {.example = "pair",
-            .tokens = "with <eos>",
-            .more_hint = "; data.max_tokens leaves long training pairs out"};
-  }
-
-  const LineCommand* command() const override {
-    static constexpr LineCommand translate{
-        .name = "translate",
-        .purpose = "Translate standard input to standard output, line by line",
-        .footer = "",
-        .decodes = true};
-    return &translate;
-  }
-  std::vector<std::string> answer(const TrainedModel& trained,
-                                  const std::vector<Example>& examples) const override {
-    std::vector<std::string> lines;
-    for (const Sentence& target : translate(*trained.model, trained.config, examples)) {
-      lines.push_back(trained.codec.decode_target(target));
-    }
-    return lines;
-  }
-
-  Example with_own_target(Example example, const Model& model,
-                          const Config& config) const override {
-    example.target = translate(model, config, {example}).front();
-    return example;
+  const TaskAnswers& answers() const override {
+    static const TranslationAnswers answers;
+    return answers;
   }
 };
 

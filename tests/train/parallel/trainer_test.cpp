@@ -23,6 +23,7 @@
 #include "train/parallel/equal_processes.h"
 #include "train/parallel/step_simulation.h"
 #include "train/step_computer.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {

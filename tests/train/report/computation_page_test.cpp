@@ -11,6 +11,7 @@
 #include "tests/train/make_model.h"
 #include "train/config/config.h"
 #include "train/inference/batch_tensors.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {

@@ -21,6 +21,7 @@
 #include "tests/train/make_model.h"
 #include "tests/train/own_loss.h"
 #include "train/inference/batch_tensors.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {

@@ -12,6 +12,7 @@
 #include "tests/train/error_text.h"
 #include "tests/train/hand_made_model.h"
 #include "train/error.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {
@@ -184,7 +185,7 @@ TEST_CASE("tag prints a label for each token of a line") {
   const TrainedModel trained = trained_model();
   const Task& task = tagging();
   const auto read = [&](const std::string& line) {
-    return task.read_line(line, 1, "in:1", trained);
+    return task.answers().read_line(line, 1, "in:1", trained);
   };
   CHECK(read("Ada in Berlin") == Example{{4, 5, unk_id}, {4, 4, 4}});
   CHECK_FALSE(read(" ").has_value());
@@ -196,7 +197,7 @@ TEST_CASE("tag prints a label for each token of a line") {
         "hint: turn a CoNLL file into sentences with: "
         "awk -F'\\t' '{printf \"%s\", NF ? $1 \" \" : \"\\n\"}' FILE");
   CHECK_FALSE(read(" \t").has_value());
-  CHECK(task.answer(trained, {*read("in"), *read("Ada in Rome")}) ==
+  CHECK(task.answers().answer(trained, {*read("in"), *read("Ada in Rome")}) ==
         std::vector<std::string>{"B-PER", "B-PER B-PER B-PER"});
 }
 
@@ -204,14 +205,14 @@ TEST_CASE("logits that are not finite are an error of standard input only") {
   const TrainedModel trained = trained_model();
   test::set(*trained.model, "head.bias", {std::nan(""), 0.0});
   CHECK(test::error_text<NumericError>([&] {
-          tagging().answer(trained, sentences);
+          tagging().answers().answer(trained, sentences);
         }).starts_with("standard input: the scores of a line are not finite numbers\n"));
-  CHECK(tagging().show(trained, sentences).size() == 2);
+  CHECK(tagging().answers().show(trained, sentences).size() == 2);
 }
 
 TEST_CASE("shown examples have their tokens, predicted labels and expected labels") {
   const TrainedModel trained = trained_model();
-  const std::vector<ShownExample> shown = tagging().show(trained, sentences);
+  const std::vector<ShownExample> shown = tagging().answers().show(trained, sentences);
   REQUIRE(shown.size() == 2);
   CHECK(shown[0].input == "Ada in Rome");
   CHECK(shown[0].output == "B-PER B-PER B-PER");
@@ -223,7 +224,7 @@ TEST_CASE("an attention view names the tokens of the sentence") {
   const Batch batch = inference_batch(tagging(), sentences[0]);
   CHECK(batch.input == std::vector<std::int32_t>{4, 5, 6});
   const StackTokens tokens =
-      tagging().stack_tokens(batch, config, make_codec(config.data, words, labels));
+      tagging().answers().stack_tokens(batch, config, make_codec(config.data, words, labels));
   CHECK(tokens.encoder == Tokens{"Ada", "in", "Rome"});
 }
 

@@ -14,6 +14,7 @@
 #include "tests/support/contains.h"
 #include "train/memory_need.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {

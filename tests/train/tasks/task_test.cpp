@@ -1,4 +1,5 @@
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 #include <doctest/doctest.h>
 
@@ -69,7 +70,7 @@ TEST_CASE("config new offers every task of the library, with keys that exist and
 TEST_CASE("of the models of the library, seq2seq alone has an encoder and a decoder") {
   for (const std::string& kind : every_kind) {
     CAPTURE(kind);
-    CHECK(find_task(make_config(kind)).has_two_stacks() == (kind == "seq2seq"));
+    CHECK(find_task(make_config(kind)).traits().has_two_stacks() == (kind == "seq2seq"));
   }
 }
 
@@ -110,7 +111,7 @@ TEST_CASE("examples and predictions are named by the task") {
   const auto words = [](const char* kind, const char* source) {
     const Config config = make_config(kind, source);
     const Task& task = find_task(config);
-    return task.example_noun(config) + ", " + task.target_noun(config);
+    return task.words(config).examples + ", " + task.words(config).targets;
   };
   CHECK(words("seq2seq", "copy") == "pairs, tokens");
   CHECK(words("language_model", "text") == "windows, tokens");
@@ -297,7 +298,7 @@ Example read_text(const char* kind, const char* source, std::string_view text) {
   const Config config = make_config(kind, source);
   // The words of the source are a, b and c, those of the target b and c.
   const TextCodec codec = make_codec(config.data, symbol_vocabulary(3), Vocabulary({"b", "c"}));
-  return find_task(config).read_text(text, codec);
+  return find_task(config).answers().read_text(text, codec);
 }
 
 TEST_CASE("a text becomes the same example as in the data") {
@@ -328,7 +329,7 @@ TEST_CASE("a model reads as many tokens as it has positions, or as data.context"
     Config config = make_config(kind, source);
     config.data.context = context;
     config.model.max_length = 8;
-    const TokenLimit most = find_task(config).token_limit(config);
+    const TokenLimit most = find_task(config).answers().token_limit(config);
     return std::to_string(most.tokens) + " by " + most.key;
   };
   CHECK(limit("language_model", "text", 6) == "6 by data.context");

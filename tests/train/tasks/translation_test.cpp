@@ -105,7 +105,8 @@ TEST_CASE("the first train.samples outputs are given as text") {
 
 TEST_CASE("the decoded target of a pair is the model's own output") {
   const Model model = test::model_that_stops_at_9();
-  CHECK(find_task("seq2seq").with_own_target({{6}, {}}, model, Config()) == Example{{6}, {4, 5}});
+  CHECK(find_task("seq2seq").answers().with_own_target({{6}, {}}, model, Config()) ==
+        Example{{6}, {4, 5}});
 }
 
 }  // namespace

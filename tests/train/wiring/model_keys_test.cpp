@@ -255,18 +255,18 @@ TEST_CASE("a model reads at most max_length tokens on either side") {
       options.max_length = longest;
       const Model model = model_of(options);
       CHECK_NOTHROW((*model.network)({batch(longest), batch(longest), images}, Mode::inference()));
-      if (task.reads_images()) {  // eight patches and the class token
+      if (task.traits().reads_images) {  // eight patches and the class token
         options.max_length = longest - 1;
         CHECK_THROWS_AS((*model_of(options).network)({.images = images}, Mode::inference()),
                         ShapeError);
         continue;
       }
-      if (task.reads_source()) {
+      if (task.traits().reads_source) {
         CHECK_THROWS_AS(
             (*model.network)({batch(longest + 1), batch(longest), images}, Mode::inference()),
             ShapeError);
       }
-      if (!task.one_label_per_example()) {
+      if (!task.traits().one_label_per_example) {
         CHECK_THROWS_AS(
             (*model.network)({batch(longest), batch(longest + 1), images}, Mode::inference()),
             ShapeError);

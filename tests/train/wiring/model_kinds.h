@@ -83,7 +83,7 @@ inline constexpr std::int32_t ignored_label = 0;
 /// What a model is to predict of wiring_input(); padding has no label.
 inline Ids wiring_labels(ModelKind kind) {
   const std::string name = model_kind_name(kind);
-  if (find_task(name).one_label_per_example()) return {{2}, {1}, {1}};
+  if (find_task(name).traits().one_label_per_example) return {{2}, {1}, {1}};
   if (predicts_classes(name)) return {{1, 2, 1, 1}, {2, 2, 1, 1}, {1, 2, 0, 0}};
   return {{8, 7, 3, 2}, {4, 9, 6, 2}, {5, 2, 0, 0}};
 }

@@ -209,7 +209,7 @@ void check_evaluation(const Workplace& work, const std::string& run_dir, const C
     const MetricsRow scores =
         scores_of(config, corpus, expected.weights.at(step), examples, examples.size());
     return fmt::format("\n{:<10}  {} held-out {}: {}\n", part, examples.size(),
-                       find_task(config).example_noun(config), printed_scores(config, scores));
+                       find_task(config).words(config).examples, printed_scores(config, scores));
   };
   for (const auto& [part, examples] :
        {std::pair("validation", &corpus.validation), std::pair("test", &corpus.test)}) {

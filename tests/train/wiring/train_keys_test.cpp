@@ -90,7 +90,7 @@ TEST_CASE("every train key has its documented effect on every kind of model, and
   for (const TaskCase& task : one_case_of_each_kind) {
     const bool decodes_text = lists_key(task.kind, "train.exact_match_sequences");
     for (const KeyRow& row : rows_of_runs) {
-      const bool has_lengths = !find_task(task.kind).reads_images();
+      const bool has_lengths = !find_task(task.kind).traits().reads_images;
       if (row.key == "train.batch_tokens" && !has_lengths) continue;
       const How how = decodes_text && !row.says.empty() ? How::program : How::trainer;
       check_row(how, work, task, row, baselines);

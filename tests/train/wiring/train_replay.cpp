@@ -10,6 +10,7 @@
 #include "tests/support/values.h"
 #include "train/inference/batch_tensors.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry::test {
 namespace {

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "data/batch.h"
+#include "data/batch_schedule.h"
+#include "data/corpus.h"
+#include "train/config/config.h"
+#include "train/tasks/task.h"
+
+/// The examples of a run and how they become batches, for any task.
+namespace tapestry {
+
+/// The rules for making batches of the run's examples in an epoch.
+///
+/// vocabulary  entries of the target vocabulary
+BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64_t epoch = 0);
+
+/// The same for training examples, with subword regularization.
+///
+/// throws  DataError as subword_regularization().
+BatchRules training_rules(const Config& config, const Corpus& corpus, std::uint64_t epoch = 0);
+
+/// A batch of one example for inference: nothing is masked.
+Batch inference_batch(const Task& task, const Example& example);
+
+/// Whether batches have sentences of similar or of mixed length. Batch norm needs mixed lengths:
+/// its moments estimate those of the training set only if every batch is a random sample. With
+/// batches sorted by length, configs/reverse.yaml reached 30 % instead of 100 %.
+BatchLengths batch_lengths(const Config& config);
+
+/// The order of the training examples of a run, in batches of train.batch_size or
+/// train.batch_tokens.
+///
+/// corpus  must outlive the schedule
+/// throws  DataError as subword_regularization(), and as require_fitting_examples() if the batches
+///         have a number of tokens.
+BatchSchedule make_batch_schedule(const Corpus& corpus, const Config& config);
+
+/// Checks that no example of a corpus has more tokens than the model of a config has positions, and
+/// no training example more than train.batch_tokens.
+///
+/// throws  DataError as BadLines, naming files and lines if they are known.
+void require_fitting_examples(const Corpus& corpus, const Config& config);
+
+/// load_corpus() of config.data; with `data.on_bad_line: skip` without the examples that
+/// require_fitting_examples() would refuse, which the notes count.
+///
+/// throws  DataError as load_corpus(); if it is about bad lines of parallel, labelled or
+///         tagged text, it also counts the examples of these files that require_fitting_examples()
+///         would refuse, so that all of them can be corrected at once, unless the vocabularies are
+///         not made yet (TrainingSetOptions::find_too_long). DataError if no training example
+///         remains.
+Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed = nullptr);
+
+}  // namespace tapestry
