@@ -12,9 +12,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)
 # Not FindHDF5: it compiles a C program, which fails in projects of C++ alone.
 pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5 hdf5-serial)
-if(TAPESTRY_TESTS)
-  pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)  # for a benchmark
-endif()
+pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)

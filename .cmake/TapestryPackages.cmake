@@ -22,7 +22,6 @@ set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/.cmake/debian_files.cmake)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tapestry)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS libopenblas0)  # for train.matmul: openblas
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION
 "trainer of Transformers on CPUs
 Tapestry trains and applies Transformer models (translation, language
@@ -71,7 +70,7 @@ function(tapestry_same_version variable package)
 endfunction()
 
 # What tapestry-config.cmake and tapestry.pc look for.
-set(dependencies libsentencepiece-dev libutf8proc-dev libxtensor-dev libxxhash-dev
+set(dependencies libopenblas-dev libsentencepiece-dev libutf8proc-dev libxtensor-dev libxxhash-dev
   nlohmann-json3-dev pkgconf xtl-dev zlib1g-dev)
 foreach(package libfmt-dev libhdf5-dev libspdlog-dev libyaml-cpp-dev)
   tapestry_same_version(dependencies ${package})

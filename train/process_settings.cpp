@@ -1,13 +1,11 @@
 #include "train/process_settings.h"
 
 #include <cstdlib>
-#include <stdexcept>
 #include <string>
 
 #include "autograd/instruction_set.h"
 #include "autograd/kernels/parallel.h"
 #include "train/config/domains.h"
-#include "train/config/error.h"
 
 namespace tapestry {
 namespace {
@@ -28,13 +26,9 @@ void apply_kernels(KernelChoice choice, std::string_view saved) {
   use_kernels("auto");
 }
 
-void apply_matmul(Matmul choice, std::string_view saved) try {
+void apply_matmul(Matmul choice, std::string_view saved) {
   const bool follows = choice == Matmul::automatic && !is_set("TAPESTRY_MATMUL");
   use_matmul(follows && saved.find("matmul OpenBLAS") != saved.npos ? Matmul::openblas : choice);
-} catch (const std::runtime_error& error) {
-  throw ConfigError({{.place = {.file = "train.matmul"},
-                      .message = error.what(),
-                      .hint = "`train.matmul=tapestry` needs no other library"}});
 }
 
 }  // namespace

@@ -10,8 +10,6 @@ namespace tapestry {
 ///
 /// saved  the arithmetic() of the checkpoint that is resumed, which `auto` follows as far as this
 ///        machine can; empty for a new run
-///
-/// throws  ConfigError if OpenBLAS is wanted and cannot be loaded.
 void apply_process_settings(const TrainOptions& options, std::string_view saved = "");
 
 }  // namespace tapestry

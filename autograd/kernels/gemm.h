@@ -54,8 +54,8 @@ template <class T>
 void gemm_packed(std::size_t m, T scale, Operand<T> a, const PackedOperand<T>& b, Target<T> out,
                  std::size_t out_stride, const T* bias = nullptr);
 
-/// gemm and gemm_here by single-threaded calls of OpenBLAS, which is loaded by the first. Unlike
-/// our own kernels, it computes the last rows of a block in another order than the rest.
+/// gemm and gemm_here by single-threaded calls of OpenBLAS. Unlike our own kernels, it
+/// computes the last rows of a block in another order than the rest.
 template <class T>
 void openblas_gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                    Target<T> out, std::size_t out_stride, const T* bias = nullptr);

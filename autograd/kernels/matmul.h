@@ -16,11 +16,8 @@ enum class Matmul {
   openblas,
 };
 
-/// From now on all operations use `choice`. The first choice of OpenBLAS loads the shared library
-/// libopenblas.so.0 and sets it to one thread for the whole process. No operation may run
-/// during the call.
-///
-/// throws  std::runtime_error if OpenBLAS cannot be loaded.
+/// From now on all operations use `choice`. The first product of OpenBLAS sets it to one thread for
+/// the whole process. No operation may run during the call.
 void use_matmul(Matmul choice);
 
 /// The choice in use: tapestry or openblas.

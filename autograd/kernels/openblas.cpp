@@ -1,14 +1,7 @@
-// xtensor-blas calls these names, which are defined below: OpenBLAS is loaded when it is chosen.
-#define cblas_sgemm tapestry_cblas_sgemm
-#define cblas_dgemm tapestry_cblas_dgemm
-
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <stdexcept>
 #include <string_view>
 #include <xtensor-blas/xblas.hpp>
 
@@ -17,12 +10,16 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
 
+// Not from OpenBLAS's cblas.h, which clashes with the declarations of xtensor-blas.
+extern "C" {
+void openblas_set_num_threads(int count);
+char* openblas_get_corename();
+}
+
 namespace tapestry {
 namespace {
 
-constexpr const char* shared_library = "libopenblas.so.0";
 constexpr const char* choice_variable = "TAPESTRY_MATMUL";
-constexpr const char* threads_variable = "OPENBLAS_NUM_THREADS";
 
 Matmul from_environment() {
   const char* const wanted = std::getenv(choice_variable);
@@ -30,7 +27,7 @@ Matmul from_environment() {
                                                                      : Matmul::tapestry;
 }
 
-/// The choice when the program starts, with a warning about a value that is none.
+/// The choice of TAPESTRY_MATMUL; warns about an unknown value.
 Matmul first_choice() {
   const char* const wanted = std::getenv(choice_variable);
   const std::string_view name = wanted == nullptr ? "" : wanted;
@@ -45,89 +42,30 @@ Matmul first_choice() {
 
 std::atomic<Matmul> in_use{first_choice()};
 
-struct OpenBlas {
-  decltype(&cblas_sgemm) sgemm;
-  decltype(&cblas_dgemm) dgemm;
-  char* (*core_name)();
-};
-
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (function == nullptr) {
-    throw std::runtime_error(std::string("matmul: ") + shared_library + " has no function " + name);
-  }
-}
-
-OpenBlas load_openblas() {
-  // OpenBLAS starts its threads when it is loaded. They would not be used, and spin for ever where
-  // address space is short.
-  const bool is_set = std::getenv(threads_variable) != nullptr;
-  if (!is_set) ::setenv(threads_variable, "1", 0);
-  void* const library = ::dlopen(shared_library, RTLD_NOW | RTLD_LOCAL);
-  if (!is_set) ::unsetenv(threads_variable);
-  if (library == nullptr) {
-    throw std::runtime_error(
-        std::string("matmul: OpenBLAS cannot be loaded: ") + ::dlerror() +
-        "; install it (Debian: libopenblas0-pthread) or use Tapestry's own kernels");
-  }
-  OpenBlas functions{};
-  void (*set_num_threads)(int) = nullptr;
-  find(library, "cblas_sgemm", functions.sgemm);
-  find(library, "cblas_dgemm", functions.dgemm);
-  find(library, "openblas_get_corename", functions.core_name);
-  find(library, "openblas_set_num_threads", set_num_threads);
-  set_num_threads(1);  // its results would depend on the number
-  return functions;
-}
-
-const OpenBlas& openblas() {
-  static const OpenBlas functions = load_openblas();
-  return functions;
-}
-
 }  // namespace
 
 void use_matmul(Matmul choice) {
-  if (choice == Matmul::automatic) choice = from_environment();
-  if (choice == Matmul::openblas) openblas();
-  in_use = choice;
+  in_use = choice == Matmul::automatic ? from_environment() : choice;
 }
 
 Matmul matmul_in_use() { return in_use.load(std::memory_order_relaxed); }
 
 std::string openblas_kernels() {
-  return matmul_in_use() == Matmul::openblas ? openblas().core_name() : "";
+  return matmul_in_use() == Matmul::openblas ? openblas_get_corename() : "";
 }
 
 }  // namespace tapestry
 
-extern "C" {
-
-void cblas_sgemm(enum CBLAS_ORDER order, enum CBLAS_TRANSPOSE a_form, enum CBLAS_TRANSPOSE b_form,
-                 int m, int n, int k, float scale, const float* a, int a_stride, const float* b,
-                 int b_stride, float factor, float* out, int out_stride) {
-  tapestry::openblas().sgemm(order, a_form, b_form, m, n, k, scale, a, a_stride, b, b_stride,
-                             factor, out, out_stride);
-}
-
-void cblas_dgemm(enum CBLAS_ORDER order, enum CBLAS_TRANSPOSE a_form, enum CBLAS_TRANSPOSE b_form,
-                 int m, int n, int k, double scale, const double* a, int a_stride, const double* b,
-                 int b_stride, double factor, double* out, int out_stride) {
-  tapestry::openblas().dgemm(order, a_form, b_form, m, n, k, scale, a, a_stride, b, b_stride,
-                             factor, out, out_stride);
-}
-
-}  // extern "C"
-
 namespace tapestry::kernels {
 namespace {
 
-/// OpenBLAS allocates a buffer for each of our threads at its first product, and retries forever if
-/// that fails.
-void require_room_for_buffers() {
+/// Sets OpenBLAS to one thread, since its results would depend on the number. It allocates a buffer
+/// for each of our threads at its first product, and retries forever if that fails: throws if there
+/// is no room for them.
+void prepare_openblas() {
   constexpr std::size_t buffer = std::size_t{128} << 20;  // of its kernels for x86-64
   static const bool done = [] {
+    openblas_set_num_threads(1);
     require_address_space(num_threads() * buffer);
     return true;
   }();
@@ -179,7 +117,7 @@ void openblas_gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Op
     }
     return;
   }
-  require_room_for_buffers();
+  prepare_openblas();
   const auto transposition = [](bool t) { return t ? cxxblas::Trans : cxxblas::NoTrans; };
   const auto index = [](std::size_t i) { return static_cast<int>(i); };
   cxxblas::gemm<int>(cxxblas::RowMajor, transposition(a.transposed), transposition(b.transposed),

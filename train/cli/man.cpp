@@ -58,8 +58,9 @@ constexpr std::array environment{
     ManualEntry{"OPENBLAS_CORETYPE",
                 "the processor type whose kernels OpenBLAS uses, with `train.matmul: openblas`"},
     ManualEntry{"OPENBLAS_NUM_THREADS",
-                "the number of threads that OpenBLAS starts when it is loaded, 1 unless it is set; "
-                "Tapestry has threads of its own (`train.threads`) and does not use them"},
+                "the number of threads that OpenBLAS starts with the program, by default one for each "
+                "core; Tapestry does not use them. Set it to 1 where address space is limited "
+                "(`ulimit -v`): each takes 128 MiB of it, and OpenBLAS waits forever for more"},
     ManualEntry{"SOURCE_DATE_EPOCH",
                 "the date of manual pages that `tapestry man` prints, in seconds since 1970; "
                 "default: today"},

@@ -33,7 +33,7 @@ std::ptrdiff_t count_threads() {
 
 }  // namespace
 
-TEST_CASE("OpenBLAS is loaded without threads of its own") {
+TEST_CASE("products of OpenBLAS start no threads") {
   const MatmulBefore before;
   const RandomStream random(3);
   const Tensor a = random_normal({300, 300}, random.at(0));

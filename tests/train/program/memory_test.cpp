@@ -33,13 +33,13 @@ bool limits_can_be_tried() {
 #endif
 }
 
-/// Runs the program with so much address space; code 124 if it hangs. `setting` is one more
-/// variable of its environment.
+/// Runs the program with so much address space, without threads of OpenBLAS; code 124 if it hangs.
+/// `setting` is one more variable of its environment.
 Outcome run_in_kilobytes(std::uint64_t kilobytes, const Workplace& work,
                          const std::string& arguments, const char* setting = "") {
   const auto out = work.stream("limited-out"), err = work.stream("limited-err");
   const int status = std::system(
-      fmt::format("cd '{}' && ulimit -c 0 && ulimit -v {} && exec timeout 60 env {} '{}' {} >'{}' "
+      fmt::format("cd '{}' && ulimit -c 0 && ulimit -v {} && exec timeout 60 env OPENBLAS_NUM_THREADS=1 {} '{}' {} >'{}' "
                   "2>'{}' </dev/null",
                   work.path().string(), kilobytes, setting, test::program_path(), arguments,
                   out.string(), err.string())
