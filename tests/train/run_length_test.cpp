@@ -61,6 +61,22 @@ TEST_CASE("percentages refer to the steps of the epochs") {
   CHECK(config.schedule.decay_steps == 50);
 }
 
+TEST_CASE("rules about the steps of a run wait until its epochs have become steps") {
+  // Warm-ups that are longer than the default of train.steps, but not than 300 epochs.
+  for (const std::string schedule :
+       {"kind: cosine, warmup_steps: 20000",
+        "kind: cosine, warmup_steps: 20000, decay_steps: 20001",
+        "kind: cosine, warmup_steps: 0, decay_steps: 99%",
+        "kind: linear_warmup, warmup_steps: 20000", "kind: inverse_sqrt, warmup_steps: 20000",
+        "kind: cosine, warmup_steps: 10%"}) {
+    CAPTURE(schedule);
+    const std::string more = "schedule: {" + schedule + "}\n";
+    CHECK(steps_of(parsed("epochs: 300", {}, more), 1000) == 300'000);
+    CHECK(steps_of(parsed("steps: 5", {"train.epochs=300"}, more), 1000) == 300'000);
+    CHECK(steps_of(parsed("seed: 2", {"train.epochs=300"}, more), 1000) == 300'000);
+  }
+}
+
 TEST_CASE("epochs that leave no step for the decay, or are too many steps, are refused") {
   Config short_run = parsed("epochs: 2", {}, "schedule: {kind: cosine, warmup_steps: 20}\n");
   CHECK(test::error_text<ConfigError>([&] { resolve_epochs(short_run, 10); }) ==

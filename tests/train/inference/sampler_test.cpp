@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "autograd/random.h"
 #include "data/text/vocabulary.h"
@@ -202,12 +203,31 @@ TEST_CASE("generated text depends on prompt, options and seed, and a longer one 
         generated(model, {4, 5}, 30, {.temperature = 0, .seed = 3}));
 }
 
-TEST_CASE("a token is drawn from the logits of the last tokens that fit the window") {
+/// A way to sample, and the number of tokens that the model then reads.
+struct WindowCase {
+  Line prompt;
+  SamplingOptions options;
+  std::size_t most;
+};
+
+TEST_CASE("a token is drawn by the last tokens that fit the window, which it repeats less") {
   const Model model = random_model();
   const auto& network = model.as<LanguageModel>();
-  for (const auto& [window, most] : {std::pair<std::size_t, std::size_t>{0, 6}, {3, 3}, {99, 6}}) {
-    Line text = {4, 5, 6, 7};
-    const Line rest = generated(model, text, 20, {.temperature = 1.5, .seed = 4, .window = window});
+  const Line few = {4, 5, 6, 7}, many = {10, 9, 8, 4, 5, 6, 7, 5};
+  for (const auto& [prompt, chosen, most] :
+       {WindowCase{few, {}, 6},
+        {few, {.window = 3}, 3},
+        {few, {.window = 99}, 6},
+        {many, {.repetition_penalty = 4, .window = 3}, 3},
+        {many, {.repetition_penalty = 4}, 6},
+        {few, {.repetition_penalty = 0.25, .window = 3}, 3},
+        {many, {.temperature = 0, .repetition_penalty = 4}, 6},
+        {many, {.top_k = 4, .top_p = 0.7, .repetition_penalty = 4, .window = 2}, 2}}) {
+    SamplingOptions options = chosen;
+    if (options.temperature == 1.0) options.temperature = 1.5;
+    options.seed = 4;
+    Line text = prompt;
+    const Line rest = generated(model, text, 20, options);
     const RandomStream random = RandomStream(4).named("sampling");
     for (std::size_t i = 0; i < rest.size(); ++i) {
       const std::size_t read = std::min(text.size(), most);
@@ -217,7 +237,11 @@ TEST_CASE("a token is drawn from the logits of the last tokens that fit the wind
       const auto all = logits.values<double>().last(11);
       std::vector<double> scores(all.begin(), all.end());
       std::fill_n(scores.begin(), first_word_id, -infinity);
-      CHECK(rest[i] == draw_token(scores, {.temperature = 1.5}, random.uniform(i)));
+      for (const std::int32_t id : std::set(tokens.ids.begin(), tokens.ids.end())) {
+        double& score = scores[static_cast<std::size_t>(id)];
+        score *= score > 0 ? 1 / options.repetition_penalty : options.repetition_penalty;
+      }
+      CHECK(rest[i] == draw_token(scores, options, random.uniform(i)));
       text.push_back(rest[i]);
     }
   }

@@ -144,6 +144,7 @@ TEST_CASE("each option of generate is passed to the sampler, with the text befor
   CHECK(found({"--temperature", "3", "--top-k", "3"}) == expected({.temperature = 3, .top_k = 3}));
   CHECK(found({"--temperature", "3", "--top-p", "0.6"}) ==
         expected({.temperature = 3, .top_p = 0.6}));
+  CHECK(found({"--repetition-penalty", "3"}) == expected({.repetition_penalty = 3}));
   CHECK(work.generate({letters, "dab a"}) == expected({}, 500));
 
   const std::string words = "runs/words/checkpoints/step-00000012.h5";

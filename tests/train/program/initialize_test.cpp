@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,53 @@ TEST_CASE("a resumed run does not need its pretrained model, and has the same by
   CHECK(read_text(work / ("parts" + end)) == read_text(work / ("runs/classes" + end)));
   CHECK(work.run({"evaluate", "parts"}).code == 0);
   CHECK(work.run({"gradcheck", "parts", "--coordinates=1", "--directions=1"}).code == 0);
+}
+
+TEST_CASE("all weights that a run chooses among are the pretrained ones while it does not move") {
+  const PretrainedWorkplace work;
+  // The loss of each validation, and of the evaluation afterwards.
+  const auto losses = [&](const Arguments& more) {
+    Arguments arguments = {"train",
+                           "agreement.yaml",
+                           from_masked,
+                           "schedule.learning_rate=1e-30",
+                           "train.steps=6",
+                           "train.validate_every=2",
+                           "train.save_every=2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    REQUIRE(work.run(arguments).code == 0);
+    std::vector<double> found;
+    std::istringstream table(read_text(work / "runs/agreement/metrics.csv"));
+    for (std::string line; std::getline(table, line);) {
+      const std::size_t at = line.find(",validation,");
+      if (at != line.npos) found.push_back(std::stod(line.substr(at + 12)));
+    }
+    REQUIRE(found.size() == 3);
+    const auto evaluated =
+        nlohmann::json::parse(work.run({"evaluate", "runs/agreement", "--json"}).out);
+    found.push_back(evaluated.at("validation").at("loss").get<double>());
+    return found;
+  };
+  const double expected = losses({}).front();
+  for (const Arguments& options :
+       {Arguments{},
+        Arguments{"train.ema_decay=0.9"},
+        {"train.average_last=3"},
+        {"train.ema_decay=0.9", "train.average_last=2", "train.keep_best=2"},
+        {"train.ema_decay=0.9", "train.on_nan=rollback"}}) {
+    Arguments fresh = options;
+    fresh.emplace_back("--fresh");
+    for (const double loss : losses(fresh)) CHECK(loss == doctest::Approx(expected).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("a replay from the initial values begins with the pretrained parameters") {
+  const PretrainedWorkplace work;
+  REQUIRE(work.run({"train", "agreement.yaml", from_masked, "train.keep_last=9"}).code == 0);
+  const Outcome done = work.run({"replay", "runs/agreement", "--step", "5"});
+  CHECK(done.code == 0);
+  CHECK(contains(done.err, "from the initial values"));
+  CHECK(contains(done.out, ", bit by bit\n"));
 }
 
 TEST_CASE("check and gradcheck use the pretrained parameters") {

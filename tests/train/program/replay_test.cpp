@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -161,6 +163,43 @@ TEST_CASE("a step that is not finite is recorded") {
   CHECK(beyond.code == 6);
   CHECK(contains(beyond.err, "replay this step, with --step " + bad));
   CHECK(!std::filesystem::exists(work / "b2.h5"));
+}
+
+TEST_CASE("steps that the run has left out because they are not finite are left out again") {
+  const TrainedWorkplace work;
+  const auto checkpoint = [&](const char* step) {
+    return work / (std::string("nan/checkpoints/step-000000") + step + ".h5");
+  };
+  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=nan", "train.batch_size=1",
+                    "train.on_nan=skip", "train.max_nan_steps=100", "train.steps=4",
+                    "train.save_every=100", "train.keep_last=100"})
+              .code == 0);
+  // From here on, steps with the last symbol of the source overflow.
+  Snapshot poisoned = read_checkpoint(checkpoint("04"));
+  const auto bytes = poisoned.mutable_bytes("parameters/source_embedding.weight");
+  constexpr float huge = 3e38F;
+  for (std::size_t i = 1; i <= 16; ++i) {
+    std::memcpy(bytes.data() + bytes.size() - i * sizeof huge, &huge, sizeof huge);
+  }
+  write_checkpoint(checkpoint("04"), poisoned);
+  REQUIRE(work.run({"train", "--resume", "nan", "train.steps=20"}).code == 0);
+  std::vector<std::string> skipped;  // numbers of steps
+  std::istringstream history(read_checkpoint(checkpoint("20")).get_text("train/history"));
+  for (std::string line; std::getline(history, line);) {
+    const std::size_t at = line.find(" at step ");
+    if (!line.ends_with("which is skipped") || at == line.npos) continue;
+    skipped.push_back(std::to_string(std::stoul(line.substr(at + 9))));
+  }
+  REQUIRE(skipped.size() > 2);
+  REQUIRE(skipped.size() < 16);
+  const Outcome done = work.run({"replay", "nan", "--step", "20", "--output", "last.h5"});
+  CHECK_MESSAGE(done.code == 0, done.err);
+  CHECK(contains(done.err, "computing steps 5 to 20 again"));
+  CHECK_FALSE(contains(done.err, "warning"));
+  CHECK(contains(done.out, ", bit by bit\n"));
+  const Outcome bad = work.run({"replay", "nan", "--step", skipped.back(), "--output", "bad.h5"});
+  CHECK_MESSAGE(bad.code == 0, bad.err);
+  CHECK(contains(bad.out, "; not finite: the weights are unchanged\n"));
 }
 
 TEST_CASE("a run that changed between the checkpoint and the step causes a warning") {

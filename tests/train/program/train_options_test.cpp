@@ -99,6 +99,16 @@ TEST_CASE("each accumulated batch counts as a batch of its epoch") {
   CHECK(contains(done.out, "\ndone: 5 steps; "));  // 18 batches
 }
 
+TEST_CASE("epochs may have a warm-up that is longer than the default of train.steps") {
+  const TinyWorkplace work;
+  const Outcome dry = work.run({"train", "tiny.yaml", "--dry-run", "train.epochs=4000",
+                                "schedule.kind=cosine", "schedule.warmup_steps=20000"});
+  CHECK_MESSAGE(dry.code == 0, dry.err);
+  const Outcome none_left = work.run({"train", "tiny.yaml", "--dry-run", "train.epochs=3000",
+                                      "schedule.kind=cosine", "schedule.warmup_steps=20000"});
+  CHECK(none_left.code == 2);
+}
+
 TEST_CASE("epochs and steps together are refused") {
   const TinyWorkplace work;
   check_refusal(work, {"train", "tiny.yaml", "train.steps=3", "train.epochs=2"}, 2,
