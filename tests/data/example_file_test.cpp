@@ -123,6 +123,45 @@ TEST_CASE("a buffer that overflows leaves the file unchanged") {
   CHECK(all_of(file) == examples);
 }
 
+TEST_CASE("a file of many blocks is read in order, and an unknown id is found at their borders") {
+  const TemporaryFolder folder;
+  constexpr std::int32_t ids = 70'000;
+  constexpr std::size_t per_example = 1000;
+  const auto write_some = [&](std::size_t count, std::size_t largest_at) {
+    ExampleFileWriter writer(folder / "x", ids);
+    Example example{.source = {}, .target = std::vector<std::int32_t>(per_example)};
+    for (std::size_t i = 0, token = 0; i < count; ++i) {
+      for (std::int32_t& id : example.target) {
+        id = token == largest_at ? ids - 1 : static_cast<std::int32_t>(token * 31 % (ids - 1));
+        ++token;
+      }
+      writer.add(example, i + 1);
+    }
+    writer.finish(origin, {count}, {});
+  };
+  constexpr std::size_t block = (std::size_t{1} << 20) / sizeof(std::int32_t);  // in tokens
+  for (const std::size_t at :
+       {std::size_t{0}, block - 1, block, 2 * block - 1, std::size_t{599'999}}) {
+    CAPTURE(at);
+    write_some(600, at);
+    CHECK_NOTHROW(ExampleFile(folder / "x", origin, ids));
+    CHECK_THROWS_AS(ExampleFile(folder / "x", origin, ids - 1), UnusableExampleFile);
+  }
+  write_some(5000, 0);  // 20 MB: pages are released meanwhile
+  const ExampleFile file(folder / "x", origin, ids);
+  std::size_t token = 0, others = 0;
+  file.for_each([&](const Example& example) {
+    for (const std::int32_t id : example.target) {
+      const auto expected =
+          token == 0 ? ids - 1 : static_cast<std::int32_t>(token * 31 % (ids - 1));
+      others += id == expected ? 0 : 1;
+      ++token;
+    }
+  });
+  CHECK(token == 5000 * per_example);
+  CHECK(others == 0);
+}
+
 TEST_CASE("an example file may be deleted while it is mapped") {
   const TemporaryFolder folder;
   write(folder / "x", some);

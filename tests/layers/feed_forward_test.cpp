@@ -106,6 +106,14 @@ TEST_CASE(
         values_of(explicitly.layer(x, Mode::inference())));
 }
 
+TEST_CASE("without d_ff a feed-forward block has 4 d_model values inside, gated or not") {
+  for (const Activation activation : activations) {
+    CAPTURE(static_cast<int>(activation));
+    CHECK(listing(Block(3, {.activation = activation}).parameters) ==
+          listing(Block(3, 12, activation).parameters));
+  }
+}
+
 TEST_CASE("a feed-forward block computes each position separately") {
   const Block block(4, 6, Activation::gelu);
   const Tensor x = random_leaf({2, 3, 4}, 1);

@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
 #include "data/text/codec.h"
 #include "tests/data/refusal.h"
 #include "tests/support/temporary_folder.h"
@@ -180,6 +185,76 @@ TEST_CASE("a line of megabytes is read, and its tokens are those of the whole li
   corpus = text.load();
   line.back() = '\n';
   CHECK(text.decoded(corpus, corpus.train) == line);
+}
+
+/// Where a text is divided: at the first line that begins in the share, or, if none does, at the
+/// first token of the last line that begins there.
+std::size_t border_of(const std::string& text, double share, TextUnit unit) {
+  const auto border =
+      static_cast<std::size_t>(std::llround((1.0 - share) * static_cast<double>(text.size())));
+  for (std::size_t line = 0; line < text.size(); line = text.find('\n', line) + 1) {
+    if (line >= border) return line;
+  }
+  std::size_t at = border;
+  const auto begins_token = [&](char c) {
+    return unit == TextUnit::word ? c == ' ' : (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  };
+  while (!begins_token(text[at])) ++at;
+  return at;
+}
+
+TEST_CASE("lines of any length are held out whole, around 64 KB and in each of several files") {
+  TextFolder text("");
+  text.files.train_text = std::vector<std::string>{"train.txt", "more.txt"};
+  text.windows.context = 1 << 20;
+  const auto line = [](std::size_t bytes) {
+    std::string words;
+    for (int i = 0; words.size() + 7 < bytes; ++i) words += "wörd" + std::to_string(i % 7) + " ";
+    while (words.size() < bytes) words += 'x';
+    return words + "\n";
+  };
+  constexpr std::size_t piece = 1 << 16;
+  const std::string small = line(50), large = line(3 * piece + 7);
+  const std::vector<std::string> texts = {
+      large + small + large + small + small,
+      small + large + small,
+      small + line(piece - 1) + line(piece) + line(piece + 1) + line(2 * piece) + small + small,
+      line(2 * piece + 1) + line(2 * piece),
+      small + large,
+  };
+  for (const TextUnit unit : {TextUnit::character, TextUnit::word}) {
+    text.windows.unit = unit;
+    for (std::size_t first = 0; first < texts.size(); ++first) {
+      CAPTURE(first);
+      const std::string more = texts[(first + 1) % texts.size()];
+      text.write(texts[first]);
+      text.write(more, "more.txt");
+      for (const double share : {0.9, 0.7, 0.5, 0.3, 0.001}) {
+        if (unit == TextUnit::character && (first > 1 || share != 0.5)) continue;  // slow
+        CAPTURE(share);
+        text.windows.validation_share = share;
+        const Corpus corpus = text.load();
+        // One window each: of the training and of the held-out part of each file.
+        REQUIRE(corpus.train.size() == 2);
+        REQUIRE(corpus.validation.size() == 2);
+        for (std::size_t file = 0; file < 2; ++file) {
+          const std::string& whole = file == 0 ? texts[first] : more;
+          const std::size_t border = border_of(whole, share, unit);
+          const bool is_space = unit == TextUnit::word && whole[border] == ' ';
+          const auto decoded = [&](const Example& window) {
+            return text.decoded(corpus, {window});
+          };
+          CHECK((decoded(corpus.train[file]) == whole.substr(0, border)));
+          // Words that training lacks are unknown, but not fewer.
+          const std::string held_out = decoded(corpus.validation[file]);
+          CHECK(std::ranges::count(held_out, '\n') ==
+                std::ranges::count(whole.substr(border), '\n'));
+          CHECK(std::ranges::count(held_out, ' ') ==
+                std::ranges::count(whole.substr(border + (is_space ? 1 : 0)), ' '));
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("a share of 0 holds nothing out") {
