@@ -4,13 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
 #include <map>
+#include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/train/program.h"
+#include "tests/train/kind_configs.h"
 #include "tests/train/recording/png_pixels.h"
 #include "tests/train/tiny_run.h"
 
@@ -97,6 +103,103 @@ TEST_CASE("event files have each row of the metrics once") {
     other.add(row_of(15));
     log.add_rows(other.csv());
     CHECK(count(folder / "train" / name, "learning_rate") == 1);
+  }
+}
+
+/// The scalars of an event file, by step and tag: of each record the fields that TensorBoard reads,
+/// whatever their order.
+std::map<std::uint64_t, std::map<std::string, float>> scalars_in(const std::string& file) {
+  struct Reader {
+    std::string_view bytes;
+    std::uint64_t integer() {
+      std::uint64_t value = 0;
+      for (unsigned shift = 0;; shift += 7) {
+        const auto byte = static_cast<unsigned char>(bytes.at(0));
+        bytes.remove_prefix(1);
+        value |= static_cast<std::uint64_t>(byte & 127U) << shift;
+        if (byte < 128) return value;
+      }
+    }
+    std::string_view take(std::size_t size) {
+      REQUIRE(size <= bytes.size());
+      const std::string_view part = bytes.substr(0, size);
+      bytes.remove_prefix(size);
+      return part;
+    }
+    /// Calls field(number, content, integer) for each field of a message.
+    void each(const std::function<void(std::uint64_t, std::string_view, std::uint64_t)>& field) {
+      while (!bytes.empty()) {
+        const std::uint64_t key = integer();
+        const std::uint64_t type = key & 7U;
+        if (type == 0) {
+          field(key >> 3U, {}, integer());
+        } else {
+          field(key >> 3U, take(type == 1 ? 8 : type == 5 ? 4 : integer()), 0);
+        }
+      }
+    }
+  };
+  std::map<std::uint64_t, std::map<std::string, float>> scalars;
+  for (Reader records{file}; !records.bytes.empty();) {
+    std::uint64_t size = 0, step = 0;
+    std::memcpy(&size, records.take(12).data(), sizeof size);
+    Reader event{records.take(size)};
+    records.take(4);
+    std::string_view summary;
+    event.each([&](std::uint64_t field, std::string_view content, std::uint64_t number) {
+      if (field == 2) step = number;
+      if (field == 5) summary = content;
+    });
+    Reader{summary}.each([&](std::uint64_t, std::string_view value, std::uint64_t) {
+      std::string tag;
+      std::optional<float> scalar;
+      Reader{value}.each([&](std::uint64_t field, std::string_view content, std::uint64_t) {
+        if (field == 1) tag = content;
+        if (field != 2) return;
+        scalar.emplace();
+        std::memcpy(&*scalar, content.data(), sizeof *scalar);
+      });
+      if (scalar) CHECK(scalars[step].emplace(tag, *scalar).second);
+    });
+  }
+  return scalars;
+}
+
+TEST_CASE("each scalar has the name and the value of its column of metrics.csv") {
+  const test::KindWorkplace work;
+  work.write("pairs.yaml", test::tiny_yaml);
+  for (const std::string config : {"pairs", "tags", "language", "images"}) {
+    CAPTURE(config);
+    REQUIRE(work.run({"train", config + ".yaml", "train.tensorboard=true"}).code == 0);
+    const std::string run = "runs/" + config;
+    std::istringstream table(read_text(work / run / "metrics.csv"));
+    const auto fields = [](const std::string& line) {
+      std::vector<std::string> all(1);
+      for (const char c : line) c == ',' ? void(all.emplace_back()) : void(all.back() += c);
+      return all;
+    };
+    std::string line;
+    std::getline(table, line);
+    const std::vector<std::string> columns = fields(line);
+    std::map<std::string, decltype(scalars_in(""))> expected, found;
+    while (std::getline(table, line)) {
+      const std::vector<std::string> row = fields(line);
+      REQUIRE(row.size() == columns.size());
+      for (std::size_t i = 3; i < row.size(); ++i) {
+        if (row[i].empty()) continue;
+        expected[row[2]][std::stoull(row[0])][columns[i]] = static_cast<float>(std::stod(row[i]));
+      }
+    }
+    for (const std::string split : {"train", "validation"}) {
+      found[split] = scalars_in(read_text(work / run / "tensorboard" / split / name));
+      for (auto& [step, scalars] : found[split]) {
+        std::erase_if(scalars, [&](const auto& scalar) {
+          return scalar.first == "resident_bytes" || scalar.first.starts_with("update_ratio/");
+        });
+      }
+      CHECK(found[split].size() >= 2);
+    }
+    CHECK(found == expected);
   }
 }
 

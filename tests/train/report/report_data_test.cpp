@@ -59,6 +59,7 @@ ReadCurve column_of(const std::filesystem::path& csv, std::size_t column,
     std::vector<std::string> fields;
     for (std::string field; std::getline(row, field, ',');) fields.push_back(field);
     if (fields[2] != split) continue;
+    if (column >= fields.size() || fields[column].empty()) continue;
     read.steps.push_back(std::stoull(fields[0]));
     read.values.push_back(std::stod(fields[column]));
   }
@@ -167,6 +168,32 @@ TEST_CASE("the data of a run are those of its files") {
         std::vector<std::uint64_t>{6, 12});
   CHECK(json["differences"].empty());
   CHECK(json["groups"].empty());
+}
+
+TEST_CASE("each curve of metrics has the name and the values of its column") {
+  const test::TrainedWorkplace work;
+  const auto path = work / "runs/tiny";
+  const Json run = report_of({path}, {.examples = 0, .attention = 0})["runs"][0];
+  std::string heading;
+  std::ifstream file(path / "metrics.csv");
+  std::getline(file, heading);
+  std::istringstream columns(heading);
+  std::size_t column = 0, curves = 0;
+  for (std::string name; std::getline(columns, name, ','); ++column) {
+    for (const std::string split : {"train", "validation"}) {
+      if (column < 3 || name == "target_tokens") continue;
+      const ReadCurve expected = column_of(path / "metrics.csv", column, split);
+      if (expected.steps.empty()) continue;
+      CAPTURE(name);
+      // The training loss without label smoothing is a curve of its own.
+      const bool smoothed = name == "loss" && split == "train";
+      check_equal(
+          curve_of(run["curves"], smoothed ? "training_objective" : name, split == "validation"),
+          expected);
+      ++curves;
+    }
+  }
+  CHECK(curves == 10);
 }
 
 TEST_CASE("losses of a set that is scored in part are those of the scored examples") {
@@ -283,6 +310,52 @@ TEST_CASE("runs are compared key by key, and seeds have mean and deviation") {
   const ReadCurve mean = curve_of(json["groups"][0]["curves"], "loss", true);
   CHECK(mean.steps == a.steps);
   CHECK(mean.values[0] == doctest::Approx((a.values[0] + b.values[0]) / 2).epsilon(1e-5));
+  // The interval of two runs has one degree of freedom, that of three has two.
+  CHECK(json["groups"][0]["t_975"] == doctest::Approx(12.706205).epsilon(1e-5));
+  for (const Json& curve : json["groups"][0]["curves"]) {
+    if (curve["name"] != "loss" || curve["validation"] != true) continue;
+    CHECK(curve["deviation"][0] ==
+          doctest::Approx(std::abs(a.values[0] - b.values[0]) / std::sqrt(2.0)).epsilon(1e-3));
+  }
+  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=d", "train.seed=3"}).code == 0);
+  const Json three = report_of({work / "a", work / "b", work / "d"}, {.examples = 0});
+  REQUIRE(three["groups"].size() == 1);
+  CHECK(three["groups"][0]["t_975"] == doctest::Approx(4.302653).epsilon(1e-5));
+}
+
+TEST_CASE("of many validations a report shows 60 records, the newest among them") {
+  const test::Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  std::size_t done = 0;
+  for (const std::size_t steps : {59, 60, 61, 121, 130}) {
+    CAPTURE(steps);
+    const std::string length = "train.steps=" + std::to_string(steps);
+    const test::Outcome trained =
+        done == 0 ? work.run({"train", "tiny.yaml", length, "train.validate_every=1",
+                              "train.save_every=100", "train.samples=1", "train.digest_every=0",
+                              "train.exact_match_sequences=2"})
+                  : work.run({"train", "--resume", "runs/tiny", length});
+    REQUIRE(trained.code == 0);
+    done = steps;
+    const Json run = report_of({work / "runs/tiny"}, {.examples = 0, .attention = 0})["runs"][0];
+    for (const Json* shown :
+         {&run["recording"]["samples"][0]["steps"], &run["recording"]["blocks"][0]["steps"]}) {
+      const auto found = shown->get<std::vector<std::size_t>>();
+      CHECK(found.size() == std::min<std::size_t>(steps, 60));
+      CHECK(found.back() == steps);
+      CHECK(std::ranges::is_sorted(found, std::less_equal()));
+      // Evenly: the distances differ by one at most.
+      std::size_t before = 0, least = steps, greatest = 0;
+      for (const std::size_t step : found) {
+        least = std::min(least, step - before);
+        greatest = std::max(greatest, step - before);
+        before = step;
+      }
+      CHECK(greatest - least <= 1);
+    }
+    CHECK(curve_of(run["curves"], "loss", true).steps.size() == steps);
+    CHECK(curve_of(run["curves"], "loss", true).steps.back() == steps);
+  }
 }
 
 TEST_CASE("labels are grouped by their frequency in the training set") {
