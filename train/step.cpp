@@ -87,7 +87,7 @@ StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step
       AnomalyDetector detector;
       const std::unique_ptr<TapeObserver> observer = observers ? observers(i) : nullptr;
       Tape tape(options.detect_anomaly ? &detector : observer.get());
-      const auto computing_time = [&] { return Clock::now() - detector.time() - group.waited(); };
+      const auto computing_time = [&] { return Clock::now() - detector.time(); };
       const Clock::time_point begin = computing_time();
       const Loss loss = batch_loss(batches[i], place, options, model);
       const Clock::time_point middle = computing_time();

@@ -25,10 +25,8 @@ struct StepDurations {
 
   Duration forward{}, backward{};  ///< without anomaly checks
   Duration anomaly_checks{};       ///< with train.detect_anomaly
-  /// In a parallel run, of gradients with the other processes, and waiting for parameters of the
-  /// update before, which forward and backward exclude.
-  Duration exchange{};
-  Duration gradients{};  ///< all of compute_gradients()
+  Duration exchange{};             ///< of gradients with the other processes
+  Duration gradients{};            ///< all of compute_gradients()
 };
 
 /// The loss of a step, over all its batches.

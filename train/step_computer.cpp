@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "autograd/kernels/parallel.h"
 #include "data/io/file.h"
 #include "train/checkpoint/resume.h"
 #include "train/models/pretrained.h"
@@ -55,8 +56,7 @@ StepComputer::StepComputer(Config config, const Corpus& corpus, ProcessGroup& gr
       optimizer_(make_optimizer(config_.optimizer, model_.parameters.list(), {}, shards_.own())),
       average_(make_average(config_, model_, shards_)),
       schedule_(make_schedule(config_.schedule)),
-      batches_(corpus, config_),
-      time_use_([&group] { return group.waited(); }) {
+      batches_(corpus, config_) {
   require_fitting_examples(corpus, config_);
   state_.metrics = MetricsTable(other_scores(config_));
   state_.run_id = make_run_id(config_, corpus_);
@@ -65,7 +65,6 @@ StepComputer::StepComputer(Config config, const Corpus& corpus, ProcessGroup& gr
 void StepComputer::restore(const ArrayStore& snapshot) {
   tapestry::restore(snapshot, parts());
   restored_digest_ = digest_of_shard_states(snapshot);
-  group_.note_step(state_.step);
 }
 
 std::vector<std::string> StepComputer::initialize(const TrainedModel& from) {
@@ -149,16 +148,19 @@ void StepComputer::skip(const RunStep& step) {
   require_next(step);
   state_.position = step.next;
   state_.step = step.number;
-  group_.note_step(step.number);
 }
 
 void StepComputer::update_weights(const RunStep& step) {
-  const PartTimer timer(time_use_, TimePart::optimizer, "optimizer step");
-  shards_.update([&] {
+  const kernels::UncancellableScope whole;  // the other processes wait for this one
+  {
+    const PartTimer timer(time_use_, TimePart::optimizer, "optimizer step");
     optimizer_->step(step.learning_rate, step.clip_factor);
     if (average_) average_->update(optimizer_->steps());
-  });
-  model_.parameters.commit_buffers();
+    model_.parameters.commit_buffers();
+  }
+  if (group_.size() == 1) return;
+  const PartTimer timer(time_use_, TimePart::exchange, "exchange of parameters");
+  shards_.all_gather_parameters();
 }
 
 }  // namespace tapestry

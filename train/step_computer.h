@@ -67,10 +67,8 @@ struct RunStep {
 /// updates it for its own shard, before the values of the other shards are exchanged.
 ///
 /// Each process of a group has a StepComputer of the same config and corpus, see Trainer, and calls
-/// all functions that are not const. The parameters that other processes have updated arrive after
-/// apply(): a parameter waits for its values when it is read (ParameterShards). A Profiler on this
-/// thread gets rows for batches, gradient norm, update and waiting for parameters besides those of
-/// the operations.
+/// all functions that are not const. A Profiler on this thread gets rows for batches, gradient
+/// norm, update and exchange of parameters besides those of the operations.
 class StepComputer {
  public:
   /// A run before its first step. `corpus` and `group` must outlive the object.

@@ -268,18 +268,14 @@ bool Trainer::records_after_step(std::uint64_t step) const {
   return is_validated && !corpus_.validation.empty();
 }
 
-/// Applies the step, observed if a record of it follows. Afterwards processes wait for the
-/// parameters of others, also before the next call of the group, in which one that has failed would
-/// inform them: an error of one alone ends all at once.
+/// Applies the step, observed if a record of it follows.
 void Trainer::apply_and_watch_weights(const RunStep& step) {
   const bool is_recorded = records_after_step(step.number);
-  group_.transfer([&] {
-    if (is_recorded) {
-      computer_.shards().gather_gradients();  // rank 0 records their statistics
-      recorder_.before_update();
-    }
-    computer_.apply(step);
-  });
+  if (is_recorded) {
+    computer_.shards().gather_gradients();  // rank 0 records their statistics
+    recorder_.before_update();
+  }
+  computer_.apply(step);
   if (is_recorded) recorder_.after_update();
 }
 

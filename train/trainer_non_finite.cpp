@@ -13,7 +13,6 @@
 #include "train/error.h"
 #include "train/format.h"
 #include "train/non_finite.h"
-#include "train/parallel/equal_processes.h"
 #include "train/tasks/task_data.h"
 
 // What a Trainer does with losses, gradients and parameters that are not finite, and with a run
@@ -118,11 +117,8 @@ void Trainer::roll_back(const std::string& found) {
     target = await_checkpoint_of_run(directory_, std::stoull(chosen), group_.timeout());
   });
   computer_.restore(target);
-  require_equal_processes(group_, [&] {
-    return std::vector<EqualProperty>{{.what = "state after the rollback",
-                                       .text = computer_.state_text(),
-                                       .code = ExitCode::checkpoint}};
-  });
+  group_.require_equal(
+      "state after the rollback", [&] { return computer_.state_text(); }, ExitCode::checkpoint);
   state_.revert_end_rows();
   saver_.note_restored();
   state_.position = behind;

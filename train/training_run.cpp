@@ -27,7 +27,6 @@
 #include "train/format.h"
 #include "train/memory_need.h"
 #include "train/model_summary.h"
-#include "train/parallel/equal_processes.h"
 #include "train/platform/exit_code.h"
 #include "train/platform/machine.h"
 #include "train/platform/memory.h"
@@ -234,22 +233,19 @@ Batch first_example(const TrainingRun& run) {
                     batch_rules(run.config, run.corpus.target_vocabulary.size()));
 }
 
-/// Refuses processes that would not compute the same run.
+/// Rejects processes that would not compute the same run.
 void require_same_run(ProcessGroup& group, const TrainingRun& run, const StepComputer& computer) {
-  require_equal_processes(group, [&] {
-    return std::vector<EqualProperty>{
-        {.what = "arithmetic", .text = arithmetic(), .code = ExitCode::usage},
-        {.what = "config",
-         .text = dump_config(with_process_settings(run.config, Config{})),
-         .code = ExitCode::usage},
-        {.what = "train.bucket_size",
-         .text = fmt::format("{}", run.config.train.bucket_size),
-         .code = ExitCode::usage},
-        {.what = "data",
-         .text = fmt::format("fingerprint {:016x}", run.corpus.fingerprint),
-         .code = ExitCode::data},
-        {.what = "state", .text = computer.state_text(), .code = ExitCode::checkpoint}};
-  });
+  group.require_equal("arithmetic", arithmetic, ExitCode::usage);
+  group.require_equal(
+      "config", [&] { return dump_config(with_process_settings(run.config, Config{})); },
+      ExitCode::usage);
+  group.require_equal(
+      "train.bucket_size", [&] { return fmt::to_string(run.config.train.bucket_size); },
+      ExitCode::usage);
+  group.require_equal(
+      "data", [&] { return fmt::format("fingerprint {:016x}", run.corpus.fingerprint); },
+      ExitCode::data);
+  group.require_equal("state", [&] { return computer.state_text(); }, ExitCode::checkpoint);
 }
 
 /// Prints why a dry run has ended during its step or before it, and returns the exit code: of the

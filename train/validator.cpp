@@ -44,7 +44,8 @@ void Validator::with_averaged_weights(const std::function<void()>& work) {
   if (run_.average == nullptr) return work();
   const auto swap = [this] {
     const PartTimer timer(time_use_, TimePart::validation, "averaged weights");
-    shards_.update([this] { run_.average->swap(); });
+    run_.average->swap();
+    shards_.all_gather_parameters();
   };
   swap();
   try {

@@ -23,7 +23,6 @@
 #include "train/format.h"
 #include "train/models/data_changes.h"
 #include "train/output/progress_output.h"
-#include "train/parallel/equal_processes.h"
 #include "train/platform/machine.h"
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
@@ -131,14 +130,16 @@ bool report_finished(const RunDirectory& directory, const ResumePlan& plan,
   return true;
 }
 
-/// Refuses processes with another plan than rank 0: each decides by its plan whether there are
+/// Rejects processes with another plan than rank 0: each decides by its plan whether there are
 /// steps to train.
 void require_same_plan(ProcessGroup& group, const ResumePlan& plan) {
-  const std::string reason = reason_of_end(plan);
-  require_equal_processes(group, {{.what = "checkpoint to resume",
-                                   .text = fmt::format("step {}{}{}", plan.checkpoint.step,
-                                                       reason.empty() ? "" : ": ", reason),
-                                   .code = ExitCode::checkpoint}});
+  group.require_equal(
+      "checkpoint to resume",
+      [&] {
+        const std::string reason = reason_of_end(plan);
+        return fmt::format("step {}{}{}", plan.checkpoint.step, reason.empty() ? "" : ": ", reason);
+      },
+      ExitCode::checkpoint);
 }
 
 std::string find_run_directory(const TrainArguments& arguments) {

@@ -14,7 +14,6 @@
 #include "train/config/config.h"
 #include "train/config/fields.h"
 #include "train/error.h"
-#include "train/parallel/equal_processes.h"
 #include "train/parallel/launch.h"
 #include "train/platform/machine.h"
 #include "train/platform/program_name.h"
@@ -77,12 +76,11 @@ std::string config_text(const TrainArguments& arguments) {
   return text;
 }
 
-/// What has to be the same in all processes, so that they take the same decisions up to
-/// run_training(), which compares the rest.
-std::vector<EqualProperty> equal_properties(const TrainArguments& arguments) {
-  return {{.what = "program", .text = std::string(program_version), .code = ExitCode::usage},
-          {.what = "command line", .text = options_text(arguments), .code = ExitCode::usage},
-          {.what = "config", .text = config_text(arguments), .code = ExitCode::usage}};
+/// Rejects processes that would take other decisions up to run_training(), which compares the rest.
+void require_same_command(ProcessGroup& group, const TrainArguments& arguments) {
+  group.require_equal("program", [] { return std::string(program_version); }, ExitCode::usage);
+  group.require_equal("command line", [&] { return options_text(arguments); }, ExitCode::usage);
+  group.require_equal("config", [&] { return config_text(arguments); }, ExitCode::usage);
 }
 
 /// The program of one process of a group; only rank 0 prints.
@@ -145,9 +143,16 @@ Action define(ArgumentParser& parser) {
   return [arguments] {
     const auto started = TimeLimit::Clock::now();
     if (arguments->resume) sort_resume_arguments(*arguments);
-    return run_launched_processes(
-        [&] { return equal_properties(*arguments); },
-        [&](ProcessGroup& group) { return run(*arguments, started, group); });
+    try {
+      ProcessGroup& group = join_processes();
+      require_same_command(group, *arguments);
+      const int code = run(*arguments, started, group);
+      group.together([] {});  // none ends before the others
+      return code;
+    } catch (...) {
+      end_all_at_exit();
+      throw;
+    }
   };
 }
 

@@ -14,7 +14,7 @@ struct WorkShare {
   std::size_t count = 1;  ///< number of processes
 
   /// Does `work` and returns its results in all processes, in the order of their indices. To be
-  /// called by all of them. Throws in all processes if `work` throws in one.
+  /// called by all of them.
   std::function<std::vector<std::string>(const std::function<std::string()>& work)> all_gather =
       [](const std::function<std::string()>& work) { return std::vector<std::string>{work()}; };
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <utility>
 
 #include "autograd/kernels/parallel.h"
@@ -21,59 +22,45 @@ void for_each_index(std::size_t n, Body&& body) {
   });
 }
 
-/// Sums one part of the nodes of all processes, which come in the order of their micro-batches.
-template <class T>
-class PartSum {
- public:
-  /// micro_batches  of the step
-  /// rounds         whether nodes of fewer micro-batches are rounded to bfloat16
-  PartSum(std::size_t size, std::size_t micro_batches, bool rounds)
-      : size_(size), micro_batches_(micro_batches), rounds_(rounds) {}
-
-  /// memory      that of the values, if they have their own
-  /// is_result   whether the sum is to end in this memory
-  void add(const TreeNode& node, T* values, kernels::Memory memory, bool is_result) {
-    terms_.push_back(
-        {.node = node, .values = values, .memory = std::move(memory), .is_result = is_result});
-    while (terms_.size() > 1 && are_siblings(terms_[terms_.size() - 2].node, terms_.back().node)) {
-      const bool rounds = rounds_ && 2 * terms_.back().node.count < micro_batches_;
-      if (rounds) {
-        merge_last([](T a, T b) { return rounded_to_bfloat16(a + b); });
-      } else {
-        merge_last(std::plus<T>());
-      }
-    }
-  }
-
-  void finish() {
-    while (terms_.size() > 1) merge_last(std::plus<T>());
-  }
-
- private:
-  struct Term {
-    TreeNode node{};
-    T* values = nullptr;
-    kernels::Memory memory{};
-    bool is_result = false;
-  };
-
-  template <class Add>
-  void merge_last(const Add& add) {
-    const Term right = std::move(terms_.back());
-    terms_.pop_back();
-    Term& left = terms_.back();
-    T* const to = right.is_result ? right.values : left.values;
-    for_each_index(
-        size_, [&, a = left.values, b = right.values](std::size_t i) { to[i] = add(a[i], b[i]); });
-    left.node.count += right.node.count;
-    left.values = to;
-    left.is_result = left.is_result || right.is_result;
-  }
-
-  std::size_t size_, micro_batches_;
-  bool rounds_;
-  std::vector<Term> terms_;
+/// Memory of transfers that nothing waits for.
+struct NeverFreed {
+  std::mutex mutex;
+  std::list<kernels::Memory> blocks;
 };
+
+NeverFreed& never_freed() {
+  static auto& all = *new NeverFreed;
+  return all;
+}
+
+/// A part of a node, or of the sum of some.
+template <class T>
+struct Term {
+  TreeNode node{};
+  T* values = nullptr;
+  kernels::Memory memory{};  ///< of the values, if they have their own
+};
+
+/// The part of a node that another process has sent.
+template <class T>
+Term<T> decode_message(const TreeNode& node, std::byte* message, std::size_t size, bool bfloat16) {
+  if (!bfloat16) return {.node = node, .values = reinterpret_cast<T*>(message)};
+  const kernels::Memory memory(size * sizeof(T));
+  T* const values = reinterpret_cast<T*>(memory.data());
+  const auto* const bits = reinterpret_cast<const std::uint16_t*>(message);
+  for_each_index(size, [&](std::size_t i) { values[i] = static_cast<T>(from_bfloat16(bits[i])); });
+  return {.node = node, .values = values, .memory = memory};
+}
+
+/// Adds the last term to the one before it.
+template <class T, class Add>
+void merge_last(std::vector<Term<T>>& terms, std::size_t size, const Add& add) {
+  T* const to = terms[terms.size() - 2].values;
+  for_each_index(size,
+                 [&, from = terms.back().values](std::size_t i) { to[i] = add(to[i], from[i]); });
+  terms[terms.size() - 2].node.count += terms.back().node.count;
+  terms.pop_back();
+}
 
 }  // namespace
 
@@ -86,45 +73,44 @@ GradientExchange::GradientExchange(const Parameters& parameters, std::size_t mic
       layout_(parameters, group.size(), options.bucket_bytes),
       own_nodes_(nodes_in(micro_batch_range(group.rank(), group.size(), micro_batches))),
       incoming_(group.size()) {
-  std::size_t part_bytes = 0, nodes = 0;
-  for (std::size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket) {
-    offsets_.push_back(part_bytes);
-    part_bytes += message_size(layout_.part(bucket, group_.rank()));
-  }
-  for (std::size_t from = 0; from < group_.size(); ++from) {
-    if (from == group_.rank()) continue;
-    for (const TreeNode& node : nodes_in(micro_batch_range(from, group_.size(), micro_batches))) {
-      incoming_[from].push_back({.node = node});
-      ++nodes;
-    }
-  }
-  const kernels::Memory received(nodes * part_bytes);
-  memory_.keep(received);
-  std::byte* message = received.data();
-  for (std::vector<Incoming>& of_process : incoming_) {
-    for (Incoming& node : of_process) node.message = std::exchange(message, message + part_bytes);
-  }
-  group_.transfer([&] { start_to_receive(); });
+  never_freed();  // allocates here, not in the destructor
+  start_to_receive();
 }
 
+/// Allocates nothing, since the exception may be a lack of memory.
 GradientExchange::~GradientExchange() {
-  if (!is_done_) memory_.abandon();
+  if (is_done_) return;
+  const std::lock_guard lock(never_freed().mutex);
+  never_freed().blocks.splice(never_freed().blocks.end(), memory_);
 }
 
 std::size_t GradientExchange::message_size(const ShardLayout::ByteRange& part) const {
   return bfloat16_ ? part.size() / bytes_per_element(dtype_) * bfloat16_bytes : part.size();
 }
 
-/// All transfers go on at the same time, and each process begins with another one, so that all
-/// connections are in use.
+/// The nodes of all other processes are received in one block. All transfers go on at the same
+/// time, and each process begins with another one, so that all connections are in use.
 void GradientExchange::start_to_receive() {
+  const auto nodes_of = [this](std::size_t rank) {
+    return nodes_in(micro_batch_range(rank, group_.size(), micro_batches_));
+  };
+  std::size_t bytes = 0;
+  for (std::size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket) {
+    bytes += message_size(layout_.part(bucket, group_.rank()));
+  }
+  std::size_t nodes = 0;
+  for (std::size_t rank = 0; rank < group_.size(); ++rank) nodes += nodes_of(rank).size();
+  std::byte* message = memory_.emplace_back((nodes - own_nodes_.size()) * bytes).data();
   for (std::size_t distance = 1; distance < group_.size(); ++distance) {
     const std::size_t from = (group_.rank() + group_.size() - distance) % group_.size();
-    for (Incoming& node : incoming_[from]) {
+    for (const TreeNode& node : nodes_of(from)) {
+      Incoming& incoming = incoming_[from].emplace_back(Incoming{.node = node});
       for (std::size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket) {
-        const std::span<std::byte> to(node.message + offsets_[bucket],
-                                      message_size(layout_.part(bucket, group_.rank())));
-        node.transfers.push_back(group_.start_receive(from, to, Transport::Channel::gradients));
+        const std::size_t size = message_size(layout_.part(bucket, group_.rank()));
+        incoming.messages.push_back(message);
+        incoming.transfers.push_back(
+            group_.start_receive(from, {message, size}, Transport::Channel::gradients));
+        message += size;
       }
     }
   }
@@ -135,20 +121,17 @@ bool GradientExchange::sends_next(const TreeNode& node) const {
 }
 
 void GradientExchange::send_bucket(const kernels::Memory& values) {
-  const kernels::UncancellableScope whole;
   // A bucket that only some have received would be sent again.
-  group_.transfer([&] {
-    if (!bfloat16_) memory_.keep(values);
-    const std::size_t bucket = sent_ % layout_.buckets().size();
-    for (std::size_t distance = 1; distance < group_.size(); ++distance) {
-      const std::size_t to = (group_.rank() + distance) % group_.size();
-      const ShardLayout::ByteRange part = layout_.part(bucket, to);
-      sends_.push_back(group_.start_send(to,
-                                         encode_message(values.data() + part.begin, part.size()),
-                                         Transport::Channel::gradients));
-    }
-    ++sent_;
-  });
+  const kernels::UncancellableScope whole;
+  const std::size_t bucket = sent_ % layout_.buckets().size();
+  if (!bfloat16_ && bucket == 0) memory_.push_back(values);
+  for (std::size_t distance = 1; distance < group_.size(); ++distance) {
+    const std::size_t to = (group_.rank() + distance) % group_.size();
+    const ShardLayout::ByteRange part = layout_.part(bucket, to);
+    sends_.push_back(group_.start_send(to, encode_message(values.data() + part.begin, part.size()),
+                                       Transport::Channel::gradients));
+  }
+  ++sent_;
 }
 
 /// What is sent for values of this size in bytes: the values, or their bfloat16 bits.
@@ -156,8 +139,7 @@ std::span<const std::byte> GradientExchange::encode_message(const std::byte* val
                                                             std::size_t size) {
   if (!bfloat16_) return {values, size};
   const std::size_t n = size / bytes_per_element(dtype_);
-  const kernels::Memory message(n * bfloat16_bytes);
-  memory_.keep(message);
+  const kernels::Memory& message = memory_.emplace_back(n * bfloat16_bytes);
   auto* const bits = reinterpret_cast<std::uint16_t*>(message.data());
   dispatch(dtype_, [&]<class T>() {
     const T* const from = reinterpret_cast<const T*>(values);
@@ -177,42 +159,42 @@ template <class T>
 void GradientExchange::sum_bucket(std::size_t bucket, std::span<std::byte* const> own) {
   const ShardLayout::ByteRange part = layout_.part(bucket, group_.rank());
   const std::size_t n = part.size() / sizeof(T);
-  PartSum<T> sum(n, micro_batches_, bfloat16_);
+  std::vector<Term<T>> terms;
+  const auto add = [&](Term<T> term) {
+    terms.push_back(std::move(term));
+    while (terms.size() > 1 && are_siblings(terms[terms.size() - 2].node, terms.back().node)) {
+      if (bfloat16_ && 2 * terms.back().node.count < micro_batches_) {
+        merge_last(terms, n, [](T a, T b) { return rounded_to_bfloat16(a + b); });
+      } else {
+        merge_last(terms, n, std::plus<T>());
+      }
+    }
+  };
   for (std::size_t from = 0; from < group_.size(); ++from) {
     for (const Incoming& incoming : incoming_[from]) {
       group_.wait(incoming.transfers[bucket]);
-      std::byte* const message = incoming.message + offsets_[bucket];
-      if (!bfloat16_) {
-        sum.add(incoming.node, reinterpret_cast<T*>(message), {}, false);
-        continue;
-      }
-      kernels::Memory values(part.size());
-      T* const to = reinterpret_cast<T*>(values.data());
-      const auto* const bits = reinterpret_cast<const std::uint16_t*>(message);
-      for_each_index(n, [&](std::size_t i) { to[i] = static_cast<T>(from_bfloat16(bits[i])); });
-      sum.add(incoming.node, to, std::move(values), false);
+      add(decode_message<T>(incoming.node, incoming.messages[bucket], n, bfloat16_));
     }
-    if (from != group_.rank()) continue;
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      T* const values = reinterpret_cast<T*>(own[i] + part.begin);
-      sum.add(own_nodes_[i], values, {}, i + 1 == own.size());
+    for (std::size_t i = 0; from == group_.rank() && i < own.size(); ++i) {
+      add({.node = own_nodes_[i], .values = reinterpret_cast<T*>(own[i] + part.begin)});
     }
   }
-  sum.finish();
+  while (terms.size() > 1) merge_last(terms, n, std::plus<T>());
+  T* const result = reinterpret_cast<T*>(own.back() + part.begin);
+  const T* const sum = terms.front().values;
+  if (sum != result) for_each_index(n, [&](std::size_t i) { result[i] = sum[i]; });
 }
 
 void GradientExchange::complete() {
   for (const std::vector<Incoming>& of_process : incoming_) {
-    for (const Incoming& node : of_process) {
-      for (const ProcessGroup::Transfer& transfer : node.transfers) group_.wait(transfer);
-    }
+    for (const Incoming& node : of_process) group_.wait(node.transfers);
   }
   wait_for_sends();
 }
 
 void GradientExchange::wait_for_sends() {
-  for (const ProcessGroup::Transfer& transfer : sends_) group_.wait(transfer);
-  memory_.release();
+  group_.wait(sends_);
+  memory_.clear();
   is_done_ = true;
 }
 

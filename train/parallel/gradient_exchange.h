@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <list>
 #include <span>
 #include <vector>
 
@@ -9,7 +10,6 @@
 #include "train/parallel/process_group.h"
 #include "train/parallel/shard_layout.h"
 #include "train/parallel/sum_tree.h"
-#include "train/parallel/transfer_memory.h"
 
 namespace tapestry {
 
@@ -36,8 +36,8 @@ class GradientExchange {
   /// micro_batches  their number in the step
   GradientExchange(const Parameters& parameters, std::size_t micro_batches, ProcessGroup& group,
                    const ExchangeOptions& options);
-  /// Transfers that are not done, as after an error that ends all processes, still read from memory
-  /// and write to it: what they use is never freed.
+  /// After an exception, which ends all processes, transfers that are not done still read from
+  /// memory and write to it: it is then never freed.
   ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
@@ -65,8 +65,8 @@ class GradientExchange {
   /// A node of another process.
   struct Incoming {
     TreeNode node{};
-    std::byte* message = nullptr;                     ///< the part of this process
-    std::vector<ProcessGroup::Transfer> transfers{};  ///< of each bucket
+    std::vector<std::byte*> messages{};               ///< the part of this process of each bucket
+    std::vector<ProcessGroup::Transfer> transfers{};  ///< of these
   };
 
   std::size_t message_size(const ShardLayout::ByteRange& part) const;
@@ -83,9 +83,9 @@ class GradientExchange {
   ShardLayout layout_;
   std::vector<TreeNode> own_nodes_;
   std::vector<std::vector<Incoming>> incoming_;  ///< of each process, in the order of its nodes
-  std::vector<std::size_t> offsets_;             ///< of each bucket in Incoming::message
-  TransferMemory memory_;  ///< of what is received, and values of nodes or their bits in bfloat16
-  std::size_t sent_ = 0;   ///< buckets
+  /// That transfers use: of what is received, of the nodes, or of their bits in bfloat16.
+  std::list<kernels::Memory> memory_;
+  std::size_t sent_ = 0;  ///< buckets
   std::vector<ProcessGroup::Transfer> sends_;
   bool is_done_ = false;
 };

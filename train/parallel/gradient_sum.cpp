@@ -215,13 +215,11 @@ void GradientSum::finish() {
   }
   // A parameter may have a gradient in some processes alone.
   const std::vector<std::string> found = group_.all_gather([&] { return found_gradients(); });
-  group_.transfer([&] {
-    std::vector<std::byte*> own;
-    for (const Sum& sum : waiting_) own.push_back(sum.values.data());
-    own.push_back(gradients_.data());
-    exchange_->sum(own);
-    keep_gradients(found);
-  });
+  std::vector<std::byte*> own;
+  for (const Sum& sum : waiting_) own.push_back(sum.values.data());
+  own.push_back(gradients_.data());
+  exchange_->sum(own);
+  keep_gradients(found);
 }
 
 /// Returns which parameters have a gradient in a micro-batch of this process.
@@ -250,10 +248,8 @@ void GradientSum::keep_gradients(const std::vector<std::string>& found) {
 void GradientSum::abandon() {
   if (!exchange_) return;
   const kernels::UncancellableScope whole;
-  group_.transfer([&] {
-    while (!exchange_->has_sent_all()) exchange_->send_bucket(gradients_);
-    exchange_->complete();
-  });
+  while (!exchange_->has_sent_all()) exchange_->send_bucket(gradients_);
+  exchange_->complete();
 }
 
 }  // namespace tapestry

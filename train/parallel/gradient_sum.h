@@ -39,7 +39,7 @@ namespace tapestry {
 /// With p processes, each has the sums of at most 2 log2(n) nodes of the tree, or of one if n / p
 /// is a power of two. Each process receives its shard of the sums of all others, and adds them as
 /// the tree says (reduce-scatter, GradientExchange). It updates its shard of the parameters with
-/// the result, and sends the new values to the others (all-gather; ParameterShards::update()). With
+/// the result, and sends the new values to the others (all-gather; ParameterShards). With
 /// one node each, a process sends 2 (p - 1) / p times the size of the gradient, which is the least
 /// possible [1].
 ///

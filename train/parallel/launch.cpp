@@ -2,22 +2,26 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <vector>
 
+#include "data/io/number.h"
 #include "data/io/utf8.h"
 #include "train/error.h"
 #include "train/parallel/mpi/plugin.h"
-#include "train/parallel/supervisor.h"
-#include "train/parallel/watchdog.h"
+#include "train/platform/exit_code.h"
 #include "train/platform/machine.h"
 #include "train/platform/program_name.h"
 
@@ -35,14 +39,14 @@ std::vector<std::filesystem::path> plugin_places() {
           std::filesystem::path(TAPESTRY_PREFIX "/lib/tapestry") / plugin_name};
 }
 
-[[noreturn]] void refuse(const Launch& launch, const std::string& found, const std::string& hint) {
+[[noreturn]] void reject(const Launch& launch, const std::string& found, const std::string& hint) {
   throw UsageError(fmt::format("started as one of {} processes ({}): {}", launch.processes,
                                launch.launcher, found),
                    hint);
 }
 
-[[noreturn]] void refuse_without_plugin(const Launch& launch, const std::string& reason) {
-  refuse(launch, fmt::format("MPI cannot be loaded: {}", reason),
+[[noreturn]] void reject_without_plugin(const Launch& launch, const std::string& reason) {
+  reject(launch, fmt::format("MPI cannot be loaded: {}", reason),
          fmt::format("install the Debian package tapestry-mpi, or build {} where Open MPI is "
                      "installed (libopenmpi-dev), or start one process",
                      program_name()));
@@ -55,11 +59,11 @@ JoinProcesses* load_plugin(const Launch& launch) {
     if (!std::filesystem::exists(place, ignored)) continue;
     // Global, because Open MPI loads parts of itself that use its symbols.
     void* const plugin = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (plugin == nullptr) refuse_without_plugin(launch, ::dlerror());
+    if (plugin == nullptr) reject_without_plugin(launch, ::dlerror());
     const auto* const version = static_cast<const char* const*>(::dlsym(plugin, plugin_version));
     void* const join = ::dlsym(plugin, plugin_function);
     if (version == nullptr || join == nullptr || std::string_view(*version) != program_version) {
-      refuse_without_plugin(
+      reject_without_plugin(
           launch, fmt::format("{} is not of version {}", escaped(place.string()), program_version));
     }
     return reinterpret_cast<JoinProcesses*>(join);
@@ -68,14 +72,14 @@ JoinProcesses* load_plugin(const Launch& launch) {
   for (const std::filesystem::path& place : plugin_places()) {
     places += fmt::format("{}{}", places.empty() ? "" : ", ", escaped(place.string()));
   }
-  refuse_without_plugin(launch, fmt::format("found none of {}", places));
+  reject_without_plugin(launch, fmt::format("found none of {}", places));
 }
 
 /// Connects the processes that the launcher has started.
-std::unique_ptr<Transport> join_processes(const Launch& launch) {
-  std::unique_ptr<Transport> transport(load_plugin(launch)());
+std::unique_ptr<Transport> connect_by_mpi(const Launch& launch, std::chrono::seconds limit) {
+  std::unique_ptr<Transport> transport(load_plugin(launch)(limit));
   if (transport->size() == launch.processes) return transport;
-  refuse(
+  reject(
       launch, fmt::format("MPI connects {} of them", transport->size()),
       "use the launcher of the MPI that the program was built with; with Slurm, srun --mpi=pmix");
 }
@@ -89,103 +93,105 @@ std::optional<std::size_t> read_number(const char* value) {
   return result.ec == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-/// What connects the processes, up to the end of the program: a launcher ends all processes when
-/// one of them ends with an error, and rank 0 has to print it before.
+/// Ends this process if it waits for others inside MPI, where no Watchdog can look, for longer than
+/// the limit. The launcher then ends the others.
+class Deadline {
+ public:
+  explicit Deadline(std::chrono::seconds limit) {
+    std::signal(SIGALRM, end_process);
+    ::alarm(static_cast<unsigned>(limit.count()));
+  }
+  ~Deadline() { ::alarm(0); }
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+ private:
+  /// Async-signal-safe.
+  static void end_process(int /*signal*/) {
+    constexpr std::string_view text =
+        "tapestry: error: waits too long to be connected with the other processes, or to be "
+        "disconnected from them\nhint: another process was not started, hangs or cannot be "
+        "reached; "
+        "see the messages of the others; TAPESTRY_PEER_TIMEOUT sets the limit\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    ::_exit(static_cast<int>(ExitCode::peer_failed));
+  }
+};
+
+/// The connected processes, up to the end of the program: a launcher ends all processes when one of
+/// them ends with an error, which has to be printed before.
 struct Connection {
-  Connection() = default;
-  /// The supervisor watches the time that MPI takes, which no Watchdog does any more.
+  Connection(const Launch& launch, std::chrono::seconds limit) : timeout(limit) {
+    const Deadline deadline(timeout);
+    transport = connect_by_mpi(launch, timeout);
+    group.emplace(*transport, timeout);
+  }
   ~Connection() {
-    watchdog.reset();
-    if (state != nullptr) state->leave();
+    if (failure) transport->abort(static_cast<int>(*failure));
+    const Deadline deadline(timeout);
+    transport.reset();
   }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  SupervisedState* state = nullptr;
+  std::chrono::seconds timeout;
   std::unique_ptr<Transport> transport;
-  std::vector<std::string> hosts;  ///< by rank
-  std::optional<Watchdog> watchdog;
+  std::optional<ProcessGroup> group;
+  std::optional<ExitCode> failure;
 };
 
-/// Ends all processes, because one of them hangs or its connection is lost.
-void end_for_timeout(const Watchdog::Timeout& peer, const std::string& host,
-                     std::chrono::seconds timeout, Connection& connection) {
-  Transport& transport = *connection.transport;
-  const std::string found =
-      peer.has_ended
-          ? fmt::format("it ended more than {} seconds ago after step {}, and rank {} still runs",
-                        timeout.count(), peer.step, transport.rank())
-          : fmt::format(
-                "no heartbeat for {} seconds after step {}: the process hangs, or its "
-                "connection is lost",
-                timeout.count(), peer.step);
-  const std::string text = fmt::format(
-      "{}: error: rank {} on {}: {}\nhint: see whether its machine can be reached; resume the run "
-      "with --resume, with any number of processes; TAPESTRY_PEER_TIMEOUT sets the limit\n",
-      program_name(), peer.rank, host, found);
-  std::fputs(text.c_str(), stderr);
-  connection.state->phase = SupervisedState::Phase::leaving;  // in case the launcher hangs
-  transport.abort(static_cast<int>(ExitCode::peer_failed));
+std::unique_ptr<Connection>& connection() {
+  static std::unique_ptr<Connection> connected;
+  return connected;
 }
-
-/// While it is alive, an end of the process is not that of the program.
-class ResultScope {
- public:
-  explicit ResultScope(SupervisedState& state) : state_(state) {}
-  ~ResultScope() { state_.has_result = true; }
-  ResultScope(const ResultScope&) = delete;
-  ResultScope& operator=(const ResultScope&) = delete;
-
- private:
-  SupervisedState& state_;
-};
 
 }  // namespace
 
 std::optional<Launch> read_launch(const std::function<const char*(const char*)>& get) {
-  struct Variables {
-    const char* size;
-    const char* rank;
-  };
-  for (const auto& [size, rank] :
-       {Variables{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-        Variables{"PMI_SIZE", "PMI_RANK"}, Variables{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}) {
-    const auto processes = read_number(get(size));
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const auto processes = read_number(get(name));
     if (!processes) continue;
     // mpirun in a Slurm job starts its processes in a step of srun, which has other tasks.
     if (*processes < 2) return std::nullopt;
-    return Launch{
-        .launcher = size, .processes = *processes, .rank = read_number(get(rank)).value_or(0)};
+    return Launch{.launcher = name, .processes = *processes};
   }
   return std::nullopt;
 }
 
-int run_launched_processes(const std::function<std::vector<EqualProperty>()>& properties,
-                           const std::function<int(ProcessGroup& group)>& program) {
+std::chrono::seconds read_peer_timeout(const char* text) {
+  if (text == nullptr || *text == '\0') return std::chrono::seconds(60);
+  const std::string_view value(text);
+  const int seconds = parse_number<int>(value).value_or(0);
+  if (seconds < 1 || seconds > 86400) {
+    throw UsageError(fmt::format("TAPESTRY_PEER_TIMEOUT: found `{}`, expected a whole number of "
+                                 "seconds from 1 to 86400",
+                                 escaped(std::string(value))),
+                     "unset the variable for the default, 60");
+  }
+  return std::chrono::seconds(seconds);
+}
+
+ProcessGroup& join_processes() {
   const auto launch =
       read_launch([](const char* name) -> const char* { return std::getenv(name); });
-  if (!launch) return program(single_process());
-  const std::chrono::seconds timeout = read_peer_timeout(std::getenv("TAPESTRY_PEER_TIMEOUT"));
+  if (!launch) return single_process();
   // mpirun gives each process a terminal, also where its own output is a file.
   ::setenv("TERM", "dumb", 1);
-  SupervisedState& state = continue_supervised(launch->rank, timeout);
-  const ResultScope scope(state);
-  static Connection connection;
-  connection.state = &state;
-  connection.transport = join_processes(*launch);
-  Transport& transport = *connection.transport;
-  state.rank = transport.rank();
-  ProcessGroup group(transport, &state.step, timeout);
-  connection.hosts = group.all_gather(host_name);
-  connection.watchdog.emplace(
-      transport, timeout, state.step, [timeout](const Watchdog::Timeout& peer) {
-        end_for_timeout(peer, connection.hosts[peer.rank], timeout, connection);
-      });
-  state.phase = SupervisedState::Phase::running;
-  return group.run([&] {
-    require_equal_processes(group, properties);
-    return program(group);
-  });
+  connection() = std::make_unique<Connection>(
+      *launch, read_peer_timeout(std::getenv("TAPESTRY_PEER_TIMEOUT")));
+  return *connection()->group;
+}
+
+void end_all_at_exit() {
+  if (connection() == nullptr) return;
+  connection()->failure = to_exit_code(std::current_exception());
+  const ProcessGroup& group = *connection()->group;
+  if (group.is_rank_0()) return;
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  std::fputs(fmt::format("{}: rank {} on {} fails and ends all processes\n", program_name(),
+                         group.rank(), host_name())
+                 .c_str(),
+             stderr);
 }
 
 }  // namespace tapestry

@@ -1,26 +1,29 @@
 #include "train/parallel/parameter_shards.h"
 
+#include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <string>
 
 #include "autograd/kernels/parallel.h"
 #include "optim/optimizer.h"
-#include "train/parallel/memory_blocks.h"
 #include "train/platform/message.h"
 
 namespace tapestry {
-
 ParameterShards::ParameterShards(Parameters& parameters, ProcessGroup& group,
                                  std::size_t bucket_bytes)
     : parameters_(parameters), group_(group) {
   if (group.size() == 1) return;
+  if (!parameters.is_gathered()) {
+    throw std::logic_error(
+        "parameter shards: found parameters in separate blocks of memory, expected "
+        "Parameters::gather()");
+  }
   layout_.emplace(parameters, group.size(), bucket_bytes);
-  exchange_.emplace(parameters, *layout_, group);
   own_ = layout_->element_ranges(group.rank());
 }
 
-/// Each process computes the sums of squares of its pieces. From then on an error ends all
-/// processes: those that go on to update() wait for the parameters of this one.
+/// Each process computes the sums of squares of its pieces.
 double ParameterShards::gradient_norm() {
   if (group_.size() == 1) return global_gradient_norm(parameters_.list());
   const std::vector<std::string> found = group_.all_gather([&] {
@@ -28,9 +31,7 @@ double ParameterShards::gradient_norm() {
     for (const double square : squares_of_gradients(parameters_.list(), own_)) squares.put(square);
     return squares.take();
   });
-  double norm = 0.0;
-  group_.transfer([&] { norm = std::sqrt(add_squares(found)); });
-  return norm;
+  return std::sqrt(add_squares(found));
 }
 
 /// Adds the squares of all processes in the order of the parameters, of which each is divided in
@@ -55,64 +56,85 @@ double ParameterShards::add_squares(const std::vector<std::string>& found) const
   return sum;
 }
 
-void ParameterShards::update(const std::function<void()>& change) {
-  if (group_.size() == 1) return change();
-  // A process that alone cancelled an update would keep the others waiting.
-  const kernels::UncancellableScope whole;
-  group_.transfer([&] {
-    exchange_->complete();
-    change();
-    exchange_->begin();
+/// The part of a bucket that a process has, in a block of all parameters or of all gradients.
+std::span<std::byte> ParameterShards::part(const kernels::Memory& block, std::size_t bucket,
+                                           std::size_t rank) const {
+  const ShardLayout::ByteRange range = layout_->part(bucket, rank);
+  return {block.data() + range.begin, range.size()};
+}
+
+/// The block of the values of all parameters, which are about to change.
+kernels::Memory ParameterShards::changing_values() {
+  return dispatch(parameters_.dtype(), [&]<class T>() {
+    for (NamedTensor parameter : parameters_) parameter.tensor.mutable_values<T>();
+    return parameters_.list().front().tensor.memory();
   });
+}
+
+/// All processes begin the transfers between two of them in the same order. Each process begins
+/// with another one, so that all connections are in use.
+void ParameterShards::all_gather_parameters() {
+  if (group_.size() == 1) return;
+  const kernels::Memory values = changing_values();
+  const std::size_t buckets = layout_->buckets().size(), size = group_.size(), own = group_.rank();
+  std::vector<ProcessGroup::Transfer> transfers;
+  for (std::size_t distance = 1; distance < size; ++distance) {
+    const std::size_t from = (own + size - distance) % size;
+    for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+      transfers.push_back(group_.start_receive(from, part(values, bucket, from)));
+    }
+  }
+  for (std::size_t distance = 1; distance < size; ++distance) {
+    const std::size_t to = (own + distance) % size;
+    for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+      transfers.push_back(group_.start_send(to, part(values, bucket, own)));
+    }
+  }
+  group_.wait(transfers);
 }
 
 void ParameterShards::gather_gradients() {
   if (group_.size() == 1) return;
-  group_.transfer([&] {
-    std::vector<Tensor> gradients;
-    for (const NamedTensor& parameter : parameters_) {
-      gradients.push_back(parameter.tensor.gradient());
-    }
-    std::vector<ProcessGroup::Transfer> transfers;
-    if (group_.is_rank_0()) {
-      for (std::size_t from = 1; from < group_.size(); ++from) {
-        for (const std::span<std::byte> block :
-             memory_blocks(gradients, layout_->element_ranges(from))) {
-          transfers.push_back(group_.start_receive(from, block));
-        }
-      }
-    } else {
-      for (const std::span<std::byte> block : memory_blocks(gradients, own_)) {
-        transfers.push_back(group_.start_send(0, block));
-      }
-    }
-    for (const ProcessGroup::Transfer& transfer : transfers) group_.wait(transfer);
+  const auto defined = std::ranges::find_if(parameters_, [](const NamedTensor& parameter) {
+    return parameter.tensor.gradient().defined();
   });
+  if (defined == parameters_.end()) return;  // in all processes
+  const kernels::Memory gradients = defined->tensor.gradient().memory();
+  std::vector<ProcessGroup::Transfer> transfers;
+  for (std::size_t bucket = 0; bucket < layout_->buckets().size(); ++bucket) {
+    if (!group_.is_rank_0()) {
+      transfers.push_back(group_.start_send(0, part(gradients, bucket, group_.rank())));
+      continue;
+    }
+    for (std::size_t from = 1; from < group_.size(); ++from) {
+      transfers.push_back(group_.start_receive(from, part(gradients, bucket, from)));
+    }
+  }
+  group_.wait(transfers);
 }
 
 void ParameterShards::gather_state(
     std::span<const NamedTensor> state,
     const std::function<std::span<std::byte>(std::size_t i)>& whole) {
   if (group_.size() == 1) return;
-  group_.transfer([&] {
-    const std::size_t parameters = parameters_.list().size();
-    const std::size_t bytes = bytes_per_element(parameters_.dtype());
-    std::vector<ProcessGroup::Transfer> transfers;
-    for (std::size_t from = 1; group_.is_rank_0() && from < group_.size(); ++from) {
-      const std::vector<ElementRange> ranges = layout_->element_ranges(from);
-      for (std::size_t i = 0; i < state.size(); ++i) {
-        const ElementRange& range = ranges[i % parameters];
-        if (range.size() == 0) continue;
-        transfers.push_back(group_.start_receive(
-            from, whole(i).subspan(range.begin * bytes, range.size() * bytes)));
-      }
+  const std::size_t parameters = parameters_.list().size();
+  const std::size_t bytes = bytes_per_element(parameters_.dtype());
+  std::vector<ProcessGroup::Transfer> transfers;
+  for (std::size_t from = 1; group_.is_rank_0() && from < group_.size(); ++from) {
+    const std::vector<ElementRange> ranges = layout_->element_ranges(from);
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      const ElementRange& range = ranges[i % parameters];
+      if (range.size() == 0) continue;
+      transfers.push_back(
+          group_.start_receive(from, whole(i).subspan(range.begin * bytes, range.size() * bytes)));
     }
-    for (std::size_t i = 0; !group_.is_rank_0() && i < state.size(); ++i) {
-      const Tensor& tensor = state[i].tensor;
-      transfers.push_back(group_.start_send(0, element_bytes(tensor, {0, tensor.size()})));
-    }
-    for (const ProcessGroup::Transfer& transfer : transfers) group_.wait(transfer);
-  });
+  }
+  for (std::size_t i = 0; !group_.is_rank_0() && i < state.size(); ++i) {
+    dispatch(state[i].tensor.dtype(), [&]<class T>() {
+      transfers.push_back(group_.start_send(0, std::as_bytes(state[i].tensor.values<T>())));
+    });
+  }
+  group_.wait(transfers);
 }
 
 }  // namespace tapestry

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "autograd/kernels/memory.h"
 #include "autograd/named_tensor.h"
 #include "layers/parameters.h"
 #include "optim/element_range.h"
-#include "train/parallel/parameter_exchange.h"
 #include "train/parallel/process_group.h"
 #include "train/parallel/shard_layout.h"
 
@@ -24,16 +24,18 @@ namespace tapestry {
 ///     const auto optimizer = make_optimizer(options, parameters.list(), {}, shards.own());
 ///     ...                          // GradientSum::finish(): each process has its gradients
 ///     const double norm = shards.gradient_norm();
-///     shards.update([&] { optimizer->step(learning_rate, clip_factor(norm, max_norm)); });
+///     optimizer->step(learning_rate, clip_factor(norm, max_norm));
+///     shards.all_gather_parameters();
 ///
 /// All functions that are not const are called by all processes. Nothing is exchanged by a process
-/// that is alone. When the object ends, all values have arrived and are sent, unless an error ends
-/// all processes, see ParameterExchange.
+/// that is alone.
 class ParameterShards {
  public:
   /// Parameters and group must outlive the object; no parameter may be added.
   ///
   /// bucket_bytes  see ShardLayout; that of GradientSum
+  /// throws        std::logic_error if there are several processes and the parameters are not in
+  ///               one block of memory, see Parameters::gather().
   ParameterShards(Parameters& parameters, ProcessGroup& group,
                   std::size_t bucket_bytes = ShardLayout::default_bucket_bytes);
 
@@ -41,14 +43,11 @@ class ParameterShards {
   /// group of one process.
   const std::vector<ElementRange>& own() const { return own_; }
 
-  /// global_gradient_norm() of the whole gradient, in all processes. An error of this process alone
-  /// ends all of them; so must one between this call and update(), see ProcessGroup::transfer().
+  /// global_gradient_norm() of the whole gradient, in all processes.
   double gradient_norm();
 
-  /// Calls `change`, which may change values of this shard and reads no others, and then begins to
-  /// give all processes the values of all shards: each process sends its shard to each other one,
-  /// while it computes. A parameter waits for its values when it is used, see ParameterExchange.
-  void update(const std::function<void()>& change);
+  /// Gives all processes the values of all shards of the parameters.
+  void all_gather_parameters();
 
   /// Gives rank 0 the gradients of all shards.
   void gather_gradients();
@@ -64,12 +63,13 @@ class ParameterShards {
 
  private:
   double add_squares(const std::vector<std::string>& found) const;
+  std::span<std::byte> part(const kernels::Memory& block, std::size_t bucket,
+                            std::size_t rank) const;
+  kernels::Memory changing_values();
 
   Parameters& parameters_;
   ProcessGroup& group_;
-  // In a group of several processes:
-  std::optional<ShardLayout> layout_;
-  std::optional<ParameterExchange> exchange_;
+  std::optional<ShardLayout> layout_;  ///< in a group of several processes
   std::vector<ElementRange> own_;
 };
 

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -14,7 +12,7 @@
 
 namespace tapestry {
 
-/// An error of another process of the run, which ends this process as well.
+/// Processes of a run that do not fit together.
 class PeerFailure : public UserError {
  public:
   using UserError::UserError;
@@ -23,19 +21,19 @@ class PeerFailure : public UserError {
 /// The processes that train a model together; each has the same state and computes a part of each
 /// step. A group of one process does everything directly.
 ///
-/// All processes call all_gather() and the functions based on it in the same order; processes that
-/// do not, because they have decided differently, end with an error. A process whose work throws
-/// informs the others in its next call, so that all of them continue or throw.
+/// All processes call all_gather() and the functions based on it in the same order. Two exceptions
+/// of the work of one process are thrown in all of them, which may continue: kernels::Cancelled and
+/// AnomalyError. Any other one is thrown in that process only, while the others wait: it has to end
+/// the program, which ends all processes (join_processes()).
 class ProcessGroup {
  public:
   /// The group of this process alone.
   ProcessGroup() = default;
-  /// The processes of `transport`, which must outlive the group, and so must `last_step`, which
-  /// note_step() sets.
+  /// The processes of `transport`, which must outlive the group.
   ///
   /// timeout  see timeout()
-  explicit ProcessGroup(Transport& transport, std::atomic<std::uint64_t>* last_step = nullptr,
-                        std::chrono::seconds timeout = {});
+  explicit ProcessGroup(Transport& transport, std::chrono::seconds timeout = {})
+      : transport_(&transport), timeout_(timeout) {}
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
@@ -50,51 +48,32 @@ class ProcessGroup {
 
   /// Does `work` and returns its results in all processes, in the order of their ranks.
   ///
-  /// throws  what `work` throws. If it throws in another process: kernels::Cancelled or
-  ///         AnomalyError if it was one of these there, PeerFailure with the exit code, the message
-  ///         and the hint otherwise. If it throws in several, an error goes before AnomalyError,
-  ///         this before Cancelled, and then the lower rank first. PeerFailure if other processes
-  ///         have called another function.
-  std::vector<std::string> all_gather(const std::function<std::string()>& work) {
-    return gather_results(Call::all_gather, work);
-  }
-
-  /// all_gather() of work that begins transfers, which end after it. If it throws in any process,
-  /// `abandon`, which is to complete the transfers, is called in all of them before the error is
-  /// thrown; unless a process has called another function, so that it would wait without end.
+  /// abandon  completes transfers that `work` begins and that end after it; called in all processes
+  ///          before one of the exceptions above is thrown
+  /// throws   what `work` throws, see above; AnomalyError if one process throws this and another
+  ///          one kernels::Cancelled. PeerFailure if another process has called another function.
   std::vector<std::string> all_gather(const std::function<std::string()>& work,
-                                      const std::function<void()>& abandon) {
-    return gather_results(Call::all_gather_with_transfers, work, abandon);
+                                      const std::function<void()>& abandon = nullptr) {
+    return gather_results("all_gather", work, abandon);
   }
 
-  /// all_gather() of work without results: it is done by all processes or throws in all of them.
+  /// all_gather() of work without results.
   void together(const std::function<void()>& work);
   /// Whether `mine` is true in a process.
   bool any_process(bool mine);
-  /// Does `work` in rank 0 alone, while the others wait, and returns its result in all.
+  /// Does `work` in rank 0 only, while the others wait, and returns its result in all.
   std::string broadcast(const std::function<std::string()>& work);
   /// The same for work without a result.
   void on_rank_0(const std::function<void()>& work);
 
-  /// Runs the program of all processes, and returns its exit code. If it throws, all processes end:
-  /// rank 0 throws, the others return the exit code of the error.
-  int run(const std::function<int()>& program);
-
-  /// Records that this process has done a step, for messages about a process that has failed.
-  void note_step(std::uint64_t step) {
-    if (last_step_ != nullptr) *last_step_ = step;
-  }
-
-  /// Makes transfers that all processes wait for. If something is thrown, the other processes,
-  /// which wait, cannot be informed: prints the error and ends all processes. In a group of one
-  /// process, what `transfers` throws is thrown.
-  void transfer(const std::function<void()>& transfers);
-
-  /// Whether an error of a process has been thrown that ends all of them.
-  bool has_failed() const { return has_failed_; }
-  /// Number of calls that all processes have made together: all_gather() and the functions based on
-  /// it. 0 in a group of one process.
-  std::uint64_t calls() const { return calls_; }
+  /// Rejects processes in which something differs from rank 0. To be called by all of them.
+  ///
+  /// what    a noun: "config"
+  /// text    describes it; not called in a group of one process
+  /// code    of the error
+  /// throws  PeerFailure, in all processes, with the lowest rank whose text differs, its machine,
+  ///         and the first line that differs.
+  void require_equal(const char* what, const std::function<std::string()>& text, ExitCode code);
 
   /// A transfer of any number of bytes that has begun.
   using Transfer = std::vector<Transport::Request>;
@@ -104,42 +83,21 @@ class ProcessGroup {
   /// Begins to receive exactly as many bytes.
   Transfer start_receive(std::size_t from, std::span<std::byte> bytes,
                          Transport::Channel channel = Transport::Channel::data);
-  /// Waits until the transfer is done. Transfers may be waited for on several threads.
+  /// Waits until the transfer is done.
   void wait(const Transfer& transfer);
-
-  using Duration = std::chrono::steady_clock::duration;
-  /// Records that this process has waited for parameters, which interrupts what it computes.
-  void note_wait(Duration time) { waited_ += time.count(); }
-  /// How long this process has waited for parameters up to now. Threads that wait at the same time
-  /// count once.
-  Duration waited() const { return Duration(waited_); }
+  /// Waits until all of them are done.
+  void wait(const std::vector<Transfer>& transfers);
 
  private:
-  /// The functions of which all processes have to call the same.
-  enum class Call : int {
-    all_gather,
-    all_gather_with_transfers,
-    together,
-    any_process,
-    broadcast,
-    on_rank_0,
-    end
-  };
-  static const char* call_name(Call call);
-
-  std::vector<std::string> gather_results(Call call, const std::function<std::string()>& work,
+  std::vector<std::string> gather_results(const char* call,
+                                          const std::function<std::string()>& work,
                                           const std::function<void()>& abandon = nullptr);
-  void require_same_call(const std::vector<std::string>& messages);
-  std::vector<std::string> gather(std::string mine);
+  std::vector<std::string> gather(const std::string& mine);
   void send_message(std::size_t to, const std::string& message);
   std::string receive_message(std::size_t from);
 
   Transport* transport_ = nullptr;
-  std::atomic<std::uint64_t>* last_step_ = nullptr;
   std::chrono::seconds timeout_{};
-  std::uint64_t calls_ = 0;
-  std::atomic<Duration::rep> waited_ = 0;
-  bool has_failed_ = false;  ///< whether all_gather() has thrown an error that ends all processes
 };
 
 /// The group of this process alone.

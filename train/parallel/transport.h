@@ -6,23 +6,21 @@
 
 namespace tapestry {
 
-/// Moves bytes between the processes of a run, which are numbered from 0: their ranks. An
-/// implementation only passes messages on; what they mean, and their order, is ProcessGroup's.
+/// Moves bytes between the processes of a run, which are numbered from 0: their ranks. Messages
+/// have no meaning here; ProcessGroup gives them one.
 ///
 /// Two messages from one process to another on one channel arrive in the order in which they were
-/// sent. Transfers of the channels `gradients` and `parameters` proceed while the process computes,
-/// without further calls, as far as the implementation can do so. Several threads may use a
-/// transport at the same time.
+/// sent. Transfers of the channel `gradients` proceed while the process computes, without further
+/// calls, as far as the implementation can do so. Several threads may use a transport at the same
+/// time.
 class Transport {
  public:
-  /// Messages of different channels do not wait for each other. A process sends messages of
-  /// `parameters` in the order in which they began, a limited number of bytes at a time, so that
-  /// the first arrive early. Order of arrival is guaranteed only between two processes.
-  enum class Channel : int { data = 0, heartbeat = 1, gradients = 2, parameters = 3 };
+  /// Messages of different channels do not wait for each other.
+  enum class Channel : int { data = 0, gradients = 1 };
   /// A transfer that has begun.
   using Request = std::uint64_t;
-  /// The most bytes of a transfer.
-  static constexpr std::size_t most_bytes = std::size_t{1} << 30;
+  /// The maximum size of a transfer, in bytes.
+  static constexpr std::size_t max_bytes = std::size_t{1} << 30;
 
   /// To be destroyed by all processes, after the last message.
   virtual ~Transport() = default;

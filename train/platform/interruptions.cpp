@@ -23,9 +23,7 @@ volatile std::sig_atomic_t save_requested = 0;
 volatile std::sig_atomic_t time_over = 0;
 volatile std::sig_atomic_t error_is_terminal = 0;
 volatile std::sig_atomic_t saves_at_stop = 1;
-volatile std::sig_atomic_t merges_repeats = 0;
 volatile std::sig_atomic_t stopped_by_peer = 0;  // and no signal of its own has come yet
-timespec first_stop_time{};
 std::atomic<bool> wants_end{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
@@ -42,27 +40,16 @@ void announce_stop() {
   errno = error;
 }
 
-bool is_repeat(int signal) {
-  if (merges_repeats == 0 || signal != first_stop) return false;
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  const auto nanoseconds = (now.tv_sec - first_stop_time.tv_sec) * 1'000'000'000L + now.tv_nsec -
-                           first_stop_time.tv_nsec;
-  return nanoseconds < 1'000'000'000L;
-}
-
 /// A second signal is raised again with its default action, which ends the process when the handler
 /// returns.
 void remember_stop(int signal) {
   if (first_stop == 0) {
-    ::clock_gettime(CLOCK_MONOTONIC, &first_stop_time);
     first_stop = signal;
     wants_end = true;
     announce_stop();
   } else if (stopped_by_peer != 0) {  // what another process has received as well, maybe later
-    ::clock_gettime(CLOCK_MONOTONIC, &first_stop_time);
     stopped_by_peer = 0;
-  } else if (signal != SIGXCPU && !is_repeat(signal)) {
+  } else if (signal != SIGXCPU) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
@@ -81,7 +68,7 @@ const std::array handled{Handled{SIGINT, remember_stop},  Handled{SIGTERM, remem
                          Handled{SIGPIPE, SIG_IGN},       Handled{SIGXFSZ, SIG_IGN}};
 
 void install(const Handled& entry) {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = entry.handler;
   action.sa_flags = SA_RESTART;
   ::sigaction(entry.signal, &action, nullptr);
@@ -152,8 +139,6 @@ void RunSignals::end_at(std::chrono::steady_clock::time_point time) {
 }
 
 bool RunSignals::time_is_up() const { return time_over != 0; }
-
-void merge_repeated_signals() { merges_repeats = 1; }
 
 void TimeLimit::note_turn(Clock::duration taken) { longest_turn_ = std::max(longest_turn_, taken); }
 

@@ -49,13 +49,9 @@ class RunSignals {
   static constexpr std::size_t handled_signals = 8;
 
   std::array<struct sigaction, handled_signals> before_{};
-  std::optional<timer_t> timer_;      ///< of end_at(); sends SIGALRM
-  struct sigaction before_alarm_ {};  ///< set if timer_ is
+  std::optional<timer_t> timer_;     ///< of end_at(); sends SIGALRM
+  struct sigaction before_alarm_{};  ///< set if timer_ is
 };
-
-/// From now on the same signal within a second of the first one does not count as a second one: for
-/// a process that gets a signal from several senders at once.
-void merge_repeated_signals();
 
 /// The time limit of a process (`train.max_time`). It is reached early enough to save: as soon as
 /// the remaining time is shorter than the longest turn so far plus the longest save, or two of them

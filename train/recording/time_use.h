@@ -4,9 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string_view>
-#include <utility>
 
 #include "autograd/profiler.h"
 #include "data/batch.h"
@@ -19,8 +17,7 @@ enum class TimePart : std::uint8_t {
   forward,         ///< of the batches of this process
   backward,        ///< the same
   anomaly_checks,  ///< in forward and backward, which exclude them; see train.detect_anomaly
-  exchange,        ///< of gradients and parameters with other processes, and waiting for these,
-                   ///< which no other part includes
+  exchange,        ///< of gradients and parameters with other processes
   optimizer,       ///< gradient norm, update of the weights, their average
   validation,      ///< with decoding
   saving,          ///< copying the state, and waiting for an earlier save to be written
@@ -38,11 +35,6 @@ class TimeUse {
  public:
   using Duration = std::chrono::steady_clock::duration;
 
-  /// waited  how long this process has waited for parameters of others up to now
-  explicit TimeUse(std::function<Duration()> waited = [] { return Duration::zero(); })
-      : waited_(std::move(waited)) {}
-
-  Duration waited() const { return waited_(); }
   void add(TimePart part, Duration time) { times_[static_cast<std::size_t>(part)] += time; }
   /// Counts the positions of a batch. The single label of a classifier's row counts as none.
   void add(const Batch& batch);
@@ -54,24 +46,17 @@ class TimeUse {
   std::uint64_t padding() const { return padding_; }
 
  private:
-  std::function<Duration()> waited_;
   std::array<Duration, time_part_names.size()> times_{};
   std::uint64_t positions_ = 0, padding_ = 0;
 };
 
-/// Adds the time of its lifetime to a part, except for what TimeUse::waited() counts meanwhile,
-/// which it adds to TimePart::exchange; all of it to the profile as a ProfileScope. Not to be
-/// nested.
+/// Adds the time of its lifetime to a part, and to the profile as a ProfileScope. Not to be nested.
 class PartTimer {
  public:
   /// name  of the row of the profile, a literal
   PartTimer(TimeUse& use, TimePart part, const char* name)
       : scope_(name, Phase::other), use_(use), part_(part) {}
-  ~PartTimer() {
-    const TimeUse::Duration waited = use_.waited() - waited_before_;
-    use_.add(part_, std::chrono::steady_clock::now() - started_ - waited);
-    use_.add(TimePart::exchange, waited);
-  }
+  ~PartTimer() { use_.add(part_, std::chrono::steady_clock::now() - started_); }
   PartTimer(const PartTimer&) = delete;
   PartTimer& operator=(const PartTimer&) = delete;
 
@@ -80,7 +65,6 @@ class PartTimer {
   TimeUse& use_;
   TimePart part_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-  TimeUse::Duration waited_before_ = use_.waited();
 };
 
 }  // namespace tapestry

@@ -11,11 +11,10 @@
 #include "autograd/tape.h"
 #include "tests/train/parallel/local_network.h"
 #include "tests/train/tiny_run.h"
-#include "train/error.h"
 #include "train/step_computer.h"
 #include "train/validator.h"
 
-// What interrupts processes while the parameters of an update are on their way.
+// What interrupts a step or a validation of several processes.
 
 namespace tapestry {
 namespace {
@@ -37,11 +36,11 @@ void take_step(StepComputer& computer) {
 
 using Training = std::function<void(StepComputer& computer, ProcessGroup& group)>;
 
-/// Trains in two processes, between which parameters arrive late. Returns the state of each.
+/// Trains in two processes, between which gradients arrive late. Returns the state of each.
 std::vector<std::string> states_of_two(const Config& config, const Corpus& corpus,
                                        const Training& train) {
   test::LocalNetwork network(2);
-  network.delay(Transport::Channel::parameters, 50);
+  network.delay(Transport::Channel::gradients, 50);
   std::vector<std::string> states(2);
   test::run_processes(network, 2, [&](ProcessGroup& group) {
     StepComputer computer(config, corpus, group);
@@ -66,7 +65,7 @@ class CancelsForward : public TapeObserver {
   void backward_ran(const GradientSlot&, const Tensor&) override {}
 };
 
-TEST_CASE("a step that one process cancels while parameters arrive can be computed again") {
+TEST_CASE("a step that one process cancels can be computed again") {
   const Config config = config_of_several_buckets();
   const Corpus corpus = load_corpus(config.data);
   const auto interrupted = [](StepComputer& computer, ProcessGroup& group) {
@@ -85,7 +84,7 @@ TEST_CASE("a step that one process cancels while parameters arrive can be comput
   CHECK(states_of_two(config, corpus, interrupted) == states_of_one(config, corpus, whole));
 }
 
-TEST_CASE("a state can be restored while parameters arrive") {
+TEST_CASE("a state can be restored between the steps of several processes") {
   const Config config = config_of_several_buckets();
   const Corpus corpus = load_corpus(config.data);
   StepComputer saved(config, corpus);
@@ -115,30 +114,6 @@ TEST_CASE("a validation with averages that is cancelled leaves the parameters as
   };
   const auto train = [](StepComputer& computer, ProcessGroup&) { take_step(computer); };
   CHECK(states_of_two(config, corpus, validate) == states_of_one(config, corpus, train));
-}
-
-TEST_CASE("an error of one process ends all while parameters arrive") {
-  const Config config = config_of_several_buckets();
-  const Corpus corpus = load_corpus(config.data);
-  test::LocalNetwork network(2);
-  network.delay(Transport::Channel::parameters, 50);
-  std::atomic<int> ended = 0;
-  test::run_processes(network, 2, [&](ProcessGroup& group) {
-    const auto train = [&] {
-      StepComputer computer(config, corpus, group);
-      take_step(computer);
-      if (group.rank() == 1) throw DataError("refused", "");
-      take_step(computer);
-      return 0;
-    };
-    if (group.is_rank_0()) {
-      CHECK_THROWS_AS(group.run(train), PeerFailure);
-    } else {
-      CHECK(group.run(train) == static_cast<int>(ExitCode::data));
-    }
-    ++ended;
-  });
-  CHECK(ended == 2);
 }
 
 }  // namespace

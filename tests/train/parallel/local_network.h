@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -24,7 +23,7 @@ namespace tapestry::test {
 
 /// Messages between threads that stand for processes. A message is read from the memory of its
 /// sender when it arrives, and has to be what it was when sending began; until then sending is not
-/// done. Heartbeats are copied at once, as MPI does with short messages.
+/// done.
 class LocalNetwork {
  public:
   explicit LocalNetwork(std::size_t size) {
@@ -39,12 +38,6 @@ class LocalNetwork {
   void delay(std::size_t looks) { delay_ = looks; }
   /// The same for the messages of one channel, instead of what holds for all.
   void delay(Transport::Channel channel, std::size_t looks) { delays_[channel] = looks; }
-
-  /// Lets only so many further messages of this channel arrive at a process, until the next call.
-  void allow(std::size_t rank, Transport::Channel channel, std::size_t messages) {
-    const std::lock_guard lock(mutex_);
-    allowed_[{rank, channel}] = messages;
-  }
 
   /// Calls `call` when a process begins to send on this channel.
   void on_send(Transport::Channel channel,
@@ -67,16 +60,15 @@ class LocalNetwork {
  private:
   struct Message {
     std::vector<std::byte> copy;
-    std::optional<std::span<const std::byte>> bytes;  ///< of the sender, unless it is buffered
+    std::span<const std::byte> bytes;  ///< of the sender
     std::shared_ptr<bool> is_taken;
 
     void copy_to(std::span<std::byte> to) const {
-      const std::span<const std::byte> from = bytes.value_or(copy);
-      if (from.size() != to.size()) throw std::logic_error("message: wrong size");
-      if (!std::ranges::equal(from, copy)) {
+      if (bytes.size() != to.size()) throw std::logic_error("message: wrong size");
+      if (!std::ranges::equal(bytes, copy)) {
         throw std::logic_error("message: changed while it was sent");
       }
-      std::ranges::copy(from, to.begin());
+      std::ranges::copy(bytes, to.begin());
       *is_taken = true;
     }
   };
@@ -95,12 +87,9 @@ class LocalNetwork {
       if (network_.on_send_ && channel == network_.observed_)
         network_.on_send_(rank_, bytes.size());
       const std::vector<std::byte> copy(bytes.begin(), bytes.end());
-      const bool is_buffered = channel == Channel::heartbeat;
-      auto done = std::make_shared<bool>(is_buffered);
+      auto done = std::make_shared<bool>(false);
       network_.mail_[{rank_, to, channel}].push_back(
-          {.copy = copy,
-           .bytes = is_buffered ? std::nullopt : std::optional(bytes),
-           .is_taken = done});
+          {.copy = copy, .bytes = bytes, .is_taken = done});
       return keep(std::move(done));
     }
 
@@ -125,11 +114,6 @@ class LocalNetwork {
         if (receive.looks++ < network_.delay_of(receive.channel)) {
           late.insert(origin);
           continue;
-        }
-        const auto allowed = network_.allowed_.find({rank_, receive.channel});
-        if (allowed != network_.allowed_.end()) {
-          if (allowed->second == 0) continue;
-          --allowed->second;
         }
         mail.front().copy_to(receive.to);
         mail.pop_front();
@@ -176,7 +160,6 @@ class LocalNetwork {
   std::mutex mutex_;
   std::size_t delay_ = 0;
   std::map<Transport::Channel, std::size_t> delays_;
-  std::map<std::pair<std::size_t, Transport::Channel>, std::size_t> allowed_;
   Transport::Channel observed_ = Transport::Channel::data;
   std::function<void(std::size_t, std::size_t)> on_send_;
   std::map<std::tuple<std::size_t, std::size_t, Transport::Channel>, std::deque<Message>> mail_;

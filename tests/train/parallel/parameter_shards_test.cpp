@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -18,10 +17,8 @@
 #include "autograd/kernels/parallel.h"
 #include "optim/optimizer.h"
 #include "optim/weight_average.h"
-#include "tests/support/allocations.h"
 #include "tests/support/pool_use.h"
 #include "tests/train/parallel/local_network.h"
-#include "train/error.h"
 #include "train/non_finite.h"
 #include "train/parallel/gradient_sum.h"
 
@@ -138,8 +135,9 @@ Trained train(const Training& training, ProcessGroup& group) {
     parameters.clear_gradients();
     sum_gradients(parameters, step, group, training.bucket_bytes);
     trained.norm = shards.gradient_norm();
-    shards.update([&] { optimizer->step(0.01, clip_factor(trained.norm, training.clip_norm)); });
+    optimizer->step(0.01, clip_factor(trained.norm, training.clip_norm));
     if (average) average->update(step);
+    shards.all_gather_parameters();
   }
   trained.parameters = values_of(parameters);
   trained.state = gathered(shards, group, parameters, optimizer->state(), optimizer->ranges());
@@ -147,9 +145,13 @@ Trained train(const Training& training, ProcessGroup& group) {
     for (auto& each : gathered(shards, group, parameters, average->state(), average->ranges())) {
       trained.state.push_back(std::move(each));
     }
-    shards.update([&] { average->swap(); });
+    const auto swap = [&] {
+      average->swap();
+      shards.all_gather_parameters();
+    };
+    swap();
     trained.averages = values_of(parameters);
-    shards.update([&] { average->swap(); });
+    swap();
     if (values_of(parameters) != trained.parameters) trained.averages.clear();
   }
   return trained;
@@ -235,24 +237,6 @@ TEST_CASE("the memory of optimizer state and averages is divided by the number o
   }
 }
 
-TEST_CASE("lack of memory for the norm in one process ends all, which would wait for its update") {
-  test::run_processes(2, [&](ProcessGroup& group) {
-    Parameters parameters(DType::float32, 1);
-    for (int i = 0; i < 1000; ++i) {
-      parameters.create("p" + std::to_string(i), {1}, zeros_initializer());
-    }
-    ParameterShards shards(parameters, group);
-    if (group.is_rank_0()) {
-      CHECK(shards.gradient_norm() == 0.0);
-      return;
-    }
-    test::fail_next_new_above(12 * 1024);  // the ranges of 1000 parameters
-    const std::string aborted =
-        "aborted with " + std::to_string(static_cast<int>(ExitCode::memory));
-    CHECK_THROWS_WITH(shards.gradient_norm(), aborted.c_str());
-  });
-}
-
 TEST_CASE("a step sends 2 (p - 1) / p times the size of the gradient") {
   constexpr std::size_t values = 64 * piece;
   for (const std::size_t processes : {2, 4, 8}) {
@@ -263,7 +247,8 @@ TEST_CASE("a step sends 2 (p - 1) / p times the size of the gradient") {
           make_optimizer({.kind = OptimizerKind::sgd}, parameters.list(), {}, shards.own());
       sum_gradients(parameters, 1, group);
       const double norm = shards.gradient_norm();
-      shards.update([&] { optimizer->step(0.1, clip_factor(norm, 1.0)); });
+      optimizer->step(0.1, clip_factor(norm, 1.0));
+      shards.all_gather_parameters();
     });
     const auto p = static_cast<double>(processes);
     const double least = 2 * (p - 1) / p * values * sizeof(float);
@@ -281,35 +266,11 @@ TEST_CASE("the values of a shard are one message, and received from all at the s
   test::run_processes(network, processes, [](ProcessGroup& group) {
     Parameters parameters = some_parameters(DType::float32);
     ParameterShards shards(parameters, group);
-    shards.update([] {});
+    shards.all_gather_parameters();
   });
   for (std::size_t rank = 0; rank < processes; ++rank) {
     CHECK(network.count_receives_at_once(rank, processes - 1) == 1);
   }
-}
-
-TEST_CASE("parameters that are not in one block of memory are exchanged as well") {
-  std::atomic<std::size_t> right = 0;
-  test::run_processes(3, [&](ProcessGroup& group) {
-    Parameters parameters(DType::float32, 1);
-    for (const char* name : {"a", "b", "c", "d"}) {
-      parameters.create(name, {piece}, zeros_initializer());
-    }
-    ParameterShards shards(parameters, group);
-    shards.update([&] {
-      for (std::size_t i = 0; i < shards.own().size(); ++i) {
-        Tensor tensor = parameters.list()[i].tensor;
-        const ElementRange& range = shards.own()[i];
-        std::ranges::fill(tensor.mutable_values<float>().subspan(range.begin, range.size()),
-                          static_cast<float>(i + 1));
-      }
-    });
-    for (std::size_t i = 0; i < 4; ++i) {
-      const auto values = parameters.list()[i].tensor.values<float>();
-      right += static_cast<std::size_t>(std::ranges::count(values, static_cast<float>(i + 1)));
-    }
-  });
-  CHECK(right == 3 * 4 * piece);
 }
 
 TEST_CASE("rank 0 can collect the whole gradient") {

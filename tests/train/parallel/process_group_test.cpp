@@ -3,12 +3,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
-#include <span>
-#include <stdexcept>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -68,145 +65,42 @@ TEST_CASE("any_process() is true in all processes if one of them passes true") {
   CHECK(yes == 5);
 }
 
-/// What a process of a group throws.
-struct Thrown {
-  std::string type, message, hint;
-  int code = 0;
-};
-
-std::vector<Thrown> thrown_by(std::size_t size,
-                              const std::function<void(ProcessGroup& group)>& process) {
-  std::vector<Thrown> thrown(size);
+/// What each process of a group throws: its type, and the message of errors.
+std::vector<std::string> thrown_by(std::size_t size,
+                                   const std::function<void(ProcessGroup& group)>& process) {
+  std::vector<std::string> thrown(size);
   test::run_processes(size, [&](ProcessGroup& group) {
-    Thrown& own = thrown[group.rank()];
+    std::string& own = thrown[group.rank()];
     try {
       process(group);
     } catch (const kernels::Cancelled&) {
-      own.type = "cancelled";
+      own = "cancelled";
     } catch (const AnomalyError& error) {
-      own = {.type = "anomaly", .message = error.what(), .hint = ""};
-    } catch (const UserError& error) {
-      own = {.type = "error",
-             .message = error.what(),
-             .hint = error.hint(),
-             .code = static_cast<int>(error.exit_code())};
+      own = fmt::format("anomaly: {}", error.what());
+    } catch (const PeerFailure& error) {
+      own = fmt::format("{}: {}", static_cast<int>(error.exit_code()), error.what());
     }
   });
   return thrown;
 }
 
-TEST_CASE("an error of one process is thrown in all, with its rank, its hint and its exit code") {
-  const auto thrown = thrown_by(3, [](ProcessGroup& group) {
-    group.together([&] {
-      if (group.rank() == 1) throw OutputError("disk: full", "delete files");
-    });
-  });
-  CHECK(thrown[1].message == "disk: full");
-  for (const std::size_t rank : {0, 2}) {
-    CHECK(thrown[rank].message.starts_with("rank 1 on "));
-    CHECK(thrown[rank].message.ends_with(": disk: full"));
-  }
-  for (const Thrown& each : thrown) {
-    CHECK(each.hint == "delete files");
-    CHECK(each.code == 5);
-  }
-}
-
-TEST_CASE("an error in one process abandons the transfers of all") {
-  for (const bool all_transfer : {true, false}) {
-    CAPTURE(all_transfer);
+TEST_CASE("a process that is cancelled, or finds an anomaly, interrupts the work of all") {
+  for (const std::size_t anomalies : {0, 1}) {
     std::atomic<int> abandoned = 0;
-    const auto thrown = thrown_by(3, [&](ProcessGroup& group) {
-      const auto work = [&]() -> std::string {
-        if (group.rank() == 1) throw OutputError("disk: full", "delete files");
-        return "";
-      };
-      if (group.rank() == 1 && !all_transfer) {
-        group.all_gather(work);
-      } else {
-        group.all_gather(work, [&] { ++abandoned; });
-      }
+    const auto thrown = thrown_by(4, [&](ProcessGroup& group) {
+      group.all_gather(
+          [&]() -> std::string {
+            if (group.rank() == 2) throw kernels::Cancelled();
+            if (group.rank() == 1 && anomalies > 0) throw AnomalyError("nan");
+            return "";
+          },
+          [&] { ++abandoned; });
     });
-    CHECK(abandoned == (all_transfer ? 3 : 0));
-    for (const Thrown& each : thrown) CHECK(each.code == 5);
-  }
-}
-
-TEST_CASE("messages of another program end all processes with an error") {
-  test::LocalNetwork network(2);
-  const std::array<std::byte, 24> other{};
-  network.end(1).start_send(0, Transport::Channel::data, other);
-  ProcessGroup group(network.end(0));
-  CHECK_THROWS_WITH(group.together([] {}), "aborted with 2");
-}
-
-TEST_CASE("messages of another call end all processes with an error") {
-  test::LocalNetwork network(2);
-  const std::array<std::uint64_t, 3> header = {0x7461706573747202, 7, 0};
-  network.end(1).start_send(0, Transport::Channel::data, std::as_bytes(std::span(header)));
-  ProcessGroup group(network.end(0));
-  CHECK_THROWS_WITH(group.together([] {}), "aborted with 9");
-}
-
-TEST_CASE("processes that call different functions end with an error that names them") {
-  const auto thrown = thrown_by(3, [](ProcessGroup& group) {
-    group.together([] {});
-    if (group.rank() == 1) {
-      group.any_process(true);
-    } else {
-      group.together([] {});
+    CHECK(abandoned == 4);
+    for (const std::string& each : thrown) {
+      CHECK(each == (anomalies > 0 ? "anomaly: nan" : "cancelled"));
     }
-  });
-  for (const Thrown& each : thrown) {
-    CHECK(
-        each.message.starts_with("rank 1: found any_process as call 2 between the processes, "
-                                 "expected together as on rank 0"));
-    CHECK(each.code == 9);
   }
-}
-
-TEST_CASE("a process that returns while others continue ends all with an error") {
-  for (const std::size_t first_to_end : {0, 1, 2}) {
-    CAPTURE(first_to_end);
-    std::atomic<int> thrown = 0, returned = 0;
-    test::run_processes(3, [&](ProcessGroup& group) {
-      try {
-        returned += group.run([&] {
-          group.together([] {});
-          if (group.rank() != first_to_end) group.together([] {});
-          return 0;
-        });
-      } catch (const PeerFailure& error) {
-        const std::string text = error.what();
-        if (group.is_rank_0() && text.find("the end of the program") != text.npos) ++thrown;
-      }
-    });
-    CHECK(thrown == 1);     // which prints the error
-    CHECK(returned == 18);  // twice 9
-  }
-}
-
-TEST_CASE("a cancelled process cancels the work of all") {
-  const auto thrown = thrown_by(4, [](ProcessGroup& group) {
-    group.together([&] {
-      if (group.rank() == 2) throw kernels::Cancelled();
-    });
-  });
-  for (const Thrown& each : thrown) CHECK(each.type == "cancelled");
-}
-
-TEST_CASE("of several failures errors precede anomalies, and anomalies precede cancellation") {
-  const auto two = [](bool error) {
-    return thrown_by(3, [error](ProcessGroup& group) {
-      group.together([&] {
-        if (group.rank() == 0) throw kernels::Cancelled();
-        if (group.rank() == 1) throw AnomalyError("nan");
-        if (error) throw DataError("lost");
-      });
-    });
-  };
-  for (const Thrown& each : two(false)) CHECK(each.type == "anomaly");
-  for (const Thrown& each : two(true)) CHECK(each.message.ends_with("lost"));
 }
 
 TEST_CASE("a process group remains usable after a cancelled exchange") {
@@ -223,23 +117,24 @@ TEST_CASE("a process group remains usable after a cancelled exchange") {
   CHECK(done == 3);
 }
 
-TEST_CASE("a failure of the second process outside of an exchange ends all with its exit code") {
-  std::atomic<int> thrown = 0, returned = 0;
-  test::run_processes(3, [&](ProcessGroup& group) {
-    try {
-      const int code = group.run([&]() -> int {
-        if (group.rank() == 1) throw DataError("lost");
-        group.together([] {});
-        group.together([] {});
-        return 0;
-      });
-      returned += code;
-    } catch (const UserError& error) {
-      if (group.is_rank_0() && std::string(error.what()).starts_with("rank 1 on ")) ++thrown;
+TEST_CASE("an error is thrown in its process at once, without waiting for the others") {
+  test::LocalNetwork network(2);
+  ProcessGroup group(network.end(1));
+  CHECK_THROWS_AS(group.together([] { throw OutputError("disk: full", ""); }), OutputError);
+}
+
+TEST_CASE("processes that call different functions end with an error that names them") {
+  const auto thrown = thrown_by(3, [](ProcessGroup& group) {
+    group.together([] {});
+    if (group.rank() == 1) {
+      group.any_process(true);
+    } else {
+      group.together([] {});
     }
   });
-  CHECK(thrown == 1);    // which prints the error
-  CHECK(returned == 6);  // twice 3
+  for (const std::string& each : thrown) {
+    CHECK(each.starts_with("9: rank 1: found a call of any_process, expected together"));
+  }
 }
 
 TEST_CASE("micro-batches are divided among processes without gaps and as evenly as possible") {

@@ -20,8 +20,6 @@
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
-#include "train/parallel/equal_processes.h"
-#include "train/parallel/step_simulation.h"
 #include "train/step_computer.h"
 #include "train/tasks/task_data.h"
 
@@ -118,26 +116,6 @@ TEST_CASE("gradients in bfloat16 give other bits, the same for any number of pro
     train_in_processes(many, config, processes);
     CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
   }
-}
-
-TEST_CASE("a step has the number of calls between all processes that is simulated") {
-  const auto count_calls = [](std::size_t steps) {
-    Config config = test::tiny_config();
-    config.train.steps = steps;
-    config.train.validate_every = 100;
-    config.train.save_every = 100;
-    const Corpus corpus = load_corpus(config.data);
-    test::TinyRun run;
-    std::uint64_t calls = 0;
-    test::run_processes(2, [&](ProcessGroup& group) {
-      RunDirectory directory(run.directory().path());
-      Progress progress(nullptr, 0, config.train.steps);
-      Trainer(config, corpus, directory, progress, group).run();
-      if (group.is_rank_0()) calls = group.calls();
-    });
-    return calls;
-  };
-  CHECK(count_calls(3) - count_calls(2) == calls_of_step);
 }
 
 struct Part {
@@ -341,9 +319,8 @@ std::vector<std::string> errors_of(const std::vector<std::string>& texts) {
   std::vector<std::string> errors(texts.size());
   test::run_processes(texts.size(), [&](ProcessGroup& group) {
     try {
-      require_equal_processes(
-          group, {{.what = "program", .text = "1.0", .code = ExitCode::usage},
-                  {.what = "config", .text = texts[group.rank()], .code = ExitCode::data}});
+      group.require_equal("program", [] { return "1.0"; }, ExitCode::usage);
+      group.require_equal("config", [&] { return texts[group.rank()]; }, ExitCode::data);
     } catch (const PeerFailure& error) {
       errors[group.rank()] = error.what();
       if (error.exit_code() != ExitCode::data) errors[group.rank()] += " with another code";

@@ -49,30 +49,12 @@ TEST_CASE("padding is counted on each side that has tokens, but not in single la
 TEST_CASE("a timer adds its lifetime to its part alone") {
   TimeUse use;
   use.add(TimePart::saving, milliseconds(1500));
-  { const PartTimer timer(use, TimePart::forward, "forward"); }
+  {
+    const PartTimer timer(use, TimePart::forward, "forward");
+  }
   CHECK(use.seconds(TimePart::saving) == 1.5);
   CHECK(use.seconds(TimePart::forward) > 0.0);
   CHECK(use.seconds(TimePart::backward) == 0.0);
-}
-
-TEST_CASE("time in which a process waits for parameters counts as exchange alone") {
-  TimeUse::Duration waited = milliseconds(2000);
-  TimeUse use([&] { return waited; });
-  {
-    const PartTimer timer(use, TimePart::saving, "saving");
-    waited += milliseconds(4);
-    std::this_thread::sleep_for(milliseconds(5));
-    CHECK(use.seconds(TimePart::exchange) == 0.0);
-  }
-  CHECK(use.seconds(TimePart::exchange) == 0.004);
-  CHECK(use.seconds(TimePart::saving) >= 0.001);
-  waited += milliseconds(8);
-  {
-    const PartTimer timer(use, TimePart::recording, "recording");
-    waited += std::chrono::hours(1);
-  }
-  CHECK(use.seconds(TimePart::exchange) == 3600.004);
-  CHECK(use.seconds(TimePart::recording) < 0.0);  // as long as it was, less one hour
 }
 
 TEST_CASE("rows of time_use.csv are read as they were written") {

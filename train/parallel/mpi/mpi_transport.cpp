@@ -1,18 +1,18 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <exception>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "train/parallel/mpi/plugin.h"
-#include "train/parallel/mpi/send_queue.h"
 #include "train/platform/blocked_signals.h"
 
 namespace tapestry {
@@ -22,11 +22,13 @@ namespace {
 /// (MPI_THREAD_SERIALIZED), and never waits inside a call, so that a thread does not keep the
 /// others from it.
 ///
-/// MPI moves large messages only inside of its calls. While transfers of gradients or parameters
-/// are open, a thread therefore calls it again and again.
+/// MPI moves large messages only inside of its calls. While transfers of gradients are open, a
+/// thread therefore calls it again and again. The same thread is the watchdog: rank 0 and each
+/// other process send each other heartbeats, and MPI_Abort ends all if one has sent none for the
+/// limit.
 class MpiTransport final : public Transport {
  public:
-  MpiTransport() {
+  explicit MpiTransport(std::chrono::seconds limit) : limit_(limit) {
     send_in_parts();
     int level = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
@@ -37,11 +39,16 @@ class MpiTransport final : public Transport {
     check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
     rank_ = static_cast<std::size_t>(rank);
     size_ = static_cast<std::size_t>(size);
+    gather_hosts();
+    const std::size_t end = rank_ == 0 ? size_ : 1;
+    for (std::size_t peer = rank_ == 0 ? 1 : 0; peer < end; ++peer) {
+      peers_.push_back({.rank = static_cast<int>(peer), .heard = Clock::now()});
+    }
     const BlockedSignals blocked;  // signals go to the thread that trains
-    thread_ = std::thread([this] { make_progress(); });
+    thread_ = std::thread([this] { watch(); });
   }
 
-  /// MPI_Finalize waits for the other processes.
+  /// Waits for the other processes: until their last heartbeat, and in MPI_Finalize.
   ~MpiTransport() override {
     {
       const std::lock_guard lock(mutex_);
@@ -49,6 +56,10 @@ class MpiTransport final : public Transport {
     }
     changed_.notify_one();
     thread_.join();
+    for (const Peer& peer : peers_) send_heartbeat(peer, goodbye);
+    for (Peer& peer : peers_) {
+      while (!peer.has_left) receive_heartbeat(peer);
+    }
     MPI_Finalize();
   }
 
@@ -57,14 +68,11 @@ class MpiTransport final : public Transport {
 
   Request start_send(std::size_t to, Channel channel, std::span<const std::byte> bytes) override {
     const std::lock_guard lock(mutex_);
-    const Request request = keep({}, channel);
-    if (channel == Channel::parameters) {
-      queue_.add({.request = request, .to = to, .bytes = bytes});
-      send_queued();
-    } else {
-      begin_send(request, to, channel, bytes);
-    }
-    return request;
+    MPI_Request request{};
+    check(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(to),
+                    static_cast<int>(channel), MPI_COMM_WORLD, &request),
+          "MPI_Isend");
+    return keep(request, channel);
   }
 
   Request start_receive(std::size_t from, Channel channel, std::span<std::byte> bytes) override {
@@ -73,16 +81,15 @@ class MpiTransport final : public Transport {
     check(MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(from),
                     static_cast<int>(channel), MPI_COMM_WORLD, &request),
           "MPI_Irecv");
-    return keep({.request = request, .has_begun = true}, channel);
+    return keep(request, channel);
   }
 
   bool is_done(Request request) override {
     const std::lock_guard lock(mutex_);
-    send_queued();
-    const auto found = requests_.find(request);
-    if (found == requests_.end()) fail("the end of a transfer was asked for twice");
+    const auto found = transfers_.find(request);
+    if (found == transfers_.end()) fail("the end of a transfer was asked for twice");
     if (!test(found->second)) return false;
-    requests_.erase(found);
+    transfers_.erase(found);
     return true;
   }
 
@@ -102,75 +109,122 @@ class MpiTransport final : public Transport {
     ::setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", keep_value_of_user);
   }
 
-  struct Transfer {
-    MPI_Request request{};
-    bool has_begun = false;  ///< if not, it is in the queue
-    bool is_done = false;
+  using Clock = std::chrono::steady_clock;
+
+  /// A process that this one exchanges heartbeats with.
+  struct Peer {
+    int rank = 0;
+    Clock::time_point heard{};
+    bool has_left = false;  ///< whether it has sent its last heartbeat
   };
+  static constexpr int heartbeat = 100;  ///< tag; those of other messages are channels
+  static constexpr char alive = 1, goodbye = 2;
 
-  void begin_send(Request request, std::size_t to, Channel channel,
-                  std::span<const std::byte> bytes) {
-    Transfer& transfer = requests_.at(request);
-    check(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(to),
-                    static_cast<int>(channel), MPI_COMM_WORLD, &transfer.request),
+  /// The names of the machines of all processes, for messages.
+  void gather_hosts() {
+    std::array<char, MPI_MAX_PROCESSOR_NAME> own{};
+    int length = 0;
+    check(MPI_Get_processor_name(own.data(), &length), "MPI_Get_processor_name");
+    hosts_.resize(size_);
+    check(MPI_Allgather(own.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, hosts_.data(),
+                        MPI_MAX_PROCESSOR_NAME, MPI_CHAR, MPI_COMM_WORLD),
+          "MPI_Allgather");
+  }
+
+  /// Nothing waits for it: a message of one byte is buffered.
+  void send_heartbeat(const Peer& peer, const char& sign) {
+    MPI_Request request{};
+    check(MPI_Isend(&sign, 1, MPI_CHAR, peer.rank, heartbeat, MPI_COMM_WORLD, &request),
           "MPI_Isend");
-    transfer.has_begun = true;
+    check(MPI_Request_free(&request), "MPI_Request_free");
   }
 
-  /// Begins to send the messages of the queue that are next.
-  void send_queued() {
-    if (queue_.empty()) return;
-    queue_.proceed(
-        SendQueue::Clock::now(),
-        [this](Request request) {
-          const auto found = requests_.find(request);
-          return found == requests_.end() || test(found->second);
-        },
-        [this](const SendQueue::Message& message) {
-          begin_send(message.request, message.to, Channel::parameters, message.bytes);
-        });
+  bool has_heartbeat(const Peer& peer) {
+    int has_come = 0;
+    check(MPI_Iprobe(peer.rank, heartbeat, MPI_COMM_WORLD, &has_come, MPI_STATUS_IGNORE),
+          "MPI_Iprobe");
+    return has_come != 0;
   }
 
-  Request keep(const Transfer& transfer, Channel channel) {
-    requests_.emplace(++last_, transfer);
-    if (channel == Channel::gradients || channel == Channel::parameters) {
+  void receive_heartbeat(Peer& peer) {
+    char sign = 0;
+    check(MPI_Recv(&sign, 1, MPI_CHAR, peer.rank, heartbeat, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+          "MPI_Recv");
+    peer.heard = Clock::now();
+    peer.has_left = sign == goodbye;
+  }
+
+  /// Sends and receives heartbeats, and ends all processes if those of one are missing. While this
+  /// process itself was stopped, such as by SIGSTOP, the time does not count.
+  void exchange_heartbeats() {
+    const Clock::time_point now = Clock::now();
+    const bool was_stopped = now - looked_ > limit_ / 2, is_due = now - sent_ >= interval();
+    looked_ = now;
+    if (is_due) sent_ = now;
+    // Rank 0 reports a process that hangs; the others wait longer, and report rank 0 if it hangs.
+    const auto timeout = limit_ + interval() * static_cast<int>(std::min<std::size_t>(rank_, 8));
+    for (Peer& peer : peers_) {
+      if (is_due) send_heartbeat(peer, alive);
+      if (was_stopped) peer.heard = now;
+      while (has_heartbeat(peer)) receive_heartbeat(peer);
+      if (now - peer.heard > timeout) end_without(peer);
+    }
+  }
+
+  std::chrono::milliseconds interval() const {
+    return std::min<std::chrono::milliseconds>(limit_ / 8, std::chrono::seconds(1));
+  }
+
+  [[noreturn]] void end_without(const Peer& peer) {
+    std::fprintf(
+        stderr,
+        "tapestry: error: rank %d on %s: no heartbeat for %lld seconds: the process hangs or has "
+        "ended, or its connection is lost\nhint: see whether its machine can be reached; resume "
+        "the "
+        "run with --resume, with any number of processes; TAPESTRY_PEER_TIMEOUT sets the limit\n",
+        peer.rank, hosts_[static_cast<std::size_t>(peer.rank)].data(),
+        static_cast<long long>(limit_.count()));
+    end_all(9);
+  }
+
+  /// MPI sets a request that is done to MPI_REQUEST_NULL, which can be tested again.
+  bool test(MPI_Request& request) {
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    return done != 0;
+  }
+
+  Request keep(MPI_Request request, Channel channel) {
+    transfers_.emplace(++last_, request);
+    if (channel == Channel::gradients) {
       open_.push_back(last_);
       if (open_.size() == 1) changed_.notify_one();
     }
     return last_;
   }
 
-  bool test(Transfer& transfer) {
-    if (!transfer.has_begun) return false;
-    int done = transfer.is_done ? 1 : 0;
-    if (done == 0) check(MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    transfer.is_done = done != 0;
-    return transfer.is_done;
-  }
-
-  /// Whether transfers of gradients or parameters are not done. Testing one of them lets MPI work on
-  /// all.
+  /// Whether transfers of gradients are not done. Testing one of them lets MPI work on all.
   bool has_open_transfers() {
-    send_queued();
     for (; !open_.empty(); open_.pop_front()) {
-      const auto found = requests_.find(open_.front());
-      if (found != requests_.end() && !test(found->second)) return true;
+      const auto found = transfers_.find(open_.front());
+      if (found != transfers_.end() && !test(found->second)) return true;
     }
     return false;
   }
 
-  /// Lets MPI work while the training thread computes. Each look takes the processor from a thread
-  /// that computes: with a look every 100 us, a step took 13 % longer. After a look at which
-  /// nothing was done the pause is twice as long. The buffers of TCP hold some MB, which a link of
-  /// 10 Gbit/s needs 3 ms to send.
-  void make_progress() {
+  /// Exchanges heartbeats, and lets MPI work while the training thread computes. Each look takes
+  /// the processor from a thread that computes: with a look every 100 us, a step took 13 % longer.
+  /// After a look at which nothing was done the pause is twice as long. The buffers of TCP hold
+  /// some MB, which a link of 10 Gbit/s needs 3 ms to send.
+  void watch() {
     constexpr std::chrono::milliseconds shortest(1), longest(2);
     std::chrono::milliseconds pause = shortest;
     std::unique_lock lock(mutex_);
     while (!ends_) {
+      exchange_heartbeats();
       const std::size_t before = open_.size();
       if (!has_open_transfers()) {
-        changed_.wait(lock, [this] { return ends_ || !open_.empty(); });
+        changed_.wait_for(lock, interval() / 2, [this] { return ends_ || !open_.empty(); });
         pause = shortest;
         continue;
       }
@@ -202,11 +256,14 @@ class MpiTransport final : public Transport {
   }
 
   std::timed_mutex mutex_;  ///< held by the thread that uses MPI
+  std::chrono::seconds limit_;
   std::size_t rank_ = 0, size_ = 1;
-  std::unordered_map<Request, Transfer> requests_;
+  std::vector<std::array<char, MPI_MAX_PROCESSOR_NAME>> hosts_;  ///< by rank
+  std::vector<Peer> peers_;
+  Clock::time_point looked_ = Clock::now(), sent_{};  ///< for heartbeats, and when they were sent
+  std::unordered_map<Request, MPI_Request> transfers_;
   Request last_ = 0;
-  std::deque<Request> open_;  ///< transfers of gradients and parameters, in the order of their begin
-  SendQueue queue_;           ///< messages of parameters
+  std::deque<Request> open_;  ///< transfers of gradients, in the order of their begin
   bool ends_ = false;
   std::condition_variable_any changed_;  ///< `open_` or `ends_`
   std::thread thread_;
@@ -220,7 +277,8 @@ extern "C" {
 [[gnu::visibility("default")]] extern const char* const tapestry_plugin_version;
 const char* const tapestry_plugin_version = TAPESTRY_VERSION;
 
-[[gnu::visibility("default")]] tapestry::Transport* tapestry_join_processes() {
-  return new tapestry::MpiTransport();
+[[gnu::visibility("default")]] tapestry::Transport* tapestry_join_processes(
+    std::chrono::seconds limit) {
+  return new tapestry::MpiTransport(limit);
 }
 }
