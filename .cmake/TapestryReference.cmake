@@ -8,10 +8,20 @@ if(NOT TAPESTRY_DOXYGEN)
   return()
 endif()
 
+# A page for each public header, in the group of its folder, see reference/groups.dox.
+get_property(headers GLOBAL PROPERTY TAPESTRY_PUBLIC_HEADERS)
+set(pages "")
+foreach(header ${headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  string(REPLACE "/" "_" group ${folder})
+  string(APPEND pages "/// \\file tapestry/${header}\n/// \\ingroup ${group}\n\n")
+endforeach()
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/headers.dox CONTENT "${pages}" @ONLY)
+
 set(TAPESTRY_REFERENCE_DIR ${PROJECT_BINARY_DIR}/reference)
+file(MAKE_DIRECTORY ${TAPESTRY_REFERENCE_DIR})
 configure_file(${PROJECT_SOURCE_DIR}/.cmake/reference/Doxyfile.in ${PROJECT_BINARY_DIR}/Doxyfile @ONLY)
-set(TAPESTRY_REFERENCE_COMMAND ${PROJECT_SOURCE_DIR}/.cmake/reference/build.sh
-  ${TAPESTRY_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile ${TAPESTRY_REFERENCE_DIR})
+set(TAPESTRY_REFERENCE_COMMAND ${TAPESTRY_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile)
 add_custom_target(reference COMMAND ${TAPESTRY_REFERENCE_COMMAND}
   COMMENT "API reference: ${TAPESTRY_REFERENCE_DIR}/html/index.html" VERBATIM)
 add_dependencies(reference tapestry_headers)

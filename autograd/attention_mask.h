@@ -25,6 +25,7 @@ class AttentionMask {
   /// Keys from position lengths[b] on are padding in sentence b. Throws ValueError for a
   /// negative length; attention throws it for a length greater than the number of keys.
   static AttentionMask padding(std::span<const std::int32_t> lengths);
+  /// \overload
   static AttentionMask padding(std::initializer_list<std::int32_t> lengths) {
     return padding(std::span(lengths.begin(), lengths.size()));
   }

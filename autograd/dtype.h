@@ -23,7 +23,7 @@ constexpr const char* name(DType dtype) { return dtype == DType::float32 ? "floa
 /// The size of one element: 4 or 8.
 constexpr std::size_t bytes_per_element(DType dtype) { return dtype == DType::float32 ? 4 : 8; }
 
-/// Calls f.template operator()<T>() with the C++ type of `dtype`.
+/// Calls `f.template operator()<T>()` with the C++ type of `dtype`.
 template <class F>
 decltype(auto) dispatch(DType dtype, F&& f) {
   if (dtype == DType::float64) return std::forward<F>(f).template operator()<double>();

@@ -144,6 +144,7 @@ struct GradcheckReport {
 GradcheckReport gradcheck(const std::function<Tensor()>& function,
                           std::span<const NamedTensor> tensors,
                           const GradcheckOptions& options = {});
+/// \overload
 inline GradcheckReport gradcheck(const std::function<Tensor()>& function,
                                  std::initializer_list<NamedTensor> tensors,
                                  const GradcheckOptions& options = {}) {

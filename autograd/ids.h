@@ -43,24 +43,25 @@ class Ids {
   std::size_t size() const { return values_.size(); }
   /// The ids in row-major order.
   std::int32_t* data() { return values_.data(); }
-  const std::int32_t* data() const { return values_.data(); }
+  const std::int32_t* data() const { return values_.data(); }  ///< \overload
   /// The first id in row-major order.
   auto begin() { return values_.begin(); }
-  auto begin() const { return values_.begin(); }
+  auto begin() const { return values_.begin(); }  ///< \overload
   /// Behind the last id.
   auto end() { return values_.end(); }
-  auto end() const { return values_.end(); }
+  auto end() const { return values_.end(); }  ///< \overload
 
   /// The ids in row-major order.
   std::vector<std::int32_t> to_vector() const { return values_; }
 
   /// The id at a position in row-major order, which must be less than size(): not checked.
   std::int32_t& operator[](std::size_t position) { return values_[position]; }
-  std::int32_t operator[](std::size_t position) const { return values_[position]; }
+  std::int32_t operator[](std::size_t position) const { return values_[position]; }  ///< \overload
   /// The id at a row and a column, if there are two axes: not checked.
   std::int32_t& operator()(std::size_t row, std::size_t column) {
     return values_[row * shape_[1] + column];
   }
+  /// \overload
   std::int32_t operator()(std::size_t row, std::size_t column) const {
     return values_[row * shape_[1] + column];
   }

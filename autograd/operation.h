@@ -15,6 +15,7 @@
 #include "autograd/profiler.h"
 #include "autograd/tape.h"
 
+/// \file
 /// How to define an operation, inside or outside of this library. An operation is a value type with
 /// a name, forward and backward, and a function that applies it:
 ///

@@ -38,7 +38,7 @@ class Shape {
   /// The extent of an axis, counted from the front, or from the back if negative: shape[-1] is that
   /// of the last axis. Throws ShapeError if the axis does not exist.
   std::size_t operator[](AxisIndex auto axis) const { return extents_[checked(axis)]; }
-  std::size_t& operator[](AxisIndex auto axis) { return extents_[checked(axis)]; }
+  std::size_t& operator[](AxisIndex auto axis) { return extents_[checked(axis)]; }  ///< \overload
   /// The extent of the last axis. Throws ShapeError for a scalar.
   std::size_t back() const { return (*this)[-1]; }
   /// The extents in order.

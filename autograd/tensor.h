@@ -29,13 +29,13 @@ class Tensor {
   /// An empty handle, for an optional operand that is absent. Using it as a tensor throws
   /// EmptyTensorError, a ValueError.
   Tensor() = default;
-  Tensor(const Tensor&) = default;
-  Tensor(Tensor&&) noexcept = default;
+  Tensor(const Tensor&) = default;  ///< Shares values and gradient.
+  Tensor(Tensor&&) noexcept = default;  ///< Leaves an empty handle.
   ~Tensor() = default;
   /// The handle becomes one to the other tensor; no values change. A temporary such as x[0] cannot
   /// be assigned to: values are changed through mutable_values().
   Tensor& operator=(const Tensor& other) & = default;
-  Tensor& operator=(Tensor&& other) & noexcept = default;
+  Tensor& operator=(Tensor&& other) & noexcept = default;  ///< \overload
 
   /// Uninitialized values. Throws ShapeError if the size exceeds the address space.
   static Tensor empty(const Shape& shape, DType dtype = DType::float32);
@@ -63,7 +63,8 @@ class Tensor {
   static Tensor from(const Shape& shape, std::span<const double> values,
                      DType dtype = DType::float32);
   static Tensor from(const Shape& shape, std::span<const float> values,
-                     DType dtype = DType::float32);
+                     DType dtype = DType::float32);  ///< \overload
+  /// \overload
   static Tensor from(const Shape& shape, std::initializer_list<double> values,
                      DType dtype = DType::float32) {
     return from(shape, std::span(values.begin(), values.size()), dtype);
@@ -83,6 +84,7 @@ class Tensor {
   static Tensor from(std::span<const double> values, DType dtype = DType::float32) {
     return from({values.size()}, values, dtype);
   }
+  /// \overload
   static Tensor from(std::span<const float> values, DType dtype = DType::float32) {
     return from({values.size()}, values, dtype);
   }

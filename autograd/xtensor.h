@@ -10,6 +10,7 @@
 #include "autograd/ids.h"
 #include "autograd/tensor.h"
 
+/// \file
 /// Conversion between tensors and xtensor. It takes seconds to compile; include it only in source
 /// files.
 namespace tapestry {

@@ -26,7 +26,7 @@ struct BatchRow {
 
 /// How an example becomes a row of a batch.
 struct RowLayout {
-  std::size_t (*source_length)(const ExampleLengths&);  ///< source tokens, including <eos>
+  std::size_t (*source_length)(const ExampleLengths&);  ///< source tokens, including `<eos>`
   std::size_t (*target_length)(const ExampleLengths&);  ///< labels, including no_label
   /// Writes the example with this index to its row.
   void (*write)(const Example&, std::size_t index, const BatchRules&, const BatchRow&);
@@ -84,7 +84,7 @@ struct BatchRules {
   std::shared_ptr<const ExampleTransform> transform{};  ///< null: examples stay as they are
 };
 
-/// Examples padded to the longest of them: tokens with <pad>, labels with no_label. Arrays are
+/// Examples padded to the longest of them: tokens with `<pad>`, labels with no_label. Arrays are
 /// row-major with one row per example. RowLayout defines their content.
 struct Batch {
   std::size_t rows = 0;           ///< number of examples
@@ -98,7 +98,7 @@ struct Batch {
   std::vector<std::int32_t> input;
   std::vector<std::int32_t> labels;  ///< (rows, target_length): token ids, or classes from 0
 
-  std::vector<std::size_t> source_lengths;  ///< (rows): without padding, including <eos>
+  std::vector<std::size_t> source_lengths;  ///< (rows): without padding, including `<eos>`
   std::vector<std::size_t> target_lengths;  ///< (rows): of input and labels without padding
   std::size_t target_tokens = 0;            ///< labels other than no_label
 
@@ -129,18 +129,18 @@ void fill_batch(const Examples& examples, std::span<const std::size_t> indices, 
 /// The number of positions that a model needs for the longer side of an example.
 std::size_t longest_side(const ExampleLengths& example, const RowLayout& layout);
 
-/// The tokens of the examples in rows of this layout, with <eos>, on both sides; see
+/// The tokens of the examples in rows of this layout, with `<eos>`, on both sides; see
 /// target_positions().
 std::uint64_t count_tokens(const Examples& examples, const RowLayout& layout);
 
-/// The share of <unk> among the tokens of the examples, in [0, 1]. Other special symbols and class
-/// labels do not count as tokens.
+/// The share of `<unk>` among the tokens of the examples, in [0, 1]. Other special symbols and
+/// class labels do not count as tokens.
 double share_of_unknown_tokens(const Examples& examples, const RowLayout& layout);
 
 /// Masks tokens as BERT does [1]: each word of `tokens` is selected with probability 15 %, and at
-/// least one word is selected; a selected word is replaced by <unk> (the mask token) with
+/// least one word is selected; a selected word is replaced by `<unk>` (the mask token) with
 /// probability 80 % and by a random word with probability 10 %, and is unchanged otherwise. Special
-/// symbols are never selected, except <unk> if there is no other word.
+/// symbols are never selected, except `<unk>` if there is no other word.
 ///
 /// tokens   without padding
 /// rules    vocabulary, seed and epoch; the selection depends only on these and on `example`

@@ -32,7 +32,7 @@ struct FileDigest {
   std::uint64_t bytes = 0;   ///< its size
   std::uint64_t digest = 0;  ///< XXH3 (64 bits) of its content
 
-  bool operator==(const FileDigest&) const = default;
+  bool operator==(const FileDigest&) const = default;  ///< Compares member by member.
 };
 
 /// Identifies the data that a model was trained on.
@@ -56,7 +56,7 @@ class FileList {
 
   /// The names.
   const std::vector<std::string>& names() const { return names_; }
-  std::vector<std::string>& names() { return names_; }
+  std::vector<std::string>& names() { return names_; }  ///< \overload
   /// Whether there are none.
   bool empty() const { return names_.empty(); }
   /// Makes the list empty.

@@ -13,9 +13,9 @@ class ExampleFile;  // data/example_file.h
 
 /// One training or evaluation example. The meaning of its members depends on the task:
 ///
-///   pairs        a sentence and its translation, with neither <bos> nor <eos>
-///   text         target: a window of a text, or a sentence with <bos> and <eos>
-///   labels       source: <bos> and a sentence; target: the id of its class in the target
+///   pairs        a sentence and its translation, with neither `<bos>` nor `<eos>`
+///   text         target: a window of a text, or a sentence with `<bos>` and `<eos>`
+///   labels       source: `<bos>` and a sentence; target: the id of its class in the target
 ///                vocabulary, first_word_id for the first class
 ///   tags         source: a sentence; target: the id of the class of each token
 ///   images       pixels; target: the id of its class

@@ -30,8 +30,9 @@ struct LinearOptions {
 /// [1] Glorot & Bengio 2010, eq. 16.
 class Linear {
  public:
+  /// Creates the parameters.
   Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {});
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const;  ///< x (..., in) -> (..., out)
 
  private:
   const std::string* path_;
@@ -53,8 +54,8 @@ class Linear {
 /// [1] Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from Overfitting".
 class Dropout {
  public:
-  Dropout(const Scope& scope, double rate);
-  Tensor operator()(const Tensor& x, const Mode& mode) const;
+  Dropout(const Scope& scope, double rate);  ///< Creates the parameters.
+  Tensor operator()(const Tensor& x, const Mode& mode) const;  ///< x (any shape) -> the same shape
   /// dropout(max(x, 0)), in one pass over memory.
   Tensor after_relu(const Tensor& x, const Mode& mode) const;
 
@@ -88,10 +89,10 @@ class Sequential {
 
   /// The output of the last layer.
   Tensor operator()(const Tensor& x, const Mode& mode) const { return run(x, &mode); }
-  Tensor operator()(const Ids& x, const Mode& mode) const { return run(x, &mode); }
+  Tensor operator()(const Ids& x, const Mode& mode) const { return run(x, &mode); }  ///< \overload
   /// The same for layers that are called without a mode.
   Tensor operator()(const Tensor& x) const { return run(x, nullptr); }
-  Tensor operator()(const Ids& x) const { return run(x, nullptr); }
+  Tensor operator()(const Ids& x) const { return run(x, nullptr); }  ///< \overload
 
  private:
   Tensor run(const Tensor& x, const Mode* mode) const;
@@ -105,7 +106,7 @@ class Sequential {
 /// tensor or, in the first layer, ids, and that returns a tensor.
 class Sequential::Layer {
  public:
-  /// A function such as `tanh`, also where <cmath> has others of its name.
+  /// A function such as `tanh`, also where `<cmath>` has others of its name.
   Layer(Tensor (*function)(const Tensor&)) : of_tensor_(make_call<Tensor>(function)) {}
   /// All layers of a sequence.
   Layer(const Sequential& layers);

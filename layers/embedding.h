@@ -28,8 +28,8 @@ struct EmbeddingOptions {
 class Embedding {
  public:
   Embedding(const Scope& scope, std::size_t vocabulary, std::size_t d_model,
-            const EmbeddingOptions& options = {});
-  Tensor operator()(const Ids& ids) const;
+            const EmbeddingOptions& options = {});  ///< Creates the parameters.
+  Tensor operator()(const Ids& ids) const;  ///< ids (rows, length) -> (rows, length, d_model)
   /// (vocabulary, d_model), for an output projection with a tied weight.
   const Tensor& weight() const { return weight_; }
 
@@ -75,7 +75,9 @@ struct PositionOptions {
 ///   throws      ShapeError if x has another shape or its last position is not below max_length
 class Positions {
  public:
+  /// Creates the parameters.
   Positions(const Scope& scope, std::size_t d_model, const PositionOptions& options = {});
+  /// x (batch, length, d_model), the position of its first token -> the same shape
   Tensor operator()(const Tensor& x, std::size_t first = 0) const;
 
  private:
@@ -107,7 +109,8 @@ struct ImageShape {
 class PatchEmbedding {
  public:
   PatchEmbedding(const Scope& scope, const ImageShape& image, std::size_t patch_size,
-                 std::size_t d_model);
+                 std::size_t d_model);  ///< Creates the parameters.
+  /// images (rows, height * width * channels) -> (rows, 1 + patches, d_model)
   Tensor operator()(const Tensor& images) const;
 
  private:
@@ -127,7 +130,7 @@ struct InputEmbeddingOptions {
 /// The input of a stack of layers: dropout(source(input) + positions), where the source is an
 /// Embedding of tokens or a PatchEmbedding of images.
 ///
-///   parameters  <prefix>positions: Positions; the source is passed in with its parameters
+///   parameters  `<prefix>positions`: Positions; the source is passed in with its parameters
 ///   call        the input of the source -> (rows, length, d_model)
 ///   throws      as the source and Positions; ValueError if the rate is outside [0, 1]
 template <class Source>
@@ -137,7 +140,7 @@ class InputEmbedding {
                  const InputEmbeddingOptions& options = {}, const std::string& prefix = "")
       : source_(source),
         positions_(scope / (prefix + "positions"), d_model, options.positions),
-        dropout_(scope / (prefix + "dropout"), options.dropout) {}
+        dropout_(scope / (prefix + "dropout"), options.dropout) {}  ///< Creates the parameters.
 
   /// The vectors of tokens at the positions first, first + 1, ...
   template <class Input>

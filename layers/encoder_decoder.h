@@ -33,7 +33,9 @@ struct EncoderLayerOptions {
 /// [1] Vaswani et al. 2017, section 3.1.
 class EncoderLayer {
  public:
+  /// Creates the parameters.
   EncoderLayer(const Scope& scope, std::size_t d_model, const EncoderLayerOptions& options = {});
+  /// x (batch, n, d_model) -> the same shape
   Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
   /// Inference with a causal mask, some tokens at a time, see MultiHeadAttention::extend().
   Tensor extend(const Tensor& x, KeyValueCache& cache) const;
@@ -59,7 +61,9 @@ struct EncoderOptions {
 ///   throws      as EncoderLayer
 class Encoder {
  public:
+  /// Creates the parameters.
   Encoder(const Scope& scope, std::size_t d_model, const EncoderOptions& options = {});
+  /// x (batch, n, d_model) -> the same shape
   Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
 
   /// Inference with a causal mask, some tokens at a time: appends the tokens of x (rows, n,
@@ -105,7 +109,9 @@ struct DecoderLayerOptions {
 /// [1] Vaswani et al. 2017, section 3.1.
 class DecoderLayer {
  public:
+  /// Creates the parameters.
   DecoderLayer(const Scope& scope, std::size_t d_model, const DecoderLayerOptions& options = {});
+  /// x (batch, n, d_model), memory (batch, m, d_model) -> (batch, n, d_model)
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                     const Mode& mode) const;
 
@@ -135,7 +141,9 @@ struct DecoderOptions {
 ///   throws      as DecoderLayer
 class Decoder {
  public:
+  /// Creates the parameters.
   Decoder(const Scope& scope, std::size_t d_model, const DecoderOptions& options = {});
+  /// x (batch, n, d_model), memory (batch, m, d_model) -> (batch, n, d_model)
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                     const Mode& mode) const;
 

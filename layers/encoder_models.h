@@ -93,7 +93,7 @@ class TokenEncoderModel : public EncoderModel<Embedding, Head> {
 class LanguageModel : public TokenEncoderModel<OutputProjection> {
  public:
   LanguageModel(const Scope& scope, const TransformerOptions& options, std::size_t vocabulary,
-                std::int32_t padding_id);
+                std::int32_t padding_id);  ///< Creates the parameters.
 
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
                   const Mode& mode) const override;
@@ -119,7 +119,7 @@ class LanguageModel : public TokenEncoderModel<OutputProjection> {
 class MaskedLanguageModel : public TokenEncoderModel<OutputProjection> {
  public:
   MaskedLanguageModel(const Scope& scope, const TransformerOptions& options, std::size_t vocabulary,
-                      std::int32_t padding_id);
+                      std::int32_t padding_id);  ///< Creates the parameters.
 };
 
 /// An encoder that classifies sentences [1]. Its parameters, except the head, have the same names
@@ -133,7 +133,7 @@ class MaskedLanguageModel : public TokenEncoderModel<OutputProjection> {
 class Classifier : public EncoderModel<Embedding, ClassificationHead> {
  public:
   Classifier(const Scope& scope, const TransformerOptions& options, std::size_t vocabulary,
-             std::size_t classes, std::int32_t padding_id);
+             std::size_t classes, std::int32_t padding_id);  ///< Creates the parameters.
 
   TokenVectors embed(const NetworkInput& input, const Mode& mode) const override;
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
@@ -152,7 +152,7 @@ class Classifier : public EncoderModel<Embedding, ClassificationHead> {
 class VisionTransformer : public EncoderModel<PatchEmbedding, ClassificationHead> {
  public:
   VisionTransformer(const Scope& scope, const TransformerOptions& options, const ImageShape& image,
-                    std::size_t classes);
+                    std::size_t classes);  ///< Creates the parameters.
 
   TokenVectors embed(const NetworkInput& input, const Mode& mode) const override;
   Tensor features(const TokenVectors& vectors, const NetworkInput& input,
@@ -171,7 +171,7 @@ class VisionTransformer : public EncoderModel<PatchEmbedding, ClassificationHead
 class Tagger : public TokenEncoderModel<ClassificationHead> {
  public:
   Tagger(const Scope& scope, const TransformerOptions& options, std::size_t vocabulary,
-         std::size_t classes, std::int32_t padding_id);
+         std::size_t classes, std::int32_t padding_id);  ///< Creates the parameters.
 };
 
 }  // namespace tapestry

@@ -49,7 +49,9 @@ struct FeedForwardOptions {
 /// [1] Vaswani et al. 2017, section 3.3, eq. 2.
 class FeedForward {
  public:
+  /// Creates the parameters.
   FeedForward(const Scope& scope, std::size_t d_model, const FeedForwardOptions& options = {});
+  /// x (..., d_model) -> (..., d_model)
   Tensor operator()(const Tensor& x, const Mode& mode) const;
 
  private:

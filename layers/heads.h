@@ -23,6 +23,7 @@ namespace tapestry {
 /// [1] Press & Wolf 2017, "Using the Output Embedding to Improve Language Models".
 class OutputProjection {
  public:
+  /// Creates the parameters.
   OutputProjection(const Scope& scope, std::size_t d_model, std::size_t vocabulary);
   /// Uses the weight (vocabulary, d_model) of another layer.
   OutputProjection(const Scope& scope, const Tensor& tied_weight);
@@ -68,7 +69,7 @@ inline Tensor pool(PoolingKind kind, const Tensor& x, std::initializer_list<std:
 class ClassificationHead {
  public:
   ClassificationHead(const Scope& scope, std::size_t d_model, std::size_t classes,
-                     PoolingKind pooling = PoolingKind::class_token);
+                     PoolingKind pooling = PoolingKind::class_token);  ///< Creates the parameters.
 
   /// pool() of x (rows, length, d_model) -> (rows, 1, d_model).
   Tensor features(const Tensor& x, std::span<const std::int32_t> lengths) const;

@@ -87,8 +87,9 @@ inline std::size_t head_width(std::size_t d_model, const MultiHeadAttentionOptio
 class MultiHeadAttention {
  public:
   MultiHeadAttention(const Scope& scope, std::size_t d_model,
-                     const MultiHeadAttentionOptions& options = {});
+                     const MultiHeadAttentionOptions& options = {});  ///< Creates the parameters.
 
+  /// queries (batch, n_q, d_model), memory (batch, n_k, d_model) -> (batch, n_q, d_model)
   Tensor operator()(const Tensor& queries, const Tensor& memory, const AttentionMask& mask,
                     const Mode& mode) const;
 

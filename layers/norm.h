@@ -22,8 +22,8 @@ namespace tapestry {
 /// The formula and its gradient are in autograd/ops/norms.h.
 class LayerNorm {
  public:
-  LayerNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);
-  Tensor operator()(const Tensor& x) const;
+  LayerNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);  ///< Creates the parameters.
+  Tensor operator()(const Tensor& x) const;  ///< x (..., n) -> (..., n)
 
  private:
   const std::string* path_;
@@ -40,8 +40,8 @@ class LayerNorm {
 /// The formula and its gradient are in autograd/ops/norms.h.
 class RmsNorm {
  public:
-  RmsNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);
-  Tensor operator()(const Tensor& x) const;
+  RmsNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);  ///< Creates the parameters.
+  Tensor operator()(const Tensor& x) const;  ///< x (..., n) -> (..., n)
 
  private:
   const std::string* path_;
@@ -70,7 +70,8 @@ class RmsNorm {
 ///     Internal Covariate Shift". The formula and its gradient are in autograd/ops/norms.h.
 class BatchNorm {
  public:
-  BatchNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);
+  BatchNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);  ///< Creates the parameters.
+  /// x (..., n) -> (..., n); with `lengths`, x (batch, length, n).
   Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths, const Mode& mode) const;
   /// Without padding, and with any leading axes: x (..., n) -> (..., n).
   Tensor operator()(const Tensor& x, const Mode& mode) const { return (*this)(x, {}, mode); }
@@ -113,7 +114,9 @@ struct NormOptions {
 ///   throws      as the norm of that kind
 class Norm {
  public:
+  /// Creates the parameters.
   Norm(const Scope& scope, std::size_t d_model, const NormOptions& options = {});
+  /// x (batch, n, d_model) -> same shape; only batch norm uses `lengths` and `mode`
   Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths, const Mode& mode) const;
 
  private:

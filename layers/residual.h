@@ -57,8 +57,10 @@ ResidualOptions at_depth(ResidualOptions options, std::size_t layer, std::size_t
 /// [2] Huang et al. 2016, "Deep Networks with Stochastic Depth".
 class Residual {
  public:
+  /// Creates the parameters.
   Residual(const Scope& scope, std::size_t d_model, const ResidualOptions& options = {});
 
+  /// x (batch, n, d_model) -> the same shape.
   template <class Sublayer>
   Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths, const Mode& mode,
                     const Sublayer& f) const {

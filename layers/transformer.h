@@ -41,7 +41,7 @@ class Transformer : public Network {
   /// The same from given token vectors; only the lengths of `source` are read.
   Tensor encode_embedded(const Tensor& embedded, const TokenBatch& source, const Mode& mode) const;
 
-  /// The decoder's output, (rows, target length, d_model). `target` starts with <bos>; position t
+  /// The decoder's output, (rows, target length, d_model). `target` starts with `<bos>`; position t
   /// attends to target tokens up to t and to the whole source.
   Tensor decode(const TokenBatch& target, const Tensor& memory, const TokenBatch& source,
                 const Mode& mode) const;

@@ -49,7 +49,7 @@ struct TransformerOptions {
   Normalization normalization = Normalization::layer_norm;  ///< the kind of every norm
   Activation activation = Activation::relu;                 ///< of feed-forward blocks
   PositionKind positions = PositionKind::sinusoidal;        ///< how positions are encoded
-  std::size_t max_length = 256;  ///< maximum sequence length in tokens, including <bos> and <eos>
+  std::size_t max_length = 256;  ///< maximum length in tokens, including `<bos>` and `<eos>`
   TiedEmbeddings tie_embeddings = TiedEmbeddings::none;  ///< which embeddings share a matrix
   PoolingKind pooling = PoolingKind::class_token;        ///< classifier, vision_transformer
   std::size_t patch_size = 2;        ///< vision_transformer: side of a patch in pixels

@@ -1,5 +1,6 @@
 #pragma once
 
+/// \file
 /// Everything that a program needs to define, train and apply a model of its own. Each header can
 /// be included by itself, as "tapestry/autograd/tensor.h". Not included: tapestry/xtensor.h
 /// (exchange with xtensor) and tapestry/program.h (the command line, for models and tasks of one's

@@ -16,19 +16,27 @@ Tensor less(const Tensor& a, const Tensor& b);
 Tensor less_equal(const Tensor& a, const Tensor& b);
 /// As `less`, for a = b.
 Tensor equal(const Tensor& a, const Tensor& b);
+/// \overload
 inline Tensor equal(const Tensor& a, double b) { return equal(a, Tensor::scalar(b, a.dtype())); }
 /// As `less`, for a != b: 1 where a or b is NaN.
 Tensor not_equal(const Tensor& a, const Tensor& b);
+/// \overload
 inline Tensor not_equal(const Tensor& a, double b) {
   return not_equal(a, Tensor::scalar(b, a.dtype()));
 }
-inline Tensor operator<(const Tensor& a, const Tensor& b) { return less(a, b); }
+inline Tensor operator<(const Tensor& a, const Tensor& b) { return less(a, b); }  ///< As less().
+/// As less_equal().
 inline Tensor operator<=(const Tensor& a, const Tensor& b) { return less_equal(a, b); }
-inline Tensor operator>(const Tensor& a, const Tensor& b) { return less(b, a); }
+inline Tensor operator>(const Tensor& a, const Tensor& b) { return less(b, a); }  ///< As less().
+/// As less_equal().
 inline Tensor operator>=(const Tensor& a, const Tensor& b) { return less_equal(b, a); }
+/// \overload
 inline Tensor operator<(const Tensor& a, double b) { return a < Tensor::scalar(b, a.dtype()); }
+/// \overload
 inline Tensor operator<=(const Tensor& a, double b) { return a <= Tensor::scalar(b, a.dtype()); }
+/// \overload
 inline Tensor operator>(const Tensor& a, double b) { return a > Tensor::scalar(b, a.dtype()); }
+/// \overload
 inline Tensor operator>=(const Tensor& a, double b) { return a >= Tensor::scalar(b, a.dtype()); }
 
 /// Element-wise choice with broadcasting: y = a where the condition is not 0, and b elsewhere. NaN
@@ -42,12 +50,15 @@ inline Tensor operator>=(const Tensor& a, double b) { return a >= Tensor::scalar
 /// dL/da = dL/dy where a is chosen and 0 elsewhere, dL/db = dL/dy where b is chosen and 0
 /// elsewhere, each summed over the broadcast axes of the operand. The condition gets no gradient.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+/// \overload
 inline Tensor where(const Tensor& condition, const Tensor& a, double b) {
   return where(condition, a, Tensor::scalar(b, condition.dtype()));
 }
+/// \overload
 inline Tensor where(const Tensor& condition, double a, const Tensor& b) {
   return where(condition, Tensor::scalar(a, condition.dtype()), b);
 }
+/// \overload
 inline Tensor where(const Tensor& condition, double a, double b) {
   return where(condition, a, Tensor::scalar(b, condition.dtype()));
 }
@@ -57,12 +68,14 @@ inline Tensor where(const Tensor& condition, double a, double b) {
 ///
 /// dL/dy belongs to the larger operand, and is divided equally where both are equal.
 Tensor maximum(const Tensor& a, const Tensor& b);
+/// \overload
 inline Tensor maximum(const Tensor& a, double b) {
   return maximum(a, Tensor::scalar(b, a.dtype()));
 }
 
 /// Element-wise minimum with broadcasting; as `maximum`, with the gradient of the smaller operand.
 Tensor minimum(const Tensor& a, const Tensor& b);
+/// \overload
 inline Tensor minimum(const Tensor& a, double b) {
   return minimum(a, Tensor::scalar(b, a.dtype()));
 }

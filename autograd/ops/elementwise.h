@@ -12,44 +12,52 @@ namespace tapestry {
 ///
 /// dL/da = dL/dy and dL/db = dL/dy, summed over the broadcast axes of the operand.
 Tensor add(const Tensor& a, const Tensor& b);
-inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }  ///< As add().
+/// \overload
 inline Tensor operator+(const Tensor& a, double b) { return add(a, Tensor::scalar(b, a.dtype())); }
+/// \overload
 inline Tensor operator+(double a, const Tensor& b) { return add(Tensor::scalar(a, b.dtype()), b); }
 
 /// Element-wise difference with broadcasting: y = a - b. Shapes and errors as for `add`.
 ///
 /// dL/da = dL/dy and dL/db = -dL/dy, summed over the broadcast axes of the operand.
 Tensor sub(const Tensor& a, const Tensor& b);
-inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }  ///< As sub().
+/// \overload
 inline Tensor operator-(const Tensor& a, double b) { return sub(a, Tensor::scalar(b, a.dtype())); }
+/// \overload
 inline Tensor operator-(double a, const Tensor& b) { return sub(Tensor::scalar(a, b.dtype()), b); }
 
 /// Element-wise product with broadcasting: y = a * b. Shapes and errors as for `add`.
 ///
 /// dL/da = dL/dy * b and dL/db = dL/dy * a, summed over the broadcast axes of the operand.
 Tensor mul(const Tensor& a, const Tensor& b);
-inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }  ///< As mul().
 
 /// Element-wise quotient with broadcasting: y = a / b. Shapes and errors as for `add`; division by
 /// zero gives infinity or NaN as in IEEE 754.
 ///
 /// dL/da = dL/dy / b and dL/db = -dL/dy * a / b^2, summed over the broadcast axes of the operand.
 Tensor div(const Tensor& a, const Tensor& b);
-inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }  ///< As div().
+/// \overload
 inline Tensor operator/(const Tensor& a, double b) { return div(a, Tensor::scalar(b, a.dtype())); }
+/// \overload
 inline Tensor operator/(double a, const Tensor& b) { return div(Tensor::scalar(a, b.dtype()), b); }
 
 /// Element-wise negation: y = -x, any shape.
 ///
 /// dL/dx = -dL/dy.
 Tensor neg(const Tensor& x);
-inline Tensor operator-(const Tensor& x) { return neg(x); }
+inline Tensor operator-(const Tensor& x) { return neg(x); }  ///< As neg().
 
 /// Element-wise product with a constant: y = factor * x, any shape.
 ///
 /// dL/dx = factor * dL/dy.
 Tensor scale(const Tensor& x, double factor);
+/// As scale().
 inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor); }
+/// As scale().
 inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
 
 /// x += y is x = x + y, and so for -=, *= and /=: x becomes a handle of the result, which a tape

@@ -16,10 +16,12 @@ namespace tapestry {
 ///
 /// dL/dx = dL/dy, repeated along `axes`.
 Tensor sum(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
+/// \overload
 inline Tensor sum(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                   bool keep_dims = false) {
   return sum(x, std::span(axes.begin(), axes.size()), keep_dims);
 }
+/// \overload
 Tensor sum(const Tensor& x, AxisIndex auto axis, bool keep_dims = false) {
   return sum(x, {static_cast<std::ptrdiff_t>(axis)}, keep_dims);
 }
@@ -35,10 +37,12 @@ Tensor sum(const Tensor& x);
 ///
 /// dL/dx = dL/dy / n, repeated along `axes`, where n is the number of elements of each mean.
 Tensor mean(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
+/// \overload
 inline Tensor mean(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                    bool keep_dims = false) {
   return mean(x, std::span(axes.begin(), axes.size()), keep_dims);
 }
+/// \overload
 Tensor mean(const Tensor& x, AxisIndex auto axis, bool keep_dims = false) {
   return mean(x, {static_cast<std::ptrdiff_t>(axis)}, keep_dims);
 }
@@ -56,10 +60,12 @@ Tensor mean(const Tensor& x);
 /// dL/dx = dL/dy at the maximum and 0 elsewhere; among equal maxima, the first in row-major order
 /// gets all of dL/dy.
 Tensor max(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
+/// \overload
 inline Tensor max(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                   bool keep_dims = false) {
   return max(x, std::span(axes.begin(), axes.size()), keep_dims);
 }
+/// \overload
 Tensor max(const Tensor& x, AxisIndex auto axis, bool keep_dims = false) {
   return max(x, {static_cast<std::ptrdiff_t>(axis)}, keep_dims);
 }
@@ -80,10 +86,12 @@ Ids argmax(const Tensor& x, std::ptrdiff_t axis = -1, bool keep_dims = false);
 
 /// Minimum over some axes; as `max` of -x, with the opposite sign.
 Tensor min(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
+/// \overload
 inline Tensor min(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                   bool keep_dims = false) {
   return min(x, std::span(axes.begin(), axes.size()), keep_dims);
 }
+/// \overload
 Tensor min(const Tensor& x, AxisIndex auto axis, bool keep_dims = false) {
   return min(x, {static_cast<std::ptrdiff_t>(axis)}, keep_dims);
 }
@@ -109,10 +117,12 @@ struct VarianceOptions {
 /// dL/dx = dL/dy * 2 (x - mean(x)) / (n - correction).
 Tensor var(const Tensor& x, std::span<const std::ptrdiff_t> axes,
            const VarianceOptions& options = {});
+/// \overload
 inline Tensor var(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                   const VarianceOptions& options = {}) {
   return var(x, std::span(axes.begin(), axes.size()), options);
 }
+/// \overload
 Tensor var(const Tensor& x, AxisIndex auto axis, const VarianceOptions& options = {}) {
   return var(x, {static_cast<std::ptrdiff_t>(axis)}, options);
 }
@@ -126,10 +136,12 @@ Tensor var(const Tensor& x, const VarianceOptions& options = {});
 /// dL/dx = dL/dy * (x - mean(x)) / ((n - correction) y), and 0 where y is 0, as in PyTorch.
 Tensor standard_deviation(const Tensor& x, std::span<const std::ptrdiff_t> axes,
                           const VarianceOptions& options = {});
+/// \overload
 inline Tensor standard_deviation(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
                                  const VarianceOptions& options = {}) {
   return standard_deviation(x, std::span(axes.begin(), axes.size()), options);
 }
+/// \overload
 Tensor standard_deviation(const Tensor& x, AxisIndex auto axis,
                           const VarianceOptions& options = {}) {
   return standard_deviation(x, {static_cast<std::ptrdiff_t>(axis)}, options);

@@ -58,6 +58,7 @@ Tensor unsqueeze(const Tensor& x, std::ptrdiff_t axis);
 ///
 /// dL/dx = dL/dy with the axes in the original order.
 Tensor permute(const Tensor& x, std::span<const std::ptrdiff_t> axes);
+/// \overload
 inline Tensor permute(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes) {
   return permute(x, std::span(axes.begin(), axes.size()));
 }
@@ -101,6 +102,7 @@ Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index);
 /// dL/dx = the dL/dy of all parts, end to end.
 std::vector<Tensor> split(const Tensor& x, std::span<const std::size_t> extents,
                           std::ptrdiff_t axis = 0);
+/// \overload
 inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::size_t> extents,
                                  std::ptrdiff_t axis = 0) {
   return split(x, std::span(extents.begin(), extents.size()), axis);
@@ -127,6 +129,7 @@ std::vector<Tensor> chunk(const Tensor& x, std::size_t count, std::ptrdiff_t axi
 ///
 /// The gradient of each tensor is its part of dL/dy.
 Tensor concat(std::span<const Tensor> tensors, std::ptrdiff_t axis);
+/// \overload
 inline Tensor concat(std::initializer_list<Tensor> tensors, std::ptrdiff_t axis) {
   return concat(std::span(tensors.begin(), tensors.size()), axis);
 }
@@ -142,6 +145,7 @@ inline Tensor concat(std::initializer_list<Tensor> tensors, std::ptrdiff_t axis)
 ///
 /// The gradient of each tensor is its part of dL/dy.
 Tensor stack(std::span<const Tensor> tensors, std::ptrdiff_t axis);
+/// \overload
 inline Tensor stack(std::initializer_list<Tensor> tensors, std::ptrdiff_t axis) {
   return stack(std::span(tensors.begin(), tensors.size()), axis);
 }

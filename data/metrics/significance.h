@@ -5,6 +5,7 @@
 
 #include "data/metrics/text_metric.h"
 
+/// \file
 /// Significance of the difference between two systems, from their statistics of the same sentences.
 /// All draws are counter-based: a seed gives the same values on every machine.
 namespace tapestry {

@@ -26,14 +26,14 @@ class TextCodec {
   /// The codec of a corpus with this text format and these vocabularies.
   TextCodec(TextFormat format, Vocabulary source_vocabulary, Vocabulary target_vocabulary);
 
-  /// The source ids of a line, without <bos> and <eos>; empty for a blank line.
+  /// The source ids of a line, without `<bos>` and `<eos>`; empty for a blank line.
   ///
   /// throws  DataError if the line is not valid UTF-8.
   std::vector<std::int32_t> encode_source(std::string_view line) const;
   /// The same with the target vocabulary.
   std::vector<std::int32_t> encode_target(std::string_view line) const;
 
-  /// The text of source ids up to the first <eos>.
+  /// The text of source ids up to the first `<eos>`.
   ///
   /// throws  std::out_of_range as Vocabulary::token().
   std::string decode_source(std::span<const std::int32_t> ids) const;

@@ -41,7 +41,7 @@ struct SubwordOptions {
   SubwordKind kind = SubwordKind::none;  ///< none: no subwords
   std::size_t vocabulary_size = 8000;    ///< ids, including special symbols and bytes, >= 5
   double character_coverage = 0.9995;    ///< share of characters with a piece, in [0.98, 1]
-  bool byte_fallback = false;  ///< whether characters without a piece become UTF-8 bytes, not <unk>
+  bool byte_fallback = false;  ///< characters without a piece become UTF-8 bytes, not `<unk>`
   TextNormalization normalization = TextNormalization::nmt_nfkc;  ///< before the text is divided
   std::string file{};          ///< of SubwordKind::file: a .model file of SentencePiece
   std::string target_file{};   ///< the same for targets, if they have a vocabulary of their own

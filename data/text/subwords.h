@@ -45,7 +45,7 @@ class SubwordModel {
   /// throws  DataError if the model is contradictory in itself, as join().
   Tokens split(std::string_view text) const;
 
-  /// The text of tokens, " ⁇ " for <unk>; bytes that are not UTF-8 become U+FFFD. split() of this
+  /// The text of tokens, " ⁇ " for `<unk>`; bytes that are not UTF-8 become U+FFFD. split() of this
   /// text gives an equivalent segmentation.
   std::string join(const Tokens& tokens) const;
 

@@ -56,7 +56,7 @@ class WordTokenizer {
 };
 
 /// Each character is a token. White space and control characters, which a vocabulary must not
-/// contain, are represented by names: <space>, <U+0009>.
+/// contain, are represented by names: `<space>`, `<U+0009>`.
 class CharacterTokenizer {
  public:
   /// `lowercase`: split() converts the letters of its tokens to lower case.

@@ -29,8 +29,8 @@ inline constexpr std::int32_t first_word_id = 4;  ///< first id that is not of a
 /// True for "<pad>", "<unk>", "<bos>" and "<eos>".
 bool is_special_symbol(std::string_view token);
 
-/// A bidirectional map between tokens and ids: <pad>, <unk>, <bos>, <eos>, then the words. Words
-/// that are subwords come with the model that divides text into them.
+/// A bidirectional map between tokens and ids: `<pad>`, `<unk>`, `<bos>`, `<eos>`, then the words.
+/// Words that are subwords come with the model that divides text into them.
 class Vocabulary {
  public:
   /// A vocabulary of special symbols only.
@@ -65,7 +65,7 @@ class Vocabulary {
   std::size_t size() const { return tokens_.size(); }
 
   /// The id of a word, or unk_id if it is not in the vocabulary. Text that equals a special symbol
-  /// is an unknown word, so that input cannot contain an <eos>.
+  /// is an unknown word, so that input cannot contain an `<eos>`.
   std::int32_t id(std::string_view word) const;
 
   /// The token of an id.
@@ -73,10 +73,10 @@ class Vocabulary {
   /// throws  std::out_of_range unless 0 <= id < size().
   const std::string& token(std::int32_t id) const;
 
-  /// The ids of the tokens, without <bos> and <eos>.
+  /// The ids of the tokens, without `<bos>` and `<eos>`.
   std::vector<std::int32_t> encode(const Tokens& tokens) const;
 
-  /// The tokens of the ids up to the first <eos>, without <pad> and <bos>; <unk> is kept.
+  /// The tokens of the ids up to the first `<eos>`, without `<pad>` and `<bos>`; `<unk>` is kept.
   ///
   /// throws  std::out_of_range as token().
   Tokens decode(std::span<const std::int32_t> ids) const;
@@ -103,7 +103,7 @@ class Vocabulary {
 /// How the words of a text become a vocabulary.
 struct WordOptions {
   bool lowercase = false;          ///< whether letters become lower case
-  std::size_t min_frequency = 1;   ///< rarer words of the training set become <unk>, >= 1
+  std::size_t min_frequency = 1;   ///< rarer words of the training set become `<unk>`, >= 1
   std::size_t max_vocabulary = 0;  ///< number of most frequent words to keep per language; 0: all
   SubwordOptions subwords{};       ///< subwords in place of words
 };

@@ -212,7 +212,7 @@ struct KnownKeys {
 ///         problems.
 KnownKeys load_known_keys(const std::string& path);
 
-/// The run directory of a config file that names none: runs/<file name without extension>.
+/// The run directory of a config file that names none: `runs/<file name without extension>`.
 std::string default_run_dir(const std::string& path);
 
 /// Whether an override sets train.run_dir.

@@ -35,7 +35,7 @@ struct SampleAccuracy {
 /// The scores of a model on a set of examples.
 struct Scores {
   std::size_t sentences = 0;    ///< number of examples
-  std::size_t tokens = 0;       ///< labels: target tokens with <eos>, without <pad>; or classes
+  std::size_t tokens = 0;       ///< labels: target tokens with `<eos>`, without `<pad>`; or classes
   double loss = 0.0;            ///< mean -log p(label), without label smoothing, in nats
   double perplexity = 0.0;      ///< exp(loss)
   double token_accuracy = 0.0;  ///< share of labels that equal the most likely prediction
