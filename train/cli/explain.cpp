@@ -75,18 +75,16 @@ Subject open_subject(const Arguments& arguments) {
 }
 
 /// The input line: the argument, or the first line of standard input.
-std::string read_input(const Arguments& arguments, const Task& task) {
+std::string read_input(const Arguments& arguments, const std::string& input_hint) {
   if (arguments.text != standard_input) return arguments.text;
-  LineReader lines(STDIN_FILENO, "standard input", task.words(subject.trained.config).input_hint);
+  LineReader lines(STDIN_FILENO, "standard input", input_hint);
   const auto line = lines.next();
-  if (!line)
-    refuse_option("TEXT", "found no line on standard input, expected one",
-                  task.words(subject.trained.config).input_hint);
+  if (!line) refuse_option("TEXT", "found no line on standard input, expected one", input_hint);
   return *line;
 }
 
 Example read_example(const Arguments& arguments, const Subject& subject, const Task& task) {
-  const std::string line = read_input(arguments, task);
+  const std::string line = read_input(arguments, task.words(subject.trained.config).input_hint);
   const bool from_input = arguments.text == standard_input;
   // Number 2, since a heading is no input.
   const auto example =
