@@ -175,7 +175,7 @@ TEST_CASE("steps that the run has left out because they are not finite are left 
                     "train.save_every=100", "train.keep_last=100"})
               .code == 0);
   // From here on, steps with the last symbol of the source overflow.
-  Snapshot poisoned = read_checkpoint(checkpoint("04"));
+  ArrayStore poisoned = read_checkpoint(checkpoint("04"));
   const auto bytes = poisoned.mutable_bytes("parameters/source_embedding.weight");
   constexpr float huge = 3e38F;
   for (std::size_t i = 1; i <= 16; ++i) {
