@@ -24,7 +24,7 @@
 #include "train/config/reader.h"
 #include "train/config/rules.h"
 #include "train/config/text.h"
-#include "train/config/yaml_document.h"
+#include "train/config/yaml_text.h"
 
 namespace tapestry {
 namespace {
@@ -101,12 +101,12 @@ ConfigWithOrigins read_config(std::string_view text, const std::string& name, co
                               const Folder& of_overrides) {
   Config config;
   ProblemList problems;
-  const YamlDocument document(name, text, problems);
+  YamlText yaml(name, text, problems);
   // After a syntax error keys may be missing, and the rules would report false contradictions.
   const bool complete = problems.empty();
 
   ConfigReader reader(config, problems);
-  reader.read(document, of_text);
+  reader.read(yaml, of_text);
   const std::filesystem::path folder_of_text = config.data.folder;
   for (const std::string& override : overrides) reader.read(override, of_overrides);
   move_to_data_folder(config, reader.origins(), of_text, folder_of_text);
@@ -185,12 +185,15 @@ Config parse_config(std::string_view text, const std::string& name,
 
 std::optional<std::string> unknown_model_kind(std::string_view text) {
   ProblemList ignored;
-  const YamlDocument document("", text, ignored);
-  for (const YamlEntry& entry : document.entries()) {
-    if (entry.section != "model" || entry.key != "kind" || entry.kind != YamlKind::value) continue;
-    const bool known = std::ranges::any_of(
-        model_kinds(), [&](const ConfigKind& kind) { return kind.name == entry.value; });
-    if (!known) return entry.value;
+  YamlText yaml("", text, ignored);
+  for (const YamlEntry& section : yaml.sections()) {
+    if (section.key != "model" || !section.value.IsMap()) continue;
+    for (const YamlEntry& entry : yaml.entries(section.key, section.value)) {
+      if (entry.key != "kind" || !entry.value.IsScalar()) continue;
+      const std::string& name = entry.value.Scalar();
+      const auto& kinds = model_kinds();
+      if (std::ranges::find(kinds, name, &ConfigKind::name) == kinds.end()) return name;
+    }
   }
   return std::nullopt;
 }
@@ -227,9 +230,9 @@ ConfigWithOrigins load_config_with_origins(const std::string& path,
 KnownKeys load_known_keys(const std::string& path) {
   KnownKeys known;
   ProblemList problems;
-  const YamlDocument document(path, read_config_file(path), problems);
+  YamlText yaml(path, read_config_file(path), problems);
   ConfigReader reader(known.config, problems);
-  reader.read(document, {});
+  reader.read(yaml, {});
   for (const auto& [key, origin] : reader.origins()) {
     if (origin.valid) known.given.insert(key);
   }

@@ -1,66 +1,52 @@
 #include "train/config/reader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <set>
 #include <variant>
-#include <vector>
 
 #include "data/io/utf8.h"
 #include "train/config/fields.h"
-#include "train/config/kind.h"
-#include "train/config/rules.h"
 #include "train/config/suggestions.h"
 #include "train/config/text.h"
+#include "train/config/yaml_text.h"
 
 namespace tapestry {
 namespace {
 
 constexpr std::size_t longest_shown_override = 100;  // characters
 
-struct Names {
-  std::vector<std::string> sections;
-  std::map<std::string, std::vector<std::string>, std::less<>> keys_in;        ///< by section
-  std::map<std::string, std::vector<std::string>, std::less<>> sections_with;  ///< by key
-  std::vector<std::string> keys;
-};
+using Keys = std::vector<ConfigKey>;
 
-Names collect_names() {
-  Names names;
-  const Config config;
-  for_each_field(config, [&](const Field& field, const FieldValue&, const Domain&) {
-    const std::string section(field.section), key(field.key);
-    if (names.keys_in[section].empty()) names.sections.push_back(section);
-    names.keys_in[section].push_back(key);
-    names.sections_with[key].push_back(section);
-    names.keys.push_back(key);
-  });
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+std::vector<std::string> section_names(const Keys& keys) {
+  std::vector<std::string> names;
+  for (const ConfigKey& key : keys) {
+    if (!contains(names, key.section)) names.push_back(key.section);
+  }
   return names;
 }
 
-/// The names of all keys; those of kinds that have been registered since the last call are added.
-const Names& names() {
-  static Names all;
-  static std::size_t kinds = 0;
-  if (const std::size_t now = model_kinds().size() + data_tasks().size(); kinds != now) {
-    all = collect_names();
-    kinds = now;
+std::vector<std::string> keys_in(const Keys& keys, const std::string& section) {
+  std::vector<std::string> names;
+  for (const ConfigKey& key : keys) {
+    if (key.section == section) names.push_back(key.key);
   }
-  return all;
+  return names;
 }
 
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-/// ``in `data` or `train` ``, for the sections that have a key.
-std::string sections_with(const std::string& key) {
+/// ``in `data` or `train` ``, for the sections that have a key; nothing for an unknown key.
+std::string sections_with(const Keys& keys, const std::string& name) {
   std::vector<std::string> sections;
-  for (const std::string& section : names().sections_with.at(key)) {
-    sections.push_back(fmt::format("`{}`", section));
+  for (const ConfigKey& key : keys) {
+    if (key.key == name) sections.push_back(fmt::format("`{}`", key.section));
   }
-  return "in " + list_in_words(sections);
+  return sections.empty() ? "" : "in " + list_in_words(sections);
 }
 
 /// "did you mean `a`, `b` in `model` or `c` in `train`?"; keys of `section` are named without it.
@@ -76,61 +62,56 @@ std::string ask_for(const std::vector<std::string>& paths, const std::string& se
   return fmt::format("did you mean {}?", list_in_words(keys));
 }
 
-std::string hint_for_section(const std::string& section) {
-  if (names().sections_with.contains(section)) {
-    return fmt::format("`{}` belongs {}", section, sections_with(section));
+std::string hint_for_section(const Keys& keys, const std::string& section) {
+  if (const std::string where = sections_with(keys, section); !where.empty()) {
+    return fmt::format("`{}` belongs {}", section, where);
   }
-  if (const auto meant = closest(section, names().sections)) {
+  const std::vector<std::string> sections = section_names(keys);
+  if (const auto meant = closest(section, sections)) {
     return fmt::format("did you mean `{}`?", *meant);
   }
-  if (const auto keys = keys_meant_by(section); !keys.empty()) return ask_for(keys, "");
-  return fmt::format("use {}", list_in_words(names().sections));
+  if (const auto paths = keys_meant_by(section); !paths.empty()) return ask_for(paths, "");
+  return fmt::format("use {}", list_in_words(sections));
 }
 
 /// The keys of a section, those that the chosen kinds use first.
 std::vector<std::string> keys_by_use(const std::string& section, const Config& chosen) {
   std::vector<std::string> keys, unused;
   for_each_field(chosen, [&](const Field& field, const FieldValue&, const Domain&) {
-    if (field.section != section) return;
-    const Use& use = field.use;
-    const bool used = use.selector.empty() || contains(use.choices, use.current);
-    (used ? keys : unused).emplace_back(field.key);
+    if (field.section == section) (field.use.in_use() ? keys : unused).emplace_back(field.key);
   });
   keys.insert(keys.end(), unused.begin(), unused.end());
   return keys;
 }
 
 /// `chosen` has the kinds that the config chooses.
-std::string hint_for_key(const std::string& section, const std::string& key, const Config& chosen) {
-  if (names().sections_with.contains(key)) {
-    return fmt::format("`{}` belongs {}", key, sections_with(key));
+std::string hint_for_key(const Keys& keys, const std::string& section, const std::string& key,
+                         const Config& chosen) {
+  if (const std::string where = sections_with(keys, key); !where.empty()) {
+    return fmt::format("`{}` belongs {}", key, where);
   }
-  if (const auto called_so = keys_meant_by(key); !called_so.empty()) {
-    return ask_for(called_so, section);
-  }
-  if (const auto meant = closest(key, keys_by_use(section, chosen)))
+  if (const auto paths = keys_meant_by(key); !paths.empty()) return ask_for(paths, section);
+  if (const auto meant = closest(key, keys_by_use(section, chosen))) {
     return fmt::format("did you mean `{}`?", *meant);
-  if (const auto meant = closest(key, names().keys)) {
-    return fmt::format("did you mean `{}` {}?", *meant, sections_with(*meant));
   }
-  return fmt::format("`{}` has the keys {}", section, fmt::join(names().keys_in.at(section), ", "));
+  std::vector<std::string> all;
+  for (const ConfigKey& each : keys) all.push_back(each.key);
+  if (const auto meant = closest(key, all)) {
+    return fmt::format("did you mean `{}` {}?", *meant, sections_with(keys, *meant));
+  }
+  return fmt::format("`{}` has the keys {}", section, fmt::join(keys_in(keys, section), ", "));
 }
 
-/// The hint for an invalid value whose meaning cannot be guessed.
-std::string hint_for_value(const std::string& path) {
-  const Config defaults;
-  std::string default_value;
-  for_each_field(defaults, [&](const Field& field, const FieldValue& value, const Domain& domain) {
-    if (field.path() == path) default_value = domain.print(value);
-  });
-  return fmt::format("write for example {}, the default", default_value);
-}
-
-Mistake wrong_kind(const Domain& domain, YamlKind kind) {
-  const std::string hint = kind == YamlKind::nothing
-                               ? "write a value, or remove the key to keep its default"
-                               : "write one value";
-  return {fmt::format("expected {}, found {}", domain.expected(), describe(kind)), hint};
+/// The text of a value as Domain::parse() takes it; nullopt if it is no text or list of texts.
+std::optional<std::string> text_of(const YAML::Node& value) {
+  if (value.IsScalar()) return value.Scalar();
+  if (!value.IsSequence()) return std::nullopt;
+  std::vector<std::string> items;
+  for (const YAML::Node& item : value) {
+    if (!item.IsScalar()) return std::nullopt;
+    items.push_back(item.Scalar());
+  }
+  return print_list(items);
 }
 
 Place place_of_override(const std::string& override) {
@@ -187,71 +168,61 @@ std::string hint_for_form(const std::string& override) {
 
 }  // namespace
 
-void ConfigReader::read(const YamlDocument& document, const Folder& folder) {
+void ConfigReader::read(YamlText& text, const Folder& folder) {
   Config chosen = config_;
-  for (const YamlEntry& entry : document.entries()) {
-    if (entry.section == "model" && entry.key == "kind") chosen.model_kind = entry.value;
-    if (entry.section == "data" && entry.key == "task") chosen.data.task = entry.value;
+  std::vector<std::pair<std::string, YamlEntry>> keys;  // with their sections
+  for (const YamlEntry& section : text.sections()) {
+    if (section.key.starts_with("x-") || !check_section(section.key_place, section.key)) continue;
+    if (!section.value.IsMap()) {
+      errors_.add(section.key_place,
+                  fmt::format("expected keys indented below `{}`, found {}", section.key,
+                              describe(section.value)),
+                  fmt::format("write `{}: ...` below it, or remove the section",
+                              keys_in(keys_, section.key).front()));
+      continue;
+    }
+    for (YamlEntry& entry : text.entries(section.key, section.value)) {
+      const std::string path = section.key + "." + entry.key;
+      if (path == "model.kind" && entry.value.IsScalar()) chosen.model_kind = entry.value.Scalar();
+      if (path == "data.task" && entry.value.IsScalar()) chosen.data.task = entry.value.Scalar();
+      keys.emplace_back(section.key, std::move(entry));
+    }
   }
-  std::set<std::string, std::less<>> known;
-  for (const YamlSection& section : document.sections()) {
-    if (check_section(document, section)) known.insert(section.name);
-  }
-  for (const YamlEntry& entry : document.entries()) {
-    const Place key_place = document.place(entry.key_position);
-    const bool good =
-        known.contains(entry.section) && check_key(key_place, entry.section, entry.key, chosen);
-    if (!good) continue;
-    give(entry.section + "." + entry.key, key_place,
-         {entry.kind, entry.items ? print_list(*entry.items) : entry.value,
-          document.place(entry.value_position)},
-         folder);
+  for (const auto& [section, entry] : keys) {
+    if (!check_key(entry.key_place, section, entry.key, chosen)) continue;
+    give(section + "." + entry.key, entry.key_place,
+         {text_of(entry.value), describe(entry.value), entry.value_place}, folder);
   }
 }
 
 void ConfigReader::read(const std::string& override, const Folder& folder) {
   if (const auto bad = find_bad_character(override, false)) {
-    problems_.add({.file = "command line"},
-                  fmt::format("{}: found {}", excerpt(override), bad->name),
-                  "write the override as UTF-8 text without control characters");
+    errors_.add({.file = "command line"}, fmt::format("{}: found {}", excerpt(override), bad->name),
+                "write the override as UTF-8 text without control characters");
     return;
   }
   const Place place = place_of_override(override);
   const std::optional<Assignment> parts = split(override);
   if (!parts) {
-    problems_.add(place, "expected `section.key=value`", hint_for_form(override));
-  } else if (!contains(names().sections, parts->section)) {
-    problems_.add(place, fmt::format("unknown section `{}`", parts->section),
-                  hint_for_section(parts->section));
-  } else if (check_key(place, parts->section, parts->key, config_)) {
-    give(parts->section + "." + parts->key, place, {YamlKind::value, parts->value, place, true},
-         folder);
+    errors_.add(place, "expected `section.key=value`", hint_for_form(override));
+  } else if (check_section(place, parts->section) &&
+             check_key(place, parts->section, parts->key, config_)) {
+    give(parts->section + "." + parts->key, place, {parts->value, "a value", place, true}, folder);
   }
 }
 
-bool ConfigReader::check_section(const YamlDocument& document, const YamlSection& section) {
-  const Place place = document.place(section.position);
-  if (!contains(names().sections, section.name)) {
-    problems_.add(place, fmt::format("unknown section `{}`", section.name),
-                  hint_for_section(section.name));
-    return false;
-  }
-  if (section.kind != YamlKind::map) {
-    problems_.add(place,
-                  fmt::format("expected keys indented below `{}`, found {}", section.name,
-                              describe(section.kind)),
-                  fmt::format("write `{}: ...` below it, or remove the section",
-                              names().keys_in.at(section.name).front()));
-    return false;
-  }
-  return true;
+bool ConfigReader::check_section(const Place& place, const std::string& section) {
+  if (contains(section_names(keys_), section)) return true;
+  errors_.add(place, fmt::format("unknown section `{}`", section),
+              hint_for_section(keys_, section));
+  return false;
 }
 
 bool ConfigReader::check_key(const Place& place, const std::string& section, const std::string& key,
                              const Config& chosen) {
-  if (contains(names().keys_in.at(section), key)) return true;
-  problems_.add(place, fmt::format("unknown key `{}` in `{}`", key, section),
-                hint_for_key(section, key, chosen));
+  if (contains(keys_in(keys_, section), key)) return true;
+  errors_.add(place, fmt::format("unknown key `{}` in `{}`", key, section),
+              hint_for_key(keys_, section, key, chosen));
   return false;
 }
 
@@ -261,18 +232,25 @@ void ConfigReader::give(const std::string& path, const Place& place, const Given
   std::vector<bool> relative;
   for_each_field(config_, [&](const Field& field, FieldValue& value, const Domain& domain) {
     if (field.path() != path) return;
-    if (const auto percent = percentage(domain, given.text)) {  // resolved after the last key
+    if (!given.text || (given.kind == "a list" && !domain.is_list())) {
+      errors_.add(given.place, fmt::format("expected {}, found {}", domain.expected(), given.kind),
+                  given.kind == "nothing" ? "write a value, or remove the key to keep its default"
+                                          : "write one value");
+      return;
+    }
+    if (const auto percent = percentage(domain, *given.text)) {  // resolved after the last key
       valid = true;
       config_.step_percentages[path] = {.percent = *percent, .in_override = given.in_override};
       return;
     }
-    const bool list = domain.is_list() && given.kind == YamlKind::list && !given.text.empty();
-    const Parsed<FieldValue> parsed = given.kind == YamlKind::value || list
-                                          ? domain.parse(given.text)
-                                          : wrong_kind(domain, given.kind);
-    if (const auto* mistake = std::get_if<Mistake>(&parsed)) {
-      problems_.add(given.place, mistake->message,
-                    mistake->hint.empty() ? hint_for_value(path) : mistake->hint);
+    const Parsed<FieldValue> parsed = domain.parse(*given.text);
+    if (const auto* error = std::get_if<Mistake>(&parsed)) {
+      const std::string& default_value =
+          std::ranges::find(keys_, path, &ConfigKey::path)->default_value;
+      errors_.add(given.place, error->message,
+                  error->hint.empty()
+                      ? fmt::format("write for example {}, the default", default_value)
+                      : error->hint);
       return;
     }
     valid = true;

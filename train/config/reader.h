@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,9 +9,10 @@
 
 #include "train/config/config.h"
 #include "train/config/error.h"
-#include "train/config/yaml_document.h"
 
 namespace tapestry {
+
+class YamlText;  // train/config/yaml_text.h
 
 /// Where a key was last given a value.
 struct Origin {
@@ -24,7 +24,7 @@ struct Origin {
 };
 
 /// The keys that were given, by `section.key`.
-using Origins = std::map<std::string, Origin, std::less<>>;  // ConfigCheck::Origins
+using Origins = std::map<std::string, Origin, std::less<>>;
 
 /// A config, and where each of its keys was given.
 struct ConfigWithOrigins {
@@ -36,43 +36,44 @@ struct ConfigWithOrigins {
 ConfigWithOrigins load_config_with_origins(const std::string& path,
                                            const std::vector<std::string>& overrides = {});
 
-/// Fills a Config from documents and overrides; later values replace earlier ones. Reports unknown
+/// Fills a Config from YAML texts and overrides; later values replace earlier ones. Reports unknown
 /// names and values outside their domain. A key with an invalid value keeps its previous value.
 class ConfigReader {
  public:
-  /// A reader into `config` that adds what it finds wrong to `problems`; both must outlive it.
-  ConfigReader(Config& config, ProblemList& problems) : config_(config), problems_(problems) {}
+  using Folder = std::optional<std::filesystem::path>;
 
-  /// Reads all keys of a document. Relative paths to data start at `folder`; without `folder` they
-  /// are not changed.
-  void read(const YamlDocument& document, const std::optional<std::filesystem::path>& folder);
+  /// A reader into `config` that adds what it finds wrong to `errors`; both must outlive it.
+  ConfigReader(Config& config, ProblemList& errors) : config_(config), errors_(errors) {}
+
+  /// Reads all keys of a text, except in sections `x-NAME`, which hold anchors. Relative paths to
+  /// data start at `folder`; without `folder` they are not changed.
+  void read(YamlText& text, const Folder& folder);
 
   /// Reads one value of the command line; `override` has the form section.key=value.
-  void read(const std::string& override, const std::optional<std::filesystem::path>& folder);
+  void read(const std::string& override, const Folder& folder);
 
   /// Where each key was given, of all that was read.
   const Origins& origins() const { return origins_; }
 
  private:
-  using Folder = std::optional<std::filesystem::path>;
-
   /// The value given for a key.
   struct Given {
-    YamlKind kind;
-    std::string text;  ///< of a list whose items are texts: as print_list() writes it
+    std::optional<std::string> text;  ///< as Domain::parse() takes it; nullopt: no text or list
+    std::string_view kind;            ///< `a list`
     Place place;
     bool in_override = false;
   };
 
-  bool check_section(const YamlDocument& document, const YamlSection& section);
+  bool check_section(const Place& place, const std::string& section);
   /// chosen  has the values of data.task and model.kind that the config chooses
   bool check_key(const Place& place, const std::string& section, const std::string& key,
                  const Config& chosen);
   void give(const std::string& path, const Place& place, const Given& given, const Folder& folder);
 
   Config& config_;
-  ProblemList& problems_;
-  Origins origins_;
+  ProblemList& errors_;
+  const std::vector<ConfigKey> keys_ = config_keys();
+  Origins origins_{};
 };
 
 }  // namespace tapestry

@@ -202,6 +202,7 @@ std::string config_schema() {
                        {"title", "Config of tapestry"},
                        {"type", "object"},
                        {"additionalProperties", false},
+                       {"patternProperties", {{"^x-", {{"type", "object"}}}}},
                        {"properties", std::move(sections)},
                        {"allOf", rules.take()}};
   return schema.dump(2);

@@ -70,6 +70,7 @@ bool accepts(const Json& schema, const Json& value) {
                                               "title",
                                               "type",
                                               "additionalProperties",
+                                              "patternProperties",
                                               "properties",
                                               "enum",
                                               "minimum",
@@ -138,7 +139,9 @@ bool accepts(const Json& schema, const Json& value) {
   const bool closed = schema.contains("additionalProperties");
   return std::ranges::all_of(value.items(), [&](const auto& entry) {
     const Json& keys = schema["properties"];
-    return keys.contains(entry.key()) ? accepts(keys[entry.key()], entry.value()) : !closed;
+    const bool ignored = schema.contains("patternProperties") && entry.key().starts_with("x-");
+    return keys.contains(entry.key()) ? accepts(keys[entry.key()], entry.value())
+                                      : ignored || !closed;
   });
 }
 

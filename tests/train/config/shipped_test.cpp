@@ -12,7 +12,7 @@
 #include "train/config/config.h"
 #include "train/config/domains.h"
 #include "train/config/error.h"
-#include "train/config/yaml_document.h"
+#include "train/config/yaml_text.h"
 
 namespace tapestry {
 namespace {
@@ -75,10 +75,12 @@ void check_comments(const std::string& name) {
     REQUIRE_MESSAGE(defaults.contains(key), name, ": ", key);
     CHECK_MESSAGE(same_value(comment.second, defaults.at(key)), name, ": ", key);
   }
-  ProblemList problems;
-  const YamlDocument document(path, read_config_file(path), problems);
-  for (const YamlEntry& entry : document.entries()) {
-    CHECK_MESSAGE(commented.contains(entry.section + "." + entry.key), name, ": ", entry.key);
+  ProblemList errors;
+  YamlText yaml(path, read_config_file(path), errors);
+  for (const YamlEntry& section : yaml.sections()) {
+    for (const YamlEntry& entry : yaml.entries(section.key, section.value)) {
+      CHECK_MESSAGE(commented.contains(section.key + "." + entry.key), name, ": ", entry.key);
+    }
   }
 }
 

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <yaml-cpp/node/node.h>
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/config/error.h"
+
+namespace tapestry {
+
+/// A key of a map in a YAML text, with its value.
+struct YamlEntry {
+  std::string key;
+  YAML::Node value;
+  Place key_place;
+  Place value_place;  ///< of an alias, if the value is one; of the key, if there is no value
+};
+
+/// For a message: `a value`, `nothing`, `a list`, `a map`.
+std::string_view describe(const YAML::Node& node);
+
+/// A YAML text as the nodes of yaml-cpp. Anchors, aliases and merge keys (`<<`) have their effect;
+/// tags, second documents, quotes that are not closed on their line and control characters are
+/// errors.
+///
+/// Scalars are read as strings: yaml-cpp takes 010 for 8 and 0x10 for 16.
+class YamlText {
+ public:
+  /// The maximum length of a line in bytes.
+  static constexpr std::size_t max_line_length = 4096;
+  /// The maximum number of maps that are merged into others. Without a limit a map that merges
+  /// itself, or one that merges several maps that do the same, would never end.
+  static constexpr std::size_t max_merged_maps = 100;
+
+  /// Reads `text`; `name` is the file name in messages. Adds errors to `errors`, which must outlive
+  /// the object; after a syntax error the object has the lines before it, if they can be read.
+  YamlText(std::string name, std::string_view text, ProblemList& errors);
+
+  /// The top-level keys in file order.
+  std::vector<YamlEntry> sections() { return entries({}, root_); }
+
+  /// The keys of a map, each once: its own in file order, then those that it merges. A key of its
+  /// own replaces a merged one, and an earlier merged map a later one. Leaves out keys and values
+  /// with errors.
+  ///
+  /// section  the name of the map in messages; empty for the whole text
+  std::vector<YamlEntry> entries(const std::string& section, const YAML::Node& map);
+
+ private:
+  /// The entries of a map, while they are collected.
+  struct Collected {
+    std::string section;
+    std::vector<YamlEntry> entries{};
+    std::set<std::string> keys{};
+  };
+
+  bool check_characters(std::string_view text);
+  bool check_lines();
+  std::vector<YAML::Node> parse(const std::string& text);
+  void take_root(const std::vector<YAML::Node>& documents);
+
+  void collect(const YAML::Node& map, Collected& collected);
+  std::vector<YAML::Node> maps_to_merge(const YAML::Node& key, const YAML::Node& value);
+  bool check_key(const YAML::Node& key);
+  bool check_value(const YamlEntry& entry);
+  bool check_scalar(const YAML::Node& scalar, const Place& place);
+
+  void add(const YAML::Node& node, std::string message, std::string hint);
+  /// The rest of the line from a node on, without its anchor.
+  std::string_view written(const YAML::Node& node) const;
+  Place place(const YAML::Node& node) const;
+  Place place_of_value(const YAML::Node& key, const YAML::Node& value) const;
+  /// line, column, length  in bytes, from 0
+  Place place(std::size_t line, std::size_t column, std::size_t length = 1) const;
+
+  std::string name_;
+  std::vector<std::string> lines_{};
+  ProblemList& errors_;
+  YAML::Node root_{YAML::NodeType::Map};
+  std::size_t merged_maps_ = 0;
+};
+
+}  // namespace tapestry
