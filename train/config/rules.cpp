@@ -218,15 +218,18 @@ void Rules::check_decay() const {
                        schedule.min_learning_rate, schedule.learning_rate),
            fmt::format("set `min_learning_rate` to {} or less", schedule.learning_rate));
   }
+  // What depends on the number of steps is checked by resolve_epochs() if it is not known yet.
+  const bool steps_are_known = config_.train.epochs == 0;
   const bool own_end = schedule.decay_steps != 0;
-  if (own_end && schedule.decay_steps <= schedule.warmup_steps) {
+  const bool relative = config_.step_percentages.contains("schedule.decay_steps") ||
+                        config_.step_percentages.contains("schedule.warmup_steps");
+  if (own_end && (steps_are_known || !relative) && schedule.decay_steps <= schedule.warmup_steps) {
     refuse({"schedule.decay_steps", "schedule.warmup_steps", "schedule.kind"},
            fmt::format("`decay_steps` is {}, not after `warmup_steps` ({})", schedule.decay_steps,
                        schedule.warmup_steps),
            fmt::format("set `decay_steps` to more than {}, or to 0 for `train.steps`",
                        schedule.warmup_steps));
   }
-  const bool steps_are_known = config_.train.epochs == 0;  // else see resolve_epochs()
   if (!own_end && steps_are_known && schedule.warmup_steps >= config_.train.steps) {
     refuse({"schedule.warmup_steps", "train.steps", "schedule.kind"},
            fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` for the decay",
