@@ -8,174 +8,112 @@
 namespace tapestry {
 namespace {
 
-struct Synonym {
-  std::string_view name;
-  std::vector<std::string_view> paths;  ///< the most likely first
+/// The names of a key in PyTorch, Hugging Face Transformers, fairseq, JoeyNMT, nanoGPT and papers.
+struct Synonyms {
+  std::string_view path;   ///< of the key
+  std::string_view names;  ///< separated by spaces
 };
 
-/// Names in PyTorch, Hugging Face Transformers, fairseq, JoeyNMT, nanoGPT and papers.
-const std::vector<Synonym>& synonyms() {
-  static const std::vector<Synonym> all{
-      // train
-      {"seed", {"train.seed"}},  // also a key of data, which is meant less often
-      {"random_seed", {"train.seed"}},
-      {"batch", {"train.batch_size"}},
-      {"bs", {"train.batch_size"}},
-      {"per_device_train_batch_size", {"train.batch_size"}},
-      {"tokens_per_batch", {"train.batch_tokens"}},
-      {"max_tokens_per_batch", {"train.batch_tokens"}},
-      {"num_epochs", {"train.epochs"}},
-      {"num_train_epochs", {"train.epochs"}},
-      {"max_epochs", {"train.epochs"}},
-      {"max_steps", {"train.steps"}},
-      {"num_steps", {"train.steps"}},
-      {"iterations", {"train.steps"}},
-      {"max_iters", {"train.steps"}},
-      {"updates", {"train.steps"}},
-      {"max_updates", {"train.steps"}},
-      {"accumulation", {"train.accumulate"}},
-      {"grad_accum", {"train.accumulate"}},
-      {"update_freq", {"train.accumulate"}},
-      {"accumulation_steps", {"train.accumulate"}},
-      {"gradient_accumulation_steps", {"train.accumulate"}},
-      {"smoothing", {"train.label_smoothing"}},
-      {"ema", {"train.ema_decay"}},
-      {"exponential_smoothing", {"train.ema_decay"}},
-      {"num_threads", {"train.threads"}},
-      {"workers", {"train.threads"}},
-      {"num_workers", {"train.threads"}},
-      {"cores", {"train.threads"}},
-      {"precision", {"train.dtype"}},
-      {"logging_steps", {"train.log_every"}},
-      {"log_interval", {"train.log_every"}},
-      {"eval_every", {"train.validate_every"}},
-      {"eval_steps", {"train.validate_every"}},
-      {"eval_interval", {"train.validate_every"}},
-      {"validation_freq", {"train.validate_every"}},
-      {"save_steps", {"train.save_every"}},
-      {"save_interval", {"train.save_every"}},
-      {"checkpoint_every", {"train.save_every"}},
-      {"save_total_limit", {"train.keep_last"}},
-      {"save_top_k", {"train.keep_best"}},
-      {"keep_best_ckpts", {"train.keep_best"}},
-      {"average_checkpoints", {"train.average_last"}},
-      {"early_stopping", {"train.patience"}},
-      {"early_stopping_patience", {"train.patience"}},
-      {"timeout", {"train.max_time"}},
-      {"pretrained", {"train.initialize_from"}},
-      {"init_from", {"train.initialize_from"}},
-      {"load_model", {"train.initialize_from"}},
-      {"output_dir", {"train.run_dir"}},
-      {"out_dir", {"train.run_dir"}},
-      {"save_dir", {"train.run_dir"}},
-      {"model_dir", {"train.run_dir"}},
-      // optimizer, schedule
-      {"optim", {"optimizer.kind"}},
-      {"optimizer", {"optimizer.kind"}},
-      {"algorithm", {"optimizer.kind"}},
-      {"eps", {"optimizer.epsilon"}},
-      {"adam_epsilon", {"optimizer.epsilon"}},
-      {"adam_beta1", {"optimizer.beta1"}},
-      {"adam_beta2", {"optimizer.beta2"}},
-      {"betas", {"optimizer.beta1", "optimizer.beta2"}},
-      {"wd", {"optimizer.weight_decay"}},
-      {"l2", {"optimizer.weight_decay"}},
-      {"clip", {"optimizer.clip_norm"}},
-      {"grad_clip", {"optimizer.clip_norm"}},
-      {"gradient_clipping", {"optimizer.clip_norm"}},
-      {"max_grad_norm", {"optimizer.clip_norm"}},
-      {"lr", {"schedule.learning_rate"}},
-      {"max_lr", {"schedule.learning_rate"}},
-      {"min_lr", {"schedule.min_learning_rate"}},
-      {"warmup", {"schedule.warmup_steps"}},
-      {"num_warmup_steps", {"schedule.warmup_steps"}},
-      {"warmup_ratio", {"schedule.warmup_steps"}},
-      {"decay", {"schedule.decay_steps"}},
-      {"lr_decay_iters", {"schedule.decay_steps"}},
-      {"scheduler", {"schedule.kind"}},
-      {"scheduling", {"schedule.kind"}},
-      {"lr_scheduler_type", {"schedule.kind"}},
-      // model
-      {"type", {"model.kind"}},
-      {"architecture", {"model.kind"}},
-      {"model_type", {"model.kind"}},
-      {"heads", {"model.num_heads"}},
-      {"n_head", {"model.num_heads"}},
-      {"n_heads", {"model.num_heads"}},
-      {"nhead", {"model.num_heads"}},
-      {"attention_heads", {"model.num_heads"}},
-      {"num_attention_heads", {"model.num_heads"}},
-      {"head_dim", {"model.d_head"}},
-      {"layers", {"model.num_encoder_layers", "model.num_decoder_layers"}},
-      {"depth", {"model.num_encoder_layers", "model.num_decoder_layers"}},
-      {"n_layer", {"model.num_encoder_layers", "model.num_decoder_layers"}},
-      {"n_layers", {"model.num_encoder_layers", "model.num_decoder_layers"}},
-      {"num_layers", {"model.num_encoder_layers", "model.num_decoder_layers"}},
-      {"num_hidden_layers", {"model.num_encoder_layers", "model.num_decoder_layers"}},
-      {"encoder_layers", {"model.num_encoder_layers"}},
-      {"decoder_layers", {"model.num_decoder_layers"}},
-      {"hidden", {"model.d_model"}},
-      {"hidden_dim", {"model.d_model"}},
-      {"hidden_size", {"model.d_model"}},
-      {"width", {"model.d_model"}},
-      {"dim", {"model.d_model"}},
-      {"n_embd", {"model.d_model"}},
-      {"embed_dim", {"model.d_model"}},
-      {"embedding_dim", {"model.d_model"}},
-      {"embedding_size", {"model.d_model"}},
-      {"ffn_dim", {"model.d_ff"}},
-      {"ff_size", {"model.d_ff"}},
-      {"feedforward", {"model.d_ff"}},
-      {"dim_feedforward", {"model.d_ff"}},
-      {"intermediate_size", {"model.d_ff"}},
-      {"p_dropout", {"model.dropout"}},
-      {"dropout_rate", {"model.dropout"}},
-      {"drop_path", {"model.stochastic_depth"}},
-      {"hidden_act", {"model.activation"}},
-      {"block_size", {"data.context", "model.max_length"}},
-      {"seq_len", {"model.max_length"}},
-      {"max_len", {"model.max_length"}},
-      {"max_seq_len", {"model.max_length"}},
-      {"max_positions", {"model.max_length"}},
-      {"max_position_embeddings", {"model.max_length"}},
-      {"position_encoding", {"model.positions"}},
-      {"pos_encoding", {"model.positions"}},
-      {"norm_first", {"model.norm"}},
-      {"layer_norm_eps", {"model.layer_norm_epsilon"}},
-      {"tied_embeddings", {"model.tie_embeddings"}},
-      {"tie_word_embeddings", {"model.tie_embeddings"}},
-      // data
-      {"dataset", {"data.task"}},
-      {"vocab_size", {"data.vocabulary_size", "data.max_vocabulary"}},
-      {"sp_model", {"data.subword_file"}},
-      {"bpe", {"data.subwords"}},
-      {"bpe_dropout", {"data.subword_dropout"}},
-      {"min_freq", {"data.min_frequency"}},
-      {"lower", {"data.lowercase"}},
-      {"val_split", {"data.validation_share"}},
-      {"validation_split", {"data.validation_share"}},
-      {"tokenizer", {"data.subwords", "data.unit"}},
-      {"train_file", {"data.train_text", "data.train_source"}},
-      {"validation_file", {"data.validation_text", "data.validation_source"}},
-      {"test_file", {"data.test_text", "data.test_source"}},
-      {"src", {"data.train_source"}},
-      {"trg", {"data.train_target"}},
-      {"tgt", {"data.train_target"}},
-      {"train_src", {"data.train_source"}},
-      {"train_tgt", {"data.train_target"}},
-      {"image_size", {"data.image_height", "data.image_width"}},
-      {"channels", {"data.image_channels"}},
+/// A name that may mean several keys means the first of them most likely.
+const std::vector<Synonyms>& synonyms() {
+  static const std::vector<Synonyms> all{
+      {"train.seed", "seed random_seed"},
+      {"train.batch_size", "batch bs per_device_train_batch_size"},
+      {"train.batch_tokens", "tokens_per_batch max_tokens_per_batch"},
+      {"train.epochs", "num_epochs num_train_epochs max_epochs"},
+      {"train.steps", "max_steps num_steps iterations max_iters updates max_updates"},
+      {"train.accumulate",
+       "accumulation grad_accum update_freq accumulation_steps "
+       "gradient_accumulation_steps"},
+      {"train.label_smoothing", "smoothing"},
+      {"train.ema_decay", "ema exponential_smoothing"},
+      {"train.threads", "num_threads workers num_workers cores"},
+      {"train.dtype", "precision"},
+      {"train.log_every", "logging_steps log_interval"},
+      {"train.validate_every", "eval_every eval_steps eval_interval validation_freq"},
+      {"train.save_every", "save_steps save_interval checkpoint_every"},
+      {"train.keep_last", "save_total_limit"},
+      {"train.keep_best", "save_top_k keep_best_ckpts"},
+      {"train.average_last", "average_checkpoints"},
+      {"train.patience", "early_stopping early_stopping_patience"},
+      {"train.max_time", "timeout"},
+      {"train.initialize_from", "pretrained init_from load_model"},
+      {"train.run_dir", "output_dir out_dir save_dir model_dir"},
+      {"optimizer.kind", "optim optimizer algorithm"},
+      {"optimizer.epsilon", "eps adam_epsilon"},
+      {"optimizer.beta1", "adam_beta1 betas"},
+      {"optimizer.beta2", "adam_beta2 betas"},
+      {"optimizer.weight_decay", "wd l2"},
+      {"optimizer.clip_norm", "clip grad_clip gradient_clipping max_grad_norm"},
+      {"schedule.learning_rate", "lr max_lr"},
+      {"schedule.min_learning_rate", "min_lr"},
+      {"schedule.warmup_steps", "warmup num_warmup_steps warmup_ratio"},
+      {"schedule.decay_steps", "decay lr_decay_iters"},
+      {"schedule.kind", "scheduler scheduling lr_scheduler_type"},
+      {"model.kind", "type architecture model_type"},
+      {"model.num_heads", "heads n_head n_heads nhead attention_heads num_attention_heads"},
+      {"model.d_head", "head_dim"},
+      {"model.num_encoder_layers",
+       "layers depth n_layer n_layers num_layers num_hidden_layers encoder_layers"},
+      {"model.num_decoder_layers",
+       "layers depth n_layer n_layers num_layers num_hidden_layers decoder_layers"},
+      {"model.d_model",
+       "hidden hidden_dim hidden_size width dim n_embd embed_dim embedding_dim "
+       "embedding_size"},
+      {"model.d_ff", "ffn_dim ff_size feedforward dim_feedforward intermediate_size"},
+      {"model.dropout", "p_dropout dropout_rate"},
+      {"model.stochastic_depth", "drop_path"},
+      {"model.activation", "hidden_act"},
+      {"data.context", "block_size"},
+      {"model.max_length",
+       "block_size seq_len max_len max_seq_len max_positions max_position_embeddings"},
+      {"model.positions", "position_encoding pos_encoding"},
+      {"model.norm", "norm_first"},
+      {"model.layer_norm_epsilon", "layer_norm_eps"},
+      {"model.tie_embeddings", "tied_embeddings tie_word_embeddings"},
+      {"data.task", "dataset"},
+      {"data.vocabulary_size", "vocab_size"},
+      {"data.max_vocabulary", "vocab_size"},
+      {"data.subword_file", "sp_model"},
+      {"data.subwords", "bpe tokenizer"},
+      {"data.subword_dropout", "bpe_dropout"},
+      {"data.min_frequency", "min_freq"},
+      {"data.lowercase", "lower"},
+      {"data.validation_share", "val_split validation_split"},
+      {"data.unit", "tokenizer"},
+      {"data.train_text", "train_file"},
+      {"data.train_source", "train_file src train_src"},
+      {"data.validation_text", "validation_file"},
+      {"data.validation_source", "validation_file"},
+      {"data.test_text", "test_file"},
+      {"data.test_source", "test_file"},
+      {"data.train_target", "trg tgt train_tgt"},
+      {"data.image_height", "image_size"},
+      {"data.image_width", "image_size"},
+      {"data.image_channels", "channels"},
   };
   return all;
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    words.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
 }
 
 bool same_name(std::string_view a, std::string_view b) { return edit_distance(a, b) == 0; }
 
 std::vector<std::string> find_synonym_paths(std::string_view name) {
-  for (const Synonym& synonym : synonyms()) {
-    if (same_name(name, synonym.name)) return {synonym.paths.begin(), synonym.paths.end()};
+  std::vector<std::string> paths;
+  for (const Synonyms& key : synonyms()) {
+    const auto is_meant = [&](std::string_view word) { return same_name(name, word); };
+    if (std::ranges::any_of(words_of(key.names), is_meant)) paths.emplace_back(key.path);
   }
-  return {};
+  return paths;
 }
 
 }  // namespace
@@ -192,9 +130,11 @@ std::vector<std::string> keys_meant_by(std::string_view name) {
   return paths;
 }
 
-std::vector<std::string_view> foreign_key_names() {
-  std::vector<std::string_view> names;
-  for (const Synonym& synonym : synonyms()) names.push_back(synonym.name);
+std::set<std::string_view> foreign_key_names() {
+  std::set<std::string_view> names;
+  for (const Synonyms& key : synonyms()) {
+    for (const std::string_view name : words_of(key.names)) names.insert(name);
+  }
   return names;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,6 @@ namespace tapestry {
 std::vector<std::string> keys_meant_by(std::string_view name);
 
 /// The names of other programs that keys_meant_by() knows.
-std::vector<std::string_view> foreign_key_names();
+std::set<std::string_view> foreign_key_names();
 
 }  // namespace tapestry

@@ -44,13 +44,11 @@ TEST_CASE("a key of several sections is suggested for each, the most likely firs
   CHECK(keys_meant_by("dropout") == Paths{"model.dropout"});
 }
 
-TEST_CASE("every recognized foreign name has existing keys and is listed once") {
+TEST_CASE("every recognized foreign name has existing keys") {
   std::set<std::string> known;
   for (const ConfigKey& key : config_keys()) known.insert(key.path());
-  std::set<std::string_view> names;
   for (const std::string_view name : foreign_key_names()) {
     CAPTURE(name);
-    CHECK(names.insert(name).second);
     CHECK_FALSE(keys_meant_by(name).empty());
     for (const std::string& path : keys_meant_by(name)) {
       CAPTURE(path);
