@@ -29,24 +29,6 @@ std::vector<Problem> problems_of(const std::string& text,
   return {};
 }
 
-/// A value of a key's domain other than `not_this`, as in YAML.
-std::string another_value(const FieldValue& value, const Domain& domain,
-                          const std::string& not_this = "") {
-  std::vector<std::string> candidates = {"3",  "4",  "0.25", "0.5", "true", "false",
-                                         "7s", "9s", "9",    "10",  "0.99", "0.995"};
-  if (domain.is<OneOf>()) candidates = domain.words();
-  if (domain.is_text() && !domain.is_list()) candidates = {"x", "y", "z"};
-  for (const std::string& candidate : candidates) {
-    const auto parsed = domain.parse(candidate);
-    const auto* other = std::get_if<FieldValue>(&parsed);
-    if (other == nullptr) continue;
-    if (domain.print(*other) != domain.print(value) && candidate != not_this) {
-      return candidate;
-    }
-  }
-  return domain.print(value);  // of two values only one is another
-}
-
 struct OtherValues {
   std::string section, key, as_default, one, two;
   bool used = true;  ///< with the defaults of all other keys
