@@ -8,7 +8,6 @@
 
 #include "autograd/error.h"
 #include "autograd/gradient.h"
-#include "autograd/pending_values.h"
 
 namespace tapestry {
 
@@ -20,16 +19,6 @@ struct Tensor::State {
   std::size_t offset = 0;  // of the first value, in bytes
   std::shared_ptr<GradientSlot> slot;
   const char* read_by = nullptr;  // the operation that may only read the values, if any
-  PendingValues* pending = nullptr;
-
-  void wait_to_read() const {
-    if (pending != nullptr) [[unlikely]]
-      pending->wait_to_read();
-  }
-  void wait_to_change() const {
-    if (pending != nullptr) [[unlikely]]
-      pending->wait_to_change();
-  }
 };
 
 namespace {
@@ -52,7 +41,7 @@ void require_addressable(const Shape& shape) {
 Tensor Tensor::over(const Shape& shape, DType dtype, kernels::Memory memory, std::size_t offset) {
   return Tensor(std::allocate_shared<State>(
       kernels::PoolAllocator<State>{},
-      State{shape, dtype, false, std::move(memory), offset, {}, nullptr, nullptr}));
+      State{shape, dtype, false, std::move(memory), offset, {}, nullptr}));
 }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype) {
@@ -137,7 +126,6 @@ std::span<const T> Tensor::values() const {
     throw DTypeError(fmt::format("tensor: values are {}, asked for as {}", name(state().dtype),
                                  name(dtype_of<T>)));
   }
-  state().wait_to_read();
   return {reinterpret_cast<const T*>(state().memory.data() + state().offset), state().shape.size()};
 }
 
@@ -150,7 +138,6 @@ std::span<T> Tensor::mutable_values() {
                     "share its memory, so write to dy.copied(dy.dtype())",
                     state().read_by));
   }
-  state().wait_to_change();
   if (slot() != nullptr) slot()->note_change();
   return {const_cast<T*>(all.data()), all.size()};
 }
@@ -243,7 +230,6 @@ void Tensor::clear_gradient() {
 
 void Tensor::move_into(const kernels::Memory& values, std::size_t values_offset,
                        const kernels::Memory& gradients, std::size_t gradients_offset) {
-  state().wait_to_change();
   std::copy_n(state().memory.data() + state().offset, size() * bytes_per_element(dtype()),
               values.data() + values_offset);
   state().memory = values;
@@ -256,15 +242,8 @@ const std::shared_ptr<GradientSlot>& Tensor::slot() const {
   return state_ == nullptr || state_->frozen ? none : state_->slot;
 }
 
-const kernels::Memory& Tensor::memory() const {
-  state().wait_to_read();
-  return state().memory;
-}
+const kernels::Memory& Tensor::memory() const { return state().memory; }
 std::size_t Tensor::byte_offset() const { return state().offset; }
-
-void Tensor::set_pending(PendingValues* pending) { state().pending = pending; }
-
-PendingValues* Tensor::pending() const { return state().pending; }
 
 void Tensor::attach(std::shared_ptr<GradientSlot> slot) { state().slot = std::move(slot); }
 

@@ -16,7 +16,6 @@ namespace tapestry {
 
 class GradientSlot;
 class Ids;
-class PendingValues;
 
 /// A row-major array of float32 or float64 values, with the gradient of a loss with respect to it.
 ///
@@ -167,7 +166,7 @@ class Tensor {
 
   /// A tensor whose values are in existing memory, starting at a byte offset.
   static Tensor over(const Shape& shape, DType dtype, kernels::Memory memory, std::size_t offset);
-  /// The memory block that holds the values; other tensors may share it. Waits as values().
+  /// The memory block that holds the values; other tensors may share it.
   const kernels::Memory& memory() const;
   /// Where in its memory block the values start.
   std::size_t byte_offset() const;
@@ -179,13 +178,6 @@ class Tensor {
   /// throws a ValueError that names `operation`, a literal, whose backward is given it as dL/dy.
   /// Returns *this.
   Tensor& make_read_only(const char* operation);
-  /// From now on access to the values waits for `pending`, which must outlive it: values(),
-  /// memory() and viewed_as() until they can be read, mutable_values() and move_into() until they
-  /// can be changed, and everything based on these. Values must then not be changed through a view.
-  /// Null: access does not wait any more. No other thread may use the tensor during this call.
-  void set_pending(PendingValues* pending);
-  /// What access to the values waits for; null without set_pending().
-  PendingValues* pending() const;
   /// Equal for two handles if and only if they are handles of one tensor.
   const void* identity() const { return state_.get(); }
 

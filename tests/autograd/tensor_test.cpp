@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -13,7 +11,6 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/pending_values.h"
 #include "autograd/tape.h"
 #include "tests/support/guarded_memory.h"
 #include "tests/support/values.h"
@@ -414,80 +411,4 @@ TEST_CASE("tensors made like another have its shape and element type") {
     check_values(Tensor::arange(3, dtype), {0.0, 1.0, 2.0});
     CHECK(Tensor::arange(3, dtype).dtype() == dtype);
   }
-}
-
-namespace {
-
-/// Values that arrive when they are waited for; counts the calls.
-class LateValues : public PendingValues {
- public:
-  explicit LateValues(std::span<float> values) : values_(values) {}
-
-  void wait_to_read() override {
-    ++reads;
-    std::ranges::fill(values_, 7.0F);
-  }
-  void wait_to_change() override { ++changes; }
-
-  int reads = 0, changes = 0;
-
- private:
-  std::span<float> values_;
-};
-
-}  // namespace
-
-TEST_CASE("reading the values of a tensor waits until they are there, by whatever function") {
-  const std::vector<std::function<void(const Tensor&)>> readers = {
-      [](const Tensor& x) { CHECK(x.values<float>()[0] == 7.0F); },
-      [](const Tensor& x) { CHECK(x.item() == 7.0); },
-      [](const Tensor& x) { CHECK(x.to_vector() == std::vector{7.0}); },
-      [](const Tensor& x) { check_values(x.copied(DType::float64), {7.0}); },
-      [](const Tensor& x) {
-        check_values(x.viewed_as({1, 1}), {7.0});
-      },
-      [](const Tensor& x) { check_values(x[0], {7.0}); },
-      [](const Tensor& x) { check_values(x + x, {14.0}); },
-      [](const Tensor& x) { CHECK(*reinterpret_cast<const float*>(x.memory().data()) == 7.0F); }};
-  for (const auto& read : readers) {
-    Tensor x = Tensor::zeros({1});
-    LateValues late(x.mutable_values<float>());
-    x.set_pending(&late);
-    const Tensor same = x;
-    CHECK(late.reads == 0);
-    read(same);
-    CHECK(late.reads > 0);
-    CHECK(late.changes == 0);
-    x.set_pending(nullptr);
-  }
-}
-
-TEST_CASE("what does not give access to the values of a tensor does not wait") {
-  Tensor x = Tensor::zeros({2}).require_gradient();
-  LateValues late(x.mutable_values<float>());
-  x.set_pending(&late);
-  CHECK(x.pending() == &late);
-  CHECK(x.size() == 2);
-  CHECK(x.dtype() == DType::float32);
-  CHECK(x.byte_offset() == 0);
-  CHECK_FALSE(x.gradient().defined());
-  CHECK_THROWS_AS(x.values<double>(), DTypeError);
-  CHECK(late.reads + late.changes == 0);
-  x.set_pending(nullptr);
-  CHECK(x.pending() == nullptr);
-  check_values(x, {0.0, 0.0});
-  CHECK(late.reads == 0);
-}
-
-TEST_CASE("changing or moving the values of a tensor waits until nobody reads them any more") {
-  Tensor x = Tensor::zeros({1});
-  LateValues late(x.mutable_values<float>());
-  x.set_pending(&late);
-  x.mutable_values<float>()[0] = 8.0F;
-  CHECK(late.changes == 1);
-  const kernels::Memory values(64), gradients(64);
-  x.move_into(values, 0, gradients, 0);
-  CHECK(late.changes == 2);
-  x.set_pending(nullptr);
-  check_values(x, {8.0});
 }
