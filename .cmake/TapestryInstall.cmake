@@ -24,7 +24,8 @@ configure_file(.cmake/tapestry.pc.in tapestry.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tapestry.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 
-# Manual pages and shell completion are printed by the program, which therefore has to run here.
+# Shell completion and manual pages are made of what the program prints, which therefore has to run
+# here. Without help2man there are no manual pages.
 function(tapestry_printed_file file destination)
   set(path ${CMAKE_CURRENT_BINARY_DIR}/share/${file})
   cmake_path(GET path PARENT_PATH folder)
@@ -35,13 +36,22 @@ function(tapestry_printed_file file destination)
 endfunction()
 
 if((NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR) AND NOT TAPESTRY_SANITIZE)
-  tapestry_printed_file(man/tapestry.1 ${CMAKE_INSTALL_MANDIR}/man1 man)
-  tapestry_printed_file(man/tapestry-config.5 ${CMAKE_INSTALL_MANDIR}/man5 man tapestry-config)
   set(share ${CMAKE_INSTALL_DATAROOTDIR})
   tapestry_printed_file(bash/tapestry ${share}/bash-completion/completions completion bash)
   tapestry_printed_file(zsh/_tapestry ${share}/zsh/vendor-completions completion zsh)
   tapestry_printed_file(fish/tapestry.fish ${share}/fish/vendor_completions.d completion fish)
   get_property(printed GLOBAL PROPERTY TAPESTRY_PRINTED_FILES)
+  find_program(HELP2MAN help2man)
+  if(HELP2MAN)
+    set(pages ${CMAKE_CURRENT_BINARY_DIR}/share/man)
+    set(script ${CMAKE_CURRENT_SOURCE_DIR}/.cmake/manual_pages.sh)
+    add_custom_command(OUTPUT ${pages}.made
+      COMMAND ${script} $<TARGET_FILE:tapestry> ${pages}
+      COMMAND ${CMAKE_COMMAND} -E touch ${pages}.made
+      DEPENDS tapestry ${script} train/cli/manual.h2m VERBATIM)
+    list(APPEND printed ${pages}.made)
+    install(DIRECTORY ${pages}/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
+  endif()
   add_custom_target(tapestry_printed_files ALL DEPENDS ${printed})
 endif()
 

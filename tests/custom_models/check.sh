@@ -198,14 +198,12 @@ registration default \
 expect 0 "$name, with tapestry" --version
 expect 0 "\`$name help COMMAND\`" --help
 expect 0 "$name attention runs/copy --layer" help attention
-expect 0 ".TH ${name^^} 1" man
-expect 0 "config files of $name" man "$name-config"
 expect 4 "$name: error:" evaluate nowhere
 for shell in bash zsh fish; do
   expect 0 "$name" completion "$shell"
   grep -q tapestry printed && fail "the completion of $shell names tapestry: $(cat printed)"
 done
-for command in $("$program" completion bash -- '' | cut -f 1); do
+for command in $("$program" complete '' | cut -f 1); do
   "$program" "$command" --help >printed
   ! grep -n 'tapestry [a-z]' printed || fail "the help of $command names tapestry"
 done

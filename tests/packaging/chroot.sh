@@ -76,15 +76,15 @@ step 'two processes need tapestry-mpi, and end as one' "
   [ \$(cut -d ' ' -f 1 digests | sort -u | wc -l) = 1 ]"
 step 'completion in Bash' '
   source /usr/share/bash-completion/completions/tapestry
-  COMP_LINE="tapestry trai" COMP_POINT=13 COMP_WORDS=(tapestry trai) COMP_CWORD=1
+  COMP_WORDS=(tapestry trai) COMP_CWORD=1
   _tapestry
   [ "${COMPREPLY[*]}" = train ]'
 step 'manual pages' "$install man-db mandoc
-  man tapestry | grep '^EXIT STATUS'
+  man tapestry | grep 'Exit codes:'
+  man tapestry-train | grep allow-change
   man 5 tapestry-config | grep d_model
   whatis tapestry | grep 'train Transformers'
-  zcat /usr/share/man/man1/tapestry.1.gz | mandoc -T lint -W warning
-  zcat /usr/share/man/man5/tapestry-config.5.gz | mandoc -T lint -W warning"
+  for page in /usr/share/man/man?/tapestry*.gz; do zcat \$page | mandoc -T lint -W error; done"
 step 'apt-get remove' 'apt-get remove -y -qq tapestry tapestry-mpi; ! find /usr -name "*tapestry*" | grep .'
 step 'apt-get install ./libtapestry-dev.deb, without the program' \
   "$install /tmp/packages/libtapestry-dev.deb; ! command -v tapestry"

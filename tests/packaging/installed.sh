@@ -15,21 +15,25 @@ fail() {
   exit 1
 }
 
-# Manual pages and completion, as printed by the installed program; packages compress pages.
+# Completion, as printed by the installed program.
 tapestry=$prefix/bin/tapestry
-same() {
-  local printed=$1
-  shift
-  [ -f "$printed" ] || printed=$printed.gz
-  [ -f "$printed" ] || fail "$printed is not installed"
-  gzip -cdf "$printed" | sed '1s/ [0-9-]\{10\} / /' >"$work/printed"
-  "$tapestry" "$@" | sed '1s/ [0-9-]\{10\} / /' | cmp - "$work/printed" || fail "$printed is out of date"
+same() { "$tapestry" completion "$2" | cmp - "$1" || fail "$1 is out of date"; }
+same "$prefix/share/bash-completion/completions/tapestry" bash
+same "$prefix/share/zsh/vendor-completions/_tapestry" zsh
+same "$prefix/share/fish/vendor_completions.d/tapestry.fish" fish
+
+# Manual pages, where help2man is installed; packages compress them.
+page() {
+  gzip -cdf "$prefix/share/man/man${1##*.}/$1"* >"$work/page" || fail "$1 is not installed"
+  grep -qF "$2" "$work/page" || fail "$1 does not have $2"
 }
-same "$prefix/share/man/man1/tapestry.1" man
-same "$prefix/share/man/man5/tapestry-config.5" man tapestry-config
-same "$prefix/share/bash-completion/completions/tapestry" completion bash
-same "$prefix/share/zsh/vendor-completions/_tapestry" completion zsh
-same "$prefix/share/fish/vendor_completions.d/tapestry.fish" completion fish
+if command -v help2man >/dev/null; then
+  page tapestry.1 'another process uses the run directory'
+  page tapestry-config.5 'fBd_model: '
+  "$tapestry" complete '' | cut -f 1 | while read -r command; do
+    page "tapestry-$command.1" "tapestry-$command \\- "
+  done
+fi
 [ -f "$prefix/share/doc/tapestry/examples/copy.yaml" ] || fail "no example configs"
 
 # Every relative link of an installed page leads to an installed file, and example configs name no

@@ -175,12 +175,13 @@ std::string as_one_line(std::string answer) {
   return answer;
 }
 
-void add_long_lines(ArgumentParser& parser, std::string& on_long_line) {
-  add_choice(parser, "--long-lines", on_long_line,
-             {long_lines::empty, long_lines::cut, long_lines::stop},
-             "The answer to a line with more tokens than the model can read: an empty line, the "
-             "answer to its first tokens, or none: the command fails")
-      .show_default();
+void add_long_lines(CLI::App& command, std::string& on_long_line) {
+  command
+      .add_option("--long-lines", on_long_line,
+                  "The answer to a line with more tokens than the model can read: an empty line, "
+                  "the answer to its first tokens, or none: the command fails")
+      ->check(one_of({long_lines::empty, long_lines::cut, long_lines::stop}))
+      ->capture_default_str();
 }
 
 }  // namespace tapestry

@@ -9,7 +9,7 @@
 
 #include "data/batch.h"
 #include "data/io/error.h"
-#include "train/cli/argument_parser.h"
+#include "train/cli/command.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -71,6 +71,6 @@ class LongLineWarnings {
 std::string as_one_line(std::string answer);
 
 /// --long-lines, whose default is the value of `on_long_line`.
-void add_long_lines(ArgumentParser& parser, std::string& on_long_line);
+void add_long_lines(CLI::App& command, std::string& on_long_line);
 
 }  // namespace tapestry

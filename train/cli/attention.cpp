@@ -179,26 +179,26 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  add_model(parser, arguments->model);
-  add_overrides(parser, arguments->overrides);
-  Option& example =
-      parser
+  add_model(command, arguments->model);
+  add_overrides(command, arguments->overrides);
+  CLI::Option* const example =
+      command
           .add_option("--example", arguments->example,
                       "Which example of the test set, else of the validation or training "
                       "set")
-          .check(within(between(1, 1'000'000'000)))
-          .show_default();
-  parser.add_option("--text", arguments->text, "A text to read instead of an example")
-      .not_with(example);
-  parser.add_option("--layer", arguments->layer,
-                    "The only layer to show, such as encoder.layers.0.self_attn");
-  parser.add_option("--head", arguments->head, "The only head to show, from 0")
-      .check(within(between(0, 1'000'000)));
-  parser.add_flag("--json", arguments->json, "Print one JSON object");
-  add_threads(parser, arguments->threads);
-  parser.set_footer(
+          ->check(within(between(1, 1'000'000'000)))
+          ->capture_default_str();
+  command.add_option("--text", arguments->text, "A text to read instead of an example")
+      ->excludes(example);
+  command.add_option("--layer", arguments->layer,
+                     "The only layer to show, such as encoder.layers.0.self_attn");
+  command.add_option("--head", arguments->head, "The only head to show, from 0")
+      ->check(within(between(0, 1'000'000)));
+  command.add_flag("--json", arguments->json, "Print one JSON object");
+  add_threads(command, arguments->threads);
+  command.footer(
       "A seq2seq model reads the reference of an example, and its own translation of a text.\n"
       "Words that are not in the vocabulary are <unk>.\n"
       "Examples:\n  tapestry attention runs/copy --layer decoder.layers.1.cross_attn\n"

@@ -65,26 +65,27 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  parser.add_option("OUTPUT", arguments->output, "The checkpoint to write, a new file")
-      .required()
-      .check(not_empty());
-  parser
+  command.add_option("OUTPUT", arguments->output, "The checkpoint to write, a new file")
+      ->required()
+      ->check(not_empty());
+  command
       .add_option("INPUTS", arguments->inputs,
                   "Checkpoints with the same parameters, or one run directory")
-      .required()
-      .check(not_empty());
-  Option& last = parser
-                     .add_option("--last", arguments->last,
-                                 "Average this many of the newest checkpoints of the run")
-                     .check(within(between(1, 1'000'000)));
-  parser
+      ->required()
+      ->check(not_empty());
+  CLI::Option* const last =
+      command
+          .add_option("--last", arguments->last,
+                      "Average this many of the newest checkpoints of the run")
+          ->check(within(between(1, 1'000'000)));
+  command
       .add_option("--best", arguments->best,
                   "Average this many of the checkpoints of the run with the best train.best_metric")
-      .check(within(between(1, 1'000'000)))
-      .not_with(last);
-  parser.set_footer(
+      ->check(within(between(1, 1'000'000)))
+      ->excludes(last);
+  command.footer(
       "The average is a checkpoint that all commands but `train --resume` accept. A run keeps its\n"
       "newest checkpoints (train.keep_last, train.average_last) and its best ones "
       "(train.keep_best).\n"

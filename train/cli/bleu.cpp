@@ -149,35 +149,35 @@ int run(Arguments arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  parser
+  command
       .add_option("HYPOTHESES", arguments->hypotheses,
                   "File with one translation a line; -: standard input")
-      .required()
-      .check(not_empty());
-  parser
+      ->required()
+      ->check(not_empty());
+  command
       .add_option("--reference", arguments->references,
                   "File with the reference of each line; several: several references")
-      .required()
-      .value_name("FILE")
-      .check(not_empty())
-      .one_value_per_use();
-  add_metric_options(parser, arguments->metrics);
-  Option& confidence =
-      parser
+      ->required()
+      ->type_name("FILE")
+      ->check(not_empty())
+      ->allow_extra_args(false);
+  add_metric_options(command, arguments->metrics);
+  CLI::Option* const confidence =
+      command
           .add_option("--confidence", arguments->confidence,
                       "Bootstrap samples of a 95 % confidence interval, such as 1000; 0: none")
-          .check(within(between(0, 1'000'000)))
-          .show_default();
-  parser
+          ->check(within(between(0, 1'000'000)))
+          ->capture_default_str();
+  command
       .add_flag("--sentence-level", arguments->sentence_level,
                 "Score each sentence; BLEU with effective order")
-      .not_with(confidence);
-  Option& score_only =
-      parser.add_flag("--score-only", arguments->score_only, "Print the numbers alone");
-  parser.add_flag("--json", arguments->json, "Print one JSON object").not_with(score_only);
-  parser.set_footer(
+      ->excludes(confidence);
+  CLI::Option* const score_only =
+      command.add_flag("--score-only", arguments->score_only, "Print the numbers alone");
+  command.add_flag("--json", arguments->json, "Print one JSON object")->excludes(score_only);
+  command.footer(
       "Scores, signatures and options are those of sacreBLEU. `multi-bleu` is BLEU of text that "
       "is\n"
       "tokenized already, lowercased and without smoothing, as multi-bleu.perl -lc computes it.\n\n"

@@ -115,15 +115,15 @@ int run(const Arguments& arguments) {
   return static_cast<int>(num_passed == num_run ? ExitCode::done : ExitCode::check_failed);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  add_model(parser, arguments->model);
-  add_overrides(parser, arguments->overrides);
-  add_json(parser, arguments->json);
-  add_threads(parser, arguments->threads);
-  parser.set_footer(list_of_checks() +
-                    "\nExamples:\n  tapestry check configs/copy.yaml\n"
-                    "  tapestry check runs/copy --json");
+  add_model(command, arguments->model);
+  add_overrides(command, arguments->overrides);
+  add_json(command, arguments->json);
+  add_threads(command, arguments->threads);
+  command.footer(list_of_checks() +
+                 "\nExamples:\n  tapestry check configs/copy.yaml\n"
+                 "  tapestry check runs/copy --json");
   return [arguments] { return run(*arguments); };
 }
 

@@ -1,18 +1,23 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <regex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
+#include "data/io/error.h"
 #include "train/cli/command.h"
 #include "train/platform/program_name.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
+
 namespace {
 
 /// Adds the LineCommands of all tasks, without duplicates.
@@ -29,15 +34,45 @@ void add_line_commands(std::vector<Command>& commands) {
   }
 }
 
-/// ValueCheck::problem of a config domain.
+/// `tapestry help COMMAND` prints what `tapestry COMMAND --help` prints.
+Action define_help(CLI::App& command) {
+  const auto name = std::make_shared<std::string>();
+  std::vector<std::string> names;
+  for (const Command& each : all_commands()) names.emplace_back(each.name);
+  command.add_option("COMMAND", *name, "The command; without one, all are listed")
+      ->check(one_of(names));
+  command.footer("Examples:\n  tapestry help\n  tapestry help train");
+  return [name, &program = *command.get_parent()] {
+    fmt::print("{}", name->empty() ? program.help()
+                                   : program.get_subcommand(*name)->help(program.get_name()));
+    return static_cast<int>(ExitCode::done);
+  };
+}
+
+const Command help_command{.name = "help",
+                           .purpose = "Print the arguments and options of a command",
+                           .define = define_help};
+
+/// The text with program_name() in place of `tapestry` in commands such as `tapestry train`.
+std::string with_program_name(const std::string& text) {
+  static const std::regex command("\\btapestry(?= (?!or )[a-z]|-config\\b)");
+  if (program_name() == "tapestry") return text;
+  // Escape `$`, which regex_replace would read as a back-reference.
+  std::string name;
+  for (const char c : program_name()) name += c == '$' ? std::string("$$") : std::string(1, c);
+  return std::regex_replace(text, command, name);
+}
+
+/// A check by a config domain.
 template <class Domain>
-std::function<std::string(const std::string&)> problem_in(const Domain& domain) {
-  return [domain](const std::string& text) {
+CLI::Validator validator(const Domain& domain, std::string description = "") {
+  const auto problem = [domain](const std::string& text) {
     const auto parsed = domain.parse(text);
     const Mistake* mistake = std::get_if<Mistake>(&parsed);
     if (mistake == nullptr) return std::string();
     return mistake->hint.empty() ? mistake->message : mistake->message + "\n" + mistake->hint;
   };
+  return {problem, std::move(description)};
 }
 
 }  // namespace
@@ -51,8 +86,7 @@ const std::vector<Command>& all_commands() {
           attention_command, explain_command,  inspect_command,    report_command,
           runs_command,      watch_command,    diff_command,       replay_command,
           errors_command,    average_command,  sweep_command,      config_command,
-          bleu_command,      compare_command,  completion_command, man_command,
-          help_command}) {
+          bleu_command,      compare_command,  completion_command, help_command}) {
       commands.push_back(command);
     }
     return commands;
@@ -60,75 +94,65 @@ const std::vector<Command>& all_commands() {
   return all;
 }
 
-ValueCheck not_empty() {
-  return {.problem = [](const std::string& path) {
-    return std::string(path.empty() ? "found an empty text, expected a path" : "");
-  }};
+std::vector<Action> add_commands(CLI::App& program) {
+  program.require_subcommand(1);
+  std::vector<Action> actions;
+  for (const Command& command : all_commands()) {
+    CLI::App& added = *program.add_subcommand(command.name, command.purpose);
+    actions.push_back(command.define(added));
+    added.footer(with_program_name(added.get_footer()));
+    for (CLI::Option* option : added.get_options({})) {
+      if (option->get_items_expected_max() == 0) option->disable_flag_override();
+    }
+  }
+  return actions;
 }
 
-void add_run(ArgumentParser& parser, std::string& run) {
-  parser.add_option("RUN", run, "Run directory or checkpoint").required().check(not_empty());
+// ---- Arguments shared by several commands.
+
+void add_run(CLI::App& command, std::string& run) {
+  command.add_option("RUN", run, "Run directory or checkpoint")->required()->check(not_empty());
 }
 
-void add_model(ArgumentParser& parser, std::string& model) {
-  parser
+void add_model(CLI::App& command, std::string& model) {
+  command
       .add_option("MODEL", model,
                   "Config file (initial values), run directory or checkpoint (trained values)")
-      .required()
-      .check(not_empty());
+      ->required()
+      ->check(not_empty());
 }
 
-void add_threads(ArgumentParser& parser, std::size_t& threads) {
-  parser.add_option("--threads", threads, "Number of threads; 0: all cores")
-      .check(within(between(0, kernels::most_threads)))
-      .show_default();
+void add_threads(CLI::App& command, std::size_t& threads) {
+  command.add_option("--threads", threads, "Number of threads; 0: all cores")
+      ->check(within(between(0, kernels::most_threads)))
+      ->capture_default_str();
 }
 
-void add_json(ArgumentParser& parser, bool& json) {
-  parser.add_flag("--json", json, "Print one JSON object");
+void add_json(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "Print one JSON object");
 }
 
-void add_overrides(ArgumentParser& parser, std::vector<std::string>& overrides) {
-  parser.add_option(
+void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
+  command.add_option(
       "OVERRIDES", overrides,
       "Config keys with other values, such as model.d_model=128; of a run, data files "
       "and keys of the section decoding only, such as data.test_text=more.txt");
 }
 
-Option& add_choice(ArgumentParser& parser, const std::string& name, std::string& value,
-                   const std::vector<std::string>& choices, const std::string& description) {
-  return parser.add_option(name, value, description).check(within(OneOf{choices}));
+// ---- Checks of values.
+
+CLI::Validator not_empty() {
+  const auto problem = [](const std::string& path) {
+    return std::string(path.empty() ? "found an empty text, expected a path" : "");
+  };
+  return {problem, ""};
 }
 
-ValueCheck within(const WholeNumber& domain) { return {.problem = problem_in(domain)}; }
-ValueCheck within(const RealNumber& domain) { return {.problem = problem_in(domain)}; }
-ValueCheck within(const OneOf& domain) {
-  return {.problem = problem_in(domain), .choices = domain.names};
-}
+CLI::Validator within(const WholeNumber& domain) { return validator(domain); }
+CLI::Validator within(const RealNumber& domain) { return validator(domain); }
 
-std::string with_program_name(const std::string& text) {
-  static const std::regex command("\\btapestry(?= (?!or )[a-z]|-config\\b)");
-  if (program_name() == "tapestry") return text;
-  // As a plain text: `$` in a name is no reference.
-  std::string name;
-  for (const char c : program_name()) name += c == '$' ? std::string("$$") : std::string(1, c);
-  return std::regex_replace(text, command, name);
-}
-
-Action define_command(const Command& command, ArgumentParser& parser) {
-  Action action = command.define(parser);
-  parser.set_footer(with_program_name(parser.footer()));
-  return action;
-}
-
-std::unique_ptr<ArgumentParser> describe(const Command& command) {
-  auto parser = std::make_unique<ArgumentParser>(command.name, command.purpose);
-  define_command(command, *parser);
-  return parser;
-}
-
-std::string argument_name(const Option& option) {
-  return option.is_positional() ? option.name() : option.type_name();
+CLI::Validator one_of(const std::vector<std::string>& choices) {
+  return validator(OneOf{choices}, fmt::format("{{{}}}", fmt::join(choices, ",")));
 }
 
 }  // namespace tapestry

@@ -185,36 +185,36 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  parser.add_option("REFERENCE", arguments->reference, "File with one reference a line")
-      .required()
-      .check(not_empty());
-  parser.add_option("BASELINE", arguments->baseline, "File with the translations of one system")
-      .required()
-      .check(not_empty());
-  parser
+  command.add_option("REFERENCE", arguments->reference, "File with one reference a line")
+      ->required()
+      ->check(not_empty());
+  command.add_option("BASELINE", arguments->baseline, "File with the translations of one system")
+      ->required()
+      ->check(not_empty());
+  command
       .add_option("SYSTEMS", arguments->systems,
                   "Files with the translations of other systems, each compared with the baseline")
-      .required()
-      .check(not_empty());
-  parser.add_option("--reference", arguments->more_references, "Further references")
-      .value_name("FILE")
-      .check(not_empty())
-      .one_value_per_use();
-  add_metric_options(parser, arguments->metrics);
-  parser
+      ->required()
+      ->check(not_empty());
+  command.add_option("--reference", arguments->more_references, "Further references")
+      ->type_name("FILE")
+      ->check(not_empty())
+      ->allow_extra_args(false);
+  add_metric_options(command, arguments->metrics);
+  command
       .add_option("--bootstrap", arguments->samples,
                   "Samples of paired bootstrap resampling (Koehn 2004); 0: none")
-      .check(within(between(0, 1'000'000)))
-      .show_default();
-  parser
+      ->check(within(between(0, 1'000'000)))
+      ->capture_default_str();
+  command
       .add_option("--randomization", arguments->trials,
                   "Trials of approximate randomization (Riezler & Maxwell 2005); 0: none")
-      .check(within(between(0, 1'000'000)))
-      .show_default();
-  add_json(parser, arguments->json);
-  parser.set_footer(
+      ->check(within(between(0, 1'000'000)))
+      ->capture_default_str();
+  add_json(command, arguments->json);
+  command.footer(
       "p is the probability that systems which are equally good differ by more than these.\n\n"
       "JSON: `sentences`, `metrics`; each metric has `name`, `signature` and `systems`, the "
       "baseline\nfirst, with `file`, `score`, `difference`, `confidence_mean`, "

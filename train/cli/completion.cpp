@@ -1,236 +1,325 @@
 #include "train/cli/completion.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstddef>
+#include <cctype>
+#include <filesystem>
 #include <memory>
-#include <optional>
 #include <set>
-#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
+#include "data/io/error.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/config/rules.h"
-#include "train/error.h"
+#include "train/platform/program_name.h"
 
 namespace tapestry {
 namespace completion_cli {
 namespace {
 
-using Words = std::span<const std::string>;
+struct Candidate {
+  std::string word, description{};
+};
+using Candidates = std::vector<Candidate>;
 
 // ---- Config keys.
 
 bool is_data_file(const ConfigKey& key) { return key.section == "data" && key.is_path; }
 
-/// Whether a trained model accepts another value of the key, see with_other_data().
-bool may_follow_run(const ConfigKey& key) { return is_data_file(key) || key.section == "decoding"; }
-
-/// Completes `section.key`, or the value in `section.key=value`.
-Completions complete_override(const std::string& word, bool follows_run) {
-  Completions result;
-  const std::size_t equals = word.find('=');
+/// Config keys, or the values of the key in `section.key=value`.
+///
+/// follows_run  only keys of which a trained model accepts other values, see with_other_data()
+Candidates overrides(const std::string& word, bool follows_run) {
+  Candidates result;
   for (const ConfigKey& key : config_keys()) {
-    if (follows_run && !may_follow_run(key)) continue;
+    if (follows_run && !is_data_file(key) && key.section != "decoding") continue;
     const std::string start = key.path() + "=";
-    if (equals == word.npos) {
-      result.candidates.push_back({start, key.meaning});
-    } else if (word.starts_with(start)) {
-      for (const std::string& value : key.choices) result.candidates.push_back({start + value, ""});
-      if (key.is_path) result.paths = PathPlace::after_equals;
+    if (!word.starts_with(start)) {
+      result.push_back({start, key.meaning});
+      continue;
     }
+    for (const std::string& value : key.choices) result.push_back({start + value});
   }
   return result;
 }
 
 /// The keys for --allow-change.
-Completions complete_key() {
-  Completions result;
+Candidates keys_that_may_change() {
+  Candidates result;
   for (const ConfigKey& key : config_keys()) {
     if (key.change != ChangeRule::with_permission && !is_data_file(key)) continue;
-    result.candidates.push_back({key.path(), key.meaning});
+    result.push_back({key.path(), key.meaning});
   }
+  return result;
+}
+
+// ---- Runs.
+
+/// Whether no shell needs quotes for the path.
+bool is_plain(const std::string& path) {
+  return std::ranges::all_of(path, [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("/._-+").find(c) != std::string_view::npos;
+  });
+}
+
+/// The run directories in the folder of the word, or in `runs`.
+Candidates runs(const std::string& word) {
+  const std::size_t slash = word.rfind('/');
+  const std::string folder = slash == word.npos ? "runs/" : word.substr(0, slash + 1);
+  Candidates result;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    const std::string path = folder + entry->path().filename().string();
+    const bool is_run = std::filesystem::is_directory(entry->path() / "checkpoints", ignored);
+    if (is_run && is_plain(path)) result.push_back({path});
+  }
+  std::ranges::sort(result, {}, &Candidate::word);
   return result;
 }
 
 // ---- Arguments and options of a command.
 
-Completions paths(std::vector<std::string> extensions) {
-  return {.candidates = {}, .paths = PathPlace::word, .extensions = std::move(extensions)};
+bool is_flag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
+
+bool is_repeatable(const CLI::Option& option) {
+  return option.get_items_expected_max() >= CLI::detail::expected_max_vector_size;
 }
 
 /// The command whose line is completed, and what precedes the last word.
 struct GivenArguments {
-  const ArgumentParser* command;
-  std::set<const Option*> options;
-  std::vector<const Option*> positionals;  ///< still to come; one that repeats stays the last
-  const Option* awaiting = nullptr;        ///< the option whose value the last word is
-  bool only_positionals = false;           ///< after `--`
+  const CLI::App& command;
+  std::vector<const CLI::Option*> positionals;  ///< still to come; one that repeats stays the last
+  std::set<const CLI::Option*> options{};
+  const CLI::Option* awaiting = nullptr;  ///< the option whose value the last word is
+  bool only_positionals = false;          ///< after `--`
 };
-
-void take_positional(GivenArguments& given) {
-  if (given.positionals.empty() || given.positionals.front()->is_repeatable()) return;
-  given.positionals.erase(given.positionals.begin());
-}
 
 void take_option(GivenArguments& given, const std::string& word) {
   const std::size_t equals = word.find('=');
-  const Option* option = given.command->find(word.substr(0, equals));
+  const CLI::Option* option = given.command.get_option_no_throw(word.substr(0, equals));
   if (option == nullptr) return;
   given.options.insert(option);
-  if (equals == word.npos && !option->is_flag()) given.awaiting = option;
+  if (equals == word.npos && !is_flag(*option)) given.awaiting = option;
 }
 
-GivenArguments read_arguments(const ArgumentParser& command, Words words) {
-  GivenArguments given{.command = &command, .options = {}, .positionals = command.positionals()};
-  for (const std::string& word : words) {
+GivenArguments read_arguments(const CLI::App& command, const std::vector<std::string>& words) {
+  GivenArguments given{command, command.get_options([](const CLI::Option* option) {
+                         return !option->nonpositional();
+                       })};
+  for (std::size_t i = 1; i + 1 < words.size(); ++i) {
     if (given.awaiting != nullptr) {
       given.awaiting = nullptr;
-    } else if (given.only_positionals || !word.starts_with('-')) {
-      take_positional(given);
-    } else if (word == "--") {
+    } else if (given.only_positionals || !words[i].starts_with('-')) {
+      if (given.positionals.empty() || is_repeatable(*given.positionals.front())) continue;
+      given.positionals.erase(given.positionals.begin());
+    } else if (words[i] == "--") {
       given.only_positionals = true;
     } else {
-      take_option(given, word);
+      take_option(given, words[i]);
     }
   }
   return given;
 }
 
-/// Whether the command takes a trained model, of whose config few keys can be overridden.
-bool takes_a_run(const ArgumentParser& command) {
-  const auto positionals = command.positionals();
-  return !positionals.empty() && argument_name(*positionals.front()) == "RUN";
-}
-
-Completions complete_value(const ArgumentParser& command, const Option& option,
-                           const std::string& word) {
-  const std::string name = argument_name(option);
-  if (name == "CONFIG") return paths({"yaml", "yml"});
-  if (name == "RUN") return paths({"h5"});
-  if (name == "MODEL") return paths({"yaml", "yml", "h5"});
-  if (name == "OVERRIDES") return complete_override(word, takes_a_run(command));
-  if (name == "KEY") return complete_key();
-  static const std::set<std::string> text_files{"HYPOTHESES", "REFERENCE", "BASELINE", "SYSTEMS",
-                                                "SOURCE",     "TARGET",    "FILE"};
-  if (text_files.contains(name)) return paths({});
-  Completions result;
-  for (const std::string& choice : option.choices()) {
-    result.candidates.push_back({choice, ""});
-  }
+/// The texts that one_of() accepts, which CLI11 adds to the name of the type: `TEXT:{a,b}`.
+Candidates choices(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const std::size_t begin = type.find(":{");
+  Candidates result;
+  if (begin == type.npos) return result;
+  const std::string list = type.substr(begin + 2, type.size() - begin - 3);
+  for (const std::string& choice : CLI::detail::split(list, ',')) result.push_back({choice});
   return result;
 }
 
-bool is_excluded(const GivenArguments& given, const Option& option) {
-  const auto excluded = option.excluded();
-  return std::ranges::any_of(given.options, [&](const Option* other) {
-    return std::ranges::find(excluded, other) != excluded.end();
-  });
+Candidates values(const GivenArguments& given, const CLI::Option& option, const std::string& word) {
+  const std::string name = option.nonpositional() ? option.get_type_name() : option.get_name();
+  const CLI::App& command = given.command;
+  const bool resumes = given.options.contains(command.get_option_no_throw("--resume"));
+  if (name == "RUN" || name == "MODEL" || (name == "CONFIG" && resumes)) return runs(word);
+  if (name == "OVERRIDES") return overrides(word, command.get_option_no_throw("RUN") != nullptr);
+  if (name == "KEY") return keys_that_may_change();
+  return choices(option);
 }
 
-Completions complete_option(const GivenArguments& given) {
-  Completions result;
-  for (const Option* option : given.command->options()) {
-    if (option->is_positional() || is_excluded(given, *option)) continue;
-    if (given.options.contains(option) && !option->is_repeatable()) continue;
-    for (const std::string& name : option->long_names()) {
-      result.candidates.push_back({"--" + name, option->description()});
+/// The options that may follow: not one that was given, unless it repeats, nor one that excludes an
+/// option that was given.
+Candidates options(const GivenArguments& given) {
+  Candidates result;
+  for (const CLI::Option* option : given.command.get_options()) {
+    if (given.options.contains(option) && !is_repeatable(*option)) continue;
+    const auto excluded = [&](const CLI::Option* other) {
+      return option->get_excludes().contains(const_cast<CLI::Option*>(other));
+    };
+    if (std::ranges::any_of(given.options, excluded)) continue;
+    for (const std::string& name : option->get_lnames()) {
+      result.push_back({"--" + name, option->get_description()});
     }
   }
   return result;
 }
 
-/// Completes the value in `--option=value`.
-Completions complete_attached_value(const GivenArguments& given, const std::string& word) {
-  const std::size_t value = word.find('=') + 1;
-  const std::string start = word.substr(0, value);
-  const Option* option = given.command->find(word.substr(0, value - 1));
-  if (option == nullptr) return {};
-  Completions result = complete_value(*given.command, *option, word.substr(value));
-  for (Candidate& candidate : result.candidates) candidate.word.insert(0, start);
-  if (result.paths == PathPlace::word) result.paths = PathPlace::after_equals;
-  return result;
-}
-
-Completions complete_argument(const Command& command, Words words) {
-  const auto parser = describe(command);
+Candidates arguments(const CLI::App& command, const std::vector<std::string>& words) {
   const std::string& word = words.back();
-  const GivenArguments given = read_arguments(*parser, words.first(words.size() - 1));
-  if (given.awaiting != nullptr) return complete_value(*parser, *given.awaiting, word);
-  if (!given.only_positionals && word.starts_with('-')) {
-    return word.find('=') == word.npos ? complete_option(given)
-                                       : complete_attached_value(given, word);
+  const GivenArguments given = read_arguments(command, words);
+  if (given.awaiting != nullptr) return values(given, *given.awaiting, word);
+  if (given.only_positionals || !word.starts_with('-')) {
+    return given.positionals.empty() ? Candidates{}
+                                     : values(given, *given.positionals.front(), word);
   }
-  if (given.positionals.empty()) return {};
-  return complete_value(*parser, *given.positionals.front(), word);
+  const std::size_t equals = word.find('=');
+  if (equals == word.npos) return options(given);
+  const CLI::Option* option = command.get_option_no_throw(word.substr(0, equals));
+  if (option == nullptr) return {};
+  Candidates result = values(given, *option, word.substr(equals + 1));
+  for (Candidate& candidate : result) candidate.word.insert(0, word.substr(0, equals + 1));
+  return result;
 }
 
-Completions complete_command(const std::string& word) {
-  Completions result;
-  if (word.starts_with('-')) {
-    result.candidates = {{"--help", "Print the list of commands"}, {"--version", ""}};
-  } else {
-    for (const Command& command : all_commands()) {
-      result.candidates.push_back({command.name, command.purpose});
+Candidates commands(const std::string& word) {
+  if (word.starts_with('-')) return {{"--help", "Print the list of commands"}, {"--version"}};
+  Candidates result;
+  for (const Command& command : all_commands()) result.push_back({command.name, command.purpose});
+  return result;
+}
+
+/// Words that a shell has split at `=`, joined again.
+std::vector<std::string> joined(const std::vector<std::string>& words) {
+  std::vector<std::string> result;
+  bool joins = false;
+  for (const std::string& word : words) {
+    const bool is_equals = word == "=" && !result.empty();
+    if (joins || is_equals) {
+      result.back() += word;
+    } else {
+      result.push_back(word);
     }
+    joins = is_equals;
   }
   return result;
 }
 
 // ---- The command `tapestry completion`.
 
-struct Arguments {
-  std::string shell;
-  std::vector<std::string> words;
-};
-
-int run(const Arguments& arguments) {
-  fmt::print("{}", arguments.words.empty() ? completion_script(arguments.shell)
-                                           : to_lines(complete(arguments.words)));
-  return static_cast<int>(ExitCode::done);
-}
-
-Action define(ArgumentParser& parser) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_choice(parser, "SHELL", arguments->shell, completion_shells, "The shell").required();
-  parser.add_option("WORDS", arguments->words,
-                    "After `--`: words of a command line; prints candidates for the last one");
-  parser.set_footer(
+Action define(CLI::App& command) {
+  const auto shell = std::make_shared<std::string>();
+  command.add_option("SHELL", *shell, "The shell")
+      ->required()
+      ->check(one_of({"bash", "zsh", "fish"}));
+  command.footer(
       "Installed packages have these scripts.\n"
       "Examples, for this session or for all of them:\n"
       "  source <(tapestry completion bash)               or add this line to ~/.bashrc\n"
       "  source <(tapestry completion zsh)                or to ~/.zshrc, after compinit\n"
       "  tapestry completion fish | source                or to ~/.config/fish/config.fish");
-  return [arguments] { return run(*arguments); };
+  return [shell] {
+    fmt::print("{}", completion_script(*shell));
+    return static_cast<int>(ExitCode::done);
+  };
+}
+
+constexpr std::string_view bash_script = R"bash(# Completion for Bash
+
+_NAME() {
+  local word
+  COMPREPLY=()
+  while IFS=$'\t' read -r word _; do
+    COMPREPLY+=("$word")
+    [[ $word != *= ]] || compopt -o nospace 2>/dev/null
+  done < <("${COMP_WORDS[0]/#\~/$HOME}" complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+
+complete -o default -F _NAME PROGRAM
+)bash";
+
+constexpr std::string_view zsh_script = R"zsh(#compdef PROGRAM
+# Completion for Zsh
+
+_NAME() {
+  local -a lines keys
+  local program=(${~words[1]})
+  lines=(${(f)"$($program[1] complete "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)"})
+  lines=(${lines/$'\t'/:})
+  keys=(${(M)lines:#*=:*})
+  lines=(${lines:#*=:*})
+  if (( $#lines + $#keys )); then
+    local result=1
+    (( $#lines )) && _describe -t candidates PROGRAM lines && result=0
+    (( $#keys )) && _describe -t keys 'config key' keys -S '' && result=0
+    return result
+  fi
+  compset -P 1 '*='
+  _files
+}
+
+if [[ $funcstack[1] == _NAME ]]; then
+  _NAME
+else
+  compdef _NAME PROGRAM
+fi
+)zsh";
+
+constexpr std::string_view fish_script = R"fish(# Completion for fish
+
+function __NAME_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    set -l program (string replace -r '^~' $HOME -- $words[1])
+    $program complete $words[2..] "$current" 2>/dev/null
+end
+
+complete -c PROGRAM -f -a '(__NAME_complete)'
+complete -c PROGRAM -F -n 'not count (__NAME_complete) >/dev/null'
+)fish";
+
+std::string replaced(std::string text, std::string_view placeholder, const std::string& by) {
+  for (std::size_t at = 0; (at = text.find(placeholder, at)) != text.npos; at += by.size()) {
+    text.replace(at, placeholder.size(), by);
+  }
+  return text;
 }
 
 }  // namespace
 }  // namespace completion_cli
 
-Completions complete(const std::vector<std::string>& words) {
-  if (words.size() <= 1) {
-    return completion_cli::complete_command(words.empty() ? "" : words.front());
+std::string complete(const CLI::App& program, const std::vector<std::string>& words) {
+  const std::vector<std::string> line = completion_cli::joined(words);
+  const std::string word = line.empty() ? "" : line.back();
+  completion_cli::Candidates candidates;
+  if (line.size() <= 1) {
+    candidates = completion_cli::commands(word);
+  } else {
+    const auto command = program.get_subcommands(
+        [&](const CLI::App* each) { return each->get_name() == line.front(); });
+    if (!command.empty()) candidates = completion_cli::arguments(*command.front(), line);
   }
-  const auto command = std::ranges::find_if(
-      all_commands(), [&](const Command& each) { return each.name == words.front(); });
-  if (command == all_commands().end()) return {};
-  return completion_cli::complete_argument(*command, completion_cli::Words(words).subspan(1));
+  const bool is_split = !words.empty() && words.back() != word;
+  const std::size_t begin = is_split ? word.rfind('=') + 1 : 0;
+  std::string lines;
+  for (const auto& [candidate, description] : candidates) {
+    if (!candidate.starts_with(word)) continue;
+    lines += fmt::format("{}\t{}\n", candidate.substr(begin), description);
+  }
+  return lines;
 }
 
-std::string to_lines(const Completions& completions) {
-  std::string lines;
-  for (const auto& [word, description] : completions.candidates) {
-    lines += fmt::format("{}\t{}\n", word, description);
-  }
-  if (completions.paths == PathPlace::nowhere) return lines;
-  const bool whole = completions.paths == PathPlace::word;
-  return lines + fmt::format("{} {}\n", whole ? ":paths" : ":value-paths",
-                             fmt::join(completions.extensions, " "));
+std::string completion_script(std::string_view shell) {
+  const std::string_view script = shell == "bash"  ? completion_cli::bash_script
+                                  : shell == "zsh" ? completion_cli::zsh_script
+                                                   : completion_cli::fish_script;
+  // In names of functions, other characters than letters and digits become `_`.
+  std::string identifier = program_name();
+  std::ranges::replace_if(identifier, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  const std::string text = completion_cli::replaced(std::string(script), "NAME", identifier);
+  return completion_cli::replaced(text, "PROGRAM", program_name());
 }
 
 const Command completion_command{.name = "completion",

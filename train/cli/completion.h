@@ -1,46 +1,25 @@
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-/// What a shell offers for an incomplete command line, and the scripts that ask for it.
+/// Completion of command lines by a shell. The scripts of the shells hold no command, option or
+/// key: they hand the words of the command line to the hidden command `complete` of the program
+/// that is completed, and offer what it prints.
 namespace tapestry {
 
-struct Candidate {
-  std::string word;
-  std::string description;  ///< one line; may be empty
+/// The candidates for the last of the words of a command line: commands, options, config keys,
+/// their values and runs that start with it. Without candidates the shell completes a file name.
+///
+/// program  has all commands, see add_commands()
+/// words    without the name of the program. A shell that splits words at `=` passes `key`, `=` and
+///          `value`; the candidates then are values, else `key=value`.
+/// returns  a line for each candidate: its text, a tab and its description, which may be empty
+std::string complete(const CLI::App& program, const std::vector<std::string>& words);
 
-  bool operator==(const Candidate&) const = default;
-};
-
-/// Where a path may be completed.
-enum class PathPlace {
-  nowhere,
-  word,         ///< the word is a path
-  after_equals  ///< the part of the word after `=` is a path
-};
-
-/// All candidates for the last word, of which the shell selects those that match what was typed.
-struct Completions {
-  std::vector<Candidate> candidates{};
-  PathPlace paths = PathPlace::nowhere;
-  std::vector<std::string>
-      extensions{};  ///< of the files to offer besides folders; empty: all files
-};
-
-/// Completes the last of the words of a command line, which may be empty; the name of the program
-/// is not one of them.
-Completions complete(const std::vector<std::string>& words);
-
-/// What `tapestry completion SHELL -- WORDS` prints: a line for each candidate, its word, a tab and
-/// its description; then `:paths EXTENSION ...` or `:value-paths EXTENSION ...`, if paths may be
-/// completed.
-std::string to_lines(const Completions& completions);
-
-inline const std::vector<std::string> completion_shells{"bash", "zsh", "fish"};
-
-/// The script that makes a shell complete command lines of the program.
+/// The script that makes bash, zsh or fish complete command lines of the program.
 std::string completion_script(std::string_view shell);
 
 }  // namespace tapestry

@@ -134,16 +134,16 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  add_choice(parser, "ACTION", arguments->action, {"explain", "diff", "schema", "new"},
-             "What to do, see below")
-      .required();
-  parser.add_option("FILES", arguments->files,
-                    "Config file, and overrides such as model.d_model=128; for diff, two config "
-                    "files, runs or checkpoints; for new, a new file");
-  parser.add_flag("--json", arguments->json, "Print explain or diff as JSON");
-  parser.set_footer(
+  command.add_option("ACTION", arguments->action, "What to do, see below")
+      ->check(one_of({"explain", "diff", "schema", "new"}))
+      ->required();
+  command.add_option("FILES", arguments->files,
+                     "Config file, and overrides such as model.d_model=128; for diff, two config "
+                     "files, runs or checkpoints; for new, a new file");
+  command.add_flag("--json", arguments->json, "Print explain or diff as JSON");
+  command.footer(
       "  explain CONFIG [section.key=value ...]  every key with its value, meaning and origin\n"
       "  diff A B                                the keys whose values differ\n"
       "  schema                                  a JSON Schema of configs, for editors\n"

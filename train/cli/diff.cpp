@@ -232,12 +232,14 @@ int run(const Arguments& arguments) {
   return static_cast<int>(differ ? ExitCode::check_failed : ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  parser.add_option("A", arguments->a, "Run directory or checkpoint").required().check(not_empty());
-  parser.add_option("B", arguments->b, "Another one").required().check(not_empty());
-  parser.add_flag("--all", arguments->all, "List all arrays that differ, not the first alone");
-  parser.set_footer(
+  command.add_option("A", arguments->a, "Run directory or checkpoint")
+      ->required()
+      ->check(not_empty());
+  command.add_option("B", arguments->b, "Another one")->required()->check(not_empty());
+  command.add_flag("--all", arguments->all, "List all arrays that differ, not the first alone");
+  command.footer(
       "Of two runs, the digests of the parameters after some steps are compared (digests.csv,\n"
       "see train.digest_every), the checkpoints of each step that both have, oldest first, and\n"
       "metrics.csv. The last line names the first step and tensor that differ; the step is known\n"

@@ -161,21 +161,23 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  add_run(parser, arguments->run);
-  parser.add_option("OVERRIDES", arguments->overrides,
-                    "Other data files, such as data.test_text=more.txt");
-  add_choice(parser, "--set", arguments->set, {"test", "validation"},
-             "Held-out set; test, or else validation");
-  add_choice(parser, "--by", arguments->by, {"mean", "sum"},
-             "Order: by the mean loss of an example's labels, or by their sum");
-  parser.add_option("--examples", arguments->examples, "Number of examples to list")
-      .check(within(between(1, 1'000'000)))
-      .show_default();
-  add_threads(parser, arguments->threads);
-  add_json(parser, arguments->json);
-  parser.set_footer(
+  add_run(command, arguments->run);
+  command.add_option("OVERRIDES", arguments->overrides,
+                     "Other data files, such as data.test_text=more.txt");
+  command.add_option("--set", arguments->set, "Held-out set; test, or else validation")
+      ->check(one_of({"test", "validation"}));
+  command
+      .add_option("--by", arguments->by,
+                  "Order: by the mean loss of an example's labels, or by their sum")
+      ->check(one_of({"mean", "sum"}));
+  command.add_option("--examples", arguments->examples, "Number of examples to list")
+      ->check(within(between(1, 1'000'000)))
+      ->capture_default_str();
+  add_threads(command, arguments->threads);
+  add_json(command, arguments->json);
+  command.footer(
       "The loss is -log p(label), in nats, without label smoothing. Examples of masked models and\n"
       "language models are listed with the tokens that are predicted wrongly.\n"
       "JSON: `model`, `set`; `examples`, each with `example` (its number in the set), `loss`,\n"

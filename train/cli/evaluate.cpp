@@ -141,18 +141,18 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  add_run(parser, arguments->run);
-  parser.add_option("OVERRIDES", arguments->overrides,
-                    "Other data files, such as data.test_text=more.txt, or keys of the section "
-                    "decoding, such as decoding.beam_size=5");
-  parser.add_option("--examples", arguments->examples, "Inputs to show with their outputs")
-      .check(within(between(0, 1'000'000)))
-      .show_default();
-  add_threads(parser, arguments->threads);
-  add_json(parser, arguments->json);
-  parser.set_footer(
+  add_run(command, arguments->run);
+  command.add_option("OVERRIDES", arguments->overrides,
+                     "Other data files, such as data.test_text=more.txt, or keys of the section "
+                     "decoding, such as decoding.beam_size=5");
+  command.add_option("--examples", arguments->examples, "Inputs to show with their outputs")
+      ->check(within(between(0, 1'000'000)))
+      ->capture_default_str();
+  add_threads(command, arguments->threads);
+  add_json(command, arguments->json);
+  command.footer(
       "JSON: `model`, `step`, `choice`; `validation` and `test`, null or the scores of the set, "
       "with shares\nfrom 0 to 1; `examples`, each with `input`, `output` and `expected`; "
       "`signatures`, by the name of the score,\nas sacreBLEU prints them.\n"

@@ -294,33 +294,34 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  add_model(parser, arguments->model);
-  parser
+  add_model(command, arguments->model);
+  command
       .add_option("TEXT", arguments->text,
                   "The input: a sentence, or the pixels of an image as for classify; `-` reads a "
                   "line of standard input")
-      .required();
-  add_overrides(parser, arguments->overrides);
-  parser.add_option("--target", arguments->target,
-                    "What the loss compares the output with: a translation, class, labels or the "
-                    "text without blanks; default: the model's own output");
-  parser.add_option("--top", arguments->top, "Number of most likely predictions of each position")
-      .check(within(between(1, 1'000)))
-      .show_default();
-  Option& output = parser
-                       .add_option("--output", arguments->output,
-                                   "File to write; default: explain.html in the directory of a "
-                                   "run, else in the working folder")
-                       .check(not_empty())
-                       .value_name("FILE");
-  parser
+      ->required();
+  add_overrides(command, arguments->overrides);
+  command.add_option("--target", arguments->target,
+                     "What the loss compares the output with: a translation, class, labels or the "
+                     "text without blanks; default: the model's own output");
+  command.add_option("--top", arguments->top, "Number of most likely predictions of each position")
+      ->check(within(between(1, 1'000)))
+      ->capture_default_str();
+  CLI::Option* const output =
+      command
+          .add_option("--output", arguments->output,
+                      "File to write; default: explain.html in the directory of a "
+                      "run, else in the working folder")
+          ->check(not_empty())
+          ->type_name("FILE");
+  command
       .add_flag("--json", arguments->json,
                 "Print one JSON object with all numbers in place of the page")
-      .not_with(output);
-  add_threads(parser, arguments->threads);
-  parser.set_footer(
+      ->excludes(output);
+  add_threads(command, arguments->threads);
+  command.footer(
       "The page has each step of the forward pass with its formula, shapes and numbers, attention "
       "head by head,\nthe most likely predictions, and the gradient of the loss at each step. It "
       "needs no other files and\nno network: open it in a browser. Dropout and label smoothing are "

@@ -192,28 +192,28 @@ int run(const Arguments& arguments) {
   return static_cast<int>(report.passed() ? ExitCode::done : ExitCode::check_failed);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  add_model(parser, arguments->model);
-  add_overrides(parser, arguments->overrides);
-  parser
+  add_model(command, arguments->model);
+  add_overrides(command, arguments->overrides);
+  command
       .add_option("--coordinates", arguments->coordinates,
                   "Coordinates to move of each tensor; larger ones are sampled")
-      .check(within(between(0, 1'000'000'000)))
-      .show_default();
-  parser
+      ->check(within(between(0, 1'000'000'000)))
+      ->capture_default_str();
+  command
       .add_option("--directions", arguments->directions,
                   "Random directions in which to move each tensor as a whole")
-      .check(within(between(0, 1000)))
-      .show_default();
-  parser
+      ->check(within(between(0, 1000)))
+      ->capture_default_str();
+  command
       .add_option("--seed", arguments->seed,
                   "Random seed for coordinates, directions and output weights")
-      .check(within(at_least(0)))
-      .show_default();
-  parser.add_flag("--json", arguments->json, "Print one JSON object");
-  add_threads(parser, arguments->threads);
-  parser.set_footer(
+      ->check(within(at_least(0)))
+      ->capture_default_str();
+  command.add_flag("--json", arguments->json, "Print one JSON object");
+  add_threads(command, arguments->threads);
+  command.footer(
       "Examples:\n  tapestry gradcheck configs/copy.yaml\n"
       "  tapestry gradcheck configs/copy.yaml model.d_model=16 --coordinates 0");
   return [arguments] { return run(*arguments); };

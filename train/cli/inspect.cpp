@@ -320,11 +320,11 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  add_run(parser, arguments->run);
-  add_json(parser, arguments->json);
-  parser.set_footer(
+  add_run(command, arguments->run);
+  add_json(command, arguments->json);
+  command.footer(
       "An array of floats has its mean, standard deviation and norm, and a histogram: the "
       "smallest\n"
       "value, the numbers of values in ten equal intervals from it to the greatest one, as digits\n"

@@ -69,20 +69,20 @@ Command make_line_command(const LineCommand& line_command) {
   return {.name = line_command.name,
           .purpose = line_command.purpose,
           .define =
-              [&line_command](ArgumentParser& parser) {
+              [&line_command](CLI::App& command) {
                 const auto arguments = std::make_shared<line_command_cli::Arguments>();
-                add_run(parser, arguments->run);
-                add_long_lines(parser, arguments->on_long_line);
-                add_threads(parser, arguments->threads);
+                add_run(command, arguments->run);
+                add_long_lines(command, arguments->on_long_line);
+                add_threads(command, arguments->threads);
                 if (line_command.ranks) {
-                  parser
+                  command
                       .add_option("--top", arguments->top,
                                   "Number of most likely classes to print, 1 to 1,000,000; all if "
                                   "there are fewer")
-                      .check(within(between(1, 1'000'000)))
-                      .show_default();
+                      ->check(within(between(1, 1'000'000)))
+                      ->capture_default_str();
                 }
-                parser.set_footer(line_command.footer);
+                command.footer(line_command.footer);
                 return [arguments, &line_command] {
                   return line_command_cli::run(line_command, *arguments);
                 };

@@ -75,44 +75,44 @@ PlanReport make_report(const Arguments& arguments, Clock::time_point started) {
   return report;
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  parser.add_option("CONFIG", arguments->config, "Config file (YAML)")
-      .required()
-      .check(not_empty());
-  parser.add_option("OVERRIDES", arguments->overrides,
-                    "Config keys with other values, such as model.d_model=128");
-  parser
+  command.add_option("CONFIG", arguments->config, "Config file (YAML)")
+      ->required()
+      ->check(not_empty());
+  command.add_option("OVERRIDES", arguments->overrides,
+                     "Config keys with other values, such as model.d_model=128");
+  command
       .add_option("--processes", arguments->parallel.processes,
                   "Also print how this number of processes would divide a step, and its "
                   "simulated time")
-      .check(within(between(1, 1'000'000)))
-      .show_default();
-  parser
+      ->check(within(between(1, 1'000'000)))
+      ->capture_default_str();
+  command
       .add_option("--bandwidth", arguments->parallel.bandwidth,
                   "Network bandwidth of each process in Gbit/s, for the simulation")
-      .check(within(between_reals(0.001, 1e6)))
-      .show_default();
-  parser
+      ->check(within(between_reals(0.001, 1e6)))
+      ->capture_default_str();
+  command
       .add_option("--latency", arguments->parallel.latency,
                   "Network latency in microseconds, for the simulation")
-      .check(within(between_reals(0, 1e6)))
-      .show_default();
-  parser
+      ->check(within(between_reals(0, 1e6)))
+      ->capture_default_str();
+  command
       .add_option("--compute", arguments->parallel.compute,
                   "Seconds of forward and backward of a micro-batch, for the simulation; sums and "
                   "update are scaled by the same factor. Default: as measured here")
-      .check(within(between_reals(1e-6, 1e6)));
-  parser.add_flag("--scaling", arguments->parallel.scaling,
-                  "Also print the simulated efficiency of 1 to 1,024 processes, each with "
-                  "train.accumulate batches, with this network and common ones");
-  parser
+      ->check(within(between_reals(1e-6, 1e6)));
+  command.add_flag("--scaling", arguments->parallel.scaling,
+                   "Also print the simulated efficiency of 1 to 1,024 processes, each with "
+                   "train.accumulate batches, with this network and common ones");
+  command
       .add_option("--seconds", arguments->seconds,
                   "Time to measure steps, and again for each other number of threads")
-      .check(within(between_reals(0.01, 3600)))
-      .show_default();
-  add_json(parser, arguments->json);
-  parser.set_footer(
+      ->check(within(between_reals(0.01, 3600)))
+      ->capture_default_str();
+  add_json(command, arguments->json);
+  command.footer(
       "Examples:\n  tapestry plan configs/copy.yaml train.batch_size=256\n"
       "  tapestry plan configs/copy.yaml train.accumulate=8 --processes 4\n"
       "  tapestry plan configs/copy.yaml --scaling --bandwidth 100 --latency 20");

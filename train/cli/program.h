@@ -7,14 +7,13 @@
 
 namespace tapestry {
 
-/// What a program of one's own adds to the command-line program.
+/// Models and tasks that an embedding program registers with the command-line program.
 struct ProgramOptions {
-  /// The name of the program in help, messages, manual pages and shell completion; empty: the last
-  /// part of the path argv[0].
+  /// The name of the program in help, messages and shell completion; empty: the last part of the
+  /// path argv[0].
   std::string name{};
-  std::vector<CustomModelOptions> models{};  ///< models of one's own, see CustomModel
-  std::vector<const Task*>
-      tasks{};  ///< tasks of one's own, which must exist until the program ends
+  std::vector<CustomModelOptions> models{};  ///< custom models, see CustomModel
+  std::vector<const Task*> tasks{};  ///< custom tasks, which must exist until the program ends
 };
 
 /// The command-line program: parses the arguments, runs a command, and maps exceptions to an exit
@@ -29,7 +28,7 @@ struct ProgramOptions {
 /// returns     the exit code, see ExitCode; the whole list is in train/cli/README.md.
 int run_program(int argc, char** argv, const ProgramOptions& options);
 
-/// The same with the name of the program and nothing more.
+/// Runs the program without custom models or tasks.
 int run_program(int argc, char** argv);
 
 }  // namespace tapestry

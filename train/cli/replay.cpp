@@ -361,22 +361,22 @@ int run(Arguments arguments) {
   return report(directory, computer, step, check.equal(), arguments.output);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  parser.add_option("RUN", arguments->run, "Run directory").required().check(not_empty());
-  parser.add_option("OVERRIDES", arguments->overrides,
-                    "Data files that have moved, such as data.train_text=more.txt");
-  parser.add_option("--step", arguments->step, "The step to compute again")
-      .check(within(between(1, 1'000'000'000'000)))
-      .value_name("STEP")
-      .required();
-  parser
+  command.add_option("RUN", arguments->run, "Run directory")->required()->check(not_empty());
+  command.add_option("OVERRIDES", arguments->overrides,
+                     "Data files that have moved, such as data.train_text=more.txt");
+  command.add_option("--step", arguments->step, "The step to compute again")
+      ->check(within(between(1, 1'000'000'000'000)))
+      ->type_name("STEP")
+      ->required();
+  command
       .add_option("--output", arguments->output,
                   "The HDF5 file to write, a new file; by default replay-step-NNNNNNNN.h5")
-      .value_name("FILE");
-  parser.add_flag("--no-activations", arguments->no_activations,
-                  "Leave out activations and their gradients, the greater part of the file");
-  parser.set_footer(
+      ->type_name("FILE");
+  command.add_flag("--no-activations", arguments->no_activations,
+                   "Leave out activations and their gradients, the greater part of the file");
+  command.footer(
       "The run is only read. It keeps few checkpoints: steps before the first of them are "
       "computed\n"
       "from the initial values.\n"

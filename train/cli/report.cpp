@@ -46,29 +46,29 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  parser.add_option("RUN", arguments->runs, "Run directories or checkpoints")
-      .required()
-      .check(not_empty());
-  parser
+  command.add_option("RUN", arguments->runs, "Run directories or checkpoints")
+      ->required()
+      ->check(not_empty());
+  command
       .add_option("--output", arguments->output,
                   "File to write; default: report.html in the directory of a single run, else in "
                   "the working folder")
-      .check(not_empty())
-      .value_name("FILE");
-  parser
+      ->check(not_empty())
+      ->type_name("FILE");
+  command
       .add_option("--examples", arguments->options.examples,
                   "Held-out examples to show with the model's outputs, of each run")
-      .check(within(between(0, 10'000)))
-      .show_default();
-  parser
+      ->check(within(between(0, 10'000)))
+      ->capture_default_str();
+  command
       .add_option("--attention", arguments->options.attention,
                   "Held-out examples to show with the weights of every attention head, of each run")
-      .check(within(between(0, 100)))
-      .show_default();
-  add_threads(parser, arguments->threads);
-  parser.set_footer(
+      ->check(within(between(0, 100)))
+      ->capture_default_str();
+  add_threads(command, arguments->threads);
+  command.footer(
       "The file needs no other files and no network: open it in a browser. It has curves of all "
       "runs over one\nanother, the keys in which their configs differ, mean and deviation of runs "
       "that differ in their seeds only,\nand of each run held-out examples, accuracy, attention, "

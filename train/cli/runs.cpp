@@ -102,13 +102,13 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  parser.add_option("FOLDER", arguments->folder, "Folder with run directories, or one run")
-      .show_default()
-      .check(not_empty());
-  add_json(parser, arguments->json);
-  parser.set_footer(
+  command.add_option("FOLDER", arguments->folder, "Folder with run directories, or one run")
+      ->capture_default_str()
+      ->check(not_empty());
+  add_json(command, arguments->json);
+  command.footer(
       "A run is running, finished, failed (its error is shown) or stopped. A stopped run resumes\n"
       "from its newest checkpoint, which may be earlier than the step shown, the last of its log.\n"
       "The best value is that of train.best_metric at the last save.\n"

@@ -279,27 +279,30 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  add_run(parser, arguments->run);
-  Option& source =
-      parser
+  add_run(command, arguments->run);
+  CLI::Option* const source =
+      command
           .add_option("SOURCE", arguments->source_file,
                       "File with a source per line; without files, lines of standard input are a "
                       "source, a tab and its translation")
-          .check(not_empty());
-  Option& target =
-      parser
+          ->check(not_empty());
+  CLI::Option* const target =
+      command
           .add_option("TARGET", arguments->target_file, "File with the translation of each source")
-          .check(not_empty());
-  source.only_with(target);
-  parser.add_flag("--json", arguments->json, "Print a JSON object for each pair");
-  add_choice(parser, "--long-lines", arguments->on_long_line, {long_lines::empty, long_lines::stop},
-             "The answer to a pair with more tokens than the model can read: an empty line, or "
-             "none: the command fails")
-      .show_default();
-  add_threads(parser, arguments->threads);
-  parser.set_footer(
+          ->check(not_empty());
+  source->needs(target);
+  command.add_flag("--json", arguments->json, "Print a JSON object for each pair");
+  command
+      .add_option(
+          "--long-lines", arguments->on_long_line,
+          "The answer to a pair with more tokens than the model can read: an empty line, or "
+          "none: the command fails")
+      ->check(one_of({long_lines::empty, long_lines::stop}))
+      ->capture_default_str();
+  add_threads(command, arguments->threads);
+  command.footer(
       "Prints for each pair, separated by tabs: log p(target, <eos> | source) in nats, the same "
       "per token, and the number of tokens with <eos>. Standard error gets the perplexity of all.\n"
       "JSON: `line`, from 1; `log_probability`, null for a pair that is too long; `tokens` and "

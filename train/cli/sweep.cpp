@@ -62,39 +62,39 @@ int run(const Arguments& arguments) {
                     .halving = arguments.halving});
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  parser.add_option("CONFIG", arguments->config, "Config file (YAML)")
-      .required()
-      .check(not_empty());
-  parser.add_option(
+  command.add_option("CONFIG", arguments->config, "Config file (YAML)")
+      ->required()
+      ->check(not_empty());
+  command.add_option(
       "OVERRIDES", arguments->overrides,
       "Config keys with one value or several: model.dropout=0.1,0.3 or train.seed=1..5");
-  parser
+  command
       .add_option("--output", arguments->output,
                   "Folder of the runs; default: runs/NAME-sweep for NAME.yaml")
-      .check(not_empty())
-      .value_name("FOLDER");
-  parser.add_option("--jobs", arguments->jobs, "Runs at a time, which share the cores")
-      .check(within(between(1, 1'024)))
-      .show_default();
-  parser
+      ->check(not_empty())
+      ->type_name("FOLDER");
+  command.add_option("--jobs", arguments->jobs, "Runs at a time, which share the cores")
+      ->check(within(between(1, 1'024)))
+      ->capture_default_str();
+  command
       .add_option("--samples", arguments->samples,
                   "Number of combinations to draw at random; 0: all of them")
-      .check(within(between(0, most_sweep_runs)))
-      .show_default();
-  parser.add_option("--seed", arguments->seed, "Seed of the random combinations")
-      .check(within(between(0, 1'000'000'000)))
-      .show_default();
-  parser
+      ->check(within(between(0, most_sweep_runs)))
+      ->capture_default_str();
+  command.add_option("--seed", arguments->seed, "Seed of the random combinations")
+      ->check(within(between(0, 1'000'000'000)))
+      ->capture_default_str();
+  command
       .add_option("--halving", arguments->halving,
                   "Successive halving: train all runs for few steps, then only the best "
                   "1/FACTOR of them for FACTOR times as many, and so on; 0: train all runs to "
                   "the end")
-      .check(within(between(0, 100)))
-      .value_name("FACTOR")
-      .show_default();
-  parser.set_footer(
+      ->check(within(between(0, 100)))
+      ->type_name("FACTOR")
+      ->capture_default_str();
+  command.footer(
       "Each run is a directory FOLDER/run-N, which all other commands accept; FOLDER/sweep.csv "
       "has\n"
       "the best value of train.best_metric of each run, FOLDER/report.html its curves. A sweep "

@@ -49,14 +49,14 @@ BleuOptions bleu_options(const MetricArguments& arguments) {
   options.tokenizer = std::get<BleuTokenizer>(Choice<BleuTokenizer>::parse(arguments.tokenizer));
   options.smoothing = find_value(smoothings, arguments.smoothing);
   options.lowercase = arguments.lowercase;
-  if (arguments.smooth_value_option->is_given()) {
+  if (arguments.smooth_value) {
     if (options.smoothing != BleuSmoothing::floor && options.smoothing != BleuSmoothing::add_k) {
       throw UsageError(
           fmt::format("--smooth-value: found it with --smooth {}, which takes no value",
                       arguments.smoothing),
           "choose --smooth floor or add-k");
     }
-    options.smooth_value = arguments.smooth_value;
+    options.smooth_value = *arguments.smooth_value;
   }
   return options;
 }
@@ -95,54 +95,56 @@ std::string without_space_at_end(const std::string& line) {
 
 }  // namespace
 
-void add_metric_options(ArgumentParser& parser, MetricArguments& arguments) {
-  parser.add_option("--metrics", arguments.metrics, "Metrics, separated by commas")
-      .delimiter(',')
-      .one_value_per_use()
-      .check(within(OneOf{metric_names}))
-      .show_default(fmt::format("{}", fmt::join(arguments.metrics, ",")));
-  parser.add_flag("--lowercase", arguments.lowercase, "BLEU and chrF: ignore case");
-  add_choice(parser, "--tokenize", arguments.tokenizer, Choice<BleuTokenizer>::names(),
-             "BLEU: tokenizer")
-      .show_default();
-  add_choice(parser, "--smooth", arguments.smoothing, choice_names(smoothings),
-             "BLEU: smoothing of n-gram orders without a match")
-      .show_default();
-  arguments.smooth_value_option =
-      &parser
-           .add_option("--smooth-value", arguments.smooth_value,
-                       "BLEU: value of the smoothing; floor: 0.1 by default, add-k: 1")
-           .check(within(not_negative()));
-  parser.add_flag("--effective-order", arguments.bleu.effective_order,
-                  "BLEU: leave out n-gram orders longer than every hypothesis");
-  parser
+void add_metric_options(CLI::App& command, MetricArguments& arguments) {
+  command.add_option("--metrics", arguments.metrics, "Metrics, separated by commas")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(one_of(metric_names))
+      ->default_str(fmt::format("{}", fmt::join(arguments.metrics, ",")));
+  command.add_flag("--lowercase", arguments.lowercase, "BLEU and chrF: ignore case");
+  command.add_option("--tokenize", arguments.tokenizer, "BLEU: tokenizer")
+      ->check(one_of(Choice<BleuTokenizer>::names()))
+      ->capture_default_str();
+  command
+      .add_option("--smooth", arguments.smoothing,
+                  "BLEU: smoothing of n-gram orders without a match")
+      ->check(one_of(choice_names(smoothings)))
+      ->capture_default_str();
+  command
+      .add_option("--smooth-value", arguments.smooth_value,
+                  "BLEU: value of the smoothing; floor: 0.1 by default, add-k: 1")
+      ->check(within(not_negative()));
+  command.add_flag("--effective-order", arguments.bleu.effective_order,
+                   "BLEU: leave out n-gram orders longer than every hypothesis");
+  command
       .add_option("--chrf-char-order", arguments.chrf.char_order,
                   "chrF: maximum order of character n-grams")
-      .check(within(between(1, 20)))
-      .show_default();
-  parser
+      ->check(within(between(1, 20)))
+      ->capture_default_str();
+  command
       .add_option("--chrf-word-order", arguments.chrf.word_order,
                   "chrF: maximum order of word n-grams; chrf++ has 2")
-      .check(within(between(0, 20)))
-      .show_default();
-  parser.add_option("--chrf-beta", arguments.chrf.beta, "chrF: weight of recall against precision")
-      .check(within(between(0, 100)))
-      .show_default();
-  parser.add_flag("--chrf-whitespace", arguments.chrf.whitespace,
-                  "chrF: white space is part of character n-grams");
-  parser.add_flag("--chrf-eps-smoothing", arguments.chrf.eps_smoothing,
-                  "chrF: mean of the F scores of all orders, as in chrF++.py");
-  parser.add_flag("--ter-case-sensitive", arguments.ter.case_sensitive, "TER: distinguish case");
-  parser.add_flag("--ter-normalized", arguments.ter.normalized, "TER: separate punctuation");
-  parser.add_flag("--ter-no-punct", arguments.ter.no_punct, "TER: delete punctuation");
-  parser.add_flag("--ter-asian-support", arguments.ter.asian_support,
-                  "TER: the same for Chinese and Japanese characters");
-  parser.add_option("--seed", arguments.seed, "Random seed for samples")
-      .check(within(at_least(0)))
-      .show_default();
-  parser.add_option("--decimals", arguments.decimals, "Decimals of printed scores")
-      .check(within(between(0, 10)))
-      .show_default();
+      ->check(within(between(0, 20)))
+      ->capture_default_str();
+  command
+      .add_option("--chrf-beta", arguments.chrf.beta, "chrF: weight of recall against precision")
+      ->check(within(between(0, 100)))
+      ->capture_default_str();
+  command.add_flag("--chrf-whitespace", arguments.chrf.whitespace,
+                   "chrF: white space is part of character n-grams");
+  command.add_flag("--chrf-eps-smoothing", arguments.chrf.eps_smoothing,
+                   "chrF: mean of the F scores of all orders, as in chrF++.py");
+  command.add_flag("--ter-case-sensitive", arguments.ter.case_sensitive, "TER: distinguish case");
+  command.add_flag("--ter-normalized", arguments.ter.normalized, "TER: separate punctuation");
+  command.add_flag("--ter-no-punct", arguments.ter.no_punct, "TER: delete punctuation");
+  command.add_flag("--ter-asian-support", arguments.ter.asian_support,
+                   "TER: the same for Chinese and Japanese characters");
+  command.add_option("--seed", arguments.seed, "Random seed for samples")
+      ->check(within(at_least(0)))
+      ->capture_default_str();
+  command.add_option("--decimals", arguments.decimals, "Decimals of printed scores")
+      ->check(within(between(0, 10)))
+      ->capture_default_str();
 }
 
 std::vector<std::unique_ptr<TextMetric>> make_metrics(const MetricArguments& arguments) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@
 #include "data/metrics/significance.h"
 #include "data/metrics/ter.h"
 #include "data/metrics/text_metric.h"
-#include "train/cli/argument_parser.h"
+#include "train/cli/command.h"
 
 /// Arguments and files of the commands that score translations: bleu, compare.
 namespace tapestry {
@@ -20,17 +21,16 @@ namespace tapestry {
 struct MetricArguments {
   std::vector<std::string> metrics{"bleu", "chrf"};
   std::string tokenizer = "13a", smoothing = "exp";
-  double smooth_value = 0.0;  ///< if --smooth-value is given
+  std::optional<double> smooth_value;
   bool lowercase = false;
   BleuOptions bleu;
   ChrfOptions chrf;
   TerOptions ter;
   std::uint64_t seed = default_significance_seed;
   std::size_t decimals = 2;
-  const Option* smooth_value_option = nullptr;
 };
 
-void add_metric_options(ArgumentParser& parser, MetricArguments& arguments);
+void add_metric_options(CLI::App& command, MetricArguments& arguments);
 
 /// The metrics in the order of the command line.
 ///

@@ -95,47 +95,47 @@ int run(TrainArguments arguments, TimeLimit::Clock::time_point started, ProcessG
                           : start_run(arguments, started, group);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<TrainArguments>();
-  parser
+  command
       .add_option("CONFIG", arguments->config,
                   "Config file (YAML); with --resume also, or only, a run directory")
-      .check(not_empty());
-  parser.add_option("OVERRIDES", arguments->overrides,
-                    "Config keys with other values, such as model.d_model=128");
-  Option& resume =
-      parser.add_flag("--resume", arguments->resume, "Resume the run from its newest checkpoint");
-  parser
+      ->check(not_empty());
+  command.add_option("OVERRIDES", arguments->overrides,
+                     "Config keys with other values, such as model.d_model=128");
+  CLI::Option* const resume =
+      command.add_flag("--resume", arguments->resume, "Resume the run from its newest checkpoint");
+  command
       .add_option("--allow-change", arguments->allowed,
                   "Key, or key of a data file, that may differ from what the run had")
-      .value_name("KEY")
-      .one_value_per_use()
-      .only_with(resume);
-  parser
+      ->type_name("KEY")
+      ->allow_extra_args(false)
+      ->needs(resume);
+  command
       .add_flag("--fresh", arguments->fresh,
                 "Start a new run in a directory that has one; the old run is moved aside")
-      .not_with(resume);
-  Option& dry_run = parser.add_flag(
+      ->excludes(resume);
+  CLI::Option* const dry_run = command.add_flag(
       "--dry-run", arguments->dry_run,
       "Check config, data and memory and compute one step, without writing anything");
-  Option& profile = parser.add_flag("--profile", arguments->profile,
-                                    "At the end, list the time that each operation took");
-  Option& json =
-      parser.add_flag("--json", arguments->json, "Print one JSON object per line, for programs");
-  parser
+  CLI::Option* const profile = command.add_flag(
+      "--profile", arguments->profile, "At the end, list the time that each operation took");
+  CLI::Option* const json =
+      command.add_flag("--json", arguments->json, "Print one JSON object per line, for programs");
+  command
       .add_flag("--quiet", arguments->quiet,
                 "Print nothing but warnings and errors, on standard error; the log of the run has "
                 "everything")
-      .not_with(dry_run)
-      .not_with(json)
-      .not_with(profile);
-  parser
+      ->excludes(dry_run)
+      ->excludes(json)
+      ->excludes(profile);
+  command
       .add_option("--until", arguments->until,
                   "Save and stop after this step; the run can be resumed")
-      .check(within(between(1, 1'000'000'000'000)))
-      .value_name("STEP")
-      .not_with(dry_run);
-  parser.set_footer(
+      ->check(within(between(1, 1'000'000'000'000)))
+      ->type_name("STEP")
+      ->excludes(dry_run);
+  command.footer(
       "Examples:\n  tapestry train configs/copy.yaml model.dropout=0.1\n"
       "  tapestry train --resume runs/copy\n"
       "  tapestry train --resume configs/copy.yaml        the same, by its config\n"

@@ -314,118 +314,120 @@ int run(const LineCommand& command, Arguments arguments) {
 // ---- Command line
 
 /// Adds the options of beam search. Returns --beam-size.
-Option& add_search(ArgumentParser& parser, Arguments& arguments) {
+CLI::Option* add_search(CLI::App& command, Arguments& arguments) {
   const auto lengths = within(between(0, 1'000'000));
-  Option& beam_size =
-      parser
+  CLI::Option* const beam_size =
+      command
           .add_option("--beam-size", arguments.beam_size,
                       "Hypotheses that beam search extends at once; 1: greedy decoding (default: "
                       "decoding.beam_size of the run, or --n-best if that is more)")
-          .check(within(between(1, DecodingOptions::widest_beam)));
-  parser
+          ->check(within(between(1, DecodingOptions::widest_beam)));
+  command
       .add_option("--length-penalty", arguments.length_penalty,
                   "Exponent of the length normalization; 0: none (default: "
                   "decoding.length_penalty of the run)")
-      .check(within(not_negative()));
-  parser.add_option("--min-length", arguments.min_length, "Minimum tokens of an output")
-      .check(lengths)
-      .show_default();
-  parser
+      ->check(within(not_negative()));
+  command.add_option("--min-length", arguments.min_length, "Minimum tokens of an output")
+      ->check(lengths)
+      ->capture_default_str();
+  command
       .add_option("--max-length", arguments.max_length,
                   "Maximum tokens of an output; 0: 50 more than its source has (default: "
                   "train.max_decode_length of the run)")
-      .check(lengths);
-  parser
+      ->check(lengths);
+  command
       .add_option("--no-repeat-ngram", arguments.no_repeat_ngram,
                   "No sequence of N tokens occurs twice in an output; 0: it may")
-      .check(lengths)
-      .show_default();
+      ->check(lengths)
+      ->capture_default_str();
   return beam_size;
 }
 
-void add_constraints(ArgumentParser& parser, Arguments& arguments) {
-  parser.add_flag("--prefix", arguments.has_prefixes,
-                  "Lines are SOURCE, a tab and PREFIX, the first words of the translation");
-  Option& forbid = parser
-                       .add_option("--forbid", arguments.forbidden,
-                                   "File with tokens, one a line, that no translation contains")
-                       .value_name("FILE")
-                       .check(not_empty());
-  parser
+void add_constraints(CLI::App& command, Arguments& arguments) {
+  command.add_flag("--prefix", arguments.has_prefixes,
+                   "Lines are SOURCE, a tab and PREFIX, the first words of the translation");
+  CLI::Option* const forbid =
+      command
+          .add_option("--forbid", arguments.forbidden,
+                      "File with tokens, one a line, that no translation contains")
+          ->type_name("FILE")
+          ->check(not_empty());
+  command
       .add_option("--allow", arguments.allowed,
                   "File with tokens, one a line; translations contain only these")
-      .value_name("FILE")
-      .check(not_empty())
-      .not_with(forbid);
+      ->type_name("FILE")
+      ->check(not_empty())
+      ->excludes(forbid);
 }
 
-void add_sampling(ArgumentParser& parser, Arguments& arguments, const Option& beam_size) {
+void add_sampling(CLI::App& command, Arguments& arguments, CLI::Option* beam_size) {
   SamplingOptions& sampling = arguments.sampling;
-  Option& sample =
-      parser
+  CLI::Option* const sample =
+      command
           .add_flag("--sample", arguments.samples,
                     "Sample translations instead of searching for the most likely ones")
-          .not_with(beam_size);
-  parser
+          ->excludes(beam_size);
+  command
       .add_option(
           "--temperature", sampling.temperature,
           "Sampling temperature, by which logits are divided; 0 takes the most likely token")
-      .check(within(RealNumber{.high = 1e6}))
-      .show_default()
-      .only_with(sample);
-  parser.add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: from all")
-      .check(within(between(0, 1'000'000'000)))
-      .show_default()
-      .only_with(sample);
-  parser
+      ->check(within(RealNumber{.high = 1e6}))
+      ->capture_default_str()
+      ->needs(sample);
+  command
+      .add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: from all")
+      ->check(within(between(0, 1'000'000'000)))
+      ->capture_default_str()
+      ->needs(sample);
+  command
       .add_option("--top-p", sampling.top_p,
                   "Sample from the fewest tokens that have this probability together")
-      .check(within(RealNumber{.high = 1.0, .has_low = false}))
-      .show_default()
-      .only_with(sample);
-  parser
+      ->check(within(RealNumber{.high = 1.0, .has_low = false}))
+      ->capture_default_str()
+      ->needs(sample);
+  command
       .add_option("--repetition-penalty", sampling.repetition_penalty,
                   "Divides positive logits of tokens that have occurred, and multiplies negative "
                   "ones; 1: none")
-      .check(within(RealNumber{.high = 1e6, .has_low = false}))
-      .show_default()
-      .only_with(sample);
-  parser.add_option("--seed", sampling.seed, "Random seed for sampling")
-      .check(within(at_least(0)))
-      .show_default()
-      .only_with(sample);
+      ->check(within(RealNumber{.high = 1e6, .has_low = false}))
+      ->capture_default_str()
+      ->needs(sample);
+  command.add_option("--seed", sampling.seed, "Random seed for sampling")
+      ->check(within(at_least(0)))
+      ->capture_default_str()
+      ->needs(sample);
 }
 
-Action define(const LineCommand& command, ArgumentParser& parser) {
+Action define(const LineCommand& line_command, CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  add_run(parser, arguments->run);
-  parser
+  add_run(command, arguments->run);
+  command
       .add_option("--n-best", arguments->num_best,
                   "Print the N best translations of each line with their scores")
-      .check(within(between(1, DecodingOptions::widest_beam)));
-  parser.add_flag("--json", arguments->json, "Print a JSON object for each line");
-  const Option& beam_size = add_search(parser, *arguments);
-  add_sampling(parser, *arguments, beam_size);
-  add_constraints(parser, *arguments);
-  Option& align =
-      parser.add_flag("--align", arguments->align,
-                      "Print for each word of a translation the words of the source that its "
-                      "tokens attend to most, as pairs SOURCE-TARGET of indices from 0");
-  parser
+      ->check(within(between(1, DecodingOptions::widest_beam)));
+  command.add_flag("--json", arguments->json, "Print a JSON object for each line");
+  CLI::Option* const beam_size = add_search(command, *arguments);
+  add_sampling(command, *arguments, beam_size);
+  add_constraints(command, *arguments);
+  CLI::Option* const align =
+      command.add_flag("--align", arguments->align,
+                       "Print for each word of a translation the words of the source that its "
+                       "tokens attend to most, as pairs SOURCE-TARGET of indices from 0");
+  command
       .add_option("--align-layer", arguments->align_layer,
                   "The layer of --align, such as decoder.layers.0.cross_attn (default: the last "
                   "but one)")
-      .only_with(align);
-  parser.add_flag("--interactive", arguments->interactive,
-                  "Answer each line before the next one is read");
-  parser
+      ->needs(align);
+  command.add_flag("--interactive", arguments->interactive,
+                   "Answer each line before the next one is read");
+  command
       .add_option("--batch-tokens", arguments->batch_tokens,
                   "Maximum source tokens, with padding, that are decoded at once")
-      .check(within(between(1, 1'000'000)))
-      .show_default();
-  add_long_lines(parser, arguments->on_long_line);
-  add_threads(parser, arguments->threads);
-  parser.set_footer(
+      ->check(within(between(1, 1'000'000)))
+      ->capture_default_str();
+  add_long_lines(command, arguments->on_long_line);
+  add_threads(command, arguments->threads);
+  command.footer(
       "With --n-best, each output is a line `INDEX ||| TEXT ||| LogP= LOG_PROBABILITY ||| SCORE`, "
       "the best first;\nINDEX is the index of the line of input, from 0, and SCORE the "
       "log-probability after length normalization.\nJSON: `line`, from 1; `translations`, each "
@@ -435,20 +437,19 @@ Action define(const LineCommand& command, ArgumentParser& parser) {
       "Examples:\n  tapestry translate runs/multi30k < test.en > test.de\n"
       "  tapestry translate runs/multi30k --beam-size 5 --n-best 5 < test.en\n"
       "  tapestry translate runs/multi30k --sample --top-p 0.9 --n-best 3 --seed 7 < test.en");
-  return [arguments, &command] { return run(command, *arguments); };
+  return [arguments, &line_command] { return run(line_command, *arguments); };
 }
 
 }  // namespace
 }  // namespace translate_cli
 
 Command make_translate_command(const LineCommand& line_command) {
-  return {
-      .name = line_command.name,
-      .purpose = line_command.purpose,
-      .define = [&line_command](
-                    ArgumentParser& parser) { return translate_cli::define(line_command, parser); },
-      .memory_hint = line_command.memory_hint,
-      .answers_lines = true};
+  return {.name = line_command.name,
+          .purpose = line_command.purpose,
+          .define = [&line_command](
+                        CLI::App& command) { return translate_cli::define(line_command, command); },
+          .memory_hint = line_command.memory_hint,
+          .answers_lines = true};
 }
 
 }  // namespace tapestry

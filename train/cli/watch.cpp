@@ -109,13 +109,13 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(ArgumentParser& parser) {
+Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  parser.add_option("RUN", arguments->run, "Run directory").required().check(not_empty());
-  parser.add_option("--lines", arguments->lines, "Earlier lines to print first")
-      .check(within(between(0, 1'000'000)))
-      .show_default();
-  parser.set_footer(
+  command.add_option("RUN", arguments->run, "Run directory")->required()->check(not_empty());
+  command.add_option("--lines", arguments->lines, "Earlier lines to print first")
+      ->check(within(between(0, 1'000'000)))
+      ->capture_default_str();
+  command.footer(
       "Prints the log of a run as another process writes it, until the run ends; Ctrl-C ends\n"
       "watching, not the run.\n"
       "Example:\n  tapestry watch runs/copy");

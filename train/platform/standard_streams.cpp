@@ -45,8 +45,12 @@ void flush_standard_output(int error_before) {
   const bool failed_now = std::fflush(stdout) != 0;
   if (!failed_now && std::ferror(stdout) == 0) return;
   const int error = error_before != 0 ? error_before : failed_now ? errno : 0;
+  throw standard_output_error(error);
+}
+
+OutputError standard_output_error(int error) {
   const std::string reason = error == 0 ? "" : ": " + std::generic_category().message(error);
-  throw OutputError(
+  return OutputError(
       fmt::format("standard output: could not be written{}", reason),
       error == EPIPE ? "the reader closed the pipe early; the results are not affected"
                      : "send it to a disk with free space, or to a program that reads all of it");

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "data/io/error.h"
+
 namespace tapestry {
 
 /// To be called at the start of a program, before it opens any file:
@@ -23,6 +25,11 @@ void end_on_broken_pipe();
 /// error_before  errno of an earlier failed write, or 0
 /// throws        OutputError if any output could not be written.
 void flush_standard_output(int error_before = 0);
+
+/// The error that standard output could not be written.
+///
+/// error  errno of the failed write; 0: unknown
+OutputError standard_output_error(int error);
 
 /// Prints a warning on standard error, for commands whose standard output is their result.
 void warn(const std::string& warning);

@@ -150,14 +150,15 @@ TEST_CASE("every numeric option refuses other text, and names itself") {
   const TrainedWorkplace work;
   const auto before = work.contents();
   std::size_t options = 0;
+  CLI::App program;
+  add_commands(program);
   for (const Command& command : all_commands()) {
-    const auto parser = describe(command);
-    for (const Option* option : parser->options()) {
-      const bool whole = option->type_name().starts_with("UINT");
-      const bool real = option->type_name().starts_with("FLOAT");
-      if (option->is_positional() || (!whole && !real)) continue;
+    for (const CLI::Option* option : program.get_subcommand(command.name)->get_options()) {
+      const bool whole = option->get_type_name().starts_with("UINT");
+      const bool real = option->get_type_name().starts_with("FLOAT");
+      if (!option->nonpositional() || (!whole && !real)) continue;
       ++options;
-      const std::string name = "--" + option->long_names().front();
+      const std::string name = option->get_name();
       for (const std::string& value :
            {std::string(), std::string("1x"), std::string(" 1"), std::string("-1"),
             std::string("nan"), std::string("\xFF"), std::string(whole ? "1.5" : "1,5"),

@@ -4,12 +4,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "data/text/codec.h"
 #include "tests/support/contains.h"
+#include "tests/support/source_folder.h"
 #include "tests/train/refusal.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/cli/command.h"
@@ -395,6 +400,53 @@ void check_ends_with_example(const std::string& help, const std::string& command
     has_command = has_command || contains(line, "tapestry " + command);
   }
   CHECK(has_command);
+}
+
+std::string read_source(const std::string& path) {
+  std::ifstream file(test::source_folder() / path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_CASE("the exit codes of the help are those of the user's guide") {
+  const std::string guide = read_source("train/cli/README.md");
+  const std::string help = Workplace().run({"--help"}).out;
+  std::istringstream lines(help.substr(help.find("Exit codes:\n")));
+  std::string table = "| code | meaning |\n|---|---|\n", line;
+  std::getline(lines, line);
+  while (std::getline(lines, line)) {
+    const std::string code = line.substr(2, line.find("  ", 2) - 2);
+    table += fmt::format("| {} | {} |\n", code, line.substr(12));
+  }
+  CHECK(contains(guide, table));
+}
+
+/// The variables whose values a source file asks for by name.
+std::set<std::string> variables_in(const std::string& source) {
+  static const std::regex pattern(R"re((?:getenv\(|variable = )"([A-Z_]+)")re");
+  std::set<std::string> names;
+  for (std::sregex_iterator match(source.begin(), source.end(), pattern), end; match != end;
+       ++match) {
+    names.insert((*match)[1]);
+  }
+  return names;
+}
+
+TEST_CASE("the manual page has the environment variables that the sources read") {
+  std::set<std::string> read{"OPENBLAS_NUM_THREADS"};  // read by OpenBLAS itself
+  for (const char* folder : {"autograd", "layers", "optim", "data", "train"}) {
+    const auto sources = test::source_folder() / folder;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(sources)) {
+      if (file.path().extension() == ".cpp") read.merge(variables_in(read_source(file.path())));
+    }
+  }
+  const std::string manual = read_source("train/cli/manual.h2m");
+  const std::size_t begin = manual.find("[ENVIRONMENT]"), end = manual.find("[FILES]");
+  std::set<std::string> documented;
+  std::istringstream lines(manual.substr(begin, end - begin));
+  for (std::string line; std::getline(lines, line);) {
+    if (line == ".TP" && std::getline(lines, line)) documented.insert(line);
+  }
+  CHECK(read == documented);
 }
 
 TEST_CASE("help and version are printed on standard output") {

@@ -30,16 +30,13 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
       "train, plan, evaluate, translate, fill, classify, tag, score, generate, gradcheck, check, "
       "attention, explain, inspect, report, runs, watch, diff, replay, errors, average, sweep, "
       "config, bleu, compare, "
-      "completion, man or help";
+      "completion or help";
   check({"begin"}, "unknown command `begin`\nhint: use " + commands);
   check({"help", "begin"},
         "COMMAND: expected " + commands + ", found \"begin\"\nhint: see `tapestry help --help`");
   check(
       {"completion", "tcsh"},
       "SHELL: expected bash, zsh or fish, found \"tcsh\"\nhint: see `tapestry completion --help`");
-  check({"man", "train"},
-        "PAGE: expected tapestry or tapestry-config, found \"train\"\nhint: see `tapestry man "
-        "--help`");
   check({"train"}, "CONFIG or --resume RUN is required\nhint: see `tapestry train --help`");
   check({"evaluate"}, "RUN is required\nhint: see `tapestry evaluate --help`");
   check({"train", "tiny.yaml", "--frsh"}, "there is no option --frsh\nhint: did you mean --fresh?");

@@ -32,7 +32,6 @@ const std::vector<Arguments> printing_commands = {
     {"classify", "--help"},
     {"fill", "--help"},
     {"completion", "bash"},
-    {"man"},
     {"evaluate", "runs/tiny"},
     {"translate", "runs/tiny"},
     {"inspect", "runs/tiny"},

@@ -21,14 +21,14 @@ check() { expect "$2" "$(type_keys "$1")" "$2"; }
 
 for way in "$installed" "$sourced"; do
   printf '%s%s\n' "$rc" "$way" >"$work/.zshrc"
-  check $'tapestry eval\tru\tmy\t' 'tapestry|evaluate|runs/my run'
+  check $'tapestry eval\tru\t' 'tapestry|evaluate|runs/copy'
 done
 check $'tapestry train configs/co\tmodel.d_mo\t8' 'tapestry|train|configs/copy.yaml|model.d_model=8'
 check $'tapestry train configs/copy.yaml model.activation=sw\t' \
   'tapestry|train|configs/copy.yaml|model.activation=swiglu'
 check $'tapestry train configs/copy.yaml data.train_text=configs/n\t' \
   'tapestry|train|configs/copy.yaml|data.train_text=configs/notes.txt'
-check $'tapestry evaluate configs/\t' 'tapestry|evaluate|configs/best.h5'
+check $'tapestry evaluate runs/my\t' 'tapestry|evaluate|runs/my run'
 check $'tapestry train --res\truns/c\t --al\tmodel.dro\t' \
   'tapestry|train|--resume|runs/copy|--allow-change|model.dropout'
 check $'tapestry completion f\t' 'tapestry|completion|fish'

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Writes the manual pages, from what the program prints: manual_pages.sh PROGRAM FOLDER
+# tapestry.1 and a page tapestry-COMMAND.1 of each command come from help2man, tapestry-config.5 from
+# `tapestry config explain`. SOURCE_DATE_EPOCH sets their date.
+set -euo pipefail
+program=$(realpath "$1")
+mkdir -p "$2/man1" "$2/man5"
+folder=$(realpath "$2")
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+version=$("$program" --version)
+cd "$work"
+
+# page NAME PURPOSE [OPTION ...]: of the program NAME in this folder
+page() {
+  help2man --no-info --manual='Tapestry manual' --source="$version" --version-string="${version#* }" \
+    --name="$2" --output="$folder/man1/$1.1" "${@:3}" "./$1"
+}
+
+ln -s "$program" tapestry
+page tapestry 'train Transformers on CPUs' --include="$here/../train/cli/manual.h2m"
+while IFS=$'\t' read -r command purpose; do
+  printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$program" "$command" >"tapestry-$command"
+  chmod +x "tapestry-$command"
+  page "tapestry-$command" "${purpose,}"
+done < <("$program" complete '')
+
+# The output of `config explain`: `section:`, and for each key a comment and `key: value  # default`.
+printf 'data:\n  task: copy\n' >copy.yaml
+"$program" config explain copy.yaml >keys
+{
+  date -u ${SOURCE_DATE_EPOCH:+-d "@$SOURCE_DATE_EPOCH"} '+.TH TAPESTRY-CONFIG 5 %Y-%m-%d'
+  cat <<'ROFF'
+.SH NAME
+tapestry-config \- config files of tapestry
+.SH DESCRIPTION
+A config is a YAML file of sections, each with keys that have one value. A key that is left out has
+its default value. On the command line, section.key=value replaces a value of the file; the last one
+wins, and its value needs no quotes. A relative path to data starts at the folder of the config file;
+in an override it starts at the working directory.
+.PP
+A key that the chosen task, model, optimizer or schedule does not use may only have its default
+value. All errors are reported together, each with its line and a hint.
+.SH KEYS
+Each key is shown with its default value.
+ROFF
+  awk '{ gsub(/\\/, "\\\\"); gsub(/-/, "\\-") }
+    /^[a-z]/ { sub(/:.*/, ""); print ".SS " $0; next }
+    / # (default|copy.yaml:[0-9]+)$/ {
+      sub(/ *# [^#]*$/, "")
+      sub(/^  (# )?/, "")
+      print ".TP\n\\fB" $0 "\\fR\n" meaning
+      next
+    }
+    { meaning = substr($0, 5); sub(/; not used, only with/, "; only with", meaning) }' keys
+  echo '.SH SEE ALSO'
+  echo '.BR tapestry (1)'
+} >"$folder/man5/tapestry-config.5"
