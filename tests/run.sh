@@ -1,16 +1,31 @@
 #!/usr/bin/env bash
-# Builds Tapestry and runs all its tests, from nothing: tests/run.sh [PRESET]
-# PRESET is release (the default), debug, asan or tsan; see CMakePresets.json. With the last two it
-# is the unit tests alone.
+# Builds Tapestry and tests it, from nothing:
+#   tests/run.sh [PRESET]          what a contributor runs before a commit: unit tests and examples
+#   tests/run.sh --full [PRESET]   everything; with the preset release also 10 seconds of fuzzing for
+#                                  each reader and the unit tests under the sanitizers
+# PRESET is release (the default), debug, asan or tsan; see CMakePresets.json. With the last two only
+# the unit tests run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+full=false
+[ "${1:-}" != --full ] || { full=true; shift; }
 preset=${1:-release}
+
 packages=()
-[ "$preset" != asan ] || packages=(clang libclang-rt-dev)
-# For tests that are skipped without them.
-[ -z "${CI:-}" ] || packages+=(fish mandoc python3-h5py zsh)
+[ "$preset" != asan ] || packages+=(clang libclang-rt-dev)
+# Tests that need them are skipped without them.
+! $full || packages+=(doxygen fish help2man python3-h5py zsh)
 .ci/packages.sh "${packages[@]}"
+
 cmake --preset "$preset" ${CI:+-DTAPESTRY_WERROR=ON}
-cmake --build --preset "$preset" --parallel "$(nproc)"
-ctest --preset "$preset" --parallel "$(nproc)"
+target=quick_tests labels=(-L '^(unit|quick)$')
+if $full; then target=all labels=(); fi
+case "$preset" in asan | tsan) target=unit_tests labels=() ;; esac
+cmake --build --preset "$preset" --target "$target" --parallel "$(nproc)"
+ctest --preset "$preset" --parallel "$(nproc)" "${labels[@]}"
+
+if $full && [ "$preset" = release ]; then
+  tests/fuzz/run.sh 10
+  tests/run.sh asan
+fi
