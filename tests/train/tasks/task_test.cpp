@@ -13,6 +13,7 @@
 #include "data/io/error.h"
 #include "layers/encoder_models.h"
 #include "layers/transformer.h"
+#include "tests/support/contains.h"
 #include "tests/support/model_kind.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/error_text.h"
@@ -367,6 +368,77 @@ TEST_CASE("examples that are too long are skipped on request and reported with t
   REQUIRE(corpus.train.size() == 2);
   CHECK(corpus.train[1].source.back() == corpus.source_vocabulary.id("b"));
   CHECK_NOTHROW(require_fitting_examples(corpus, config));
+}
+
+/// Of three training files of three lines each the example with this index, of all, is too long.
+struct Misfit {
+  std::size_t index;
+  bool in_target;
+};
+
+TEST_CASE("an example that is too long is named by its file and line, in each of several files") {
+  const test::TemporaryFolder folder;
+  for (const bool pairs : {true, false}) {
+    // Either has 5 tokens: with <eos>, or with <bos> and <eos>.
+    const std::string too_long = pairs ? "a b c d\n" : "a b c\n";
+    for (const Misfit& each : {Misfit{0, false},
+                               {2, false},
+                               {2, true},
+                               {3, false},
+                               {3, true},
+                               {5, false},
+                               {6, true},
+                               {6, false},
+                               {8, true}}) {
+      if (!pairs && each.in_target) continue;
+      CAPTURE(each.index);
+      const auto names = [&](const std::string& kind) {
+        std::vector<std::string> files;
+        for (std::size_t file = 0; file < 3; ++file) {
+          std::string lines;
+          for (std::size_t line = 0; line < 3; ++line) {
+            const bool is_long =
+                3 * file + line == each.index && each.in_target == (kind == "target");
+            // A blank line before each: examples and lines have different numbers.
+            const std::string label = pairs ? "" : line % 2 == 0 ? "yes\t" : "no\t";
+            lines += "\n" + label + (is_long ? too_long : "a b\n");
+          }
+          files.push_back(folder.write(kind + std::to_string(file), lines).string());
+        }
+        return files;
+      };
+      Config config = pairs ? make_config("seq2seq", "parallel_text")
+                            : make_config("classifier", "labelled_text");
+      config.model.max_length = 4;
+      const std::string kind = each.in_target ? "target" : "source";
+      if (pairs) {
+        config.data.train_source = names("source");
+        config.data.train_target = names("target");
+        config.data.validation_source = folder.write("v.source", "a\n").string();
+        config.data.validation_target = folder.write("v.target", "a\n").string();
+      } else {
+        config.data.train_text = names("source");
+      }
+      const std::string place = (folder / (kind + std::to_string(each.index / 3))).string() + ":" +
+                                std::to_string(2 * (each.index % 3) + 2) + ": found 5 tokens ";
+      for (const CacheUse cache : {CacheUse::never, CacheUse::always}) {
+        config.data.cache = cache;
+        config.data.on_bad_line = OnBadLine::stop;
+        const Corpus all = load_fitting_corpus(config);
+        const std::string found =
+            test::error_text<DataError>([&] { require_fitting_examples(all, config); });
+        CHECK_MESSAGE(found.starts_with(place), found);
+        config.data.on_bad_line = OnBadLine::skip;
+        const Corpus corpus = load_fitting_corpus(config);
+        CHECK(corpus.training().size() == 8);
+        REQUIRE(corpus.notes.size() >= 1);
+        CHECK_MESSAGE(test::contains(corpus.notes.back(), place), corpus.notes.back());
+        for (std::size_t file = 0; file < 3; ++file) {
+          CHECK(corpus.train_weights[file].count == (file == each.index / 3 ? 2 : 3));
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("a sentence to classify has a position for <eos>, and its label needs none") {
