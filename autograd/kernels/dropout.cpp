@@ -1,10 +1,12 @@
 #include "autograd/kernels/dropout.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "autograd/kernels/activations.h"
+#include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels {
 namespace {

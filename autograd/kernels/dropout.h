@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "autograd/kernels/philox.h"
-#include "autograd/kernels/simd.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "autograd/error.h"
-#include "autograd/kernels/activations.h"
+#include "autograd/kernels/gated.h"
 #include "autograd/kernels/softmax.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/elementwise.h"
@@ -12,9 +12,8 @@
 namespace tapestry {
 namespace {
 
-constexpr auto gradient_of_relu = []<class V>(const V& g, const V& y) {
-  return xsimd::select(y <= V(0), V(0), g);
-};
+using kernels::Binary;
+using kernels::Unary;
 
 struct Relu {
   static constexpr const char* name = "relu";
@@ -26,10 +25,10 @@ struct Relu {
     if (FrozenBranches* const branches = FrozenBranches::active()) {
       return y = frozen_relu(*branches, x);
     }
-    return y = map_values([](const auto& v) { return kernels::relu(v); }, x);
+    return y = map_values(Unary::relu, x);
   }
 
-  void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, gradient_of_relu, dy, y); }
+  void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, Binary::relu_gradient, dy, y); }
 };
 
 struct Gelu {
@@ -40,12 +39,11 @@ struct Gelu {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    return map_values([](const auto& v) { return kernels::gelu(v); }, x);
+    return map_values(Unary::gelu, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx, [](const auto& g, const auto& v) { return g * kernels::gelu_derivative(v); }, dy, x);
+    map_gradient(dx, Binary::gelu_gradient, dy, x);
   }
 };
 
@@ -57,13 +55,11 @@ struct GeluTanh {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    return map_values([](const auto& v) { return kernels::gelu_tanh(v); }, x);
+    return map_values(Unary::gelu_tanh, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx, [](const auto& g, const auto& v) { return g * kernels::gelu_tanh_derivative(v); }, dy,
-        x);
+    map_gradient(dx, Binary::gelu_tanh_gradient, dy, x);
   }
 };
 
@@ -74,12 +70,11 @@ struct Sigmoid {
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
-    return y = map_values([](const auto& v) { return kernels::sigmoid(v); }, x);
+    return y = map_values(Unary::sigmoid, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx, [](const auto& g, const auto& s) { return g * s * (1 - s); }, dy, y);
+    map_gradient(dx, Binary::sigmoid_gradient, dy, y);
   }
 };
 
@@ -91,12 +86,11 @@ struct Softplus {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    return map_values([](const auto& v) { return kernels::softplus(v); }, x);
+    return map_values(Unary::softplus, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx, [](const auto& g, const auto& v) { return g * kernels::sigmoid(v); }, dy, x);
+    map_gradient(dx, Binary::softplus_gradient, dy, x);
   }
 };
 
@@ -108,12 +102,11 @@ struct Silu {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    return map_values([](const auto& v) { return kernels::silu(v); }, x);
+    return map_values(Unary::silu, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx, [](const auto& g, const auto& v) { return g * kernels::silu_derivative(v); }, dy, x);
+    map_gradient(dx, Binary::silu_gradient, dy, x);
   }
 };
 
@@ -124,12 +117,11 @@ struct Tanh {
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
-    return y = map_values([](const auto& v) { return xsimd::tanh(v); }, x);
+    return y = map_values(Unary::tanh, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx, [](const auto& g, const auto& t) { return g * (1 - t * t); }, dy, y);
+    map_gradient(dx, Binary::tanh_gradient, dy, y);
   }
 };
 

@@ -16,17 +16,10 @@
 namespace tapestry {
 namespace {
 
-/// 1 where `relation` of two vectors holds, as vectors.
-template <class Relation>
-struct Indicator {
-  Relation relation;
-
-  template <class V>
-  V operator()(const V& a, const V& b) const {
-    using T = typename V::value_type;
-    return xsimd::select(relation(a, b), V(T(1)), V(T(0)));
-  }
-};
+using kernels::Binary;
+using kernels::Function;
+using kernels::Ternary;
+using kernels::Unary;
 
 /// An element of a comparison is frozen like a branch, unless both operands are equal: then it is
 /// at the kink of whatever depends on it.
@@ -43,14 +36,10 @@ void take_frozen(FrozenBranches& branches, const char* name, const Tensor& is_at
   });
 }
 
-constexpr auto equals = [](const auto& a, const auto& b) { return a == b; };
-
-template <class Relation>
-Tensor compare(const char* name, const Relation& relation, const Tensor& a, const Tensor& b) {
-  Tensor y = broadcast_values(name, Indicator<Relation>{relation}, a, b);
+Tensor compare(const char* name, Binary relation, const Tensor& a, const Tensor& b) {
+  Tensor y = broadcast_values(name, relation, a, b);
   if (FrozenBranches* const branches = FrozenBranches::active()) {
-    take_frozen(*branches, name, broadcast_values(name, Indicator<decltype(equals)>{equals}, a, b),
-                y);
+    take_frozen(*branches, name, broadcast_values(name, Binary::equal, a, b), y);
   }
   return y;
 }
@@ -58,13 +47,8 @@ Tensor compare(const char* name, const Relation& relation, const Tensor& a, cons
 /// Repeats x along the axes that it lacks.
 Tensor expanded(const char* name, const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
-  const auto second = [](const auto&, const auto& v) { return v; };
-  return broadcast_values(name, second, Tensor::empty(shape, x.dtype()), x);
+  return broadcast_values(name, Binary::second, Tensor::empty(shape, x.dtype()), x);
 }
-
-constexpr auto chosen = []<class V>(const V& c, const V& a, const V& b) {
-  return xsimd::select(c == V(typename V::value_type(0)), b, a);
-};
 
 struct Where {
   static constexpr const char* name = "where";
@@ -79,32 +63,14 @@ struct Where {
         broadcast_shape(name, broadcast_shape(name, condition.shape(), a.shape()), b.shape());
     common_dtype(name, a, b);
     condition = expanded(name, condition, shape);
-    return map_values(chosen, condition, expanded(name, a, shape), expanded(name, b, shape));
+    return map_values(Ternary::choose, condition, expanded(name, a, shape), expanded(name, b, shape));
   }
 
   void backward(const Tensor& dy, Gradient da, Gradient db) const {
     const Tensor zeros = Tensor::zeros(dy.shape(), dy.dtype());
-    if (da) add_unbroadcast(da, map_values(chosen, condition, dy, zeros));
-    if (db) add_unbroadcast(db, map_values(chosen, condition, zeros, dy));
+    if (da) add_unbroadcast(da, map_values(Ternary::choose, condition, dy, zeros));
+    if (db) add_unbroadcast(db, map_values(Ternary::choose, condition, zeros, dy));
   }
-};
-
-/// The share of a in the gradient of max(a, b): 1, 1/2 or 0. An operand that is NaN has it all. NaN
-/// is found by ==, because != of xsimd 8.1 is false for it on AVX-512.
-constexpr auto share_of_larger = []<class V>(const V& a, const V& b) {
-  using T = typename V::value_type;
-  const V one(T(1)), zero(T(0));
-  const V of_different = xsimd::select(b == b, xsimd::select(a < b, zero, one), zero);
-  return V(xsimd::select(a == b, V(T(0.5)), of_different));
-};
-
-constexpr auto part_of_share = []<class V>(const V& g, const V& share) {
-  using T = typename V::value_type;
-  return xsimd::select(share == V(T(0)), V(T(0)), g * share);
-};
-constexpr auto rest_of_share = []<class V>(const V& g, const V& share) {
-  using T = typename V::value_type;
-  return xsimd::select(share == V(T(1)), V(T(0)), g * (V(T(1)) - share));
 };
 
 /// The larger of two operands.
@@ -116,18 +82,17 @@ struct Maximum {
   Tensor share{};  // of a in the gradient
 
   Tensor forward(const Tensor& a, const Tensor& b) {
-    share = broadcast_values(name, share_of_larger, a, b);
+    share = broadcast_values(name, Binary::share_of_larger, a, b);
     if (FrozenBranches* const branches = FrozenBranches::active()) {
-      take_frozen(*branches, name,
-                  broadcast_values(name, Indicator<decltype(equals)>{equals}, a, b), share);
+      take_frozen(*branches, name, broadcast_values(name, Binary::equal, a, b), share);
     }
-    return map_values(chosen, share, expanded(name, a, share.shape()),
+    return map_values(Ternary::choose, share, expanded(name, a, share.shape()),
                       expanded(name, b, share.shape()));
   }
 
   void backward(const Tensor& dy, Gradient da, Gradient db) const {
-    if (da) add_unbroadcast(da, map_values(part_of_share, dy, share));
-    if (db) add_unbroadcast(db, map_values(rest_of_share, dy, share));
+    if (da) add_unbroadcast(da, map_values(Binary::part_of_share, dy, share));
+    if (db) add_unbroadcast(db, map_values(Binary::rest_of_share, dy, share));
   }
 };
 
@@ -161,13 +126,7 @@ struct Clamp {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    Tensor y = map_values(
-        [this]<class V>(const V& v) {
-          using T = typename V::value_type;
-          const V floor(static_cast<T>(low)), ceiling(static_cast<T>(high));
-          return xsimd::select(v < floor, floor, xsimd::select(v > ceiling, ceiling, v));
-        },
-        x);
+    Tensor y = map_values(Function{Unary::clamp, low, high}, x);
     if (FrozenBranches* const branches = FrozenBranches::active()) take_frozen_pieces(*branches, y);
     return y;
   }
@@ -186,14 +145,7 @@ struct Clamp {
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx,
-        [this]<class V>(const V& g, const V& v) {
-          using T = typename V::value_type;
-          const V floor(static_cast<T>(low)), ceiling(static_cast<T>(high));
-          return xsimd::select((v >= floor) & (v <= ceiling), g, V(T(0)));
-        },
-        dy, x);
+    map_gradient(dx, Function{Binary::clamp_gradient, low, high}, dy, x);
   }
 };
 
@@ -205,7 +157,7 @@ struct Abs {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    Tensor y = map_values([](const auto& v) { return xsimd::abs(v); }, x);
+    Tensor y = map_values(Unary::abs, x);
     if (FrozenBranches* const branches = FrozenBranches::active()) take_frozen_signs(*branches, y);
     return y;
   }
@@ -222,33 +174,24 @@ struct Abs {
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx,
-        []<class V>(const V& g, const V& v) {
-          const V zero(typename V::value_type(0));
-          return xsimd::select(v > zero, g, xsimd::select(v < zero, zero - g, zero));
-        },
-        dy, x);
+    map_gradient(dx, Binary::abs_gradient, dy, x);
   }
 };
 
 }  // namespace
 
 Tensor less(const Tensor& a, const Tensor& b) {
-  return compare(
-      "less", [](const auto& u, const auto& v) { return u < v; }, a, b);
+  return compare("less", Binary::less, a, b);
 }
 
 Tensor less_equal(const Tensor& a, const Tensor& b) {
-  return compare(
-      "less_equal", [](const auto& u, const auto& v) { return u <= v; }, a, b);
+  return compare("less_equal", Binary::less_equal, a, b);
 }
 
-Tensor equal(const Tensor& a, const Tensor& b) { return compare("equal", equals, a, b); }
+Tensor equal(const Tensor& a, const Tensor& b) { return compare("equal", Binary::equal, a, b); }
 
 Tensor not_equal(const Tensor& a, const Tensor& b) {
-  return compare(
-      "not_equal", [](const auto& u, const auto& v) { return !(u == v); }, a, b);
+  return compare("not_equal", Binary::not_equal, a, b);
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {

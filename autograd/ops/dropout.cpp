@@ -115,11 +115,7 @@ struct ReluDropout {
 
   void backward(const Tensor& dy, Gradient dx) const {
     const double scale = kernels::dropout_scale(rate);
-    const auto gradient = [scale]<class V>(const V& g, const V& value) {
-      const V kept = g * V(static_cast<typename V::value_type>(scale));
-      return xsimd::select(value <= V(0), V(0), kept);
-    };
-    map_gradient(dx, gradient, dy, y);
+    map_gradient(dx, kernels::Function{kernels::Binary::relu_scale_gradient, scale}, dy, y);
   }
 };
 
@@ -156,10 +152,7 @@ struct ResidualAdd {
   void backward(const Tensor& dy, Gradient dresidual, Gradient dx) const {
     if (dresidual && skip == 1.0) dresidual.add(dy);
     if (dresidual && skip != 1.0) {
-      map_gradient(
-          dresidual,
-          [this]<class V>(const V& g) { return g * V(static_cast<typename V::value_type>(skip)); },
-          dy);
+      map_gradient(dresidual, kernels::Function{kernels::Unary::scale, skip}, dy);
     }
     if (!dx) return;
     dispatch(dy.dtype(), [&]<class T>() {

@@ -2,18 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <limits>
-#include <numbers>
-
 #include "autograd/error.h"
-#include "autograd/kernels/exp.h"
-#include "autograd/kernels/portable_math.h"
 #include "autograd/operation.h"
 #include "autograd/ops/detail/elementwise.h"
 
 namespace tapestry {
 namespace {
+
+using kernels::Binary;
+using kernels::Function;
+using kernels::Unary;
 
 struct Add {
   static constexpr const char* name = "add";
@@ -22,8 +20,7 @@ struct Add {
       "dL/da = dL/dy, dL/db = dL/dy, each summed over broadcast axes";
 
   Tensor forward(const Tensor& a, const Tensor& b) {
-    return broadcast_values(
-        name, [](const auto& x, const auto& y) { return x + y; }, a, b);
+    return broadcast_values(name, Binary::add, a, b);
   }
 
   void backward(const Tensor& dy, Gradient da, Gradient db) const {
@@ -39,17 +36,14 @@ struct Sub {
       "dL/da = dL/dy, dL/db = −dL/dy, each summed over broadcast axes";
 
   Tensor forward(const Tensor& a, const Tensor& b) {
-    return broadcast_values(
-        name, [](const auto& x, const auto& y) { return x - y; }, a, b);
+    return broadcast_values(name, Binary::sub, a, b);
   }
 
   void backward(const Tensor& dy, Gradient da, Gradient db) const {
     if (da) add_unbroadcast(da, dy);
-    if (db) add_unbroadcast(db, map_values([](const auto& g) { return -g; }, dy));
+    if (db) add_unbroadcast(db, map_values(Unary::subtract_from_zero, dy));
   }
 };
-
-constexpr auto times = [](const auto& x, const auto& y) { return x * y; };
 
 struct Mul {
   static constexpr const char* name = "mul";
@@ -61,16 +55,14 @@ struct Mul {
   Tensor forward(const Tensor& x, const Tensor& y) {
     if (y.requires_gradient()) a = x;
     if (x.requires_gradient()) b = y;
-    return broadcast_values(name, times, x, y);
+    return broadcast_values(name, Binary::mul, x, y);
   }
 
   void backward(const Tensor& dy, Gradient da, Gradient db) const {
-    if (da) add_unbroadcast(da, broadcast_values(name, times, dy, b));
-    if (db) add_unbroadcast(db, broadcast_values(name, times, dy, a));
+    if (da) add_unbroadcast(da, broadcast_values(name, Binary::mul, dy, b));
+    if (db) add_unbroadcast(db, broadcast_values(name, Binary::mul, dy, a));
   }
 };
-
-constexpr auto over = [](const auto& x, const auto& y) { return x / y; };
 
 struct Div {
   static constexpr const char* name = "div";
@@ -81,30 +73,27 @@ struct Div {
 
   Tensor forward(const Tensor& numerator, const Tensor& denominator) {
     b = denominator;
-    Tensor quotient = broadcast_values(name, over, numerator, denominator);
+    Tensor quotient = broadcast_values(name, Binary::div, numerator, denominator);
     if (denominator.requires_gradient()) y = quotient;
     return quotient;
   }
 
   void backward(const Tensor& dy, Gradient da, Gradient db) const {
-    const Tensor g = broadcast_values(name, over, dy, b);  // dL/dy / b
+    const Tensor g = broadcast_values(name, Binary::div, dy, b);  // dL/dy / b
     if (da) add_unbroadcast(da, g);
     if (db) {
-      add_unbroadcast(db, map_values([](const auto& u, const auto& v) { return -u * v; }, g, y));
+      add_unbroadcast(db, map_values(Binary::opposite_product, g, y));
     }
   }
 };
-
-/// A product, because xsimd 8.1 computes -v as 0 - v, which maps 0 to 0 instead of -0.
-constexpr auto negated = []<class V>(const V& v) { return v * V(-1); };
 
 struct Neg {
   static constexpr const char* name = "neg";
   static constexpr const char* formula = "y = −x";
   static constexpr const char* derivative = "dL/dx = −dL/dy";
 
-  Tensor forward(const Tensor& x) { return map_values(negated, x); }
-  void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, negated, dy); }
+  Tensor forward(const Tensor& x) { return map_values(Unary::neg, x); }
+  void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, Unary::neg, dy); }
 };
 
 struct Scale {
@@ -114,13 +103,10 @@ struct Scale {
 
   std::string formula() const { return fmt::format("y = {:.6g} x", factor); }
 
-  template <class T>
-  kernels::Vec<T> operator()(const kernels::Vec<T>& v) const {
-    return v * kernels::Vec<T>(static_cast<T>(factor));
+  Tensor forward(const Tensor& x) { return map_values(Function{Unary::scale, factor}, x); }
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(dx, Function{Unary::scale, factor}, dy);
   }
-
-  Tensor forward(const Tensor& x) { return map_values(*this, x); }
-  void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, *this, dy); }
 };
 
 struct Exp {
@@ -130,24 +116,12 @@ struct Exp {
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
-    return y = map_values([](const auto& v) { return kernels::exp(v); }, x);
+    return y = map_values(Unary::exp, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx, [](const auto& g, const auto& e) { return g * e; }, dy, y);
+    map_gradient(dx, Binary::mul, dy, y);
   }
-};
-
-/// xsimd 8.1 is exact to 0.7 epsilons, but wrong for subnormal float64 values: those are scaled
-/// into the normal range first.
-constexpr auto logarithm = []<class T>(const kernels::Vec<T>& v) {
-  using V = kernels::Vec<T>;
-  constexpr int lift = 54;
-  const auto subnormal = v < V(std::numeric_limits<T>::min());
-  const V lifted = xsimd::select(subnormal, v * V(static_cast<T>(1LL << lift)), v);
-  const V excess = xsimd::select(subnormal, V(static_cast<T>(lift * std::numbers::ln2)), V(T(0)));
-  return V(xsimd::log(lifted) - excess);
 };
 
 struct Log {
@@ -158,12 +132,11 @@ struct Log {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    return map_values(logarithm, x);
+    return map_values(Unary::log, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx, [](const auto& g, const auto& v) { return g / v; }, dy, x);
+    map_gradient(dx, Binary::div, dy, x);
   }
 };
 
@@ -175,12 +148,11 @@ struct Sin {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    return map_values([](const auto& v) { return xsimd::sin(v); }, x);
+    return map_values(Unary::sin, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx, [](const auto& g, const auto& v) { return g * xsimd::cos(v); }, dy, x);
+    map_gradient(dx, Binary::sin_gradient, dy, x);
   }
 };
 
@@ -192,12 +164,11 @@ struct Cos {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    return map_values([](const auto& v) { return xsimd::cos(v); }, x);
+    return map_values(Unary::cos, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx, [](const auto& g, const auto& v) { return -g * xsimd::sin(v); }, dy, x);
+    map_gradient(dx, Binary::cos_gradient, dy, x);
   }
 };
 
@@ -208,12 +179,11 @@ struct Sqrt {
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
-    return y = map_values([](const auto& v) { return xsimd::sqrt(v); }, x);
+    return y = map_values(Unary::sqrt, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx, [](const auto& g, const auto& r) { return g / (r + r); }, dy, y);
+    map_gradient(dx, Binary::sqrt_gradient, dy, y);
   }
 };
 
@@ -225,45 +195,11 @@ struct Square {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    return map_values([](const auto& v) { return v * v; }, x);
+    return map_values(Unary::square, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx, [](const auto& g, const auto& v) { return g * (v + v); }, dy, x);
-  }
-};
-
-constexpr double largest_multiplied = 64.0;
-
-/// x^p, lane by lane.
-template <class T>
-kernels::Vec<T> lanewise_power(const kernels::Vec<T>& x, double p) {
-  alignas(64) T lanes[kernels::lanes<T>];
-  x.store_aligned(lanes);
-  for (T& value : lanes) value = static_cast<T>(portable::pow(static_cast<double>(value), p));
-  return kernels::Vec<T>::load_aligned(lanes);
-}
-
-/// x^p on vectors.
-struct Power {
-  double p;
-
-  template <class T>
-  kernels::Vec<T> operator()(const kernels::Vec<T>& x) const {
-    const bool multiplied = p == std::trunc(p) && std::abs(p) <= largest_multiplied;
-    return multiplied ? xsimd::pow(x, static_cast<int>(p)) : lanewise_power<T>(x, p);
-  }
-};
-
-/// g p x^(p-1) on vectors.
-struct PowerGradient {
-  double p;
-
-  template <class T>
-  kernels::Vec<T> operator()(const kernels::Vec<T>& g, const kernels::Vec<T>& x) const {
-    if (p == 0.0) return kernels::Vec<T>(T(0));
-    return g * kernels::Vec<T>(static_cast<T>(p)) * Power{p - 1.0}(x);
+    map_gradient(dx, Binary::square_gradient, dy, x);
   }
 };
 
@@ -276,11 +212,11 @@ struct Pow {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    return map_values(Power{exponent}, x);
+    return map_values(Function{Unary::power, exponent}, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, PowerGradient{exponent}, dy, x);
+    map_gradient(dx, Function{Binary::power_gradient, exponent}, dy, x);
   }
 };
 

@@ -11,9 +11,7 @@
 
 #include "autograd/error.h"
 #include "autograd/ids.h"
-#include "autograd/kernels/activations.h"
 #include "autograd/kernels/cross_entropy.h"
-#include "autograd/kernels/exp.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
@@ -24,6 +22,10 @@
 
 namespace tapestry {
 namespace {
+
+using kernels::Binary;
+using kernels::Function;
+using kernels::Unary;
 
 /// The targets of a cross entropy, checked, with the weights of their losses: label smoothing and
 /// normalizer.
@@ -239,10 +241,7 @@ struct LinearCrossEntropy {
   static void contribute(const Gradient& to, const Tensor& gradient, double factor) {
     if (!to) return;
     if (factor == 1.0) return to.add(gradient);
-    const auto scaled = [factor]<class V>(const V& g) {
-      return g * V(static_cast<typename V::value_type>(factor));
-    };
-    map_gradient(to, scaled, gradient);
+    map_gradient(to, Function{Unary::scale, factor}, gradient);
   }
 };
 
@@ -275,7 +274,7 @@ struct MeanSquaredError {
   Tensor difference{};
 
   Tensor forward(const Tensor& prediction, const Tensor& target) {
-    difference = map_values([](const auto& p, const auto& t) { return p - t; }, prediction, target);
+    difference = map_values(Binary::sub, prediction, target);
     return dispatch(difference.dtype(), [&]<class T>() {
       const double total =
           kernels::sum_of_squares(difference.size(), difference.values<T>().data());
@@ -291,10 +290,7 @@ struct MeanSquaredError {
 
  private:
   void add_difference(const Gradient& gradient, double factor) const {
-    const auto scaled = [factor]<class T>(const kernels::Vec<T>& d) {
-      return d * kernels::Vec<T>(static_cast<T>(factor));
-    };
-    map_gradient(gradient, scaled, difference);
+    map_gradient(gradient, Function{Unary::scale, factor}, difference);
   }
 };
 
@@ -331,36 +327,17 @@ struct BinaryCrossEntropy {
   Tensor forward(const Tensor& z, const Tensor& t) {
     logits = z;
     target = t;
-    const auto loss = []<class V>(const V& v, const V& p) {
-      const V zero(typename V::value_type(0)), one(typename V::value_type(1));
-      const V size = xsimd::abs(v);
-      const V wrong = xsimd::select(v > zero, one - p, p);
-      const V distance = xsimd::select(wrong == zero, zero, size * wrong);
-      return distance + xsimd::log1p(kernels::exp(-size));
-    };
-    const Tensor total = summed_over(map_values(loss, z, t), all_axes(z.rank()));
+    const Tensor total = summed_over(map_values(Binary::binary_cross_entropy, z, t), all_axes(z.rank()));
     return Tensor::scalar(total.item() / static_cast<double>(z.size()), z.dtype());
   }
 
   void backward(const Tensor& dy, Gradient dlogits, Gradient dtarget) const {
     const double factor = dy.item() / static_cast<double>(logits.size());
     if (dlogits) {
-      // For z > 0, (1 - t) - sigmoid(-z) is the same and does not cancel where t = 1.
-      const auto slope = [factor]<class V>(const V& v, const V& p) {
-        using T = typename V::value_type;
-        const V zero(T(0)), one(T(1));
-        const V unlikely = kernels::sigmoid<T>(-xsimd::abs(v));
-        return V(static_cast<T>(factor)) *
-               xsimd::select(v > zero, (one - p) - unlikely, unlikely - p);
-      };
-      map_gradient(dlogits, slope, logits, target);
+      map_gradient(dlogits, Function{Binary::binary_cross_entropy_gradient, factor}, logits,
+                   target);
     }
-    if (dtarget) {
-      const auto slope = [factor]<class V>(const V& v) {
-        return V(static_cast<typename V::value_type>(factor)) * -v;
-      };
-      map_gradient(dtarget, slope, logits);
-    }
+    if (dtarget) map_gradient(dtarget, Function{Unary::scale_opposite, factor}, logits);
   }
 };
 

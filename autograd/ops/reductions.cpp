@@ -52,10 +52,7 @@ struct Mean {
 
   Tensor forward(const Tensor& x) {
     const auto count = static_cast<double>(require_elements(name, x.shape(), axes));
-    const auto over_count = [count]<class V>(const V& total) {
-      return total / V(static_cast<typename V::value_type>(count));
-    };
-    return map_values(over_count, summed_over(x, axes))
+    return map_values(kernels::Function{kernels::Unary::divide, count}, summed_over(x, axes))
         .viewed_as(reduced_shape(x.shape(), axes, keep_dims));
   }
 
@@ -242,17 +239,11 @@ struct RootOfVariance {
   Tensor y{};
 
   Tensor forward(const Tensor& variances) {
-    return y = map_values([](const auto& v) { return xsimd::sqrt(v); }, variances);
+    return y = map_values(kernels::Unary::sqrt, variances);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(
-        dx,
-        []<class V>(const V& g, const V& r) {
-          const V zero(typename V::value_type(0));
-          return xsimd::select(r == zero, zero, g / (r + r));
-        },
-        dy, y);
+    map_gradient(dx, kernels::Binary::root_gradient, dy, y);
   }
 };
 

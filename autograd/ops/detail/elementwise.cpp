@@ -1,9 +1,30 @@
 #include "autograd/ops/detail/elementwise.h"
 
-#include "autograd/kernels/activations.h"
+#include "autograd/kernels/broadcast.h"
 #include "autograd/ops/detail/axes.h"
 
 namespace tapestry {
+
+Tensor broadcast_values(const char* operation, kernels::Binary f, const Tensor& a,
+                        const Tensor& b) {
+  const Shape shape = broadcast_shape(operation, a.shape(), b.shape());
+  Tensor y = Tensor::empty(shape, common_dtype(operation, a, b));
+  if (shape.size() == 0) return y;
+  const auto aligned = [&](const Shape& s) {
+    Shape result = s;
+    while (result.rank() < shape.rank()) result = result.inserted(0, 1);
+    return result;
+  };
+  const Shape sa = aligned(a.shape());
+  const Shape sb = aligned(b.shape());
+  const kernels::BroadcastPlan plan({shape.begin(), shape.end()}, {sa.begin(), sa.end()},
+                                    {sb.begin(), sb.end()});
+  dispatch(y.dtype(), [&]<class T>() {
+    kernels::broadcast_elements(kernels::Function{f}, plan, y.mutable_values<T>().data(), a.values<T>().data(),
+                                b.values<T>().data());
+  });
+  return y;
+}
 
 void add_unbroadcast(const Gradient& gradient, const Tensor& g) {
   const Shape& wanted = gradient.shape();
@@ -17,7 +38,7 @@ void add_unbroadcast(const Gradient& gradient, const Tensor& g) {
 
 Tensor frozen_relu(FrozenBranches& branches, const Tensor& x) {
   constexpr std::int32_t zero = 0, identity = 1;
-  Tensor y = map_values([](const auto& v) { return kernels::relu(v); }, x);
+  Tensor y = map_values(kernels::Unary::relu, x);
   dispatch(x.dtype(), [&]<class T>() {
     const auto in = x.values<T>();
     const auto out = y.mutable_values<T>();

@@ -1,69 +1,49 @@
 #pragma once
 
+#include <type_traits>
+
 #include "autograd/frozen_branches.h"
 #include "autograd/gradient.h"
-#include "autograd/kernels/broadcast.h"
-#include "autograd/kernels/parallel.h"
-#include "autograd/kernels/simd.h"
+#include "autograd/kernels/elementwise.h"
 #include "autograd/tensor.h"
 
 /// Loops over the elements of tensors, for element-wise operations. Internal.
 namespace tapestry {
 
-namespace detail {
-
-template <class T, class F, class... In>
-void parallel_map(std::size_t n, kernels::Target<T> out, const F& f, const In*... in) {
-  kernels::parallel_ranges(n, kernels::elements_per_piece, [&](std::size_t begin, std::size_t end) {
-    kernels::map(end - begin, out + begin, f, (in + begin)...);
-  });
-}
-
-}  // namespace detail
-
-/// f(x, more...) element by element, as a new tensor; all inputs have one shape. f takes and
-/// returns SIMD vectors of either precision.
-template <class F, class... More>
-Tensor map_values(const F& f, const Tensor& x, const More&... more) {
+/// f(x, more...) element by element, as a new tensor; all inputs have one shape.
+template <class Name, class... More>
+Tensor map_values(const kernels::Function<Name>& f, const Tensor& x, const More&... more) {
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   dispatch(x.dtype(), [&]<class T>() {
-    detail::parallel_map(x.size(), kernels::Target<T>{y.mutable_values<T>().data()}, f,
-                         x.values<T>().data(), more.template values<T>().data()...);
+    kernels::map_elements(f, x.size(), kernels::Target<T>{y.mutable_values<T>().data()},
+                          x.values<T>().data(), more.template values<T>().data()...);
   });
   return y;
 }
+template <class Name, class... More>
+  requires std::is_enum_v<Name>
+Tensor map_values(Name name, const Tensor& x, const More&... more) {
+  return map_values(kernels::Function{name}, x, more...);
+}
 
 /// Contributes f(dy, more...), element by element, to the gradient dx; all have one shape.
-template <class F, class... More>
-void map_gradient(const Gradient& dx, const F& f, const Tensor& dy, const More&... more) {
+template <class Name, class... More>
+void map_gradient(const Gradient& dx, const kernels::Function<Name>& f, const Tensor& dy,
+                  const More&... more) {
   dispatch(dy.dtype(), [&]<class T>() {
-    detail::parallel_map(dy.size(), dx.target<T>(), f, dy.values<T>().data(),
-                         more.template values<T>().data()...);
+    kernels::map_elements(f, dy.size(), dx.target<T>(), dy.values<T>().data(),
+                          more.template values<T>().data()...);
   });
+}
+template <class Name, class... More>
+  requires std::is_enum_v<Name>
+void map_gradient(const Gradient& dx, Name name, const Tensor& dy, const More&... more) {
+  map_gradient(dx, kernels::Function{name}, dy, more...);
 }
 
 /// f(a, b) element by element, with broadcasting. Throws ShapeError or DTypeError, naming
 /// `operation`.
-template <class F>
-Tensor broadcast_values(const char* operation, const F& f, const Tensor& a, const Tensor& b) {
-  const Shape shape = broadcast_shape(operation, a.shape(), b.shape());
-  Tensor y = Tensor::empty(shape, common_dtype(operation, a, b));
-  if (shape.size() == 0) return y;
-  const auto aligned = [&](const Shape& s) {
-    Shape result = s;
-    while (result.rank() < shape.rank()) result = result.inserted(0, 1);
-    return result;
-  };
-  const Shape sa = aligned(a.shape());
-  const Shape sb = aligned(b.shape());
-  const kernels::BroadcastPlan plan({shape.begin(), shape.end()}, {sa.begin(), sa.end()},
-                                    {sb.begin(), sb.end()});
-  dispatch(y.dtype(), [&]<class T>() {
-    kernels::broadcast_map(plan, y.mutable_values<T>().data(), f, a.values<T>().data(),
-                           b.values<T>().data());
-  });
-  return y;
-}
+Tensor broadcast_values(const char* operation, kernels::Binary f, const Tensor& a, const Tensor& b);
 
 /// Contributes g to the gradient of an operand that was broadcast to g's shape: sums over the axes
 /// along which the operand repeats.

@@ -1,4 +1,4 @@
-#include "autograd/kernels/broadcast.h"
+#include "autograd/kernels/broadcast_rows.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,6 @@
-#include "autograd/kernels/activations.h"
+#include "autograd/kernels/gated.h"
 
+#include "autograd/kernels/activations.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
 
