@@ -11,11 +11,25 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "autograd/kernels/registry.h"
+
+// TAPESTRY_KERNEL_SETS, from CMake: SET(baseline) SET(avx2) ... of this build.
+#define SET(name)                      \
+  namespace tapestry::kernels::name {  \
+  extern const KernelTable table;      \
+  }
+TAPESTRY_KERNEL_SETS
+#undef SET
 
 namespace tapestry {
 namespace {
 
-constexpr std::array compiled = std::to_array<std::string_view>({TAPESTRY_KERNELS});
+#define SET(name) std::string_view(#name),
+constexpr std::array compiled{TAPESTRY_KERNEL_SETS};
+#undef SET
+#define SET(name) &kernels::name::table,
+constexpr std::array tables{TAPESTRY_KERNEL_SETS};
+#undef SET
 constexpr std::size_t none = compiled.size();
 constexpr const char* variable = "TAPESTRY_KERNELS";
 
@@ -62,29 +76,16 @@ void warn_of_choice(const char* wanted, std::string_view used) {
   std::fprintf(stderr, "; using %s\n", used.data());
 }
 
-}  // namespace
-
-#if defined(TAPESTRY_SEVERAL_KERNELS)
-
-// Made by .cmake/link_kernels.cmake.
-extern "C" {
-extern const std::size_t tapestry_kernel_count;
-extern void* tapestry_kernel_slots[];
-extern void* const* const tapestry_kernel_tables[];
-}
-
-namespace {
-
 void switch_to(std::size_t set) {
-  std::copy_n(tapestry_kernel_tables[set], tapestry_kernel_count, tapestry_kernel_slots);
+  kernels::table_in_use = *tables[set];
   in_use = set;
 }
 
-}  // namespace
-
 /// Called before main() and before the constructors of global objects, which may use kernels.
-extern "C" void tapestry_choose_kernels() {
+[[gnu::constructor(101)]] void choose_kernels() {
+#if defined(__x86_64__)
   __builtin_cpu_init();
+#endif
   const char* const wanted = std::getenv(variable);
   if (wanted == nullptr || *wanted == '\0') return switch_to(widest());
   const std::size_t set = find_index(wanted);
@@ -93,23 +94,9 @@ extern "C" void tapestry_choose_kernels() {
   warn_of_choice(wanted, compiled[in_use]);
 }
 
-#else
-
-namespace {
-
-void switch_to(std::size_t set) { in_use = set; }
-
-/// There is no choice in a build with one set of kernels.
-[[maybe_unused]] const bool warned = [] {
-  const char* const wanted = std::getenv(variable);
-  const bool other = wanted != nullptr && *wanted != '\0' && find_index(wanted) == none;
-  if (other) warn_of_choice(wanted, compiled[0]);
-  return other;
-}();
-
 }  // namespace
 
-#endif
+constinit kernels::KernelTable kernels::table_in_use{};
 
 std::span<const std::string_view> compiled_kernels() { return compiled; }
 

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "autograd/kernels/exp.h"
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/simd.h"
 
 /// Activation functions and their derivatives on vectors, for element-wise loops and for kernels
@@ -25,7 +26,7 @@
 /// That of silu is |x| / 2 where sigmoid is subnormal. Below -5 the relative error of gelu grows to
 /// 1.5e-5 and 6e-12, with xsimd's erfc, and that of gelu_tanh to 1.1e-5 and 1.6e-13; 1 + erf or
 /// 1 + tanh would cancel to 0 there.
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// max(x, 0); NaN stays NaN.
 template <class T>
@@ -47,7 +48,7 @@ Vec<T> softplus(const Vec<T>& x) {
   return relu<T>(x) + xsimd::log1p(kernels::exp<T>(-xsimd::abs(x)));
 }
 
-namespace detail {
+namespace internal {
 
 /// For |x| beyond this, gelu and gelu_tanh are x or 0 to the last bit and their derivatives 1 or 0.
 /// Clamping there avoids infinity * 0, and arguments for which xsimd's erfc of float64 is NaN,
@@ -100,7 +101,7 @@ Vec<T> silu_clamped_below(const Vec<T>& x) {
   return xsimd::select(x < limit, limit, x);
 }
 
-}  // namespace detail
+}  // namespace internal
 
 /// A function and its derivative at x, computed together because they share the expensive part.
 template <class T>
@@ -111,18 +112,18 @@ struct ValueAndSlope {
 /// x Phi(x); 0 at -infinity.
 template <class T>
 Vec<T> gelu(const Vec<T>& x) {
-  const Vec<T> above = detail::gelu_clamped_below<T>(x);
-  if constexpr (std::is_same_v<T, float>) return above * detail::normal_distribution<T>(above);
-  return above * detail::normal_distribution<T>(detail::gelu_clamped<T>(x));
+  const Vec<T> above = internal::gelu_clamped_below<T>(x);
+  if constexpr (std::is_same_v<T, float>) return above * internal::normal_distribution<T>(above);
+  return above * internal::normal_distribution<T>(internal::gelu_clamped<T>(x));
 }
 
 /// x Phi(x) and Phi(x) + x phi(x).
 template <class T>
 ValueAndSlope<T> gelu_and_slope(const Vec<T>& x) {
-  const Vec<T> near = detail::gelu_clamped<T>(x);
-  const Vec<T> distribution = detail::normal_distribution<T>(near);
-  return {detail::gelu_clamped_below<T>(x) * distribution,
-          multiply_add<T>(near, detail::normal_density<T>(near), distribution)};
+  const Vec<T> near = internal::gelu_clamped<T>(x);
+  const Vec<T> distribution = internal::normal_distribution<T>(near);
+  return {internal::gelu_clamped_below<T>(x) * distribution,
+          multiply_add<T>(near, internal::normal_density<T>(near), distribution)};
 }
 
 /// Phi(x) + x phi(x).
@@ -134,33 +135,33 @@ Vec<T> gelu_derivative(const Vec<T>& x) {
 /// x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3); 0 at -infinity.
 template <class T>
 Vec<T> gelu_tanh(const Vec<T>& x) {
-  const Vec<T> above = detail::gelu_clamped_below<T>(x);
-  return above * sigmoid<T>(detail::gelu_tanh_argument<T>(above));
+  const Vec<T> above = internal::gelu_clamped_below<T>(x);
+  return above * sigmoid<T>(internal::gelu_tanh_argument<T>(above));
 }
 
 /// s + x s (1 - s) 2 u' with s = (1 + tanh u) / 2 and u' = sqrt(2 / pi) (1 + 3 * 0.044715 x^2).
 template <class T>
 Vec<T> gelu_tanh_derivative(const Vec<T>& x) {
   const Vec<T> one(T(1));
-  const Vec<T> near = detail::gelu_clamped<T>(x);
-  const Vec<T> s = sigmoid<T>(detail::gelu_tanh_argument<T>(near));
-  const Vec<T> slope = Vec<T>(T(detail::gelu_tanh_slope)) *
-                       (one + Vec<T>(T(3.0 * detail::gelu_tanh_cubic)) * near * near);
+  const Vec<T> near = internal::gelu_clamped<T>(x);
+  const Vec<T> s = sigmoid<T>(internal::gelu_tanh_argument<T>(near));
+  const Vec<T> slope = Vec<T>(T(internal::gelu_tanh_slope)) *
+                       (one + Vec<T>(T(3.0 * internal::gelu_tanh_cubic)) * near * near);
   return s + near * s * (one - s) * slope;
 }
 
 /// x / (1 + e^-x); 0 at -infinity.
 template <class T>
 Vec<T> silu(const Vec<T>& x) {
-  const Vec<T> above = detail::silu_clamped_below<T>(x);
+  const Vec<T> above = internal::silu_clamped_below<T>(x);
   return above * sigmoid<T>(above);
 }
 
 /// x s and s (1 + x (1 - s)) with s = 1 / (1 + e^-x).
 template <class T>
 ValueAndSlope<T> silu_and_slope(const Vec<T>& x) {
-  const Vec<T> one(T(1)), limit(static_cast<T>(detail::silu_limit));
-  const Vec<T> above = detail::silu_clamped_below<T>(x);
+  const Vec<T> one(T(1)), limit(static_cast<T>(internal::silu_limit));
+  const Vec<T> above = internal::silu_clamped_below<T>(x);
   const Vec<T> near = xsimd::select(above > limit, limit, above);
   const Vec<T> s = sigmoid<T>(near);
   return {above * s, s * (one + near * (one - s))};
@@ -172,4 +173,4 @@ Vec<T> silu_derivative(const Vec<T>& x) {
   return silu_and_slope<T>(x).slope;
 }
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

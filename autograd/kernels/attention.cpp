@@ -14,7 +14,7 @@
 #include "autograd/kernels/scratch.h"
 #include "autograd/kernels/simd.h"
 
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
 template <class T>
@@ -328,4 +328,4 @@ void rotate(const Rotation& r, const T* x, Target<T> y) {
 template void rotate(const Rotation&, const float*, Target<float>);
 template void rotate(const Rotation&, const double*, Target<double>);
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
@@ -53,6 +54,8 @@ struct AttentionGradientSteps {
   T *dweights, *dscores;
 };
 
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
+
 /// out = softmax(scores + mask) v, (batch, n_q, heads, d_v), for each sentence and head, without
 /// storing all weights, unless `saved` has room for them: saved_weights() values that make backward
 /// cheaper. `steps`, if not null, gets the steps of the computation, which is the same.
@@ -78,6 +81,8 @@ void attention_backward(const AttentionProblem& problem, const AttentionOperands
                         const T* g, const T* saved, const AttentionTargets<T>& targets,
                         const AttentionGradientSteps<T>* steps = nullptr);
 
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
+
 /// Sizes and angles of a rotation, by position, of queries or keys x (batch, length, heads, d), d
 /// even: the pair (2i, 2i + 1) of the vector at position m, counted from `first`, is rotated by the
 /// angle m base^(-2i / d), or by its negative if `back`.
@@ -88,7 +93,11 @@ struct Rotation {
   bool back = false;
 };
 
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
+
 template <class T>
 void rotate(const Rotation& rotation, const T* x, Target<T> y);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

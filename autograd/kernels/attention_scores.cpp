@@ -10,7 +10,7 @@
 #include "autograd/kernels/scratch.h"
 #include "autograd/kernels/simd.h"
 
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
 /// tanh(x) with an absolute error of the machine epsilon, which a sum of such terms has anyway.
@@ -153,4 +153,4 @@ void subtract_distances(const AttentionProblem& p, const Tile& t, T* s) {
 template void subtract_distances(const AttentionProblem&, const Tile&, float*);
 template void subtract_distances(const AttentionProblem&, const Tile&, double*);
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

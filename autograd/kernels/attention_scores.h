@@ -1,6 +1,7 @@
 #pragma once
 
 #include "autograd/kernels/attention_tile.h"
+#include "autograd/kernels/namespace.h"
 
 /// Scores of one tile of attention beyond dot products: additive scores [1] and the linear biases
 /// of ALiBi [2]. Rows are stride() apart. Internal to the attention kernels.
@@ -10,7 +11,7 @@
 /// [2] Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input
 /// Length Extrapolation", section 3 and the slopes of its reference implementation for any number
 /// of heads.
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// s_ij = scale sum_c w_c tanh(q_ic + k_jc). Nothing of the size (queries, keys, width) is stored.
 /// Outside a query's range of keys `s` is undefined.
@@ -35,4 +36,4 @@ double alibi_slope(std::size_t head, std::size_t heads);
 template <class T>
 void subtract_distances(const AttentionProblem& p, const Tile& t, T* s);
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

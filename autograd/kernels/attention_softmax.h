@@ -2,13 +2,14 @@
 
 #include "autograd/kernels/attention_tile.h"
 #include "autograd/kernels/gemm.h"
+#include "autograd/kernels/namespace.h"
 
 /// The weights of one tile of attention, (rows(), columns()) in rows stride() apart, padded with
 /// zeros. Internal to the attention kernels.
 ///
 /// A dropped weight is stored negated: the gradient of softmax needs its magnitude, and its sign
 /// says that it is dropped.
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// Softmax of the masked scores, before dropout. `steps` may be null.
 template <class T>
@@ -55,4 +56,4 @@ void weighted_rows(std::size_t m, std::size_t n, std::size_t k, T scale, const W
 template <class T>
 bool all_finite(std::size_t n, const T* x);
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -4,10 +4,11 @@
 #include <cstddef>
 
 #include "autograd/kernels/attention.h"
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/parallel.h"
 
 /// Tiles of queries, shared by the forward and backward kernels of attention. Internal to them.
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// Queries that are processed together, so that their weights stay in cache.
 inline constexpr std::size_t tile_queries = 64;
@@ -126,4 +127,4 @@ void zero_rows(std::size_t rows, std::size_t n, T* out, std::size_t stride) {
   for (std::size_t i = 0; i < rows; ++i) std::fill_n(out + i * stride, n, T(0));
 }
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

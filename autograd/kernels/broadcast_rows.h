@@ -3,11 +3,12 @@
 #include <cstddef>
 
 #include "autograd/kernels/broadcast.h"
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
 
 /// Vector loops over operands that are broadcast. Internal to kernels.
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// out[i] = f(a[i], b[i]) for i < n, where an operand of stride 0 repeats its one value.
 template <class T, class F>
@@ -46,4 +47,4 @@ void broadcast_map(const BroadcastPlan& plan, T* out, const F& f, const T* a, co
   });
 }
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -6,7 +6,7 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
 
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
 template <class T>
@@ -200,4 +200,4 @@ template void permute(std::span<const std::size_t>, std::span<const std::size_t>
 template void permute(std::span<const std::size_t>, std::span<const std::size_t>, const double*,
                       Target<double>);
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -3,9 +3,12 @@
 #include <cstddef>
 #include <span>
 
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// Copies `rows` rows of n elements; row r starts at in + r * in_stride and at out + r *
 /// out_stride.
@@ -25,5 +28,7 @@ void pad_rows(std::size_t rows, std::size_t n, const T* in, std::size_t first, T
 template <class T>
 void permute(std::span<const std::size_t> extents, std::span<const std::size_t> axes, const T* in,
              Target<T> out);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

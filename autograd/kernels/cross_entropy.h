@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/softmax.h"
 #include "autograd/kernels/target.h"
 
@@ -27,6 +28,8 @@ struct CrossEntropySums {
   }
 };
 
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
+
 /// The sums of one row of logits with a target >= 0.
 template <class T>
 CrossEntropySums cross_entropy_row(const CrossEntropyProblem& problem, std::int32_t target,
@@ -45,6 +48,8 @@ CrossEntropySums cross_entropy(const CrossEntropyProblem& problem, const T* logi
 template <class T>
 void cross_entropy_backward(const CrossEntropyProblem& problem, const T* logits,
                             const LogSumExp<T>* log_sums, T g, Target<T> dlogits);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 /// The cross entropy of logits = x W^T + b that are never stored as a whole: a chunk of rows is
 /// computed, turned into its gradient and multiplied back while it is in cache. Rows whose target
@@ -69,10 +74,14 @@ struct LinearCrossEntropyGradients {
   bool any() const { return dx != nullptr || dweight != nullptr || dbias != nullptr; }
 };
 
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
+
 /// The sums over the rows, and with G = factor dL/dlogits for L = their loss, dx = G W,
 /// dweight = G^T x and dbias, the sum of the rows of G.
 template <class T>
 CrossEntropySums linear_cross_entropy(const LinearCrossEntropyProblem<T>& problem, double factor,
                                       const LinearCrossEntropyGradients<T>& gradients);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

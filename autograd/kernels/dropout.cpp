@@ -8,7 +8,7 @@
 #include "autograd/kernels/activations.h"
 #include "autograd/kernels/simd.h"
 
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
 constexpr int rate_bits = 48;
@@ -196,4 +196,4 @@ TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

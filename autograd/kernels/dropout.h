@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/philox.h"
 #include "autograd/kernels/target.h"
 
@@ -10,6 +11,8 @@ namespace tapestry::kernels {
 
 /// Elements whose random bits are computed together.
 inline constexpr std::size_t dropout_group = 2 * philox_group;
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// Dropout of the elements [first, first + n) of a longer array: y_i = x_i / (1 - rate) where
 /// element i is kept, 0 where it is dropped, whatever x_i is. `x` and `y` point at element `first`.
@@ -40,12 +43,16 @@ void relu_dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double 
 /// Factor of the elements that dropout keeps: 1 / (1 - rate), or 0 if it drops all.
 double dropout_scale(double rate);
 
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
+
 /// One factor for each row of an array.
 template <class T>
 struct RowFactors {
   const T* factors;
   std::size_t row_size;  ///< elements of a row, >= 1
 };
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// y = skip * residual + (factor of the row) * dropout(x) for the elements [first, first + n) of
 /// longer arrays; the pointers are at element `first`. `key`, `first` and `rate` are as for
@@ -59,5 +66,7 @@ void residual_add(std::uint64_t key, std::uint64_t first, std::size_t n, double 
 template <class T>
 void residual_add_backward(std::uint64_t key, std::uint64_t first, std::size_t n, double rate,
                            const RowFactors<T>& rows, const T* g, Target<T> dx);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

@@ -11,7 +11,7 @@
 #include "autograd/kernels/portable_math.h"
 #include "autograd/kernels/simd.h"
 
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
 /// xsimd 8.1 is exact to 0.7 epsilons, but wrong for subnormal float64 values: those are scaled
@@ -240,17 +240,17 @@ void map_in_parallel(std::size_t n, Target<T> y, const F& f, const In*... in) {
 }  // namespace
 
 template <class T>
-void map_elements(const Function<Unary>& f, std::size_t n, Target<T> y, const T* x) {
+void map_unary(const Function<Unary>& f, std::size_t n, Target<T> y, const T* x) {
   with_function<T>(f, [&](const auto& function) { map_in_parallel(n, y, function, x); });
 }
 
 template <class T>
-void map_elements(const Function<Binary>& f, std::size_t n, Target<T> y, const T* a, const T* b) {
+void map_binary(const Function<Binary>& f, std::size_t n, Target<T> y, const T* a, const T* b) {
   with_function<T>(f, [&](const auto& function) { map_in_parallel(n, y, function, a, b); });
 }
 
 template <class T>
-void map_elements(const Function<Ternary>& f, std::size_t n, Target<T> y, const T* a, const T* b,
+void map_ternary(const Function<Ternary>& f, std::size_t n, Target<T> y, const T* a, const T* b,
                   const T* c) {
   using V = Vec<T>;
   switch (f.name) {
@@ -265,21 +265,21 @@ void map_elements(const Function<Ternary>& f, std::size_t n, Target<T> y, const 
 }
 
 template <class T>
-void broadcast_elements(const Function<Binary>& f, const BroadcastPlan& plan, T* y, const T* a,
+void broadcast_binary(const Function<Binary>& f, const BroadcastPlan& plan, T* y, const T* a,
                         const T* b) {
   with_function<T>(f, [&](const auto& function) { broadcast_map(plan, y, function, a, b); });
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                                   \
-  template void map_elements(const Function<Unary>&, std::size_t, Target<T>, const T*);           \
-  template void map_elements(const Function<Binary>&, std::size_t, Target<T>, const T*,           \
+  template void map_unary(const Function<Unary>&, std::size_t, Target<T>, const T*);           \
+  template void map_binary(const Function<Binary>&, std::size_t, Target<T>, const T*,           \
                              const T*);                                                           \
-  template void map_elements(const Function<Ternary>&, std::size_t, Target<T>, const T*,          \
+  template void map_ternary(const Function<Ternary>&, std::size_t, Target<T>, const T*,          \
                              const T*, const T*);                                                 \
-  template void broadcast_elements(const Function<Binary>&, const BroadcastPlan&, T*, const T*,   \
+  template void broadcast_binary(const Function<Binary>&, const BroadcastPlan&, T*, const T*,   \
                                    const T*);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "autograd/kernels/broadcast.h"
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/target.h"
 
 /// Functions of the elements of arrays. A new one is an enumerator here and a case in
@@ -84,20 +85,24 @@ struct Function {
 template <class Name>
 Function(Name, double = 0.0, double = 0.0) -> Function<Name>;
 
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
+
 /// y_i = f(x_i) for i < n.
 template <class T>
-void map_elements(const Function<Unary>& f, std::size_t n, Target<T> y, const T* x);
+void map_unary(const Function<Unary>& f, std::size_t n, Target<T> y, const T* x);
 /// y_i = f(a_i, b_i) for i < n.
 template <class T>
-void map_elements(const Function<Binary>& f, std::size_t n, Target<T> y, const T* a, const T* b);
+void map_binary(const Function<Binary>& f, std::size_t n, Target<T> y, const T* a, const T* b);
 /// y_i = f(a_i, b_i, c_i) for i < n.
 template <class T>
-void map_elements(const Function<Ternary>& f, std::size_t n, Target<T> y, const T* a, const T* b,
+void map_ternary(const Function<Ternary>& f, std::size_t n, Target<T> y, const T* a, const T* b,
                   const T* c);
 
 /// y = f(a, b) with broadcasting.
 template <class T>
-void broadcast_elements(const Function<Binary>& f, const BroadcastPlan& plan, T* y, const T* a,
+void broadcast_binary(const Function<Binary>& f, const BroadcastPlan& plan, T* y, const T* a,
                         const T* b);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

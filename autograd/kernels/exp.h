@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/simd.h"
 
-namespace tapestry::kernels {
-namespace detail {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
+namespace internal {
 
 template <class T>
 struct ExpConstants;
@@ -141,7 +142,7 @@ template <class T>
 
 #endif
 
-}  // namespace detail
+}  // namespace internal
 
 /// e^x: infinity from where it overflows (88.73 in float32), gradually down to 0 through the
 /// subnormal numbers, NaN for NaN. Its error is at most 1.53 units in the last place of the result
@@ -149,15 +150,15 @@ template <class T>
 /// included.
 template <class T>
 [[gnu::always_inline]] inline Vec<T> exp(const Vec<T>& x) {
-  using C = detail::ExpConstants<T>;
+  using C = internal::ExpConstants<T>;
 #if defined(__AVX512F__)
   const Vec<T> capped = xsimd::min(Vec<T>(C::most), x);  // NaN stays, being the second operand
-  return detail::scaled_from(C::least, x, detail::reduce_exp<T>(capped));
+  return internal::scaled_from(C::least, x, internal::reduce_exp<T>(capped));
 #else
   // Without a branch for -infinity, which masked scores have.
   const auto unusual = (xsimd::abs(x) > Vec<T>(C::usual)) & (x >= Vec<T>(C::least));
-  if (xsimd::any(unusual)) return detail::exp_of_unusual<T>(x);
-  return detail::scaled_from(C::least, x, detail::reduce_exp<T>(x));
+  if (xsimd::any(unusual)) return internal::exp_of_unusual<T>(x);
+  return internal::scaled_from(C::least, x, internal::reduce_exp<T>(x));
 #endif
 }
 
@@ -165,7 +166,8 @@ template <class T>
 /// weights of a softmax change no sum, and processors are slow with them.
 template <class T>
 [[gnu::always_inline]] inline Vec<T> exp_nonpositive(const Vec<T>& x) {
-  return detail::scaled_from(detail::ExpConstants<T>::least_normal, x, detail::reduce_exp<T>(x));
+  return internal::scaled_from(internal::ExpConstants<T>::least_normal, x,
+                               internal::reduce_exp<T>(x));
 }
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/target.h"
 
 /// Gated linear units.
@@ -9,6 +10,8 @@ namespace tapestry::kernels {
 
 /// The activation of the gate in a gated linear unit; gelu is the exact one.
 enum class Gate { silu, gelu };
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// y = value * activation(gate) for (rows, n). A row of x, of 2 n elements, holds the n values,
 /// then the n gates.
@@ -20,5 +23,7 @@ void gated(Gate gate, std::size_t rows, std::size_t n, const T* x, T* y);
 template <class T>
 void gated_backward(Gate gate, std::size_t rows, std::size_t n, const T* x, const T* g,
                     Target<T> dx);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

@@ -12,7 +12,7 @@
 #include "autograd/kernels/scratch.h"
 #include "autograd/kernels/simd.h"
 
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
 /// Rows of a that are packed at a time, to stay in the L2 cache.
@@ -330,12 +330,13 @@ void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Op
 }
 
 template <class T>
-PackedOperand<T>::PackedOperand(std::size_t k, std::size_t n, Operand<T> b) : k_(k), n_(n), b_(b) {
-  if (uses_openblas()) return;
+Memory pack_operand(std::size_t k, std::size_t n, Operand<T> b) {
+  if (uses_openblas()) return {};
   auto columns = ColumnPanels<T>::all_packed(b, k, n);
-  memory_ = Memory(columns.packed_size() * sizeof(T));
-  columns.use(data());
+  Memory memory(columns.packed_size() * sizeof(T));
+  columns.use(reinterpret_cast<T*>(memory.data()));
   columns.pack_in_parallel();
+  return memory;
 }
 
 template <class T>
@@ -360,11 +361,11 @@ void gemm_packed(std::size_t m, T scale, Operand<T> a, const PackedOperand<T>& b
                           Target<T>, std::size_t, const T*);                                      \
   template void gemm(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>, Target<T>, \
                      std::size_t, const T*);                                                      \
-  template class PackedOperand<T>;                                                                \
+  template Memory pack_operand(std::size_t, std::size_t, Operand<T>);                             \
   template void gemm_packed(std::size_t, T, Operand<T>, const PackedOperand<T>&, Target<T>,       \
                             std::size_t, const T*);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "autograd/kernels/memory.h"
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
@@ -15,6 +16,8 @@ struct Operand {
   std::size_t stride;
   bool transposed = false;
 };
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// out (m, n) = scale * a (m, k) b (k, n), or += if out.add; row i of out starts at i * out_stride.
 /// A `bias` of n values, if given, is added to every row.
@@ -30,6 +33,12 @@ void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Op
 template <class T>
 void gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                Target<T> out, std::size_t out_stride, const T* bias = nullptr);
+
+/// Memory with b (k, n) in the order in which products read it; empty with Matmul::openblas.
+template <class T>
+Memory pack_operand(std::size_t k, std::size_t n, Operand<T> b);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 /// A right operand b (k, n) of several products, packed once. The values must not change while it
 /// is used.
@@ -49,10 +58,14 @@ class PackedOperand {
   Memory memory_;
 };
 
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
+
 /// gemm with a packed b, bit-identical to gemm with b itself.
 template <class T>
 void gemm_packed(std::size_t m, T scale, Operand<T> a, const PackedOperand<T>& b, Target<T> out,
                  std::size_t out_stride, const T* bias = nullptr);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 /// gemm and gemm_here by single-threaded calls of OpenBLAS. Unlike our own kernels, it
 /// computes the last rows of a block in another order than the rest.

@@ -8,12 +8,13 @@
 
 #include "autograd/kernels/gemm.h"
 #include "autograd/kernels/gemm_tile.h"
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/simd.h"
 
 /// Packing: copies of operands in the order in which tiles read them.
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
-namespace detail {
+namespace internal {
 
 /// Calls body(0), ..., body(n - 1) with constants, so that arrays which only they index can be
 /// kept in registers.
@@ -37,7 +38,7 @@ template <bool upper, class T, std::size_t... I>
       (first + static_cast<int>(I) / 2 + (I % 2 == 1 ? static_cast<int>(lanes<T>) : 0))...)));
 }
 
-}  // namespace detail
+}  // namespace internal
 
 /// Row i becomes column i of a square of vectors: as many perfect shuffles as lanes has bits.
 template <class T>
@@ -47,15 +48,15 @@ template <class T>
 #pragma GCC unroll 4
   for (std::size_t round = 1; round < n; round *= 2) {
     Vec<T> next[n];
-    detail::unrolled<n / 2>([&](auto i) __attribute__((always_inline)) {
-      next[2 * i] = detail::interleaved<false>(rows[i], rows[i + n / 2], indices);
-      next[2 * i + 1] = detail::interleaved<true>(rows[i], rows[i + n / 2], indices);
+    internal::unrolled<n / 2>([&](auto i) __attribute__((always_inline)) {
+      next[2 * i] = internal::interleaved<false>(rows[i], rows[i + n / 2], indices);
+      next[2 * i + 1] = internal::interleaved<true>(rows[i], rows[i + n / 2], indices);
     });
-    detail::unrolled<n>([&](auto i) __attribute__((always_inline)) { rows[i] = next[i]; });
+    internal::unrolled<n>([&](auto i) __attribute__((always_inline)) { rows[i] = next[i]; });
   }
 }
 
-namespace detail {
+namespace internal {
 
 /// The square of `height` rows and `width` columns at `data`, transposed; zeros where it ends.
 template <class T>
@@ -153,7 +154,7 @@ void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, 
   }
 }
 
-}  // namespace detail
+}  // namespace internal
 
 /// The values (i, p) of a for k numbers p from `p` on and the rows [begin, end), in strips as high
 /// as the tiles: in a strip from row i on, of height h, (i + r, p + q) comes to
@@ -170,9 +171,9 @@ void pack_rows(const Operand<T>& a, std::size_t begin, std::size_t end, std::siz
       const std::size_t height = next_tile_height(end - i);
       T* const strip = packed + (i - begin) * k + q * height;
       if (a.transposed) {
-        detail::pack_strip(height, a.data + (p + q) * a.stride + i, a.stride, count, strip);
+        internal::pack_strip(height, a.data + (p + q) * a.stride + i, a.stride, count, strip);
       } else {
-        detail::pack_transposed_strip(height, a.data + i * a.stride + p, a.stride, count, strip);
+        internal::pack_transposed_strip(height, a.data + i * a.stride + p, a.stride, count, strip);
       }
       i += height;
     }
@@ -194,7 +195,7 @@ void pack_columns(const Operand<T>& b, std::size_t first, std::size_t n, std::si
       const T* in = b.data + p * b.stride;
       T* out = packed + (left - first) * k + p * width;
       for (std::size_t j = left; j < right; j += width, out += width * k) {
-        detail::prefetch_lines<tile_vectors>(in, 4 * b.stride + j, lanes<T>);
+        internal::prefetch_lines<tile_vectors>(in, 4 * b.stride + j, lanes<T>);
         if (right - j < width) {
           std::fill(std::copy_n(in + j, right - j, out), out + width, T(0));
         } else {
@@ -217,22 +218,22 @@ void pack_transposed_panel(const Operand<T>& b, std::size_t j, std::size_t colum
     const T* in = b.data + (j + left) * b.stride;
     std::size_t p = 0;
     for (; height == lanes<T> && p + lanes<T> <= k; p += lanes<T>) {
-      detail::prefetch_lines<lanes<T>>(in, p + 4 * lanes<T>, b.stride);
+      internal::prefetch_lines<lanes<T>>(in, p + 4 * lanes<T>, b.stride);
       Vec<T> square[lanes<T>];
-      detail::load_transposed<lanes<T>>(in + p, b.stride, square);
-      detail::unrolled<lanes<T>>([&](auto c) __attribute__((always_inline)) {
+      internal::load_transposed<lanes<T>>(in + p, b.stride, square);
+      internal::unrolled<lanes<T>>([&](auto c) __attribute__((always_inline)) {
         square[c].store_aligned(packed + (p + c) * width + left);
       });
     }
     for (; p < k; p += lanes<T>) {
       const std::size_t count = std::min(lanes<T>, k - p);
       Vec<T> square[lanes<T>];
-      detail::load_transposed(in + p, b.stride, height, count, square);
-      detail::unrolled<lanes<T>>([&](auto c) __attribute__((always_inline)) {
+      internal::load_transposed(in + p, b.stride, height, count, square);
+      internal::unrolled<lanes<T>>([&](auto c) __attribute__((always_inline)) {
         if (c < count) square[c].store_aligned(packed + (p + c) * width + left);
       });
     }
   }
 }
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

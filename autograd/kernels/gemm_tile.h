@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/simd.h"
 #include "autograd/kernels/target.h"
 
@@ -11,7 +12,7 @@
 /// Every element of a product is one chain of fused multiply-adds along k, whatever the tile it
 /// falls into, so that its bits depend on its row of a, its column of b and k alone: neither on
 /// where it stands nor on how many rows are computed with it.
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// Rows and columns of the largest tile. Its sums, one row of b and one value of a fill the vector
 /// registers: 32 of AVX-512, 16 of AVX2 and SSE2.
@@ -54,7 +55,7 @@ struct TileResult {
   const T* bias;
 };
 
-namespace detail {
+namespace internal {
 
 /// Stores one vector of sums; handles every combination of bias, addition and row end.
 template <class T>
@@ -155,7 +156,7 @@ void select_tile(std::size_t k, const TileRows<T>& a, const TileColumns<T>& b,
                          : multiply_tile<height, 1, false>(k, a, b, result);
 }
 
-}  // namespace detail
+}  // namespace internal
 
 /// Height of the next tile if `left` rows are left; there is a kernel for each height.
 inline std::size_t next_tile_height(std::size_t left) {
@@ -172,16 +173,16 @@ void multiply_tile(std::size_t height, std::size_t k, const TileRows<T>& a, cons
                    const TileResult<T>& result) {
   switch (height) {
     case tile_height:
-      return detail::select_tile<tile_height>(k, a, b, result);
+      return internal::select_tile<tile_height>(k, a, b, result);
     case 8:
-      return detail::select_tile<8>(k, a, b, result);
+      return internal::select_tile<8>(k, a, b, result);
     case 4:
-      return detail::select_tile<4>(k, a, b, result);
+      return internal::select_tile<4>(k, a, b, result);
     case 2:
-      return detail::select_tile<2>(k, a, b, result);
+      return internal::select_tile<2>(k, a, b, result);
     default:
-      return detail::select_tile<1>(k, a, b, result);
+      return internal::select_tile<1>(k, a, b, result);
   }
 }
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

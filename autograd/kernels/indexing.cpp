@@ -7,7 +7,7 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
 
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
 using Indices = std::vector<std::size_t, PoolAllocator<std::size_t>>;
@@ -118,4 +118,4 @@ TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

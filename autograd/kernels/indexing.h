@@ -5,9 +5,12 @@
 #include <optional>
 #include <span>
 
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// y[p] = scale * weight[ids[p]]: rows of d elements of weight (vocabulary, d), for ids in
 /// [0, vocabulary). y is (ids.size(), d).
@@ -33,5 +36,7 @@ void gather(std::span<const std::size_t> positions, const T* x, T* y);
 template <class T>
 void gather_backward(std::span<const std::size_t> positions, std::size_t block, const T* dy,
                      std::size_t n, Target<T> dx);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

@@ -2,9 +2,12 @@
 
 #include <cstddef>
 
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// y = weight * (x - mean) * rstd + bias for (rows, n); leaves each row's mean and
 /// rstd = 1 / sqrt(variance + epsilon) in `means` and `rstds` (rows).
@@ -44,8 +47,12 @@ template <class T>
 void batch_norm(std::size_t rows, std::size_t n, const T* x, const T* means, const T* variances,
                 const T* weight, const T* bias, T epsilon, T* y);
 
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
+
 /// Whether means and variances were computed from x, so that the gradient flows through them too.
 enum class Moments { from_x, given };
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// dL/dx, dL/dweight and dL/dbias from g = dL/dy, as in autograd/ops/norms.h; null targets are
 /// left alone. The sums over rows go through fixed blocks of rows, in order.
@@ -53,5 +60,7 @@ template <class T>
 void batch_norm_backward(Moments moments, std::size_t rows, std::size_t n, const T* x,
                          const T* means, const T* variances, const T* weight, T epsilon, const T* g,
                          Target<T> dx, Target<T> dweight, Target<T> dbias);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

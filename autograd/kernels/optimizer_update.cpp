@@ -7,7 +7,7 @@
 #include "autograd/kernels/simd.h"
 
 // Products are rounded before they are added, so that every element is rounded alike; see simd.h.
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
 /// The last n < lanes values of an array, padded with zeros to a full vector. Unless T is const,
@@ -138,4 +138,4 @@ TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

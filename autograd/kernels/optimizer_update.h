@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "autograd/kernels/namespace.h"
+
 /// The updates of parameters by optimizers and of their averages, one pass over all arrays.
 /// Elements do not depend on each other.
 namespace tapestry::kernels {
@@ -18,6 +20,8 @@ struct AdamCoefficients {
   double decoupled_decay;  ///< weight decay subtracted from the parameter
 };
 
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
+
 /// For n elements, in one pass:
 ///
 ///     h = gradient_scale g + coupled_decay p
@@ -29,6 +33,8 @@ struct AdamCoefficients {
 template <class T>
 void adam_update(std::size_t n, const AdamCoefficients& c, const T* g, T* p, T* m, T* v);
 
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
+
 /// Coefficients of one step of SGD; h = gradient_scale * g + weight_decay * p is the gradient with
 /// decay.
 struct SgdCoefficients {
@@ -37,6 +43,8 @@ struct SgdCoefficients {
   double weight_decay;
   double momentum;
 };
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// p <- p - lr h, for n elements; `momentum` is not used.
 template <class T>
@@ -51,5 +59,7 @@ void sgd_momentum_update(std::size_t n, const SgdCoefficients& c, const T* g, T*
 /// constants would move.
 template <class T>
 void average_update(std::size_t n, double decay, const T* p, T* average);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

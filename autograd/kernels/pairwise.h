@@ -4,9 +4,10 @@
 #include <cstddef>
 
 #include "autograd/kernels/memory.h"
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/simd.h"
 
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// Pairwise summation [1] of `n` sums over the rows [begin, end): the rows of a chain are added one
 /// after the other, then the sums of the chains two by two, so that the rounding error grows with
@@ -34,4 +35,4 @@ void sum_pairwise(std::size_t begin, std::size_t end, std::size_t rows_per_chain
       n, Target<T>{sums, true}, [](const Vec<T>& v) { return v; }, static_cast<const T*>(upper));
 }
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

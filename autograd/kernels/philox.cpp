@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #endif
 
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
 r123::Philox4x32::ctr_type block(std::uint64_t key, std::uint64_t low, std::uint64_t high) {
@@ -102,7 +102,7 @@ void philox_words_by_loops(std::uint64_t key, std::uint64_t group, std::uint32_t
   }
 }
 
-std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
+PhiloxWords philox(std::uint64_t key, std::uint64_t counter_low,
                                     std::uint64_t counter_high) {
   const auto words = block(key, counter_low, counter_high);
   return {words[0], words[1], words[2], words[3]};
@@ -116,4 +116,4 @@ void philox_words(std::uint64_t key, std::uint64_t group, std::uint32_t* words) 
 #endif
 }
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -4,14 +4,24 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "autograd/kernels/namespace.h"
+
 namespace tapestry::kernels {
 
+/// The four random words of one counter.
+using PhiloxWords = std::array<std::uint32_t, 4>;
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
+
 /// Philox4x32-10 (Salmon et al. 2011) of a 64-bit key and a 128-bit counter.
-std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
-                                    std::uint64_t counter_high);
+PhiloxWords philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 /// Random words come in groups of this many; a group is a pure function of key and group number.
 inline constexpr std::size_t philox_group = 64;
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// Writes the 64 words of group `group` of the stream `key`: word 16 w + l is word w of
 /// philox(key, 16 group + l), an order that lets all 16 run side by side in vector registers.
@@ -19,5 +29,7 @@ void philox_words(std::uint64_t key, std::uint64_t group, std::uint32_t* words);
 
 /// The same by plain loops: what builds without AVX-512 use.
 void philox_words_by_loops(std::uint64_t key, std::uint64_t group, std::uint32_t* words);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// Sum over the middle axis: out[o, i] = sum over k of in[o, k, i], in an order that depends on the
 /// extents alone. in is (outer, extent, inner), out is (outer, inner).
@@ -13,8 +16,12 @@ template <class T>
 void sum_middle_axis(std::size_t outer, std::size_t extent, std::size_t inner, const T* in,
                      Target<T> out);
 
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
+
 /// Whether sums along an axis start at its first or at its last element.
 enum class Direction { forward, backward };
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// Cumulative sum along the middle axis, in float64: out[o, k, i] = the sum of in[o, j, i] over
 /// j <= k, or over j >= k if backward. in and out are (outer, extent, inner).
@@ -50,5 +57,7 @@ inline std::size_t count_blocks(std::size_t rows) {
   const std::size_t per_block = rows_per_block(rows);
   return (rows + per_block - 1) / per_block;
 }
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

@@ -3,8 +3,9 @@
 #include <cstddef>
 
 #include "autograd/kernels/memory.h"
+#include "autograd/kernels/namespace.h"
 
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// Memory that a thread keeps between uses, for pieces of work so small that a request to the
 /// shared pool would cost as much as the work. Make it `thread_local`.
@@ -27,4 +28,4 @@ class Scratch {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -11,6 +11,7 @@
 #include <arm_neon.h>
 #endif
 
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/target.h"
 
 #if !defined(TAPESTRY_INSTRUCTION_SET)
@@ -19,7 +20,7 @@
 
 /// Vector loops. The last, incomplete vector of a loop is padded and processed by the same code as
 /// full vectors, so that a value never depends on its position in an array.
-namespace tapestry::kernels {
+namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 template <class T>
 using Vec = xsimd::batch<T>;
@@ -33,7 +34,7 @@ Vec<T> load(const T* data) {
 }
 
 #if defined(__AVX512F__)
-namespace detail {
+namespace internal {
 
 inline __m512 load_first(const float* data, std::size_t n, __m512 rest) {
   return _mm512_mask_loadu_ps(rest, static_cast<__mmask16>((1U << n) - 1U), data);
@@ -48,10 +49,10 @@ inline void store_first(double* data, std::size_t n, __m512d value) {
   _mm512_mask_storeu_pd(data, static_cast<__mmask8>((1U << n) - 1U), value);
 }
 
-}  // namespace detail
+}  // namespace internal
 #endif
 
-namespace detail {
+namespace internal {
 
 #if defined(__AVX512F__)
 inline __m512 fused(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
@@ -64,7 +65,7 @@ inline float32x4_t fused(float32x4_t a, float32x4_t b, float32x4_t c) { return v
 inline float64x2_t fused(float64x2_t a, float64x2_t b, float64x2_t c) { return vfmaq_f64(c, a, b); }
 #endif
 
-}  // namespace detail
+}  // namespace internal
 
 /// a b + c, rounded once if the processor can. xsimd::fma leaves the fusion to the compiler, which
 /// does it in some places and not in others: the bits would differ.
@@ -72,7 +73,7 @@ template <class T>
 [[gnu::always_inline]] inline Vec<T> multiply_add(const Vec<T>& a, const Vec<T>& b,
                                                   const Vec<T>& c) {
 #if defined(__AVX512F__) || defined(__FMA__) || defined(__aarch64__)
-  return Vec<T>(detail::fused(a.data, b.data, c.data));
+  return Vec<T>(internal::fused(a.data, b.data, c.data));
 #else
   return a * b + c;
 #endif
@@ -82,7 +83,7 @@ template <class T>
 template <class T>
 Vec<T> load_tail(const T* data, std::size_t n, T fill = T(0)) {
 #if defined(__AVX512F__)
-  return Vec<T>(detail::load_first(data, n, Vec<T>(fill).data));
+  return Vec<T>(internal::load_first(data, n, Vec<T>(fill).data));
 #else
   alignas(64) T buffer[lanes<T>];
   std::fill(std::copy_n(data, n, buffer), buffer + lanes<T>, fill);
@@ -113,7 +114,7 @@ template <class T>
 void store_tail(const Target<T>& out, std::size_t i, std::size_t n, const Vec<T>& value) {
 #if defined(__AVX512F__)
   T* const to = out.data + i;
-  detail::store_first(to, n, (out.add ? load_tail(to, n) + rounded(value) : value).data);
+  internal::store_first(to, n, (out.add ? load_tail(to, n) + rounded(value) : value).data);
 #else
   alignas(64) T buffer[lanes<T>];
   value.store_aligned(buffer);
@@ -179,7 +180,7 @@ T map_and_sum(std::size_t n, const T* in, T* out, F&& f) {
   return xsimd::hadd(even + odd);
 }
 
-namespace detail {
+namespace internal {
 
 /// v with every two lanes exchanged whose indices differ in the bit `distance`.
 template <std::size_t distance, class T, std::size_t... I>
@@ -199,19 +200,19 @@ Vec<T> combined_lanes_from(Vec<T> v, const Combine& combine) {
   }
 }
 
-}  // namespace detail
+}  // namespace internal
 
 /// v with the lanes 2i and 2i + 1 exchanged.
 template <class T>
 Vec<T> swapped_neighbors(const Vec<T>& v) {
-  return detail::swapped_lanes<1>(v, std::make_index_sequence<lanes<T>>{});
+  return internal::swapped_lanes<1>(v, std::make_index_sequence<lanes<T>>{});
 }
 
 /// combine over all lanes, for an operation whose order of operands does not matter; every lane
 /// gets the result.
 template <class T, class Combine>
 Vec<T> combined_lanes(const Vec<T>& v, const Combine& combine) {
-  return detail::combined_lanes_from<lanes<T> / 2>(v, combine);
+  return internal::combined_lanes_from<lanes<T> / 2>(v, combine);
 }
 
 /// The largest of n values; -infinity if n is 0. NaN may be ignored: check for it separately.
@@ -224,4 +225,4 @@ T max_value(std::size_t n, const T* in) {
       .get(0);
 }
 
-}  // namespace tapestry::kernels
+}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -3,9 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "autograd/kernels/namespace.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
+
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// y_i = exp(x_i - max x) / sum_j exp(x_j - max x) for one row of n; x and y may be the same. A row
 /// of only -inf gives zeros.
@@ -40,6 +43,8 @@ void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> 
 template <class T>
 void top_log_softmax_row(std::size_t n, std::size_t k, const T* x, std::int32_t* ids, T* values);
 
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
+
 /// log(sum_j exp(x_j)) of one row in two parts, because their rounded sum would be too coarse to
 /// subtract from large x.
 template <class T>
@@ -48,7 +53,11 @@ struct LogSumExp {
   T log_total;  ///< log(sum_j exp(x_j - largest)); -inf for a row of only -inf
 };
 
+inline namespace TAPESTRY_KERNELS_NAMESPACE {
+
 template <class T>
 LogSumExp<T> log_sum_exp(std::size_t n, const T* x);
+
+}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

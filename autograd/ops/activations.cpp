@@ -28,7 +28,9 @@ struct Relu {
     return y = map_values(Unary::relu, x);
   }
 
-  void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, Binary::relu_gradient, dy, y); }
+  void backward(const Tensor& dy, Gradient dx) const {
+    map_gradient(dx, Binary::relu_gradient, dy, y);
+  }
 };
 
 struct Gelu {

@@ -63,7 +63,8 @@ struct Where {
         broadcast_shape(name, broadcast_shape(name, condition.shape(), a.shape()), b.shape());
     common_dtype(name, a, b);
     condition = expanded(name, condition, shape);
-    return map_values(Ternary::choose, condition, expanded(name, a, shape), expanded(name, b, shape));
+    return map_values(Ternary::choose, condition, expanded(name, a, shape),
+                      expanded(name, b, shape));
   }
 
   void backward(const Tensor& dy, Gradient da, Gradient db) const {

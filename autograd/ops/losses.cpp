@@ -327,7 +327,8 @@ struct BinaryCrossEntropy {
   Tensor forward(const Tensor& z, const Tensor& t) {
     logits = z;
     target = t;
-    const Tensor total = summed_over(map_values(Binary::binary_cross_entropy, z, t), all_axes(z.rank()));
+    const Tensor losses = map_values(Binary::binary_cross_entropy, z, t);
+    const Tensor total = summed_over(losses, all_axes(z.rank()));
     return Tensor::scalar(total.item() / static_cast<double>(z.size()), z.dtype());
   }
 

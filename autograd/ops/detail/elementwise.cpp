@@ -20,8 +20,8 @@ Tensor broadcast_values(const char* operation, kernels::Binary f, const Tensor& 
   const kernels::BroadcastPlan plan({shape.begin(), shape.end()}, {sa.begin(), sa.end()},
                                     {sb.begin(), sb.end()});
   dispatch(y.dtype(), [&]<class T>() {
-    kernels::broadcast_elements(kernels::Function{f}, plan, y.mutable_values<T>().data(), a.values<T>().data(),
-                                b.values<T>().data());
+    kernels::broadcast_binary(kernels::Function{f}, plan, y.mutable_values<T>().data(),
+                              a.values<T>().data(), b.values<T>().data());
   });
   return y;
 }

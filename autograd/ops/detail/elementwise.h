@@ -10,13 +10,25 @@
 /// Loops over the elements of tensors, for element-wise operations. Internal.
 namespace tapestry {
 
+namespace detail {
+
+template <class Name, class T, class... In>
+void map_elements(const kernels::Function<Name>& f, std::size_t n, kernels::Target<T> y,
+                  const In*... in) {
+  if constexpr (std::is_same_v<Name, kernels::Unary>) kernels::map_unary(f, n, y, in...);
+  if constexpr (std::is_same_v<Name, kernels::Binary>) kernels::map_binary(f, n, y, in...);
+  if constexpr (std::is_same_v<Name, kernels::Ternary>) kernels::map_ternary(f, n, y, in...);
+}
+
+}  // namespace detail
+
 /// f(x, more...) element by element, as a new tensor; all inputs have one shape.
 template <class Name, class... More>
 Tensor map_values(const kernels::Function<Name>& f, const Tensor& x, const More&... more) {
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   dispatch(x.dtype(), [&]<class T>() {
-    kernels::map_elements(f, x.size(), kernels::Target<T>{y.mutable_values<T>().data()},
-                          x.values<T>().data(), more.template values<T>().data()...);
+    detail::map_elements(f, x.size(), kernels::Target<T>{y.mutable_values<T>().data()},
+                         x.values<T>().data(), more.template values<T>().data()...);
   });
   return y;
 }
@@ -31,8 +43,8 @@ template <class Name, class... More>
 void map_gradient(const Gradient& dx, const kernels::Function<Name>& f, const Tensor& dy,
                   const More&... more) {
   dispatch(dy.dtype(), [&]<class T>() {
-    kernels::map_elements(f, dy.size(), dx.target<T>(), dy.values<T>().data(),
-                          more.template values<T>().data()...);
+    detail::map_elements(f, dy.size(), dx.target<T>(), dy.values<T>().data(),
+                         more.template values<T>().data()...);
   });
 }
 template <class Name, class... More>

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "autograd/instruction_set.h"
 #include "autograd/kernels/gemm.h"
 
 /// What the tests of matrix products share.
@@ -45,6 +46,7 @@ using Gemm = void (*)(std::size_t, std::size_t, std::size_t, T, Operand<T>, Oper
 template <class T>
 void by_packed(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                Target<T> out, std::size_t out_stride, const T* bias) {
+  use_kernels(TAPESTRY_INSTRUCTION_SET);  // lays out its operand
   gemm_packed<T>(m, scale, a, PackedOperand<T>(k, n, b), out, out_stride, bias);
 }
 

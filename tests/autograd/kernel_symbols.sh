@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# kernel_symbols.sh NM SET OBJECT...: fails if an object that is compiled for the instruction set SET
+# defines a weak function whose name does not contain SET, as those in the namespace of the set and
+# those of xsimd do. Of weak functions with one name the linker keeps any one for the whole program.
+set -euo pipefail
+nm=$1 set=$2
+shift 2
+
+(( $# > 0 ))
+symbols=$("$nm" --defined-only --format=posix "$@" | awk '$2 == "W" { print $1 }' | sort -u)
+grep -q "$set" <<<"$symbols"  # else nothing was looked at
+if foreign=$(grep -v "$set" <<<"$symbols"); then
+  echo "weak functions outside of the namespace of $set:"
+  c++filt <<<"$foreign"
+  exit 1
+fi
