@@ -42,7 +42,7 @@
 ///       return apply(WeightedSquare{}, w, x);
 ///     }
 ///
-/// `gradcheck` (gradcheck.h) checks it. Operations that write their own loops take
+/// `gradcheck` (gradcheck/gradcheck.h) checks it. Operations that write their own loops take
 /// `dx.target<T>()`, as in the example custom_operation.cpp. `autograd/README.md` explains tapes
 /// and gradients; both are installed in the documentation folder of libtapestry-dev.
 ///

@@ -8,7 +8,7 @@
 
 #include "autograd/attention_mask.h"
 #include "autograd/error.h"
-#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/gradcheck.h"
 #include "autograd/ids.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/operation.h"

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/gradcheck.h"
 
 namespace tapestry::gradcheck_detail {
 

@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include "autograd/gradcheck.h"
 #include "autograd/gradcheck/derivative.h"
+#include "autograd/gradcheck/gradcheck.h"
 #include "autograd/gradcheck/objectives.h"
 
 namespace tapestry::gradcheck_detail {

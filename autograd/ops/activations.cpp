@@ -6,8 +6,8 @@
 #include "autograd/kernels/gated.h"
 #include "autograd/kernels/softmax.h"
 #include "autograd/operation.h"
-#include "autograd/ops/detail/elementwise.h"
-#include "autograd/ops/detail/rows.h"
+#include "autograd/ops/internal/elementwise.h"
+#include "autograd/ops/internal/rows.h"
 
 namespace tapestry {
 namespace {

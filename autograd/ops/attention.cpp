@@ -8,7 +8,7 @@
 #include "autograd/error.h"
 #include "autograd/kernels/attention.h"
 #include "autograd/operation.h"
-#include "autograd/ops/detail/attention_call.h"
+#include "autograd/ops/internal/attention_call.h"
 
 namespace tapestry {
 namespace {

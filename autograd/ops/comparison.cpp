@@ -10,8 +10,8 @@
 #include "autograd/error.h"
 #include "autograd/frozen_branches.h"
 #include "autograd/operation.h"
-#include "autograd/ops/detail/elementwise.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/internal/elementwise.h"
 
 namespace tapestry {
 namespace {

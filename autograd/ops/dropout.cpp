@@ -7,8 +7,8 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/operation.h"
 #include "autograd/ops/activations.h"
-#include "autograd/ops/detail/elementwise.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/internal/elementwise.h"
 
 namespace tapestry {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "autograd/error.h"
 #include "autograd/operation.h"
-#include "autograd/ops/detail/elementwise.h"
+#include "autograd/ops/internal/elementwise.h"
 
 namespace tapestry {
 namespace {

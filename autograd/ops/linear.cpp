@@ -10,7 +10,7 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
-#include "autograd/ops/detail/elementwise.h"
+#include "autograd/ops/internal/elementwise.h"
 #include "autograd/packed_weights.h"
 
 namespace tapestry {

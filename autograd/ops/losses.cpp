@@ -15,8 +15,8 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
-#include "autograd/ops/detail/axes.h"
-#include "autograd/ops/detail/elementwise.h"
+#include "autograd/ops/internal/axes.h"
+#include "autograd/ops/internal/elementwise.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/reductions.h"
 

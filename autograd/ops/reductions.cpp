@@ -11,9 +11,9 @@
 #include "autograd/frozen_branches.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
-#include "autograd/ops/detail/axes.h"
-#include "autograd/ops/detail/elementwise.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/internal/axes.h"
+#include "autograd/ops/internal/elementwise.h"
 #include "autograd/ops/shape_ops.h"
 
 namespace tapestry {

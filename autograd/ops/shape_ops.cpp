@@ -13,7 +13,7 @@
 #include "autograd/error.h"
 #include "autograd/kernels/copy.h"
 #include "autograd/operation.h"
-#include "autograd/ops/detail/axes.h"
+#include "autograd/ops/internal/axes.h"
 
 namespace tapestry {
 namespace {

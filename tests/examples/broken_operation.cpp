@@ -10,7 +10,7 @@
 // [1] Zhang & Sennrich 2019, "Root mean square layer normalization", equation 4.
 
 #include <tapestry/autograd/error.h>
-#include <tapestry/autograd/gradcheck.h>
+#include <tapestry/autograd/gradcheck/gradcheck.h>
 #include <tapestry/autograd/operation.h>
 #include <tapestry/autograd/ops/activations.h>
 #include <tapestry/autograd/ops/linear.h>

@@ -1,5 +1,5 @@
 // Checks the gradients of a custom operation, that of swish.h, against differences.
-#include <tapestry/autograd/gradcheck.h>
+#include <tapestry/autograd/gradcheck/gradcheck.h>
 
 #include <cstdio>
 

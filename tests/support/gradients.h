@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/gradcheck.h"
 #include "autograd/random.h"
 
 namespace tapestry::test {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fails on an include that goes against the folders' arrows:
 #   train -> layers, optim, data, autograd;  layers, optim -> autograd;  ops -> kernels
-#   autograd/ops/detail, which is not installed, is for the sources of autograd/ops alone
+#   autograd/ops/internal, which is not installed, is for the sources of autograd/ops alone
 #   data -> data/corpora -> data/text -> data/io; of data/*.h, corpora use corpus.h and random.h, and text random.h
 #   data/metrics -> data/io and data/random.h, and no other folder of data uses it
 #   train/cli -> all of train; train/tasks -> train/inference; train/tasks, train/inference and
@@ -29,8 +29,8 @@ forbid() {
 forbid autograd '(layers|optim|data|train|tests)/'
 for file in autograd/*.h autograd/*.cpp; do forbid "$file" 'autograd/ops/'; done
 forbid autograd/kernels 'autograd/(ops/|[a-z_]+\.h)'
-for file in autograd/ops/*.h; do forbid "$file" 'autograd/ops/detail/'; done
-for folder in layers optim data train; do forbid "$folder" 'autograd/ops/detail/'; done
+for file in autograd/ops/*.h; do forbid "$file" 'autograd/ops/internal/'; done
+for folder in layers optim data train; do forbid "$folder" 'autograd/ops/internal/'; done
 forbid layers '(optim|data|train|tests)/'
 forbid optim '(layers|data|train|tests)/'
 forbid data '(autograd|layers|optim|train|tests)/|xtensor'

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/gradcheck.h"
 #include "autograd/random.h"
 #include "layers/parameters.h"
 #include "tests/support/threads.h"

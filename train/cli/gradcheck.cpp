@@ -4,7 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/gradcheck.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/ops/elementwise.h"
 #include "train/cli/command.h"

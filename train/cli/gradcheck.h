@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/gradcheck.h"
 
 /// The output of `tapestry gradcheck --json`.
 namespace tapestry {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "autograd/error.h"
-#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/gradcheck.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"

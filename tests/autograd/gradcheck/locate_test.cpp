@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/gradcheck.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/losses.h"
 #include "autograd/ops/shape_ops.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "autograd/gradcheck.h"
 #include "autograd/gradcheck/derivative.h"
+#include "autograd/gradcheck/gradcheck.h"
 #include "autograd/gradcheck/objectives.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "autograd/frozen_branches.h"
-#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/gradcheck.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"
 #include "tests/support/broadcasting.h"

@@ -1,4 +1,4 @@
-#include "autograd/ops/detail/rows.h"
+#include "autograd/ops/internal/rows.h"
 
 #include <fmt/format.h>
 

@@ -3,11 +3,11 @@
 #include <memory>
 #include <vector>
 
+#include "autograd/attention_options.h"
 #include "autograd/attention_trace.h"
 #include "autograd/gradient.h"
 #include "autograd/kernels/attention.h"
 #include "autograd/kernels/memory.h"
-#include "autograd/ops/attention.h"
 
 /// Shared by the attention operations, scaled dot-product and additive. Internal.
 namespace tapestry {

@@ -1,5 +1,5 @@
-#include "autograd/gradcheck.h"
 #include "autograd/frozen_branches.h"
+#include "autograd/gradcheck/gradcheck.h"
 
 #include <doctest/doctest.h>
 

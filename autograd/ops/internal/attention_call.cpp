@@ -1,4 +1,4 @@
-#include "autograd/ops/detail/attention_call.h"
+#include "autograd/ops/internal/attention_call.h"
 
 #include <fmt/format.h>
 

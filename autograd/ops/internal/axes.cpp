@@ -1,4 +1,4 @@
-#include "autograd/ops/detail/axes.h"
+#include "autograd/ops/internal/axes.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "autograd/gradcheck.h"
+#include "autograd/gradcheck/gradcheck.h"
 
 #include <fmt/format.h>
 

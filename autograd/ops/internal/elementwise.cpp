@@ -1,7 +1,7 @@
-#include "autograd/ops/detail/elementwise.h"
+#include "autograd/ops/internal/elementwise.h"
 
 #include "autograd/kernels/broadcast.h"
-#include "autograd/ops/detail/axes.h"
+#include "autograd/ops/internal/axes.h"
 
 namespace tapestry {
 
