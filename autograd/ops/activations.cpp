@@ -33,98 +33,40 @@ struct Relu {
   }
 };
 
-struct Gelu {
+struct Gelu : MapOfInput<Unary::gelu, Binary::gelu_gradient> {
   static constexpr const char* name = "gelu";
   static constexpr const char* formula = "y = x Φ(x)";
   static constexpr const char* derivative = "dL/dx = dL/dy · (Φ(x) + x φ(x))";
-  Tensor x{};
-
-  Tensor forward(const Tensor& input) {
-    x = input;
-    return map_values(Unary::gelu, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, Binary::gelu_gradient, dy, x);
-  }
 };
 
-struct GeluTanh {
+struct GeluTanh : MapOfInput<Unary::gelu_tanh, Binary::gelu_tanh_gradient> {
   static constexpr const char* name = "gelu_tanh";
   static constexpr const char* formula = "y = x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))";
   static constexpr const char* derivative = "dL/dx = dL/dy · y′(x)";
-  Tensor x{};
-
-  Tensor forward(const Tensor& input) {
-    x = input;
-    return map_values(Unary::gelu_tanh, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, Binary::gelu_tanh_gradient, dy, x);
-  }
 };
 
-struct Sigmoid {
+struct Sigmoid : MapOfOutput<Unary::sigmoid, Binary::sigmoid_gradient> {
   static constexpr const char* name = "sigmoid";
   static constexpr const char* formula = "y = σ(x) = 1 / (1 + exp(−x))";
   static constexpr const char* derivative = "dL/dx = dL/dy · y (1 − y)";
-  Tensor y{};
-
-  Tensor forward(const Tensor& x) {
-    return y = map_values(Unary::sigmoid, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, Binary::sigmoid_gradient, dy, y);
-  }
 };
 
-struct Softplus {
+struct Softplus : MapOfInput<Unary::softplus, Binary::softplus_gradient> {
   static constexpr const char* name = "softplus";
   static constexpr const char* formula = "y = log(1 + exp(x))";
   static constexpr const char* derivative = "dL/dx = dL/dy · σ(x)";
-  Tensor x{};
-
-  Tensor forward(const Tensor& input) {
-    x = input;
-    return map_values(Unary::softplus, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, Binary::softplus_gradient, dy, x);
-  }
 };
 
-struct Silu {
+struct Silu : MapOfInput<Unary::silu, Binary::silu_gradient> {
   static constexpr const char* name = "silu";
   static constexpr const char* formula = "y = x σ(x)";
   static constexpr const char* derivative = "dL/dx = dL/dy · σ(x) (1 + x (1 − σ(x)))";
-  Tensor x{};
-
-  Tensor forward(const Tensor& input) {
-    x = input;
-    return map_values(Unary::silu, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, Binary::silu_gradient, dy, x);
-  }
 };
 
-struct Tanh {
+struct Tanh : MapOfOutput<Unary::tanh, Binary::tanh_gradient> {
   static constexpr const char* name = "tanh";
   static constexpr const char* formula = "y = tanh(x)";
   static constexpr const char* derivative = "dL/dx = dL/dy · (1 − y²)";
-  Tensor y{};
-
-  Tensor forward(const Tensor& x) {
-    return y = map_values(Unary::tanh, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, Binary::tanh_gradient, dy, y);
-  }
 };
 
 // Gated units: the first half of x's last axis times the activation of the second.
@@ -155,39 +97,58 @@ void gated_gradient(kernels::Gate gate, const Tensor& dy, const Tensor& x, const
   });
 }
 
-struct Swiglu {
+/// A gated unit with one of the activations.
+template <kernels::Gate gate>
+struct Gated {
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return gated_values(gate, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const { gated_gradient(gate, dy, x, dx); }
+};
+
+struct Swiglu : Gated<kernels::Gate::silu> {
   static constexpr const char* name = "swiglu";
   static constexpr const char* formula = "y = value · SiLU(gate)";
   static constexpr const char* derivative =
       "dL/dvalue = dL/dy · SiLU(gate), dL/dgate = dL/dy · value · SiLU′(gate)";
-  Tensor x{};
-
-  Tensor forward(const Tensor& input) {
-    x = input;
-    return gated_values(kernels::Gate::silu, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    gated_gradient(kernels::Gate::silu, dy, x, dx);
-  }
 };
 
-struct Geglu {
+struct Geglu : Gated<kernels::Gate::gelu> {
   static constexpr const char* name = "geglu";
   static constexpr const char* formula = "y = value · GELU(gate)";
   static constexpr const char* derivative =
       "dL/dvalue = dL/dy · GELU(gate), dL/dgate = dL/dy · value · GELU′(gate)";
-  Tensor x{};
-
-  Tensor forward(const Tensor& input) {
-    x = input;
-    return gated_values(kernels::Gate::gelu, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    gated_gradient(kernels::Gate::gelu, dy, x, dx);
-  }
 };
+
+/// run(n, x, y) for each row along the last axis.
+template <class Run>
+Tensor map_rows(const char* operation, const Tensor& x, const Run& run) {
+  const Rows rows = require_rows(operation, x);
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  dispatch(x.dtype(), [&]<class T>() {
+    const T* in = x.values<T>().data();
+    T* out = y.mutable_values<T>().data();
+    for_each_row(rows, [&](std::size_t at) { run(rows.n, in + at, out + at); });
+  });
+  return y;
+}
+
+/// Contributes run(n, y, dy, dx) for each row.
+template <class Run>
+void map_row_gradients(const char* operation, const Tensor& y, const Tensor& dy, const Gradient& dx,
+                       const Run& run) {
+  const Rows rows = require_rows(operation, dy);
+  dispatch(dy.dtype(), [&]<class T>() {
+    const T* of_forward = y.values<T>().data();
+    const T* g = dy.values<T>().data();
+    const kernels::Target<T> out = dx.target<T>();
+    for_each_row(rows, [&](std::size_t at) { run(rows.n, of_forward + at, g + at, out + at); });
+  });
+}
 
 struct Softmax {
   static constexpr const char* name = "softmax";
@@ -196,26 +157,11 @@ struct Softmax {
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
-    const Rows rows = require_rows(name, x);
-    y = Tensor::empty(x.shape(), x.dtype());
-    dispatch(x.dtype(), [&]<class T>() {
-      const T* in = x.values<T>().data();
-      T* out = y.mutable_values<T>().data();
-      for_each_row(rows, [&](std::size_t at) { kernels::softmax_row(rows.n, in + at, out + at); });
-    });
-    return y;
+    return y = map_rows(name, x, [](auto... row) { kernels::softmax_row(row...); });
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    const Rows rows = require_rows(name, dy);
-    dispatch(dy.dtype(), [&]<class T>() {
-      const T* weights = y.values<T>().data();
-      const T* g = dy.values<T>().data();
-      const kernels::Target<T> out = dx.target<T>();
-      for_each_row(rows, [&](std::size_t at) {
-        kernels::softmax_row_backward(rows.n, weights + at, g + at, out + at);
-      });
-    });
+    map_row_gradients(name, y, dy, dx, [](auto... row) { kernels::softmax_row_backward(row...); });
   }
 };
 
@@ -226,27 +172,12 @@ struct LogSoftmax {
   Tensor y{};
 
   Tensor forward(const Tensor& x) {
-    const Rows rows = require_rows(name, x);
-    y = Tensor::empty(x.shape(), x.dtype());
-    dispatch(x.dtype(), [&]<class T>() {
-      const T* in = x.values<T>().data();
-      T* out = y.mutable_values<T>().data();
-      for_each_row(rows,
-                   [&](std::size_t at) { kernels::log_softmax_row(rows.n, in + at, out + at); });
-    });
-    return y;
+    return y = map_rows(name, x, [](auto... row) { kernels::log_softmax_row(row...); });
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
-    const Rows rows = require_rows(name, dy);
-    dispatch(dy.dtype(), [&]<class T>() {
-      const T* log_weights = y.values<T>().data();
-      const T* g = dy.values<T>().data();
-      const kernels::Target<T> out = dx.target<T>();
-      for_each_row(rows, [&](std::size_t at) {
-        kernels::log_softmax_row_backward(rows.n, log_weights + at, g + at, out + at);
-      });
-    });
+    map_row_gradients(name, y, dy, dx,
+                      [](auto... row) { kernels::log_softmax_row_backward(row...); });
   }
 };
 

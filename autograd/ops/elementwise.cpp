@@ -109,98 +109,40 @@ struct Scale {
   }
 };
 
-struct Exp {
+struct Exp : MapOfOutput<Unary::exp, Binary::mul> {
   static constexpr const char* name = "exp";
   static constexpr const char* formula = "y = exp(x)";
   static constexpr const char* derivative = "dL/dx = dL/dy · y";
-  Tensor y{};
-
-  Tensor forward(const Tensor& x) {
-    return y = map_values(Unary::exp, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, Binary::mul, dy, y);
-  }
 };
 
-struct Log {
+struct Log : MapOfInput<Unary::log, Binary::div> {
   static constexpr const char* name = "log";
   static constexpr const char* formula = "y = log(x)";
   static constexpr const char* derivative = "dL/dx = dL/dy / x";
-  Tensor x{};
-
-  Tensor forward(const Tensor& input) {
-    x = input;
-    return map_values(Unary::log, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, Binary::div, dy, x);
-  }
 };
 
-struct Sin {
+struct Sin : MapOfInput<Unary::sin, Binary::sin_gradient> {
   static constexpr const char* name = "sin";
   static constexpr const char* formula = "y = sin(x)";
   static constexpr const char* derivative = "dL/dx = dL/dy · cos(x)";
-  Tensor x{};
-
-  Tensor forward(const Tensor& input) {
-    x = input;
-    return map_values(Unary::sin, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, Binary::sin_gradient, dy, x);
-  }
 };
 
-struct Cos {
+struct Cos : MapOfInput<Unary::cos, Binary::cos_gradient> {
   static constexpr const char* name = "cos";
   static constexpr const char* formula = "y = cos(x)";
   static constexpr const char* derivative = "dL/dx = −dL/dy · sin(x)";
-  Tensor x{};
-
-  Tensor forward(const Tensor& input) {
-    x = input;
-    return map_values(Unary::cos, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, Binary::cos_gradient, dy, x);
-  }
 };
 
-struct Sqrt {
+struct Sqrt : MapOfOutput<Unary::sqrt, Binary::sqrt_gradient> {
   static constexpr const char* name = "sqrt";
   static constexpr const char* formula = "y = √x";
   static constexpr const char* derivative = "dL/dx = dL/dy / (2 y)";
-  Tensor y{};
-
-  Tensor forward(const Tensor& x) {
-    return y = map_values(Unary::sqrt, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, Binary::sqrt_gradient, dy, y);
-  }
 };
 
-struct Square {
+struct Square : MapOfInput<Unary::square, Binary::square_gradient> {
   static constexpr const char* name = "square";
   static constexpr const char* formula = "y = x²";
   static constexpr const char* derivative = "dL/dx = dL/dy · 2 x";
-  Tensor x{};
-
-  Tensor forward(const Tensor& input) {
-    x = input;
-    return map_values(Unary::square, x);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, Binary::square_gradient, dy, x);
-  }
 };
 
 struct Pow {

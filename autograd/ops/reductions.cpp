@@ -231,20 +231,11 @@ Tensor var(const Tensor& x, const VarianceOptions& options) {
 namespace {
 
 /// The square root with a gradient of 0 at 0.
-struct RootOfVariance {
+struct RootOfVariance : MapOfOutput<kernels::Unary::sqrt, kernels::Binary::root_gradient> {
   static constexpr const char* name = "standard_deviation";
   static constexpr const char* formula = "y = √(Σ (x − mean(x))² / (n − correction))";
   static constexpr const char* derivative =
       "dL/dx = dL/dy · (x − mean(x)) / ((n − correction) y), 0 where y is 0";
-  Tensor y{};
-
-  Tensor forward(const Tensor& variances) {
-    return y = map_values(kernels::Unary::sqrt, variances);
-  }
-
-  void backward(const Tensor& dy, Gradient dx) const {
-    map_gradient(dx, kernels::Binary::root_gradient, dy, y);
-  }
 };
 
 }  // namespace

@@ -53,6 +53,28 @@ void map_gradient(const Gradient& dx, Name name, const Tensor& dy, const More&..
   map_gradient(dx, kernels::Function{name}, dy, more...);
 }
 
+/// An operation y = f(x), element by element, whose gradient depends on x.
+template <kernels::Unary f, kernels::Binary gradient>
+struct MapOfInput {
+  Tensor x{};
+
+  Tensor forward(const Tensor& input) {
+    x = input;
+    return map_values(f, x);
+  }
+
+  void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, gradient, dy, x); }
+};
+
+/// An operation y = f(x), element by element, whose gradient depends on y.
+template <kernels::Unary f, kernels::Binary gradient>
+struct MapOfOutput {
+  Tensor y{};
+
+  Tensor forward(const Tensor& x) { return y = map_values(f, x); }
+  void backward(const Tensor& dy, Gradient dx) const { map_gradient(dx, gradient, dy, y); }
+};
+
 /// f(a, b) element by element, with broadcasting. Throws ShapeError or DTypeError, naming
 /// `operation`.
 Tensor broadcast_values(const char* operation, kernels::Binary f, const Tensor& a, const Tensor& b);
