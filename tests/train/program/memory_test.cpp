@@ -94,8 +94,8 @@ void check_lack_of_memory(const Outcome& outcome) {
 }
 
 /// Limits from too little for the loader to enough.
-const std::vector<std::uint64_t> limits = {25, 30, 33, 36, 38, 39, 40, 41,  42,  43, 44,
-                                           45, 46, 48, 50, 60, 75, 90, 120, 200, 500};
+const std::vector<std::uint64_t> limits = {25, 40, 60, 70, 75, 78, 80, 82,  84,  86,  88,
+                                           90, 92, 95, 98, 102, 110, 120, 140, 200, 500};
 
 /// Runs a command that changes nothing under each limit. Returns how often it lacked memory.
 int check_reader(const Workplace& work, const std::string& arguments) {
@@ -179,7 +179,7 @@ TEST_CASE("lack of memory shortly after loading the program ends with exit code 
   if (!limits_can_be_tried()) return;
   const TrainedWorkplace work;
   Outcome outcome{};
-  for (std::uint64_t limit = 25 << 10; limit < 100 << 10; limit += 50) {
+  for (std::uint64_t limit = 25 << 10; limit < 140 << 10; limit += 100) {
     CAPTURE(limit);
     outcome = run_in_kilobytes(limit, work, "inspect runs/tiny");
     if (outcome.code == 0) break;
