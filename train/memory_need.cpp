@@ -32,7 +32,7 @@ namespace {
 std::string smaller_model_hint(const Config& config) {
   const std::string sizes =
       "try a smaller model: model.d_model, model.d_ff, model.num_encoder_layers";
-  switch (config.data.subwords.kind) {
+  switch (config.data.words.subwords.kind) {
     case SubwordKind::none:
       return sizes + ", model.num_decoder_layers or data.max_vocabulary";
     case SubwordKind::unigram:

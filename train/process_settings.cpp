@@ -5,7 +5,7 @@
 
 #include "autograd/instruction_set.h"
 #include "autograd/kernels/parallel.h"
-#include "train/config/domains.h"
+#include "train/config/domain.h"
 
 namespace tapestry {
 namespace {

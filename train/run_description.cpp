@@ -12,7 +12,7 @@
 #include "data/batch.h"
 #include "data/example_file.h"
 #include "train/config/config.h"
-#include "train/config/percentages.h"
+#include "train/config/rules.h"
 #include "train/format.h"
 #include "train/model_summary.h"
 #include "train/platform/machine.h"

@@ -29,7 +29,7 @@ constexpr std::size_t all_steps = 40;
 /// ends of epochs.
 Config config_of_run(std::size_t steps) {
   Config config = test::tiny_config();
-  config.data.train_size = 106;
+  config.data.generated.train_size = 106;
   config.schedule.warmup_steps = 10;
   config.train.validate_every = 6;
   config.train.save_every = 11;

@@ -36,8 +36,8 @@ Input split_input(std::string_view bytes) {
 }
 
 void require_places(const ConfigError& error) {
-  fuzz::require(!error.problems().empty(), "an error lists problems");
-  for (const Problem& problem : error.problems()) {
+  fuzz::require(!error.diagnostics().empty(), "an error lists problems");
+  for (const Diagnostic& problem : error.diagnostics()) {
     const Place& place = problem.place;
     fuzz::require(!problem.message.empty(), "a problem has a message");
     fuzz::require((place.line == 0) == (place.column == 0), "a line has a column");

@@ -110,7 +110,7 @@ struct SlowRun {
 /// Saves at 3, 6, 9 and 12, the last; every step has a line in the log.
 Config saving_four_times() {
   Config config = tiny_config();
-  config.data.validation_size = 0;
+  config.data.generated.validation_size = 0;
   config.train.log_every = 1;
   return config;
 }

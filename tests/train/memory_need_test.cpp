@@ -23,8 +23,8 @@ using test::tiny_config;
 /// A run large enough for the sizes of single tensors not to matter.
 Config middling_config() {
   Config config = tiny_config();
-  config.data.max_length = 12;
-  config.data.train_size = 300;
+  config.data.symbols.max_length = 12;
+  config.data.generated.train_size = 300;
   config.model.max_length = 16;
   config.model.d_model = 64;
   config.model.d_ff = 256;
@@ -273,7 +273,7 @@ TEST_CASE("the largest step is estimated within a quarter from some of its rows"
 
 TEST_CASE("a corpus of fewer pairs than a batch has rows can be estimated") {
   Config config = tiny_config();
-  config.data.train_size = 1;
+  config.data.generated.train_size = 1;
   const Corpus corpus = load_corpus(config.data);
   CHECK(estimate_step(model_of(config, corpus), corpus, config) > 0);
 }
@@ -401,7 +401,7 @@ TEST_CASE("the memory line names each part, and the warning what to reduce") {
 TEST_CASE("the hint of a smaller vocabulary names the key of its size") {
   const auto end_of_hint = [](SubwordKind kind) {
     Config config;
-    config.data.subwords.kind = kind;
+    config.data.words.subwords.kind = kind;
     const std::string warning =
         warning_about_memory({.state = 30}, {.free = 0}, config).value_or("none");
     return warning.substr(warning.rfind(" or "));

@@ -21,11 +21,11 @@ inline constexpr std::size_t tiny_steps = 12;
 
 inline Config tiny_config() {
   Config config;
-  config.data.num_symbols = 5;
-  config.data.max_length = 4;
-  config.data.train_size = 22;
-  config.data.validation_size = 6;
-  config.data.test_size = 4;
+  config.data.symbols.num_symbols = 5;
+  config.data.symbols.max_length = 4;
+  config.data.generated.train_size = 22;
+  config.data.generated.validation_size = 6;
+  config.data.generated.test_size = 4;
   config.model = {.d_model = 16,
                   .num_heads = 2,
                   .num_encoder_layers = 1,

@@ -17,8 +17,8 @@ using test::TinyRun;
 /// step's loss differ from another's.
 Config config_of_one_pair(double dropout, std::size_t accumulate) {
   Config config = test::tiny_config();
-  config.data.train_size = 1;
-  config.data.validation_size = 0;
+  config.data.generated.train_size = 1;
+  config.data.generated.validation_size = 0;
   config.model.dropout = dropout;
   config.optimizer.kind = OptimizerKind::sgd;
   config.schedule = {.kind = ScheduleKind::constant, .learning_rate = 1e-30};

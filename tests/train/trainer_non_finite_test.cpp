@@ -117,7 +117,7 @@ TEST_CASE("examples at fault of a masked model are searched with the masks of th
   config.data.task = "toy_sentences";
   config.model_kind = "masked_language_model";
   config.model.max_length = 32;
-  config.train.batch_size = config.data.train_size;  // each step is an epoch
+  config.train.batch_size = config.data.generated.train_size;  // each step is an epoch
   config.train.accumulate = 1;
   const Corpus corpus = load_corpus(config.data);
   const std::size_t words = corpus.target_vocabulary.size();

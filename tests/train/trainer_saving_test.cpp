@@ -48,7 +48,7 @@ struct FaultyRun {
 /// Saves at 3, 6, 9 and 12, the last.
 Config saving_four_times() {
   Config config = tiny_config();
-  config.data.validation_size = 0;
+  config.data.generated.validation_size = 0;
   return config;
 }
 

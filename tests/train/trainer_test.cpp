@@ -143,7 +143,7 @@ TEST_CASE("another seed gives another final checkpoint") {
 /// Big enough for the work of a step to be split between threads.
 Config config_for_threads() {
   Config config = tiny_config();
-  config.data.train_size = 300;
+  config.data.generated.train_size = 300;
   config.model.d_model = 64;
   config.model.d_ff = 128;
   config.train.batch_size = 128;
@@ -171,7 +171,7 @@ TEST_CASE("a run has the same bytes on one thread, on two, and resumed on anothe
 
 TEST_CASE("training reduces the loss, in training and on held-out data") {
   Config config = tiny_config();
-  config.data.train_size = 400;
+  config.data.generated.train_size = 400;
   config.model.dropout = 0.0;
   config.train.batch_size = 16;
   config.train.steps = 60;
@@ -217,8 +217,8 @@ TEST_CASE("the latest checkpoints and the best one are kept") {
 /// Half a step's batch at a time, or all of it.
 Config config_of_four_pairs(std::size_t accumulate) {
   Config config = tiny_config();
-  config.data.train_size = 4;
-  config.data.validation_size = 0;
+  config.data.generated.train_size = 4;
+  config.data.generated.validation_size = 0;
   config.model.dropout = 0.0;
   // Adam divides the gradient by its size, and with it what rounding leaves of a zero.
   config.optimizer = {.kind = OptimizerKind::sgd, .momentum = 0.9};

@@ -338,8 +338,8 @@ bool has_other_batches(const Config& before, const Config& now) {
   const bool by_examples = before.train.batch_tokens == 0 && now.train.batch_tokens == 0;
   return before.train.batch_tokens != now.train.batch_tokens ||
          (by_examples && before.train.batch_size != now.train.batch_size) ||
-         before.data.train_size != now.data.train_size ||
-         before.data.corpus_weights != now.data.corpus_weights;
+         before.data.generated.train_size != now.data.generated.train_size ||
+         before.data.training.corpus_weights != now.data.training.corpus_weights;
 }
 
 void restore(const ArrayStore& arrays, const RunParts& run) {
@@ -387,8 +387,8 @@ Config saved_config(const ArrayStore& arrays) {
           "use the program that wrote the run");
     }
     // Hints are for people who write a config. This one was written by another program or version.
-    std::vector<Problem> problems = error.problems();
-    for (Problem& problem : problems) problem.hint.clear();
+    std::vector<Diagnostic> problems = error.diagnostics();
+    for (Diagnostic& problem : problems) problem.hint.clear();
     throw CheckpointError(fmt::format("{}: its config cannot be used: {}", arrays.origin(),
                                       ConfigError(problems).what()),
                           "use the program that wrote the checkpoint, in the same version");

@@ -14,8 +14,8 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
-#include "train/config/percentages.h"
-#include "train/config/suggestions.h"
+#include "train/config/rules.h"
+#include "train/config/help.h"
 #include "train/config/text.h"
 #include "train/error.h"
 #include "train/format.h"
@@ -54,7 +54,7 @@ void add(Xxh3& digest, const Parameters& parameters) {
 
 [[noreturn]] void reject_permission(const std::string& key, const std::string& message,
                                     const std::string& hint) {
-  refuse_option("--allow-change " + key, message, hint);
+  reject_option("--allow-change " + key, message, hint);
 }
 
 /// Rejects a `--allow-change` key that does not exist or must never change. Keys of data files can
@@ -325,7 +325,7 @@ std::vector<FileChange> changes_between(const DataIdentity& before, const Corpus
 std::vector<FileChange> changed_subword_files(const Config& config,
                                               const FixedVocabularies& words) {
   std::vector<FileChange> changes;
-  const SubwordOptions& options = config.data.subwords;
+  const SubwordOptions& options = config.data.words.subwords;
   if (options.kind != SubwordKind::file) return changes;
   const auto compare = [&](const char* key, const std::string& file, const Vocabulary& vocabulary) {
     if (file.empty() || !vocabulary.subwords()) return;

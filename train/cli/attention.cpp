@@ -9,7 +9,7 @@
 #include "autograd/kernels/parallel.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/config/domains.h"
+#include "train/config/domain.h"
 #include "train/config/error.h"
 #include "train/error.h"
 #include "train/inference/attention_table.h"
@@ -52,7 +52,7 @@ std::vector<LayerAttention> chosen_layers(std::vector<LayerAttention> layers,
   for (const LayerAttention& layer : layers) paths.push_back(layer.layer);
   const auto found = std::ranges::find(paths, path);
   if (found == paths.end()) {
-    refuse_option("--layer " + path, "there is no such layer",
+    reject_option("--layer " + path, "there is no such layer",
                   fmt::format("use {}", list_in_words(paths)));
   }
   return {std::move(layers[static_cast<std::size_t>(found - paths.begin())])};
@@ -62,7 +62,7 @@ std::vector<LayerAttention> chosen_layers(std::vector<LayerAttention> layers,
 HeadRange chosen_heads(const LayerAttention& layer, const std::optional<std::size_t>& head) {
   if (!head) return {.begin = 0, .end = layer.num_heads};
   if (*head >= layer.num_heads) {
-    refuse_option(fmt::format("--head {}", *head),
+    reject_option(fmt::format("--head {}", *head),
                   fmt::format("there are {} heads", layer.num_heads),
                   fmt::format("use 0 to {}", layer.num_heads - 1));
   }
@@ -84,7 +84,7 @@ Part example_part(const Corpus& corpus) {
 void choose_example(const Corpus& corpus, std::size_t number, AttentionSubject& subject) {
   const auto [name, examples] = example_part(corpus);
   if (number > examples.size()) {
-    refuse_option(fmt::format("--example {}", number),
+    reject_option(fmt::format("--example {}", number),
                   fmt::format("the {} set has {} examples", name, examples.size()),
                   fmt::format("use 1 to {}", examples.size()));
   }
@@ -96,7 +96,7 @@ void require_fitting(const Example& example, const Config& config) {
   const TokenLimit most = find_task(config).answers().token_limit(config);
   const std::size_t tokens = longest_side(example, find_task(config).layout());
   if (tokens <= most.tokens) return;
-  refuse_option("--text",
+  reject_option("--text",
                 fmt::format("found {} tokens to read, expected at most {} ({})", tokens,
                             most.tokens, most.key),
                 "cut the text");
@@ -106,12 +106,12 @@ void read_text(const std::string& text, AttentionSubject& subject) {
   const Config& config = subject.config;
   const Task& task = find_task(config);
   if (task.traits().reads_images) {
-    refuse_option("--text", "the model reads images, expected --example", "leave --text out");
+    reject_option("--text", "the model reads images, expected --example", "leave --text out");
   }
   subject.example = task.answers().read_text(text, subject.codec);
   subject.name = "the text given";
   if (subject.example == Example{}) {
-    refuse_option("--text", "found no word", "give it a sentence");
+    reject_option("--text", "found no word", "give it a sentence");
   }
   require_fitting(subject.example, config);
   subject.example =
@@ -125,7 +125,7 @@ void read_text(const std::string& text, AttentionSubject& subject) {
 AttentionSubject attention_subject(const Arguments& arguments) {
   if (arguments.text && is_run_or_checkpoint(arguments.model)) {
     if (!arguments.overrides.empty()) {
-      refuse_option(arguments.overrides.front(), "a text that is given needs no other data",
+      reject_option(arguments.overrides.front(), "a text that is given needs no other data",
                     "leave it or --text out");
     }
     auto [model, origin] = open_trained(arguments.model, {});
@@ -164,7 +164,7 @@ int run(const Arguments& arguments) {
       *subject.model, batch, task.answers().stack_tokens(batch, subject.config, subject.codec));
   for (const std::string& note : notes) warn(note);
   if (all_layers.empty()) {
-    refuse_option(
+    reject_option(
         "attention", "the model has no layer of attention",
         fmt::format("`{} inspect RUN` lists the parameters of its layers", program_name()));
   }

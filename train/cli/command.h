@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/config/domains.h"
+#include "train/config/domain.h"
 #include "train/tasks/task.h"
 
 /// The definition of a command of the program. Each command is one file, train/cli/NAME.cpp, which

@@ -68,9 +68,9 @@ template <class Domain>
 CLI::Validator validator(const Domain& domain, std::string description = "") {
   const auto problem = [domain](const std::string& text) {
     const auto parsed = domain.parse(text);
-    const Mistake* mistake = std::get_if<Mistake>(&parsed);
-    if (mistake == nullptr) return std::string();
-    return mistake->hint.empty() ? mistake->message : mistake->message + "\n" + mistake->hint;
+    const auto* error = std::get_if<Diagnostic>(&parsed);
+    if (error == nullptr) return std::string();
+    return error->hint.empty() ? error->message : error->message + "\n" + error->hint;
   };
   return {problem, std::move(description)};
 }

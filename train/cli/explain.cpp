@@ -79,7 +79,7 @@ std::string read_input(const Arguments& arguments, const std::string& input_hint
   if (arguments.text != standard_input) return arguments.text;
   LineReader lines(STDIN_FILENO, "standard input", input_hint);
   const auto line = lines.next();
-  if (!line) refuse_option("TEXT", "found no line on standard input, expected one", input_hint);
+  if (!line) reject_option("TEXT", "found no line on standard input, expected one", input_hint);
   return *line;
 }
 
@@ -90,7 +90,7 @@ Example read_example(const Arguments& arguments, const Subject& subject, const T
   const auto example =
       task.answers().read_line(line, 2, from_input ? "standard input" : "TEXT", subject.trained);
   if (!example) {
-    refuse_option("TEXT",
+    reject_option("TEXT",
                   task.traits().reads_images ? "found no pixels, expected those of an image"
                                              : "found no word, expected a sentence",
                   task.traits().reads_images ? "give it the pixels of an image, separated by commas"
@@ -114,7 +114,7 @@ Ids predictions(const Model& model, const Batch& batch) {
 }
 
 [[noreturn]] void refuse_target(const std::string& message, const std::string& hint) {
-  refuse_option("--target", message, hint);
+  reject_option("--target", message, hint);
 }
 
 std::string counted(std::size_t count, const std::string& noun) {

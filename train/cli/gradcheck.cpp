@@ -173,7 +173,7 @@ GradcheckVerdict overall_verdict(const GradcheckReport& report) {
 int run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   if (arguments.coordinates == 0 && arguments.directions == 0) {
-    refuse_option("--coordinates 0 --directions 0", "nothing is left to compare",
+    reject_option("--coordinates 0 --directions 0", "nothing is left to compare",
                   "give one of them 1 or more");
   }
   const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);

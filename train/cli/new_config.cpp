@@ -116,8 +116,8 @@ class Interview {
 
   static std::string mistake_in(const WholeNumber& numbers, const std::string& text) {
     const auto parsed = numbers.parse(text);
-    const Mistake* mistake = std::get_if<Mistake>(&parsed);
-    return mistake == nullptr ? "" : escaped(mistake->message);
+    const auto* error = std::get_if<Diagnostic>(&parsed);
+    return error == nullptr ? "" : escaped(error->message);
   }
 
   std::string ask_for_number(std::string_view question, std::string_view default_answer) {

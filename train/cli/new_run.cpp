@@ -10,10 +10,10 @@
 #include "data/io/utf8.h"
 #include "train/checkpoint/open_run.h"
 #include "train/config/error.h"
+#include "train/config/rules.h"
 #include "train/format.h"
 #include "train/platform/program_name.h"
 #include "train/process_settings.h"
-#include "train/run_length.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 

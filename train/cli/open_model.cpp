@@ -12,7 +12,7 @@
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/resume.h"
-#include "train/config/domains.h"
+#include "train/config/domain.h"
 #include "train/config/error.h"
 #include "train/memory_need.h"
 #include "train/models/held_out_data.h"
@@ -74,18 +74,18 @@ void require_data_file(const std::string& override, const std::string& path) {
   if (key.starts_with("decoding.") && equals != override.npos) return;
   const bool is_data_file = key.starts_with("data.") && rule == ChangeRule::free;
   if (equals == override.npos || (rule && !is_data_file)) {
-    refuse_option(override,
+    reject_option(override,
                   fmt::format("expected only data files and keys of decoding after {}, such as "
                               "data.test_text=more.txt: a trained model keeps its config",
                               path),
                   "leave it out, or name a config file");
   }
   if (key == "data.subword_file" || key == "data.target_subword_file") {
-    refuse_option(override, "a trained model keeps the subwords that it was trained with",
+    reject_option(override, "a trained model keeps the subwords that it was trained with",
                   "leave it out, or name a config file");
   }
   if (rule && equals + 1 == override.size()) {
-    refuse_option(override, "found no file, expected one", fmt::format("write {}FILE", override));
+    reject_option(override, "found no file, expected one", fmt::format("write {}FILE", override));
   }
 }
 
@@ -114,8 +114,8 @@ OpenedModel open_trained(const std::string& path, const std::vector<std::string>
   if (!choice.empty()) inform(fmt::format("using {}, {}", escaped(file.string()), choice));
   TrainedModel found = load_model(snapshot);
   found.config = with_other_data(path, found.config, overrides);
-  found.config.data.cache_folder = file.parent_path().parent_path() / "cache";
-  found.config.data.cache_is_read_only = true;
+  found.config.data.training.cache_folder = file.parent_path().parent_path() / "cache";
+  found.config.data.training.cache_is_read_only = true;
   std::string place = fmt::format("{}, step {}", file.string(), found.step);
   return {.trained = std::move(found),
           .origin = {.place = std::move(place), .choice = std::move(choice)}};
@@ -144,7 +144,7 @@ void require_kind(const TrainedModel& trained, const std::vector<std::string>& k
                   std::string_view command) {
   const std::string& kind = trained.config.model_kind;
   if (std::ranges::find(kinds, kind) != kinds.end()) return;
-  refuse_option(command,
+  reject_option(command,
                 fmt::format("the model is of kind {}, expected {}", kind, list_in_words(kinds)),
                 fmt::format("`{} evaluate RUN` shows what any model does", program_name()));
 }

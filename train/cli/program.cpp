@@ -21,7 +21,7 @@
 #include "data/io/utf8.h"
 #include "train/cli/command.h"
 #include "train/cli/completion.h"
-#include "train/config/domains.h"
+#include "train/config/domain.h"
 #include "train/config/text.h"
 #include "train/error.h"
 #include "train/format.h"

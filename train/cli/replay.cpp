@@ -336,8 +336,8 @@ int run(Arguments arguments) {
   }
   config.train.run_dir = directory.path().string();
   config.train.detect_anomaly = false;  // a step that is not finite is recorded
-  config.data.cache_folder = directory.cache_folder();
-  config.data.cache_is_read_only = true;
+  config.data.training.cache_folder = directory.cache_folder();
+  config.data.training.cache_is_read_only = true;
   apply_process_settings(config.train, saved_arithmetic(origin));
   const bool has_changed = warn_of_changes(start, arguments.step);
   const ResumedCorpus data = load_same_corpus(config, origin, {});

@@ -27,7 +27,7 @@
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
 #include "train/process_settings.h"
-#include "train/run_length.h"
+#include "train/config/rules.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
@@ -170,8 +170,8 @@ int resume_run(const TrainArguments& arguments, TimeLimit::Clock::time_point sta
   apply_process_settings(plan.config.train, saved_arithmetic(plan.checkpoint.arrays));
   if (group.any_process(uses_cache(plan.config.data))) {
     DataOptions& data = plan.config.data;
-    data.cache_is_read_only = arguments.dry_run;
-    data.cache_folder = directory.cache_folder();
+    data.training.cache_is_read_only = arguments.dry_run;
+    data.training.cache_folder = directory.cache_folder();
     group.on_rank_0([&] {
       if (arguments.dry_run) return;
       directory.remove_stray_temporaries();  // they may be as large as the cache

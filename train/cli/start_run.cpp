@@ -94,7 +94,7 @@ int start_run(const TrainArguments& arguments, TimeLimit::Clock::time_point star
   group.on_rank_0([&] { place.check(); });
   if (group.any_process(uses_cache(config.data)) && !arguments.dry_run) {
     group.on_rank_0([&] { place.prepare_cache(); });
-    config.data.cache_folder = place.directory().cache_folder();
+    config.data.training.cache_folder = place.directory().cache_folder();
   }
   const InitialState initial =
       load_with_cache(config.data, group, [&] { return load_initial_state(config); });

@@ -36,7 +36,7 @@ std::vector<std::vector<std::string>> select_combinations(const Arguments& argum
 void refuse_run_dir(const std::vector<std::string>& overrides) {
   for (const std::string& override : overrides) {
     if (!names_run_dir({override})) continue;
-    refuse_option(override, "found a run directory, expected none: a sweep makes one for each run",
+    reject_option(override, "found a run directory, expected none: a sweep makes one for each run",
                   "choose the folder of the runs with --output FOLDER");
   }
 }

@@ -12,7 +12,7 @@
 #include "data/io/unicode.h"
 #include "data/io/utf8.h"
 #include "train/cli/command.h"
-#include "train/config/domains.h"
+#include "train/config/domain.h"
 #include "train/error.h"
 
 namespace tapestry {

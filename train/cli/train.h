@@ -58,7 +58,7 @@ auto load_with_cache(DataOptions& data, ProcessGroup& group, const Load& load) {
   decltype(load()) loaded;
   group.on_rank_0([&] { loaded = load(); });
   if (group.is_rank_0()) return loaded;
-  data.cache_is_read_only = true;
+  data.training.cache_is_read_only = true;
   return load();
 }
 

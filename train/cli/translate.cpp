@@ -17,7 +17,7 @@
 #include "train/cli/answer_lines.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/config/domains.h"
+#include "train/config/domain.h"
 #include "train/config/error.h"
 #include "train/error.h"
 #include "train/inference/beam_search.h"
@@ -94,12 +94,12 @@ SearchOptions search_options(const TrainedModel& trained, const Arguments& argum
   options.batch_tokens = options.batch_size = arguments.batch_tokens;
   options.batch_size = bounded_batch_size(options, trained.codec.target_vocabulary().size());
   if (!arguments.samples && options.num_best > options.beam_size) {
-    refuse_option(fmt::format("--n-best {}", options.num_best),
+    reject_option(fmt::format("--n-best {}", options.num_best),
                   fmt::format("expected at most --beam-size ({})", options.beam_size),
                   fmt::format("write --beam-size {}", options.num_best));
   }
   if (options.max_length != 0 && options.min_length > options.max_length) {
-    refuse_option(fmt::format("--min-length {}", options.min_length),
+    reject_option(fmt::format("--min-length {}", options.min_length),
                   fmt::format("expected at most the maximum length ({})", options.max_length),
                   fmt::format("write --max-length {} or more", options.min_length));
   }
@@ -275,11 +275,11 @@ void translate_lines(std::span<const InputLine> lines, const TrainedModel& train
 std::string chosen_layer(const std::string& given, const Network& network) {
   const std::vector<std::string> layers = cross_attention_layers(network);
   if (layers.empty()) {
-    refuse_option("--align", "the model has no cross-attention", "leave it out");
+    reject_option("--align", "the model has no cross-attention", "leave it out");
   }
   if (given.empty()) return layers[layers.size() - std::min<std::size_t>(2, layers.size())];
   if (std::ranges::find(layers, given) != layers.end()) return given;
-  refuse_option("--align-layer " + given, "there is no such layer",
+  reject_option("--align-layer " + given, "there is no such layer",
                 fmt::format("use {}", list_in_words(layers)));
 }
 

@@ -20,7 +20,6 @@
 #include "data/io/file.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
-#include "train/config/percentages.h"
 #include "train/config/reader.h"
 #include "train/config/rules.h"
 #include "train/config/text.h"
@@ -60,15 +59,15 @@ Folder working_folder(const std::filesystem::path& config_file,
 }
 
 /// Chooses between train.steps and train.epochs: the command line replaces the file.
-void choose_length(Config& config, const Origins& origins, ProblemList& problems) {
+void choose_length(Config& config, const Origins& origins, Diagnostics& errors) {
   const auto steps = origins.find("train.steps"), epochs = origins.find("train.epochs");
   if (steps == origins.end() || epochs == origins.end() || config.train.epochs == 0) return;
   if (steps->second.in_override != epochs->second.in_override) {
     if (steps->second.in_override) config.train.epochs = 0;
     return;
   }
-  problems.add(epochs->second.place, "`epochs` and `steps` both give the length of the run",
-               "remove one of them");
+  errors.add(epochs->second.place, "`epochs` and `steps` both give the length of the run",
+             "remove one of them");
 }
 
 /// Moves data files of the text to data.folder: those with relative paths, which were read as
@@ -100,20 +99,20 @@ ConfigWithOrigins read_config(std::string_view text, const std::string& name, co
                               const std::vector<std::string>& overrides,
                               const Folder& of_overrides) {
   Config config;
-  ProblemList problems;
-  YamlText yaml(name, text, problems);
+  Diagnostics errors;
+  YamlText yaml(name, text, errors);
   // After a syntax error keys may be missing, and the rules would report false contradictions.
-  const bool complete = problems.empty();
+  const bool complete = errors.empty();
 
-  ConfigReader reader(config, problems);
+  ConfigReader reader(config, errors);
   reader.read(yaml, of_text);
   const std::filesystem::path folder_of_text = config.data.folder;
   for (const std::string& override : overrides) reader.read(override, of_overrides);
   move_to_data_folder(config, reader.origins(), of_text, folder_of_text);
-  choose_length(config, reader.origins(), problems);
+  choose_length(config, reader.origins(), errors);
   resolve_percentages(config);
-  if (complete) check_rules(config, reader.origins(), problems);
-  problems.throw_if_any();
+  if (complete) check_rules(config, reader.origins(), errors);
+  errors.throw_if_any();
   return {std::move(config), reader.origins()};
 }
 
@@ -122,7 +121,7 @@ constexpr FileKind config_kind{
     .special_hint = "give the path of a YAML file, such as configs/copy.yaml",
     .too_large_hint = "check that this file is meant to be a config",
     .unreadable_hint = "check the path and its permissions",
-    .max_bytes = largest_config};
+    .max_bytes = max_config_size};
 
 /// Whether the file is the config.yaml in the directory of a run.
 bool is_config_of_run(const std::filesystem::path& path) {
@@ -184,7 +183,7 @@ Config parse_config(std::string_view text, const std::string& name,
 }
 
 std::optional<std::string> unknown_model_kind(std::string_view text) {
-  ProblemList ignored;
+  Diagnostics ignored;
   YamlText yaml("", text, ignored);
   for (const YamlEntry& section : yaml.sections()) {
     if (section.key != "model" || !section.value.IsMap()) continue;
@@ -217,10 +216,10 @@ ConfigWithOrigins load_config_with_origins(const std::string& path,
   if (config.train.run_dir.empty()) {
     config.train.run_dir = default_run_dir(path);
     const auto parsed = RunPath::parse(config.train.run_dir);
-    if (const auto* mistake = std::get_if<Mistake>(&parsed)) {
+    if (const auto* error = std::get_if<Diagnostic>(&parsed)) {
       throw ConfigError(
           {{.place = {.file = path},
-            .message = "the run directory is named after the config file: " + mistake->message,
+            .message = "the run directory is named after the config file: " + error->message,
             .hint = "rename the file, or name a directory with train.run_dir=DIR"}});
     }
   }
@@ -229,18 +228,18 @@ ConfigWithOrigins load_config_with_origins(const std::string& path,
 
 KnownKeys load_known_keys(const std::string& path) {
   KnownKeys known;
-  ProblemList problems;
-  YamlText yaml(path, read_config_file(path), problems);
-  ConfigReader reader(known.config, problems);
+  Diagnostics errors;
+  YamlText yaml(path, read_config_file(path), errors);
+  ConfigReader reader(known.config, errors);
   reader.read(yaml, {});
   for (const auto& [key, origin] : reader.origins()) {
     if (origin.valid) known.given.insert(key);
   }
   try {
-    problems.throw_if_any();
+    errors.throw_if_any();
   } catch (const ConfigError& error) {
-    Problem first = error.problems().front();
-    const std::size_t others = error.problems().size() - 1;
+    Diagnostic first = error.diagnostics().front();
+    const std::size_t others = error.diagnostics().size() - 1;
     first.hint.clear();
     const std::string text = to_string(first);
     known.problem = text.substr(0, text.find('\n'));
@@ -263,10 +262,10 @@ bool names_run_dir(const std::vector<std::string>& overrides) {
 std::string read_config_file(const std::string& path) try {
   const OpenFile file(path, config_kind);
   // Not its size now: the file may be growing, and files of /proc have the size 0.
-  std::string text(largest_config + 1, '\0');
+  std::string text(max_config_size + 1, '\0');
   text.resize(file.read_at(0, std::as_writable_bytes(std::span(text))));
-  if (text.size() > largest_config) {
-    throw FileError(file.name(), fmt::format("found more than {} bytes", largest_config),
+  if (text.size() > max_config_size) {
+    throw FileError(file.name(), fmt::format("found more than {} bytes", max_config_size),
                     config_kind.too_large_hint);
   }
   return text;

@@ -107,16 +107,17 @@ struct DecodingOptions {
 };
 
 /// The data section: the options of all corpora; each task uses some of them.
-struct DataOptions : SymbolOptions,
-                     GeneratedOptions,
-                     ParallelTextOptions,
-                     TextFiles,
-                     WindowOptions,
-                     WordOptions,
-                     ImageOptions,
-                     TrainingSetOptions {
+struct DataOptions {
   std::string task = "copy";                ///< name of a DataSource in train/tasks/
   std::string folder{};                     ///< where relative paths of the config file start
+  SymbolOptions symbols{};                  ///< of copy, reverse and sort
+  GeneratedOptions generated{};             ///< of all generated data
+  ParallelTextOptions pairs{};              ///< of parallel_text
+  TextFiles text{};                         ///< of tasks with one text per part
+  WindowOptions windows{};                  ///< of language models
+  WordOptions words{};                      ///< of all text
+  ImageOptions images{};                    ///< of images
+  TrainingSetOptions training{};            ///< of all text
   OnBadLine on_bad_line = OnBadLine::stop;  ///< what happens to lines that cannot be used
 };
 
@@ -208,7 +209,7 @@ struct KnownKeys {
 /// Reads what this program knows in a config file that another program, or another version, may
 /// have written. Contradictions between keys are not searched for.
 ///
-/// throws  ConfigError if the file cannot be read or has more than ProblemList::most_problems
+/// throws  ConfigError if the file cannot be read or has more than Diagnostics::max_size
 ///         problems.
 KnownKeys load_known_keys(const std::string& path);
 
@@ -219,7 +220,7 @@ std::string default_run_dir(const std::string& path);
 bool names_run_dir(const std::vector<std::string>& overrides);
 
 /// The size of the largest config in bytes; a larger one is refused before it is read.
-inline constexpr std::size_t largest_config = 1u << 20;
+inline constexpr std::size_t max_config_size = 1u << 20;
 
 /// The text of the config file `path`. Never blocks: pipes and devices are refused, not read.
 ///

@@ -1,7 +1,132 @@
 #include "train/config/domain.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <span>
+
+#include "data/io/utf8.h"
+#include "train/config/text.h"
+
 namespace tapestry {
 namespace {
+
+Diagnostic not_in(const std::string& expected, std::string_view text, std::string hint = {}) {
+  return {.message = fmt::format("expected {}, found {}", expected, quoted(text)),
+          .hint = std::move(hint)};
+}
+
+template <class T>
+struct Scanned {
+  T value{};
+  std::errc error{};  ///< invalid_argument also if only part of the text is a number
+};
+
+template <class T, class... Format>
+Scanned<T> scan(std::string_view text, Format... format) {
+  Scanned<T> result;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, result.value, format...);
+  result.error = error == std::errc() && stop != end ? std::errc::invalid_argument : error;
+  return result;
+}
+
+/// Whether commas divide the text into groups of three digits, as in 12,000.
+bool has_thousands(std::string_view text) {
+  const std::size_t first = text.find(',');
+  if (first == text.npos || first == 0 || first > 3) return false;
+  for (std::size_t i = first; i < text.size(); ++i) {
+    if (((i - first) % 4 == 0) != (text[i] == ',')) return false;
+  }
+  return (text.size() - first) % 4 == 0;
+}
+
+std::string without_separators(std::string_view text) {
+  std::string result(text);
+  std::erase(result, '_');
+  if (has_thousands(text)) std::erase(result, ',');
+  return result;
+}
+
+/// The factor of a suffix, as in 5k and 2M, which is removed; 1 without.
+double take_factor(std::string& text) {
+  const char last = text.empty() ? '\0' : text.back();
+  const double factor = last == 'k' || last == 'K' ? 1e3 : last == 'M' ? 1e6 : 1.0;
+  if (factor != 1.0) text.pop_back();
+  return factor;
+}
+
+/// The whole number meant by text such as 010, 0x10, 1e3, 1_000, 1,000, 5k, 64.0 or +5.
+std::optional<std::uint64_t> guess_whole_number(std::string_view text) {
+  constexpr double exact_below = 9007199254740992.0;  // 2^53
+  std::string plain = without_separators(text);
+  if (plain.starts_with('+')) plain.erase(0, 1);
+  if (plain.starts_with("0x")) {
+    const auto hexadecimal = scan<std::uint64_t>(std::string_view(plain).substr(2), 16);
+    if (hexadecimal.error == std::errc()) return hexadecimal.value;
+  }
+  const double factor = take_factor(plain);
+  const auto real = scan<double>(plain, std::chars_format::general);
+  const double value = factor * real.value;
+  const bool whole =
+      real.error == std::errc() && value >= 0 && value < exact_below && std::floor(value) == value;
+  return whole ? std::optional(static_cast<std::uint64_t>(value)) : std::nullopt;
+}
+
+std::string hint_for_whole_number(std::string_view text) {
+  const std::optional<std::uint64_t> guess = guess_whole_number(text);
+  return guess ? fmt::format("write `{}`, in decimal digits alone", *guess) : "";
+}
+
+/// Whether a number is written like 010 or 00.5, which YAML 1.1 and YAML 1.2 read differently.
+bool has_leading_zero(std::string_view text) {
+  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
+
+/// A hint with the number meant by text such as 0,1 or 1_000.5 or +0.1 or 010.
+std::string hint_for_real_number(std::string_view text) {
+  std::string plain = without_separators(text);
+  std::replace(plain.begin(), plain.end(), ',', '.');
+  if (plain.starts_with('+')) plain.erase(0, 1);
+  while (has_leading_zero(plain)) plain.erase(0, 1);
+  const auto guess = scan<double>(plain, std::chars_format::general);
+  const bool usable = guess.error == std::errc() && std::isfinite(guess.value);
+  return usable && plain != text ? fmt::format("write `{}`", guess.value) : "";
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+}
+
+struct TimeUnit {
+  char letter;
+  std::int64_t seconds;
+};
+constexpr std::array<TimeUnit, 4> time_units{{{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
+constexpr std::int64_t longest_duration = 10'000 * time_units[0].seconds;
+
+/// Removes a number and its unit letter from the front of `text` and returns their time in seconds.
+/// Removes the unit and all larger ones from `units`, so that each unit occurs at most once, in
+/// descending order.
+std::optional<std::int64_t> take_time(std::string_view& text, std::span<const TimeUnit>& units) {
+  const auto digits =
+      static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
+  const auto number = scan<std::int64_t>(text.substr(0, digits));
+  if (digits == 0 || digits == text.size() || number.error != std::errc()) return std::nullopt;
+  const auto unit = std::ranges::find(units, text[digits], &TimeUnit::letter);
+  if (unit == units.end() || number.value > longest_duration / unit->seconds) return std::nullopt;
+  text.remove_prefix(digits + 1);
+  units = units.subspan(static_cast<std::size_t>(unit - units.begin()) + 1);
+  return number.value * unit->seconds;
+}
 
 /// The type of the values of a domain.
 template <class D>
@@ -27,6 +152,285 @@ void visit_paths(Value& value, const auto& f) {
 
 }  // namespace
 
+std::string WholeNumber::expected() const {
+  if (high == std::numeric_limits<std::uint64_t>::max()) {
+    return fmt::format("a whole number >= {}", low);
+  }
+  return fmt::format("a whole number from {} to {}", low, high);
+}
+
+Parsed<std::uint64_t> WholeNumber::parse(std::string_view text) const {
+  const bool leading_zero = text.size() > 1 && text[0] == '0';
+  if (!all_digits(text) || leading_zero) {
+    return not_in(expected(), text, hint_for_whole_number(text));
+  }
+  const auto number = scan<std::uint64_t>(text);
+  const bool fits = number.error == std::errc() && number.value >= low && number.value <= high;
+  if (!fits) return not_in(expected(), text);
+  return number.value;
+}
+
+std::string WholeNumber::print(std::uint64_t value) { return fmt::format("{}", value); }
+
+std::optional<double> StepCount::parse_percentage(std::string_view text) {
+  if (!text.ends_with('%')) return std::nullopt;
+  text.remove_suffix(1);
+  const Parsed<double> parsed =
+      RealNumber{.low = 0.0, .high = 100.0, .has_low = false, .has_high = true}.parse(text);
+  const double* percent = std::get_if<double>(&parsed);
+  return percent != nullptr ? std::optional(*percent) : std::nullopt;
+}
+
+std::string StepCount::expected() const {
+  return WholeNumber::expected() + " or a percentage of `train.steps`";
+}
+
+Parsed<std::uint64_t> StepCount::parse(std::string_view text) const {
+  const Parsed<std::uint64_t> number = WholeNumber::parse(text);
+  const auto* bad = std::get_if<Diagnostic>(&number);
+  if (bad == nullptr) return number;
+  const bool looks_like_percentage = text.find('%') != text.npos;
+  return not_in(
+      expected(), text,
+      looks_like_percentage ? "write a percentage above 0% and up to 100%, such as 5%" : bad->hint);
+}
+
+std::string RealNumber::expected() const {
+  if (std::isinf(low) && std::isinf(high)) return "a number";
+  if (std::isinf(low)) return fmt::format("a number {} {}", has_high ? "<=" : "<", high);
+  if (std::isinf(high)) return fmt::format("a number {} {}", has_low ? ">=" : ">", low);
+  return fmt::format("a number in {}{}, {}{}", has_low ? '[' : '(', low, high,
+                     has_high ? ']' : ')');
+}
+
+Parsed<double> RealNumber::parse(std::string_view text) const {
+  const auto number = scan<double>(text, std::chars_format::general);
+  if (number.error == std::errc::result_out_of_range) {
+    return not_in(expected(), text, "write a number that a double can hold");
+  }
+  const bool clear = !has_leading_zero(text.starts_with('-') ? text.substr(1) : text);
+  if (number.error != std::errc() || !std::isfinite(number.value) || !clear) {
+    return not_in(expected(), text, hint_for_real_number(text));
+  }
+  const bool above = has_low ? number.value >= low : number.value > low;
+  const bool below = has_high ? number.value <= high : number.value < high;
+  if (!above || !below) return not_in(expected(), text);
+  return number.value;
+}
+
+std::string RealNumber::print(double value) { return fmt::format("{}", value); }
+
+std::string NumberOrWord::expected() const {
+  return fmt::format("{} or `{}`", number.expected(), word);
+}
+
+Parsed<std::optional<double>> NumberOrWord::parse(std::string_view text) const {
+  if (text == word) return std::optional<double>();
+  const Parsed<double> parsed = number.parse(text);
+  if (const auto* value = std::get_if<double>(&parsed)) return std::optional(*value);
+  const std::array words{std::string(word)};
+  const bool meant_word = closest(text, words).has_value();
+  return not_in(
+      expected(), text,
+      meant_word ? fmt::format("did you mean `{}`?", word) : std::get<Diagnostic>(parsed).hint);
+}
+
+std::string NumberOrWord::print(std::optional<double> value) const {
+  return value ? RealNumber::print(*value) : std::string(word);
+}
+
+Parsed<std::chrono::seconds> Duration::parse(std::string_view text) {
+  const std::string hint = all_digits(text) ? fmt::format("write `{}s` for seconds", text) : "";
+  std::string_view rest = text;
+  std::span<const TimeUnit> units = time_units;
+  std::int64_t sum = 0;
+  do {
+    const auto part = take_time(rest, units);
+    if (!part) return not_in(expected(), text, hint);
+    sum += *part;
+  } while (!rest.empty());
+  if (sum > longest_duration) return not_in(expected(), text, "write 10000d or less");
+  return std::chrono::seconds(sum);
+}
+
+std::string Duration::print(std::chrono::seconds value) {
+  std::int64_t rest = value.count();
+  if (rest == 0) return "0s";
+  std::string text;
+  for (const TimeUnit& unit : time_units) {
+    if (rest >= unit.seconds) text += fmt::format("{}{}", rest / unit.seconds, unit.letter);
+    rest %= unit.seconds;
+  }
+  return text;
+}
+
+Parsed<bool> Flag::parse(std::string_view text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  static const std::vector<std::string> yes{"yes", "on", "1", "y", "true"};
+  static const std::vector<std::string> no{"no", "off", "0", "n", "false"};
+  const auto means = [&](const std::string& word) { return edit_distance(text, word) == 0; };
+  std::string hint;
+  if (std::any_of(yes.begin(), yes.end(), means)) hint = "write `true`";
+  if (std::any_of(no.begin(), no.end(), means)) hint = "write `false`";
+  return not_in(expected(), text, hint);
+}
+
+namespace {
+
+std::string_view without_spaces(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+}
+
+/// The text at the front of `rest` up to a comma outside of double quotes, which are resolved;
+/// removes it and the comma. nullopt if a quote is not closed or something follows it.
+std::optional<std::string> take_item(std::string_view& rest) {
+  std::string item;
+  const std::size_t first = rest.find_first_not_of(" \t");
+  if (first == rest.npos || rest[first] != '"') {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    item = without_spaces(rest.substr(0, comma));
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    return item;
+  }
+  std::size_t i = first + 1;
+  for (; i < rest.size() && rest[i] != '"'; ++i) {
+    if (rest[i] == '\\' && i + 1 < rest.size()) ++i;
+    item += rest[i];
+  }
+  if (i == rest.size()) return std::nullopt;
+  rest.remove_prefix(i + 1);
+  const std::size_t comma = std::min(rest.find(','), rest.size());
+  if (!without_spaces(rest.substr(0, comma)).empty()) return std::nullopt;
+  rest.remove_prefix(std::min(comma + 1, rest.size()));
+  return item;
+}
+
+/// The items of a list in brackets, or the text itself as the only item; none if it is empty.
+/// nullopt if the text is neither.
+std::optional<std::vector<std::string>> parse_items(std::string_view text) {
+  if (text.empty()) return std::vector<std::string>();
+  if (!text.starts_with('[') || !text.ends_with(']')) return std::vector{std::string(text)};
+  std::vector<std::string> items;
+  std::string_view rest = without_spaces(text.substr(1, text.size() - 2));
+  const bool open_end = rest.ends_with(',');
+  while (!rest.empty()) {
+    auto item = take_item(rest);
+    if (!item || item->empty()) return std::nullopt;
+    items.push_back(*std::move(item));
+  }
+  if (open_end) return std::nullopt;
+  return items;
+}
+
+}  // namespace
+
+Parsed<FileList> FilePaths::parse(std::string_view text) {
+  auto names = parse_items(text);
+  if (!names) return not_in(expected(), text, "write for example [a.txt, b.txt]");
+  return FileList(*std::move(names));
+}
+
+std::string FilePaths::print(const FileList& value) {
+  const std::vector<std::string>& names = value.names();
+  if (names.size() > 1) return print_list(names);
+  // A name in brackets would be read as a list.
+  const bool looks_like_list = !names.empty() && names.front().starts_with('[');
+  return looks_like_list ? print_list(names) : Text::print(names.empty() ? "" : names.front());
+}
+
+std::string WholeNumbers::expected() const {
+  return fmt::format("a list such as [1, 3], each of them {}", number.expected());
+}
+
+Parsed<std::vector<std::size_t>> WholeNumbers::parse(std::string_view text) const {
+  const auto items = parse_items(text);
+  if (!items) return not_in(expected(), text, "write for example [1, 3]");
+  std::vector<std::size_t> values;
+  for (const std::string& item : *items) {
+    const Parsed<std::uint64_t> value = number.parse(item);
+    if (const auto* bad = std::get_if<Diagnostic>(&value)) {
+      return not_in(expected(), text, bad->hint);
+    }
+    values.push_back(std::get<std::uint64_t>(value));
+  }
+  return values;
+}
+
+std::string WholeNumbers::print(const std::vector<std::size_t>& value) {
+  return fmt::format("[{}]", fmt::join(value, ", "));
+}
+
+std::string print_list(const std::vector<std::string>& items) {
+  std::vector<std::string> printed;
+  for (const std::string& item : items) printed.push_back(Text::print(item));
+  return fmt::format("[{}]", fmt::join(printed, ", "));
+}
+
+std::string Text::print(std::string_view value) {
+  std::string escaped;
+  for (const char c : value) {
+    if (c == '"' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return fmt::format("\"{}\"", escaped);
+}
+
+Parsed<std::string> RunPath::parse(std::string_view text) {
+  constexpr std::size_t longest_path = 4000;  // PATH_MAX less the names of the files of a run
+  constexpr std::size_t longest_name = 255;   // NAME_MAX
+  if (text.starts_with('~')) {
+    return Diagnostic{
+        .message =
+            fmt::format("expected a path, found {}, whose ~ only a shell expands", excerpt(text)),
+        .hint =
+            "write the whole path of the home directory; on a command line, $HOME/... "
+            "instead of ~/..."};
+  }
+  if (find_invalid_utf8(text)) {
+    return Diagnostic{.message = fmt::format("expected a path in UTF-8, found {}", excerpt(text)),
+                      .hint = "choose a name in UTF-8"};
+  }
+  for (std::size_t i = 0; i < text.size(); i += character_at(text, i).bytes.size()) {
+    if (is_control(character_at(text, i).code_point)) {
+      return Diagnostic{.message = fmt::format(
+                            "expected a path without control characters, found {}", excerpt(text)),
+                        .hint = "choose a name without line feeds, tabs and escape sequences"};
+    }
+  }
+  std::size_t longest = 0;
+  for (const auto& name : std::filesystem::path(text)) {
+    longest = std::max(longest, name.native().size());
+  }
+  if (longest > longest_name || text.size() > longest_path) {
+    return Diagnostic{
+        .message = fmt::format("expected a path of at most {} bytes with names of at most {}, "
+                               "found {} bytes with a name of {}",
+                               longest_path, longest_name, text.size(), longest),
+        .hint = "choose a shorter name"};
+  }
+  return std::string(text);
+}
+
+std::string list_in_words(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool last = i + 1 == words.size();
+    text += i == 0 ? "" : last ? " or " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+Parsed<std::size_t> parse_choice(std::string_view text, const std::vector<std::string>& names) {
+  const auto match = std::find(names.begin(), names.end(), text);
+  if (match != names.end()) return static_cast<std::size_t>(match - names.begin());
+  const std::optional<std::string> meant = closest(text, names);
+  return not_in(list_in_words(names), text, meant ? fmt::format("did you mean `{}`?", *meant) : "");
+}
+
 std::string Domain::expected() const {
   return std::visit([](const auto& domain) { return domain.expected(); }, domain_);
 }
@@ -35,7 +439,7 @@ Parsed<FieldValue> Domain::parse(std::string_view text) const {
   return std::visit(
       [&]<class D>(const D& domain) -> Parsed<FieldValue> {
         Parsed<ValueOf<D>> parsed = domain.parse(text);
-        if (auto* mistake = std::get_if<Mistake>(&parsed)) return std::move(*mistake);
+        if (auto* error = std::get_if<Diagnostic>(&parsed)) return std::move(*error);
         return FieldValue(std::get<ValueOf<D>>(std::move(parsed)));
       },
       domain_);

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,16 +13,190 @@
 #include <variant>
 #include <vector>
 
-#include "train/config/domains.h"
+#include "data/corpus.h"
+#include "train/config/choices.h"
+#include "train/config/error.h"
 
 namespace tapestry {
+
+/// A value that was read, or why a text is not a valid value; a Diagnostic without a place.
+template <class T>
+using Parsed = std::variant<T, Diagnostic>;
+
+/// A domain: the set of valid values of a key, with their text in a config. This one is the whole
+/// numbers in [low, high], written in decimal digits only.
+///
+/// Every domain has the three functions of this one. parse() never throws and does not depend on
+/// the locale; parsing what print() returns, without quotes, gives the same value.
+struct WholeNumber {
+  std::uint64_t low = 0;                                           ///< the smallest number
+  std::uint64_t high = std::numeric_limits<std::uint64_t>::max();  ///< the largest number
+
+  /// Describes the set in messages: "a whole number >= 1".
+  std::string expected() const;
+  /// The value of a text, or why it is not in the set.
+  Parsed<std::uint64_t> parse(std::string_view text) const;
+  /// The value as YAML text.
+  static std::string print(std::uint64_t value);
+};
+
+/// Whole numbers >= low.
+constexpr WholeNumber at_least(std::uint64_t low) { return {.low = low}; }
+/// Whole numbers in [low, high].
+constexpr WholeNumber between(std::uint64_t low, std::uint64_t high) { return {low, high}; }
+
+/// A number of steps: a whole number, or a percentage of train.steps in (0%, 100%], such as 5%.
+struct StepCount : WholeNumber {
+  /// The percentage of a text such as "5%" or "2.5%"; nullopt if the text is none.
+  static std::optional<double> parse_percentage(std::string_view text);
+
+  /// Describes the set in messages.
+  std::string expected() const;
+  /// The number of a text, or why it is none; a percentage is none, see parse_percentage().
+  Parsed<std::uint64_t> parse(std::string_view text) const;
+};
+
+/// Numbers of steps >= low.
+constexpr StepCount steps_from(std::uint64_t low) { return {{.low = low}}; }
+/// Numbers of steps in [low, high].
+constexpr StepCount steps_between(std::uint64_t low, std::uint64_t high) { return {{low, high}}; }
+
+/// A finite number such as 0.1 or 1e-3, in an interval whose ends are each open or closed.
+struct RealNumber {
+  double low = 0.0;                                       ///< the lower end
+  double high = std::numeric_limits<double>::infinity();  ///< the upper end
+  bool has_low = true;   ///< whether the lower end is in the interval
+  bool has_high = true;  ///< whether the upper end is in the interval
+
+  std::string expected() const;
+  Parsed<double> parse(std::string_view text) const;
+  static std::string print(double value);  ///< the shortest text that parses to the same double
+};
+
+/// Numbers >= 0.
+constexpr RealNumber not_negative() { return {}; }
+/// Numbers > 0.
+constexpr RealNumber positive() { return {.has_low = false}; }
+/// Numbers in [low, high].
+constexpr RealNumber between_reals(double low, double high) { return {.low = low, .high = high}; }
+/// Numbers in [0, 1).
+constexpr RealNumber from_0_below_1() { return {.high = 1.0, .has_high = false}; }
+
+/// A number, or a word that means that there is none.
+struct NumberOrWord {
+  RealNumber number;      ///< the numbers
+  std::string_view word;  ///< the text of nullopt
+
+  std::string expected() const;
+  Parsed<std::optional<double>> parse(std::string_view text) const;
+  std::string print(std::optional<double> value) const;
+};
+
+/// A time in days, hours, minutes and seconds, such as 3h50m; at most 10,000 days.
+struct Duration {
+  static std::string expected() { return "a time such as 3h50m, 90s or 1d12h"; }
+  static Parsed<std::chrono::seconds> parse(std::string_view text);
+  static std::string print(std::chrono::seconds value);
+};
+
+/// `true` or `false`.
+struct Flag {
+  static std::string expected() { return "true or false"; }
+  static Parsed<bool> parse(std::string_view text);
+  static std::string print(bool value) { return value ? "true" : "false"; }
+};
+
+/// Any text, including the empty text.
+struct Text {
+  static std::string expected() { return "a text"; }
+  static Parsed<std::string> parse(std::string_view text) { return std::string(text); }
+  static std::string print(std::string_view value);
+};
+
+/// The path of a file; empty for none. load_config() makes it absolute.
+struct FilePath : Text {
+  static std::string expected() { return "a path"; }
+};
+
+/// The paths of files: one, or a list such as `[a.txt, b.txt]`; empty for none. load_config() makes
+/// them absolute.
+struct FilePaths {
+  static std::string expected() { return "a path or a list of paths"; }
+  static Parsed<FileList> parse(std::string_view text);
+  static std::string print(const FileList& value);
+};
+
+/// A list of whole numbers, such as `[1, 3]`; one number is a list of one.
+struct WholeNumbers {
+  WholeNumber number;  ///< the numbers
+
+  std::string expected() const;
+  Parsed<std::vector<std::size_t>> parse(std::string_view text) const;
+  static std::string print(const std::vector<std::size_t>& value);
+};
+
+/// `["a", "b"]`: the text of a list, as the parse functions of lists take it.
+std::string print_list(const std::vector<std::string>& items);
+
+/// The path of a folder of data; empty for the folder of the config file.
+struct FolderPath : Text {
+  static std::string expected() { return "a path"; }
+};
+
+/// The path of a run directory; empty for the default. A path that could not be created, or could
+/// not be written into a config, is refused: a name of more than 255 bytes, a path of more than
+/// 4000, control characters, bytes that are not UTF-8. So is `~`, which only a shell expands.
+struct RunPath : Text {
+  static std::string expected() { return "a path"; }
+  static Parsed<std::string> parse(std::string_view text);
+};
+
+/// `a`, `a or b`, `a, b or c`.
+std::string list_in_words(const std::vector<std::string>& words);
+
+/// The index of the value in `names`, or a Diagnostic.
+Parsed<std::size_t> parse_choice(std::string_view text, const std::vector<std::string>& names);
+
+/// One of a list of names.
+struct OneOf {
+  std::vector<std::string> names;  ///< the valid texts
+
+  std::string expected() const { return list_in_words(names); }
+  Parsed<std::string> parse(std::string_view text) const {
+    const Parsed<std::size_t> index = parse_choice(text, names);
+    if (const auto* error = std::get_if<Diagnostic>(&index)) return *error;
+    return names[std::get<std::size_t>(index)];
+  }
+  static std::string print(const std::string& value) { return value; }
+};
+
+/// One of the names of an enumeration.
+template <class E>
+struct Choice {
+  /// The names of all values.
+  static std::vector<std::string> names() {
+    std::vector<std::string> result;
+    for (const Named<E>& choice : choices_of<E>) result.emplace_back(choice.name);
+    return result;
+  }
+
+  static std::string expected() { return list_in_words(names()); }
+
+  static Parsed<E> parse(std::string_view text) {
+    const Parsed<std::size_t> index = parse_choice(text, names());
+    if (const auto* error = std::get_if<Diagnostic>(&index)) return *error;
+    return choices_of<E>[std::get<std::size_t>(index)].value;
+  }
+
+  static std::string print(E value) { return std::string(choice_name(value)); }
+};
 
 /// The value of any key; the value of an enumeration is its name.
 using FieldValue =
     std::variant<bool, std::uint64_t, double, std::optional<double>, std::chrono::seconds,
                  std::string, FileList, std::vector<std::size_t>>;
 
-/// The domain of any key: one of those in domains.h. The domain of an enumeration is OneOf its
+/// The domain of any key: one of those above. The domain of an enumeration is OneOf its
 /// names.
 class Domain {
  public:

@@ -50,51 +50,51 @@ std::string underlined_source(const Place& place) {
                      std::string(tildes, '~'));
 }
 
-std::string joined_text(const std::vector<Problem>& problems) {
+std::string joined_text(const std::vector<Diagnostic>& errors) {
   std::vector<std::string> texts;
-  for (const Problem& problem : problems) texts.push_back(to_string(problem));
+  for (const Diagnostic& error : errors) texts.push_back(to_string(error));
   return fmt::format("{}", fmt::join(texts, "\n"));
 }
 
-/// Sorts problems by line. Problems without a line are about the command line or the whole file.
-std::vector<Problem> in_order(std::vector<Problem> problems) {
-  std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
+/// Sorts errors by line. Errors without a line are about the command line or the whole file.
+std::vector<Diagnostic> in_order(std::vector<Diagnostic> errors) {
+  std::stable_sort(errors.begin(), errors.end(), [](const Diagnostic& a, const Diagnostic& b) {
     return std::pair(a.place.line == 0, a.place.line) < std::pair(b.place.line == 0, b.place.line);
   });
-  return problems;
+  return errors;
 }
 
 }  // namespace
 
-std::string to_string(const Problem& problem) {
-  const Place& place = problem.place;
+std::string to_string(const Diagnostic& error) {
+  const Place& place = error.place;
   std::string text = escaped(place.file);
   if (place.line > 0) text += fmt::format(":{}:{}", place.line, place.column);
-  text += ": " + problem.message;
+  text += ": " + error.message;
   if (place.line > 0) text += underlined_source(place);
-  if (!problem.hint.empty()) text += "\nhint: " + problem.hint;
+  if (!error.hint.empty()) text += "\nhint: " + error.hint;
   return text;
 }
 
-ConfigError::ConfigError(std::vector<Problem> problems)
-    : ErrorWith(joined_text(problems)), problems_(std::move(problems)) {}
+ConfigError::ConfigError(std::vector<Diagnostic> diagnostics)
+    : ErrorWith(joined_text(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 
-void ProblemList::add(Place place, std::string message, std::string hint) {
-  if (problems_.size() == most_problems) {
-    std::vector<Problem> all = in_order(problems_);
+void Diagnostics::add(Place place, std::string message, std::string hint) {
+  if (errors_.size() == max_size) {
+    std::vector<Diagnostic> all = in_order(errors_);
     all.push_back({{.file = std::move(place.file)},
-                   fmt::format("more than {} problems, the rest is not listed", most_problems),
+                   fmt::format("more than {} errors, the rest is not listed", max_size),
                    "check that this file is meant to be a config"});
     throw ConfigError(std::move(all));
   }
-  problems_.push_back({std::move(place), std::move(message), std::move(hint)});
+  errors_.push_back({std::move(place), std::move(message), std::move(hint)});
 }
 
-void ProblemList::throw_if_any() const {
-  if (!problems_.empty()) throw ConfigError(in_order(problems_));
+void Diagnostics::throw_if_any() const {
+  if (!errors_.empty()) throw ConfigError(in_order(errors_));
 }
 
-void refuse_option(std::string_view option, const std::string& message, const std::string& hint) {
+void reject_option(std::string_view option, const std::string& message, const std::string& hint) {
   throw ConfigError({{.place = {.file = "command line: " + std::string(option)},
                       .message = message,
                       .hint = hint}});

@@ -10,7 +10,6 @@
 
 #include "autograd/kernels/parallel.h"
 #include "optim/optimizer_description.h"
-#include "train/config/custom_key.h"
 #include "train/config/kind.h"
 #include "train/config/rules.h"
 
@@ -135,7 +134,7 @@ template <class V, MaybeConst<DataOptions> O>
 void visit(V field, O& o) {
   using enum ChangeRule;
   using enum SubwordKind;
-  const SubwordKind subwords = o.subwords.kind;
+  const SubwordKind subwords = o.words.subwords.kind;
   const Use with_training = only_for("data.subwords", subwords, {unigram, bpe});
   const Use with_file = only_for("data.subwords", subwords, {file});
   const Use with_unigram = only_for("data.subwords", subwords, {unigram, file});
@@ -146,101 +145,105 @@ void visit(V field, O& o) {
   field("folder", o.folder, FolderPath(), free,
         "folder at which relative paths of data files in the config file start; default: the "
         "folder of the config file. On resume, if the files have been moved: their new folder");
-  field("num_symbols", o.num_symbols, between(2, 1'000'000), never, "number of different symbols");
-  field("min_length", o.min_length, between(1, longest_sequence), never,
+  field("num_symbols", o.symbols.num_symbols, between(2, 1'000'000), never,
+        "number of different symbols");
+  field("min_length", o.symbols.min_length, between(1, longest_sequence), never,
         "shortest sequence, in symbols");
-  field("max_length", o.max_length, between(1, longest_sequence), never,
+  field("max_length", o.symbols.max_length, between(1, longest_sequence), never,
         "longest sequence, in symbols");
-  field("train_size", o.train_size, between(1, most_examples), with_permission,
+  field("train_size", o.generated.train_size, between(1, most_examples), with_permission,
         "number of training sequences");
-  field("validation_size", o.validation_size, between(0, most_examples), never,
+  field("validation_size", o.generated.validation_size, between(0, most_examples), never,
         "number of distinct validation sequences; images: number held out of `train_images`, "
         "stratified by class, if there is no `validation_images`");
-  field("test_size", o.test_size, between(0, most_examples), never,
+  field("test_size", o.generated.test_size, between(0, most_examples), never,
         "number of distinct test sequences; images: as `validation_size`");
-  field("seed", o.seed, at_least(0), never, "seed of the generated sequences");
-  field("train_source", o.train_source, FilePaths(), free,
+  field("seed", o.generated.seed, at_least(0), never, "seed of the generated sequences");
+  field("train_source", o.pairs.train_source, FilePaths(), free,
         "training text, one sentence per line; several files are several corpora");
-  field("train_target", o.train_target, FilePaths(), free,
+  field("train_target", o.pairs.train_target, FilePaths(), free,
         "its translation, line by line; as many files");
-  field("validation_source", o.validation_source, FilePath(), free, "validation text");
-  field("validation_target", o.validation_target, FilePath(), free, "its translation");
-  field("test_source", o.test_source, FilePath(), free, "test text; may be empty");
-  field("test_target", o.test_target, FilePath(), free, "its translation; may be empty");
-  field("lowercase", o.lowercase, Flag(), never, "converts all text to lowercase");
-  field("min_frequency", o.min_frequency, at_least(1), never,
+  field("validation_source", o.pairs.validation_source, FilePath(), free, "validation text");
+  field("validation_target", o.pairs.validation_target, FilePath(), free, "its translation");
+  field("test_source", o.pairs.test_source, FilePath(), free, "test text; may be empty");
+  field("test_target", o.pairs.test_target, FilePath(), free, "its translation; may be empty");
+  field("lowercase", o.words.lowercase, Flag(), never, "converts all text to lowercase");
+  field("min_frequency", o.words.min_frequency, at_least(1), never,
         "minimum count of a word in the training text; rarer words become `<unk>`");
-  field("max_vocabulary", o.max_vocabulary, at_least(0), never,
+  field("max_vocabulary", o.words.max_vocabulary, at_least(0), never,
         "number of most frequent words kept on each side; 0: all");
   field(
-      "subwords", o.subwords.kind, Choice<SubwordKind>(), never,
+      "subwords", o.words.subwords.kind, Choice<SubwordKind>(), never,
       "subword tokenization with SentencePiece, in place of words or characters: a unigram or BPE "
       "model trained from the training text, or the model of a file");
-  field("vocabulary_size", o.subwords.vocabulary_size, between(5, 1'000'000), never,
+  field("vocabulary_size", o.words.subwords.vocabulary_size, between(5, 1'000'000), never,
         "size of a subword vocabulary in pieces, including special symbols and bytes",
         with_training);
-  field("character_coverage", o.subwords.character_coverage, between_reals(0.98, 1.0), never,
+  field("character_coverage", o.words.subwords.character_coverage, between_reals(0.98, 1.0), never,
         "share of the characters of the training text that have a piece; the rarest become `<unk>` "
         "or bytes",
         with_training);
-  field("byte_fallback", o.subwords.byte_fallback, Flag(), never,
+  field("byte_fallback", o.words.subwords.byte_fallback, Flag(), never,
         "characters without a piece become the bytes of their UTF-8 form instead of `<unk>`",
         with_training);
-  field("text_normalization", o.subwords.normalization, Choice<TextNormalization>(), never,
+  field("text_normalization", o.words.subwords.normalization, Choice<TextNormalization>(), never,
         "Unicode normalization before the text is divided: NFKC (nmt: all white space becomes "
         "spaces; cf: with case folding), or none",
         with_training);
-  field("subword_file", o.subwords.file, FilePath(), free,
+  field("subword_file", o.words.subwords.file, FilePath(), free,
         "SentencePiece .model file, of type unigram or BPE", with_file);
-  field("target_subword_file", o.subwords.target_file, FilePath(), free,
+  field("target_subword_file", o.words.subwords.target_file, FilePath(), free,
         "the same for targets, unless `shared_vocabulary` is true", with_file);
-  field("subword_alpha", o.subwords.sampling.alpha,
+  field("subword_alpha", o.words.subwords.sampling.alpha,
         NumberOrWord{{.high = 1000.0, .has_low = false}, "none"}, with_permission,
         "subword regularization of unigram models: in each epoch, another segmentation of each "
         "training sentence is drawn with a probability proportional to P^alpha, such as 0.2; none: "
         "always the most probable one",
         with_unigram);
-  field("subword_dropout", o.subwords.sampling.dropout, from_0_below_1(), with_permission,
+  field("subword_dropout", o.words.subwords.sampling.dropout, from_0_below_1(), with_permission,
         "BPE-dropout: probability of leaving out each merge in training sentences, such as 0.1",
         with_bpe);
-  field("shared_vocabulary", o.shared_vocabulary, Flag(), never,
+  field("shared_vocabulary", o.pairs.shared_vocabulary, Flag(), never,
         "one vocabulary for source and target");
-  field("max_tokens", o.max_tokens, at_least(0), never,
+  field("max_tokens", o.pairs.max_tokens, at_least(0), never,
         "training pairs with more tokens on either side are skipped; 0: none");
   field("on_bad_line", o.on_bad_line, Choice<OnBadLine>(), never,
         "lines of data files that cannot be used, such as pairs with one blank side or more tokens "
         "than `model.max_length`: stop names the first of them; skip leaves them out and counts "
         "them");
-  field("train_text", o.train_text, FilePaths(), free,
+  field("train_text", o.text.train_text, FilePaths(), free,
         "training text; labelled_text: a label, a tab and a sentence per line; tagged_text: a "
         "token, a tab and a label per line; several files are several corpora, tagged_text has "
         "one");
-  field("corpus_weights", o.corpus_weights, WholeNumbers{{.low = 1, .high = 1000}}, with_permission,
+  field("corpus_weights", o.training.corpus_weights, WholeNumbers{{.low = 1, .high = 1000}},
+        with_permission,
         "passes over each of several training corpora per epoch: with [1, 3], an epoch has each "
         "example of the first corpus once and each of the second three times; []: once");
-  field("cache", o.cache, Choice<CacheUse>(), free,
+  field("cache", o.training.cache, Choice<CacheUse>(), free,
         "whether tokenized training examples are kept in a memory-mapped file, "
         "RUN/cache/train.examples, instead of in memory; results are the same. auto: if the "
         "training text has 256 MiB or more");
-  field("validation_text", o.validation_text, FilePath(), free, "validation text; may be empty");
-  field("test_text", o.test_text, FilePath(), free, "test text; may be empty");
-  field("unit", o.unit, Choice<TextUnit>(), never, "unit of tokenization");
-  field("context", o.context, between(1, longest_sequence), never,
+  field("validation_text", o.text.validation_text, FilePath(), free,
+        "validation text; may be empty");
+  field("test_text", o.text.test_text, FilePath(), free, "test text; may be empty");
+  field("unit", o.windows.unit, Choice<TextUnit>(), never, "unit of tokenization");
+  field("context", o.windows.context, between(1, longest_sequence), never,
         "context length: tokens per window");
-  field("validation_share", o.validation_share, from_0_below_1(), never,
+  field("validation_share", o.windows.validation_share, from_0_below_1(), never,
         "share of `train_text` held out at its end, if `validation_text` is empty");
-  field("train_images", o.train_images, FilePath(), free,
+  field("train_images", o.images.train_images, FilePath(), free,
         "CSV file, with the pixels of an image and its label on each line; HDF5 file (.h5, .hdf5) "
         "with the "
         "datasets `images` and `labels`; or NumPy file (.npy), with the labels of `x.npy` in "
         "`x.labels.npy`");
-  field("validation_images", o.validation_images, FilePath(), free,
+  field("validation_images", o.images.validation_images, FilePath(), free,
         "validation images; may be empty");
-  field("test_images", o.test_images, FilePath(), free, "test images; may be empty");
-  field("image_height", o.image_height, between(1, 4096), never, "height in pixels");
-  field("image_width", o.image_width, between(1, 4096), never, "width in pixels");
-  field("image_channels", o.image_channels, between(1, 64), never, "values per pixel");
-  field("pixel_maximum", o.pixel_maximum, positive(), never, "pixel value that is scaled to 1");
+  field("test_images", o.images.test_images, FilePath(), free, "test images; may be empty");
+  field("image_height", o.images.image_height, between(1, 4096), never, "height in pixels");
+  field("image_width", o.images.image_width, between(1, 4096), never, "width in pixels");
+  field("image_channels", o.images.image_channels, between(1, 64), never, "values per pixel");
+  field("pixel_maximum", o.images.pixel_maximum, positive(), never,
+        "pixel value that is scaled to 1");
 }
 
 template <class V, MaybeConst<TransformerOptions> O>

@@ -9,7 +9,7 @@
 
 #include "data/io/utf8.h"
 #include "train/config/fields.h"
-#include "train/config/suggestions.h"
+#include "train/config/help.h"
 #include "train/config/text.h"
 #include "train/config/yaml_text.h"
 
@@ -144,7 +144,7 @@ bool accepts(const std::string& path, const std::string& value) {
   bool valid = false;
   for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain& domain) {
     if (field.path() != path) return;
-    valid = percentage(domain, value) || !std::holds_alternative<Mistake>(domain.parse(value));
+    valid = percentage(domain, value) || !std::holds_alternative<Diagnostic>(domain.parse(value));
   });
   return valid;
 }
@@ -244,7 +244,7 @@ void ConfigReader::give(const std::string& path, const Place& place, const Given
       return;
     }
     const Parsed<FieldValue> parsed = domain.parse(*given.text);
-    if (const auto* error = std::get_if<Mistake>(&parsed)) {
+    if (const auto* error = std::get_if<Diagnostic>(&parsed)) {
       const std::string& default_value =
           std::ranges::find(keys_, path, &ConfigKey::path)->default_value;
       errors_.add(given.place, error->message,

@@ -43,7 +43,7 @@ class ConfigReader {
   using Folder = std::optional<std::filesystem::path>;
 
   /// A reader into `config` that adds what it finds wrong to `errors`; both must outlive it.
-  ConfigReader(Config& config, ProblemList& errors) : config_(config), errors_(errors) {}
+  ConfigReader(Config& config, Diagnostics& errors) : config_(config), errors_(errors) {}
 
   /// Reads all keys of a text, except in sections `x-NAME`, which hold anchors. Relative paths to
   /// data start at `folder`; without `folder` they are not changed.
@@ -71,7 +71,7 @@ class ConfigReader {
   void give(const std::string& path, const Place& place, const Given& given, const Folder& folder);
 
   Config& config_;
-  ProblemList& errors_;
+  Diagnostics& errors_;
   const std::vector<ConfigKey> keys_ = config_keys();
   Origins origins_{};
 };

@@ -5,17 +5,30 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "autograd/instruction_set.h"
 #include "optim/optimizer_description.h"
+#include "train/config/error.h"
 #include "train/config/fields.h"
+#include "train/format.h"
 
 namespace tapestry {
 namespace {
+
+/// Whether the warm-up lasts until the end of the decay, or longer. train.steps must be known.
+bool leaves_no_decay(const Config& config) {
+  const ScheduleOptions& schedule = config.schedule;
+  const std::size_t end = schedule.decay_steps == 0 ? config.train.steps : schedule.decay_steps;
+  return schedule.kind == ScheduleKind::cosine && schedule.warmup_steps >= end;
+}
 
 class Rules {
  public:
@@ -223,14 +236,14 @@ void Rules::check_decay() const {
   const bool own_end = schedule.decay_steps != 0;
   const bool relative = config_.step_percentages.contains("schedule.decay_steps") ||
                         config_.step_percentages.contains("schedule.warmup_steps");
-  if (own_end && (steps_are_known || !relative) && schedule.decay_steps <= schedule.warmup_steps) {
+  if (own_end && (steps_are_known || !relative) && leaves_no_decay(config_)) {
     refuse({"schedule.decay_steps", "schedule.warmup_steps", "schedule.kind"},
            fmt::format("`decay_steps` is {}, not after `warmup_steps` ({})", schedule.decay_steps,
                        schedule.warmup_steps),
            fmt::format("set `decay_steps` to more than {}, or to 0 for `train.steps`",
                        schedule.warmup_steps));
   }
-  if (!own_end && steps_are_known && schedule.warmup_steps >= config_.train.steps) {
+  if (!own_end && steps_are_known && leaves_no_decay(config_)) {
     refuse({"schedule.warmup_steps", "train.steps", "schedule.kind"},
            fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` for the decay",
                        schedule.warmup_steps),
@@ -278,33 +291,96 @@ void Rules::check_kernels() const {
   }
 }
 
+/// Calls visit(path, number) for every key that is a number of steps.
+void for_each_step_count(Config& config,
+                         const std::function<void(const std::string&, std::uint64_t&)>& visit) {
+  for_each_field(config, [&](const Field& field, FieldValue& value, const Domain& domain) {
+    if (domain.is<StepCount>()) visit(field.path(), std::get<std::uint64_t>(value));
+  });
+}
+/// The same without changes.
+void for_each_step_count(const Config& config,
+                         const std::function<void(const std::string&, std::uint64_t)>& visit) {
+  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
+    if (domain.is<StepCount>()) visit(field.path(), std::get<std::uint64_t>(value));
+  });
+}
+
 }  // namespace
 
-bool ConfigKind::uses(std::string_view path) const {
-  if (!model_keys || !path.starts_with("model.")) return true;
-  return std::ranges::find(*model_keys, path) != model_keys->end() ||
-         std::ranges::find(custom_keys, path, &CustomKey::path) != custom_keys.end();
-}
-
-void ConfigCheck::refuse(Keys keys, std::string message, std::string hint) const {
-  const auto unused = [&](std::string_view key) { return kind_ != nullptr && !kind_->uses(key); };
-  if (std::ranges::any_of(keys, unused)) return;
-  const Place* place = nullptr;
-  for (const std::string_view key : keys) {
-    const auto origin = origins_.find(key);
-    if (origin == origins_.end()) continue;
-    if (!origin->second.valid) return;
-    if (place == nullptr) place = &origin->second.place;
-  }
-  // At least one of the keys was given, since defaults do not contradict each other.
-  if (place != nullptr) problems_.add(*place, std::move(message), std::move(hint));
-}
-
-void check_rules(const Config& config, const Origins& origins, ProblemList& problems) {
+void check_rules(const Config& config, const Origins& origins, Diagnostics& errors) {
   const auto kind = std::ranges::find(model_kinds(), config.model_kind, &ConfigKind::name);
-  Rules(config, ConfigCheck(origins, problems),
-        ConfigCheck(origins, problems, kind == model_kinds().end() ? nullptr : &*kind))
+  Rules(config, ConfigCheck(origins, errors),
+        ConfigCheck(origins, errors, kind == model_kinds().end() ? nullptr : &*kind))
       .check();
+}
+
+void resolve_percentages(Config& config) {
+  for_each_step_count(config, [&](const std::string& path, std::uint64_t& value) {
+    const auto found = config.step_percentages.find(path);
+    if (found == config.step_percentages.end()) return;
+    const double steps = found->second.percent * static_cast<double>(config.train.steps) / 100.0;
+    const bool may_be_0 =
+        path == "schedule.warmup_steps" && config.schedule.kind == ScheduleKind::cosine;
+    value = std::max<std::size_t>(static_cast<std::size_t>(std::llround(steps)), may_be_0 ? 0 : 1);
+  });
+}
+
+void keep_resolved_percentages(Config& config, const Config& before,
+                               const std::vector<std::string>& allowed) {
+  if (config.schedule.kind != before.schedule.kind) return;
+  std::map<std::string, std::size_t> numbers;
+  for_each_step_count(before, [&](const std::string& path, std::uint64_t value) {
+    if (std::ranges::find(allowed, path) == allowed.end()) numbers[path] = value;
+  });
+  for_each_step_count(config, [&](const std::string& path, std::uint64_t& value) {
+    const auto found = config.step_percentages.find(path);
+    if (found == config.step_percentages.end() || found->second.in_override) return;
+    if (!numbers.contains(path)) return;
+    value = numbers.at(path);
+    config.step_percentages.erase(found);
+  });
+}
+
+std::optional<std::string> describe_percentages(const Config& config) {
+  std::vector<std::string> keys;
+  for_each_step_count(config, [&](const std::string& path, std::uint64_t value) {
+    const auto found = config.step_percentages.find(path);
+    if (found == config.step_percentages.end()) return;
+    keys.push_back(fmt::format("{} {}% = {}", path, found->second.percent, format_count(value)));
+  });
+  if (keys.empty()) return std::nullopt;
+  return fmt::format("of {} steps: {}", format_count(config.train.steps), fmt::join(keys, ", "));
+}
+
+void resolve_epochs(Config& config, std::size_t batches, std::uint64_t step,
+                    BatchPosition position) {
+  TrainOptions& train = config.train;
+  if (train.epochs == 0) return;
+  const std::uint64_t per_epoch = batches;
+  const std::uint64_t all = train.epochs * per_epoch;
+  const std::uint64_t done = position.epoch * per_epoch + position.batch;
+  const std::uint64_t left = all > done ? all - done : 0;
+  const std::uint64_t steps = step + (left + train.accumulate - 1) / train.accumulate;
+  if (steps > most_steps) {
+    throw ConfigError({{.place = {.file = "train.epochs"},
+                        .message = fmt::format("{} epochs of {} batches are {} steps, expected at "
+                                               "most {}",
+                                               train.epochs, per_epoch, steps, most_steps),
+                        .hint = "lower train.epochs"}});
+  }
+  train.steps = steps;
+  train.epochs = 0;
+  resolve_percentages(config);
+  if (leaves_no_decay(config)) {
+    const std::size_t end = config.schedule.decay_steps;
+    throw ConfigError(
+        {{.place = {.file = "schedule.warmup_steps"},
+          .message = fmt::format("found {}, which leaves no step for the decay, which "
+                                 "ends at step {}",
+                                 config.schedule.warmup_steps, end == 0 ? steps : end),
+          .hint = "give it as a percentage such as 5%, or raise train.epochs"}});
+  }
 }
 
 }  // namespace tapestry

@@ -126,10 +126,10 @@ std::string_view describe(const YAML::Node& node) {
   return node.IsMap() ? "a map" : "nothing";
 }
 
-YamlText::YamlText(std::string name, std::string_view text, ProblemList& errors)
+YamlText::YamlText(std::string name, std::string_view text, Diagnostics& errors)
     : name_(std::move(name)), errors_(errors) {
-  if (text.size() > largest_config) {
-    errors_.add({.file = name_}, fmt::format("is larger than {} bytes", largest_config),
+  if (text.size() > max_config_size) {
+    errors_.add({.file = name_}, fmt::format("is larger than {} bytes", max_config_size),
                 "check that this file is meant to be a config");
     return;
   }

@@ -38,7 +38,7 @@ class YamlText {
 
   /// Reads `text`; `name` is the file name in messages. Adds errors to `errors`, which must outlive
   /// the object; after a syntax error the object has the lines before it, if they can be read.
-  YamlText(std::string name, std::string_view text, ProblemList& errors);
+  YamlText(std::string name, std::string_view text, Diagnostics& errors);
 
   /// The top-level keys in file order.
   std::vector<YamlEntry> sections() { return entries({}, root_); }
@@ -79,7 +79,7 @@ class YamlText {
 
   std::string name_;
   std::vector<std::string> lines_{};
-  ProblemList& errors_;
+  Diagnostics& errors_;
   YAML::Node root_{YAML::NodeType::Map};
   std::size_t merged_maps_ = 0;
 };

@@ -41,7 +41,7 @@ ResumedCorpus load_same_corpus(const Config& config, const ArrayStore& arrays,
   }
   if (resumed.corpus.fingerprint == before.fingerprint) return resumed;
   // A permitted change: generated examples that are added or left out are the last ones.
-  if (saved_config(arrays).data.train_size != config.data.train_size) return resumed;
+  if (saved_config(arrays).data.generated.train_size != config.data.generated.train_size) return resumed;
 
   // Checkpoints of version 1 do not know their files.
   const auto changes =

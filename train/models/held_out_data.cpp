@@ -89,10 +89,10 @@ DataOptions without_sets(Config config, const std::set<std::string>& sets) {
   });
   DataOptions& data = config.data;
   if (sets.contains("validation")) {
-    data.validation_share = 0.0;
-    data.validation_size = 0;
+    data.windows.validation_share = 0.0;
+    data.generated.validation_size = 0;
   }
-  if (sets.contains("test")) data.test_size = 0;
+  if (sets.contains("test")) data.generated.test_size = 0;
   return data;
 }
 

@@ -172,8 +172,9 @@ std::vector<TokenPrediction> predict_tokens(const TrainedModel& trained,
 ReportImage report_image(const Example& example, const Config& config) {
   constexpr std::size_t most = 64;
   if (example.pixels.empty()) return {};
-  const std::size_t height = config.data.image_height, width = config.data.image_width,
-                    channels = config.data.image_channels;
+  const std::size_t height = config.data.images.image_height,
+                    width = config.data.images.image_width,
+                    channels = config.data.images.image_channels;
   const std::size_t step = (std::max(height, width) + most - 1) / most;
   const auto [low, high] = std::ranges::minmax(example.pixels);
   // Pixels are usually in [0, 1]; others are scaled.
@@ -213,7 +214,7 @@ std::size_t tokens_read(const Example& example, const Config& config) {
   const Task& task = find_task(config);
   if (!task.traits().reads_images) return longest_side(example, task.inference_layout());
   const std::size_t size = std::max<std::size_t>(config.model.patch_size, 1);
-  return (config.data.image_height / size) * (config.data.image_width / size) + 1;
+  return (config.data.images.image_height / size) * (config.data.images.image_width / size) + 1;
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TrainedModel load_named_model(const std::string& origin) {
 /// Refuses a pretrained model whose vocabulary is of subwords if the run has none, and vice versa.
 void require_same_subwords(const FixedVocabularies& pretrained, const Config& config) {
   const bool has = pretrained.source.subwords() != nullptr;
-  const bool wanted = config.data.subwords.kind != SubwordKind::none;
+  const bool wanted = config.data.words.subwords.kind != SubwordKind::none;
   if (has == wanted) return;
   refuse_pretrained(
       config.train.initialize_from,

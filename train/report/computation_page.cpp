@@ -140,9 +140,9 @@ class Builder {
       input["target"] = tokens(names_.decoder, batch.input);
     if (!batch.pixels.empty()) {
       const DataOptions& data = e_.config.data;
-      input["image"] = {{"height", data.image_height},
-                        {"width", data.image_width},
-                        {"channels", data.image_channels},
+      input["image"] = {{"height", data.images.image_height},
+                        {"width", data.images.image_width},
+                        {"channels", data.images.image_channels},
                         {"patch_size", e_.config.model.patch_size},
                         {"pixels", batch.pixels}};
     }

@@ -222,8 +222,8 @@ Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const Repo
   add_attention(trained, corpus, options, json, notes);
   if (!find_task(trained.config).traits().reads_images) return json;
   json["patches"] = {{"size", trained.config.model.patch_size},
-                     {"height", trained.config.data.image_height},
-                     {"width", trained.config.data.image_width}};
+                     {"height", trained.config.data.images.image_height},
+                     {"width", trained.config.data.images.image_width}};
   return json;
 }
 

@@ -60,8 +60,8 @@ constexpr std::array generated_sizes{
 double bytes_per_example(const DataSource& source, DataOptions options) {
   constexpr std::size_t few = 64;
   constexpr std::size_t per_allocation = 16;
-  options.train_size = few;
-  options.validation_size = options.test_size = 0;
+  options.generated.train_size = few;
+  options.generated.validation_size = options.generated.test_size = 0;
   const std::vector<Example> examples = source.load(options, nullptr).train;
   std::size_t bytes = 0;
   for (const Example& example : examples) {
@@ -77,8 +77,8 @@ void require_memory_for_data(const DataSource& source, const DataOptions& option
   constexpr std::size_t enough = 100'000;  // fewer need little memory
   if (std::ranges::find(source.kind.keys, "data.train_size") == source.kind.keys.end()) return;
   const GeneratedSize& largest = *std::ranges::max_element(
-      generated_sizes, {}, [&](const GeneratedSize& part) { return options.*part.size; });
-  const std::size_t most = options.*largest.size;
+      generated_sizes, {}, [&](const GeneratedSize& part) { return options.generated.*part.size; });
+  const std::size_t most = options.generated.*largest.size;
   if (most < enough) return;
   const double need = static_cast<double>(most) * bytes_per_example(source, options);
   const AvailableMemory available = read_available_memory();
@@ -156,19 +156,19 @@ bool uses_cache(const DataOptions& options) {
   if (std::ranges::find(keys, "data.cache") == keys.end()) return false;
   std::uint64_t bytes = 0;
   for (const FileList* files :
-       {&options.train_source, &options.train_target, &options.train_text}) {
+       {&options.pairs.train_source, &options.pairs.train_target, &options.text.train_text}) {
     for (const std::string& file : files->names()) {
       std::error_code error;
       const auto size = std::filesystem::file_size(file, error);
       if (!error) bytes += size;
     }
   }
-  return is_cached(options, bytes);
+  return is_cached(options.training, bytes);
 }
 
 void check_corpus_weights(const Config& config, const ConfigCheck& check, const char* key,
                           const FileList& files) {
-  const std::size_t weights = config.data.corpus_weights.size();
+  const std::size_t weights = config.data.training.corpus_weights.size();
   const std::size_t corpora = files.names().size();
   if (weights == 0 || weights == corpora) return;
   check.refuse({"data.corpus_weights", key, "data.task"},
@@ -180,7 +180,7 @@ void check_corpus_weights(const Config& config, const ConfigCheck& check, const 
 
 void check_subwords(const Config& config, const ConfigCheck& check, bool two_vocabularies) {
   const DataOptions& data = config.data;
-  if (data.subwords.kind == SubwordKind::none) return;
+  if (data.words.subwords.kind == SubwordKind::none) return;
   const auto refuse_word_key = [&](const char* key, const char* name, bool changed) {
     if (!changed) return;
     check.refuse({key, "data.subwords"},
@@ -188,19 +188,20 @@ void check_subwords(const Config& config, const ConfigCheck& check, bool two_voc
                  fmt::format("remove `{}`, or set `data.subwords` to none", name));
   };
   const DataOptions plain;
-  refuse_word_key("data.min_frequency", "min_frequency", data.min_frequency != plain.min_frequency);
+  refuse_word_key("data.min_frequency", "min_frequency",
+                  data.words.min_frequency != plain.words.min_frequency);
   refuse_word_key("data.max_vocabulary", "max_vocabulary",
-                  data.max_vocabulary != plain.max_vocabulary);
-  refuse_word_key("data.unit", "unit", data.unit != plain.unit);
-  if (data.subwords.kind != SubwordKind::file) return;
+                  data.words.max_vocabulary != plain.words.max_vocabulary);
+  refuse_word_key("data.unit", "unit", data.windows.unit != plain.windows.unit);
+  if (data.words.subwords.kind != SubwordKind::file) return;
   const auto require_model = [&](const char* key, const char* name) {
     check.refuse({"data.subwords", key}, fmt::format("`subwords: file` needs `{}`", name),
                  fmt::format("name a .model file of SentencePiece here or on the command line: "
                              "{}=FILE",
                              key));
   };
-  if (data.subwords.file.empty()) require_model("data.subword_file", "subword_file");
-  const bool has_target = !data.subwords.target_file.empty();
+  if (data.words.subwords.file.empty()) require_model("data.subword_file", "subword_file");
+  const bool has_target = !data.words.subwords.target_file.empty();
   if (two_vocabularies && !has_target) {
     check.refuse({"data.subwords", "data.target_subword_file", "data.shared_vocabulary"},
                  "`subwords: file` needs `target_subword_file`, since `shared_vocabulary` is false",

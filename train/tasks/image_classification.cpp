@@ -11,21 +11,22 @@ namespace {
 
 Corpus load(const DataOptions& o, const FixedVocabularies* fixed) {
   const Vocabulary* classes = fixed != nullptr && fixed->target ? &*fixed->target : nullptr;
-  return load_images(o, {.validation = o.validation_size, .test = o.test_size}, ".", classes,
-                     o.on_bad_line);
+  return load_images(o.images,
+                     {.validation = o.generated.validation_size, .test = o.generated.test_size},
+                     ".", classes, o.on_bad_line);
 }
 
 HeldOutParts held_out(const DataOptions& o) {
-  return {.validation = o.validation_images.empty() && o.validation_size > 0,
-          .test = o.test_images.empty() && o.test_size > 0};
+  return {.validation = o.images.validation_images.empty() && o.generated.validation_size > 0,
+          .test = o.images.test_images.empty() && o.generated.test_size > 0};
 }
 
 /// Test images are held out of the training file before validation images. With a separate test
 /// file, other images would be held out for validation, most of which the model was trained on.
 void check_other_files(const DataOptions& trained, const DataOptions& now) {
-  const bool test_is_new = held_out(trained).test && !now.test_images.empty();
+  const bool test_is_new = held_out(trained).test && !now.images.test_images.empty();
   if (!test_is_new || !held_out(now).validation) return;
-  refuse_option(
+  reject_option(
       "data.test_images",
       "a test file would change the images that the run holds out of data.train_images for "
       "validation",
@@ -35,13 +36,13 @@ void check_other_files(const DataOptions& trained, const DataOptions& now) {
 void check_patches(const Config& config, const ConfigCheck& check) {
   const DataOptions& data = config.data;
   const std::size_t side = config.model.patch_size;
-  if (data.image_height % side != 0 || data.image_width % side != 0) {
+  if (data.images.image_height % side != 0 || data.images.image_width % side != 0) {
     return check.refuse({"model.patch_size", "data.image_height", "data.image_width", "model.kind"},
                         fmt::format("`patch_size` is {}, which does not divide images of {} x {}",
-                                    side, data.image_height, data.image_width),
+                                    side, data.images.image_height, data.images.image_width),
                         "set `patch_size` to a number that divides height and width");
   }
-  const std::size_t tokens = (data.image_height / side) * (data.image_width / side) + 1;
+  const std::size_t tokens = (data.images.image_height / side) * (data.images.image_width / side) + 1;
   if (tokens <= config.model.max_length) return;
   check.refuse({"model.max_length", "model.patch_size", "data.image_height", "data.image_width",
                 "model.kind"},
@@ -72,7 +73,7 @@ class ImageClasses : public TaskAnswers {
   std::optional<Example> read_line(const std::string& line, std::size_t number,
                                    const std::string& place,
                                    const TrainedModel& trained) const override {
-    const DataOptions& options = trained.config.data;
+    const ImageOptions& options = trained.config.data.images;
     const bool heading = number == 1 && is_image_heading(line, options);
     if (heading || is_blank(line)) return std::nullopt;
     return Example{.target = {first_word_id}, .pixels = parse_image(line, place, options)};
@@ -93,8 +94,8 @@ class ImageClasses : public TaskAnswers {
   StackTokens stack_tokens(const Batch&, const Config& config, const TextCodec&) const override {
     const std::size_t size = config.model.patch_size;
     Tokens names{"class"};
-    for (std::size_t row = 0; row < config.data.image_height / size; ++row) {
-      for (std::size_t column = 0; column < config.data.image_width / size; ++column) {
+    for (std::size_t row = 0; row < config.data.images.image_height / size; ++row) {
+      for (std::size_t column = 0; column < config.data.images.image_width / size; ++column) {
         names.push_back(fmt::format("{},{}", row, column));
       }
     }
@@ -124,7 +125,7 @@ class ImageClassification : public Task {
                           "data.test_size", "data.on_bad_line"},
                  .check =
                      [](const Config& config, const ConfigCheck& check) {
-                       require_file(config, check, "data.train_images", config.data.train_images);
+                       require_file(config, check, "data.train_images", config.data.images.train_images);
                      }},
         .load = load,
         .held_out = held_out,

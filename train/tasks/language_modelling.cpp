@@ -15,13 +15,13 @@ namespace {
 bool makes_windows(const DataOptions& options) { return data_source(options).makes_windows; }
 
 void check_text(const Config& config, const ConfigCheck& check) {
-  require_file(config, check, "data.train_text", config.data.train_text);
-  check_corpus_weights(config, check, "data.train_text", config.data.train_text);
+  require_file(config, check, "data.train_text", config.data.text.train_text);
+  check_corpus_weights(config, check, "data.train_text", config.data.text.train_text);
   check_subwords(config, check);
 }
 
 /// The model reads all tokens of a window except the last, which is only a label.
-std::size_t tokens_read(const Config& config) { return config.data.context; }
+std::size_t tokens_read(const Config& config) { return config.data.windows.context; }
 
 class LanguageModelAnswers : public TaskAnswers {
  public:
@@ -78,8 +78,8 @@ class LanguageModelling : public Task {
 
   std::string format_scores(const Scores& scores, const Config& config) const override {
     const DataOptions& data = config.data;
-    const bool subwords = data.subwords.kind != SubwordKind::none;
-    const bool characters = makes_windows(data) && data.unit == TextUnit::character;
+    const bool subwords = data.words.subwords.kind != SubwordKind::none;
+    const bool characters = makes_windows(data) && data.windows.unit == TextUnit::character;
     return fmt::format("{}  bits per {} {:.4f}", Task::format_scores(scores, config),
                        subwords     ? "subword"
                        : characters ? "character"
@@ -112,22 +112,25 @@ std::vector<const DataSource*> plain_text_sources() {
                .check = check_text},
       .load =
           [](const DataOptions& o, const FixedVocabularies* fixed) {
-            return load_language_model_corpus(o, o, o, ".", fixed, o);
+            return load_language_model_corpus(o.text, o.windows, o.words, ".", fixed, o.training);
           },
       .makes_windows = true,
       .format =
           [](const DataOptions& o, const Vocabulary& words, const Vocabulary&) {
-            return TextFormat{.tokenizer = window_tokenizer(o, o, words), .multiple_lines = true};
+            return TextFormat{.tokenizer = window_tokenizer(o.windows, o.words, words),
+                              .multiple_lines = true};
           },
       .held_out =
           [](const DataOptions& o) {
-            return HeldOutParts{.validation =
-                                    o.validation_text.empty() && o.validation_share > 0.0};
+            return HeldOutParts{.validation = o.text.validation_text.empty() &&
+                                              o.windows.validation_share > 0.0};
           }};
   static const DataSource toy_sentences{
       .kind = {.name = "toy_sentences",
                .keys = {"data.train_size", "data.validation_size", "data.test_size", "data.seed"}},
-      .load = [](const DataOptions& o, const FixedVocabularies*) { return make_toy_sentences(o); }};
+      .load = [](const DataOptions& o, const FixedVocabularies*) {
+        return make_toy_sentences(o.generated);
+      }};
   return {&text, &toy_sentences};
 }
 
@@ -142,7 +145,7 @@ void check_windows(const Config& config, const ConfigCheck& check, std::size_t t
   check.refuse({"data.context", "model.max_length", "data.task"},
                fmt::format("`context` is {}, and {} tokens are read at once; `model.max_length` is "
                            "{}",
-                           config.data.context, tokens, positions),
+                           config.data.windows.context, tokens, positions),
                fmt::format("set `model.max_length` to {} or more", tokens));
 }
 

@@ -22,7 +22,7 @@ namespace tapestry {
 namespace {
 
 /// The model reads all tokens of a window.
-std::size_t window_length(const Config& config) { return config.data.context + 1; }
+std::size_t window_length(const Config& config) { return config.data.windows.context + 1; }
 
 /// The ids of a text of subwords in which each word "_" is <unk>. Subwords may have pieces for it.
 std::vector<std::int32_t> encode_between_blanks(std::string_view text, const TextCodec& codec) {

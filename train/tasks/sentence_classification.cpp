@@ -93,18 +93,18 @@ class SentenceClassification : public Task {
                           "data.corpus_weights"},
                  .check =
                      [](const Config& config, const ConfigCheck& check) {
-                       require_file(config, check, "data.train_text", config.data.train_text);
+                       require_file(config, check, "data.train_text", config.data.text.train_text);
                        check_corpus_weights(config, check, "data.train_text",
-                                            config.data.train_text);
+                                            config.data.text.train_text);
                        check_subwords(config, check);
                      }},
         .load =
             [](const DataOptions& o, const FixedVocabularies* fixed) {
-              return load_labelled_text(o, o, ".", fixed, o.on_bad_line, o);
+              return load_labelled_text(o.text, o.words, ".", fixed, o.on_bad_line, o.training);
             },
         .format =
             [](const DataOptions& o, const Vocabulary& source, const Vocabulary&) {
-              return TextFormat{.tokenizer = sentence_tokenizer(source, o),
+              return TextFormat{.tokenizer = sentence_tokenizer(source, o.words),
                                 .target_tokenizer = SpaceTokenizer()};
             }};
     static const DataSource toy_agreement{
@@ -112,7 +112,7 @@ class SentenceClassification : public Task {
                  .keys = {"data.train_size", "data.validation_size", "data.test_size",
                           "data.seed"}},
         .load = [](const DataOptions& o, const FixedVocabularies*) {
-          return make_toy_agreement(o);
+          return make_toy_agreement(o.generated);
         }};
     return {&labelled_text, &toy_agreement};
   }

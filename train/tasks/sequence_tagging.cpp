@@ -180,10 +180,11 @@ class SequenceTagging : public Task {
                           "data.on_bad_line"},
                  .check =
                      [](const Config& config, const ConfigCheck& check) {
-                       require_file(config, check, "data.train_text", config.data.train_text);
+                       require_file(config, check, "data.train_text", config.data.text.train_text);
                      }},
         .load = [](const DataOptions& o, const FixedVocabularies* fixed) {
-          return load_tagged_text(o, o, ".", fixed, o.on_bad_line, o.find_too_long);
+          return load_tagged_text(o.text, o.words, ".", fixed, o.on_bad_line,
+                                  o.training.find_too_long);
         }};
     return {&tagged_text};
   }

@@ -72,7 +72,7 @@ class Regularization {
 }  // namespace
 
 ExampleTransform subword_regularization(const Config& config, const Corpus& corpus) {
-  const SubwordSampling& sampling = config.data.subwords.sampling;
+  const SubwordSampling& sampling = config.data.words.subwords.sampling;
   if (!sampling.active()) return {};
   return Regularization(config, corpus, sampling);
 }

@@ -73,9 +73,9 @@ NetworkSizes network_sizes(const Config& config, const Vocabulary& source,
   const bool classes = find_task(config).layout().labels_are_classes;
   return {.source = source.size(),
           .target = classes ? target.size() - first_word_id : target.size(),
-          .image = {.height = config.data.image_height,
-                    .width = config.data.image_width,
-                    .channels = config.data.image_channels}};
+          .image = {.height = config.data.images.image_height,
+                    .width = config.data.images.image_width,
+                    .channels = config.data.images.image_channels}};
 }
 
 NetworkSizes network_sizes(const Config& config, const Corpus& corpus) {

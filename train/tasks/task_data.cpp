@@ -109,7 +109,7 @@ std::optional<DataError> find_misfit(std::string_view part, const ExampleLengths
 /// Loads the corpus. An error about bad lines also counts the examples that do not fit the model.
 Corpus load_counting_misfits(const Config& config, const FixedVocabularies* fixed) {
   DataOptions options = config.data;
-  options.find_too_long = [&config](std::string_view part, const ExampleLengths& example,
+  options.training.find_too_long = [&config](std::string_view part, const ExampleLengths& example,
                                     const LineFiles& files, std::size_t line) {
     return find_misfit(part, example, files, line, config);
   };

@@ -37,14 +37,14 @@ void require_positions(const Config& config, const ConfigCheck& check, const std
 
 void check_symbols(const Config& config, const ConfigCheck& check) {
   const DataOptions& data = config.data;
-  if (data.min_length > data.max_length) {
-    check.refuse(
-        {"data.min_length", "data.max_length", "data.task"},
-        fmt::format("`min_length` is {}, more than `max_length` ({})", data.min_length,
-                    data.max_length),
-        fmt::format("set `min_length` to {} or less, or raise `max_length`", data.max_length));
+  if (data.symbols.min_length > data.symbols.max_length) {
+    check.refuse({"data.min_length", "data.max_length", "data.task"},
+                 fmt::format("`min_length` is {}, more than `max_length` ({})",
+                             data.symbols.min_length, data.symbols.max_length),
+                 fmt::format("set `min_length` to {} or less, or raise `max_length`",
+                             data.symbols.max_length));
   }
-  require_positions(config, check, "max_length", data.max_length);
+  require_positions(config, check, "max_length", data.symbols.max_length);
 }
 
 /// A DataSource of generated pairs of sequences.
@@ -55,7 +55,9 @@ DataSource symbol_source(std::string_view name) {
                .keys = {"data.num_symbols", "data.min_length", "data.max_length", "data.train_size",
                         "data.validation_size", "data.test_size", "data.seed"},
                .check = check_symbols},
-      .load = [](const DataOptions& o, const FixedVocabularies*) { return make(o, o); }};
+      .load = [](const DataOptions& o, const FixedVocabularies*) {
+        return make(o.symbols, o.generated);
+      }};
 }
 
 void check_toy_translation(const Config& config, const ConfigCheck& check) {
@@ -67,10 +69,10 @@ void check_toy_translation(const Config& config, const ConfigCheck& check) {
 
 void check_pair_files(const DataOptions& data, const ConfigCheck& check) {
   std::vector<std::string> missing;
-  if (data.train_source.empty()) missing.push_back("data.train_source");
-  if (data.train_target.empty()) missing.push_back("data.train_target");
-  if (data.validation_source.empty()) missing.push_back("data.validation_source");
-  if (data.validation_target.empty()) missing.push_back("data.validation_target");
+  if (data.pairs.train_source.empty()) missing.push_back("data.train_source");
+  if (data.pairs.train_target.empty()) missing.push_back("data.train_target");
+  if (data.pairs.validation_source.empty()) missing.push_back("data.validation_source");
+  if (data.pairs.validation_target.empty()) missing.push_back("data.validation_target");
   if (!missing.empty()) {
     check.refuse({"data.task", "data.train_source", "data.train_target", "data.validation_source",
                   "data.validation_target"},
@@ -78,27 +80,27 @@ void check_pair_files(const DataOptions& data, const ConfigCheck& check) {
                  fmt::format("name the files here or on the command line: {}=FILE",
                              fmt::join(missing, "=FILE ")));
   }
-  const std::size_t sources = data.train_source.names().size();
-  const std::size_t targets = data.train_target.names().size();
+  const std::size_t sources = data.pairs.train_source.names().size();
+  const std::size_t targets = data.pairs.train_target.names().size();
   if (missing.empty() && sources != targets) {
     check.refuse({"data.train_target", "data.train_source", "data.task"},
                  fmt::format("`train_source` names {} files, `train_target` {}", sources, targets),
                  "name one target file for each source file");
   }
-  if (data.test_source.empty() != data.test_target.empty()) {
+  if (data.pairs.test_source.empty() != data.pairs.test_target.empty()) {
     check.refuse({"data.test_source", "data.test_target", "data.task"},
                  fmt::format("a test set needs two files, `{}` is missing",
-                             data.test_source.empty() ? "test_source" : "test_target"),
+                             data.pairs.test_source.empty() ? "test_source" : "test_target"),
                  "name both files, or none");
   }
 }
 
 void check_parallel_text(const Config& config, const ConfigCheck& check) {
   check_pair_files(config.data, check);
-  check_subwords(config, check, /*two_vocabularies=*/!config.data.shared_vocabulary);
-  check_corpus_weights(config, check, "data.train_source", config.data.train_source);
-  require_positions(config, check, "max_tokens", config.data.max_tokens);
-  if (config.model.tie_embeddings == TiedEmbeddings::all && !config.data.shared_vocabulary) {
+  check_subwords(config, check, /*two_vocabularies=*/!config.data.pairs.shared_vocabulary);
+  check_corpus_weights(config, check, "data.train_source", config.data.pairs.train_source);
+  require_positions(config, check, "max_tokens", config.data.pairs.max_tokens);
+  if (config.model.tie_embeddings == TiedEmbeddings::all && !config.data.pairs.shared_vocabulary) {
     check.refuse({"model.tie_embeddings", "data.shared_vocabulary", "data.task"},
                  "`tie_embeddings: all` needs one vocabulary, `data.shared_vocabulary` is false",
                  "set `data.shared_vocabulary` to true, or `tie_embeddings` to target");
@@ -257,7 +259,7 @@ class Translation : public Task {
                  .keys = {"data.train_size", "data.validation_size", "data.test_size", "data.seed"},
                  .check = check_toy_translation},
         .load = [](const DataOptions& o, const FixedVocabularies*) {
-          return make_toy_translation(o);
+          return make_toy_translation(o.generated);
         }};
     static const DataSource parallel_text{
         .kind = {.name = "parallel_text",
@@ -270,12 +272,12 @@ class Translation : public Task {
                  .check = check_parallel_text},
         .load =
             [](const DataOptions& o, const FixedVocabularies* fixed) {
-              return load_parallel_text(o, o, ".", fixed, o.on_bad_line, o);
+              return load_parallel_text(o.pairs, o.words, ".", fixed, o.on_bad_line, o.training);
             },
         .format =
             [](const DataOptions& o, const Vocabulary& source, const Vocabulary& target) {
-              return TextFormat{.tokenizer = sentence_tokenizer(source, o),
-                                .target_tokenizer = sentence_tokenizer(target, o)};
+              return TextFormat{.tokenizer = sentence_tokenizer(source, o.words),
+                                .target_tokenizer = sentence_tokenizer(target, o.words)};
             }};
     return {&copy, &reverse, &sort, &toy_translation, &parallel_text};
   }

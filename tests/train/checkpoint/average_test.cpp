@@ -97,7 +97,7 @@ TEST_CASE("checkpoints of different models are not averaged") {
   config.model.d_ff = 40;
   wide.train(config);
   config = tiny_config();
-  config.data.num_symbols = 6;
+  config.data.symbols.num_symbols = 6;
   words.train(config);
   CheckpointAverage average;
   average.add(kept_run().snapshot(tiny_steps));

@@ -30,8 +30,8 @@ using test::error_text;
 
 Config small_config() {
   Config config;
-  config.data.num_symbols = 3;
-  config.data.max_length = 4;
+  config.data.symbols.num_symbols = 3;
+  config.data.symbols.max_length = 4;
   config.model = {.d_model = 8,
                   .num_heads = 2,
                   .num_encoder_layers = 1,
@@ -392,7 +392,7 @@ TEST_CASE("has_other_batches() is true for another size in use and other generat
   CHECK_FALSE(others([](Config& now) { now.train.accumulate = 7; }));
   CHECK(others([](Config& now) { now.train.batch_size = 7; }));
   CHECK(others([](Config& now) { now.train.batch_tokens = 7; }));
-  CHECK(others([](Config& now) { now.data.train_size = 7; }));
+  CHECK(others([](Config& now) { now.data.generated.train_size = 7; }));
   before.train.batch_tokens = 7;
   CHECK(others([](Config& now) { now.train.batch_tokens = 0; }));
   CHECK(others([](Config& now) { now.train.batch_tokens = 8; }));

@@ -37,7 +37,7 @@ TEST_CASE("runs that compute different results have different ids") {
   const std::vector<std::function<void(Config&)>> changes = {
       [](Config& c) { c.train.seed = 2; }, [](Config& c) { c.model.d_model = 32; },
       [](Config& c) { c.model.dropout = 0.1; }, [](Config& c) { c.schedule.learning_rate = 0.02; },
-      [](Config& c) { c.data.train_size = 23; }};
+      [](Config& c) { c.data.generated.train_size = 23; }};
   for (const auto& change : changes) {
     Config config = tiny_config();
     change(config);

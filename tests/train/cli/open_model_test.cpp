@@ -20,9 +20,9 @@ Config images_config(std::size_t validation_size, std::size_t test_size) {
   Config config;
   config.model_kind = "vision_transformer";
   config.data.task = "images";
-  config.data.train_images = "/data/all.csv";
-  config.data.validation_size = validation_size;
-  config.data.test_size = test_size;
+  config.data.images.train_images = "/data/all.csv";
+  config.data.generated.validation_size = validation_size;
+  config.data.generated.test_size = test_size;
   return config;
 }
 
@@ -38,10 +38,11 @@ std::string refusal(const Config& trained, const std::vector<std::string>& overr
 TEST_CASE("a given data file replaces that of the run, relative to the working folder") {
   const Config trained = images_config(5, 5);
   const Config other = with_other_data("runs/x", trained, {"data.validation_images=more.csv"});
-  CHECK(other.data.validation_images == (std::filesystem::current_path() / "more.csv").string());
-  CHECK(other.data.train_images == "/data/all.csv");
-  CHECK(other.data.test_images.empty());
-  CHECK(other.data.test_size == 5);
+  CHECK(other.data.images.validation_images ==
+        (std::filesystem::current_path() / "more.csv").string());
+  CHECK(other.data.images.train_images == "/data/all.csv");
+  CHECK(other.data.images.test_images.empty());
+  CHECK(other.data.generated.test_size == 5);
 }
 
 TEST_CASE("keys of a trained model other than data files and decoding are refused") {
@@ -68,10 +69,10 @@ TEST_CASE("a test file is refused if it would change which images are held out f
   CHECK(refusal(images_config(5, 5), {test_file[0], "data.validation_images=more.csv"}) ==
         "accepted");
   Config with_files = images_config(5, 5);
-  with_files.data.validation_images = "/data/valid.csv";
+  with_files.data.images.validation_images = "/data/valid.csv";
   CHECK(refusal(with_files, test_file) == "accepted");
   with_files = images_config(5, 5);
-  with_files.data.test_images = "/data/test.csv";
+  with_files.data.images.test_images = "/data/test.csv";
   CHECK(refusal(with_files, test_file) == "accepted");
 }
 

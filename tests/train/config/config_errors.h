@@ -20,18 +20,18 @@ struct ExpectedError {
 };
 
 /// The errors of a config with the name x.
-inline std::vector<Problem> config_errors(const std::string& text,
-                                          const std::vector<std::string>& overrides = {}) {
+inline std::vector<Diagnostic> config_errors(const std::string& text,
+                                             const std::vector<std::string>& overrides = {}) {
   try {
     parse_config(text, "x", overrides);
   } catch (const ConfigError& error) {
-    return error.problems();
+    return error.diagnostics();
   }
   return {};
 }
 
 /// Each error is the expected one, and has a hint.
-inline void check_errors(const std::vector<Problem>& errors,
+inline void check_errors(const std::vector<Diagnostic>& errors,
                          const std::vector<ExpectedError>& expected) {
   REQUIRE(errors.size() == expected.size());
   for (std::size_t i = 0; i < errors.size(); ++i) {

@@ -23,7 +23,7 @@ TEST_CASE("a key in the config replaces its default, other keys keep theirs") {
       "train:\n  dtype: float64\n  run_dir: \"a b\"\n",
       "c.yaml");
   CHECK(config.data.task == "sort");
-  CHECK(config.data.seed == 18446744073709551615u);
+  CHECK(config.data.generated.seed == 18446744073709551615u);
   CHECK(config.model.d_model == 64);
   CHECK(config.model.norm == NormPlacement::post);
   CHECK(config.model.dropout == 0.25);
@@ -42,8 +42,8 @@ TEST_CASE("parsing does not change paths and the run directory") {
       "data:\n  task: parallel_text\n  train_source: a\n  train_target: b\n"
       "  validation_source: c\n  validation_target: ../d\n",
       "c.yaml");
-  CHECK(config.data.train_source == "a");
-  CHECK(config.data.validation_target == "../d");
+  CHECK(config.data.pairs.train_source == "a");
+  CHECK(config.data.pairs.validation_target == "../d");
   CHECK(config.train.run_dir.empty());
 }
 

@@ -1,4 +1,4 @@
-#include "train/config/custom_key.h"
+#include "train/config/kind.h"
 
 #include <doctest/doctest.h>
 

@@ -11,13 +11,13 @@ namespace tapestry {
 static_assert(std::is_base_of_v<std::runtime_error, ConfigError>);
 
 TEST_CASE("a problem is printed with its line, a caret and a hint") {
-  const Problem problem{{.file = "configs/copy.yaml",
-                         .line = 12,
-                         .column = 3,
-                         .length = 6,
-                         .source_line = "  d_modl: 64"},
-                        "unknown key `d_modl` in `model`",
-                        "did you mean `d_model`?"};
+  const Diagnostic problem{{.file = "configs/copy.yaml",
+                            .line = 12,
+                            .column = 3,
+                            .length = 6,
+                            .source_line = "  d_modl: 64"},
+                           "unknown key `d_modl` in `model`",
+                           "did you mean `d_model`?"};
   CHECK(to_string(problem) ==
         "configs/copy.yaml:12:3: unknown key `d_modl` in `model`\n"
         "    d_modl: 64\n"
@@ -56,7 +56,7 @@ TEST_CASE("of a long line the part around the caret is printed") {
 }
 
 TEST_CASE("problems are in the order of their lines, those without a line at the end") {
-  ProblemList problems;
+  Diagnostics problems;
   problems.add({.file = "command line: a"}, "third");
   problems.add({.file = "x", .line = 9, .column = 1}, "second");
   problems.add({.file = "x", .line = 2, .column = 1}, "first");
@@ -64,31 +64,31 @@ TEST_CASE("problems are in the order of their lines, those without a line at the
     problems.throw_if_any();
     FAIL("expected a ConfigError");
   } catch (const ConfigError& error) {
-    REQUIRE(error.problems().size() == 3);
-    CHECK(error.problems()[0].message == "first");
-    CHECK(error.problems()[1].message == "second");
-    CHECK(error.problems()[2].message == "third");
+    REQUIRE(error.diagnostics().size() == 3);
+    CHECK(error.diagnostics()[0].message == "first");
+    CHECK(error.diagnostics()[1].message == "second");
+    CHECK(error.diagnostics()[2].message == "third");
     CHECK(std::string(error.what()) ==
           "x:2:1: first\n    \n    ^\nx:9:1: second\n    \n    ^\ncommand line: a: third");
   }
 }
 
 TEST_CASE("an empty list of problems throws nothing") {
-  const ProblemList problems;
+  const Diagnostics problems;
   CHECK(problems.empty());
   CHECK_NOTHROW(problems.throw_if_any());
 }
 
 TEST_CASE("the list of problems ends after fifty") {
-  ProblemList problems;
+  Diagnostics problems;
   for (int i = 0; i < 50; ++i) problems.add({.file = "x"}, "bad");
   try {
     problems.add({.file = "x"}, "bad");
     FAIL("expected a ConfigError");
   } catch (const ConfigError& error) {
-    CHECK(error.problems().size() == 51);
-    CHECK(to_string(error.problems().back()) ==
-          "x: more than 50 problems, the rest is not listed\n"
+    CHECK(error.diagnostics().size() == 51);
+    CHECK(to_string(error.diagnostics().back()) ==
+          "x: more than 50 errors, the rest is not listed\n"
           "hint: check that this file is meant to be a config");
   }
 }

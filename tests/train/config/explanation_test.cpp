@@ -1,4 +1,4 @@
-#include "train/config/explanation.h"
+#include "train/config/help.h"
 
 #include <doctest/doctest.h>
 

@@ -83,8 +83,8 @@ TEST_CASE("a config file without read permission is refused") {
 
 TEST_CASE("a file of more than a megabyte is refused") {
   const test::TemporaryFolder folder;
-  CHECK(refusal(folder.write("full.yaml", std::string(largest_config, '\n'))) == "accepted");
-  const std::string path = folder.write("large.yaml", std::string(largest_config + 1, '\n'));
+  CHECK(refusal(folder.write("full.yaml", std::string(max_config_size, '\n'))) == "accepted");
+  const std::string path = folder.write("large.yaml", std::string(max_config_size + 1, '\n'));
   CHECK(refusal(path) == path +
                              ": found 1048577 bytes, expected at most 1048576\n"
                              "hint: check that this file is meant to be a config");
@@ -100,11 +100,11 @@ TEST_CASE("paths in a config are relative to its folder, in overrides to the wor
                                         "  validation_source: /texts/valid.de\n"
                                         "  validation_target: valid.en\n");
   const Config config = load_config(path, {"data.validation_target=here.en"});
-  CHECK(config.data.train_source == (folder.path() / "text/train.de").string());
-  CHECK(config.data.train_target == (folder.path().parent_path() / "train.en").string());
-  CHECK(config.data.validation_source == "/texts/valid.de");
-  CHECK(config.data.validation_target == (fs::current_path() / "here.en").string());
-  CHECK(config.data.test_source.empty());
+  CHECK(config.data.pairs.train_source == (folder.path() / "text/train.de").string());
+  CHECK(config.data.pairs.train_target == (folder.path().parent_path() / "train.en").string());
+  CHECK(config.data.pairs.validation_source == "/texts/valid.de");
+  CHECK(config.data.pairs.validation_target == (fs::current_path() / "here.en").string());
+  CHECK(config.data.pairs.test_source.empty());
 }
 
 TEST_CASE("relative paths in a config are relative to data.folder of the config or an override") {
@@ -120,16 +120,16 @@ TEST_CASE("relative paths in a config are relative to data.folder of the config 
   const Config moved =
       load_config(plain, {"data.folder=corpora", "data.validation_target=here.en"});
   CHECK(moved.data.folder == here + "/corpora");
-  CHECK(moved.data.train_source == here + "/corpora/train.de");
-  CHECK(moved.data.train_target == here + "/corpora/en/train.en");
-  CHECK(moved.data.validation_source == "/texts/valid.de");
-  CHECK(moved.data.validation_target == here + "/here.en");
+  CHECK(moved.data.pairs.train_source == here + "/corpora/train.de");
+  CHECK(moved.data.pairs.train_target == here + "/corpora/en/train.en");
+  CHECK(moved.data.pairs.validation_source == "/texts/valid.de");
+  CHECK(moved.data.pairs.validation_target == here + "/here.en");
 
   const std::string own = folder.write("own.yaml", "data:\n" + files + "  folder: ../texts\n");
   const std::string texts = (folder.path().parent_path() / "texts").string();
-  CHECK(load_config(own).data.train_source == texts + "/train.de");
-  CHECK(load_config(own, {"data.folder=/a/b/"}).data.train_target == "/a/b/en/train.en");
-  CHECK(load_config(own, {"data.folder="}).data.train_source ==
+  CHECK(load_config(own).data.pairs.train_source == texts + "/train.de");
+  CHECK(load_config(own, {"data.folder=/a/b/"}).data.pairs.train_target == "/a/b/en/train.en");
+  CHECK(load_config(own, {"data.folder="}).data.pairs.train_source ==
         (folder.path() / "train.de").string());
 }
 
@@ -143,11 +143,11 @@ TEST_CASE("another data.folder moves the data files of a run, except those outsi
       "  validation_source: /old/texts2/valid.de\n"
       "  validation_target: /other/valid.en\n";
   const Config moved = parse_config(stored, "c", {"data.folder=/new"});
-  CHECK(moved.data.train_source == "/new/train.de");
-  CHECK(moved.data.train_target == "/new/en/train.en");
-  CHECK(moved.data.validation_source == "/old/texts2/valid.de");
-  CHECK(moved.data.validation_target == "/other/valid.en");
-  CHECK(parse_config(stored, "c").data.train_target == "/old/texts/en/train.en");
+  CHECK(moved.data.pairs.train_source == "/new/train.de");
+  CHECK(moved.data.pairs.train_target == "/new/en/train.en");
+  CHECK(moved.data.pairs.validation_source == "/old/texts2/valid.de");
+  CHECK(moved.data.pairs.validation_target == "/other/valid.en");
+  CHECK(parse_config(stored, "c").data.pairs.train_target == "/old/texts/en/train.en");
 }
 
 struct WorkingFolder {

@@ -96,11 +96,11 @@ TEST_CASE("the tables in configs/README.md have every key once, as documented in
 TEST_CASE("a dumped config has every key and is parsed to the same config") {
   Config config;
   config.data.task = "parallel_text";
-  config.data.train_source = "a \"quoted\" \\ path: ä #1";
-  config.data.train_target = "~";
-  config.data.validation_source = "null";
-  config.data.validation_target = " 010 ";
-  config.data.lowercase = true;
+  config.data.pairs.train_source = "a \"quoted\" \\ path: ä #1";
+  config.data.pairs.train_target = "~";
+  config.data.pairs.validation_source = "null";
+  config.data.pairs.validation_target = " 010 ";
+  config.data.words.lowercase = true;
   config.model.dropout = 0.1 + 0.2;
   config.model.norm = NormPlacement::post;
   config.model.layer_norm_epsilon = 5e-324;

@@ -58,7 +58,7 @@ TEST_CASE("damaged configs are accepted or refused, without a crash") {
       CHECK(compare_configs(config, parse_config(dump_config(config), "dump")).empty());
       ++accepted;
     } catch (const ConfigError& error) {
-      CHECK_FALSE(error.problems().empty());
+      CHECK_FALSE(error.diagnostics().empty());
       ++refused;
     }
   }

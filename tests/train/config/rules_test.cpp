@@ -209,12 +209,12 @@ const std::vector<std::string> consistent = {
     "train: {steps: 5, epochs: 0}",
 };
 
-std::vector<Problem> errors_of(const std::string& config,
-                               const std::vector<std::string>& overrides = {}) {
+std::vector<Diagnostic> errors_of(const std::string& config,
+                                  const std::vector<std::string>& overrides = {}) {
   try {
     parse_config(config + "\n", "c", overrides);
   } catch (const ConfigError& error) {
-    return error.problems();
+    return error.diagnostics();
   }
   return {};
 }
@@ -224,9 +224,9 @@ std::vector<Problem> errors_of(const std::string& config,
 TEST_CASE("a contradiction between keys is reported at one of them, with a way out") {
   for (const Contradiction& row : contradictions) {
     CAPTURE(row.text);
-    const std::vector<Problem> errors = errors_of(row.text);
+    const std::vector<Diagnostic> errors = errors_of(row.text);
     REQUIRE(errors.size() == 1);
-    const Problem& error = errors.front();
+    const Diagnostic& error = errors.front();
     CHECK(error.place.source_line.substr(error.place.column - 1, error.place.length) == row.at);
     CHECK_FALSE(error.hint.empty());
     for (const std::string& word : row.words) {
@@ -237,7 +237,7 @@ TEST_CASE("a contradiction between keys is reported at one of them, with a way o
 
 TEST_CASE("consistent configs are accepted") {
   for (const std::string& config : consistent) {
-    const std::vector<Problem> errors = errors_of(config);
+    const std::vector<Diagnostic> errors = errors_of(config);
     CHECK_MESSAGE(errors.empty(), config);
   }
 }

@@ -6,8 +6,7 @@
 #include "tests/support/contains.h"
 #include "tests/train/error_text.h"
 #include "train/config/error.h"
-#include "train/config/percentages.h"
-#include "train/run_length.h"
+#include "train/config/rules.h"
 
 /// Numbers of steps that are given as percentages or as epochs.
 namespace tapestry {

@@ -1,4 +1,4 @@
-#include "train/config/schema.h"
+#include "train/config/help.h"
 
 #include <doctest/doctest.h>
 #include <yaml-cpp/yaml.h>

@@ -10,7 +10,7 @@
 
 #include "tests/support/source_folder.h"
 #include "train/config/config.h"
-#include "train/config/domains.h"
+#include "train/config/domain.h"
 #include "train/config/error.h"
 #include "train/config/yaml_text.h"
 
@@ -75,7 +75,7 @@ void check_comments(const std::string& name) {
     REQUIRE_MESSAGE(defaults.contains(key), name, ": ", key);
     CHECK_MESSAGE(same_value(comment.second, defaults.at(key)), name, ": ", key);
   }
-  ProblemList errors;
+  Diagnostics errors;
   YamlText yaml(path, read_config_file(path), errors);
   for (const YamlEntry& section : yaml.sections()) {
     for (const YamlEntry& entry : yaml.entries(section.key, section.value)) {
@@ -102,8 +102,8 @@ TEST_CASE("the config for parallel text requires its files and loads with them")
     load_config(path);
     FAIL("expected a ConfigError");
   } catch (const ConfigError& error) {
-    REQUIRE(error.problems().size() == 1);
-    CHECK(error.problems()[0].message ==
+    REQUIRE(error.diagnostics().size() == 1);
+    CHECK(error.diagnostics()[0].message ==
           "task parallel_text needs data.train_source, data.train_target, data.validation_source, "
           "data.validation_target");
   }
@@ -111,7 +111,7 @@ TEST_CASE("the config for parallel text requires its files and loads with them")
       path, {"data.train_source=/a", "data.train_target=/b", "data.validation_source=/c",
              "data.validation_target=/d", "data.test_source=/e", "data.test_target=/f"});
   CHECK(config.data.task == "parallel_text");
-  CHECK(config.data.test_target == "/f");
+  CHECK(config.data.pairs.test_target == "/f");
 }
 
 TEST_CASE("the configs for a text and for images load, each with its kind of model") {

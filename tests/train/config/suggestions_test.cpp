@@ -1,4 +1,4 @@
-#include "train/config/suggestions.h"
+#include "train/config/help.h"
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ std::string hint(const std::string& yaml, const std::vector<std::string>& overri
   try {
     (void)parse_config(yaml, "c.yaml", overrides);
   } catch (const ConfigError& error) {
-    return error.problems().front().hint;
+    return error.diagnostics().front().hint;
   }
   return "accepted";
 }

@@ -20,12 +20,12 @@ using namespace test;
 struct Read {
   std::vector<YamlEntry> sections;
   std::vector<YamlEntry> entries;
-  std::vector<Problem> errors;
+  std::vector<Diagnostic> errors;
 };
 
 Read read(std::string_view text) {
   Read result;
-  ProblemList errors;
+  Diagnostics errors;
   try {
     YamlText yaml("x", text, errors);
     result.sections = yaml.sections();
@@ -37,7 +37,7 @@ Read read(std::string_view text) {
     }
     errors.throw_if_any();
   } catch (const ConfigError& error) {
-    result.errors = error.problems();
+    result.errors = error.diagnostics();
   }
   return result;
 }
@@ -125,7 +125,7 @@ TEST_CASE("a merge key takes a map or a list of maps, and cannot merge without a
     doubling += "x" + std::to_string(i) + ": &x" + std::to_string(i) + " {<<: [*x" + one + ", *x" +
                 one + "]}\n";
   }
-  const std::vector<Problem> errors = read(doubling).errors;
+  const std::vector<Diagnostic> errors = read(doubling).errors;
   REQUIRE_FALSE(errors.empty());
   CHECK(contains(errors.front().message, "merges more than 100 maps"));
 }
@@ -200,7 +200,7 @@ const std::vector<Wrong> wrong_texts = {
      "a\0:\0"s,
      {{"x", "", {"little-endian UTF-16", "iconv -f UTF-16"}}}},
     {"a: \"" + std::string(4096 - 5, 'x') + "\" \n", {{"x:1:4097", "", {"4097", "4096"}}}},
-    {std::string(largest_config + 1, '#'), {{"x", "", {"larger than 1048576 bytes"}}}},
+    {std::string(max_config_size + 1, '#'), {{"x", "", {"larger than 1048576 bytes"}}}},
 };
 
 }  // namespace

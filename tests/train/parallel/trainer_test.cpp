@@ -197,7 +197,7 @@ TEST_CASE("lack of memory for a snapshot on rank 0 is a failed save of all proce
   config.model.d_ff = 512;
   config.train.save_every = 1;
   config.train.steps = 3;
-  config.data.validation_size = 0;
+  config.data.generated.validation_size = 0;
   const Corpus corpus = load_corpus(config.data);
   for (const std::size_t processes : {1, 3}) {
     CAPTURE(processes);

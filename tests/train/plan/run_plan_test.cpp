@@ -121,7 +121,7 @@ TEST_CASE("a plan has the sizes of the run and writes nothing") {
 
 TEST_CASE("a plan without a validation set has no validations") {
   Config config = tiny_config();
-  config.data.validation_size = 0;
+  config.data.generated.validation_size = 0;
   config.train.accumulate = 1;
   const PlannedRun run(config);
   CHECK(run.plan.validations == 0);

@@ -106,7 +106,7 @@ TEST_CASE("a contradiction is reported unless the kind of model does not use one
   ConfigKind kind{.name = "mine", .model_keys = {{"model.d_model"}}};
   const Origins origins{{"model.d_model", {.place = {.file = "c"}, .valid = true}}};
   const auto reports = [&](const ConfigKind* used_by) {
-    ProblemList problems;
+    Diagnostics problems;
     ConfigCheck(origins, problems, used_by)
         .refuse({"model.d_model", "model.num_heads"}, "they contradict", "change one");
     return !problems.empty();

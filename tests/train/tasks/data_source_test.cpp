@@ -25,9 +25,9 @@ namespace {
 DataOptions small(const std::string& task) {
   DataOptions options;
   options.task = task;
-  options.train_size = 50;
-  options.validation_size = 5;
-  options.test_size = 5;
+  options.generated.train_size = 50;
+  options.generated.validation_size = 5;
+  options.generated.test_size = 5;
   return options;
 }
 
@@ -40,16 +40,16 @@ std::string first_source(const Corpus& corpus, const DataOptions& options) {
 std::string refusal_of_two_models(bool two_vocabularies) {
   Config config;
   config.data.task = "a source of a user";
-  config.data.subwords.kind = SubwordKind::file;
-  config.data.subwords.file = "a.model";
-  config.data.subwords.target_file = "b.model";
+  config.data.words.subwords.kind = SubwordKind::file;
+  config.data.words.subwords.file = "a.model";
+  config.data.words.subwords.target_file = "b.model";
   const ConfigCheck::Origins origins{{"data.target_subword_file", {.place = {}, .valid = true}}};
-  ProblemList problems;
+  Diagnostics problems;
   check_subwords(config, ConfigCheck(origins, problems), two_vocabularies);
   try {
     problems.throw_if_any();
   } catch (const ConfigError& error) {
-    return error.problems().front().message;
+    return error.diagnostics().front().message;
   }
   return "";
 }
@@ -91,8 +91,8 @@ TEST_CASE("text files are read with the tokens of their source") {
   folder.write("a.txt", "ja\n");
   folder.write("b.txt", "yes\n");
   DataOptions options = small("parallel_text");
-  options.train_source = options.validation_source = (folder.path() / "a.txt").string();
-  options.train_target = options.validation_target = (folder.path() / "b.txt").string();
+  options.pairs.train_source = options.pairs.validation_source = (folder.path() / "a.txt").string();
+  options.pairs.train_target = options.pairs.validation_target = (folder.path() / "b.txt").string();
   const Corpus corpus = load_corpus(options);
   CHECK(first_source(corpus, options) == "ja");
   CHECK(corpus.fingerprint == fingerprint(corpus));
@@ -103,7 +103,7 @@ TEST_CASE("a generated task uses given vocabularies, or refuses them") {
   const Corpus corpus = load_corpus(options);
   const FixedVocabularies fixed = {corpus.source_vocabulary, corpus.target_vocabulary};
   CHECK(load_corpus(options, &fixed).fingerprint == corpus.fingerprint);
-  options.num_symbols = 21;
+  options.symbols.num_symbols = 21;
   CHECK(tapestry::test::refusal([&] { load_corpus(options, &fixed); }) ==
         "data.task: the source vocabulary of the task has 25 entries, expected 24 as in the model");
   options = small("toy_translation");
@@ -161,9 +161,9 @@ TEST_CASE("held-out files with the content of training files are noted") {
   DataOptions options;
   options.task = "labelled_text";
   const auto path = [&](const char* name) { return (folder / name).string(); };
-  options.train_text = std::vector<std::string>{path("a.txt"), path("b.txt")};
-  options.validation_text = path("copy.txt");
-  options.test_text = path("a.txt");
+  options.text.train_text = std::vector<std::string>{path("a.txt"), path("b.txt")};
+  options.text.validation_text = path("copy.txt");
+  options.text.test_text = path("a.txt");
   CHECK(load_corpus(options).notes ==
         std::vector<std::string>{
             "warning: data.validation_text has the same content as data.train_text: scores of this "
@@ -171,7 +171,7 @@ TEST_CASE("held-out files with the content of training files are noted") {
             "warning: data.test_text has the same content as data.train_text: scores of this set "
             "are scores of training examples"});
   folder.write("copy.txt", "x\tsix\n");
-  options.test_text.clear();
+  options.text.test_text.clear();
   CHECK(load_corpus(options).notes.empty());
 }
 
@@ -182,11 +182,11 @@ TEST_CASE("a held-out set with one file of the training set is other data") {
   DataOptions options;
   options.task = "parallel_text";
   const auto path = [&](const char* name) { return (folder / name).string(); };
-  options.train_source = path("a.de");
-  options.train_target = path("b.en");
-  options.validation_source = path("a.de");
-  options.validation_target = path("a.en");
+  options.pairs.train_source = path("a.de");
+  options.pairs.train_target = path("b.en");
+  options.pairs.validation_source = path("a.de");
+  options.pairs.validation_target = path("a.en");
   CHECK(load_corpus(options).notes.empty());
-  options.validation_target = path("b.en");
+  options.pairs.validation_target = path("b.en");
   CHECK(load_corpus(options).notes.size() == 1);
 }

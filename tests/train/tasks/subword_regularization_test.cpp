@@ -31,7 +31,7 @@ struct Sentences {
     const Vocabulary words(train_subwords(text, {.kind = kind, .vocabulary_size = size}, "x"));
     corpus.source_vocabulary = corpus.target_vocabulary = words;
     config.data.task = "parallel_text";
-    config.data.subwords.kind = kind;
+    config.data.words.subwords.kind = kind;
     for (const std::string& sentence : text) {
       const Ids ids = words.encode(words.subwords()->split(sentence));
       corpus.train.push_back({.source = ids, .target = ids});
@@ -52,9 +52,9 @@ TEST_CASE("examples vary from epoch to epoch, each side by itself, and keep thei
     Sentences sentences(kind);
     CHECK_FALSE(subword_regularization(sentences.config, sentences.corpus));
     if (kind == SubwordKind::unigram) {
-      sentences.config.data.subwords.sampling.alpha = 0.2;
+      sentences.config.data.words.subwords.sampling.alpha = 0.2;
     } else {
-      sentences.config.data.subwords.sampling.dropout = 0.4;
+      sentences.config.data.words.subwords.sampling.dropout = 0.4;
     }
     const auto transform = subword_regularization(sentences.config, sentences.corpus);
     REQUIRE(transform);
@@ -85,7 +85,7 @@ TEST_CASE("examples vary from epoch to epoch, each side by itself, and keep thei
 
 TEST_CASE("a batch has the sampled segmentations of its epoch") {
   Sentences sentences;
-  sentences.config.data.subwords.sampling.alpha = 0.1;
+  sentences.config.data.words.subwords.sampling.alpha = 0.1;
   const BatchRules rules = training_rules(sentences.config, sentences.corpus, 3);
   const auto transform = subword_regularization(sentences.config, sentences.corpus);
   const std::array<std::size_t, 3> indices = {4, 0, 2};
@@ -113,7 +113,7 @@ TEST_CASE("batches are made by the lengths of their epoch, but for windows") {
   Config& config = sentences.config;
   config.train.batch_size = 10;
   CHECK_FALSE(lengths_in_epoch(config, corpus));
-  config.data.subwords.sampling.dropout = 0.4;
+  config.data.words.subwords.sampling.dropout = 0.4;
   const auto transform = subword_regularization(config, corpus);
   const LengthsInEpoch lengths = lengths_in_epoch(config, corpus);
   REQUIRE(lengths);
@@ -149,7 +149,7 @@ TEST_CASE("batches are made by the lengths of their epoch, but for windows") {
 
 TEST_CASE("an example whose sampled segmentation is too long keeps its segmentation") {
   Sentences sentences;
-  sentences.config.data.subwords.sampling.alpha = 0.01;
+  sentences.config.data.words.subwords.sampling.alpha = 0.01;
   const Example& example = sentences.corpus.train.front();
   sentences.config.model.max_length = example.source.size() + 1;
   const auto transform = subword_regularization(sentences.config, sentences.corpus);
@@ -164,7 +164,7 @@ TEST_CASE("a window is cut to its number of tokens") {
   Sentences sentences;
   sentences.config.data.task = "text";
   sentences.config.model_kind = "language_model";
-  sentences.config.data.subwords.sampling.alpha = 0.05;
+  sentences.config.data.words.subwords.sampling.alpha = 0.05;
   const auto transform = subword_regularization(sentences.config, sentences.corpus);
   const Example window{.target = sentences.corpus.train.front().target};
   std::set<Ids> different;
@@ -183,7 +183,7 @@ TEST_CASE("cut windows have the first tokens as well as the last") {
     Sentences sentences;
     sentences.config.data.task = "text";
     sentences.config.model_kind = kind;
-    sentences.config.data.subwords.sampling.alpha = 0.05;
+    sentences.config.data.words.subwords.sampling.alpha = 0.05;
     const auto transform = subword_regularization(sentences.config, sentences.corpus);
     const Example window{.target = sentences.corpus.train.front().target};
     const std::string text = sentences.text(window.target);
@@ -206,7 +206,7 @@ TEST_CASE("class labels of sentences are not segmented") {
   Sentences sentences;
   sentences.config.data.task = "labelled_text";
   sentences.config.model_kind = "classifier";
-  sentences.config.data.subwords.sampling.alpha = 0.1;
+  sentences.config.data.words.subwords.sampling.alpha = 0.1;
   sentences.corpus.target_vocabulary = Vocabulary({"no", "yes"});
   const auto transform = subword_regularization(sentences.config, sentences.corpus);
   Example sentence{.source = sentences.corpus.train.front().source, .target = {5}};
@@ -221,8 +221,8 @@ TEST_CASE("class labels of sentences are not segmented") {
 
 TEST_CASE("regularization for another kind of subword model than the file's is refused") {
   Sentences unigram(SubwordKind::unigram), bpe(SubwordKind::bpe);
-  unigram.config.data.subwords.sampling.dropout = 0.1;
-  bpe.config.data.subwords.sampling.alpha = 0.1;
+  unigram.config.data.words.subwords.sampling.dropout = 0.1;
+  bpe.config.data.words.subwords.sampling.alpha = 0.1;
   CHECK_THROWS_AS(subword_regularization(unigram.config, unigram.corpus), DataError);
   CHECK_THROWS_AS(subword_regularization(bpe.config, bpe.corpus), DataError);
 }
@@ -235,7 +235,7 @@ TEST_CASE("the batches that bound the memory of a step have long segmentations")
     return std::max(batch.source_length, batch.target_length);
   };
   const std::size_t plain = largest();
-  sentences.config.data.subwords.sampling.alpha = 0.2;
+  sentences.config.data.words.subwords.sampling.alpha = 0.2;
   const std::size_t bound = largest();
   CHECK(bound > plain);
   for (std::uint64_t epoch = 0; epoch < 8; ++epoch) {

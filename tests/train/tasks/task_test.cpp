@@ -34,7 +34,7 @@ Config make_config(const std::string& kind, const std::string& task = "copy") {
   Config config;
   config.model_kind = kind;
   config.data.task = task;
-  config.data.unit = TextUnit::word;
+  config.data.windows.unit = TextUnit::word;
   return config;
 }
 
@@ -152,7 +152,7 @@ TEST_CASE("format_scores() of each task prints its scores") {
         "loss 0.0000  perplexity 0.000  tokens 0.00 %");
   CHECK(text(make_config("language_model", "text")) == tokens + "  bits per word 2.1640");
   Config characters = make_config("language_model", "text");
-  characters.data.unit = TextUnit::character;
+  characters.data.windows.unit = TextUnit::character;
   CHECK(text(characters) == tokens + "  bits per character 2.1640");
   characters.data.task = "toy_sentences";  // whose tokens are words, whatever the unit of a text
   CHECK(text(characters) == tokens + "  bits per word 2.1640");
@@ -211,9 +211,9 @@ TEST_CASE("classes are counted without the special symbols, words with them") {
   const Vocabulary source({"a", "b", "c"}), target({"x", "y"});
   for (const std::string& kind : every_kind) {
     Config config = make_config(kind);
-    config.data.image_height = 3;
-    config.data.image_width = 5;
-    config.data.image_channels = 2;
+    config.data.images.image_height = 3;
+    config.data.images.image_width = 5;
+    config.data.images.image_channels = 2;
     const NetworkSizes made = network_sizes(config, source, target);
     CHECK(made.source == 7);
     CHECK(made.target == (test::predicts_classes(kind) ? 2 : 6));
@@ -226,7 +226,7 @@ TEST_CASE("classes are counted without the special symbols, words with them") {
 TEST_CASE("masking follows the seed of the run, the epoch and the vocabulary") {
   Config config = make_config("masked_language_model", "text");
   config.train.seed = 5;
-  config.data.seed = 6;
+  config.data.generated.seed = 6;
   const BatchRules rules = batch_rules(config, 70, 8);
   CHECK((rules.layout.write == masked_rows.write));
   CHECK(rules.vocabulary == 70);
@@ -269,8 +269,8 @@ TEST_CASE("an epoch has batches of the given number of examples, or of tokens") 
 TEST_CASE("the tokens of a batch limit training examples only, and may leave some out") {
   const test::TemporaryFolder folder;
   Config config = make_config("classifier", "labelled_text");
-  config.data.train_text = folder.write("train", "no\ta\nyes\ta b c\nyes\tb\n").string();
-  config.data.validation_text = folder.write("validation", "no\ta b c\n");
+  config.data.text.train_text = folder.write("train", "no\ta\nyes\ta b c\nyes\tb\n").string();
+  config.data.text.validation_text = folder.write("validation", "no\ta b c\n");
   config.train.batch_tokens = 4;
   config.data.on_bad_line = OnBadLine::skip;
   const Corpus corpus = load_fitting_corpus(config);
@@ -328,7 +328,7 @@ TEST_CASE("a text without a word is no example") {
 TEST_CASE("a model reads as many tokens as it has positions, or as data.context") {
   const auto limit = [](const char* kind, const char* source, std::size_t context) {
     Config config = make_config(kind, source);
-    config.data.context = context;
+    config.data.windows.context = context;
     config.model.max_length = 8;
     const TokenLimit most = find_task(config).answers().token_limit(config);
     return std::to_string(most.tokens) + " by " + most.key;
@@ -359,7 +359,7 @@ TEST_CASE("examples that are too long are skipped on request and reported with t
   const test::TemporaryFolder folder;
   Config config = make_config("classifier", "labelled_text");
   config.model.max_length = 4;
-  config.data.train_text =
+  config.data.text.train_text =
       folder.write("train", "no\ta\nyes\ta b c\n\nyes\tb\nno\ta b c d\n").string();
   CHECK(load_fitting_corpus(config).train.size() == 4);
   config.data.on_bad_line = OnBadLine::skip;

@@ -236,20 +236,20 @@ void check_codec(const DataOptions& o, const Corpus& corpus) {
     return lines;
   };
   if (o.task == "parallel_text") {
-    const auto sources = read_lines(o.test_source), targets = read_lines(o.test_target);
+    const auto sources = read_lines(o.pairs.test_source), targets = read_lines(o.pairs.test_target);
     for (std::size_t i = 0; i < corpus.test.size(); ++i) {
       CHECK(codec.encode_source(sources[i]) == corpus.test[i].source);
       CHECK(codec.encode_target(targets[i]) == corpus.test[i].target);
     }
-  } else if (o.task == "labelled_text" && !o.test_text.empty()) {
-    const auto lines = read_lines(o.test_text);
+  } else if (o.task == "labelled_text" && !o.text.test_text.empty()) {
+    const auto lines = read_lines(o.text.test_text);
     for (std::size_t i = 0; i < corpus.test.size(); ++i) {
       auto expected = codec.encode_source(lines[i].substr(lines[i].find('\t') + 1));
       expected.insert(expected.begin(), bos_id);
       CHECK(expected == corpus.test[i].source);
     }
-  } else if (o.task == "text" && !o.test_text.empty()) {
-    const auto ids = codec.encode_target(read_text(o.test_text));
+  } else if (o.task == "text" && !o.text.test_text.empty()) {
+    const auto ids = codec.encode_target(read_text(o.text.test_text));
     const auto& first = corpus.test.front().target;
     REQUIRE(ids.size() >= first.size());
     CHECK(std::equal(first.begin(), first.end(), ids.begin()));

@@ -55,12 +55,13 @@ Vocabulary make_vocabulary(const std::vector<Words>& sentences, const DataOption
   }
   std::vector<std::pair<std::size_t, std::string>> ranks;
   for (const auto& [word, count] : counts) {
-    if (count >= options.min_frequency) ranks.emplace_back(~count, word);
+    if (count >= options.words.min_frequency) ranks.emplace_back(~count, word);
   }
   std::ranges::sort(ranks);
   Words words;
   for (const auto& [rank, word] : ranks) {
-    if (options.max_vocabulary == 0 || words.size() < options.max_vocabulary) words.push_back(word);
+    if (options.words.max_vocabulary == 0 || words.size() < options.words.max_vocabulary)
+      words.push_back(word);
   }
   return Vocabulary(words);
 }
@@ -90,13 +91,13 @@ Sides read_pairs(const std::string& source, const std::string& target, bool lowe
 }
 
 Corpus pairs_plainly(const DataOptions& o) {
-  const Sides train =
-      read_pairs(only(o.train_source), only(o.train_target), o.lowercase, o.max_tokens);
+  const Sides train = read_pairs(only(o.pairs.train_source), only(o.pairs.train_target),
+                                 o.words.lowercase, o.pairs.max_tokens);
   Corpus corpus;
   std::vector<Words> both = train.source;
   both.insert(both.end(), train.target.begin(), train.target.end());
-  corpus.source_vocabulary = make_vocabulary(o.shared_vocabulary ? both : train.source, o);
-  corpus.target_vocabulary = make_vocabulary(o.shared_vocabulary ? both : train.target, o);
+  corpus.source_vocabulary = make_vocabulary(o.pairs.shared_vocabulary ? both : train.source, o);
+  corpus.target_vocabulary = make_vocabulary(o.pairs.shared_vocabulary ? both : train.target, o);
   const auto encode = [&](const Sides& pairs) {
     std::vector<Example> examples;
     for (std::size_t i = 0; i < pairs.source.size(); ++i) {
@@ -106,23 +107,25 @@ Corpus pairs_plainly(const DataOptions& o) {
     return examples;
   };
   corpus.train = encode(train);
-  corpus.validation = encode(read_pairs(o.validation_source, o.validation_target, o.lowercase, 0));
-  if (!o.test_source.empty()) {
-    corpus.test = encode(read_pairs(o.test_source, o.test_target, o.lowercase, 0));
+  corpus.validation = encode(
+      read_pairs(o.pairs.validation_source, o.pairs.validation_target, o.words.lowercase, 0));
+  if (!o.pairs.test_source.empty()) {
+    corpus.test =
+        encode(read_pairs(o.pairs.test_source, o.pairs.test_target, o.words.lowercase, 0));
   }
   return corpus;
 }
 
 Corpus text_plainly(const DataOptions& o) {
-  Words train = read_lines(only(o.train_text)), validation;
-  if (!o.validation_text.empty()) {
-    validation = read_lines(o.validation_text);
+  Words train = read_lines(only(o.text.train_text)), validation;
+  if (!o.text.validation_text.empty()) {
+    validation = read_lines(o.text.validation_text);
   } else {
     // The lines behind the first `1 - validation_share` of the bytes.
     double bytes = 0.0, before = 0.0;
     for (const std::string& line : train) bytes += static_cast<double>(line.size() + 1);
     std::size_t kept = 0;
-    while (kept < train.size() && before < std::round((1.0 - o.validation_share) * bytes)) {
+    while (kept < train.size() && before < std::round((1.0 - o.windows.validation_share) * bytes)) {
       before += static_cast<double>(train[kept++].size() + 1);
     }
     validation.assign(train.begin() + static_cast<std::ptrdiff_t>(kept), train.end());
@@ -131,8 +134,9 @@ Corpus text_plainly(const DataOptions& o) {
   const auto tokens_of = [&](const Words& lines) {
     Words tokens;
     for (const std::string& line : lines) {
-      const Words of_line = o.unit == TextUnit::word ? split_words(line, o.lowercase)
-                                                     : split_characters(line, o.lowercase);
+      const Words of_line = o.windows.unit == TextUnit::word
+                                ? split_words(line, o.words.lowercase)
+                                : split_characters(line, o.words.lowercase);
       tokens.insert(tokens.end(), of_line.begin(), of_line.end());
       tokens.emplace_back("<newline>");
     }
@@ -144,14 +148,14 @@ Corpus text_plainly(const DataOptions& o) {
     const auto ids = ids_of(tokens_of(lines), corpus.target_vocabulary);
     std::vector<Example> examples;
     for (std::size_t label = 1; label < ids.size(); ++label) {
-      if ((label - 1) % o.context == 0) examples.push_back({.target = {ids[label - 1]}});
+      if ((label - 1) % o.windows.context == 0) examples.push_back({.target = {ids[label - 1]}});
       examples.back().target.push_back(ids[label]);
     }
     return examples;
   };
   corpus.train = cut(train);
   corpus.validation = cut(validation);
-  if (!o.test_text.empty()) corpus.test = cut(read_lines(o.test_text));
+  if (!o.text.test_text.empty()) corpus.test = cut(read_lines(o.text.test_text));
   return corpus;
 }
 
@@ -165,11 +169,11 @@ Corpus labels_plainly(const DataOptions& o) {
     for (const std::string& line : read_lines(file)) {
       const std::size_t tab = line.find('\t');
       labelled.labels.push_back(line.substr(0, tab));
-      labelled.sentences.push_back(split_words(line.substr(tab + 1), o.lowercase));
+      labelled.sentences.push_back(split_words(line.substr(tab + 1), o.words.lowercase));
     }
     return labelled;
   };
-  const Labelled train = read(only(o.train_text));
+  const Labelled train = read(only(o.text.train_text));
   Corpus corpus;
   corpus.source_vocabulary = make_vocabulary(train.sentences, o);
   const std::set<std::string> classes(train.labels.begin(), train.labels.end());
@@ -187,8 +191,8 @@ Corpus labels_plainly(const DataOptions& o) {
     return examples;
   };
   corpus.train = encode(train);
-  if (!o.validation_text.empty()) corpus.validation = encode(read(o.validation_text));
-  if (!o.test_text.empty()) corpus.test = encode(read(o.test_text));
+  if (!o.text.validation_text.empty()) corpus.validation = encode(read(o.text.validation_text));
+  if (!o.text.test_text.empty()) corpus.test = encode(read(o.text.test_text));
   return corpus;
 }
 
@@ -207,7 +211,7 @@ Corpus tags_plainly(const DataOptions& o) {
     std::erase_if(sentences, [](const auto& sentence) { return sentence.empty(); });
     return sentences;
   };
-  const Sentences train = read(only(o.train_text));
+  const Sentences train = read(only(o.text.train_text));
   Corpus corpus;
   std::vector<Words> words;
   std::set<std::string> labels;
@@ -234,8 +238,8 @@ Corpus tags_plainly(const DataOptions& o) {
     return examples;
   };
   corpus.train = encode(train);
-  if (!o.validation_text.empty()) corpus.validation = encode(read(o.validation_text));
-  if (!o.test_text.empty()) corpus.test = encode(read(o.test_text));
+  if (!o.text.validation_text.empty()) corpus.validation = encode(read(o.text.validation_text));
+  if (!o.text.test_text.empty()) corpus.test = encode(read(o.text.test_text));
   return corpus;
 }
 

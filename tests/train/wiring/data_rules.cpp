@@ -86,11 +86,11 @@ void check_symbols(const DataOptions& o, const Corpus& corpus) {
       symbols.insert(example.source.begin(), example.source.end());
     }
   }
-  CHECK(*lengths.begin() == o.min_length);
-  CHECK(*lengths.rbegin() == o.max_length);
+  CHECK(*lengths.begin() == o.symbols.min_length);
+  CHECK(*lengths.rbegin() == o.symbols.max_length);
   CHECK(*symbols.begin() == first_word_id);
-  CHECK(*symbols.rbegin() == first_word_id + static_cast<std::int32_t>(o.num_symbols) - 1);
-  CHECK(corpus.source_vocabulary.size() == first_word_id + o.num_symbols);
+  CHECK(*symbols.rbegin() == first_word_id + static_cast<std::int32_t>(o.symbols.num_symbols) - 1);
+  CHECK(corpus.source_vocabulary.size() == first_word_id + o.symbols.num_symbols);
   CHECK(corpus.source_vocabulary == corpus.target_vocabulary);
 }
 
@@ -118,10 +118,11 @@ void check_toy_language(const DataOptions& o, const Corpus& corpus) {
 
 void check_images(const DataOptions& o, const Corpus& corpus) {
   const auto in_file = [&](const std::string& file) {
-    const PlainImages plain = images_of(file, o.pixel_maximum);
+    const PlainImages plain = images_of(file, o.images.pixel_maximum);
     std::vector<Image> images;
     for (std::size_t i = 0; i < plain.labels.size(); ++i) {
-      REQUIRE(plain.pixels[i].size() == o.image_height * o.image_width * o.image_channels);
+      REQUIRE(plain.pixels[i].size() ==
+              o.images.image_height * o.images.image_width * o.images.image_channels);
       images.emplace_back(plain.pixels[i], plain.labels[i]);
     }
     return images;
@@ -130,7 +131,7 @@ void check_images(const DataOptions& o, const Corpus& corpus) {
   CHECK(corpus.source_vocabulary == Vocabulary());
   const auto train = shown(corpus.train, classes);
   const auto validation = shown(corpus.validation, classes), test = shown(corpus.test, classes);
-  std::vector<Image> left = in_file(o.train_images);
+  std::vector<Image> left = in_file(o.images.train_images);
   std::set<std::string> labels;
   for (const Image& image : left) labels.insert(image.second);
   CHECK(classes == Vocabulary(Words(labels.begin(), labels.end())));
@@ -149,15 +150,15 @@ void check_images(const DataOptions& o, const Corpus& corpus) {
       left.erase(found);
     }
   };
-  check_part(o.test_images, o.test_size, test);
-  check_part(o.validation_images, o.validation_size, validation);
+  check_part(o.images.test_images, o.generated.test_size, test);
+  check_part(o.images.validation_images, o.generated.validation_size, validation);
   CHECK(train == left);
 }
 
 void check_generated(const DataOptions& o, const Corpus& corpus) {
-  CHECK(corpus.train.size() == o.train_size);
-  CHECK(corpus.validation.size() == o.validation_size);
-  CHECK(corpus.test.size() == o.test_size);
+  CHECK(corpus.train.size() == o.generated.train_size);
+  CHECK(corpus.validation.size() == o.generated.validation_size);
+  CHECK(corpus.test.size() == o.generated.test_size);
   std::set<std::vector<std::int32_t>> held_out;
   for (const auto* part : {&corpus.validation, &corpus.test}) {
     for (const Example& example : *part) CHECK(held_out.insert(sentence_of(example)).second);

@@ -19,12 +19,12 @@ namespace {
 
 using namespace test;
 
-std::vector<Problem> problems_of(const std::string& text,
-                                 const std::vector<std::string>& overrides) {
+std::vector<Diagnostic> problems_of(const std::string& text,
+                                    const std::vector<std::string>& overrides) {
   try {
     parse_config(text, "c.yaml", overrides);
   } catch (const ConfigError& error) {
-    return error.problems();
+    return error.diagnostics();
   }
   return {};
 }
@@ -63,7 +63,7 @@ std::string value_or_problems(const OtherValues& key, const std::string& text,
     return value_in(parse_config(text, "c.yaml", overrides), key);
   } catch (const ConfigError& error) {
     std::string problems;
-    for (const Problem& problem : error.problems()) problems += problem.message + "\n";
+    for (const Diagnostic& problem : error.diagnostics()) problems += problem.message + "\n";
     return problems;
   }
 }
@@ -188,11 +188,11 @@ TEST_CASE("a contradiction is reported for the last override of its key") {
     CHECK(problems_of(one.file, {}).empty());
     const auto problems = problems_of(one.file, one.overrides);
     REQUIRE_FALSE(problems.empty());
-    const bool found = std::ranges::any_of(problems, [&](const Problem& problem) {
+    const bool found = std::ranges::any_of(problems, [&](const Diagnostic& problem) {
       return problem.place.file == "command line: " + one.at && problem.place.line == 0;
     });
     CHECK_MESSAGE(found, to_string(problems.front()));
-    for (const Problem& problem : problems) CHECK(problem.place.line == 0);
+    for (const Diagnostic& problem : problems) CHECK(problem.place.line == 0);
   }
 }
 

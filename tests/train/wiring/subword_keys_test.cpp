@@ -96,7 +96,7 @@ TEST_CASE("a trained model encodes text with the subwords of its corpus") {
     const Corpus corpus = load_corpus(options);
     const TextCodec codec = make_codec(options, corpus.source_vocabulary, corpus.target_vocabulary);
     if (task.task == "text") {
-      const auto ids = codec.encode_target(test::read_text(options.test_text));
+      const auto ids = codec.encode_target(test::read_text(options.text.test_text));
       const auto& first = corpus.test.front().target;
       REQUIRE(ids.size() >= first.size());
       CHECK(std::equal(first.begin(), first.end(), ids.begin()));

@@ -1,4 +1,4 @@
-#include "train/config/custom_key.h"
+#include "train/config/kind.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +9,8 @@
 #include <variant>
 
 #include "train/config/domain.h"
+#include "train/config/error.h"
+#include "train/config/reader.h"
 
 namespace tapestry {
 namespace {
@@ -140,6 +142,26 @@ std::string CustomKey::mistake() const {
   if (std::holds_alternative<FieldValue>(domain_->parse(text))) return "";
   return fmt::format("the default is {}, expected {}", text.empty() ? "\"\"" : text,
                      domain_->expected());
+}
+
+bool ConfigKind::uses(std::string_view path) const {
+  if (!model_keys || !path.starts_with("model.")) return true;
+  return std::ranges::find(*model_keys, path) != model_keys->end() ||
+         std::ranges::find(custom_keys, path, &CustomKey::path) != custom_keys.end();
+}
+
+void ConfigCheck::refuse(Keys keys, std::string message, std::string hint) const {
+  const auto unused = [&](std::string_view key) { return kind_ != nullptr && !kind_->uses(key); };
+  if (std::ranges::any_of(keys, unused)) return;
+  const Place* place = nullptr;
+  for (const std::string_view key : keys) {
+    const auto origin = origins_.find(key);
+    if (origin == origins_.end()) continue;
+    if (!origin->second.valid) return;
+    if (place == nullptr) place = &origin->second.place;
+  }
+  // At least one of the keys was given, since defaults do not contradict each other.
+  if (place != nullptr) errors_.add(*place, std::move(message), std::move(hint));
 }
 
 }  // namespace tapestry
