@@ -195,16 +195,17 @@ void YamlText::take_root(const std::vector<YAML::Node>& documents) {
     add(documents[1], "found a second document, expected one",
         "keep each config in a file of its own");
   }
-  const bool nothing = documents.empty() || documents[0].IsNull();
-  if (!nothing && !documents[0].IsMap()) {
-    add(documents[0],
-        fmt::format("expected sections such as `model:`, found {}", describe(documents[0])),
-        "write `model:` and, indented below it, `d_model: 64`");
-  } else if (!nothing && documents[0].size() > 0) {
-    root_ = documents[0];
-  } else if (errors_.empty()) {
+  const YAML::Node first = documents.empty() ? YAML::Node() : documents[0];
+  if (first.IsMap() && first.size() > 0) {
+    root_ = first;
+  } else if (!errors_.empty()) {
+    return;  // the rest of a text with an error
+  } else if (first.IsMap() || first.IsNull()) {
     errors_.add({.file = name_}, "is empty, expected sections such as `model:`",
                 "start from configs/copy.yaml");
+  } else {
+    add(first, fmt::format("expected sections such as `model:`, found {}", describe(first)),
+        "write `model:` and, indented below it, `d_model: 64`");
   }
 }
 
