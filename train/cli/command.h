@@ -80,6 +80,9 @@ void add_json(CLI::App& command, bool& json);
 /// OVERRIDES: any number of section.key=value.
 void add_overrides(CLI::App& command, std::vector<std::string>& overrides);
 
+/// --long-lines, whose default is the value of `on_long_line`, one of `long_lines`.
+void add_long_lines(CLI::App& command, std::string& on_long_line);
+
 // ---- Checks of values. What is wrong with a value is followed by a hint after a line feed.
 
 /// Rejects an empty path, such as the value of an unset variable of a shell script.

@@ -13,6 +13,7 @@
 #include "autograd/kernels/parallel.h"
 #include "data/io/error.h"
 #include "train/cli/command.h"
+#include "train/inference/line_input.h"
 #include "train/platform/program_name.h"
 #include "train/tasks/task.h"
 
@@ -137,6 +138,15 @@ void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
       "OVERRIDES", overrides,
       "Config keys with other values, such as model.d_model=128; of a run, data files "
       "and keys of the section decoding only, such as data.test_text=more.txt");
+}
+
+void add_long_lines(CLI::App& command, std::string& on_long_line) {
+  command
+      .add_option("--long-lines", on_long_line,
+                  "The answer to a line with more tokens than the model can read: an empty line, "
+                  "the answer to its first tokens, or none: the command fails")
+      ->check(one_of({long_lines::empty, long_lines::cut, long_lines::stop}))
+      ->capture_default_str();
 }
 
 // ---- Checks of values.

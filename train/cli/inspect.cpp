@@ -4,34 +4,25 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
-#include <sstream>
 #include <string>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "autograd/tensor.h"
-#include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
 #include "train/cli/model_json.h"
-#include "train/error.h"
 #include "train/format.h"
-#include "train/metrics.h"
 #include "train/model_summary.h"
+#include "train/models/checkpoint_contents.h"
 #include "train/recording/weight_statistics.h"
-#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace inspect_cli {
@@ -39,183 +30,86 @@ namespace {
 
 using Json = nlohmann::ordered_json;  // writes values that are not finite as null
 
-/// Mean and standard deviation.
+// ---- Arrays.
+
+/// Of an array of floats.
 struct Statistics {
   double mean, deviation;
+  WeightStatistics distribution;  ///< norm, and a histogram of ten intervals
 };
 
-Statistics statistics(const auto& values) {
+/// values  at least one
+template <class T>
+Statistics statistics(std::span<const T> values) {
   const auto count = static_cast<double>(values.size());
   double sum = 0.0, squares = 0.0;
-  for (const auto value : values) sum += static_cast<double>(value);
+  for (const T value : values) sum += static_cast<double>(value);
   const double mean = sum / count;
-  for (const auto value : values) {
+  for (const T value : values) {
     squares += (static_cast<double>(value) - mean) * (static_cast<double>(value) - mean);
   }
-  return {mean, std::sqrt(squares / count)};
+  const DType dtype = std::is_same_v<T, float> ? DType::float32 : DType::float64;
+  const Tensor tensor = Tensor::from({values.size()}, values, dtype);
+  return {mean, std::sqrt(squares / count), weight_statistics(std::span(&tensor, 1), 10)};
 }
 
-/// Norm and histogram of ten intervals.
-template <class T>
-WeightStatistics distribution(std::span<const T> values) {
-  constexpr std::size_t intervals = 10;
-  const Tensor tensor = Tensor::from({values.size()}, values,
-                                     std::is_same_v<T, float> ? DType::float32 : DType::float64);
-  return weight_statistics(std::span(&tensor, 1), intervals);
+/// Calls one of these functions: `single` with the value of an array of one number, `several` with
+/// the statistics of more floats, none for other arrays.
+void visit(const ArrayStore& snapshot, const std::string& path, const auto& single,
+           const auto& several) {
+  const auto visit_values = [&](const auto& values) {
+    if (values.size() == 1) return single(values.front());
+    if constexpr (std::is_floating_point_v<std::decay_t<decltype(values.front())>>) {
+      if (!values.empty()) several(statistics(values));
+    }
+  };
+  const ElementType type = snapshot.at(path).type;
+  if (type == ElementType::float32) visit_values(snapshot.get<float>(path));
+  if (type == ElementType::float64) visit_values(snapshot.get<double>(path));
+  if (type == ElementType::uint64) visit_values(snapshot.get<std::uint64_t>(path));
 }
 
 /// A digit for each interval: 0 without values, else 1 to 9 in proportion to the largest count.
 std::string digits(const Histogram& histogram) {
   std::string text;
   if (histogram.counts.empty()) return text;
-  const auto most = static_cast<double>(std::ranges::max(histogram.counts));
+  const auto largest = static_cast<double>(std::ranges::max(histogram.counts));
   for (const std::uint64_t count : histogram.counts) {
-    const double level = std::ceil(9.0 * static_cast<double>(count) / most);
+    const double level = std::ceil(9.0 * static_cast<double>(count) / largest);
     text += static_cast<char>('0' + static_cast<int>(level));
   }
   return text;
 }
 
-/// The value of a single number, or mean, standard deviation, norm and histogram of several floats;
-/// empty for other arrays.
-template <class T>
-std::string summary(std::span<const T> values) {
-  if (values.size() == 1) return fmt::format("{}", values.front());
-  if constexpr (std::is_floating_point_v<T>) {
-    if (values.empty()) return "";
-    const auto [mean, deviation] = statistics(values);
-    const WeightStatistics all = distribution(values);
-    return fmt::format("mean {:+.3e}  deviation {:.3e}  norm {:.3e}  {:+.2e} [{}] {:+.2e}", mean,
-                       deviation, all.norm, all.low, digits(all.histogram), all.high);
-  }
-  return "";
-}
-
-/// The same as JSON: `value`, or `mean`, `deviation`, `norm` and `histogram`.
-template <class T>
-void add_summary(Json& json, std::span<const T> values) {
-  if (values.size() == 1) {
-    json["value"] = values.front();
-  } else if constexpr (std::is_floating_point_v<T>) {
-    if (values.empty()) return;
-    const auto [mean, deviation] = statistics(values);
-    const WeightStatistics all = distribution(values);
-    json["mean"] = mean;
-    json["deviation"] = deviation;
-    json["norm"] = all.norm;
-    json["zeros"] = all.zeros;
-    json["not_finite"] = all.not_finite;
-    json["histogram"] = {{"low", all.low}, {"high", all.high}, {"counts", all.histogram.counts}};
-  }
-}
-
-/// Calls visit with the values of an array of numbers.
-void visit_numbers(const ArrayStore& snapshot, const std::string& path, const auto& visit) {
-  switch (snapshot.at(path).type) {
-    case ElementType::float32:
-      return visit(snapshot.get<float>(path));
-    case ElementType::float64:
-      return visit(snapshot.get<double>(path));
-    case ElementType::uint64:
-      return visit(snapshot.get<std::uint64_t>(path));
-    default:
-      return;
-  }
-}
-
 std::string summary(const ArrayStore& snapshot, const std::string& path) {
   std::string text;
-  visit_numbers(snapshot, path, [&](const auto& values) { text = summary(values); });
+  visit(
+      snapshot, path, [&](const auto& value) { text = fmt::format("{}", value); },
+      [&](const Statistics& array) {
+        const WeightStatistics& all = array.distribution;
+        text = fmt::format("mean {:+.3e}  deviation {:.3e}  norm {:.3e}  {:+.2e} [{}] {:+.2e}",
+                           array.mean, array.deviation, all.norm, all.low, digits(all.histogram),
+                           all.high);
+      });
   return text;
 }
 
-/// Of the names and bytes of all arrays but texts: equal for runs with bit-identical parameters,
-/// optimizer state and counters, whatever their configs and programs.
-std::uint64_t digest_of_numbers(const ArrayStore& snapshot) {
-  Xxh3 digest;
-  for (const auto& [name, array] : snapshot) {
-    if (array.type == ElementType::uint8) continue;
-    digest.add(name.data(), name.size());
-    digest.add(array.bytes.data(), array.bytes.size());
-  }
-  return digest.value();
+void add_summary(Json& json, const ArrayStore& snapshot, const std::string& path) {
+  visit(
+      snapshot, path, [&](const auto& value) { json["value"] = value; },
+      [&](const Statistics& array) {
+        const WeightStatistics& all = array.distribution;
+        json["mean"] = array.mean;
+        json["deviation"] = array.deviation;
+        json["norm"] = all.norm;
+        json["zeros"] = all.zeros;
+        json["not_finite"] = all.not_finite;
+        json["histogram"] = {
+            {"low", all.low}, {"high", all.high}, {"counts", all.histogram.counts}};
+      });
 }
 
-// ---- Model and checkpoints.
-
-/// The parameters of the arrays of a checkpoint, in their order.
-std::vector<ParameterShape> stored_parameters(const ArrayStore& snapshot) {
-  const std::string group = "parameters/";
-  std::vector<ParameterShape> parameters;
-  for (const auto& [name, array] : snapshot) {
-    if (!name.starts_with(group)) continue;
-    const std::vector<std::size_t> extents(array.shape.begin(), array.shape.end());
-    parameters.push_back({.name = name.substr(group.size()), .shape = Shape(extents)});
-  }
-  return parameters;
-}
-
-/// The parameters of the model of a checkpoint: in the order of the model and with those that are
-/// frozen, if this program can make the model.
-std::vector<ParameterShape> model_parameters(const ArrayStore& snapshot) {
-  std::vector<ParameterShape> stored = stored_parameters(snapshot);
-  std::vector<ParameterShape> made;
-  try {
-    const Config config = saved_config(snapshot);
-    const FixedVocabularies words = saved_vocabularies(snapshot);
-    Parameters parameters = Parameters::without_values(config.train.dtype);
-    const auto network = network_maker(
-        config, network_sizes(config, words.source, *words.target))(Scope(parameters));
-    made = parameter_shapes(parameters);
-  } catch (const UserError&) {
-    return stored;
-  }
-  std::vector<ParameterShape> sorted = made;
-  std::ranges::sort(sorted, {}, &ParameterShape::name);
-  std::ranges::sort(stored, {}, &ParameterShape::name);
-  const bool same = std::ranges::equal(sorted, stored,
-                                       [](const ParameterShape& one, const ParameterShape& other) {
-                                         return one.name == other.name && one.shape == other.shape;
-                                       });
-  return same ? made : stored;
-}
-
-/// A checkpoint of a run, as a list shows it.
-struct ListedCheckpoint {
-  std::uint64_t step;
-  std::filesystem::path path;
-  std::uint64_t bytes;
-  std::optional<double> validation_loss;
-  bool best, newest;
-};
-
-/// The checkpoints of a run directory, oldest first; empty for a checkpoint file.
-std::vector<ListedCheckpoint> list_checkpoints(const std::string& run) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(run, error)) return {};
-  const RunDirectory directory = find_run(run);
-  const auto newest = read_newest_of_run(directory);
-  if (!newest) return {};
-  const std::string csv = newest->arrays.get_text("train/metrics");
-  require_metrics(csv, newest->path.string() + ": train/metrics");
-  const auto losses = validation_values(csv, "loss");
-  const bool has_best = std::isfinite(newest->arrays.get_scalar<double>("train/best_loss"));
-  const auto best = newest->arrays.get_scalar<std::uint64_t>("train/best_step");
-  std::vector<ListedCheckpoint> list;
-  for (const std::uint64_t step : directory.steps()) {
-    const auto path = directory.checkpoint_path(step);
-    const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-    const auto loss = losses.find(step);
-    list.push_back(
-        {.step = step,
-         .path = path,
-         .bytes = error ? 0 : bytes,
-         .validation_loss = loss == losses.end() ? std::nullopt : std::optional(loss->second),
-         .best = has_best && step == best,
-         .newest = step == newest->step});
-  }
-  return list;
-}
+// ---- Checkpoints.
 
 void print_checkpoints(const std::vector<ListedCheckpoint>& list) {
   if (list.empty()) return;
@@ -244,11 +138,6 @@ Json to_json(const std::vector<ListedCheckpoint>& list) {
 }
 
 // ---- The whole answer.
-
-/// Whether save_parameters() has written the file: it has no training state and no config.
-bool is_parameter_file(const ArrayStore& snapshot) {
-  return !snapshot.contains("train/step") && !snapshot.contains("config");
-}
 
 void print_text(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoint>& checkpoints) {
   const auto& [path, snapshot, choice] = opened;
@@ -288,7 +177,7 @@ void print_json(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoi
   Json arrays = Json::array();
   for (const auto& [name, array] : snapshot) {
     Json json = {{"name", name}, {"type", element_type_name(array.type)}, {"shape", array.shape}};
-    visit_numbers(snapshot, name, [&](const auto& values) { add_summary(json, values); });
+    add_summary(json, snapshot, name);
     arrays.push_back(std::move(json));
   }
   const Json json = {

@@ -1,14 +1,15 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/packed_weights.h"
-#include "train/cli/answer_lines.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
+#include "train/inference/line_input.h"
 
 namespace tapestry {
 namespace line_command_cli {
@@ -50,15 +51,15 @@ int run(const LineCommand& command, const Arguments& arguments) {
   require_kind(trained, kinds_with_command(command), command.name);
   const Task& task = find_task(trained.config);
   const PackedWeights packed;
-  answer_lines({.read =
-                    [&](const std::string& line, std::size_t number, const std::string& place) {
-                      return task.answers().read_line(line, number, place, trained);
-                    },
-                .hint = task.words(trained.config).input_hint,
-                .on_long_line = arguments.on_long_line},
-               [&](std::span<const InputLine> lines) {
-                 print_answers(task, trained, arguments.top, lines);
-               });
+  LineInput input({.read =
+                       [&](const std::string& line, std::size_t number, const std::string& place) {
+                         return task.answers().read_line(line, number, place, trained);
+                       },
+                   .hint = task.words(trained.config).input_hint,
+                   .on_long_line = arguments.on_long_line});
+  for (auto lines = input.next(); !lines.empty(); lines = input.next()) {
+    print_answers(task, trained, arguments.top, lines);
+  }
   return static_cast<int>(ExitCode::done);
 }
 

@@ -14,13 +14,13 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/packed_weights.h"
 #include "data/io/text_file.h"
-#include "train/cli/answer_lines.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/domain.h"
 #include "train/config/error.h"
 #include "train/error.h"
 #include "train/inference/beam_search.h"
+#include "train/inference/line_input.h"
 #include "train/inference/word_alignment.h"
 #include "train/platform/standard_streams.h"
 #include "train/tasks/task.h"
@@ -296,18 +296,18 @@ int run(const LineCommand& command, Arguments arguments) {
   const SearchOptions options = search_options(trained, arguments);
   const Task& task = find_task(trained.config);
   const PackedWeights packed;
-  answer_lines({.read =
-                    [&](const std::string& line, std::size_t number, const std::string& place) {
-                      return arguments.has_prefixes
-                                 ? read_with_prefix(line, number, place, trained)
-                                 : task.answers().read_line(line, number, place, trained);
-                    },
-                .hint = task.words(trained.config).input_hint,
-                .on_long_line = arguments.on_long_line,
-                .window = arguments.interactive ? 1 : large_window},
-               [&](std::span<const InputLine> lines) {
-                 translate_lines(lines, trained, options, arguments);
-               });
+  LineInput input({.read =
+                       [&](const std::string& line, std::size_t number, const std::string& place) {
+                         return arguments.has_prefixes
+                                    ? read_with_prefix(line, number, place, trained)
+                                    : task.answers().read_line(line, number, place, trained);
+                       },
+                   .hint = task.words(trained.config).input_hint,
+                   .on_long_line = arguments.on_long_line,
+                   .window = arguments.interactive ? 1 : large_window});
+  for (auto lines = input.next(); !lines.empty(); lines = input.next()) {
+    translate_lines(lines, trained, options, arguments);
+  }
   return static_cast<int>(ExitCode::done);
 }
 

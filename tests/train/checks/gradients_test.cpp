@@ -1,4 +1,4 @@
-#include "train/cli/gradcheck.h"
+#include "train/checks/gradients.h"
 
 #include <doctest/doctest.h>
 

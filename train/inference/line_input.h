@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/batch.h"
+#include "data/io/error.h"
+#include "data/io/text_file.h"
+
+namespace tapestry {
+
+/// What to do with a line that has more tokens than the model can read: --long-lines.
+namespace long_lines {
+inline constexpr const char* empty = "empty";  ///< the answer is an empty line
+inline constexpr const char* cut = "cut";      ///< the first tokens are answered
+inline constexpr const char* stop = "stop";    ///< the command fails
+}  // namespace long_lines
+
+/// A line of standard input.
+struct InputLine {
+  std::size_t number;              ///< from 1
+  std::optional<Example> example;  ///< nullopt if the answer is an empty line
+};
+
+/// Warns about lines that are too long: about each of the first three, and at the end about their
+/// number.
+class LongLineWarnings {
+ public:
+  /// place  of the lines, for messages
+  explicit LongLineWarnings(std::string place) : place_(std::move(place)) {}
+
+  void add(const DataError& error, const char* consequence);
+  void finish() const;
+
+ private:
+  static constexpr std::size_t max_warnings = 3;
+
+  std::string place_;
+  std::size_t count_ = 0;
+};
+
+/// How lines of standard input are read.
+struct LineInputOptions {
+  /// The example of a line, see TaskAnswers::read_line().
+  std::function<std::optional<Example>(const std::string& line, std::size_t number,
+                                       const std::string& place)>
+      read;
+  std::string hint;                              ///< see TaskWords::input_hint
+  std::string on_long_line = long_lines::empty;  ///< one of long_lines
+  std::size_t window = 64;                       ///< maximum lines that are answered together
+};
+
+/// The lines of standard input of a program that prints one answer for each, in order. Warns about
+/// lines that are too long, and shows on a terminal how many lines have been answered.
+class LineInput {
+ public:
+  explicit LineInput(LineInputOptions options);
+  ~LineInput();
+
+  /// Flushes the answers to the lines before, which the caller has printed, and reads the next
+  /// lines: as many as the window allows, or fewer if no further complete line is waiting, since
+  /// the program that writes them may wait for their answers.
+  ///
+  /// returns  the lines; empty at the end of the input
+  /// throws   DataError if a line is not valid text or is rejected, after the preceding lines have
+  ///          been returned; OutputError if the answers could not be written.
+  std::vector<InputLine> next();
+
+ private:
+  InputLine read_line(std::string line);
+  std::optional<InputLine> read_next();
+
+  LineInputOptions options_;
+  LineReader reader_;
+  LongLineWarnings warnings_;
+  std::unique_ptr<class LineProgress> progress_;
+  std::size_t window_lines_ = 0;        // that next() has returned last
+  std::size_t window_bytes_ = 0;        // of these lines
+  std::exception_ptr error_ = nullptr;  // of the line after them
+};
+
+/// An answer with spaces in place of line feeds, carriage returns and NUL, which tokens of single
+/// bytes (data.byte_fallback) or of line ends may give: the answer to a line is one line.
+std::string as_one_line(std::string answer);
+
+}  // namespace tapestry
