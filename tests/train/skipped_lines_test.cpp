@@ -19,9 +19,9 @@
 #include "tests/support/threads.h"
 #include "tests/train/program.h"
 #include "tests/train/wiring/keys_tasks.h"
+#include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/output/progress.h"
-#include "train/storage/checkpoint_file.h"
-#include "train/storage/run_directory.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
 #include "train/trainer.h"
@@ -192,7 +192,7 @@ class UnsyncedFiles : public FileSystem {
 /// What a run leaves.
 struct Left {
   std::string metrics;
-  Snapshot last;
+  ArrayStore last;
   std::string samples;                     ///< the lines on the screen
   std::vector<std::size_t> weighted;       ///< examples of each corpus
   std::size_t examples = 0, held_out = 0;  ///< numbers of examples
