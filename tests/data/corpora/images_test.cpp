@@ -355,9 +355,11 @@ TEST_CASE("HDF5 files are recognized by their extension, in either case, all oth
   ImageFolder images;
   for (const char* file : {"a.h5", "a.hdf5", "DIGITS.H5", "a.Hdf5"}) {
     CAPTURE(file);
+    images.folder.write(file, "0,255,cat\n");
     images.options.train_images = file;
-    CHECK(refusal([&] { images.load(); }) ==
-          images.name(file) + ": found an HDF5 file, which cannot be read here, expected a table");
+    CHECK(refusal([&] {
+            images.load();
+          }).starts_with(images.name(file) + ": HDF5 could not open the file: "));
   }
   images.folder.write("a.h5.txt", "0,255,cat\n51,102,dog\n");
   images.options.train_images = "a.h5.txt";
