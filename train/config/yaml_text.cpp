@@ -82,20 +82,25 @@ std::size_t line_of(const YAML::Mark& mark) {
   return static_cast<std::size_t>(std::max(0, mark.line));
 }
 
-/// yaml-cpp often finds the mistake of a line in the next one.
+/// The index of the line with the mistake, if it has no colon or no space behind it: yaml-cpp often
+/// finds it in the next line. Otherwise the line in which yaml-cpp found it.
+std::size_t find_wrong_line(std::size_t found, const std::vector<std::string>& lines) {
+  std::size_t searched = 0;
+  for (std::size_t i = std::min(found + 1, lines.size()); i > 0 && searched < 2; --i) {
+    if (is_blank_or_comment(lines[i - 1])) continue;
+    ++searched;
+    if (with_colon_and_space(lines[i - 1])) return i - 1;
+  }
+  return std::min(found, lines.size());
+}
+
 std::string hint_for(const YAML::Exception& error, const std::vector<std::string>& lines) {
   const bool starts_with_a_symbol =
       error.msg == YAML::ErrorMsg::UNKNOWN_TOKEN || error.msg == YAML::ErrorMsg::UNKNOWN_ANCHOR;
   if (starts_with_a_symbol) return "put the value in double quotes if it is meant as text";
-  std::size_t searched = 0;
-  for (std::size_t i = std::min(line_of(error.mark) + 1, lines.size()); i > 0 && searched < 2;
-       --i) {
-    if (is_blank_or_comment(lines[i - 1])) continue;
-    ++searched;
-    if (const auto valid = with_colon_and_space(lines[i - 1])) {
-      return fmt::format("write `{}` in line {}", escaped(*valid), i);
-    }
-  }
+  const std::size_t line = find_wrong_line(line_of(error.mark), lines);
+  const auto valid = line < lines.size() ? with_colon_and_space(lines[line]) : std::nullopt;
+  if (valid) return fmt::format("write `{}` in line {}", escaped(*valid), line + 1);
   return "write every key as `key: value`, indented like the keys around it";
 }
 
@@ -183,7 +188,8 @@ std::vector<YAML::Node> YamlText::parse(const std::string& text) {
   }
   try {
     std::string before;
-    for (std::size_t i = 0; i < std::min(line, lines_.size()); ++i) before += lines_[i] + "\n";
+    const std::size_t end = find_wrong_line(line, lines_);
+    for (std::size_t i = 0; i < end; ++i) before += lines_[i] + "\n";
     return YAML::LoadAll(before);
   } catch (const YAML::Exception&) {
     return {};  // the error has been reported
