@@ -14,6 +14,7 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
+#include "data/evenly_spaced.h"
 #include "data/text/vocabulary.h"
 #include "optim/optimizer_description.h"
 #include "train/error.h"
@@ -171,7 +172,7 @@ std::uint64_t largest_logits(const Config& config, const Corpus& corpus, std::si
     longest = std::max(longest, example.target.size() + 1);
   }
   const Examples training = corpus.training();
-  for (const std::size_t i : sample_indices(training, training_sample_size(config, corpus))) {
+  for (const std::size_t i : evenly_spaced(training.size(), training_sample_size(config, corpus))) {
     longest_alone = std::max(longest_alone, training.lengths(i).target + 1);
   }
   const std::uint64_t rows = std::min(config.train.batch_size, corpus.validation.size());

@@ -12,6 +12,7 @@
 #include "autograd/ops/reductions.h"
 #include "data/batch.h"
 #include "data/batch_schedule.h"
+#include "data/evenly_spaced.h"
 #include "train/inference/batch_tensors.h"
 #include "train/platform/message.h"
 
@@ -101,16 +102,10 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
                        share);
 }
 
-BatchIndices sample_indices(const Examples& examples, std::size_t count) {
-  BatchIndices sample(std::min(count, examples.size()));
-  for (std::size_t i = 0; i < sample.size(); ++i) sample[i] = i * examples.size() / sample.size();
-  return sample;
-}
-
 SampleAccuracy sample_accuracy(const Model& model, const Examples& examples,
                                const SampleOptions& sample, const BatchRules& rules,
                                const WorkShare& share) {
-  BatchIndices chosen = sample_indices(examples, sample.examples);
+  BatchIndices chosen = evenly_spaced(examples.size(), sample.examples);
   if (chosen.empty()) return {};
   const Scores scores =
       score_batches(model, examples,

@@ -11,6 +11,7 @@
 
 #include "autograd/ops/activations.h"
 #include "autograd/ops/reductions.h"
+#include "data/evenly_spaced.h"
 #include "data/io/utf8.h"
 #include "train/format.h"
 #include "train/inference/batch_tensors.h"
@@ -19,19 +20,6 @@
 
 namespace tapestry {
 namespace {
-
-/// `count` of the indices, spread evenly, or all if there are fewer.
-std::vector<std::size_t> spread(const std::vector<std::size_t>& indices, std::size_t count) {
-  std::vector<std::size_t> some(std::min(count, indices.size()));
-  for (std::size_t i = 0; i < some.size(); ++i) some[i] = indices[i * indices.size() / some.size()];
-  return some;
-}
-
-std::vector<std::size_t> all_indices(const std::vector<Example>& examples) {
-  std::vector<std::size_t> indices(examples.size());
-  std::iota(indices.begin(), indices.end(), std::size_t{0});
-  return indices;
-}
 
 std::vector<Example> chosen(const std::vector<Example>& examples,
                             const std::vector<std::size_t>& indices) {
@@ -231,7 +219,7 @@ HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& cor
   const Task& task = find_task(config);
   const Vocabulary& targets = trained.codec.target_vocabulary();
   const std::vector<Example>& set = held_out_set(corpus).examples;
-  const std::vector<std::size_t> scored = spread(all_indices(set), most);
+  const std::vector<std::size_t> scored = evenly_spaced(set.size(), most);
   const std::vector<Example> examples = chosen(set, scored);
   const bool classes = task.layout().labels_are_classes;
   const bool by_training = !corpus.train.empty();
@@ -276,10 +264,9 @@ std::vector<ExampleLoss> worst_and_spread(const std::vector<ExampleLoss>& losses
   const std::size_t worst = std::min((count + 1) / 2, sorted.size());
   std::vector<ExampleLoss> shown(sorted.begin(),
                                  sorted.begin() + static_cast<std::ptrdiff_t>(worst));
-  std::vector<std::size_t> others(sorted.size() - worst);  // spread over the order of their losses
-  std::iota(others.begin(), others.end(), worst);
-  for (const std::size_t i : spread(others, count - std::min(count, worst))) {
-    shown.push_back(sorted[i]);
+  const std::size_t others = sorted.size() - worst;
+  for (const std::size_t i : evenly_spaced(others, count - std::min(count, worst))) {
+    shown.push_back(sorted[worst + i]);
   }
   return shown;
 }
@@ -313,7 +300,8 @@ std::vector<AttentionSample> attention_samples(const Model& model, const Config&
   const std::size_t most_tokens = choice.most_tokens;
   const Task& task = find_task(config);
   const std::vector<Example>& set = held_out_set(corpus).examples;
-  std::vector<std::size_t> fitting = all_indices(set);
+  std::vector<std::size_t> fitting(set.size());
+  std::iota(fitting.begin(), fitting.end(), std::size_t{0});
   std::erase_if(fitting, [&](std::size_t i) {
     return tokens_read(cut_window(set[i], config, most_tokens), config) > most_tokens;
   });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/corpora/toy_language_tasks.h"
+#include "data/evenly_spaced.h"
 #include "data/io/utf8.h"
 #include "data/metrics/bleu.h"
 #include "data/metrics/chrf.h"
@@ -118,14 +119,6 @@ void check_model(const Config& config, const ConfigCheck& check) {
                fmt::format("set `model.max_length` to {} or more", config.train.max_decode_length));
 }
 
-/// The indices of `count` of `all` examples spread evenly over the set, or of all if there are
-/// fewer.
-std::vector<std::size_t> spread(std::size_t all, std::size_t count) {
-  std::vector<std::size_t> some(std::min(count, all));
-  for (std::size_t i = 0; i < some.size(); ++i) some[i] = i * all / some.size();
-  return some;
-}
-
 std::vector<Sentence> translate(const Model& model, const Config& config,
                                 const std::vector<Example>& examples) {
   std::vector<Sentence> sources;
@@ -163,7 +156,7 @@ Bleu make_bleu(const Config& config) { return Bleu({.tokenizer = config.train.bl
 /// Translates a part of a held-out set and adds the scores of the outputs and the samples.
 void score_outputs(const Model& model, const Config& config, const EvaluationSet& set,
                    std::size_t decoded, Scores& scores) {
-  const std::vector<std::size_t> chosen = spread(set.examples.size(), decoded);
+  const std::vector<std::size_t> chosen = evenly_spaced(set.examples.size(), decoded);
   if (chosen.empty()) return;
   std::vector<Example> pairs;
   std::vector<std::string> references, outputs;
