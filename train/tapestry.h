@@ -33,7 +33,6 @@
 #include "data/metrics/bleu.h"
 #include "data/metrics/chrf.h"
 #include "data/metrics/significance.h"
-#include "data/metrics/ter.h"
 #include "layers/basic_layers.h"
 #include "layers/embedding.h"
 #include "layers/encoder_decoder.h"

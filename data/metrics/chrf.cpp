@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "data/io/unicode.h"
-#include "data/metrics/mteval.h"
 #include "data/metrics/ngrams.h"
 
 namespace tapestry {
@@ -32,7 +31,7 @@ Symbols character_symbols(std::u32string_view sentence, bool whitespace) {
 
 Symbols word_symbols(std::u32string_view sentence, WordNumbers& numbers) {
   Symbols symbols;
-  for (const std::u32string_view word : mteval::split_words(sentence)) {
+  for (const std::u32string_view word : split_words(sentence)) {
     std::size_t first_part = word.size();
     if (word.size() > 1 && is_ascii_punctuation(word.back())) {
       first_part = word.size() - 1;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "data/io/unicode.h"
+
 namespace tapestry {
 
 namespace {
@@ -14,6 +16,18 @@ std::uint64_t make_key(std::uint32_t parent, Symbol symbol) {
 }
 
 }  // namespace
+
+std::vector<std::u32string_view> split_words(std::u32string_view text) {
+  std::vector<std::u32string_view> words;
+  for (std::size_t end = 0; end < text.size();) {
+    std::size_t begin = end;
+    while (begin < text.size() && is_white_space(text[begin])) ++begin;
+    end = begin;
+    while (end < text.size() && !is_white_space(text[end])) ++end;
+    if (begin < end) words.push_back(text.substr(begin, end - begin));
+  }
+  return words;
+}
 
 NgramMatcher::NgramMatcher(std::span<const Symbol> hypothesis, std::size_t max_order)
     : max_order_(max_order) {

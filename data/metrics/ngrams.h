@@ -16,6 +16,9 @@ using Symbol = std::uint32_t;
 /// The characters or words of a sentence, in order.
 using Symbols = std::vector<Symbol>;
 
+/// The words between white space; they are parts of `text`.
+std::vector<std::u32string_view> split_words(std::u32string_view text);
+
 /// Numbers the words of a hypothesis and its references, from 0, so that n-grams compare numbers.
 class WordNumbers {
  public:

@@ -51,19 +51,4 @@ PairedBootstrap paired_bootstrap(const TextMetric& metric, const SegmentStatisti
                                  const SegmentStatistics& system, std::size_t samples = 1000,
                                  std::uint64_t seed = default_significance_seed);
 
-/// Paired approximate randomization [1]: with d the difference between the scores of two systems
-/// made by exchanging the outputs of each sentence with probability 1/2,
-///
-///   p = (1 + number of trials with |d| > |D|) / (1 + trials).
-///
-/// trials   at least 1
-/// returns  the p-value, two-sided, in (0, 1]
-/// throws   std::invalid_argument as paired_bootstrap()
-///
-/// [1] Riezler & Maxwell 2005, "On some pitfalls in automatic evaluation and significance testing
-///     for MT".
-double approximate_randomization(const TextMetric& metric, const SegmentStatistics& baseline,
-                                 const SegmentStatistics& system, std::size_t trials = 10000,
-                                 std::uint64_t seed = default_significance_seed);
-
 }  // namespace tapestry

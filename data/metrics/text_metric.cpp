@@ -60,16 +60,12 @@ double TextMetric::corpus_score(const std::vector<std::string>& hypotheses,
   return score(statistics(hypotheses, references).sum());
 }
 
-std::string TextMetric::details(std::span<const double>) const { return ""; }
-
 TextMetric::Settings TextMetric::signature_fields(const SignatureUse& use) const {
   Settings fields{{"nrefs", std::to_string(use.references)}};
-  const auto add = [&](const char* name, const auto& value) {
-    if (value) fields.emplace_back(name, std::to_string(*value));
-  };
-  add("bs", use.bootstrap_samples);
-  add("ar", use.randomization_trials);
-  add("seed", use.seed);
+  if (use.bootstrap_samples > 0) {
+    fields.emplace_back("bs", std::to_string(use.bootstrap_samples));
+    fields.emplace_back("seed", std::to_string(use.seed));
+  }
   for (auto& setting : settings()) fields.push_back(std::move(setting));
   fields.emplace_back("version", sacrebleu_version);
   return fields;

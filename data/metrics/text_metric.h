@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,10 +44,9 @@ class SegmentStatistics {
 
 /// The parts of a signature that depend on how a metric is used.
 struct SignatureUse {
-  std::size_t references = 1;                            ///< references per sentence
-  std::optional<std::size_t> bootstrap_samples = {};     ///< of bootstrap resampling
-  std::optional<std::size_t> randomization_trials = {};  ///< of approximate randomization
-  std::optional<std::uint64_t> seed = {};                ///< of either
+  std::size_t references = 1;         ///< references per sentence
+  std::size_t bootstrap_samples = 0;  ///< of bootstrap resampling; 0: none
+  std::uint64_t seed = 0;             ///< of the samples
 };
 
 /// A score of translations against references, as sacreBLEU [1] defines it. Scores are in per cent.
@@ -61,11 +59,8 @@ class TextMetric {
 
   virtual ~TextMetric() = default;
 
-  /// The name in output: BLEU, chrF2, chrF2++, TER.
+  /// The name in output: BLEU, chrF2, chrF2++.
   virtual std::string name() const = 0;
-
-  /// False for error rates.
-  virtual bool higher_is_better() const { return true; }
 
   /// The statistics of each sentence.
   ///
@@ -80,7 +75,7 @@ class TextMetric {
   virtual double score(std::span<const double> sums) const = 0;
 
   /// The numbers behind the score as sacreBLEU prints them, or empty.
-  virtual std::string details(std::span<const double> sums) const;
+  virtual std::string details(std::span<const double>) const { return ""; }
 
   /// The score of a corpus: score() of the sums of its statistics().
   double corpus_score(const std::vector<std::string>& hypotheses,

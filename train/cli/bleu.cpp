@@ -185,7 +185,7 @@ Action define(CLI::App& command) {
       "the\nkeys of the signature.\n\n"
       "Examples:\n  tapestry translate runs/multi30k < test.en | tapestry bleu - --reference "
       "test.de\n"
-      "  tapestry bleu out.de --reference test.de --metrics bleu,chrf++,ter --confidence 1000");
+      "  tapestry bleu out.de --reference test.de --metrics bleu,chrf++ --confidence 1000");
   return [arguments] { return run(*arguments); };
 }
 
@@ -193,7 +193,7 @@ Action define(CLI::App& command) {
 }  // namespace bleu_cli
 
 const Command bleu_command{.name = "bleu",
-                           .purpose = "Score translations against references: BLEU, chrF, TER",
+                           .purpose = "Score translations against references: BLEU, chrF",
                            .define = bleu_cli::define};
 
 }  // namespace tapestry

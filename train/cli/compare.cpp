@@ -25,8 +25,7 @@ struct Arguments {
   std::vector<std::string> systems;
   std::vector<std::string> more_references;
   MetricArguments metrics;
-  std::size_t samples = 1000;   ///< of bootstrap resampling; 0: none
-  std::size_t trials = 10'000;  ///< of approximate randomization; 0: none
+  std::size_t samples = 1000;  ///< of bootstrap resampling; 0: none
   bool json = false;
 };
 
@@ -36,7 +35,7 @@ struct ComparedSystem {
   double score;
   std::optional<double> difference{};  ///< from the baseline; none of the baseline itself
   std::optional<ConfidenceInterval> confidence{};
-  std::optional<double> bootstrap_p{}, randomization_p{};
+  std::optional<double> p{};  ///< of paired bootstrap resampling
 };
 
 /// All systems by one metric, the baseline first.
@@ -55,21 +54,15 @@ ComparedSystem compare(const TextMetric& metric, const SegmentStatistics& baseli
   if (arguments.samples > 0) {
     const auto bootstrap = paired_bootstrap(metric, baseline, system, arguments.samples, seed);
     result.confidence = bootstrap.system;
-    result.bootstrap_p = bootstrap.p_value;
-  }
-  if (arguments.trials > 0) {
-    result.randomization_p =
-        approximate_randomization(metric, baseline, system, arguments.trials, seed);
+    result.p = bootstrap.p_value;
   }
   return result;
 }
 
 std::string make_signature(const TextMetric& metric, const Arguments& arguments) {
-  SignatureUse use{.references = 1 + arguments.more_references.size()};
-  if (arguments.samples > 0) use.bootstrap_samples = arguments.samples;
-  if (arguments.trials > 0) use.randomization_trials = arguments.trials;
-  if (arguments.samples > 0 || arguments.trials > 0) use.seed = arguments.metrics.seed;
-  return metric.signature(use);
+  return metric.signature({.references = 1 + arguments.more_references.size(),
+                           .bootstrap_samples = arguments.samples,
+                           .seed = arguments.metrics.seed});
 }
 
 /// The outputs of a system.
@@ -119,13 +112,12 @@ void print_text(const std::vector<Comparison>& comparisons, std::size_t decimals
     for (const auto& system : comparison.systems) {
       width = std::max(width, escaped(system.file).size());
     }
-    fmt::print("{:<{}}  {:>8}  {:>10}  {:>16}  {:>11}  {:>15}\n", comparison.metric, width, "score",
-               "difference", "95 % interval", "p bootstrap", "p randomization");
+    fmt::print("{:<{}}  {:>8}  {:>10}  {:>16}  {:>11}\n", comparison.metric, width, "score",
+               "difference", "95 % interval", "p bootstrap");
     for (const auto& system : comparison.systems) {
-      fmt::print("{:<{}}  {:>8.{}f}  {:>10}  {:>16}  {:>11}  {:>15}\n", escaped(system.file), width,
+      fmt::print("{:<{}}  {:>8.{}f}  {:>10}  {:>16}  {:>11}\n", escaped(system.file), width,
                  system.score, decimals, difference_text(system, decimals),
-                 confidence_text(system, decimals), p_text(system.bootstrap_p),
-                 p_text(system.randomization_p));
+                 confidence_text(system, decimals), p_text(system.p));
     }
     fmt::print("{}\n\n", comparison.signature);
   }
@@ -143,8 +135,7 @@ Json to_json(const ComparedSystem& system) {
     json["confidence_mean"] = system.confidence->mean;
     json["confidence_half_width"] = system.confidence->half_width;
   }
-  add_number(json, "p_bootstrap", system.bootstrap_p);
-  add_number(json, "p_randomization", system.randomization_p);
+  add_number(json, "p_bootstrap", system.p);
   return json;
 }
 
@@ -208,17 +199,12 @@ Action define(CLI::App& command) {
                   "Samples of paired bootstrap resampling (Koehn 2004); 0: none")
       ->check(within(between(0, 1'000'000)))
       ->capture_default_str();
-  command
-      .add_option("--randomization", arguments->trials,
-                  "Trials of approximate randomization (Riezler & Maxwell 2005); 0: none")
-      ->check(within(between(0, 1'000'000)))
-      ->capture_default_str();
   add_json(command, arguments->json);
   command.footer(
       "p is the probability that systems which are equally good differ by more than these.\n\n"
       "JSON: `sentences`, `metrics`; each metric has `name`, `signature` and `systems`, the "
       "baseline\nfirst, with `file`, `score`, `difference`, `confidence_mean`, "
-      "`confidence_half_width`,\n`p_bootstrap` and `p_randomization`.\n\n"
+      "`confidence_half_width` and\n`p_bootstrap`.\n\n"
       "Example:\n  tapestry compare test.de greedy.de beam5.de --metrics bleu,chrf");
   return [arguments] { return run(*arguments); };
 }

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* standard_input = "-";
 
-const std::vector<std::string> metric_names{"bleu", "multi-bleu", "chrf", "chrf++", "ter"};
+const std::vector<std::string> metric_names{"bleu", "multi-bleu", "chrf", "chrf++"};
 
 /// Values of an enumeration of BleuOptions and their names in options.
 template <class E>
@@ -68,7 +68,6 @@ std::unique_ptr<TextMetric> make_metric(const std::string& name, const MetricArg
     options.effective_order = arguments.bleu.effective_order;
     return std::make_unique<Bleu>(options);
   }
-  if (name == "ter") return std::make_unique<Ter>(arguments.ter);
   ChrfOptions options = arguments.chrf;
   options.lowercase = arguments.lowercase;
   if (name == "chrf++") options.word_order = 2;
@@ -134,11 +133,6 @@ void add_metric_options(CLI::App& command, MetricArguments& arguments) {
                    "chrF: white space is part of character n-grams");
   command.add_flag("--chrf-eps-smoothing", arguments.chrf.eps_smoothing,
                    "chrF: mean of the F scores of all orders, as in chrF++.py");
-  command.add_flag("--ter-case-sensitive", arguments.ter.case_sensitive, "TER: distinguish case");
-  command.add_flag("--ter-normalized", arguments.ter.normalized, "TER: separate punctuation");
-  command.add_flag("--ter-no-punct", arguments.ter.no_punct, "TER: delete punctuation");
-  command.add_flag("--ter-asian-support", arguments.ter.asian_support,
-                   "TER: the same for Chinese and Japanese characters");
   command.add_option("--seed", arguments.seed, "Random seed for samples")
       ->check(within(at_least(0)))
       ->capture_default_str();

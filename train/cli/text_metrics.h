@@ -10,7 +10,6 @@
 #include "data/metrics/bleu.h"
 #include "data/metrics/chrf.h"
 #include "data/metrics/significance.h"
-#include "data/metrics/ter.h"
 #include "data/metrics/text_metric.h"
 #include "train/cli/command.h"
 
@@ -25,7 +24,6 @@ struct MetricArguments {
   bool lowercase = false;
   BleuOptions bleu;
   ChrfOptions chrf;
-  TerOptions ter;
   std::uint64_t seed = default_significance_seed;
   std::size_t decimals = 2;
 };
