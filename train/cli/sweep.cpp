@@ -81,7 +81,7 @@ Action define(CLI::App& command) {
   command
       .add_option("--samples", arguments->samples,
                   "Number of combinations to draw at random; 0: all of them")
-      ->check(within(between(0, most_sweep_runs)))
+      ->check(within(between(0, max_sweep_runs)))
       ->capture_default_str();
   command.add_option("--seed", arguments->seed, "Seed of the random combinations")
       ->check(within(between(0, 1'000'000'000)))

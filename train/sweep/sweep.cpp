@@ -1,16 +1,16 @@
 #include "train/sweep/sweep.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <deque>
-#include <exception>
-#include <list>
-#include <map>
-#include <optional>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -21,45 +21,46 @@
 #include "data/io/utf8.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
-#include "train/config/error.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/metrics.h"
 #include "train/platform/interruptions.h"
+#include "train/platform/machine.h"
+#include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
 #include "train/report/report_file.h"
-#include "train/sweep/sweep_results.h"
-#include "train/sweep/sweep_runs.h"
-#include "train/sweep/training_process.h"
 
 namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* plan_file_name = "sweep.json";
-constexpr const char* table_file_name = "sweep.csv";
-constexpr const char* groups_file_name = "sweep-groups.csv";
-
-/// A run of the sweep while it is being trained.
-struct Job {
-  std::size_t run;  ///< its index
-  bool resumes;     ///< whether it had a checkpoint when the process started
-  TrainingProcess process;
-};
-
 using Clock = std::chrono::steady_clock;
 
-/// When a run that another process has locked is tried again.
-struct InUse {
-  std::chrono::milliseconds delay;  ///< before the next attempt
-  Clock::time_point retry{};
-};
-
-/// Requests that all runs save and end, and waits for them.
-void stop(std::list<Job>& jobs) {
-  for (Job& job : jobs) job.process.stop();
-  for (Job& job : jobs) job.process.wait();
+/// Starts this program with its standard error in a file and no other input or output, in a process
+/// group of its own, as Ctrl-C is for the sweep. Returns its id; throws OutputError.
+pid_t start_process(std::vector<std::string> arguments, const fs::path& errors) {
+  arguments.insert(arguments.begin(), program_name());
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  ::posix_spawn_file_actions_init(&files);
+  ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0666);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  pid_t id = 0;
+  const int error =
+      ::posix_spawn(&id, "/proc/self/exe", &files, &attributes, pointers.data(), environ);
+  ::posix_spawn_file_actions_destroy(&files);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error == 0) return id;
+  throw OutputError(fmt::format("{}: could not start the run: {}", escaped(errors.string()),
+                                std::generic_category().message(error)),
+                    "free some memory or disk, or use fewer --jobs");
 }
 
 class SweepRunner {
@@ -69,313 +70,262 @@ class SweepRunner {
   int run();
 
  private:
-  std::string name(std::size_t run) const { return run_name(sweep_, run); }
-  fs::path folder(std::size_t run) const { return run_folder(sweep_, run); }
-  std::string describe(std::size_t run) const { return describe_run(sweep_, run); }
+  /// A run of the sweep.
+  struct Run {
+    std::size_t number;  ///< from 0
+    std::string name;    ///< of its directory: run-01, with as many digits as the last one needs
+    std::vector<std::string> overrides{};
+    pid_t process = 0;          ///< while it is being trained
+    bool resumes = false;       ///< whether it had a checkpoint when the process started
+    Clock::time_point retry{};  ///< when a run that another process had locked is tried again
+    int failed = 0;             ///< exit code
+  };
+  using Runs = std::vector<Run*>;
 
-  void require_valid_configs();
-  void require_same_plan() const;
-
-  void run_stage(const SweepStage& stage, const std::vector<std::size_t>& runs);
-  Job start(std::size_t run, const SweepStage& stage) const;
-  bool was_saved_meanwhile(const Job& job, int code) const;
-  void train(const SweepStage& stage, std::deque<std::size_t>& waiting, std::list<Job>& jobs);
-  void finish(std::size_t run, int code, const SweepStage& stage);
-  void fail(std::size_t run, int code, const std::string& error);
-  void wait_for(std::size_t run, std::deque<std::size_t>& waiting);
-  std::optional<std::size_t> take_ready(std::deque<std::size_t>& waiting) const;
-  bool has_checkpoint(std::size_t run) const;
-  std::uint64_t steps_done(std::size_t run) const;
-  std::string read_last_error(std::size_t run) const;
-  std::optional<BestValue> best(std::size_t run, std::uint64_t last_step);
-
-  std::vector<std::size_t> select_best(const std::vector<std::size_t>& runs,
-                                       std::uint64_t last_step, std::size_t count);
-  std::vector<SweepResult> results(const std::vector<std::size_t>& last_stage);
-  void write_tables(const std::vector<SweepResult>& results) const;
-  void print(const std::vector<SweepResult>& results);
+  fs::path folder(const Run& run) const { return sweep_.folder / run.name; }
+  fs::path errors(const Run& run) const { return sweep_.folder / (run.name + ".err"); }
+  std::string describe(const Run& run) const;
+  std::vector<std::string> arguments(const Run& run, std::uint64_t last_step) const;
+  void train(const SweepStage& stage, Runs runs);
+  void train(const SweepStage& stage, Runs& waiting, Runs& training);
+  bool ends(Run& run, int code, std::uint64_t last_step);
+  void fail(Run& run, int code, const std::string& error);
+  std::string read_last_error(const Run& run) const;
+  std::uint64_t steps_done(const Run& run) const;
+  std::optional<BestValue> best(Run& run, std::uint64_t last_step);
+  Runs select_best(const Runs& runs, std::uint64_t last_step, std::size_t count);
+  int write_results(const Runs& last_stage);
   void write_report() const;
-  int exit_code(const std::vector<SweepResult>& results) const;
-  void print_line(const std::string& line);
+  void print(const std::string& line);
 
   const Sweep& sweep_;
   RunSignals signals_;
-  Config first_config_;                  ///< of the first run
-  std::map<std::size_t, InUse> in_use_;  ///< runs that other processes had locked
-  std::map<std::size_t, int> failed_;    ///< with their exit codes
-  std::optional<int> stopped_;           ///< the exit code if the sweep was stopped
-  int print_error_ = 0;                  ///< errno of the first line that could not be printed
+  Config first_config_;  ///< of the first run
+  std::vector<Run> runs_;
+  int stopped_ = 0;      ///< the exit code if the sweep was stopped
+  int print_error_ = 0;  ///< errno of the first line that could not be printed
 };
-
-SweepRunner::SweepRunner(const Sweep& sweep) : sweep_(sweep) { require_valid_configs(); }
 
 // ---- The plan.
 
-void SweepRunner::require_valid_configs() {
-  std::optional<std::string> metric;
-  for (std::size_t run = 0; run < sweep_.runs.size(); ++run) {
-    const Config config = load_config(sweep_.config, run_overrides(sweep_, run));
-    if (!metric) first_config_ = config;
-    if (metric && *metric != config.train.best_metric) {
+/// throws  ConfigError, UsageError if the runs have no valid configs or cannot be compared
+SweepRunner::SweepRunner(const Sweep& sweep) : sweep_(sweep) {
+  const std::size_t digits = std::max<std::size_t>(2, fmt::to_string(sweep.runs.size()).size());
+  for (std::size_t i = 0; i < sweep.runs.size(); ++i) {
+    Run& run = runs_.emplace_back(Run{.number = i, .name = fmt::format("run-{:0{}}", i + 1, digits)});
+    run.overrides = sweep.overrides.fixed;
+    for (std::size_t axis = 0; axis < sweep.overrides.axes.size(); ++axis) {
+      run.overrides.push_back(sweep.overrides.axes[axis].key + "=" + sweep.runs[i][axis]);
+    }
+    const Config config = load_config(sweep.config, run.overrides);
+    if (i == 0) first_config_ = config;
+    if (config.train.best_metric != first_config_.train.best_metric) {
       throw UsageError("train.best_metric: found several values, expected one for all runs",
                        "runs are compared by it");
     }
-    metric = config.train.best_metric;
-    if (sweep_.halving > 0 &&
+    if (sweep.halving > 0 &&
         (config.train.steps != first_config_.train.steps || config.train.epochs != 0)) {
       throw UsageError("--halving: expected the same train.steps for all runs, and no train.epochs",
                        "leave out --halving, or set train.steps");
     }
   }
+  ::signal(SIGCHLD, SIG_DFL);  // there are no exit codes where it is ignored
 }
 
-/// Compares the sweep with the one that the folder was made for, or stores it.
-void SweepRunner::require_same_plan() const {
-  const std::string text = sweep_plan_text(sweep_, first_config_);
-  const fs::path path = sweep_.folder / plan_file_name;
-  const auto before = read_run_file(path);
-  if (!before) return write_file_durably(path, std::as_bytes(std::span(text)));
-  if (*before == text) return;
-  throw ConfigError(
-      {{.place = {.file = path.string()},
-        .message = "the folder has a sweep of another config, other values or another --halving",
-        .hint = "name another folder with --output, or delete this one"}});
+/// "run-01  train.seed=1"
+std::string SweepRunner::describe(const Run& run) const {
+  std::string text = run.name;
+  for (std::size_t i = sweep_.overrides.fixed.size(); i < run.overrides.size(); ++i) {
+    text += "  " + run.overrides[i];
+  }
+  return escaped(text);
+}
+
+/// The arguments of the process that trains a run. A resumed run is compared with its config and
+/// overrides, as `train` does.
+std::vector<std::string> SweepRunner::arguments(const Run& run, std::uint64_t last_step) const {
+  const std::string directory = folder(run).string();
+  std::vector<std::string> arguments{"train", "--quiet"};
+  if (sweep_.halving > 0) {
+    arguments.insert(arguments.end(), {"--until", fmt::to_string(last_step)});
+  }
+  if (run.resumes) arguments.insert(arguments.end(), {"--resume", directory});
+  arguments.push_back(sweep_.config);
+  if (!run.resumes) arguments.push_back("train.run_dir=" + directory);
+  const std::size_t threads = std::max<std::size_t>(read_cores().allowed / sweep_.jobs, 1);
+  if (sweep_.jobs > 1) arguments.push_back(fmt::format("train.threads={}", threads));
+  arguments.insert(arguments.end(), run.overrides.begin(), run.overrides.end());
+  return arguments;
 }
 
 // ---- Training.
 
-/// A run that was stopped before its first step has one of step 0.
-bool SweepRunner::has_checkpoint(std::size_t run) const {
-  return !RunDirectory(folder(run)).steps().empty();
-}
-
-std::uint64_t SweepRunner::steps_done(std::size_t run) const {
+/// The step of the newest checkpoint; 0 without one.
+std::uint64_t SweepRunner::steps_done(const Run& run) const {
   const auto steps = RunDirectory(folder(run)).steps();
   return steps.empty() ? 0 : steps.back();
 }
 
-Job SweepRunner::start(std::size_t run, const SweepStage& stage) const {
-  const bool resumes = has_checkpoint(run);
-  const auto arguments = run_arguments(sweep_, run, stage.step, resumes);
+/// Trains the runs up to the step of the stage. When it returns or throws, all have been saved.
+void SweepRunner::train(const SweepStage& stage, Runs runs) {
+  // Without stages the process of a run finds out whether it has ended.
+  std::erase_if(runs, [&](const Run* run) {
+    return sweep_.halving > 0 && steps_done(*run) >= stage.step;
+  });
+  Runs training;
+  const auto stop = [&] {
+    for (const Run* run : training) ::kill(run->process, SIGTERM);
+    for (Run* run : training) {
+      retry_interrupted([&] { return ::waitpid(run->process, nullptr, 0); });
+    }
+  };
   try {
-    return {.run = run,
-            .resumes = resumes,
-            .process = {arguments, sweep_.folder / (name(run) + ".err")}};
-  } catch (const std::system_error& error) {
-    throw OutputError(
-        fmt::format("{}: could not start the run: {}", escaped(folder(run).string()), error.what()),
-        "free some memory or disk, or use fewer --jobs");
+    train(stage, runs, training);
+  } catch (...) {
+    stop();
+    throw;
   }
+  stop();
+}
+
+/// The same for the `waiting` runs; `training` are those that are left when the sweep is stopped.
+void SweepRunner::train(const SweepStage& stage, Runs& waiting, Runs& training) {
+  while (!waiting.empty() || !training.empty()) {
+    if (signals_.stop() != 0) stopped_ = signal_exit_base + signals_.stop();
+    if (stopped_ != 0) return;
+    const auto is_ready = [](const Run* run) { return run->retry <= Clock::now(); };
+    for (auto ready = std::ranges::find_if(waiting, is_ready);
+         ready != waiting.end() && training.size() < sweep_.jobs;
+         ready = std::ranges::find_if(waiting, is_ready)) {
+      Run& run = **ready;
+      run.resumes = !RunDirectory(folder(run)).steps().empty();
+      run.process = start_process(arguments(run, stage.step), errors(run));
+      training.push_back(*ready);
+      waiting.erase(ready);
+    }
+    std::erase_if(training, [&](Run* run) {
+      int status = 0;
+      const pid_t ended =
+          retry_interrupted([&] { return ::waitpid(run->process, &status, WNOHANG); });
+      if (ended == 0) return false;
+      const int code =
+          WIFSIGNALED(status) ? signal_exit_base + WTERMSIG(status) : WEXITSTATUS(status);
+      if (!ends(*run, code, stage.step)) waiting.insert(waiting.begin(), run);
+      return true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+/// Whether the run has ended by an exit code of its process. It is tried again while another
+/// process has locked it, such as one of a killed sweep, or if that has saved it since this sweep
+/// looked for a checkpoint.
+bool SweepRunner::ends(Run& run, int code, std::uint64_t last_step) {
+  if (code == static_cast<int>(ExitCode::in_use)) {
+    if (run.retry == Clock::time_point()) {
+      print(fmt::format("{}  waits for another process, which trains it", describe(run)));
+    }
+    run.retry = Clock::now() + std::chrono::seconds(1);
+    return false;
+  }
+  const bool is_saved = !RunDirectory(folder(run)).steps().empty();
+  if (code == static_cast<int>(ExitCode::usage) && !run.resumes && is_saved) return false;
+  if (code == static_cast<int>(ExitCode::out_of_time)) {
+    stopped_ = code;
+  } else if (code != 0) {
+    if (stopped_ == 0) fail(run, code, read_last_error(run));
+  } else {
+    std::error_code ignored;
+    if (fs::file_size(errors(run), ignored) == 0) fs::remove(errors(run), ignored);
+    run.failed = 0;
+    const auto found = best(run, last_step);
+    if (run.failed != 0) return true;
+    print(fmt::format("{}  step {}{}", describe(run), format_count(steps_done(run)),
+                      found ? fmt::format(": best {} {:.4f} at step {}",
+                                          first_config_.train.best_metric, found->value,
+                                          format_count(found->step))
+                            : ""));
+  }
+  return true;
+}
+
+void SweepRunner::fail(Run& run, int code, const std::string& error) {
+  run.failed = code;
+  print(fmt::format("{}  failed with exit code {}{}", describe(run), code,
+                    error.empty() ? "" : ": " + escaped(error)));
 }
 
 /// The last error that the process of a run has printed.
-std::string SweepRunner::read_last_error(std::size_t run) const {
-  constexpr std::size_t most = 64 * 1024;
+std::string SweepRunner::read_last_error(const Run& run) const try {
   constexpr std::string_view mark = "error: ";
-  try {
-    const fs::path path = sweep_.folder / (name(run) + ".err");
-    const std::string text = read_end_of_run_file(path, most).value_or("");
-    const std::size_t last = text.rfind(mark);
-    if (last == text.npos) return "";
-    const std::size_t line = text.rfind('\n', last) + 1;  // 0 in the first line
-    const std::size_t begin = text.find(mark, line) + mark.size();
-    return text.substr(begin, text.find('\n', begin) - begin);
-  } catch (const FileError& error) {
-    return error.what();
-  }
-}
-
-void SweepRunner::finish(std::size_t run, int code, const SweepStage& stage) {
-  std::error_code ignored;
-  const fs::path errors = sweep_.folder / (name(run) + ".err");
-  if (code == 0) {
-    if (fs::file_size(errors, ignored) == 0) fs::remove(errors, ignored);
-    failed_.erase(run);
-    const auto found = best(run, stage.step);
-    if (failed_.contains(run)) return;
-    print_line(fmt::format(
-        "{}  step {}{}", describe(run), format_count(steps_done(run)),
-        found ? fmt::format(": best {} {:.4f} at step {}", first_config_.train.best_metric,
-                            found->value, format_count(found->step))
-              : ""));
-  } else if (code == static_cast<int>(ExitCode::out_of_time)) {
-    stopped_ = code;
-  } else if (!stopped_) {
-    fail(run, code, read_last_error(run));
-  }
-}
-
-void SweepRunner::fail(std::size_t run, int code, const std::string& error) {
-  failed_[run] = code;
-  print_line(fmt::format("{}  failed with exit code {}{}", describe(run), code,
-                         error.empty() ? "" : ": " + escaped(error)));
-}
-
-/// Tries a run again, later each time, that another process has locked: one of a killed sweep that
-/// still saves, or that of another user.
-void SweepRunner::wait_for(std::size_t run, std::deque<std::size_t>& waiting) {
-  constexpr std::chrono::milliseconds first_delay(100), longest_delay(10'000);
-  const auto [place, is_new] = in_use_.try_emplace(run, InUse{.delay = first_delay});
-  if (is_new) {
-    print_line(fmt::format("{}  waits for another process, which trains it", describe(run)));
-  }
-  InUse& in_use = place->second;
-  in_use.retry = Clock::now() + in_use.delay;
-  in_use.delay = std::min(2 * in_use.delay, longest_delay);
-  waiting.push_front(run);
-}
-
-/// Removes the first waiting run that can be started now; nullopt if there is none.
-std::optional<std::size_t> SweepRunner::take_ready(std::deque<std::size_t>& waiting) const {
-  const auto is_ready = [&](std::size_t run) {
-    const auto in_use = in_use_.find(run);
-    return in_use == in_use_.end() || in_use->second.retry <= Clock::now();
-  };
-  const auto ready = std::ranges::find_if(waiting, is_ready);
-  if (ready == waiting.end()) return std::nullopt;
-  const std::size_t run = *ready;
-  waiting.erase(ready);
-  return run;
-}
-
-/// Whether a new run was refused because a process of a killed sweep, which was still ending, has
-/// saved it after start() had looked for a checkpoint.
-bool SweepRunner::was_saved_meanwhile(const Job& job, int code) const {
-  return !job.resumes && code == static_cast<int>(ExitCode::usage) && has_checkpoint(job.run);
-}
-
-/// Trains the runs up to the step of the stage.
-void SweepRunner::run_stage(const SweepStage& stage, const std::vector<std::size_t>& runs) {
-  std::deque<std::size_t> waiting;
-  for (const std::size_t run : runs) {
-    // Without stages the process of a run finds out whether it has ended.
-    if (sweep_.halving == 0 || steps_done(run) < stage.step) waiting.push_back(run);
-  }
-  std::list<Job> jobs;
-  try {
-    train(stage, waiting, jobs);
-  } catch (...) {
-    stop(jobs);
-    throw;
-  }
-  stop(jobs);
-}
-
-/// Trains the waiting runs until all have ended or the sweep is stopped; `jobs` are those that are
-/// then still being trained, also if it throws.
-void SweepRunner::train(const SweepStage& stage, std::deque<std::size_t>& waiting,
-                        std::list<Job>& jobs) {
-  while (!waiting.empty() || !jobs.empty()) {
-    if (signals_.stop() != 0) stopped_ = signal_exit_base + signals_.stop();
-    if (stopped_) return;
-    while (jobs.size() < sweep_.jobs) {
-      const auto run = take_ready(waiting);
-      if (!run) break;
-      jobs.push_back(start(*run, stage));
-    }
-    for (auto job = jobs.begin(); job != jobs.end();) {
-      const auto code = job->process.poll();
-      if (!code) {
-        ++job;
-        continue;
-      }
-      const Job ended = std::move(*job);
-      job = jobs.erase(job);
-      if (*code == static_cast<int>(ExitCode::in_use)) {
-        wait_for(ended.run, waiting);
-      } else if (was_saved_meanwhile(ended, *code)) {
-        waiting.push_front(ended.run);
-      } else {
-        finish(ended.run, *code, stage);
-      }
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  const std::string text = read_run_file(errors(run)).value_or("");
+  const std::size_t last = text.rfind(mark);
+  if (last == text.npos) return "";
+  return text.substr(last + mark.size(), text.find('\n', last) - last - mark.size());
+} catch (const FileError& error) {
+  return error.what();
 }
 
 // ---- Results.
 
 /// The best value of a run up to a step. A run whose metrics.csv is damaged fails.
-std::optional<BestValue> SweepRunner::best(std::size_t run, std::uint64_t last_step) {
-  try {
-    const std::string csv = read_run_file(folder(run) / "metrics.csv").value_or("");
-    if (csv.empty()) return std::nullopt;
-    require_metrics(csv, escaped((folder(run) / "metrics.csv").string()));
-    return best_value(csv, first_config_.train.best_metric, last_step);
-  } catch (const UserError& error) {
-    if (!failed_.contains(run)) fail(run, static_cast<int>(error.exit_code()), error.what());
-    return std::nullopt;
-  }
+std::optional<BestValue> SweepRunner::best(Run& run, std::uint64_t last_step) try {
+  const fs::path path = folder(run) / "metrics.csv";
+  const std::string csv = read_run_file(path).value_or("");
+  if (csv.empty()) return std::nullopt;
+  require_metrics(csv, escaped(path.string()));
+  return best_value(csv, first_config_.train.best_metric, last_step);
+} catch (const UserError& error) {
+  if (run.failed == 0) fail(run, static_cast<int>(error.exit_code()), error.what());
+  return std::nullopt;
 }
 
 /// The `count` runs with the best values up to a step, in their order.
-std::vector<std::size_t> SweepRunner::select_best(const std::vector<std::size_t>& runs,
-                                                  std::uint64_t last_step, std::size_t count) {
-  std::vector<std::optional<double>> values;
-  for (const std::size_t run : runs) {
-    const auto found = failed_.contains(run) ? std::nullopt : best(run, last_step);
-    values.push_back(found ? std::optional(found->value) : std::nullopt);
-  }
-  std::vector<std::size_t> kept;
+SweepRunner::Runs SweepRunner::select_best(const Runs& runs, std::uint64_t last_step,
+                                           std::size_t count) {
+  std::vector<std::optional<BestValue>> values;
+  for (Run* run : runs) values.push_back(run->failed ? std::nullopt : best(*run, last_step));
+  Runs kept;
   for (const std::size_t i : best_runs(values, first_config_.train.best_metric, count)) {
     kept.push_back(runs[i]);
   }
   return kept;
 }
 
-std::vector<SweepResult> SweepRunner::results(const std::vector<std::size_t>& last_stage) {
-  std::vector<SweepResult> results;
-  for (std::size_t run = 0; run < sweep_.runs.size(); ++run) {
-    const bool is_last = std::ranges::binary_search(last_stage, run);
-    SweepResult& result = results.emplace_back();
-    result.run = name(run);
-    result.values = sweep_.runs[run];
-    result.steps = steps_done(run);
-    if (const auto found = best(run, result.steps)) {
-      result.best = found->value;
-      result.best_step = found->step;
-    }
-    result.end = failed_.contains(run) ? SweepEnd::failed
-                 : is_last             ? SweepEnd::finished
-                                       : SweepEnd::abandoned;
-  }
-  return results;
-}
-
-/// With several seeds also the table of their means.
-void SweepRunner::write_tables(const std::vector<SweepResult>& results) const {
-  const auto& axes = sweep_.overrides.axes;
-  const std::string runs = sweep_csv(axes, results, first_config_.train.best_metric);
-  write_file_durably(sweep_.folder / table_file_name, std::as_bytes(std::span(runs)));
-  const auto summaries = summarize_seeds(axes, results);
-  if (summaries.empty()) return;
-  const std::string groups = seed_summaries_csv(axes, summaries);
-  write_file_durably(sweep_.folder / groups_file_name, std::as_bytes(std::span(groups)));
-}
-
-void SweepRunner::print(const std::vector<SweepResult>& results) {
+/// Writes the tables and the report, and prints the best run. Returns the exit code.
+int SweepRunner::write_results(const Runs& last_stage) {
   const std::string& metric = first_config_.train.best_metric;
-  std::vector<std::optional<double>> values;
-  for (const SweepResult& result : results) {
-    values.push_back(result.end == SweepEnd::finished ? result.best : std::nullopt);
+  const std::vector<SweepAxis>& axes = sweep_.overrides.axes;
+  std::vector<SweepResult> results;
+  std::vector<std::optional<BestValue>> finished;
+  int code = 0;
+  for (Run& run : runs_) {
+    const std::uint64_t steps = steps_done(run);
+    SweepResult& result = results.emplace_back(SweepResult{
+        .run = run.name, .values = sweep_.runs[run.number], .steps = steps, .best = best(run, steps)});
+    if (std::ranges::find(last_stage, &run) == last_stage.end()) result.state = "abandoned";
+    if (run.failed != 0) result.state = "failed";
+    if (code == 0) code = run.failed;
+    finished.push_back(result.state == "finished" ? result.best : std::nullopt);
   }
-  const std::size_t best = best_runs(values, metric, 1).front();
-  for (const SeedSummary& seeds : summarize_seeds(sweep_.overrides.axes, results)) {
-    print_line(seed_summary_line(sweep_.overrides.axes, seeds, metric));
+  const fs::path table = sweep_.folder / "sweep.csv";
+  const std::string csv = sweep_csv(axes, results, metric);
+  write_file_durably(table, std::as_bytes(std::span(csv)));
+  if (const auto seeds = summarize_seeds(axes, results, metric)) {
+    write_file_durably(sweep_.folder / "sweep-groups.csv", std::as_bytes(std::span(seeds->csv)));
+    print(seeds->text.substr(0, seeds->text.size() - 1));
   }
-  if (values[best]) {
-    print_line(fmt::format("best: {}: {} {:.4f} at step {}; table: {}", describe(best), metric,
-                           *values[best], format_count(results[best].best_step),
-                           escaped((sweep_.folder / table_file_name).string())));
+  const std::size_t best = best_runs(finished, metric, 1).front();
+  if (finished[best]) {
+    print(fmt::format("best: {}: {} {:.4f} at step {}; table: {}", describe(runs_[best]), metric,
+                      finished[best]->value, format_count(finished[best]->step),
+                      escaped(table.string())));
   }
-}
-
-/// Prints a line at once. run() reports at its end if that has failed, since the runs need not end.
-void SweepRunner::print_line(const std::string& line) {
-  errno = 0;
-  const bool is_printed =
-      std::fputs((line + "\n").c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  if (!is_printed && print_error_ == 0) print_error_ = errno;
+  write_report();
+  flush_standard_output(print_error_);
+  const bool has_finished =
+      std::ranges::find(results, "finished", &SweepResult::state) != results.end();
+  return has_finished ? 0 : code;
 }
 
 /// The report of the runs that have a checkpoint, with curves and differences of their configs. The
@@ -383,7 +333,7 @@ void SweepRunner::print_line(const std::string& line) {
 void SweepRunner::write_report() const try {
   ReportData data({.details = false});
   bool has_run = false;
-  for (std::size_t run = 0; run < sweep_.runs.size(); ++run) {
+  for (const Run& run : runs_) {
     if (steps_done(run) == 0) continue;
     data.add(folder(run).string());
     has_run = true;
@@ -393,42 +343,38 @@ void SweepRunner::write_report() const try {
   warn(fmt::format("the report of the sweep could not be written: {}", error.what()));
 }
 
-/// If no run has finished, those of the last stage have failed.
-int SweepRunner::exit_code(const std::vector<SweepResult>& results) const {
-  const bool has_finished =
-      std::ranges::find(results, SweepEnd::finished, &SweepResult::end) != results.end();
-  return has_finished ? 0 : failed_.begin()->second;
+/// Prints a line at once. The sweep reports at its end if that has failed, since the runs continue.
+void SweepRunner::print(const std::string& line) {
+  errno = 0;
+  const bool is_printed =
+      std::fputs((line + "\n").c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  if (!is_printed && print_error_ == 0) print_error_ = errno;
 }
 
 int SweepRunner::run() {
   create_folder_durably(sweep_.folder);
   const RunLock lock(sweep_.folder);
-  require_same_plan();
-  std::vector<std::size_t> runs;
-  for (std::size_t run = 0; run < sweep_.runs.size(); ++run) runs.push_back(run);
-  const TrainOptions& train = first_config_.train;
-  const auto stages = sweep_stages(runs.size(), sweep_.halving, train.steps, train.validate_every);
+  Runs runs;
+  for (Run& run : runs_) runs.push_back(&run);
+  const TrainOptions& options = first_config_.train;
+  const auto stages =
+      sweep_stages(runs.size(), sweep_.halving, options.steps, options.validate_every);
   std::uint64_t last_step = 0;
   for (const SweepStage& stage : stages) {
     if (stage.runs < runs.size()) runs = select_best(runs, last_step, stage.runs);
     last_step = stage.step;
     if (stages.size() > 1) {
-      print_line(fmt::format("{} run{} to step {}", format_count(runs.size()),
-                             runs.size() == 1 ? "" : "s", format_count(stage.step)));
+      print(fmt::format("{} run{} to step {}", format_count(runs.size()),
+                        runs.size() == 1 ? "" : "s", format_count(stage.step)));
     }
-    run_stage(stage, runs);
-    if (stopped_) {
-      print_line("stopped; continue with the same command");
+    train(stage, runs);
+    if (stopped_ != 0) {
+      print("stopped; continue with the same command");
       flush_standard_output(print_error_);
-      return *stopped_;
+      return stopped_;
     }
   }
-  const auto table = results(runs);
-  write_tables(table);
-  print(table);
-  write_report();
-  flush_standard_output(print_error_);
-  return exit_code(table);
+  return write_results(runs);
 }
 
 }  // namespace

@@ -1,17 +1,15 @@
-#include "train/sweep/sweep_plan.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
-#include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "data/io/number.h"
 #include "data/io/utf8.h"
 #include "data/random.h"
 #include "train/error.h"
+#include "train/sweep/sweep.h"
 
 namespace tapestry {
 namespace {
@@ -40,7 +38,7 @@ std::vector<std::string> split_values(std::string_view text) {
   return values;
 }
 
-[[noreturn]] void refuse(const std::string& override, const std::string& found,
+[[noreturn]] void reject(const std::string& override, const std::string& found,
                          const std::string& hint) {
   throw UsageError(fmt::format("{}: {}", escaped(override), found), hint);
 }
@@ -53,60 +51,16 @@ std::vector<std::string> range_values(const std::string& override, std::string_v
              last = parse_number<std::int64_t>(text.substr(dots + 2));
   if (!first || !last) return {};
   // The difference of unsigned numbers cannot overflow.
-  const auto count = static_cast<std::uint64_t>(*last) - static_cast<std::uint64_t>(*first) + 1;
-  if (*last < *first) refuse(override, "found an empty range", "write it as FIRST..LAST");
-  if (count > most_sweep_runs || count == 0) {
-    refuse(override,
-           fmt::format("found a range of {} numbers, expected at most {}", count, most_sweep_runs),
-           "try fewer values");
+  const auto steps = static_cast<std::uint64_t>(*last) - static_cast<std::uint64_t>(*first);
+  if (*last < *first || steps >= max_sweep_runs) {
+    reject(override, fmt::format("expected a range of 1 to {} numbers", max_sweep_runs),
+           "write it as FIRST..LAST");
   }
   std::vector<std::string> values;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    values.push_back(fmt::to_string(*first + static_cast<std::int64_t>(i)));
+  for (std::int64_t value = *first;; ++value) {
+    values.push_back(fmt::to_string(value));
+    if (value == *last) return values;
   }
-  return values;
-}
-
-/// The number of combinations of values; `most_sweep_runs` + 1 if there are more.
-std::size_t count_combinations(const std::vector<SweepAxis>& axes) {
-  std::size_t count = 1;
-  for (const SweepAxis& axis : axes) {
-    count *= axis.values.size();
-    if (count > most_sweep_runs) return most_sweep_runs + 1;
-  }
-  return count;
-}
-
-std::vector<std::vector<std::string>> sample_small_grid(const std::vector<SweepAxis>& axes,
-                                                        std::size_t count, RandomDraws& random) {
-  const auto combinations = all_combinations(axes);
-  std::vector<std::size_t> order(combinations.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  shuffle(order, random);
-  order.resize(std::min(count, order.size()));
-  std::ranges::sort(order);
-  std::vector<std::vector<std::string>> sample;
-  for (const std::size_t i : order) sample.push_back(combinations[i]);
-  return sample;
-}
-
-/// Draws combinations until `count` are distinct, of more than that many. A combination is the
-/// indices of its values, the digits of its number in a mixed radix: all are equally probable, the
-/// order of the set is that of the numbers, and no product can overflow.
-std::vector<std::vector<std::string>> sample_large_grid(const std::vector<SweepAxis>& axes,
-                                                        std::size_t count, RandomDraws& random) {
-  std::set<std::vector<std::size_t>> drawn;
-  while (drawn.size() < count) {
-    std::vector<std::size_t> digits;
-    for (const SweepAxis& axis : axes) digits.push_back(random.below(axis.values.size()));
-    drawn.insert(std::move(digits));
-  }
-  std::vector<std::vector<std::string>> sample;
-  for (const auto& digits : drawn) {
-    std::vector<std::string>& values = sample.emplace_back();
-    for (std::size_t i = 0; i < axes.size(); ++i) values.push_back(axes[i].values[digits[i]]);
-  }
-  return sample;
 }
 
 }  // namespace
@@ -117,22 +71,22 @@ SweepOverrides parse_sweep_overrides(const std::vector<std::string>& overrides) 
   for (const std::string& override : overrides) {
     const std::size_t equals = override.find('=');
     if (equals == override.npos || equals == 0) {
-      refuse(override, "expected section.key=value",
+      reject(override, "expected section.key=value",
              "write one or several values, such as schedule.learning_rate=1e-4,3e-4");
     }
     const std::string key = override.substr(0, equals);
     if (!keys.insert(key).second) {
-      refuse(override, "found the key a second time",
+      reject(override, "found the key a second time",
              "write all of its values once, such as train.seed=1,2,3");
     }
     const std::string_view text = std::string_view(override).substr(equals + 1);
     std::vector<std::string> values = range_values(override, text);
     if (values.empty()) values = split_values(text);
     if (values.size() > 1 && std::ranges::find(values, "") != values.end()) {
-      refuse(override, "found an empty value", "remove one of the commas");
+      reject(override, "found an empty value", "remove one of the commas");
     }
     if (std::set<std::string>(values.begin(), values.end()).size() < values.size()) {
-      refuse(override, "found a value twice", "write each value once");
+      reject(override, "found a value twice", "write each value once");
     }
     if (values.size() == 1) {
       parsed.fixed.push_back(key + "=" + values.front());
@@ -143,15 +97,15 @@ SweepOverrides parse_sweep_overrides(const std::vector<std::string>& overrides) 
   return parsed;
 }
 
-std::vector<std::vector<std::string>> all_combinations(const std::vector<SweepAxis>& axes) {
-  if (count_combinations(axes) > most_sweep_runs) {
-    throw UsageError(
-        fmt::format("found more than {} combinations of values, expected fewer", most_sweep_runs),
-        "try fewer values, or draw some of the combinations with --samples");
-  }
-  std::vector<std::vector<std::string>> combinations(1);
+std::vector<SweepValues> all_combinations(const std::vector<SweepAxis>& axes) {
+  std::vector<SweepValues> combinations(1);
   for (const SweepAxis& axis : axes) {
-    std::vector<std::vector<std::string>> longer;
+    if (combinations.size() * axis.values.size() > max_sweep_runs) {
+      throw UsageError(
+          fmt::format("found more than {} combinations of values, expected fewer", max_sweep_runs),
+          "try fewer values, or draw some of the combinations with --samples");
+    }
+    std::vector<SweepValues> longer;
     for (const auto& combination : combinations) {
       for (const std::string& value : axis.values) {
         longer.push_back(combination);
@@ -163,11 +117,24 @@ std::vector<std::vector<std::string>> all_combinations(const std::vector<SweepAx
   return combinations;
 }
 
-std::vector<std::vector<std::string>> sampled_combinations(const std::vector<SweepAxis>& axes,
-                                                           std::size_t count, std::uint64_t seed) {
+std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes,
+                                              std::size_t count, std::uint64_t seed) {
+  std::size_t total = 1;
+  for (const SweepAxis& axis : axes) total = std::min(total * axis.values.size(), count + 1);
+  if (total <= count) return all_combinations(axes);
   RandomDraws random(seed, DrawPurpose::sweep_sample, 0);
-  return count_combinations(axes) > most_sweep_runs ? sample_large_grid(axes, count, random)
-                                                    : sample_small_grid(axes, count, random);
+  std::set<std::vector<std::size_t>> drawn;  // the indices of the values of each combination
+  while (drawn.size() < count) {
+    std::vector<std::size_t> indices;
+    for (const SweepAxis& axis : axes) indices.push_back(random.below(axis.values.size()));
+    drawn.insert(std::move(indices));
+  }
+  std::vector<SweepValues> sample;
+  for (const auto& indices : drawn) {
+    SweepValues& values = sample.emplace_back();
+    for (std::size_t i = 0; i < axes.size(); ++i) values.push_back(axes[i].values[indices[i]]);
+  }
+  return sample;
 }
 
 std::vector<SweepStage> sweep_stages(std::size_t runs, std::size_t factor, std::uint64_t steps,

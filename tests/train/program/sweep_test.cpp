@@ -51,7 +51,7 @@ TEST_CASE("a sweep trains a run for each combination and names the best one") {
         read_text(work / "runs/tiny/metrics.csv"));
 }
 
-TEST_CASE("a sweep continues its unfinished runs, and refuses another sweep") {
+TEST_CASE("a sweep continues its unfinished runs, and can be extended") {
   const SweepWorkplace work;
   const test::Arguments sweep = {"sweep", "tiny.yaml", "train.seed=1..3", "--jobs", "2"};
   REQUIRE(work.run(sweep).code == 0);
@@ -66,10 +66,10 @@ TEST_CASE("a sweep continues its unfinished runs, and refuses another sweep") {
   CHECK(read_text(table) == before);
   CHECK(std::filesystem::last_write_time(
             work / "runs/tiny-sweep/run-01/checkpoints/step-00000012.h5") == written);
-  check_refusal(work, {"sweep", "tiny.yaml", "train.seed=1..4"}, 2,
-                "runs/tiny-sweep/sweep.json: the folder has a sweep of another config, other "
-                "values or another --halving\n"
-                "hint: name another folder with --output, or delete this one");
+  const Outcome longer = work.run({"sweep", "tiny.yaml", "train.seed=1..4"});
+  CHECK(longer.code == 0);
+  CHECK(read_text(table).starts_with(before));
+  CHECK(contains(read_text(table), "\nrun-04,4,finished,12,"));
 }
 
 TEST_CASE("a sweep continues with other settings of the process") {
@@ -87,7 +87,21 @@ TEST_CASE("a sweep continues with other settings of the process") {
   const std::string kernels(compiled_kernels().front());  // a config cannot name the set "native"
   CHECK(work.run(with("train.kernels=" + (kernels == "native" ? "auto" : kernels))).code == 0);
   CHECK(read_text(work / "runs/tiny-sweep/sweep.csv") == before);
-  CHECK(work.run(with("train.steps=13")).code == 2);
+}
+
+TEST_CASE("runs of another sweep in the folder fail and stay as they are") {
+  const SweepWorkplace work;
+  REQUIRE(work.run({"sweep", "tiny.yaml", "train.seed=1..2"}).code == 0);
+  const auto before = read_text(work / "runs/tiny-sweep/run-01/metrics.csv");
+  for (const char* override : {"train.seed=2..3", "model.dropout=0,0.4"}) {
+    CAPTURE(override);
+    const Outcome other = work.run({"sweep", "tiny.yaml", override});
+    CHECK(other.code == 2);
+    CHECK(contains(other.out, "  failed with exit code 2: "));
+    CHECK(read_text(work / "runs/tiny-sweep/run-01/metrics.csv") == before);
+  }
+  work.write("tiny.yaml", std::string(test::tiny_yaml) + "optimizer: {weight_decay: 0.5}\n");
+  CHECK(work.run({"sweep", "tiny.yaml", "train.seed=1..2"}).code == 2);
 }
 
 TEST_CASE("a sweep continues a run that was stopped before its first step") {

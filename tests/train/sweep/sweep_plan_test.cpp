@@ -1,4 +1,4 @@
-#include "train/sweep/sweep_plan.h"
+#include "train/sweep/sweep.h"
 
 #include <doctest/doctest.h>
 
