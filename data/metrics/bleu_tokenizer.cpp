@@ -97,8 +97,8 @@ std::u32string separate_13a(std::u32string_view sentence) {
 /// A point or comma at the end of a sentence stays with a digit before it, as in mteval-v14.
 std::u32string separate_international(std::u32string_view sentence) {
   const auto is_no_number = [](char32_t c) { return !is_number(c); };
-  std::u32string text = with_spaces_in_pairs(sentence, is_no_number, is_punctuation,
-                                                     PairSpaces::around_second);
+  std::u32string text =
+      with_spaces_in_pairs(sentence, is_no_number, is_punctuation, PairSpaces::around_second);
   text = with_spaces_in_pairs(text, is_punctuation, is_no_number, PairSpaces::around_first);
   return with_spaces_around(text, is_symbol);
 }
@@ -147,8 +147,7 @@ std::u32string separate_tokens(BleuTokenizer tokenizer, std::u32string_view sent
     case BleuTokenizer::international:
       return separate_international(sentence);
     case BleuTokenizer::chinese:
-      return separate_western(
-          with_spaces_around(without_leading_space(sentence), is_chinese));
+      return separate_western(with_spaces_around(without_leading_space(sentence), is_chinese));
   }
   return {};
 }

@@ -8,7 +8,7 @@
 #   train/checkpoint -> train/config, train/platform, of which neither uses the other;
 #   train/recording -> train/config, train/inference, train/platform, the run directory in train/checkpoint, and the
 #   loop uses it; train/output -> train/recording, train/platform; train/models -> train/tasks, train/checkpoint;
-#   train/plan, train/report, train/sweep and train/checks are for cli alone, and plan also uses report and the loop;
+#   train/plan, train/report, train/sweep and train/checks are for cli alone, and plan also uses the loop;
 #   train/parallel -> train/platform, and only the loop, plan and cli use it; of train/*.h, all may use error.h and
 #   format.h, checkpoint the state of a run as well
 # usage: include_arrows.sh SOURCE_DIR
@@ -72,5 +72,5 @@ for folder in autograd layers optim; do forbid "$folder" 'hdf5|H5'; done
 for folder in autograd layers optim data train/*.cpp train/*.h train/*/*.cpp train/*/*.h; do
   forbid "$folder" 'mpi[.]h'
 done
-forbid train/plan 'train/(sweep|checks|output)/|train/(trainer|training_run|run_saver)[.]h'
+forbid train/plan 'train/(sweep|checks|output|report)/|train/(trainer|training_run|run_saver)[.]h'
 exit $wrong

@@ -1,55 +1,276 @@
 #include "train/plan/run_plan.h"
 
-#include <algorithm>
-#include <numeric>
+#include <fmt/format.h>
 
-#include "train/plan/run_measurement.h"
-#include "train/plan/setting_trials.h"
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "autograd/kernels/parallel.h"
+#include "data/evenly_spaced.h"
+#include "train/format.h"
+#include "train/parallel/sum_tree.h"
 #include "train/platform/machine.h"
+#include "train/run_description.h"
+#include "train/step_time.h"
+#include "train/tasks/task_data.h"
+#include "train/validator.h"
 
 namespace tapestry {
 namespace {
 
-/// How many of the steps 1 to `steps` are multiples of `every`.
-std::uint64_t count_multiples(std::uint64_t steps, std::uint64_t every) { return steps / every; }
+using Clock = TimeLimit::Clock;
 
-/// How many of them are multiples of both.
-std::uint64_t count_common(std::uint64_t steps, std::uint64_t a, std::uint64_t b) {
-  const std::uint64_t factor = a / std::gcd(a, b);
-  return factor > steps / b ? 0 : steps / (factor * b);
+double to_seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+double seconds_since(Clock::time_point started) { return to_seconds(Clock::now() - started); }
+
+/// The value below which a fraction of the values is; at least one value.
+double percentile(std::vector<double> values, double fraction) {
+  const auto index =
+      static_cast<std::size_t>(fraction * static_cast<double>(values.size() - 1) + 0.5);
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(index));
+  return values[index];
 }
 
-/// The cores that other programs used between two measurements.
-double busy_cores(const std::optional<ProcessorTime>& before,
-                  const std::optional<ProcessorTime>& after) {
-  if (!before || !after || after->now <= before->now) return 0.0;
-  const double others = (after->all - after->own) - (before->all - before->own);
-  return std::max(0.0, others / (after->now - before->now));
+void describe(StepComputer& computer, const PlanOptions& options, RunPlan& plan) {
+  const Config& config = computer.config();
+  const TrainOptions& train = config.train;
+  const Task& task = find_task(config);
+  const bool validates = !computer.corpus().validation.empty();
+  plan.description = describe_run(computer, train.run_dir, options.processes);
+  plan.config = config;
+  plan.model = summarize(parameter_shapes(computer.model().parameters));
+  plan.epoch = computer.measure_epoch();
+  plan.has_lengths = !task.traits().reads_images;
+  plan.target_noun = task.words(config).targets;
+  plan.threads = kernels::num_threads();
+  plan.cores = read_cores().allowed;
+  if (validates) plan.validations = (train.steps - 1) / train.validate_every + 1;
+  plan.checkpoints =
+      std::max(train.keep_last, train.average_last) + (validates ? train.keep_best : 0) + 1;
+}
+
+/// Computes the largest step, as a run does at its start.
+void prepare_memory(StepComputer& computer, RunPlan& plan) {
+  const Config& config = computer.config();
+  plan.need = need_of_model(config, computer.corpus());
+  plan.need.step = estimate_step(computer.model(), computer.corpus(), config);
+  const std::vector<Batch> largest = largest_batches(computer.corpus(), config);
+  plan.largest_step = find_task(config).describe_size(largest.front());
+  for (const Batch& batch : largest) warm_up(computer.model(), batch, config);
+}
+
+/// Computes the first steps of the run. The very first one is left out: it allocates memory.
+void measure_steps(StepComputer& computer, const PlanOptions& options, RunPlan& plan) {
+  constexpr std::size_t min_steps = 3, max_steps = 500;
+  plan.start = seconds_since(options.started);
+  const Clock::time_point started = Clock::now();
+  std::vector<StepTime> steps;
+  do {
+    steps.push_back(time_step(computer, true));
+  } while (steps.size() < max_steps &&
+           (steps.size() < min_steps || seconds_since(started) < options.seconds));
+  steps.erase(steps.begin());
+  const auto at = [&](double fraction, const std::function<double(const StepTime&)>& value) {
+    std::vector<double> values;
+    for (const StepTime& step : steps) values.push_back(value(step));
+    return percentile(std::move(values), fraction);
+  };
+  const auto all =
+      static_cast<double>(plan.has_lengths ? plan.epoch.positions : plan.epoch.examples);
+  const double mean_size = all * static_cast<double>(plan.config.train.accumulate) /
+                           static_cast<double>(plan.epoch.batches);
+  const auto of_mean_size = [&](const StepTime& step) {
+    const auto size = static_cast<double>(plan.has_lengths ? step.positions : step.targets);
+    return to_seconds(step.time) * mean_size / size;
+  };
+  plan.step = {.median = at(0.5, of_mean_size),
+               .low = at(0.1, of_mean_size),
+               .high = at(0.9, of_mean_size),
+               .steps = steps.size()};
+  plan.preparation = at(0.5, [](const auto& step) { return to_seconds(step.preparation); });
+  plan.gradients = at(0.5, [](const auto& step) { return to_seconds(step.gradients); });
+  plan.update = at(0.5, [](const auto& step) {
+    return to_seconds(step.time - step.preparation - step.gradients);
+  });
+  for (const StepTime& step : steps) {
+    plan.targets += static_cast<double>(step.targets) / static_cast<double>(steps.size());
+  }
+}
+
+/// Scores `count` evenly spaced validation examples, and decodes `decoded` of them.
+double time_scores(StepComputer& computer, std::size_t count, std::size_t decoded) {
+  static const std::vector<std::string> no_texts;
+  const Corpus& corpus = computer.corpus();
+  Config config = computer.config();
+  std::vector<Example> examples;
+  std::size_t tokens = 0;
+  for (const std::size_t i : evenly_spaced(corpus.validation.size(), count)) {
+    examples.push_back(corpus.validation[i]);
+    tokens += examples.back().target.size() + 1;
+  }
+  if (config.train.max_decode_length == 0) {
+    // Outputs of an untrained model do not end; those of a trained one are as long as references.
+    config.train.max_decode_length = tokens / examples.size();
+  }
+  const TextCodec codec =
+      make_codec(config.data, corpus.source_vocabulary, corpus.target_vocabulary);
+  const EvaluationSet set{.examples = examples, .target_texts = no_texts, .codec = codec};
+  const Clock::time_point started = Clock::now();
+  find_task(config).evaluate(computer.model(), config,
+                             batch_rules(config, corpus.target_vocabulary.size()), set, decoded);
+  return seconds_since(started);
+}
+
+void measure_validation(StepComputer& computer, RunPlan& plan) {
+  if (plan.validations == 0) return;
+  const Config& config = computer.config();
+  const std::size_t all = computer.corpus().validation.size();
+  const std::size_t scored = std::min(all, 4 * config.train.batch_size);
+  const std::size_t with_training_sample = all + training_sample_size(config, computer.corpus());
+  plan.scoring = time_scores(computer, scored, 0) * static_cast<double>(with_training_sample) /
+                 static_cast<double>(scored);
+  const auto& keys = find_task(config).kind().keys;
+  if (std::ranges::find(keys, "train.exact_match_sequences") == keys.end()) return;
+  plan.decoded = std::min(config.train.exact_match_sequences, all);
+  const std::size_t part = std::min(plan.decoded, config.train.batch_size);
+  if (part == 0) return;
+  const double both = time_scores(computer, part, part), scoring = time_scores(computer, part, 0);
+  plan.decoding =
+      std::max(0.0, both - scoring) * static_cast<double>(plan.decoded) / static_cast<double>(part);
+}
+
+void measure_checkpoints(StepComputer& computer, RunPlan& plan) {
+  plan.checkpoint_bytes = computer.snapshot().byte_size();
+  std::error_code error;
+  auto folder = std::filesystem::absolute(plan.config.train.run_dir);
+  while (!std::filesystem::exists(folder, error)) folder = folder.parent_path();  // "/" exists
+  const auto space = std::filesystem::space(folder, error);
+  if (!error) plan.free_disk = space.available;
+}
+
+void divide_among_processes(StepComputer& computer, std::size_t processes, RunPlan& plan) {
+  if (processes == 1) return;
+  const TrainOptions& train = plan.config.train;
+  const Parameters& parameters = computer.model().parameters;
+  const std::size_t bytes = bytes_per_element(parameters.dtype());
+  const std::size_t gradient_bytes = exchange_options(train).bfloat16 ? 2 : bytes;
+  const std::uint64_t values = parameters.num_values() / processes * (processes - 1);
+  StepDivision division;
+  for (std::size_t rank = 0; rank < processes; ++rank) {
+    const MicroBatches own = micro_batch_range(rank, processes, train.accumulate);
+    division.micro_batches.push_back(own.size());
+    const std::size_t sent = nodes_in(own).size() * gradient_bytes + bytes;  // for each value
+    division.sent = std::max<std::uint64_t>(division.sent, values * sent);
+  }
+  const auto busiest = static_cast<double>(std::ranges::max(division.micro_batches));
+  division.compute = busiest * plan.gradients / static_cast<double>(train.accumulate) +
+                     plan.update / static_cast<double>(processes);
+  MemoryNeed need = need_of_model(plan.config, computer.corpus(), processes);
+  need.step = plan.need.step;
+  division.memory = need.of_process();
+  plan.division = std::move(division);
+}
+
+/// Repeats a step with 1, 2, 4 ... threads, all cores and those of the config. The numbers take
+/// turns, so that other programs disturb all of them alike.
+void measure_threads(StepComputer& computer, const PlanOptions& options, RunPlan& plan) {
+  std::set<std::size_t> counts{plan.threads, plan.cores};
+  for (std::size_t count = 1; count < plan.cores; count *= 2) counts.insert(count);
+  std::erase_if(counts, [&](std::size_t count) {
+    const double slower = static_cast<double>(plan.threads) / static_cast<double>(count);
+    return plan.step.median * std::max(slower, 1.0) > options.seconds;
+  });
+  if (counts.size() < 2) return;
+  const std::vector<Batch> batches = computer.next_step(false).batches;
+  for (const std::size_t count : counts) {
+    plan.thread_times.push_back(
+        {.threads = count, .seconds = std::numeric_limits<double>::infinity()});
+  }
+  const double fitting = std::clamp(options.seconds / plan.step.median, 3.0, 60.0);
+  for (auto repetitions = static_cast<int>(fitting); repetitions > 0; --repetitions) {
+    for (ThreadTime& time : plan.thread_times) {
+      kernels::set_num_threads(time.threads);
+      time.seconds = std::min(time.seconds, to_seconds(time_step(computer, batches).time));
+    }
+  }
+  kernels::set_num_threads(plan.threads);
+}
+
+std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+
+void add_shortages(const RunPlan& plan, std::vector<Limit>& limits) {
+  if (const auto warning = warning_about_memory(plan.need, plan.available, plan.config)) {
+    const std::string text = warning->substr(std::string("warning: ").size());
+    const std::size_t end = text.rfind("; ");
+    limits.push_back({.what = text.substr(0, end), .change = text.substr(end + 2)});
+  }
+  const std::uint64_t disk = plan.checkpoints * plan.checkpoint_bytes;
+  if (plan.free_disk && *plan.free_disk < disk) {
+    limits.push_back(
+        {.what = fmt::format("checkpoints take up to {}, and the disk has {} of free space",
+                             format_bytes(disk), format_bytes(*plan.free_disk)),
+         .change = "free space, set train.run_dir to another disk, or lower train.keep_last"});
+  }
+  const auto max_time = static_cast<double>(plan.config.train.max_time.count());
+  if (max_time > 0.0 && plan.total() > max_time) {
+    limits.push_back({.what = fmt::format("train.max_time stops the run after {}, before its end",
+                                          duration_in_words(max_time)),
+                      .change = "resume the run, or raise train.max_time"});
+  }
+}
+
+void add_threads(const RunPlan& plan, std::vector<Limit>& limits) {
+  constexpr double min_gain = 1.05;
+  const auto set = std::ranges::find(plan.thread_times, plan.threads, &ThreadTime::threads);
+  if (set == plan.thread_times.end()) return;
+  const ThreadTime best = *std::ranges::min_element(plan.thread_times, {}, &ThreadTime::seconds);
+  const double gain = set->seconds / best.seconds;
+  if (gain < min_gain) return;
+  limits.push_back(
+      {.what = fmt::format("too {} threads: {} are {:.2f} times as fast as {}",
+                           best.threads < plan.threads ? "many" : "few", best.threads, gain,
+                           plan.threads),
+       .change = fmt::format("set train.threads={}, which changes no result", best.threads)});
+}
+
+void add_costs(const RunPlan& plan, std::vector<Limit>& limits) {
+  constexpr double max_padding = 0.15, max_waiting = 0.1, max_validation = 0.2;
+  if (plan.padding_share() >= max_padding) {
+    limits.push_back(
+        {.what = fmt::format("padding is {} of all positions", percent(plan.padding_share())),
+         .change = ""});
+  }
+  const double waiting = plan.preparation / std::max(plan.step.median, 1e-9);
+  if (waiting >= max_waiting) {
+    limits.push_back(
+        {.what = fmt::format("steps wait for their batches for {} of their time", percent(waiting)),
+         .change = ""});
+  }
+  const double validation = plan.all_validations() / plan.total();
+  if (validation < max_validation) return;
+  const double decoding = plan.decoding / (plan.scoring + plan.decoding);
+  Limit limit{
+      .what = fmt::format("validation takes {} of the run, {} of it for decoding",
+                          percent(validation), percent(decoding)),
+      .change = fmt::format("raise train.validate_every ({})", plan.config.train.validate_every)};
+  if (decoding > 0.5) {
+    limit.change += fmt::format(", or lower train.exact_match_sequences ({})",
+                                plan.config.train.exact_match_sequences);
+  }
+  limits.push_back(std::move(limit));
 }
 
 }  // namespace
 
-std::uint64_t count_validations(const TrainOptions& options, bool has_validation_set) {
-  if (!has_validation_set) return 0;
-  const bool last_is_due = options.steps % options.validate_every == 0;
-  return count_multiples(options.steps, options.validate_every) + (last_is_due ? 0 : 1);
-}
-
-Occasions count_saves(const TrainOptions& options, bool has_validation_set) {
-  const bool last_is_due = options.steps % options.save_every == 0;
-  const std::uint64_t due = count_multiples(options.steps, options.save_every);
-  Occasions saves{.fewest = due + (last_is_due ? 0 : 1), .most = 0};
-  saves.most = saves.fewest;
-  if (has_validation_set) {
-    saves.most = due + count_validations(options, true) -
-                 count_common(options.steps, options.save_every, options.validate_every);
-    if (last_is_due && options.steps % options.validate_every != 0) --saves.most;
-  }
-  return saves;
-}
-
 std::uint64_t RunPlan::steps_per_epoch() const {
-  return (epoch.batches + accumulate - 1) / accumulate;
+  return (epoch.batches + config.train.accumulate - 1) / config.train.accumulate;
 }
 
 double RunPlan::padding_share() const {
@@ -57,24 +278,26 @@ double RunPlan::padding_share() const {
   return static_cast<double>(epoch.padding) / static_cast<double>(epoch.positions);
 }
 
+std::vector<Limit> find_limits(const RunPlan& plan) {
+  std::vector<Limit> limits;
+  add_shortages(plan, limits);
+  add_threads(plan, limits);
+  add_costs(plan, limits);
+  return limits;
+}
+
 RunPlan plan_run(StepComputer& computer, const PlanOptions& options) {
   RunPlan plan;
   plan.available = read_available_memory();
-  const auto before = read_processor_time();
-  RunMeasurement measurement(computer, options, plan);
-  measurement.describe();
-  measurement.prepare_memory();
-  measurement.measure_steps();
-  if (options.costs) measurement.measure_costs();
-  measurement.measure_validation();
-  measurement.measure_save();
-  measurement.measure_report();
+  describe(computer, options, plan);
+  prepare_memory(computer, plan);
+  measure_steps(computer, options, plan);
+  measure_validation(computer, plan);
+  measure_checkpoints(computer, plan);
+  divide_among_processes(computer, options.processes, plan);
   plan.peak_memory = read_peak_resident_bytes();  // before what a run does not do
-  SettingTrials trials(computer, options, plan);
-  trials.measure_threads();
-  trials.measure_larger_batch();
-  trials.try_batches_by_tokens();
-  plan.busy_cores = busy_cores(before, read_processor_time());
+  measure_threads(computer, options, plan);
+  plan.limits = find_limits(plan);
   return plan;
 }
 

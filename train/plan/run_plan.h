@@ -7,121 +7,114 @@
 #include <vector>
 
 #include "data/batch_schedule.h"
-#include "data/corpus.h"
 #include "train/config/config.h"
 #include "train/memory_need.h"
 #include "train/model_summary.h"
-#include "train/parallel/step_simulation.h"
-#include "train/plan/step_distribution.h"
 #include "train/platform/interruptions.h"
 #include "train/platform/memory.h"
 #include "train/step_computer.h"
 
-/// What a run is going to take, measured before it begins, for `tapestry plan`. All times are in
+/// Time, memory and disk of a run, measured before it begins, for `tapestry plan`. All times are in
 /// seconds.
 namespace tapestry {
 
-/// How often a run does something.
-struct Occasions {
-  std::uint64_t fewest = 0, most = 0;
+/// The times of measured steps, of the mean number of positions of an epoch.
+struct StepTimes {
+  double median = 0.0;
+  double low = 0.0;   ///< 10th percentile
+  double high = 0.0;  ///< 90th percentile
+  std::size_t steps = 0;
 };
 
-/// The number of validations of a run from its first step: every `train.validate_every` steps and
-/// after the last one; 0 without a validation set.
-std::uint64_t count_validations(const TrainOptions& options, bool has_validation_set);
-
-/// The number of saves of a run: every `train.save_every` steps and after the last one, and at most
-/// one for each validation, if each of them is the best up to then.
-Occasions count_saves(const TrainOptions& options, bool has_validation_set);
-
-/// The time of a step with a number of threads.
+/// The fastest of several repetitions of a step with a number of threads.
 struct ThreadTime {
   std::size_t threads = 0;
-  double seconds = 0.0;  ///< of the fastest of the repetitions of each step, mean
+  double seconds = 0.0;
 };
 
-/// The speed of a step with other batches, relative to those of the config.
-struct BatchTrial {
-  std::size_t batch_size = 0;    ///< examples of a batch; 0: batch_tokens
-  std::size_t batch_tokens = 0;  ///< tokens of a batch; 0: batch_size
-  std::size_t accumulate = 1;    ///< batches of a step
-  double speedup = 0.0;          ///< target tokens per second, as a multiple
-  bool same_step = false;        ///< whether a step has as many examples as before
+/// How several processes divide a step. Its time is `compute` and that of sending `sent` bytes, as
+/// far as that does not overlap with backward.
+struct StepDivision {
+  std::vector<std::size_t> micro_batches;  ///< of each process
+  double compute = 0.0;      ///< forward, backward and update of the process with most of them
+  std::uint64_t sent = 0;    ///< bytes of the process that sends most
+  std::uint64_t memory = 0;  ///< MemoryNeed::of_process()
 };
 
-/// Everything that plan_run() finds out.
+/// What prevents a run or slows it down, and what to change.
+struct Limit {
+  std::string what;    ///< "too many threads: 1 are 1.35 times as fast as 2"
+  std::string change;  ///< "set train.threads=1, which changes no result"; may be empty
+};
+
+/// What a run will take.
 struct RunPlan {
-  std::string run_dir;
-  std::uint64_t steps = 0;
+  std::vector<std::string> description;  ///< describe_run()
+  Config config;
   ModelSummary model;
-  BatchStatistics epoch;       ///< of the first epoch
-  std::size_t accumulate = 1;  ///< batches of a step
-  bool has_lengths = true;     ///< false for images, which have no tokens and no padding
+  BatchStatistics epoch;    ///< of the first epoch
+  bool has_lengths = true;  ///< false for images, which have no tokens and no padding
 
   MemoryNeed need;              ///< the estimate that `train` prints
-  std::uint64_t peak_memory{};  ///< measured: of a process that has done all that the run does
+  std::string largest_step;     ///< Task::describe_size()
+  std::uint64_t peak_memory{};  ///< measured, of a process that has done all that the run does
   AvailableMemory available;    ///< at the start
 
-  StepDistribution step;     ///< with the threads of the config
-  double preparation = 0.0;  ///< median time that a step waits for its batches
-  double gradients = 0.0;    ///< median time of forward and backward
-  double update = 0.0;       ///< median time of norm, clipping and optimizer
-  double targets = 0.0;      ///< mean number of target tokens of a step
-
-  std::optional<StepCosts> costs;  ///< for simulate_step(), if PlanOptions::costs
+  StepTimes step;                        ///< with the threads of the config
+  double preparation = 0.0;              ///< median time that a step waits for its batches
+  double gradients = 0.0;                ///< median time of forward and backward
+  double update = 0.0;                   ///< median time of norm, clipping and optimizer
+  double targets = 0.0;                  ///< mean number of target tokens of a step
+  std::string target_noun;               ///< TaskWords::targets
+  std::optional<StepDivision> division;  ///< of more than one process
 
   std::size_t threads = 0;  ///< of the config
-  /// Of ascending numbers of threads; empty if steps take too long or no other number is possible.
+  std::size_t cores = 0;    ///< cores that this process may use
+  /// With ascending numbers of threads; empty if steps take too long or no other number is
+  /// possible.
   std::vector<ThreadTime> thread_times;
-  std::optional<BatchTrial> larger_batch;
-  /// Batches of a number of tokens that have as many tokens on average, and their padding share.
-  std::optional<std::size_t> equal_batch_tokens;
-  double padding_by_tokens = 0.0;
 
   std::uint64_t validations = 0;
-  double scoring = 0.0;          ///< of one validation
-  double decoding = 0.0;         ///< of one validation
-  std::size_t decoded = 0;       ///< sequences decoded in a validation
-  bool whole_validation = true;  ///< whether the whole set was measured, not a part of it
+  double scoring = 0.0;     ///< of one validation, extrapolated from four batches
+  double decoding = 0.0;    ///< of one validation, extrapolated from one batch
+  std::size_t decoded = 0;  ///< sequences decoded in a validation
 
-  Occasions saves;
-  double saving = 0.0;                     ///< of one save, without the time of the disk
-  std::uint64_t checkpoint_bytes = 0;      ///< size of the first checkpoint
-  std::uint64_t checkpoints = 0;           ///< most files at a time, that being written included
+  std::uint64_t checkpoint_bytes = 0;      ///< arrays of the first checkpoint
+  std::uint64_t checkpoints = 0;           ///< maximum number of files, including one being written
   std::optional<std::uint64_t> free_disk;  ///< nullopt if the system does not tell
 
-  std::uint64_t reports = 0;  ///< see train.report_every
-  double reporting = 0.0;     ///< of one report
-
-  double start = 0.0;       ///< from the start of the process to the first step
-  double busy_cores = 0.0;  ///< cores that other programs used during the measurements
-  std::size_t cores = 0;    ///< cores that this process may use
+  double start = 0.0;         ///< from the start of the process to the first step
+  std::vector<Limit> limits;  ///< find_limits()
 
   std::uint64_t steps_per_epoch() const;
   double padding_share() const;  ///< of the positions of an epoch; 0 for images
-  double all_steps() const { return step.median * static_cast<double>(steps); }
+  double all_steps() const { return step.median * static_cast<double>(config.train.steps); }
   double all_validations() const { return (scoring + decoding) * static_cast<double>(validations); }
-  double all_saves() const { return saving * static_cast<double>(saves.most); }
-  double all_reports() const { return reporting * static_cast<double>(reports); }
-  /// Start, steps, validations, saves and reports.
-  double total() const {
-    return start + all_steps() + all_validations() + all_saves() + all_reports();
-  }
+  /// Start, steps and validations.
+  double total() const { return start + all_steps() + all_validations(); }
 };
 
 /// How a plan is measured.
 struct PlanOptions {
-  double seconds = 3.0;  ///< for the steps, for each number of threads and for each trial, about
+  double seconds = 3.0;  ///< approximate time for steps, and for each other number of threads
   TimeLimit::Clock::time_point started;  ///< start of the process
-  bool costs = false;                    ///< whether to measure RunPlan::costs
+  std::size_t processes = 1;             ///< of the run
 };
 
-/// Measures steps, threads, larger batches, a validation, a save and a report of a run that has not
-/// begun, in this process; writes nothing. The number of threads of the process is that of the
-/// config when it returns.
+/// Measures steps, threads, a validation and a save of a run that has not begun, in this process;
+/// writes no files. The number of threads of the process is that of the config when it returns.
 ///
 /// computer  of the run, before its first step; afterwards it has computed some steps
 /// throws    NumericError from a step; kernels::OutOfMemory.
 RunPlan plan_run(StepComputer& computer, const PlanOptions& options);
+
+/// The limits that a plan shows: first those that prevent the run, then those of its speed.
+std::vector<Limit> find_limits(const RunPlan& plan);
+
+/// The plan as `tapestry plan` prints it.
+std::string plan_text(const RunPlan& plan);
+
+/// The plan as a JSON object: `tapestry plan --json`.
+std::string plan_json(const RunPlan& plan);
 
 }  // namespace tapestry

@@ -112,7 +112,8 @@ class SweepRunner {
 SweepRunner::SweepRunner(const Sweep& sweep) : sweep_(sweep) {
   const std::size_t digits = std::max<std::size_t>(2, fmt::to_string(sweep.runs.size()).size());
   for (std::size_t i = 0; i < sweep.runs.size(); ++i) {
-    Run& run = runs_.emplace_back(Run{.number = i, .name = fmt::format("run-{:0{}}", i + 1, digits)});
+    Run& run =
+        runs_.emplace_back(Run{.number = i, .name = fmt::format("run-{:0{}}", i + 1, digits)});
     run.overrides = sweep.overrides.fixed;
     for (std::size_t axis = 0; axis < sweep.overrides.axes.size(); ++axis) {
       run.overrides.push_back(sweep.overrides.axes[axis].key + "=" + sweep.runs[i][axis]);
@@ -169,9 +170,8 @@ std::uint64_t SweepRunner::steps_done(const Run& run) const {
 /// Trains the runs up to the step of the stage. When it returns or throws, all have been saved.
 void SweepRunner::train(const SweepStage& stage, Runs runs) {
   // Without stages the process of a run finds out whether it has ended.
-  std::erase_if(runs, [&](const Run* run) {
-    return sweep_.halving > 0 && steps_done(*run) >= stage.step;
-  });
+  std::erase_if(
+      runs, [&](const Run* run) { return sweep_.halving > 0 && steps_done(*run) >= stage.step; });
   Runs training;
   const auto stop = [&] {
     for (const Run* run : training) ::kill(run->process, SIGTERM);
@@ -240,11 +240,11 @@ bool SweepRunner::ends(Run& run, int code, std::uint64_t last_step) {
     run.failed = 0;
     const auto found = best(run, last_step);
     if (run.failed != 0) return true;
-    print(fmt::format("{}  step {}{}", describe(run), format_count(steps_done(run)),
-                      found ? fmt::format(": best {} {:.4f} at step {}",
-                                          first_config_.train.best_metric, found->value,
-                                          format_count(found->step))
-                            : ""));
+    print(fmt::format(
+        "{}  step {}{}", describe(run), format_count(steps_done(run)),
+        found ? fmt::format(": best {} {:.4f} at step {}", first_config_.train.best_metric,
+                            found->value, format_count(found->step))
+              : ""));
   }
   return true;
 }
@@ -301,8 +301,10 @@ int SweepRunner::write_results(const Runs& last_stage) {
   int code = 0;
   for (Run& run : runs_) {
     const std::uint64_t steps = steps_done(run);
-    SweepResult& result = results.emplace_back(SweepResult{
-        .run = run.name, .values = sweep_.runs[run.number], .steps = steps, .best = best(run, steps)});
+    SweepResult& result = results.emplace_back(SweepResult{.run = run.name,
+                                                           .values = sweep_.runs[run.number],
+                                                           .steps = steps,
+                                                           .best = best(run, steps)});
     if (std::ranges::find(last_stage, &run) == last_stage.end()) result.state = "abandoned";
     if (run.failed != 0) result.state = "failed";
     if (code == 0) code = run.failed;

@@ -45,8 +45,8 @@ std::vector<SweepValues> all_combinations(const std::vector<SweepAxis>& axes);
 /// combinations.
 ///
 /// count  at most `max_sweep_runs`
-std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes,
-                                              std::size_t count, std::uint64_t seed);
+std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes, std::size_t count,
+                                              std::uint64_t seed);
 
 /// A stage of a sweep: runs train up to a step, then the best ones continue.
 struct SweepStage {
@@ -134,7 +134,8 @@ struct Sweep {
 ///
 /// returns  the exit code: 0 if a run has finished; otherwise that of the first failed run; 128 + n
 ///          after signal n, 124 if a run was stopped by train.max_time
-/// throws   ConfigError if a combination is not a valid config; RunDirectoryInUse if another process
+/// throws   ConfigError if a combination is not a valid config; RunDirectoryInUse if another
+/// process
 ///          works on the folder; OutputError
 int run_sweep(const Sweep& sweep);
 

@@ -117,8 +117,8 @@ std::vector<SweepValues> all_combinations(const std::vector<SweepAxis>& axes) {
   return combinations;
 }
 
-std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes,
-                                              std::size_t count, std::uint64_t seed) {
+std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes, std::size_t count,
+                                              std::uint64_t seed) {
   std::size_t total = 1;
   for (const SweepAxis& axis : axes) total = std::min(total * axis.values.size(), count + 1);
   if (total <= count) return all_combinations(axes);

@@ -127,8 +127,8 @@ std::optional<SeedTable> summarize_seeds(const std::vector<SweepAxis>& axes,
       table.text +=
           fmt::format("{} runs: {} {:.4f}, deviation {:.4f}, 95 % interval {:.4f} to {:.4f}\n",
                       bests.size(), metric, mean, deviation, low, high);
-      fields.insert(fields.end(), {csv_number(mean), csv_number(deviation), csv_number(low),
-                                   csv_number(high)});
+      fields.insert(fields.end(),
+                    {csv_number(mean), csv_number(deviation), csv_number(low), csv_number(high)});
     }
     table.csv += csv_line(fields);
   }

@@ -2,15 +2,17 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/contains.h"
 #include "tests/train/tiny_run.h"
-#include "train/checkpoint/checkpoint_file.h"
+#include "train/platform/machine.h"
 #include "train/step_time.h"
 #include "train/tasks/data_source.h"
 
@@ -18,147 +20,174 @@ namespace tapestry {
 namespace {
 
 using doctest::Approx;
+using test::contains;
 using test::tiny_config;
 
-// ---- Validations and saves.
+// ---- Limits.
 
-TEST_CASE("validations are counted by train.validate_every, with one at the last step") {
-  TrainOptions options;
-  options.steps = 12;
-  options.validate_every = 5;
-  CHECK(count_validations(options, true) == 3);
-  CHECK(count_validations(options, false) == 0);
-  options.validate_every = 6;
-  CHECK(count_validations(options, true) == 2);
-  options.validate_every = 100;
-  CHECK(count_validations(options, true) == 1);
+/// A run of 1,000 steps of 10 ms on two cores, of which nothing is slow.
+RunPlan good_plan() {
+  RunPlan plan;
+  plan.config.train.steps = 1000;
+  plan.epoch = {
+      .batches = 10, .examples = 640, .tokens = 6400, .positions = 12'000, .padding = 120};
+  plan.available = {.free = 1'000'000'000, .total = 2'000'000'000};
+  plan.step = {.median = 0.01, .low = 0.009, .high = 0.012, .steps = 100};
+  plan.gradients = 0.009;
+  plan.update = 0.001;
+  plan.threads = plan.cores = 2;
+  plan.thread_times = {{.threads = 1, .seconds = 0.018}, {.threads = 2, .seconds = 0.0098}};
+  plan.validations = 2;
+  plan.scoring = 0.1;
+  plan.decoding = 0.2;
+  plan.decoded = 100;
+  plan.checkpoint_bytes = 3'000'000;
+  plan.checkpoints = 4;
+  plan.free_disk = 1'000'000'000;
+  plan.start = 0.5;
+  return plan;
 }
 
-TEST_CASE("saves are scheduled ones, the last one, and those of the best validations") {
-  TrainOptions options;
-  const auto check = [&](std::size_t steps, std::size_t save_every, std::size_t validate_every,
-                         bool validates, std::uint64_t fewest, std::uint64_t most) {
-    CAPTURE(steps);
-    CAPTURE(save_every);
-    CAPTURE(validate_every);
-    options.steps = steps;
-    options.save_every = save_every;
-    options.validate_every = validate_every;
-    const Occasions saves = count_saves(options, validates);
-    CHECK(saves.fewest == fewest);
-    CHECK(saves.most == most);
+TEST_CASE("the parts of a plan add up, and a plan without bottlenecks has no limits") {
+  RunPlan plan = good_plan();
+  CHECK(plan.total() == Approx(0.5 + 10.0 + 0.6));
+  CHECK(plan.padding_share() == Approx(0.01));
+  CHECK(plan.steps_per_epoch() == 10);
+  CHECK(find_limits(plan).empty());
+  plan.config.train.accumulate = 4;
+  CHECK(plan.steps_per_epoch() == 3);
+  plan.has_lengths = false;
+  CHECK(plan.padding_share() == 0.0);
+}
+
+TEST_CASE("each limit has its threshold and names the key to change") {
+  struct Row {
+    const char* what;
+    const char* change;
+    void (*set)(RunPlan& plan);  ///< just beyond the threshold
+    void (*unset)(RunPlan& plan);
   };
-  check(12, 5, 4, true, 3, 5);  // 5 10 12, and 4 8
-  check(12, 5, 4, false, 3, 3);
-  check(12, 6, 5, true, 2, 4);  // 6 12, and 5 10
-  check(12, 5, 6, true, 3, 4);  // 5 10 12, and 6
-  check(12, 4, 6, true, 3, 4);  // 4 8 12, and 6
-  check(12, 3, 6, true, 4, 4);
-  check(12, 100, 100, true, 1, 1);
-  check(13, 4, 6, true, 4, 5);                                            // 4 8 12 13, and 6
-  check(1'000'000'000'000, 34'359'738'368, 536'870'913, true, 30, 1892);  // product above 2^64
+  const std::vector<Row> rows = {
+      {"too many threads: 1 are 2.00 times", "train.threads=1",
+       [](RunPlan& plan) { plan.thread_times[0].seconds = 0.0049; },
+       [](RunPlan& plan) { plan.thread_times[0].seconds = 0.0097; }},
+      {"too few threads: 4 are", "train.threads=4",
+       [](RunPlan& plan) { plan.thread_times.push_back({.threads = 4, .seconds = 0.008}); },
+       [](RunPlan& plan) { plan.thread_times.clear(); }},
+      {"padding is 30 %", "", [](RunPlan& plan) { plan.epoch.padding = 3600; },
+       [](RunPlan& plan) { plan.epoch.padding = 1700; }},
+      {"wait for their batches for 20 %", "", [](RunPlan& plan) { plan.preparation = 0.002; },
+       [](RunPlan& plan) { plan.preparation = 0.0009; }},
+      {"validation takes 49 %", "train.validate_every (500)",
+       [](RunPlan& plan) { plan.scoring = 4.75; }, [](RunPlan& plan) { plan.scoring = 1.0; }},
+      {"% of it for decoding", "train.exact_match_sequences (1000)",
+       [](RunPlan& plan) { plan.decoding = 14.25; }, [](RunPlan& plan) { plan.decoding = 1.0; }},
+      {"of memory may be needed", "train.batch_size",
+       [](RunPlan& plan) { plan.need.step = 3'000'000'000; },
+       [](RunPlan& plan) { plan.need.step = 3'000'000; }},
+      {"checkpoints take up to 12 MB", "train.keep_last",
+       [](RunPlan& plan) { plan.free_disk = 11'999'999; },
+       [](RunPlan& plan) { plan.free_disk = 12'000'000; }},
+      {"train.max_time stops the run after 5 seconds", "train.max_time",
+       [](RunPlan& plan) { plan.config.train.max_time = std::chrono::seconds(5); },
+       [](RunPlan& plan) { plan.config.train.max_time = std::chrono::seconds(60); }},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    RunPlan plan = good_plan();
+    row.set(plan);
+    const std::vector<Limit> limits = find_limits(plan);
+    REQUIRE(limits.size() == 1);
+    CHECK(contains(limits[0].what, row.what));
+    CHECK(contains(limits[0].change, row.change));
+    row.unset(plan);
+    CHECK(find_limits(plan).empty());
+  }
+}
+
+TEST_CASE("limits that prevent a run come first") {
+  RunPlan plan = good_plan();
+  plan.epoch.padding = 3600;
+  plan.need.step = 3'000'000'000;
+  plan.free_disk = 1;
+  const std::vector<Limit> limits = find_limits(plan);
+  REQUIRE(limits.size() == 3);
+  CHECK(contains(limits[0].what, "memory"));
+  CHECK(contains(limits[1].what, "disk"));
+  CHECK(contains(limits[2].what, "padding"));
 }
 
 // ---- A whole plan.
 
-struct PlannedRun {
-  explicit PlannedRun(const Config& config) : corpus(load_corpus(config.data)) {
-    StepComputer computer(config, corpus);
-    plan = plan_run(computer, {.seconds = 0.2, .started = TimeLimit::Clock::now()});
-    parameters = computer.model().parameters.num_values();
-    snapshot = computer.snapshot();
-  }
-
-  test::TemporaryFolder folder;
-  Corpus corpus;
-  RunPlan plan;
-  std::uint64_t parameters = 0;
-  ArrayStore snapshot;
-};
+RunPlan plan_of(const Config& config, std::size_t processes = 1) {
+  const Corpus corpus = load_corpus(config.data);
+  StepComputer computer(config, corpus);
+  return plan_run(computer,
+                  {.seconds = 0.2, .started = TimeLimit::Clock::now(), .processes = processes});
+}
 
 TEST_CASE("a plan has the sizes of the run and writes nothing") {
   kernels::set_num_threads(1);
   Config config = tiny_config();
   config.train.run_dir = "no/folder/yet";
-  const PlannedRun run(config);
-  const RunPlan& plan = run.plan;
-  CHECK(std::filesystem::is_empty(run.folder.path()));
-  CHECK(!std::filesystem::exists("checkpoint.h5"));
+  const Corpus corpus = load_corpus(config.data);
+  const StepComputer computer(config, corpus);
+  const RunPlan plan = plan_of(config);
   CHECK(!std::filesystem::exists("no"));
   CHECK(kernels::num_threads() == 1);
-  CHECK(plan.model.parameters == run.parameters);
-  CHECK(plan.steps == test::tiny_steps);
+  CHECK(plan.model.parameters == computer.model().parameters.num_values());
   CHECK(plan.epoch.batches == 6);
   CHECK(plan.steps_per_epoch() == 3);
   CHECK(plan.validations == 3);
-  CHECK(plan.saves.most == 6);  // 3 4 6 8 9 12
   CHECK(plan.checkpoints == 5);
+  CHECK(plan.checkpoint_bytes > 3 * 4 * plan.model.parameters);
   CHECK(plan.decoded == 3);
   CHECK(plan.free_disk.has_value());
-  CHECK(plan.whole_validation);
-  CHECK(plan.reports == 0);
-  CHECK(plan.all_reports() == 0.0);
-
-  write_checkpoint(run.folder / "written.h5", run.snapshot);
-  CHECK(plan.checkpoint_bytes == std::filesystem::file_size(run.folder / "written.h5"));
+  CHECK(!plan.division.has_value());
 
   // Times of this machine; what holds on any.
   CHECK(plan.step.steps >= 2);
   CHECK(plan.step.low <= plan.step.median);
   CHECK(plan.step.median <= plan.step.high);
-  for (const double time : {plan.step.median, plan.gradients, plan.update, plan.scoring,
-                            plan.saving, plan.start, plan.targets}) {
+  for (const double time :
+       {plan.step.median, plan.gradients, plan.update, plan.scoring, plan.start, plan.targets}) {
     CHECK(time > 0.0);
     CHECK(std::isfinite(time));
   }
   CHECK(plan.peak_memory > plan.need.step);
-  CHECK(plan.larger_batch.has_value());
-  CHECK(plan.larger_batch->batch_size == 8);
-  CHECK(plan.larger_batch->accumulate == 1);
-  CHECK(plan.larger_batch->same_step);
+  const std::size_t cores = read_cores().allowed;
+  CHECK(plan.thread_times.empty() == (cores == 1));
+  if (cores > 1) CHECK(plan.thread_times.back().threads == cores);
   kernels::set_num_threads(0);
 }
 
 TEST_CASE("a plan without a validation set has no validations") {
   Config config = tiny_config();
   config.data.generated.validation_size = 0;
-  config.train.accumulate = 1;
-  const PlannedRun run(config);
-  CHECK(run.plan.validations == 0);
-  CHECK(run.plan.scoring == 0.0);
-  CHECK(run.plan.all_validations() == 0.0);
-  CHECK(run.plan.saves.most == 4);
-  CHECK(run.plan.larger_batch->batch_size == 8);
-  CHECK(!run.plan.larger_batch->same_step);
+  const RunPlan plan = plan_of(config);
+  CHECK(plan.validations == 0);
+  CHECK(plan.all_validations() == 0.0);
 }
 
-TEST_CASE("a plan has the time of the reports of the run") {
+TEST_CASE("several processes divide the micro-batches, bytes and memory of a step") {
   Config config = tiny_config();
-  config.train.report_every = 1;
-  const RunPlan plan = PlannedRun(config).plan;
-  CHECK(plan.reports == 3);
-  CHECK(plan.reporting > 0.0);
-  CHECK(plan.all_reports() == Approx(3 * plan.reporting));
-  const double others = plan.start + plan.all_steps() + plan.all_validations() + plan.all_saves();
-  CHECK(plan.total() == Approx(others + plan.all_reports()).epsilon(1e-9));
-}
+  config.train.accumulate = 8;
+  const RunPlan plan = plan_of(config, 3);
+  REQUIRE(plan.division.has_value());
+  const StepDivision& division = *plan.division;
+  CHECK(division.micro_batches == std::vector<std::size_t>{2, 3, 3});
+  // Two nodes of the tree of sums, and the parameters: (p - 1) / p of each.
+  CHECK(division.sent == plan.model.parameters / 3 * 2 * 4 * 3);
+  CHECK(division.compute == Approx(plan.gradients * 3 / 8 + plan.update / 3));
+  CHECK(division.memory > 0);
+  CHECK(division.memory <= plan.need.total());
+  CHECK(contains(plan_text(plan), "\nprocesses: 3 of 2 to 3 micro-batches each; "));
+  const auto json = nlohmann::json::parse(plan_json(plan));
+  CHECK(json.at("processes").at("micro_batches") == nlohmann::json({2, 3, 3}));
+  CHECK(json.at("processes").at("sent_bytes") == division.sent);
 
-TEST_CASE("a set of examples no larger than a batch has no larger batches to try") {
-  Config config = tiny_config();
-  config.train.batch_size = 64;
-  config.train.accumulate = 1;
-  CHECK(!PlannedRun(config).plan.larger_batch.has_value());
-}
-
-TEST_CASE("batches by tokens are tried if they are allowed and there is padding") {
-  Config config = tiny_config();
-  const PlannedRun run(config);
-  CHECK(run.plan.epoch.padding > 0);
-  REQUIRE(run.plan.equal_batch_tokens.has_value());
-  CHECK(*run.plan.equal_batch_tokens >= 5);  // the longest example
-  CHECK(run.plan.padding_by_tokens <= 1.0);
-  config.model.normalization = Normalization::batch_norm;
-  CHECK(!PlannedRun(config).plan.equal_batch_tokens.has_value());
+  config.train.gradient_exchange = GradientFormat::bfloat16;
+  CHECK(plan_of(config, 3).division->sent == plan.model.parameters / 3 * 2 * (2 * 2 + 4));
 }
 
 TEST_CASE("timed steps of an epoch have its positions and targets") {

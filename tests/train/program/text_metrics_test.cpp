@@ -159,11 +159,10 @@ TEST_CASE("compare shows differences from the baseline and their p-values") {
   CHECK(systems[2].at("confidence_half_width") == systems[0].at("confidence_half_width"));
 
   const std::string text = work.out(arguments);
-  CHECK(
-      text.starts_with("BLEU       score  difference     95 % interval  p bootstrap\nbase   "));
+  CHECK(text.starts_with("BLEU       score  difference     95 % interval  p bootstrap\nbase   "));
   CHECK(contains(text, "    baseline  "));
-  const std::string none = work.out({"compare", "ref", "base", "better", "--bootstrap", "0",
-                                     "--reference", "ref"});
+  const std::string none =
+      work.out({"compare", "ref", "base", "better", "--bootstrap", "0", "--reference", "ref"});
   CHECK(contains(none, "                 -            -\nnrefs:2|case:mixed|"));
 }
 

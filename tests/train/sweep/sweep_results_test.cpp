@@ -35,8 +35,8 @@ TEST_CASE("the best value is the first best one of the validations up to a step"
 }
 
 TEST_CASE("the best runs are chosen by the metric, and runs without a value are the worst") {
-  const std::vector<std::optional<BestValue>> values = {
-      BestValue{3}, std::nullopt, BestValue{1}, BestValue{2}, BestValue{1}};
+  const std::vector<std::optional<BestValue>> values = {BestValue{3}, std::nullopt, BestValue{1},
+                                                        BestValue{2}, BestValue{1}};
   CHECK(best_runs(values, "loss", 2) == std::vector<std::size_t>{2, 4});
   CHECK(best_runs(values, "loss", 1) == std::vector<std::size_t>{2});
   CHECK(best_runs(values, "bleu", 2) == std::vector<std::size_t>{0, 3});
@@ -51,12 +51,13 @@ SweepResult result(SweepValues values, std::optional<double> best,
 }
 
 TEST_CASE("finished runs that differ in their seeds are summarized together") {
-  const std::vector<SweepAxis> axes = {{"train.seed", {"1", "2"}},
-                                       {"a", {"x", "y,z", "failing"}}};
-  const std::vector<SweepResult> results = {
-      result({"1", "x"}, 1.0),   result({"1", "y,z"}, 5.0),
-      result({"1", "failing"}, 3.0, "failed"), result({"2", "x"}, 2.0),
-      result({"2", "y,z"}, 9.0, "abandoned"),  result({"2", "failing"}, std::nullopt)};
+  const std::vector<SweepAxis> axes = {{"train.seed", {"1", "2"}}, {"a", {"x", "y,z", "failing"}}};
+  const std::vector<SweepResult> results = {result({"1", "x"}, 1.0),
+                                            result({"1", "y,z"}, 5.0),
+                                            result({"1", "failing"}, 3.0, "failed"),
+                                            result({"2", "x"}, 2.0),
+                                            result({"2", "y,z"}, 9.0, "abandoned"),
+                                            result({"2", "failing"}, std::nullopt)};
   const auto table = summarize_seeds(axes, results, "loss");
   REQUIRE(table.has_value());
   CHECK(table->text ==

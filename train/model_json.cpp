@@ -1,4 +1,4 @@
-#include "train/cli/model_json.h"
+#include "train/model_json.h"
 
 #include <cstddef>
 #include <utility>
