@@ -13,6 +13,7 @@
 #include "autograd/kernels/parallel.h"
 #include "data/io/error.h"
 #include "train/cli/command.h"
+#include "train/error.h"
 #include "train/inference/line_input.h"
 #include "train/platform/program_name.h"
 #include "train/tasks/task.h"

@@ -17,6 +17,7 @@
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/config/rules.h"
+#include "train/error.h"
 #include "train/platform/program_name.h"
 
 namespace tapestry {

@@ -9,6 +9,7 @@
 #include "autograd/packed_weights.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
+#include "train/error.h"
 #include "train/inference/line_input.h"
 
 namespace tapestry {

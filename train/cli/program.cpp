@@ -201,12 +201,12 @@ int fail_by_bug(const std::string& error) {
 ///
 /// memory_hint  hint for std::bad_alloc
 int report_error(const char* memory_hint) try { throw; } catch (const UserError& error) {
-  return fail(error.exit_code(), error.what(), error.hint());
+  return fail(exit_code(error), error.what(), error.hint());
 } catch (const std::exception& error) {
   const auto* const system_error = dynamic_cast<const std::system_error*>(&error);
   if (system_error != nullptr && std::ferror(stdout) != 0) {  // thrown by fmt::print
     const OutputError output = standard_output_error(system_error->code().value());
-    return fail(output.exit_code(), output.what(), output.hint());
+    return fail(exit_code(output), output.what(), output.hint());
   }
   if (to_exit_code(std::current_exception()) != ExitCode::memory) return fail_by_bug(error.what());
   std::string detail;

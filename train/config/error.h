@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/io/error.h"
+#include "train/error.h"
 
 namespace tapestry {
 

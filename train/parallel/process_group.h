@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "data/io/error.h"
+#include "train/error.h"
 #include "train/parallel/transport.h"
 
 namespace tapestry {
 
 /// Processes of a run that do not fit together.
-class PeerFailure : public UserError {
+class PeerFailure : public ProgramError {
  public:
-  using UserError::UserError;
+  using ProgramError::ProgramError;
 };
 
 /// The processes that train a model together; each has the same state and computes a part of each

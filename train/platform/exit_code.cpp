@@ -10,7 +10,7 @@ ExitCode to_exit_code(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const UserError& user_error) {
-    return user_error.exit_code();
+    return exit_code(user_error);
   } catch (const std::bad_alloc&) {
     return ExitCode::memory;
   } catch (const std::length_error&) {

@@ -2,11 +2,11 @@
 
 #include <exception>
 
-#include "data/io/error.h"
+#include "train/error.h"
 
 namespace tapestry {
 
-/// The exit code of the program for an error that ends it: of a UserError its own, `bug` for others
+/// The exit code of the program for an error that ends it: exit_code() of a UserError, `bug` for others
 /// but those of a lack of memory, `memory`:
 ///
 /// - std::bad_alloc

@@ -276,7 +276,7 @@ std::optional<BestValue> SweepRunner::best(Run& run, std::uint64_t last_step) tr
   require_metrics(csv, escaped(path.string()));
   return best_value(csv, first_config_.train.best_metric, last_step);
 } catch (const UserError& error) {
-  if (run.failed == 0) fail(run, static_cast<int>(error.exit_code()), error.what());
+  if (run.failed == 0) fail(run, static_cast<int>(exit_code(error)), error.what());
   return std::nullopt;
 }
 

@@ -20,7 +20,7 @@ TEST_CASE("every error has its exit code, std::bad_alloc that of memory, others 
   };
   CHECK(exit_code(DataError("x")) == ExitCode::data);
   CHECK(exit_code(OutputError("x")) == ExitCode::output);
-  CHECK(exit_code(UserError(ExitCode::peer_failed, "x", "")) == ExitCode::peer_failed);
+  CHECK(exit_code(ProgramError(ExitCode::peer_failed, "x", "")) == ExitCode::peer_failed);
   CHECK(exit_code(std::bad_alloc()) == ExitCode::memory);
   CHECK(exit_code(kernels::OutOfMemory(8, 0)) == ExitCode::memory);
   CHECK(exit_code(std::system_error(
