@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/random.h"
+#include "data/io/random.h"
 
 namespace tapestry {
 namespace {

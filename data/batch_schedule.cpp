@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "data/random.h"
+#include "data/io/random.h"
 
 namespace tapestry {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "data/corpus.h"
-#include "data/random.h"
+#include "data/io/random.h"
 
 namespace tapestry {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/io/error.h"
-#include "data/random.h"
+#include "data/io/random.h"
 
 namespace tapestry {
 

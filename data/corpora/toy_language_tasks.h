@@ -3,7 +3,7 @@
 #include "data/corpora/held_out.h"
 #include "data/corpora/toy_language.h"
 #include "data/corpus.h"
-#include "data/random.h"
+#include "data/io/random.h"
 
 namespace tapestry {
 

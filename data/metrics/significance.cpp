@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "data/random.h"
+#include "data/io/random.h"
 
 namespace tapestry {
 

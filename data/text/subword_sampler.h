@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "data/random.h"
+#include "data/io/random.h"
 #include "data/text/vocabulary.h"
 
 namespace tapestry {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "data/random.h"
+#include "data/io/random.h"
 
 namespace tapestry {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "data/io/file.h"
-#include "data/random.h"
+#include "data/io/random.h"
 
 using namespace tapestry;
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <optional>
 
-#include "data/random.h"
+#include "data/io/random.h"
 
 namespace tapestry {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "data/io/number.h"
 #include "data/io/utf8.h"
-#include "data/random.h"
+#include "data/io/random.h"
 #include "train/error.h"
 #include "train/sweep/sweep.h"
 

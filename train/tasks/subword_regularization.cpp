@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/random.h"
+#include "data/io/random.h"
 #include "data/text/subword_sampler.h"
 #include "train/tasks/task.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/random.h"
+#include "data/io/random.h"
 
 namespace tapestry {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "data/corpora/corpus_subwords.h"
-#include "data/random.h"
+#include "data/io/random.h"
 #include "data/text/tokenizer.h"
 #include "tests/data/refusal.h"
 #include "tests/data/text/model_file.h"

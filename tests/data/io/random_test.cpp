@@ -1,4 +1,4 @@
-#include "data/random.h"
+#include "data/io/random.h"
 
 #include <doctest/doctest.h>
 
