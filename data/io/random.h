@@ -15,7 +15,6 @@ enum class DrawPurpose : std::uint32_t {
   batch_order = 3,           ///< the order of batches; index: the epoch
   masking = 4,               ///< the masked tokens of an example; index: the example
   bootstrap_sample = 5,      ///< the sentences of a bootstrap sample; index: the sample
-  exchanged_outputs = 6,     ///< the sentences whose outputs are exchanged; index: the trial
   subword_segmentation = 7,  ///< the segmentation of a text; index: 2 * example, + 1 for its target
   sweep_sample = 8,          ///< the combinations that a sweep tries; index: 0
   subword_text = 9,          ///< whether subwords are learned from a sentence; index: its number

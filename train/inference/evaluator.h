@@ -67,12 +67,9 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
 
 /// A sample of a set, and the batches in which it is scored.
 struct SampleOptions {
-  std::size_t examples = 0;  ///< number of examples, see sample_indices()
+  std::size_t examples = 0;  ///< number of examples, see evenly_spaced()
   BatchLimit batches{};      ///< the largest batch; an example that exceeds it is scored alone
 };
-
-/// The indices of `count` examples that are spread evenly over a set; all if it has fewer.
-BatchIndices sample_indices(const Examples& examples, std::size_t count);
 
 /// As score_labels(), for a sample of a set. Reads it batch by batch, so that the set may be in a
 /// file.
