@@ -370,57 +370,66 @@ TEST_CASE("another .npy header is refused with an excerpt of its beginning") {
       contains(folder.message(npy(header("|u1", axes.substr(3) + ")"), "x")), "found the header "));
 }
 
-TEST_CASE("Python objects and other types that are not numbers are never read") {
-  const NpyFolder folder;
-  const auto type = [&](const char* name) {
-    const std::string text = folder.message(npy(header(name, "(3, 1, 2)"), std::string(96, '\0')));
-    const std::string expected =
-        ", expected bool, int8 to int64, uint8 to uint64 or float16 to float64";
-    REQUIRE_MESSAGE(text.ends_with(expected), text);
-    return text.substr(0, text.size() - expected.size());
-  };
-  CHECK(type("<c16") == "found images of complex128");
-  CHECK(type("<f16") == "found images of float128");
-  CHECK(type("|S16") == "found images of text");
-  CHECK(type("<U4") == "found images of text");
-  CHECK(type("|V16") == "found images of numpy's type V");
-  CHECK(type("<i16") == "found images of int128");
-  CHECK(contains(folder.message(npy(header("<M8[ns]", "(3, 1, 2)"), std::string(48, '\0'))),
-                 "found images of numpy's type M, expected bool, "));
-  CHECK(folder.message(npy(header("|O", "(3, 1, 2)"), "\x80\x04]q.")) ==
-        "found an array of Python objects, expected one of numbers or text");
-  CHECK(folder.message(npy("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (3,), }",
-                           std::string(12, '\0'))) ==
-        "found an array of structures, expected one of numbers");
+// ---- Rejected arrays.
+
+/// A .npy file, and what is said about it.
+struct BadArray {
+  std::string bytes, message;
+};
+
+/// Zeros of a type, in an array of a shape.
+std::string zeros(const char* type, const char* shape, std::size_t bytes) {
+  return npy(header(type, shape), std::string(bytes, '\0'));
 }
 
-TEST_CASE("labels that are neither whole numbers nor words are refused") {
-  const NpyFolder folder;
-  const auto type = [&](const char* name, std::size_t size) {
-    folder.write_labels(npy(header(name, "(3,)"), std::string(3 * size, '\0')));
-    return folder.message_on("digits.labels.npy");
-  };
-  CHECK(type("<f4", 4) == "found labels of float32, expected integers or text");
-  CHECK(type("<f8", 8) == "found labels of float64, expected integers or text");
-  CHECK(type("|O", 5) == "found an array of Python objects, expected one of numbers or text");
-  CHECK(type("<c8", 8) == "found labels of complex64, expected integers or text");
-  CHECK(type("<i16", 16) == "found labels of int128, expected integers or text");
-}
-
-// ---- Shapes and sizes.
-
-TEST_CASE("arrays of other shapes are refused with both shapes and the name of the file") {
+TEST_CASE("images of other types, shapes or sizes are rejected with those expected") {
   NpyFolder folder;
-  CHECK(folder.message(npy_file<std::uint8_t>("|u1", "(3, 2)", {0, 1, 2, 3, 4, 5})) ==
-        "found images of shape (3, 2), expected (n, 1, 2)");
-  CHECK(folder.message(npy_file<std::uint8_t>("|u1", "()", {0})) ==
-        "found images of shape (), expected (n, 1, 2)");
-  folder.write(npy_file<std::uint8_t>("|u1", "(3, 1, 2)", {0, 255, 51, 102, 153, 204}));
-  folder.write_labels(npy_file<std::uint8_t>("|u1", "(2,)", {0, 1}));
-  CHECK(folder.message_on("digits.labels.npy") ==
-        "found labels of shape (2), expected (3), one for each image");
-  folder.options.image_width = 3;
-  CHECK(folder.message_on("digits.npy") == "found images of shape (3, 1, 2), expected (n, 1, 3)");
+  const char* const shape = "(3, 1, 2)";
+  const std::string types = ", expected bool, int8 to int64, uint8 to uint64 or float16 to float64";
+  const BadArray rows[] = {
+      {zeros("<c16", shape, 96), "found images of complex128" + types},
+      {zeros("<f16", shape, 96), "found images of float128" + types},
+      {zeros("|S16", shape, 96), "found images of text" + types},
+      {zeros("<U4", shape, 96), "found images of text" + types},
+      {zeros("|V16", shape, 96), "found images of numpy's type V" + types},
+      {zeros("<i16", shape, 96), "found images of int128" + types},
+      {zeros("<M8[ns]", shape, 48), "found images of numpy's type M, expected bool, "},
+      {npy(header("|O", shape), "\x80\x04]q."), "found an array of Python objects"},
+      {npy("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (3,), }",
+           std::string(12, '\0')),
+       "found an array of structures"},
+      {zeros("|u1", "(3, 2)", 6), "found images of shape (3, 2), expected (n, 1, 2)"},
+      {zeros("|u1", "()", 1), "found images of shape (), expected (n, 1, 2)"},
+      {zeros("|u1", "(3, 1, 3)", 9), "found images of shape (3, 1, 3), expected (n, 1, 2)"},
+      // Headers that claim more than the file has: nothing is allocated for them.
+      {zeros("|b1", shape, 1), "found 1 bytes behind the header, expected 6"},
+      {zeros("|u1", "(1000000000000, 1, 2)", 2), "found 2 bytes behind the header, expected 2000"},
+      {zeros("<f8", "(4294967296, 4294967296, 2)", 0), "expected more than 2^64"},
+      {zeros("|S4611686018427387904", "(4,)", 0), "found the header "},
+  };
+  for (const BadArray& bad : rows) {
+    CAPTURE(bad.bytes);
+    CHECK(contains(folder.message(bad.bytes), bad.message));
+  }
+}
+
+TEST_CASE("labels that are neither whole numbers nor words, or not one for each image") {
+  const NpyFolder folder;
+  const std::string types = ", expected integers or text";
+  const BadArray rows[] = {
+      {zeros("<f4", "(3,)", 12), "found labels of float32" + types},
+      {zeros("<f8", "(3,)", 24), "found labels of float64" + types},
+      {zeros("|O", "(3,)", 15), "found an array of Python objects"},
+      {zeros("<c8", "(3,)", 24), "found labels of complex64" + types},
+      {zeros("<i16", "(3,)", 48), "found labels of int128" + types},
+      {zeros("|u1", "(2,)", 2), "found labels of shape (2), expected (3)"},
+      {zeros("|S0", "(1000000000000000000,)", 0), "found labels of shape (1000000000000000000)"},
+  };
+  for (const BadArray& bad : rows) {
+    CAPTURE(bad.bytes);
+    folder.write_labels(bad.bytes);
+    CHECK(contains(folder.message_on("digits.labels.npy"), bad.message));
+  }
 }
 
 TEST_CASE("truncated .npy files, and ones longer than their header says, are refused") {
@@ -443,24 +452,6 @@ TEST_CASE("truncated .npy files, and ones longer than their header says, are ref
         "found 7 bytes behind the header, expected 6: uint8 of shape (3, 1, 2)");
   CHECK(folder.message("PK\x03\x04 of an archive, .npz") ==
         "found no array of numpy, expected a file that numpy.save() wrote");
-}
-
-TEST_CASE("a .npy header that claims more than the file has allocates no memory") {
-  const NpyFolder folder;
-  CHECK(folder.message(npy_file<std::uint8_t>("|b1", "(3, 1, 2)", {1})) ==
-        "found 1 bytes behind the header, expected 6: bool of shape (3, 1, 2)");
-  CHECK(folder.message(npy_file<std::uint8_t>("|u1", "(1000000000000, 1, 2)", {1, 2})) ==
-        "found 2 bytes behind the header, expected 2000000000000: uint8 of shape (1000000000000, "
-        "1, 2)");
-  CHECK(folder.message(npy_file<std::uint8_t>("<f8", "(4294967296, 4294967296, 2)", {})) ==
-        "found 0 bytes behind the header, expected more than 2^64: float64 of shape (4294967296, "
-        "4294967296, 2)");
-  CHECK(contains(folder.message(npy_file<std::uint8_t>("|S4611686018427387904", "(4,)", {})),
-                 "found the header "));
-  folder.write(npy_file<std::uint8_t>("|u1", "(3, 1, 2)", {0, 255, 51, 102, 153, 204}));
-  folder.write_labels(npy(header("|S0", "(1000000000000000000,)"), ""));
-  CHECK(folder.message_on("digits.labels.npy") ==
-        "found labels of shape (1000000000000000000), expected (3), one for each image");
 }
 
 }  // namespace

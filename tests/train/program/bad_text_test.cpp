@@ -127,11 +127,11 @@ TEST_CASE("a file that is no text is refused with line and byte") {
   for (const BadText& bad : bad_texts("ein Haus")) {
     CAPTURE(bad.what);
     work.write("train.de", bad.text);
-    check_all_readers(work, work.at("train.de") + bad.message);
+    check_refusal(work, {"check", "runs/text"}, 3, work.at("train.de") + bad.message);
   }
 }
 
-TEST_CASE("each data file is checked as strictly") {
+TEST_CASE("each command checks each data file as strictly") {
   const TrainedTextWorkplace work;
   for (const char* name : {"train.de", "train.en", "valid.de", "valid.en"}) {
     CAPTURE(name);
