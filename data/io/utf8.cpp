@@ -16,9 +16,8 @@ namespace {
 /// is not valid UTF-8.
 std::pair<char32_t, std::size_t> decode_front(std::string_view text) {
   utf8proc_int32_t code_point = 0;
-  const auto length =
-      utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                       static_cast<utf8proc_ssize_t>(text.size()), &code_point);
+  const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                       static_cast<utf8proc_ssize_t>(text.size()), &code_point);
   if (length < 0) return {0, 0};
   return {static_cast<char32_t>(code_point), static_cast<std::size_t>(length)};
 }
@@ -74,8 +73,7 @@ Utf8Character character_at(std::string_view text, std::size_t position) {
 
 void append_utf8(std::string& text, char32_t code_point) {
   std::array<utf8proc_uint8_t, 4> bytes{};
-  const auto length =
-      utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point), bytes.data());
+  const auto length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point), bytes.data());
   text.append(bytes.begin(), bytes.begin() + length);
 }
 

@@ -10,7 +10,7 @@
 
 #include <tapestry.h>
 #include <tapestry/data/batch.h>
-#include <tapestry/data/corpora/images.h>
+#include <tapestry/data/readers/images.h>
 
 #include <chrono>
 #include <cstdio>

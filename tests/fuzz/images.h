@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstddef>
 
-#include "data/corpora/images.h"
 #include "data/io/utf8.h"
+#include "data/readers/images.h"
 #include "data/text/vocabulary.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <vector>
 
-#include "data/corpora/images.h"
 #include "data/io/error.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
+#include "data/readers/images.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/memory_file.h"
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "data/corpora/labelled_text.h"
 #include "data/io/error.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
+#include "data/readers/labelled_text.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/memory_file.h"
 

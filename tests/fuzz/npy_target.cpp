@@ -4,8 +4,8 @@
 #include <fstream>
 #include <string_view>
 
-#include "data/corpora/image_arrays.h"
 #include "data/io/error.h"
+#include "data/readers/image_arrays.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/images.h"
 #include "tests/support/temporary_folder.h"

@@ -2,7 +2,7 @@
 # Fails on an include that goes against the folders' arrows:
 #   train -> layers, optim, data, autograd;  layers, optim -> autograd;  ops -> kernels
 #   autograd/ops/internal, which is not installed, is for the sources of autograd/ops alone
-#   data/corpora -> data -> data/text -> data/io; of data/*.h, corpora do not use batches
+#   data/readers -> data -> data/text -> data/io; of data/*.h, corpora do not use batches
 #   data/metrics -> data/io, and no other folder of data uses it
 #   train/cli -> all of train; train/tasks -> train/inference; train/tasks, train/inference and
 #   train/checkpoint -> train/config, train/platform, of which neither uses the other;
@@ -35,11 +35,11 @@ forbid layers '(optim|data|train|tests)/'
 forbid optim '(layers|data|train|tests)/'
 forbid data '(autograd|layers|optim|train|tests)/|xtensor'
 forbid data/io 'data/([^i]|i[^o])'
-forbid data/corpora 'data/(batch|batch_schedule)[.]'
-forbid data/metrics 'data/(corpora/|text/|[a-z_]+[.]h)'
-for folder in data/*.cpp data/*.h data/corpora data/text; do forbid "$folder" 'data/metrics/'; done
-for folder in data/*.cpp data/*.h; do forbid "$folder" 'data/corpora/'; done
-forbid data/text 'data/(corpora/|[a-z_]+[.]h)'
+forbid data/readers 'data/(batch|batch_schedule)[.]'
+forbid data/metrics 'data/(readers/|text/|[a-z_]+[.]h)'
+for folder in data/*.cpp data/*.h data/readers data/text; do forbid "$folder" 'data/metrics/'; done
+for folder in data/*.cpp data/*.h; do forbid "$folder" 'data/readers/'; done
+forbid data/text 'data/(readers/|[a-z_]+[.]h)'
 forbid train 'tests/'
 # The headers directly in train/ that folders below may not use, and those that checkpoint may not.
 root=$(cd train && ls -- *.h | grep -vxE '(error|format)\.h' | paste -sd '|')

@@ -318,7 +318,8 @@ std::string completion_script(std::string_view shell) {
                                                    : completion_cli::fish_script;
   // In names of functions, other characters than letters and digits become `_`.
   std::string identifier = program_name();
-  std::ranges::replace_if(identifier, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  std::ranges::replace_if(
+      identifier, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   const std::string text = completion_cli::replaced(std::string(script), "NAME", identifier);
   return completion_cli::replaced(text, "PROGRAM", program_name());
 }

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "autograd/dtype.h"
-#include "data/corpora/training_set.h"
 #include "data/metrics/bleu.h"
+#include "data/readers/training_set.h"
 #include "data/text/tokenizer.h"
 #include "layers/transformer_options.h"
 #include "optim/options.h"

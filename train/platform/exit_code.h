@@ -6,8 +6,8 @@
 
 namespace tapestry {
 
-/// The exit code of the program for an error that ends it: exit_code() of a UserError, `bug` for others
-/// but those of a lack of memory, `memory`:
+/// The exit code of the program for an error that ends it: exit_code() of a UserError, `bug` for
+/// others but those of a lack of memory, `memory`:
 ///
 /// - std::bad_alloc
 /// - std::length_error, which containers throw for a size above max_size()

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "data/io/number.h"
-#include "data/io/utf8.h"
 #include "data/io/random.h"
+#include "data/io/utf8.h"
 #include "train/error.h"
 #include "train/sweep/sweep.h"
 

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "data/corpora/held_out.h"
 #include "data/io/error.h"
 #include "data/io/utf8.h"
+#include "data/readers/held_out.h"
 #include "train/error.h"
 #include "train/format.h"
 #include "train/platform/memory.h"

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <utility>
 
-#include "data/corpora/labelled_text.h"
-#include "data/corpora/toy_language_tasks.h"
 #include "data/io/error.h"
 #include "data/io/utf8.h"
+#include "data/readers/labelled_text.h"
+#include "data/readers/toy_language_tasks.h"
 #include "data/text/vocabulary.h"
 #include "layers/encoder_models.h"
 #include "train/error.h"

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <utility>
 
-#include "data/corpora/labelled_text.h"
 #include "data/io/error.h"
 #include "data/io/utf8.h"
+#include "data/readers/labelled_text.h"
 #include "layers/encoder_models.h"
 #include "train/error.h"
 #include "train/format.h"

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "data/corpora/bad_lines.h"
 #include "data/example_file.h"
 #include "data/io/error.h"
+#include "data/readers/bad_lines.h"
 #include "train/tasks/subword_regularization.h"
 
 namespace tapestry {
@@ -110,7 +110,7 @@ std::optional<DataError> find_misfit(std::string_view part, const ExampleLengths
 Corpus load_counting_misfits(const Config& config, const FixedVocabularies* fixed) {
   DataOptions options = config.data;
   options.training.find_too_long = [&config](std::string_view part, const ExampleLengths& example,
-                                    const LineFiles& files, std::size_t line) {
+                                             const LineFiles& files, std::size_t line) {
     return find_misfit(part, example, files, line, config);
   };
   return load_corpus(options, fixed);

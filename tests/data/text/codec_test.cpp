@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "data/corpora/symbol_tasks.h"
+#include "data/readers/symbol_tasks.h"
 #include "tests/data/refusal.h"
 
 using namespace tapestry;

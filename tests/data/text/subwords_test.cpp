@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "data/corpora/corpus_subwords.h"
 #include "data/io/random.h"
+#include "data/readers/corpus_subwords.h"
 #include "data/text/tokenizer.h"
 #include "tests/data/refusal.h"
 #include "tests/data/text/model_file.h"

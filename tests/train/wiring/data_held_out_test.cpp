@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "data/corpora/held_out.h"
 #include "data/io/error.h"
+#include "data/readers/held_out.h"
 #include "tests/train/error_text.h"
 
 /// The limit of 100,000 draws without a new sentence.

@@ -155,7 +155,7 @@ const std::set<std::string> keys_of_bad_data = {"on_bad_line"};
 /// See config/file_test.cpp.
 const std::set<std::string> keys_of_paths = {"folder"};
 
-/// See corpora/training_set_test.cpp and program/cache_test.cpp.
+/// See readers/training_set_test.cpp and program/cache_test.cpp.
 const std::set<std::string> keys_of_training_sets = {"cache", "corpus_weights"};
 
 /// See subword_keys_test.cpp.

@@ -1,0 +1,330 @@
+#include "data/readers/images.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "data/io/csv_line.h"
+#include "data/io/error.h"
+#include "data/io/number.h"
+#include "data/io/text_file.h"
+#include "data/io/utf8.h"
+#include "data/readers/image_arrays.h"
+#include "data/text/vocabulary.h"
+
+namespace tapestry {
+
+namespace {
+
+constexpr TextContent table_content{.expected = "the pixels and the label of an image a line",
+                                    .hint = "name the file with the images"};
+
+std::size_t values_per_image(const ImageOptions& options) {
+  return options.image_height * options.image_width * options.image_channels;
+}
+
+/// The number in a field; NaN if the field is not a number or out of the range of float64.
+double number_in(std::string_view field) {
+  return parse_number<double>(field).value_or(std::nan(""));
+}
+
+/// Whether a field is a number, including infinity, NaN and numbers out of range.
+bool looks_like_number(std::string_view field) {
+  double number = 0.0;
+  const auto [rest, error] = std::from_chars(field.data(), field.data() + field.size(), number);
+  return error != std::errc::invalid_argument && rest == field.data() + field.size();
+}
+
+/// Whether a field is a number, including numbers out of range.
+bool is_number(std::string_view field) {
+  const bool finite = field.find_first_of("nN") == field.npos;  // not inf, infinity or nan
+  return finite && looks_like_number(field);
+}
+
+/// Another separator than a comma, which gives a line the expected number of fields.
+struct OtherSeparator {
+  char character;
+  const char* name;
+  const char* for_tr;
+};
+
+const OtherSeparator* find_other_separator(std::string_view line, std::size_t expected) {
+  static constexpr std::array<OtherSeparator, 2> separators{
+      {{';', "semicolons", "';'"}, {'\t', "tabs", "'\\t'"}}};
+  for (const OtherSeparator& separator : separators) {
+    const auto count = std::ranges::count(line, separator.character);
+    if (static_cast<std::size_t>(count) + 1 == expected && expected > 1) return &separator;
+  }
+  return nullptr;
+}
+
+/// The fields of a line, of which there must be `expected`; `meaning` says which.
+std::vector<std::string> required_fields(std::string_view line, std::size_t expected,
+                                         const std::string& meaning, const std::string& place,
+                                         const char* hint) {
+  auto fields = split_csv_line(line);
+  if (!fields) refuse_data(place, "a quote that is not closed, expected fields", "close the quote");
+  if (fields->size() == expected) return *std::move(fields);
+  if (const OtherSeparator* other = find_other_separator(line, expected)) {
+    refuse_data(place, fmt::format("fields separated by {}, expected commas", other->name),
+                fmt::format("convert the file, with: tr {} ,", other->for_tr));
+  }
+  refuse_data(place, fmt::format("{} fields, expected {}: {}", fields->size(), expected, meaning),
+              hint);
+}
+
+[[noreturn]] void refuse_pixel(std::string_view field, std::size_t index, double maximum,
+                               const std::string& place, const char* hint) {
+  const std::string found = fmt::format("\"{}\" in field {}", excerpt(field), index + 1);
+  if (!is_number(field)) refuse_data(place, found + ", expected a number", hint);
+  refuse_data(place,
+              fmt::format("{}, expected a number whose quotient by data.pixel_maximum ({}) is in "
+                          "the range of float32, up to 3.4e38",
+                          found, maximum),
+              "set data.pixel_maximum to the largest possible value of a pixel");
+}
+
+std::vector<float> parse_pixels(std::span<const std::string> fields, double maximum,
+                                const std::string& place, const char* hint) {
+  std::vector<float> pixels;
+  pixels.reserve(fields.size());
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    pixels.push_back(static_cast<float>(number_in(fields[i]) / maximum));
+    if (!std::isfinite(pixels.back())) refuse_pixel(fields[i], i, maximum, place, hint);
+  }
+  return pixels;
+}
+
+LabelledImage parse_labelled(std::size_t line, std::string_view text, const std::string& place,
+                             const ImageOptions& options) {
+  const std::size_t values = values_per_image(options);
+  const auto fields =
+      required_fields(text, values + 1, fmt::format("{} pixels and the label", values), place,
+                      "see data.image_height, data.image_width and data.image_channels");
+  LabelledImage image{.number = line, .label = fields.back(), .pixels = {}};
+  if (!can_be_class(image.label)) {
+    refuse_data(place, fmt::format("the label \"{}\", expected one word", excerpt(image.label)),
+                "the last field of a line is its label");
+  }
+  image.pixels = parse_pixels(std::span(fields).first(values), options.pixel_maximum, place,
+                              "every field but the last is the value of a pixel");
+  return image;
+}
+
+/// Whether a line names columns: no field is a number, and none but the first is empty. Tables of
+/// pandas have an empty name above their row numbers.
+///
+/// expected  number of fields of an image
+bool is_heading(std::string_view line, std::size_t expected) {
+  const auto fields = split_csv_line(line);
+  if (!fields || find_other_separator(line, expected) != nullptr) return false;
+  return std::ranges::none_of(*fields, looks_like_number) &&
+         std::ranges::none_of(std::span(*fields).subspan(1), &std::string::empty) &&
+         (expected == 1 || fields->size() > 1);
+}
+
+std::string images_key(const std::string& part) { return fmt::format("data.{}_images", part); }
+
+/// part     "train", "validation" or "test"
+/// classes  that labels may have; null: any
+ImageFile read_image_table(const std::string& part, const std::filesystem::path& path,
+                           const ImageOptions& options, const Vocabulary* classes,
+                           OnBadLine on_bad_line, Corpus& corpus) {
+  const std::vector<std::string> lines =
+      read_corpus_lines(images_key(part), path, corpus, table_content);
+  const std::string name = escaped(path.native());
+  ImageFile table{.name = name, .label_file = name, .images = {}};
+  BadLines bad;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    if (is_blank(line)) continue;
+    const std::string place = fmt::format("{}:{}", table.name, i + 1);
+    if (i == 0 && is_heading(line, values_per_image(options) + 1)) {
+      corpus.notes.push_back(fmt::format("{}: a heading, {}, is skipped", place, excerpt(line)));
+    } else {
+      bad.attempt([&] {
+        LabelledImage image = parse_labelled(i + 1, line, place, options);
+        if (classes != nullptr) class_id(*classes, image.label, place);
+        table.images.push_back(std::move(image));
+      });
+    }
+  }
+  bad.finish(on_bad_line, part, lines.size(), corpus.notes);
+  if (!table.images.empty()) return table;
+  throw bad.nothing_left(
+      table.name, DataError(fmt::format("{}: found no image, expected one a line", table.name),
+                            "name a file with the pixels and the label of an image on each line"));
+}
+
+/// Refuses or skips the images of arrays whose labels are not among the classes.
+void check_labels(ImageFile& arrays, const std::string& part, const Vocabulary& classes,
+                  OnBadLine on_bad_line, Corpus& corpus) {
+  const std::size_t all = arrays.images.size();
+  BadLines bad;
+  std::erase_if(arrays.images, [&](const LabelledImage& image) {
+    const std::size_t before = bad.count();
+    bad.attempt([&] { class_id(classes, image.label, arrays.label_place(image)); });
+    return bad.count() != before;
+  });
+  bad.finish(on_bad_line, part, all, corpus.notes);
+  if (!arrays.images.empty()) return;
+  throw bad.nothing_left(
+      arrays.name, DataError(fmt::format("{}: found no image, expected one or more", arrays.name),
+                             "name a file with images"));
+}
+
+/// The arguments of read_image_table(), for a file of any format.
+ImageFile read_images(const std::string& part, const std::filesystem::path& path,
+                      const ImageOptions& options, const Vocabulary* classes, OnBadLine on_bad_line,
+                      Corpus& corpus) {
+  const std::string extension = to_lowercase(path.extension().string());
+  const bool npy = extension == ".npy", hdf5 = extension == ".h5" || extension == ".hdf5";
+  if (!npy && !hdf5) return read_image_table(part, path, options, classes, on_bad_line, corpus);
+  ImageFile arrays = npy ? read_npy_images(images_key(part), path, options, corpus)
+                         : read_hdf5_images(images_key(part), path, options, corpus);
+  if (classes != nullptr) check_labels(arrays, part, *classes, on_bad_line, corpus);
+  return arrays;
+}
+
+/// The indices of images, class by class, each class in the order of the file.
+std::vector<std::size_t> by_class(const std::vector<LabelledImage>& images) {
+  std::vector<std::size_t> order(images.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return images[i].label; });
+  return order;
+}
+
+/// Moves `count` images out of a file: equal shares of each class, spread evenly over the file.
+std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count, const char* key) {
+  const std::size_t all = file.images.size();
+  if (count >= all) {
+    throw DataError(fmt::format("data.{}: found {}, expected less than {}, the number of images "
+                                "left in {}",
+                                key, count, all, file.name),
+                    fmt::format("lower data.{}", key));
+  }
+  const std::vector<std::size_t> order = by_class(file.images);
+  std::vector<bool> out(all);
+  for (std::size_t i = 0; i < all; ++i) {
+    out[order[i]] = (i + 1) * count / all > i * count / all;
+  }
+  std::vector<LabelledImage> held_out, kept;
+  for (std::size_t i = 0; i < all; ++i) {
+    (out[i] ? held_out : kept).push_back(std::move(file.images[i]));
+  }
+  file.images = std::move(kept);
+  return held_out;
+}
+
+/// throws  DataError if all images of a class are held out.
+void require_every_class(const ImageFile& training, const Vocabulary& classes) {
+  std::vector<bool> learned(classes.size());
+  for (const LabelledImage& image : training.images) {
+    learned[static_cast<std::size_t>(classes.id(image.label))] = true;
+  }
+  for (std::size_t id = first_word_id; id < classes.size(); ++id) {
+    if (learned[id]) continue;
+    throw DataError(
+        fmt::format("{}: found all images of the class {} held out, expected one to train on",
+                    training.name, excerpt(classes.token(static_cast<std::int32_t>(id)))),
+        "lower data.test_size or data.validation_size, or name files for them");
+  }
+}
+
+std::vector<Example> encode(std::vector<LabelledImage> images, const Vocabulary& classes) {
+  std::vector<Example> examples;
+  for (LabelledImage& image : images) {
+    examples.push_back({.target = {classes.id(image.label)}, .pixels = std::move(image.pixels)});
+  }
+  return examples;
+}
+
+/// A warning if the pixels of the training set do not match `pixel_maximum`.
+std::optional<std::string> note_on_scale(const std::vector<Example>& images, double maximum) {
+  if (images.empty()) return std::nullopt;
+  constexpr float far_below = 0.25F;
+  float low = images.front().pixels.front(), high = low;
+  for (const Example& image : images) {
+    const auto [least, most] = std::ranges::minmax(image.pixels);
+    low = std::min(low, least);
+    high = std::max(high, most);
+  }
+  const bool normalized = low < 0.0F;  // normalized before the file was written
+  if (normalized || (high <= 1.0F && high > far_below)) return std::nullopt;
+  return fmt::format(
+      "warning: the training pixels are from {:.4g} to {:.4g}, data.pixel_maximum is {:.4g}: it "
+      "should be the largest possible value",
+      low * maximum, high * maximum, maximum);
+}
+
+Vocabulary collect_classes(const ImageFile& file) {
+  std::vector<std::string> labels;
+  for (const LabelledImage& image : file.images) labels.push_back(image.label);
+  return class_names(labels, file.label_file);
+}
+
+}  // namespace
+
+std::string ImageFile::place(const LabelledImage& image) const {
+  return is_table ? fmt::format("{}:{}", name, image.number)
+                  : fmt::format("{}: image {}", name, image.number);
+}
+
+std::string ImageFile::label_place(const LabelledImage& image) const {
+  return is_table ? place(image) : fmt::format("{}: image {}", label_file, image.number);
+}
+
+Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
+                   const std::filesystem::path& base, const Vocabulary* classes,
+                   OnBadLine on_bad_line) {
+  Corpus corpus;
+  const auto read_file = [&](const char* part, const std::string& file, const Vocabulary* labels) {
+    return read_images(part, base / file, options, labels, on_bad_line, corpus);
+  };
+  const bool has_training = classes == nullptr || !options.train_images.empty();
+  ImageFile training;
+  if (has_training) training = read_file("train", options.train_images, classes);
+  corpus.target_vocabulary = classes != nullptr ? *classes : collect_classes(training);
+  const auto other_part = [&](const char* part, const std::string& file, const char* size_key,
+                              std::size_t size) -> std::vector<LabelledImage> {
+    if (!file.empty()) return read_file(part, file, &corpus.target_vocabulary).images;
+    if (!has_training) return {};
+    return hold_out(training, size, size_key);
+  };
+  std::vector<LabelledImage> test =
+      other_part("test", options.test_images, "test_size", held_out.test);
+  std::vector<LabelledImage> validation =
+      other_part("validation", options.validation_images, "validation_size", held_out.validation);
+  if (classes == nullptr) require_every_class(training, corpus.target_vocabulary);
+  corpus.train = encode(std::move(training.images), corpus.target_vocabulary);
+  if (const auto note = note_on_scale(corpus.train, options.pixel_maximum)) {
+    corpus.notes.push_back(*note);
+  }
+  corpus.validation = encode(std::move(validation), corpus.target_vocabulary);
+  corpus.test = encode(std::move(test), corpus.target_vocabulary);
+  return corpus;
+}
+
+std::vector<float> parse_image(std::string_view line, const std::string& place,
+                               const ImageOptions& options) {
+  const auto fields = required_fields(
+      line, values_per_image(options), "the pixels, without a label", place,
+      "remove the labels; see data.image_height, data.image_width and data.image_channels");
+  return parse_pixels(fields, options.pixel_maximum, place, "every field is the value of a pixel");
+}
+
+bool is_image_heading(std::string_view line, const ImageOptions& options) {
+  const std::size_t values = values_per_image(options);
+  const auto fields = split_csv_line(line);
+  return fields && fields->size() == values && is_heading(line, values);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/corpus.h"
+#include "data/readers/bad_lines.h"
+
+namespace tapestry {
+
+/// The image files of a corpus, relative to the folder of the config, and the shape of an image.
+struct ImageOptions {
+  std::string train_images{};       ///< the training set
+  std::string validation_images{};  ///< the validation set; empty: held out of the training set
+  std::string test_images{};        ///< the test set; empty: held out of the training set
+  std::size_t image_height = 8;     ///< in pixels, >= 1
+  std::size_t image_width = 8;      ///< in pixels, >= 1
+  std::size_t image_channels = 1;   ///< values per pixel, >= 1
+  double pixel_maximum = 255.0;     ///< the pixel value that is scaled to 1, > 0
+};
+
+/// The number of training images to hold out for each set without a file of its own.
+struct HeldOutImages {
+  std::size_t validation;  ///< for the validation set
+  std::size_t test;        ///< for the test set
+};
+
+/// An image with the name of its class.
+struct LabelledImage {
+  std::size_t number = 0;     ///< the line of a table, from 1, or the index in an array, from 0
+  std::string label;          ///< the name of its class
+  std::vector<float> pixels;  ///< (height, width, channels)
+};
+
+/// The images of a file.
+struct ImageFile {
+  std::string name;        ///< the path, escaped for messages
+  std::string label_file;  ///< the same for the file of the labels, which may be another
+  bool is_table = true;    ///< whether images are lines of a table instead of parts of an array
+  std::vector<LabelledImage> images;  ///< in their order in the file
+
+  /// The position of an image in the file: "digits.csv:12", "digits.h5: image 11".
+  std::string place(const LabelledImage& image) const;
+  /// The position of its label: "digits.labels.npy: image 11" for the images of digits.npy.
+  std::string label_place(const LabelledImage& image) const;
+};
+
+/// Loads a corpus of images. The labels of the training images are the classes, unless `classes` of
+/// a trained model are given; the training set and what is held out of it are then empty if there
+/// is no name of a training file. Relative paths start at `base`. Files with names ending in .npy
+/// are read by read_npy_images(), files ending in .h5 or .hdf5 by read_hdf5_images(), all others as
+/// CSV tables:
+///
+///   one image per line: the values of all pixels, row by row from the top left, the channels of a
+///   pixel next to each other, then the label; as split_csv_line(). Blank lines are skipped, and so
+///   is a heading, a first line of names, which a note announces.
+///
+/// Pixels are divided by `pixel_maximum`. Without a file for validation or testing, `held_out`
+/// images of the training file are held out: equal shares of each class, spread evenly over the
+/// file. The config keys of these numbers are data.validation_size and data.test_size.
+///
+/// throws  DataError from the readers; naming files and lines as BadLines, if a line has the wrong
+///         number of fields, a pixel is not a finite number, a label is not one word or not one of
+///         the classes; if a file has no images; if more images are to be held out than there are.
+Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
+                   const std::filesystem::path& base, const Vocabulary* classes = nullptr,
+                   OnBadLine on_bad_line = OnBadLine::stop);
+
+/// The pixels of a line of a table without labels, (height, width, channels), divided by
+/// `pixel_maximum`.
+///
+/// throws  DataError, starting with `place`, if the line has the wrong number of fields or a field
+///         is not a finite number.
+std::vector<float> parse_image(std::string_view line, const std::string& place,
+                               const ImageOptions& options);
+
+/// Whether a line is the heading of a table without labels: one field per pixel, none of them a
+/// number.
+bool is_image_heading(std::string_view line, const ImageOptions& options);
+
+}  // namespace tapestry

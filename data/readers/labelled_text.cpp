@@ -1,0 +1,246 @@
+#include "data/readers/labelled_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/corpus.h"
+#include "data/io/error.h"
+#include "data/io/text_file.h"
+#include "data/io/utf8.h"
+#include "data/readers/corpus_subwords.h"
+#include "data/readers/corpus_text.h"
+#include "data/text/tokenizer.h"
+#include "data/text/vocabulary.h"
+
+namespace tapestry {
+
+namespace {
+
+constexpr const char* format_hint = "write a label, a tab and a sentence on each line";
+constexpr TextContent labelled_lines{.expected = "a label, a tab and a sentence a line",
+                                     .hint = "name the file with the labels and sentences"};
+
+struct LabelledLine {
+  std::size_t number;  ///< in its file, from 1
+  std::string label, sentence;
+};
+
+LabelledLine parse(const std::string& name, std::size_t number, const std::string& line) {
+  const std::size_t tab = line.find('\t');
+  const auto refuse = [&](const std::string& found) {
+    throw DataError(
+        fmt::format("{}:{}: found {}, expected a label, a tab and a sentence", name, number, found),
+        format_hint);
+  };
+  if (tab == std::string::npos) refuse("no tab");
+  LabelledLine labelled{
+      .number = number, .label = line.substr(0, tab), .sentence = line.substr(tab + 1)};
+  if (is_blank(labelled.label)) refuse("no label before the tab");
+  if (!can_be_class(labelled.label)) {
+    refuse(fmt::format("the label \"{}\", which is not one word", excerpt(labelled.label)));
+  }
+  if (is_blank(labelled.sentence)) refuse("no sentence after the tab");
+  return labelled;
+}
+
+/// Calls f(line, bad) for the labelled lines of a file, and adds notes on lines that cannot be
+/// used, also by f, which adds them to `bad`.
+///
+/// part        "train", "validation" or "test"
+/// first_pass  gets the bad lines in the first of two passes; null: they are refused or skipped
+void for_each_line(CorpusText& text, const std::string& part, OnBadLine on_bad_line,
+                   FirstPassBadLines* first_pass, std::vector<std::string>& notes,
+                   const std::function<void(LabelledLine, BadLines&)>& f) {
+  BadLines bad;
+  std::size_t lines = 0, not_blank = 0;
+  text.for_each_line([&](const std::string& line, std::size_t number) {
+    ++lines;
+    if (is_blank(line)) return;
+    ++not_blank;
+    std::optional<LabelledLine> parsed;
+    bad.attempt([&] { parsed = parse(text.name(), number, line); });
+    if (parsed) f(*std::move(parsed), bad);
+  });
+  if (first_pass != nullptr) {
+    first_pass->add(bad, lines);
+  } else {
+    bad.finish(on_bad_line, part, lines, notes);
+  }
+  if (not_blank > bad.count()) return;
+  throw bad.nothing_left(
+      text.name(),
+      DataError(
+          fmt::format("{}: found only blank lines, expected labels and sentences", text.name()),
+          format_hint));
+}
+
+Example encode(const LabelledLine& line, const std::string& name, const Tokenizer& tokenizer,
+               const Corpus& corpus) {
+  const std::int32_t label =
+      class_id(corpus.target_vocabulary, line.label, fmt::format("{}:{}", name, line.number));
+  Example example{.source = {bos_id}, .target = {label}};
+  const auto words = corpus.source_vocabulary.encode(split(tokenizer, line.sentence));
+  example.source.insert(example.source.end(), words.begin(), words.end());
+  return example;
+}
+
+/// Encodes the lines of a file.
+void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const std::string& part,
+                  OnBadLine on_bad_line, const FindTooLong& find_too_long, const Corpus& corpus,
+                  const AddExample& add, std::vector<std::string>& notes) {
+  const LineFiles files{.source = text.name(), .target = text.name()};
+  const auto add_line = [&](const LabelledLine& line, BadLines& bad) {
+    bad.attempt([&] {
+      Example example = encode(line, text.name(), tokenizer, corpus);
+      add_if_too_long(example, part, files, line.number, on_bad_line, find_too_long, bad);
+      add(std::move(example), line.number);
+    });
+  };
+  for_each_line(text, part, on_bad_line, nullptr, notes, add_line);
+}
+
+/// Adds a note on labels of one line, where labels have many: they may be misspelt, or a heading.
+void note_single_labels(const std::map<std::string, std::size_t>& labels,
+                        std::vector<std::string>& notes) {
+  constexpr std::size_t many = 10;  // lines of a label on average
+  constexpr std::size_t most_named = 5;
+  std::size_t lines = 0, single = 0;
+  std::vector<std::string> named;
+  for (const auto& [label, count] : labels) {
+    lines += count;
+    if (count == 1 && ++single <= most_named) named.push_back(fmt::format("`{}`", escaped(label)));
+  }
+  if (single == 0 || lines < many * labels.size()) return;
+  notes.push_back(fmt::format(
+      "warning: {} of {} classes {} a single training example: {}{}; check the spelling of labels",
+      single, labels.size(), single == 1 ? "has" : "have", fmt::join(named, ", "),
+      single > most_named ? ", ..." : ""));
+}
+
+/// The training files: their vocabularies and then their examples, each in one pass.
+class TrainingFiles {
+ public:
+  TrainingFiles(const FileList& files, const std::filesystem::path& base, OnBadLine on_bad_line,
+                const TrainingSetOptions& training)
+      : on_bad_line_(on_bad_line), first_pass_(on_bad_line), training_(training) {
+    std::uint64_t bytes = 0;
+    for (const std::string& file : files.names()) {
+      texts_.emplace_back(list_file_key("data.train_text", texts_.size()), base / file,
+                          labelled_lines);
+      bytes += texts_.back().size_now();
+    }
+    if (texts_.empty()) texts_.emplace_back("data.train_text", base, labelled_lines);
+    cached_ = is_cached(training, bytes);
+    if (!cached_) return;
+    for (CorpusText& text : texts_) text.allow_any_size();
+  }
+
+  /// Makes those vocabularies that are not given: of the words, and of the classes.
+  void make_vocabularies(bool of_words, bool of_classes, const WordOptions& words,
+                         const std::filesystem::path& base, Corpus& corpus) try {
+    if (!of_words && !of_classes) return;
+    const bool subwords = words.subwords.kind != SubwordKind::none;
+    const bool learns = subwords && words.subwords.kind != SubwordKind::file;
+    const Tokenizer tokenizer = WordTokenizer(words.lowercase);
+    WordCounter counter;
+    TextSample sentences;
+    std::map<std::string, std::size_t> labels;  // and their number of lines
+    std::vector<std::string> unused;
+    for (CorpusText& text : texts_) {
+      const auto add_line = [&](LabelledLine line, BadLines&) {
+        ++labels[std::move(line.label)];
+        if (of_words && !subwords) counter.add(split(tokenizer, line.sentence));
+        if (of_words && learns) sentences.add(std::move(line.sentence));
+      };
+      for_each_line(text, "train", on_bad_line_, &first_pass_, unused, add_line);
+    }
+    if (of_words && learns) first_pass_.refuse_any();
+    const std::string& name = texts_.front().name();
+    if (of_words) {
+      corpus.source_vocabulary =
+          subwords ? Vocabulary(make_subwords(std::move(sentences), words, SubwordSide::source,
+                                              base, name, corpus.notes))
+                   : frequent_words(counter, words);
+    }
+    if (of_classes) {
+      std::vector<std::string> names;
+      for (const auto& [label, lines] : labels) names.push_back(label);
+      corpus.target_vocabulary = class_names(names, name);
+      note_single_labels(labels, corpus.notes);
+    }
+  } catch (const DataError&) {
+    first_pass_.refuse_any();
+    throw;
+  }
+
+  void encode(const WordOptions& words, Corpus& corpus) {
+    TrainingSource source{.texts = {},
+                          .options = fmt::format("labelled_text lowercase={} skip={}",
+                                                 words.lowercase, on_bad_line_ == OnBadLine::skip),
+                          .corpora = {}};
+    for (CorpusText& text : texts_) {
+      source.texts.push_back(&text);
+      source.corpora.push_back({.source = text.name(), .target = text.name()});
+    }
+    const Tokenizer tokenizer = sentence_tokenizer(corpus.source_vocabulary, words);
+    fill_training_set(
+        training_, cached_, source, corpus,
+        [&](std::size_t number, const AddExample& add, std::vector<std::string>& notes) {
+          encode_lines(texts_[number], tokenizer, "train", on_bad_line_, training_.find_too_long,
+                       corpus, add, notes);
+        });
+    for (const CorpusText& text : texts_) text.record(corpus);
+  }
+
+ private:
+  OnBadLine on_bad_line_;
+  FirstPassBadLines first_pass_;
+  const TrainingSetOptions& training_;
+  bool cached_ = false;
+  std::vector<CorpusText> texts_;
+};
+
+}  // namespace
+
+Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
+                          const std::filesystem::path& base, const FixedVocabularies* fixed,
+                          OnBadLine on_bad_line, const TrainingSetOptions& training) {
+  Corpus corpus;
+  if (fixed != nullptr) corpus.source_vocabulary = fixed->source;
+  const bool has_classes = fixed != nullptr && fixed->target;
+  if (has_classes) corpus.target_vocabulary = *fixed->target;
+  if (fixed == nullptr || !files.train_text.empty()) {
+    TrainingFiles texts(files.train_text, base, on_bad_line, training);
+    texts.make_vocabularies(fixed == nullptr, !has_classes, words, base, corpus);
+    texts.encode(words, corpus);
+  }
+  const Tokenizer tokenizer = sentence_tokenizer(corpus.source_vocabulary, words);
+  const auto load = [&](const std::string& part, const std::string& file,
+                        std::vector<Example>& examples, ExampleLines& lines) {
+    if (file.empty()) return;
+    CorpusText text(fmt::format("data.{}_text", part), base / file, labelled_lines);
+    lines = {.source_file = text.name(), .target_file = text.name(), .lines = {}};
+    encode_lines(
+        text, tokenizer, part, on_bad_line, training.find_too_long, corpus,
+        [&](Example example, std::size_t line) {
+          examples.push_back(std::move(example));
+          lines.lines.push_back(line);
+        },
+        corpus.notes);
+    text.record(corpus);
+  };
+  load("validation", files.validation_text, corpus.validation, corpus.validation_lines);
+  load("test", files.test_text, corpus.test, corpus.test_lines);
+  return corpus;
+}
+
+}  // namespace tapestry

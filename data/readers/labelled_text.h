@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+
+#include "data/corpus.h"
+#include "data/readers/bad_lines.h"
+#include "data/readers/training_set.h"
+#include "data/text/vocabulary.h"
+
+namespace tapestry {
+
+/// Loads labelled_text: on each line a label, a tab and a sentence. Blank lines are skipped;
+/// relative paths start at `base`. The vocabulary, which may be of subwords, and the classes are
+/// those of the training file, unless `fixed` ones of a trained model are given; the training set
+/// is then empty if it has no file name. The fingerprint is not set.
+///
+/// throws  DataError, naming files and lines as BadLines, if a line has no tab, no label of one
+///         word or no sentence, or if its label is not one of the classes; also as CorpusText and
+///         fill_training_set().
+Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
+                          const std::filesystem::path& base,
+                          const FixedVocabularies* fixed = nullptr,
+                          OnBadLine on_bad_line = OnBadLine::stop,
+                          const TrainingSetOptions& training = {});
+
+/// Loads tagged_text: a token, a tab and its label on each line, as in CoNLL files, with an empty
+/// line between sentences. The source of an example has the tokens, and the target has one label
+/// per token. Relative paths start at `base`. The vocabulary and the labels are those of the
+/// training file, unless `fixed` ones of a trained model are given; the training set is then empty
+/// if it has no file name. `words.lowercase` is not used. The fingerprint is not set.
+///
+/// A sentence with a bad line is bad as a whole.
+///
+/// find_too_long  as in TrainingSetOptions
+/// throws         DataError, naming files and lines as BadLines, if a line does not have exactly
+///                one tab, if its token or label is not one word, or if its label does not occur in
+///                the training file; also as read_text_file().
+Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
+                        const std::filesystem::path& base, const FixedVocabularies* fixed = nullptr,
+                        OnBadLine on_bad_line = OnBadLine::stop,
+                        const FindTooLong& find_too_long = {});
+
+}  // namespace tapestry

@@ -1,0 +1,332 @@
+#include "data/readers/language_model_corpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/corpus.h"
+#include "data/io/error.h"
+#include "data/io/text_file.h"
+#include "data/io/utf8.h"
+#include "data/readers/corpus_subwords.h"
+#include "data/readers/corpus_text.h"
+#include "data/text/tokenizer.h"
+#include "data/text/vocabulary.h"
+
+namespace tapestry {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+/// A corpus may be one line, as text8 is.
+constexpr TextContent any_text{.expected = "text",
+                               .hint = "name the file with the text",
+                               .longest_line = std::numeric_limits<std::size_t>::max()};
+
+/// A part of a line that consists of whole tokens.
+struct Piece {
+  std::string_view text;
+  bool ends_line;
+
+  /// With its line end.
+  std::size_t bytes() const { return text.size() + (ends_line ? 1 : 0); }
+};
+
+/// The first position of a text, from `begin`, at which it can be divided between two tokens: for
+/// words before white space, for characters before a character. The size of the text if there is
+/// none.
+std::size_t token_border(std::string_view text, std::size_t begin, TextUnit unit) {
+  for (std::size_t i = begin; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool starts_character = (byte & 0xC0U) != 0x80U;
+    if (unit == TextUnit::word ? byte == ' ' || byte == '\t' : starts_character) return i;
+  }
+  return text.size();
+}
+
+/// Calls f(piece) for the parts of a line: long ones are divided, since tokens take many times the
+/// memory of their text.
+void for_each_piece(std::string_view line, TextUnit unit,
+                    const std::function<void(const Piece&)>& f) {
+  constexpr std::size_t bytes = 1 << 16;
+  while (line.size() > bytes) {
+    const std::size_t end = token_border(line, bytes, unit);
+    if (end == line.size()) break;
+    f({.text = line.substr(0, end), .ends_line = false});
+    line.remove_prefix(end);
+  }
+  f({.text = line, .ends_line = true});
+}
+
+/// The same for all lines of a text.
+void for_each_piece(CorpusText& text, TextUnit unit, const std::function<void(const Piece&)>& f) {
+  text.for_each_line([&](const std::string& line, std::size_t) { for_each_piece(line, unit, f); });
+}
+
+/// The tokens of a piece, followed by newline_token if it ends a line.
+Tokens tokenize(const Piece& piece, const Tokenizer& tokenizer) {
+  Tokens tokens = split(tokenizer, piece.text);
+  if (piece.ends_line) tokens.emplace_back(newline_token);
+  return tokens;
+}
+
+/// Divides the ids of a text into windows, as they come.
+class Windows {
+ public:
+  Windows(std::size_t context, std::function<void(Example)> add)
+      : context_(context), add_(std::move(add)) {}
+
+  void push(const Ids& ids) {
+    for (const std::int32_t id : ids) {
+      window_.push_back(id);
+      if (window_.size() == context_ + 1) emit();
+    }
+  }
+
+  /// Adds the last window, which may be shorter. Returns the number of all.
+  std::size_t finish() {
+    if (window_.size() > 1) emit();
+    window_.clear();
+    return count_;
+  }
+
+ private:
+  /// The next window begins with the last token of this one.
+  void emit() {
+    const std::int32_t last = window_.back();
+    add_({.target = std::exchange(window_, {})});
+    window_.push_back(last);
+    ++count_;
+  }
+
+  std::size_t context_;
+  std::function<void(Example)> add_;
+  Ids window_;
+  std::size_t count_ = 0;
+};
+
+[[noreturn]] void refuse_short(const std::string& part, const std::string& name,
+                               const char* hint = "name a file with more text") {
+  throw DataError(fmt::format("{}: found fewer than 2 tokens for {}, expected something to predict",
+                              name, part),
+                  hint);
+}
+
+/// Which part of a text is held out: the last lines, those that begin after the border. If there is
+/// none, because the last line is long, the line is divided at the first token that begins after
+/// the border.
+class HoldOut {
+ public:
+  /// share  of the bytes, in [0, 1)
+  HoldOut(CorpusText& text, double share, TextUnit unit) : unit_(unit) {
+    if (share == 0.0) return;
+    std::size_t bytes = 0, last_line = 0;
+    text.for_each_line([&](const std::string& line, std::size_t) {
+      last_line = bytes;
+      bytes += line.size() + 1;
+    });
+    border_ = static_cast<std::size_t>(std::llround((1.0 - share) * static_cast<double>(bytes)));
+    divides_line_ = last_line < border_;
+  }
+
+  /// Calls train(piece) or hold_out(piece) for the pieces of the text.
+  void divide(CorpusText& text, const std::function<void(const Piece&)>& train,
+              const std::function<void(const Piece&)>& hold_out) const {
+    std::size_t before = 0;
+    bool ended_line = true, held_out = false;
+    for_each_piece(text, unit_, [&](const Piece& piece) {
+      if (!border_) return train(piece);
+      if (divides_line_) {
+        divide(piece, *border_ > before ? *border_ - before : 0, train, hold_out);
+      } else {
+        held_out = held_out || (before >= *border_ && ended_line);
+        (held_out ? hold_out : train)(piece);
+      }
+      before += piece.bytes();
+      ended_line = piece.ends_line;
+    });
+  }
+
+ private:
+  void divide(const Piece& piece, std::size_t begin, const std::function<void(const Piece&)>& train,
+              const std::function<void(const Piece&)>& hold_out) const {
+    const std::size_t cut = begin == 0 ? 0 : token_border(piece.text, begin, unit_);
+    if (cut > 0) {
+      const bool whole = cut == piece.text.size();
+      train({.text = piece.text.substr(0, cut), .ends_line = whole && piece.ends_line});
+    }
+    if (cut < piece.text.size()) {
+      hold_out({.text = piece.text.substr(cut), .ends_line = piece.ends_line});
+    }
+  }
+
+  TextUnit unit_;
+  std::optional<std::size_t> border_;  ///< in bytes; nullopt: nothing is held out
+  bool divides_line_ = false;
+};
+
+/// A training text.
+struct TrainingText {
+  CorpusText text;
+  HoldOut hold_out;
+};
+
+/// The training texts, their vocabulary and their windows, each in one pass.
+class TrainingTexts {
+ public:
+  TrainingTexts(const FileList& files, double share, TextUnit unit, const fs::path& base,
+                const TrainingSetOptions& training)
+      : training_(training) {
+    std::vector<CorpusText> texts;
+    std::uint64_t bytes = 0;
+    for (const std::string& file : files.names()) {
+      texts.emplace_back(list_file_key("data.train_text", texts.size()), base / file, any_text);
+      bytes += texts.back().size_now();
+    }
+    if (texts.empty()) texts.emplace_back("data.train_text", base, any_text);
+    cached_ = is_cached(training, bytes);
+    for (CorpusText& text : texts) {
+      if (cached_) text.allow_any_size();
+      const HoldOut hold_out(text, share, unit);
+      texts_.push_back({std::move(text), hold_out});
+    }
+  }
+
+  const std::string& name() const { return texts_.front().text.name(); }
+
+  Vocabulary make_vocabulary(const WindowOptions& windows, const WordOptions& words,
+                             const fs::path& base, std::vector<std::string>& notes) {
+    const auto for_each = [this](const std::function<void(const Piece&)>& f) {
+      for (auto& [text, hold_out] : texts_) {
+        std::size_t pieces = 0;
+        hold_out.divide(
+            text,
+            [&](const Piece& piece) {
+              ++pieces;
+              f(piece);
+            },
+            [](const Piece&) {});
+        if (pieces == 0) refuse_short("training", text.name());
+      }
+    };
+    if (words.subwords.kind != SubwordKind::none) {
+      TextSample sentences;
+      const bool learns = words.subwords.kind != SubwordKind::file;
+      if (learns) for_each([&](const Piece& piece) { sentences.add(std::string(piece.text)); });
+      return Vocabulary(
+          make_subwords(std::move(sentences), words, SubwordSide::source, base, name(), notes),
+          {std::string(newline_token)});
+    }
+    const Tokenizer tokenizer = window_tokenizer(windows, words, Vocabulary());
+    WordCounter counter;
+    for_each([&](const Piece& piece) { counter.add(tokenize(piece, tokenizer)); });
+    return frequent_words(counter, words);
+  }
+
+  /// Fills in the training set and, if `holds_out`, the validation set.
+  ///
+  /// options  on which the windows depend, apart from the vocabulary
+  void encode(const std::string& options, std::size_t context, const Tokenizer& tokenizer,
+              bool holds_out, Corpus& corpus) {
+    const auto no_piece = [](const Piece&) {};
+    const auto into = [&](Windows& windows) {
+      return [&](const Piece& piece) {
+        windows.push(corpus.source_vocabulary.encode(tokenize(piece, tokenizer)));
+      };
+    };
+    TrainingSource source{
+        .texts = {}, .options = options, .corpora = std::vector<LineFiles>(texts_.size())};
+    for (TrainingText& each : texts_) source.texts.push_back(&each.text);
+    fill_training_set(training_, cached_, source, corpus,
+                      [&](std::size_t number, const AddExample& add, std::vector<std::string>&) {
+                        auto& [text, hold_out] = texts_[number];
+                        Windows windows(context,
+                                        [&](Example window) { add(std::move(window), 0); });
+                        hold_out.divide(text, into(windows), no_piece);
+                        if (windows.finish() == 0) refuse_short("training", text.name());
+                      });
+    for (auto& [text, hold_out] : texts_) {
+      if (holds_out) {
+        Windows windows(context,
+                        [&](Example window) { corpus.validation.push_back(std::move(window)); });
+        hold_out.divide(text, no_piece, into(windows));
+        windows.finish();
+      }
+      text.record(corpus);
+    }
+  }
+
+ private:
+  const TrainingSetOptions& training_;
+  bool cached_ = false;
+  std::vector<TrainingText> texts_;
+};
+
+}  // namespace
+
+Tokenizer window_tokenizer(const WindowOptions& windows, const WordOptions& words,
+                           const Vocabulary& vocabulary) {
+  if (vocabulary.subwords()) return sentence_tokenizer(vocabulary, words);
+  if (windows.unit == TextUnit::word) return WordTokenizer(words.lowercase);
+  return CharacterTokenizer(words.lowercase);
+}
+
+Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& windows,
+                                  const WordOptions& words, const fs::path& base,
+                                  const FixedVocabularies* fixed,
+                                  const TrainingSetOptions& training) {
+  const bool subwords = words.subwords.kind != SubwordKind::none;
+  const TextUnit unit = subwords ? TextUnit::word : windows.unit;  // at which texts are divided
+  Corpus corpus;
+  const bool has_training = fixed == nullptr || !files.train_text.empty();
+  const bool has_own = !files.validation_text.empty();
+  const double share = has_own ? 0.0 : windows.validation_share;
+  std::optional<TrainingTexts> texts;
+  if (has_training) texts.emplace(files.train_text, share, unit, base, training);
+  corpus.source_vocabulary =
+      fixed != nullptr ? fixed->source : texts->make_vocabulary(windows, words, base, corpus.notes);
+  corpus.target_vocabulary = corpus.source_vocabulary;
+  const Tokenizer tokenizer = window_tokenizer(windows, words, corpus.source_vocabulary);
+  if (has_training) {
+    const std::string options =
+        fmt::format("text lowercase={} unit={} context={} share={}", words.lowercase,
+                    static_cast<int>(unit), windows.context, share);
+    texts->encode(options, windows.context, tokenizer, share > 0.0, corpus);
+  }
+  const auto load = [&](const char* key, const std::string& file, const std::string& part) {
+    CorpusText text(key, base / file, any_text);
+    std::vector<Example> examples;
+    Windows cut(windows.context, [&](Example window) { examples.push_back(std::move(window)); });
+    for_each_piece(text, unit, [&](const Piece& piece) {
+      cut.push(corpus.source_vocabulary.encode(tokenize(piece, tokenizer)));
+    });
+    if (cut.finish() == 0) refuse_short(part, text.name());
+    text.record(corpus);
+    return examples;
+  };
+  if (has_own) {
+    corpus.validation = load("data.validation_text", files.validation_text, "validation");
+  } else if (has_training && corpus.validation.empty() && share > 0.0) {
+    refuse_short("validation", texts->name(),
+                 "name a file with more text, or raise data.validation_share; 0 holds nothing out");
+  }
+  if (!files.test_text.empty()) {
+    corpus.test = load("data.test_text", files.test_text, "testing");
+  }
+  return corpus;
+}
+
+}  // namespace tapestry

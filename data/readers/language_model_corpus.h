@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+
+#include "data/corpus.h"
+#include "data/readers/training_set.h"
+#include "data/text/tokenizer.h"
+#include "data/text/vocabulary.h"
+
+namespace tapestry {
+
+/// How a text is divided into windows.
+struct WindowOptions {
+  TextUnit unit = TextUnit::character;  ///< what a token is
+  std::size_t context = 64;             ///< tokens per window, >= 1
+  double validation_share = 0.1;        ///< share of train_text held out at its end, in [0, 1)
+};
+
+/// The tokenizer of a vocabulary: its subwords, or else characters or words as `unit` says.
+Tokenizer window_tokenizer(const WindowOptions& windows, const WordOptions& words,
+                           const Vocabulary& vocabulary);
+
+/// Loads a language-model corpus: the characters, words or subwords of text files, including line
+/// ends, divided into windows of `context` + 1 tokens. Each window begins with the last token of
+/// the preceding window, so that every token except the first is predicted once. The last window
+/// may be shorter. Relative paths start at `base`.
+///
+/// Without `validation_text`, the last lines of `train_text` are held out, `validation_share` of
+/// its bytes; with a share of 0, none. If no line begins within this share, the last line is
+/// divided between two tokens. Source and target share one vocabulary, made from the training text
+/// unless a `fixed` one is given; the training set and what is held out of it are then empty if
+/// there is no name of a training file. The fingerprint is not set.
+///
+/// The training text is read line by line: for its length, for the vocabulary and for the windows.
+/// Each of several training texts is divided into windows, and has text held out, by itself.
+///
+/// throws  DataError as CorpusText and fill_training_set(); if a part has fewer than two tokens.
+Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& windows,
+                                  const WordOptions& words, const std::filesystem::path& base,
+                                  const FixedVocabularies* fixed = nullptr,
+                                  const TrainingSetOptions& training = {});
+
+}  // namespace tapestry

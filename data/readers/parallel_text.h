@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+#include "data/corpus.h"
+#include "data/readers/bad_lines.h"
+#include "data/readers/training_set.h"
+#include "data/text/vocabulary.h"
+
+namespace tapestry {
+
+/// The files of parallel_text, relative to the folder of the config, and options of its pairs.
+struct ParallelTextOptions {
+  FileList train_source;           ///< training sentences; several files: several corpora
+  FileList train_target;           ///< their translations, file by file
+  std::string validation_source;   ///< validation sentences
+  std::string validation_target;   ///< their translations
+  std::string test_source;         ///< test sentences; empty: no test set
+  std::string test_target;         ///< their translations; empty: no test set
+  bool shared_vocabulary = false;  ///< use one vocabulary for both sides
+  std::size_t max_tokens = 0;      ///< skip training pairs with a longer side; 0: keep all
+};
+
+/// Loads parallel_text: pairs of text files with one sentence per line, where line n of the target
+/// file is the translation of line n of the source file; relative paths start at `base`. The
+/// vocabularies are made from the training pairs, or from files of subwords, unless `fixed` ones
+/// are given; the training and the validation set are then empty if they have no file names. The
+/// fingerprint is not set.
+///
+///   both lines blank      the pair is skipped and counted in the notes
+///   one line blank        a bad line: the files do not match
+///   more than max_tokens  training pairs with a longer side are skipped and counted in the notes;
+///                         validation and test pairs are not skipped
+///
+/// The training files are read line by line: once for the vocabularies, once for the examples.
+///
+/// throws  DataError as CorpusText, make_subwords() and fill_training_set(); if only one file of a
+///         pair is given; if the files of a pair have different numbers of lines; for bad lines as
+///         BadLines; if no pair or no word remains.
+Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions& words,
+                          const std::filesystem::path& base,
+                          const FixedVocabularies* fixed = nullptr,
+                          OnBadLine on_bad_line = OnBadLine::stop,
+                          const TrainingSetOptions& training = {});
+
+}  // namespace tapestry

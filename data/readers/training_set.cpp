@@ -1,0 +1,190 @@
+#include "data/readers/training_set.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "data/example_file.h"
+#include "data/io/error.h"
+#include "data/io/file.h"
+#include "data/readers/corpus_text.h"
+#include "data/text/subwords.h"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Encode = std::function<void(std::size_t, const AddExample&, std::vector<std::string>&)>;
+
+constexpr const char* file_name = "train.examples";
+
+/// Identifies what examples are made from, see ExampleFile.
+std::uint64_t compute_origin(const TrainingSource& source, const Corpus& corpus) {
+  Xxh3 hash;
+  const auto add_text = [&hash](std::string_view text) {
+    const std::uint64_t length = text.size();
+    hash.add(&length, sizeof length);
+    hash.add(text.data(), text.size());
+  };
+  add_text(source.options);
+  for (CorpusText* text : source.texts) {
+    const FileDigest& digest = text->digest();
+    hash.add(&digest.bytes, sizeof digest.bytes);
+    hash.add(&digest.digest, sizeof digest.digest);
+  }
+  for (const Vocabulary* words : {&corpus.source_vocabulary, &corpus.target_vocabulary}) {
+    add_text(words->to_text());
+    add_text(words->subwords() ? words->subwords()->serialized() : "");
+  }
+  return hash.value();
+}
+
+/// The examples in a file, which is found or made.
+class CachedExamples {
+ public:
+  CachedExamples(const TrainingSetOptions& options, std::uint64_t origin, const Corpus& corpus)
+      : temporary_(options.cache_folder.empty() || options.cache_is_read_only),
+        path_(temporary_ ? temporary_path() : options.cache_folder / file_name),
+        found_at_(options.cache_folder.empty() ? fs::path() : options.cache_folder / file_name),
+        origin_(origin),
+        ids_(std::max(corpus.source_vocabulary.size(), corpus.target_vocabulary.size())) {}
+  CachedExamples(const CachedExamples&) = delete;
+  CachedExamples& operator=(const CachedExamples&) = delete;
+  ~CachedExamples() {
+    std::error_code ignored;
+    if (temporary_) fs::remove(path_, ignored);
+  }
+
+  /// The file, if it can be used; otherwise adds a note, unless there is none.
+  std::shared_ptr<const ExampleFile> find(std::vector<std::string>& notes) const {
+    if (found_at_.empty()) return nullptr;
+    const auto recreated = [&notes](const DataError& error) {
+      notes.push_back(fmt::format("warning: {}; it is recreated", error.what()));
+      return nullptr;
+    };
+    try {
+      return open(found_at_);
+    } catch (const UnusableExampleFile& error) {
+      return recreated(error);
+    } catch (const UnopenedFile& error) {
+      std::error_code ignored;
+      if (fs::exists(fs::symlink_status(found_at_, ignored))) return recreated(error);
+      return nullptr;
+    }
+  }
+
+  /// Makes the file of the examples that encode() adds.
+  ///
+  /// counts  the numbers of examples of the corpora, once they are encoded
+  std::shared_ptr<const ExampleFile> make(
+      const std::function<void(const AddExample&, std::vector<std::string>& notes)>& encode,
+      const std::vector<std::uint64_t>& counts) const {
+    ExampleFileWriter writer(path_, ids_);
+    std::vector<std::string> notes;
+    encode([&](const Example& example, std::size_t line) { writer.add(example, line); }, notes);
+    writer.finish(origin_, counts, notes);
+    return open(path_);
+  }
+
+ private:
+  static fs::path temporary_path() {
+    const char* folder = std::getenv("TMPDIR");
+    static int number = 0;
+    return fs::path(folder != nullptr && *folder != '\0' ? folder : "/var/tmp") /
+           fmt::format("tapestry-{}-{}.examples", ::getpid(), number++);
+  }
+
+  std::shared_ptr<const ExampleFile> open(const fs::path& path) const {
+    return std::make_shared<const ExampleFile>(path, origin_, ids_);
+  }
+
+  bool temporary_;
+  fs::path path_;      ///< where it is made
+  fs::path found_at_;  ///< where it may be already; empty: nowhere
+  std::uint64_t origin_;
+  std::size_t ids_;
+};
+
+std::vector<WeightedExamples> weighted(const std::vector<std::uint64_t>& counts,
+                                       const std::vector<std::size_t>& weights) {
+  std::vector<WeightedExamples> parts;
+  if (counts.size() == 1 && (weights.empty() || weights.front() == 1)) return parts;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    parts.push_back({.count = counts[i], .weight = weights.empty() ? 1 : weights[i]});
+  }
+  return parts;
+}
+
+void require_weights(const std::vector<std::size_t>& weights, std::size_t corpora) {
+  if (weights.empty() || weights.size() == corpora) return;
+  throw DataError(fmt::format("data.corpus_weights: found {} weights, expected {}, one for each "
+                              "training corpus",
+                              weights.size(), corpora),
+                  "write a weight for each of the files");
+}
+
+}  // namespace
+
+bool is_cached(const TrainingSetOptions& options, std::uint64_t bytes) {
+  if (options.cache == CacheUse::automatic) return bytes >= options.large_text;
+  return options.cache == CacheUse::always;
+}
+
+void add_if_too_long(const ExampleLengths& example, std::string_view part, const LineFiles& files,
+                     std::size_t line, OnBadLine on_bad_line, const FindTooLong& find_too_long,
+                     BadLines& bad) {
+  if (on_bad_line == OnBadLine::skip || !find_too_long) return;
+  if (const auto error = find_too_long(part, example, files, line)) bad.add_too_long(*error);
+}
+
+void fill_training_set(const TrainingSetOptions& options, bool cached, const TrainingSource& source,
+                       Corpus& corpus, const Encode& encode) {
+  const std::size_t corpora = source.corpora.size();
+  require_weights(options.corpus_weights, corpora);
+  std::vector<std::uint64_t> counts;
+  const auto encode_all = [&](const AddExample& add, std::vector<std::string>& notes) {
+    for (std::size_t number = 0; number < corpora; ++number) {
+      counts.push_back(0);
+      encode(
+          number,
+          [&](Example example, std::size_t line) {
+            add(std::move(example), line);
+            ++counts.back();
+          },
+          notes);
+    }
+  };
+  if (cached) {
+    const CachedExamples cache(options, compute_origin(source, corpus), corpus);
+    corpus.train_file = cache.find(corpus.notes);
+    if (!corpus.train_file) {
+      corpus.train_file = cache.make(encode_all, counts);
+    }
+    counts = corpus.train_file->parts();
+    corpus.notes.insert(corpus.notes.end(), corpus.train_file->notes().begin(),
+                        corpus.train_file->notes().end());
+  } else {
+    encode_all(
+        [&](Example example, std::size_t line) {
+          corpus.train.push_back(std::move(example));
+          if (line != 0) corpus.train_lines.lines.push_back(line);
+        },
+        corpus.notes);
+  }
+  const LineFiles& first = source.corpora.front();
+  const bool of_lines = !first.source.empty();
+  if (of_lines) {
+    corpus.train_lines.source_file = first.source;
+    corpus.train_lines.target_file = first.target;
+  }
+  corpus.train_weights = weighted(counts, options.corpus_weights);
+  if (corpora > 1 && of_lines) corpus.train_line_files = source.corpora;
+}
+
+}  // namespace tapestry

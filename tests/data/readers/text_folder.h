@@ -1,0 +1,56 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "data/corpus.h"
+#include "data/readers/bad_lines.h"
+#include "data/readers/training_set.h"
+#include "data/text/vocabulary.h"
+#include "tests/data/refusal.h"
+#include "tests/support/temporary_folder.h"
+
+namespace tapestry::test {
+
+/// A folder with the training file train.txt, and options with which `load_text` reads it.
+template <auto load_text>
+struct TextFolder {
+  explicit TextFolder(std::string_view text) {
+    write(text);
+    files.train_text = "train.txt";
+  }
+
+  void write(std::string_view text, const char* file = "train.txt") const {
+    folder.write(file, text);
+  }
+  Corpus load(const FixedVocabularies* fixed = nullptr) const {
+    if constexpr (std::is_invocable_v<decltype(load_text), const TextFiles&, const WordOptions&,
+                                      const std::filesystem::path&, const FixedVocabularies*,
+                                      OnBadLine, const TrainingSetOptions&>) {
+      return load_text(files, words, folder.path(), fixed, on_bad_line, training);
+    } else {
+      return load_text(files, words, folder.path(), fixed, on_bad_line, training.find_too_long);
+    }
+  }
+  std::string name(const char* file = "train.txt") const { return (folder / file).string(); }
+
+  /// The error message about a training file with these lines, without its name.
+  std::string message(std::string_view lines) const {
+    write(lines);
+    const std::string text = refusal([this] { load(); });
+    REQUIRE(text.starts_with(name() + ":"));
+    return text.substr(name().size() + 1);
+  }
+
+  TemporaryFolder folder;
+  TextFiles files;
+  WordOptions words;
+  OnBadLine on_bad_line = OnBadLine::stop;
+  TrainingSetOptions training;
+};
+
+}  // namespace tapestry::test
