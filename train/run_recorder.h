@@ -4,26 +4,20 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
-#include <vector>
 
-#include "data/text/codec.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/inference/attention_view.h"
 #include "train/inference/evaluator.h"
 #include "train/output/progress.h"
-#include "train/recording/digest_log.h"
-#include "train/recording/run_recording.h"
+#include "train/recording/event_log.h"
 #include "train/recording/tensorboard_log.h"
 #include "train/recording/time_use.h"
-#include "train/recording/time_use_log.h"
 #include "train/recording/weight_watch.h"
 
 namespace tapestry {
 
-/// Records a run that is being trained in files of its run directory beside metrics.csv:
-/// recording.jsonl, digests.csv, time_use.csv and, with train.tensorboard, event files.
+/// Records a run that is being trained in its events.jsonl and, with train.tensorboard, in event
+/// files of TensorBoard.
 ///
 /// Changes no bit of the run. Before start(), and after an error that ends the recording, all other
 /// functions do nothing. Errors are printed as warnings: if memory is short, only what the call
@@ -31,13 +25,13 @@ namespace tapestry {
 class RunRecorder {
  public:
   /// All arguments, and what `run` refers to, must outlive the recorder.
-  RunRecorder(const RunParts& run, const TextCodec& codec, Progress& progress, TimeUse& time_use)
-      : run_(run), codec_(codec), progress_(progress), time_use_(time_use) {}
+  RunRecorder(const RunParts& run, Progress& progress, TimeUse& time_use)
+      : run_(run), progress_(progress), time_use_(time_use) {}
 
   /// Creates the files of a run directory, or continues them at the step of the run.
   ///
-  /// last_step  validations of later steps are dropped
-  void start(const std::filesystem::path& folder, std::uint64_t last_step);
+  /// last_validation  validations of later steps are dropped
+  void start(const std::filesystem::path& folder, std::uint64_t last_validation);
 
   /// To be called before and after the update of a step that a validation follows.
   void before_update();
@@ -49,17 +43,16 @@ class RunRecorder {
   /// Records the new rows of the metrics.
   void add_rows();
 
+  /// Records the speed of the last logged interval, if it has any steps.
+  void add_speed(const std::optional<StepSpeed>& speed);
+
   /// Records the use of the time, once the process has computed a step.
   ///
-  /// at_once  if false, only if the last row is old enough, see TimeUseLog::add_if_due()
-  void add_time_use(bool at_once);
-
-  /// The attention weights to record with a validation, of the weights that the parameters have;
-  /// empty without train.tensorboard.
-  std::vector<LayerAttention> attention();
+  /// at_once  if false, only if the last event is old enough, see TimeRecorder::add_if_due()
+  void add_time(bool at_once);
 
   /// Records a validation, whose row is the last of the metrics.
-  void add_validation(const Scores& scores, const std::vector<LayerAttention>& attention);
+  void add_validation(const Scores& scores);
 
   /// Removes what was recorded of later steps than that of the run, after a rollback.
   void drop_later_steps();
@@ -67,31 +60,26 @@ class RunRecorder {
  private:
   /// The open files, and the weights that are watched for them.
   struct Files {
-    Files(const std::filesystem::path& folder, const RunParts& run, std::uint64_t last_step);
+    Files(const std::filesystem::path& folder, const RunParts& run, std::uint64_t last_validation);
     std::optional<std::string> problem() const;
 
-    RunRecording recording;
-    TimeUseLog time_use;
+    EventLog events;
+    TimeRecorder time;
     std::optional<TensorBoardLog> tensorboard;
-    std::optional<DigestLog> digests;
     WeightWatch watch;
     bool is_watching = false;
+    bool has_digests = false;       ///< whether the log has an event with the names of the tensors
     std::uint64_t training_tokens;  ///< of an epoch
   };
 
   void guarded(const std::function<void(Files&)>& action);
-  std::vector<LayerAttention> attention_of_example();
-  std::optional<TrainingRecord> training_record(const Files& files, const Scores& scores) const;
   void report_problem();
 
   RunParts run_;
-  const TextCodec& codec_;
   Progress& progress_;
   TimeUse& time_use_;
   std::optional<Files> files_;
-  std::optional<std::string> reported_;    ///< the last problem() of the files that was printed
-  bool attention_problem_ = false;         ///< attention cannot be recorded
-  std::set<std::string> attention_notes_;  ///< those that were printed
+  std::optional<std::string> reported_;  ///< the last problem() of the files that was printed
 };
 
 }  // namespace tapestry

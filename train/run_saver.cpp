@@ -26,28 +26,15 @@ namespace {
 struct SavedFiles {
   std::uint64_t step;
   MetricsTable metrics;
-  std::string history;
   Retention retention;
   ArrayStore snapshot;
 };
-
-/// A run without changes has no history.txt; there may be one of a later checkpoint that was lost.
-void write_history(const std::string& history, const RunDirectory& directory) {
-  const auto path = directory.path() / "history.txt";
-  std::error_code ignored;
-  if (!history.empty()) {
-    write_file_durably(path, std::as_bytes(std::span(history)), directory.files());
-  } else if (std::filesystem::exists(path, ignored)) {
-    remove_file(path, directory.files());
-  }
-}
 
 /// Writes the metrics first, so that the run is complete once the last checkpoint is written.
 /// Returns why old checkpoints could not be deleted.
 std::vector<std::string> write_files(const SavedFiles& files, RunDirectory& directory) {
   directory.require_lock();
   files.metrics.write(directory.path() / "metrics.csv", directory.files());
-  write_history(files.history, directory);
   return directory.save(files.step, files.snapshot, files.retention);
 }
 
@@ -121,7 +108,7 @@ bool RunSaver::begin_writing(const std::function<ArrayStore()>& snapshot, bool l
   bool in_background = false;
   try {
     auto files = std::make_shared<const SavedFiles>(
-        SavedFiles{run_.state.step, run_.state.metrics, run_.state.history,
+        SavedFiles{run_.state.step, run_.state.metrics,
                    kept_checkpoints(run_.state, run_.config.train), snapshot()});
     write = [this, files = std::move(files)] { undeleted_ = write_files(*files, directory_); };
     in_background = !last;

@@ -21,7 +21,7 @@
 
 namespace tapestry {
 
-/// Saves a run that is being trained: its checkpoints, metrics.csv and history.txt.
+/// Saves a run that is being trained: its checkpoints and metrics.csv.
 ///
 /// A save copies the state between two steps, and writes the copy in the background while training
 /// goes on. One save is written at a time: the next one waits for it. How a save has ended is

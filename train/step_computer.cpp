@@ -11,7 +11,7 @@
 #include "data/io/file.h"
 #include "train/checkpoint/resume.h"
 #include "train/models/pretrained.h"
-#include "train/recording/digest_log.h"
+#include "train/recording/digests.h"
 #include "train/tasks/task_data.h"
 
 namespace tapestry {
@@ -85,8 +85,7 @@ RunParts StepComputer::parts() {
 }
 
 std::string StepComputer::state_text() const {
-  std::vector<std::uint32_t> digests;
-  compute_digests(model_.parameters, digests);
+  const auto digests = compute_digests(model_.parameters);
   Xxh3 digest;
   digest.add(digests.data(), digests.size() * sizeof(digests.front()));
   digest.add(&restored_digest_, sizeof(restored_digest_));

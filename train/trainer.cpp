@@ -36,7 +36,7 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
       directory_(directory),
       progress_(progress),
       validator_(computer_.parts(), codec_, computer_.shards(), group, time_use_),
-      recorder_(computer_.parts(), codec_, progress, time_use_),
+      recorder_(computer_.parts(), progress, time_use_),
       saver_(computer_.parts(), computer_.shards(), directory, progress, group, time_use_) {}
 
 void Trainer::resume(const ArrayStore& snapshot) {
@@ -109,14 +109,14 @@ RunEnd Trainer::run(Interruptions interruptions) try {
   }
   saver_.finish();
   if (saver_.saved_step() != state_.step) saver_.save(true);
-  recorder_.add_time_use(true);
+  recorder_.add_time(true);
   if (finished() && !state_.validation_pending &&
       group_.any_process(!average_last_checkpoints_())) {
     stop = agree_to_end(interruptions, state_, group_);
   }
   if (config_.train.report_every > 0 && finished()) {
     report();
-    recorder_.add_time_use(true);
+    recorder_.add_time(true);
   }
   return stop.value_or(RunEnd::finished);
 } catch (...) {
@@ -227,8 +227,8 @@ void Trainer::log() {
   state_.running = {};
   state_.metrics.add(metrics);
   recorder_.add_rows();
-  recorder_.add_time_use(false);
-  progress_.metrics(metrics);
+  recorder_.add_speed(progress_.metrics(metrics));
+  recorder_.add_time(false);
 }
 
 Scores Trainer::validate() { return validator_.score(end_requested_); }
@@ -238,15 +238,12 @@ Scores Trainer::validate() { return validator_.score(end_requested_); }
 bool Trainer::validate_and_compare() {
   if (corpus_.validation.empty()) return false;
   Scores scores;
-  std::vector<LayerAttention> attention;
-  group_.together([&] {
-    scores = validator_.score(end_requested_, [&] { attention = recorder_.attention(); });
-  });
+  group_.together([&] { scores = validate(); });
   const std::string& metric = config_.train.best_metric;
   const bool best = state_.compare_validation(metric, score_value(scores, metric),
                                               due(config_.train.validate_every));
   state_.metrics.add_validation(state_.step, epoch_, scores);
-  recorder_.add_validation(scores, attention);
+  recorder_.add_validation(scores);
   validator_.report(scores, best, progress_);
   return best || is_further_best(state_.step, state_.metrics.csv(), config_.train);
 }
@@ -290,7 +287,7 @@ bool Trainer::report_is_due() const {
 
 void Trainer::report() {
   saver_.finish();  // the report shows the newest checkpoint
-  recorder_.add_time_use(true);
+  recorder_.add_time(true);
   const PartTimer timer(time_use_, TimePart::reports, "report");
   const Clock::time_point started = Clock::now();
   write_report_();

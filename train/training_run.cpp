@@ -328,7 +328,7 @@ int train_run(const TrainingRun& run, Progress& progress) {
     if (run.dry_run) return code_of_interruption(group, signals, progress);
   }
   if (group.is_rank_0()) {
-    progress.time_to((directory.path() / "timing.csv").string());
+    progress.start_timing();
     trainer.record_to(directory.path());
     trainer.report_with([&] { write_run_report(trainer, run, signals, progress); });
     watch_other_programs(progress);

@@ -29,12 +29,9 @@ SampleOptions training_sample(const Config& config, const Corpus& corpus) {
   return {.examples = training_sample_size(config, corpus), .batches = limit};
 }
 
-Scores Validator::score(const std::atomic<bool>* cancel, const std::function<void()>& and_then) {
+Scores Validator::score(const std::atomic<bool>* cancel) {
   Scores scores;
-  with_averaged_weights([&] {
-    scores = score_with_present_weights(cancel);
-    and_then();
-  });
+  with_averaged_weights([&] { scores = score_with_present_weights(cancel); });
   return scores;
 }
 

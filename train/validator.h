@@ -35,11 +35,9 @@ class Validator {
   /// The scores, with the accuracy on a fixed sample of the training set; decodes as many sequences
   /// as the config specifies. To be called by all processes.
   ///
-  /// cancel    cancels the validation when it becomes true; may be null
-  /// and_then  called after it, while the parameters still have the values that were scored
-  /// throws    kernels::Cancelled in all processes.
-  Scores score(
-      const std::atomic<bool>* cancel, const std::function<void()>& and_then = [] {});
+  /// cancel  cancels the validation when it becomes true; may be null
+  /// throws  kernels::Cancelled in all processes.
+  Scores score(const std::atomic<bool>* cancel);
 
   /// Prints the scores of the last step, and examples of the outputs.
   ///

@@ -11,7 +11,6 @@ Prints a table in Markdown of the 10th percentiles of all times, and the ratios.
 
 import argparse
 import contextlib
-import csv
 import json
 import os
 import pathlib
@@ -76,8 +75,9 @@ class ProgramRuns:
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Failure(f"{self.name} ended with exit code {done.returncode}: {done.stderr}")
-        with open(self.folder / "run/timing.csv", encoding="ascii") as file:
-            return [float(row["step_seconds"]) for row in csv.DictReader(file)][SETTLING_STEPS:]
+        lines = (self.folder / "run/events.jsonl").read_text().splitlines()
+        speeds = [event for event in map(json.loads, lines) if event["event"] == "speed"]
+        return [event["step_seconds"] for event in speeds][SETTLING_STEPS:]
 
     run_round = Contender.run_round
 

@@ -10,7 +10,6 @@ round with the median deviation of the total time; a deviation is run / plan - 1
 """
 
 import argparse
-import csv
 import json
 import os
 import pathlib
@@ -52,8 +51,8 @@ def measure(config, overrides, options, folder):
     """The numbers of a plan and of its run."""
     predicted = plan(options.program, config, overrides)
     _, seconds, peak = run([options.program, "train", config, "--quiet", *overrides])
-    with open(folder / "timing.csv", encoding="ascii") as file:
-        times = [float(row["step_seconds"]) for row in csv.DictReader(file)]
+    events = map(json.loads, (folder / "events.jsonl").read_text().splitlines())
+    times = [event["step_seconds"] for event in events if event["event"] == "speed"]
     log = (folder / "train.log").read_text(encoding="utf-8")
     parameters = re.search(r"model: ([\d,]+) parameters", log)[1].replace(",", "")
     shutil.rmtree(folder)

@@ -4,7 +4,7 @@
     python3 tests/report/make_long_run.py .build/release/tapestry FOLDER
 
 A translation model of 6 encoder and 6 decoder layers with 8 heads is trained for 10 steps, which gives a checkpoint.
-Then metrics.csv, timing.csv and recording.jsonl are written as a run of --steps steps has them that logs every step
+Then metrics.csv and events.jsonl are written as a run of --steps steps has them that logs every step
 and validates every 500: the values are a decay with noise, the same at every call. Then
 
     .build/release/tapestry report FOLDER --output long.html
@@ -30,28 +30,32 @@ def train(program, folder):
         "model.num_heads=8", "model.num_encoder_layers=6", "model.num_decoder_layers=6"], check=True)
 
 
-def write_curves(folder, steps, noise):
-    """metrics.csv and timing.csv with the columns that the run has written."""
+def write_records(folder, steps, noise):
+    """metrics.csv with the columns that the run has written; events.jsonl with speed, 20 samples, and weights and
+    gradients of each block at each validation."""
     def loss_at(step):
         return 0.3 + 4.0 * math.exp(-step / (0.1 * steps)) + 0.05 * noise.random()
 
     metrics = (folder / "metrics.csv").read_text().splitlines()[:1]
-    timing = (folder / "timing.csv").read_text().splitlines()[:1]
+    make_validation = validations(noise)
+    events = []
     columns = metrics[0].split(",")
     for step in range(1, steps + 1):
         loss = loss_at(step)
         row = {"step": step, "epoch": step // 300 + 1, "split": "train", "loss": loss, "perplexity": math.exp(loss),
                "learning_rate": 2e-3 * (1 - step / steps), "gradient_norm": noise.lognormvariate(0, 0.3), "target_tokens": 600}
         metrics.append(",".join(str(row.get(column, "")) for column in columns))
-        timing.append(f"{step},2026-01-01T00:00:00Z,{0.02 * step:.6g},{0.02 + 0.001 * noise.random():.6g},{noise.gauss(3e4, 500):.6g}")
+        events.append({"step": step, "event": "speed", "time": "2026-01-01T00:00:00Z",
+                       "step_seconds": 0.02 + 0.001 * noise.random(), "target_tokens_per_second": noise.gauss(3e4, 500)})
         if step % VALIDATE_EVERY == 0:
             loss = loss_at(step)
             row = {"step": step, "epoch": step // 300 + 1, "split": "validation", "loss": loss, "perplexity": math.exp(loss),
                    "token_accuracy": math.exp(-loss), "exact_match": math.exp(-2 * loss), "target_tokens": 1850,
                    "bleu": 100 * math.exp(-loss), "chrf": 90 * math.exp(-loss)}
             metrics.append(",".join(str(row.get(column, "")) for column in columns))
+            events.append({"step": step, "event": "validation", **make_validation(step)})
     (folder / "metrics.csv").write_text("\n".join(metrics) + "\n")
-    (folder / "timing.csv").write_text("\n".join(timing) + "\n")
+    (folder / "events.jsonl").write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events))
 
 
 def statistics(noise):
@@ -60,21 +64,22 @@ def statistics(noise):
             "high": noise.uniform(0.3, 0.5), "mean": 0.001 * noise.random(), "counts": counts}
 
 
-def write_recording(folder, steps, noise):
-    """recording.jsonl: 20 samples, and weights and gradients of each block, of each validation."""
+def validations(noise):
+    """A function that makes the members of the event of a validation."""
     paths = (["source_embedding", "target_embedding"] + [f"encoder.layers.{i}" for i in range(6)] + ["encoder.norm"]
              + [f"decoder.layers.{i}" for i in range(6)] + ["decoder.norm", "output"])
     words = "the a blue red dog cat house garden sees does not follow under in my these".split()
     references = [" ".join(noise.choices(words, k=12)) for _ in range(20)]
-    with open(folder / "recording.jsonl", "w", encoding="utf-8") as file:
-        for step in range(VALIDATE_EVERY, steps + 1, VALIDATE_EVERY):
-            samples = [{"input": f"{i} le chien bleu ne voit pas la maison rouge", "expected": reference,
-                        "output": " ".join(word if noise.random() < 0.8 else noise.choice(words) for word in reference.split())}
-                       for i, reference in enumerate(references)]
-            blocks = [{"path": path, "weights": statistics(noise), "gradients": statistics(noise),
-                       "update_ratio": noise.uniform(1e-4, 1e-2)} for path in paths]
-            record = {"step": step, "resident_bytes": 100_000_000 + 100 * step, "samples": samples, "blocks": blocks}
-            file.write(json.dumps(record, separators=(",", ":")) + "\n")
+
+    def make(step):
+        samples = [{"input": f"{i} le chien bleu ne voit pas la maison rouge", "expected": reference,
+                    "output": " ".join(word if noise.random() < 0.8 else noise.choice(words) for word in reference.split())}
+                   for i, reference in enumerate(references)]
+        blocks = [{"path": path, "weights": statistics(noise), "gradients": statistics(noise),
+                   "update_ratio": noise.uniform(1e-4, 1e-2)} for path in paths]
+        return {"resident_bytes": 100_000_000 + 100 * step, "samples": samples, "blocks": blocks}
+
+    return make
 
 
 def main():
@@ -85,8 +90,7 @@ def main():
     arguments = parser.parse_args()
     train(arguments.program, arguments.folder)
     noise = random.Random(1)
-    write_curves(arguments.folder, arguments.steps, noise)
-    write_recording(arguments.folder, arguments.steps, noise)
+    write_records(arguments.folder, arguments.steps, noise)
 
 
 if __name__ == "__main__":

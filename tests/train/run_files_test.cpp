@@ -30,24 +30,19 @@ std::set<std::string> files_of(const std::filesystem::path& run) {
 TEST_CASE("the files that a run creates are those that are counted before it begins") {
   const TrainedWorkplace work;
   TrainOptions options;
-  CHECK(missing_files(work / "none", options) == 6);
-  CHECK(files_of(work / "runs/tiny") == std::set<std::string>{"digests.csv", "metrics.csv",
-                                                              "recording.jsonl", "time_use.csv",
-                                                              "timing.csv", "train.log"});
+  CHECK(missing_files(work / "none", options) == 3);
+  CHECK(files_of(work / "runs/tiny") == std::set<std::string>{"events.jsonl", "metrics.csv", "train.log"});
   CHECK(missing_files(work / "runs/tiny", options) == 0);
   std::filesystem::remove(work / "runs/tiny/metrics.csv");
   CHECK(missing_files(work / "runs/tiny", options) == 1);
 }
 
-TEST_CASE("digests and event files are counted if they are written") {
+TEST_CASE("event files of TensorBoard are counted if they are written") {
   const TrainedWorkplace work;
   TrainOptions options;
-  options.digest_every = 0;
-  CHECK(missing_files(work / "none", options) == 5);
   options.tensorboard = true;
-  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=board", "train.tensorboard=true",
-                    "train.digest_every=0"})
-              .code == 0);
+  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=board", "train.tensorboard=true"}).code ==
+          0);
   CHECK(missing_files(work / "none", options) == files_of(work / "board").size());
   CHECK(missing_files(work / "board", options) == 0);
 }

@@ -19,7 +19,7 @@
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/error.h"
-#include "train/recording/digest_log.h"
+#include "train/recording/digests.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
@@ -51,9 +51,9 @@ std::string poisoned_run(TinyRun& run, const Config& config) {
   return test::error_text<NumericError>([&] { trainer.run(); });
 }
 
-/// Whether digests.csv has each step once, in order, and last the parameters of the checkpoint.
+/// Whether the digests have each step once, in order, and last the parameters of the checkpoint.
 void check_digests(TinyRun& run, std::uint64_t steps) {
-  const DigestTable table = read_digests(run.directory().path());
+  const DigestTable table = read_digests(read_events_file(run.directory().path()));
   REQUIRE(table.steps.size() == steps);
   CHECK(table.steps.front() == 1);
   CHECK(table.steps.back() == steps);

@@ -22,7 +22,7 @@
 #include "train/config/config.h"
 #include "train/error.h"
 #include "train/format.h"
-#include "train/recording/digest_log.h"
+#include "train/recording/digests.h"
 
 namespace tapestry {
 namespace diff_cli {
@@ -105,20 +105,22 @@ struct Digests {
 
 /// Compares the digests of two runs and prints the result.
 Digests compare_run_digests(const fs::path& a, const fs::path& b) {
-  Digests digests{.a = read_digests(a), .b = read_digests(b), .comparison = {}};
+  Digests digests{.a = read_digests(read_events_file(a)),
+                  .b = read_digests(read_events_file(b)),
+                  .comparison = {}};
   digests.comparison = compare_digests(digests.a, digests.b);
   const auto& found = digests.comparison;
   if (!found) {
-    fmt::print("{}: the runs have no digests of the same tensors and steps\n", digest_file_name);
+    fmt::print("{}: the runs have no digests of the same tensors and steps\n", events_file_name);
     return digests;
   }
   if (found->equal_step > 0) {
-    fmt::print("{}: the parameters are equal up to step {}\n", digest_file_name,
+    fmt::print("{}: the parameters are equal up to step {}\n", events_file_name,
                format_count(found->equal_step));
   }
   if (found->step > 0) {
     const std::size_t count = found->tensors.size();
-    fmt::print("{}: step {}: {} {}\n", digest_file_name, format_count(found->step),
+    fmt::print("{}: step {}: {} {}\n", events_file_name, format_count(found->step),
                count == 1 ? std::string("1 tensor differs:")
                           : fmt::format("{} tensors differ, the first is", count),
                escaped(found->tensors.front()));
@@ -146,7 +148,7 @@ void print_if_changed(const std::string& checkpoint, const ArrayStore& snapshot,
   const auto index = static_cast<std::size_t>(tensor - recorded.names.begin());
   if (digest_of_values(snapshot.at(path).bytes) == recorded.row(*row)[index]) return;
   fmt::print("  {}: this tensor has changed after step {} was computed: {} has another digest\n",
-             escaped(checkpoint), format_count(step), digest_file_name);
+             escaped(checkpoint), format_count(step), events_file_name);
 }
 
 /// Compares the checkpoints of these steps, oldest first, up to the first that differ.
@@ -193,7 +195,7 @@ void print_first(const FirstDifference& first) {
   if (!exact) fmt::print("hint: {}\n", exactness_hint);
 }
 
-/// Compares two runs by metrics.csv, digests.csv and the checkpoints of the steps that both have.
+/// Compares two runs by metrics.csv, the digests of events.jsonl and the checkpoints of the steps that both have.
 /// Returns whether they differ.
 bool compare_runs(const RunDirectory& a, const RunDirectory& b, bool all) {
   std::vector<std::uint64_t> steps;
@@ -240,7 +242,7 @@ Action define(CLI::App& command) {
   command.add_option("B", arguments->b, "Another one")->required()->check(not_empty());
   command.add_flag("--all", arguments->all, "List all arrays that differ, not the first alone");
   command.footer(
-      "Of two runs, the digests of the parameters after some steps are compared (digests.csv,\n"
+      "Of two runs, the digests of the parameters after some steps are compared (events.jsonl,\n"
       "see train.digest_every), the checkpoints of each step that both have, oldest first, and\n"
       "metrics.csv. The last line names the first step and tensor that differ; the step is known\n"
       "exactly if both runs have digests of it and of the step before, as with\n"

@@ -256,7 +256,7 @@ std::filesystem::path default_output(const std::string& model) {
 }
 
 void write_page(const Arguments& arguments, const nlohmann::ordered_json& data) {
-  const std::string page = html_page(data, file_name);
+  const std::string page = html_page(data, {"common.js", "explain.js"});
   const std::filesystem::path output = arguments.output.empty()
                                            ? default_output(arguments.model)
                                            : std::filesystem::path(arguments.output);

@@ -14,6 +14,7 @@
 #include "train/format.h"
 #include "train/platform/program_name.h"
 #include "train/process_settings.h"
+#include "train/recording/event_log.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
@@ -103,8 +104,7 @@ void refuse_to_replace_files(const RunDirectory& directory) {
   std::error_code ignored;
   if (std::filesystem::is_directory(directory.path() / "checkpoints", ignored)) return;
   for (const char* name :
-       {"config.yaml", "metrics.csv", "timing.csv", "time_use.csv", "history.txt",
-        "recording.jsonl", "digests.csv", "average.h5", "train.log"}) {
+       {"config.yaml", "metrics.csv", events_file_name, "average.h5", "train.log"}) {
     const auto path = directory.path() / name;
     if (!std::filesystem::exists(path, ignored)) continue;
     throw ConfigError({{.place = {.file = path.string()},

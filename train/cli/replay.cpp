@@ -31,7 +31,7 @@
 #include "train/platform/program_name.h"
 #include "train/platform/standard_streams.h"
 #include "train/process_settings.h"
-#include "train/recording/digest_log.h"
+#include "train/recording/digests.h"
 #include "train/step_computer.h"
 
 namespace tapestry {
@@ -227,9 +227,9 @@ class DigestCheck {
   /// has_changed  the run has changed since the start of the replay: nothing is compared
   DigestCheck(const RunDirectory& directory, const Parameters& parameters, bool has_changed) {
     if (has_changed) return;
-    table_ = read_digests(directory.path());
+    table_ = read_digests(read_events_file(directory.path()));
     if (table_.steps.empty() || table_.names == digest_names(parameters)) return;
-    warn(fmt::format("{} is not compared: it has the digests of other tensors", digest_file_name));
+    warn(fmt::format("{} is not compared: it has the digests of other tensors", events_file_name));
     table_ = DigestTable();
   }
 
@@ -237,15 +237,15 @@ class DigestCheck {
   void add(const StepComputer& computer) {
     const auto row = table_.find(computer.step());
     if (!row || !equal_) return;
-    compute_digests(computer.model().parameters, digests_);
-    const auto [ours, recorded] = std::ranges::mismatch(digests_, table_.row(*row));
-    if (ours == digests_.end()) return;
+    const auto digests = compute_digests(computer.model().parameters);
+    const auto [ours, recorded] = std::ranges::mismatch(digests, table_.row(*row));
+    if (ours == digests.end()) return;
     equal_ = false;
-    const auto index = static_cast<std::size_t>(ours - digests_.begin());
+    const auto index = static_cast<std::size_t>(ours - digests.begin());
     warn(
         fmt::format("the weights after step {} are not those of the run: the first tensor with "
                     "another digest than in {} is {}",
-                    computer.step(), digest_file_name, table_.names.at(index)));
+                    computer.step(), events_file_name, table_.names.at(index)));
   }
 
   /// Whether all steps have the digests of the run, as far as it has recorded them.
@@ -253,7 +253,6 @@ class DigestCheck {
 
  private:
   DigestTable table_;
-  std::vector<std::uint32_t> digests_;
   bool equal_ = true;
 };
 

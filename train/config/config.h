@@ -87,7 +87,7 @@ struct TrainOptions {
   std::size_t samples = 2;                   ///< of the decoded sequences printed per validation
   BleuTokenizer bleu_tokenizer = BleuTokenizer::mteval_13a;  ///< of BLEU in validation
   std::size_t report_every = 0;   ///< validations between reports; 0: none
-  std::size_t digest_every = 50;  ///< steps between rows of digests.csv; 0: none
+  std::size_t digest_every = 50;  ///< steps between digests; 0: none
   bool tensorboard = false;       ///< whether to write event files of TensorBoard
   bool detect_anomaly = false;    ///< check for NaN and infinity after every operation
   std::string initialize_from;    ///< run or checkpoint with pretrained parameters; may be empty

@@ -435,9 +435,9 @@ void visit(V field, O& o) {
       "as `tapestry report` does, and after the last step; 0: never");
   field(
       "digest_every", o.digest_every, at_least(0), free,
-      "steps between digests of the parameters in `digests.csv`, with which `tapestry diff` finds "
-      "the steps and the tensor in which two runs begin to differ; 1: the exact step, with 9 bytes "
-      "per tensor and step; 0: no digests");
+      "steps between digests of the parameters in `events.jsonl`, with which `tapestry diff` finds "
+      "the steps and the tensor in which two runs begin to differ; 1: the exact step, with 11 "
+      "bytes per tensor and step; 0: no digests");
   field("tensorboard", o.tensorboard, Flag(), free,
         "writes event files for TensorBoard into the folder `tensorboard` of the run directory");
   field("detect_anomaly", o.detect_anomaly, Flag(), of_process(free),

@@ -80,9 +80,7 @@ void Progress::log_to(const std::string& path) {
   log_->flush_on(spdlog::level::info);
 }
 
-void Progress::time_to(const std::string& path) {
-  timing_.emplace(path, first_step_);
-  warn_of_timing();
+void Progress::start_timing() {
   started_ = Clock::now();
   begin_interval();
 }
@@ -93,24 +91,15 @@ void Progress::begin_interval() {
   interval_started_ = Clock::now();
 }
 
-void Progress::add_timing(std::uint64_t step) {
-  if (!timing_ || interval_steps_ == 0 || timing_->problem()) return;
-  const Clock::time_point now = Clock::now();
-  const double seconds = std::max(seconds_between(interval_started_, now), 1e-9);
-  timing_->add({.step = step,
-                .elapsed_seconds = seconds_between(started_, now),
-                .step_seconds = seconds / static_cast<double>(interval_steps_),
-                .targets_per_second = static_cast<double>(interval_targets_) / seconds});
-  warn_of_timing();
-}
-
-void Progress::warn_of_timing() {
-  if (timing_->problem()) message("warning: " + *timing_->problem());
+std::optional<StepSpeed> Progress::interval_speed() const {
+  if (interval_steps_ == 0) return std::nullopt;
+  const double seconds = std::max(seconds_between(interval_started_, Clock::now()), 1e-9);
+  return StepSpeed{.seconds_per_step = seconds / static_cast<double>(interval_steps_),
+                   .targets_per_second = static_cast<double>(interval_targets_) / seconds};
 }
 
 void Progress::rolled_back(std::uint64_t step) {
   last_step_ = step;
-  if (timing_) timing_->drop_after(step);
   begin_interval();
 }
 
@@ -194,7 +183,7 @@ void Progress::step(std::uint64_t step, std::size_t targets, double loss) {
                  .resident_bytes = read_resident_bytes()});
 }
 
-void Progress::metrics(const TrainMetrics& m) {
+std::optional<StepSpeed> Progress::metrics(const TrainMetrics& m) {
   const std::string line = fmt::format(
       "step {:>{}}/{}  epoch {}  loss {:.4f}  perplexity {:.3f}  lr {:.2e}  "
       "gradient {:.3f}  {}  {} left",
@@ -204,8 +193,9 @@ void Progress::metrics(const TrainMetrics& m) {
   const ProgressRates rates{.targets_per_second = targets_per_second(),
                             .seconds_left = seconds_left(m.step)};
   output([&](ProgressOutput& out) { out.metrics(line, m, rates); });
-  add_timing(m.step);
+  const auto result = interval_speed();
   begin_interval();
+  return result;
 }
 
 void Progress::validation(const ValidationReport& report) {

@@ -12,7 +12,7 @@
 #include "train/metrics.h"
 #include "train/output/live_line.h"
 #include "train/output/progress_output.h"
-#include "train/output/timing_log.h"
+#include "train/recording/time_use.h"
 
 namespace spdlog {
 class logger;
@@ -49,8 +49,8 @@ class Progress {
   /// The errno of the first line that `out` did not take; 0 if there is none.
   int output_error() const { return output_ == nullptr ? 0 : output_->error(); }
 
-  /// Also writes the speed of each logged interval to this file from now on, see TimingLog.
-  void time_to(const std::string& path);
+  /// Training begins now: what came before is not counted in speeds and in the time left.
+  void start_timing();
 
   /// To be called before training.
   void start(const RunStart& run);
@@ -71,8 +71,9 @@ class Progress {
   /// To be called after every step: counts targets and redraws the live line at most ten times a
   /// second.
   void step(std::uint64_t step, std::size_t targets, double loss);
-  /// To be called after every logged interval of steps.
-  void metrics(const TrainMetrics& metrics);
+  /// To be called after every logged interval of steps. Returns its speed; nullopt if no step() has
+  /// been called since the last one, as after a validation at a logged step.
+  std::optional<StepSpeed> metrics(const TrainMetrics& metrics);
   /// Excludes the time that a save took from the speed of the steps.
   void exclude(std::chrono::steady_clock::duration time) { interval_started_ += time; }
   /// To be called after the run has returned to an earlier step.
@@ -86,8 +87,7 @@ class Progress {
   void log(const std::string& text);
   void output(const std::function<void(ProgressOutput&)>& report);
   void begin_interval();
-  void add_timing(std::uint64_t step);
-  void warn_of_timing();
+  std::optional<StepSpeed> interval_speed() const;
   void print_later_message();
   double targets_per_second() const;
   /// "31,672 tokens/s"
@@ -103,7 +103,6 @@ class Progress {
   std::optional<BestScore> best_;
   Clock::time_point started_, interval_started_;
   std::uint64_t interval_targets_ = 0, interval_steps_ = 0;
-  std::optional<TimingLog> timing_;
   std::shared_ptr<spdlog::logger> log_;
   std::optional<std::string> log_problem_;  ///< why the log could not be written, not yet told
   bool log_failed_ = false;                 ///< whether that was ever so

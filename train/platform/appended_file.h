@@ -12,7 +12,7 @@
 
 namespace tapestry {
 
-/// A file that grows at its end while a run is in progress, such as timing.csv. After the first
+/// A file that grows at its end while a run is in progress, such as events.jsonl. After the first
 /// failure it stays as it is: every later call does nothing, and problem() has the reason.
 class AppendedFile {
  public:

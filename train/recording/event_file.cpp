@@ -71,21 +71,11 @@ class Message {
   std::string bytes_;
 };
 
-// The numbers of fields and of element types are those of the .proto files.
-constexpr std::uint64_t float_elements = 1;
+// The numbers of fields and of the element type are those of the .proto files.
 constexpr std::uint64_t text_elements = 7;
 
-Message metadata_of_plugin(std::string_view plugin, std::string_view content = {}) {
-  Message data;
-  data.text(1, plugin);
-  if (!content.empty()) data.text(2, content);
-  return Message().message(1, data);
-}
-
-Message hyperparameter_value(const std::variant<double, bool, std::string>& value) {
-  if (const auto* number = std::get_if<double>(&value)) return Message().real(2, *number);
-  if (const auto* truth = std::get_if<bool>(&value)) return Message().integer(4, *truth ? 1 : 0);
-  return Message().text(3, std::get<std::string>(value));
+Message metadata_of_plugin(std::string_view plugin) {
+  return Message().message(1, Message().text(1, plugin));
 }
 
 // ---- TFRecord: https://www.tensorflow.org/tutorials/load_data/tfrecord
@@ -229,31 +219,6 @@ void EventSummary::add_histogram(std::string_view tag, const WeightStatistics& s
                                .reals(6, limits)
                                .reals(7, counts))
                .bytes());
-}
-
-void EventSummary::add_image(std::string_view tag, const EventImage& image) {
-  constexpr std::uint64_t rgb = 3;
-  add(tag, Message()
-               .message(4, Message()
-                               .integer(1, image.height)
-                               .integer(2, image.width)
-                               .integer(3, rgb)
-                               .text(4, image.png))
-               .bytes());
-}
-
-void EventSummary::add_hyperparameters(std::span<const Hyperparameter> parameters) {
-  Message start;
-  for (const auto& [name, value] : parameters) {
-    start.message(1, Message().text(1, name).message(2, hyperparameter_value(value)));
-  }
-  const Message content = Message().integer(1, 0).message(3, start);
-  const Message empty = Message().integer(1, float_elements).text(2, {});
-  add("_hparams_/session_start_info",
-      Message()
-          .message(8, empty)
-          .message(9, metadata_of_plugin("hparams", content.bytes()))
-          .bytes());
 }
 
 // ---- EventFile

@@ -3,11 +3,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include "train/platform/appended_file.h"
@@ -21,12 +18,6 @@ struct TextTable {
   std::vector<std::string> cells;  ///< (rows, columns), row-major; Markdown
 };
 
-/// An RGB image that TensorBoard shows.
-struct EventImage {
-  std::size_t height = 0, width = 0;  ///< in pixels
-  std::string png;                    ///< the bytes of a PNG file
-};
-
 /// The values of a step, as the protocol buffer `tensorboard.Summary`.
 class EventSummary {
  public:
@@ -34,11 +25,6 @@ class EventSummary {
   void add_scalar(std::string_view tag, double value);
   void add_table(std::string_view tag, const TextTable& table);
   void add_histogram(std::string_view tag, const WeightStatistics& statistics);
-  void add_image(std::string_view tag, const EventImage& image);
-
-  /// The hyperparameters of a run: a number, a truth value or a text each, by name.
-  using Hyperparameter = std::pair<std::string, std::variant<double, bool, std::string>>;
-  void add_hyperparameters(std::span<const Hyperparameter> parameters);
 
   /// The encoded message.
   const std::string& bytes() const { return bytes_; }
@@ -52,8 +38,7 @@ class EventSummary {
 /// An event file of TensorBoard: records of the TFRecord format (length, CRC-32C, protocol buffer
 /// `tensorboard.Event`, CRC-32C), in the order of their steps.
 ///
-/// Formats: tensorboard/compat/proto/{event,summary,tensor}.proto and
-/// tensorboard/plugins/hparams/plugin_data.proto of TensorBoard 2.
+/// Formats: tensorboard/compat/proto/{event,summary,tensor}.proto of TensorBoard 2.
 class EventFile {
  public:
   /// Continues the file `path`, or creates it, as drop_after(step) does.

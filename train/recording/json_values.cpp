@@ -21,4 +21,6 @@ Json json_numbers(std::span<const double> values) {
   return list;
 }
 
+double number_of(const Json& json) { return json.is_null() ? std::nan("") : json.get<double>(); }
+
 }  // namespace tapestry

@@ -12,4 +12,9 @@ nlohmann::ordered_json json_number(double value);
 /// A list of such numbers.
 nlohmann::ordered_json json_numbers(std::span<const double> values);
 
+/// The number of a json_number(); NaN for null.
+///
+/// throws  nlohmann::json::exception for a value of another type
+double number_of(const nlohmann::ordered_json& json);
+
 }  // namespace tapestry

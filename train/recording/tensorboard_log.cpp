@@ -1,22 +1,14 @@
 #include "train/recording/tensorboard_log.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <system_error>
-#include <type_traits>
 #include <utility>
 
 #include "data/io/durable_file.h"
 #include "data/io/number.h"
 #include "data/io/utf8.h"
-#include "train/config/fields.h"
 #include "train/error.h"
-#include "train/recording/png.h"
 
 namespace tapestry {
 namespace {
@@ -77,39 +69,9 @@ TextTable samples_table(const std::vector<ShownExample>& samples) {
   return table;
 }
 
-/// The keys that are in use, without paths and settings of the process.
-std::vector<EventSummary::Hyperparameter> hyperparameters(const Config& config) {
-  std::vector<EventSummary::Hyperparameter> found;
-  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
-    if (!field.use.in_use() || !field.rule.stored || domain.is_path()) return;
-    if (const bool* flag = std::get_if<bool>(&value)) {
-      found.emplace_back(field.path(), *flag);
-    } else if (const std::uint64_t* whole = std::get_if<std::uint64_t>(&value)) {
-      found.emplace_back(field.path(), static_cast<double>(*whole));
-    } else if (const double* number = std::get_if<double>(&value)) {
-      found.emplace_back(field.path(), *number);
-    } else {
-      found.emplace_back(field.path(), domain.print(value));
-    }
-  });
-  return found;
-}
-
-/// Writes the hyperparameters again; returns why that is not possible.
-std::optional<std::string> write_hyperparameters(const std::filesystem::path& path,
-                                                 const Config& config) {
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);  // keys may have changed since
-  EventSummary summary;
-  summary.add_hyperparameters(hyperparameters(config));
-  EventFile file(path, 0);
-  file.add(0, summary);
-  return file.problem();
-}
-
 }  // namespace
 
-TensorBoardLog::TensorBoardLog(const std::filesystem::path& folder, const Config& config,
+TensorBoardLog::TensorBoardLog(const std::filesystem::path& folder,
                                const std::string& metrics_csv)
     : columns_(split_row(std::string_view(metrics_csv).substr(0, heading_bytes(metrics_csv) - 1))) {
   try {
@@ -118,7 +80,6 @@ TensorBoardLog::TensorBoardLog(const std::filesystem::path& folder, const Config
     folder_problem_ = error.what();
     return;
   }
-  folder_problem_ = write_hyperparameters(folder / event_file_name, config);
   constexpr auto all_steps = std::numeric_limits<std::uint64_t>::max();
   training_.emplace(folder / "train" / event_file_name, all_steps);
   validation_.emplace(folder / "validation" / event_file_name, all_steps);
@@ -158,8 +119,7 @@ void TensorBoardLog::add_new_rows(std::string_view rows) {
   });
 }
 
-void TensorBoardLog::add(const ValidationRecord& record,
-                         std::span<const LayerAttention> attention) {
+void TensorBoardLog::add(const ValidationRecord& record) {
   if (!validation_ || record.step != validation_->last_step()) return;
   EventSummary summary;
   if (record.resident_bytes > 0) {
@@ -171,38 +131,12 @@ void TensorBoardLog::add(const ValidationRecord& record,
     if (block.gradients) summary.add_histogram("gradients/" + block.path, *block.gradients);
     if (block.update_ratio) summary.add_scalar("update_ratio/" + block.path, *block.update_ratio);
   }
-  for (const LayerAttention& layer : attention) {
-    summary.add_image("attention/" + layer.layer, attention_image(layer));
-  }
   validation_->add(record.step, summary);
 }
 
 std::optional<std::string> TensorBoardLog::problem() const {
   if (folder_problem_) return folder_problem_;
   return training_->problem() ? training_->problem() : validation_->problem();
-}
-
-EventImage attention_image(const LayerAttention& layer) {
-  constexpr std::size_t cell = 6, gap = 6;                       // pixels
-  constexpr std::array<double, 3> darkest = {8.0, 48.0, 107.0};  // red, green, blue of weight 1
-  const std::size_t queries = layer.queries.size(), keys = layer.keys.size();
-  EventImage image{
-      .height = queries * cell, .width = layer.num_heads * (keys * cell + gap) - gap, .png = {}};
-  std::vector<std::uint8_t> values(image.height * image.width * darkest.size(), 255);
-  for (std::size_t y = 0; y < image.height; ++y) {
-    for (std::size_t head = 0; head < layer.num_heads; ++head) {
-      for (std::size_t x = 0; x < keys * cell; ++x) {
-        const double shade = std::sqrt(layer.weight(head, y / cell, x / cell));
-        const std::size_t pixel = y * image.width + head * (keys * cell + gap) + x;
-        for (std::size_t channel = 0; channel < darkest.size(); ++channel) {
-          const double value = 255.0 + (darkest[channel] - 255.0) * std::clamp(shade, 0.0, 1.0);
-          values[pixel * darkest.size() + channel] = static_cast<std::uint8_t>(std::lround(value));
-        }
-      }
-    }
-  }
-  image.png = encode_png(image.height, image.width, values);
-  return image;
 }
 
 }  // namespace tapestry

@@ -3,14 +3,11 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
-#include "train/config/config.h"
-#include "train/inference/attention_view.h"
 #include "train/recording/event_file.h"
-#include "train/recording/run_recording.h"
+#include "train/recording/validation_record.h"
 
 namespace tapestry {
 
@@ -21,7 +18,6 @@ inline constexpr const char* event_file_name = "events.out.tfevents.0.tapestry";
 
 /// The event files of a run, which `tensorboard --logdir RUN` reads:
 ///
-///   events.out.tfevents.0.tapestry             the keys of the config, as hyperparameters
 ///   train/events.out.tfevents.0.tapestry       the columns of rows of training in metrics.csv
 ///   validation/events.out.tfevents.0.tapestry  those of validation, and validation records
 ///
@@ -31,8 +27,7 @@ class TensorBoardLog {
  public:
   /// Continues the files in `folder`, or creates them, with the rows of `metrics_csv`, which is
   /// valid; see set_rows().
-  TensorBoardLog(const std::filesystem::path& folder, const Config& config,
-                 const std::string& metrics_csv);
+  TensorBoardLog(const std::filesystem::path& folder, const std::string& metrics_csv);
 
   /// Removes the events of later steps than the rows of a split, and adds the rows that are
   /// missing.
@@ -42,8 +37,8 @@ class TensorBoardLog {
   void add_rows(const std::string& metrics_csv);
 
   /// Adds the record of the last row of validation: memory, samples, histograms of weights and
-  /// gradients, update ratios; and the attention weights of an example as images.
-  void add(const ValidationRecord& record, std::span<const LayerAttention> attention);
+  /// gradients, update ratios.
+  void add(const ValidationRecord& record);
 
   /// Why a file cannot be written; it is not written again then.
   std::optional<std::string> problem() const;
@@ -56,9 +51,5 @@ class TensorBoardLog {
   std::size_t known_bytes_ = 0;  ///< of the table
   std::optional<EventFile> training_, validation_;
 };
-
-/// The heads of a layer side by side as an image: a row for each query, a column for each key, and
-/// the darker a cell the greater the weight.
-EventImage attention_image(const LayerAttention& layer);
 
 }  // namespace tapestry

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -13,9 +14,6 @@
 
 #include "train/models/held_out_results.h"
 #include "train/recording/json_values.h"
-#include "train/report/attention_pattern.h"
-#include "train/report/attention_text.h"
-#include "train/report/held_out_errors.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -83,6 +81,12 @@ Json to_json(const ReportExample& example) {
   return json;
 }
 
+/// A weight in thousandths; 0 only for a weight of exactly 0 (masked).
+int thousandths(double weight) {
+  const int rounded = static_cast<int>(std::lround(1000.0 * weight));
+  return weight > 0.0 ? std::max(rounded, 1) : 0;
+}
+
 /// All weights of a sample; tokens that layers share are stored once.
 Json to_json(const AttentionSample& sample) {
   std::vector<Tokens> token_lists;
@@ -98,10 +102,13 @@ Json to_json(const AttentionSample& sample) {
     const std::size_t size = layer.queries.size() * layer.keys.size();
     Json heads = Json::array();
     for (std::size_t head = 0; head < layer.num_heads; ++head) {
-      heads.push_back(weights_to_text(std::span(layer.weights).subspan(head * size, size)));
+      Json weights = Json::array();
+      for (const double weight : std::span(layer.weights).subspan(head * size, size)) {
+        weights.push_back(thousandths(weight));
+      }
+      heads.push_back(std::move(weights));
     }
     layers.push_back({{"layer", layer.layer},
-                      {"name", layer_name(layer.layer)},
                       {"queries", add_tokens(layer.queries)},
                       {"keys", add_tokens(layer.keys)},
                       {"heads", std::move(heads)}});
@@ -112,39 +119,15 @@ Json to_json(const AttentionSample& sample) {
           {"image", to_json(sample.image)}};
 }
 
-std::size_t weight_bytes(const Json& sample) {
-  std::size_t bytes = 0;
-  for (const Json& layer : sample["layers"]) {
-    for (const Json& head : layer["heads"]) bytes += head.get_ref<const std::string&>().size();
-  }
-  return bytes;
-}
-
-/// The patterns of all heads, in the examples that have the same layers as the first.
-Json patterns_json(const std::vector<AttentionSample>& samples) {
-  std::vector<std::vector<LayerAttention>> examples;
-  for (const AttentionSample& sample : samples) {
-    const bool same =
-        examples.empty() || std::ranges::equal(sample.layers, examples.front(), {},
-                                               &LayerAttention::layer, &LayerAttention::layer);
-    if (!sample.layers.empty() && same) examples.push_back(sample.layers);
-  }
-  Json heads = Json::array();
-  for (const HeadPattern& head : head_patterns(examples)) {
-    heads.push_back({{"layer", head.layer},
-                     {"head", head.head},
-                     {"name", fmt::format("{}, head {}", layer_name(head.layer), head.head + 1)},
-                     {"pattern", head.pattern},
-                     {"share", json_number(head.share)},
-                     {"chance", json_number(head.chance)},
-                     {"copies", head.copies ? json_number(*head.copies) : Json(nullptr)},
-                     {"keys_used", json_number(head.keys_used)}});
-  }
-  return heads;
+std::size_t weight_bytes(const AttentionSample& sample) {
+  constexpr std::size_t bytes_per_weight = 4;  // at most, three digits and a comma
+  std::size_t weights = 0;
+  for (const LayerAttention& layer : sample.layers) weights += layer.weights.size();
+  return bytes_per_weight * weights;
 }
 
 /// The weights of each example, as far as there is room for them.
-Json attention_json(const std::vector<AttentionSample>& found, std::size_t most_bytes,
+Json attention_json(const std::vector<AttentionSample>& found, std::size_t max_bytes,
                     std::vector<std::string>& notes) {
   Json shown = Json::array();
   std::size_t bytes = 0, left_out = 0;
@@ -153,14 +136,13 @@ Json attention_json(const std::vector<AttentionSample>& found, std::size_t most_
       notes.push_back(fmt::format("attention of example {}: {}", sample.number, note));
     }
     if (sample.layers.empty()) continue;
-    Json json = to_json(sample);
-    const std::size_t more = weight_bytes(json);
-    if (bytes + more > most_bytes) {
+    const std::size_t more = weight_bytes(sample);
+    if (bytes + more > max_bytes) {
       ++left_out;
       continue;
     }
     bytes += more;
-    shown.push_back(std::move(json));
+    shown.push_back(to_json(sample));
   }
   if (left_out > 0) {
     notes.push_back(
@@ -170,7 +152,7 @@ Json attention_json(const std::vector<AttentionSample>& found, std::size_t most_
   return shown;
 }
 
-/// Adds `attention`, the weights of each example, and `attention_heads`, the patterns of all.
+/// Adds `attention`, the weights of each example.
 void add_attention(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
                    Json& json, std::vector<std::string>& notes) {
   const bool images = find_task(trained.config).traits().reads_images;
@@ -186,7 +168,6 @@ void add_attention(const TrainedModel& trained, const Corpus& corpus, const Repo
                     most, images ? "patches" : "tokens"));
   }
   json["attention"] = attention_json(found, options.attention_bytes, notes);
-  json["attention_heads"] = patterns_json(found);
 }
 
 }  // namespace
@@ -217,7 +198,6 @@ Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const Repo
                       {"examples", all.size()},
                       {"noun", noun},
                       {"accuracy", to_json(accuracy)},
-                      {"errors", accuracy.labels == 0 ? "" : describe_errors(accuracy, set, noun)},
                       {"shown", std::move(examples)}};
   add_attention(trained, corpus, options, json, notes);
   if (!find_task(trained.config).traits().reads_images) return json;

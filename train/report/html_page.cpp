@@ -2,31 +2,31 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "train/report/page_files.h"
 
 namespace tapestry {
 namespace {
 
-/// Replaces the only occurrence of `mark`.
+std::string_view content_of(std::string_view name) {
+  return std::ranges::find(page_files(), name, &PageFile::name)->content;
+}
+
+/// Replaces the first occurrence of `mark`.
 void insert_at(std::string& page, std::string_view mark, std::string_view text) {
-  const std::size_t at = page.find(mark);
-  if (at == page.npos) throw std::logic_error("template of a page: a mark is missing");
-  page.replace(at, mark.size(), text);
+  page.replace(page.find(mark), mark.size(), text);
 }
 
 }  // namespace
 
-std::string html_page(const nlohmann::ordered_json& data, std::string_view template_name) {
+std::string html_page(const nlohmann::ordered_json& data,
+                      std::initializer_list<std::string_view> scripts) {
   using Handler = nlohmann::ordered_json::error_handler_t;
-  const auto files = page_files();
-  const std::string_view plain = std::ranges::find(files, template_name, &PageFile::name)->content;
-  std::string page(plain);
-  for (const PageFile& file : files) {
-    const std::string mark = "/*" + std::string(file.name) + "*/";
-    if (plain.find(mark) != plain.npos) insert_at(page, mark, file.content);
-  }
+  std::string script;
+  for (const std::string_view name : scripts) script += content_of(name);
+  std::string page(content_of("page.html"));
+  insert_at(page, "/*page.css*/", content_of("page.css"));
+  insert_at(page, "/*script*/", script);
   // The data come last: marks in them are not replaced.
   insert_at(page, "/*data*/", json_for_script(data.dump(-1, ' ', false, Handler::replace)));
   return page;

@@ -19,23 +19,16 @@
 #include "train/checkpoint/run_directory.h"
 #include "train/error.h"
 #include "train/format.h"
-#include "train/model_summary.h"
 #include "train/models/held_out_data.h"
 #include "train/models/held_out_results.h"
 #include "train/models/trained_model.h"
 #include "train/platform/machine.h"
 #include "train/recording/json_values.h"
 #include "train/recording/weight_statistics.h"
-#include "train/report/attention_text.h"
 #include "train/report/curve.h"
-#include "train/report/findings.h"
 #include "train/report/held_out_json.h"
-#include "train/report/model_diagram.h"
-#include "train/report/profile_tree.h"
-#include "train/report/recording_json.h"
 #include "train/report/run_comparison.h"
-#include "train/report/speed.h"
-#include "train/report/weights_json.h"
+#include "train/report/run_json.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
@@ -117,32 +110,6 @@ Json mean_curves_json(const std::vector<const RunHistory*>& group, std::size_t m
   return curves;
 }
 
-// ---- History
-
-Json history_json(const RunHistory& history) {
-  Json processes = Json::array(), changes = Json::array(), log = Json::array();
-  for (const RunProcess& process : history.processes) {
-    processes.push_back({{"first_step", process.first_step},
-                         {"last_step", process.last_step},
-                         {"ended", escaped(process.ended)},
-                         {"step_seconds", json_number(process.step_seconds)},
-                         {"seconds", json_number(process.seconds)}});
-  }
-  for (const RunChange& change : history.changes) {
-    changes.push_back({{"step", change.step}, {"text", change.text}});
-  }
-  for (const LogLine& line : history.log) {
-    log.push_back({{"time", line.time}, {"text", line.text}, {"warning", line.warning}});
-  }
-  const std::vector<ProfileRow> profile = parse_profile_rows(history.profile);
-  return {{"processes", std::move(processes)},
-          {"changes", std::move(changes)},
-          {"profile", history.profile},
-          {"profile_tree", profile.empty() ? Json(nullptr) : profile_json(profile_tree(profile))},
-          {"log", std::move(log)},
-          {"log_lines_left_out", history.log_lines_left_out}};
-}
-
 // ---- Reading a run
 
 std::string last_component(const std::string& path) {
@@ -217,7 +184,6 @@ void add_saved_history(const ArrayStore& snapshot, const std::string& place, Run
     history.curves.insert(history.curves.begin(), std::make_move_iterator(saved.begin()),
                           std::make_move_iterator(saved.end()));
   }
-  if (history.changes.empty()) history.changes = history_changes(saved_history(snapshot));
 }
 
 /// Replaces the curves of metrics.csv, which is written with the next checkpoint.
@@ -232,19 +198,10 @@ void use_current_metrics(const std::string& csv, RunHistory& history) {
   history.curves = std::move(curves);
 }
 
-/// The last step with a value in any curve; 0 if there is none.
-std::uint64_t last_step(const RunHistory& history) {
-  std::uint64_t last = 0;
-  for (const NamedCurve& curve : history.curves) last = std::max(last, curve.curve.steps.back());
-  return last;
-}
-
 /// Adds all that needs the trained model.
 void add_model(const OpenedCheckpoint& opened, const Corpus* corpus, const ReportOptions& options,
                Json& json, std::vector<std::string>& notes) {
   const TrainedModel trained = load_model(opened.arrays);
-  json["diagram"] = diagram_json(
-      model_diagram(summarize(parameter_shapes(trained.model->parameters)), trained.config));
   json["weights"] = weights_json(weights_by_block(trained.model->parameters));
   std::optional<Corpus> loaded;
   try {
@@ -263,21 +220,6 @@ void add_model(const OpenedCheckpoint& opened, const Corpus* corpus, const Repor
 
 ReportData::ReportData(const ReportOptions& options) : options_(options) {}
 ReportData::~ReportData() = default;
-
-/// {text, section} of each finding.
-///
-/// json  that of the run up to now
-Json ReportData::findings_json(const Run& run, const Json& json) {
-  const bool finished = run.config && last_step(run.history) >= run.config->train.steps;
-  const std::string errors =
-      json.contains("held_out") ? json["held_out"]["errors"].get<std::string>() : "";
-  Json list = Json::array();
-  for (const auto& [text, section] :
-       findings(run.history, run.config.value_or(Config()), finished, errors)) {
-    list.push_back({{"text", text}, {"section", section}});
-  }
-  return list;
-}
 
 void ReportData::add(const std::string& path, const RunInProgress* now) {
   auto run = std::make_unique<Run>();
@@ -332,9 +274,8 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
   if (run->config && run->config->train.label_smoothing > 0.0) {
     separate_label_smoothing(run->history.curves);
   }
-  json["findings"] = findings_json(*run, json);
-  json["history"] = history_json(run->history);
-  json["speed"] = speed_json(run->history.time_use);
+  json["history"] = history_json(run->history, opened ? saved_history(opened->arrays) : "");
+  json["time"] = time_json(run->history.processes);
   json["recording"] = recording_json(run->history.records);
   if (run->history.curves.empty()) {
     run->notes.emplace_back("no step has been logged and saved yet");
@@ -388,7 +329,6 @@ Json ReportData::json() const {
   }
   return {{"program", fmt::format("tapestry {}", program_version)},
           {"time", format_time(std::time(nullptr))},
-          {"levels", level_characters()},
           {"details", options_.details},
           {"runs", std::move(runs)},
           {"differences", std::move(differences)},

@@ -51,8 +51,6 @@ class ReportData {
  private:
   struct Run;
 
-  static nlohmann::ordered_json findings_json(const Run& run, const nlohmann::ordered_json& json);
-
   ReportOptions options_;
   std::vector<std::unique_ptr<Run>> runs_;
 };

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ TEST_CASE("diff names the first step and tensor of two runs that differ in one b
   const Outcome same = work.run({"diff", "a", "b"});
   CHECK(same.code == 0);
   CHECK(same.out ==
-        "digests.csv: the parameters are equal up to step 12\n"
+        "events.jsonl: the parameters are equal up to step 12\n"
         "step 6: all numbers are equal\nstep 8: all numbers are equal\n"
         "step 12: all numbers are equal\n");
 
@@ -57,7 +58,7 @@ TEST_CASE("diff names the first step and tensor of two runs that differ in one b
   CHECK_FALSE(contains(changed.out, "step 12: "));
   CHECK(contains(changed.out,
                  "  b/checkpoints/step-00000008.h5: this tensor has changed after step 8 was "
-                 "computed: digests.csv has another digest\n"));
+                 "computed: events.jsonl has another digest\n"));
   CHECK_FALSE(contains(changed.out, "  a/checkpoints"));
   CHECK(changed.out.ends_with("\nfirst difference: step 8, " + weight + "\n"));
   CHECK_FALSE(contains(changed.out, "hint:"));
@@ -87,8 +88,8 @@ TEST_CASE("diff names the step and tensor of one bit that differs between two ch
   const Outcome exact = work.run({"diff", "a", "b"});
   CHECK(exact.code == 1);
   CHECK(contains(exact.out,
-                 "digests.csv: the parameters are equal up to step 8\n"
-                 "digests.csv: step 9: 1 tensor differs: output.bias\n"
+                 "events.jsonl: the parameters are equal up to step 8\n"
+                 "events.jsonl: step 9: 1 tensor differs: output.bias\n"
                  "step 6: all numbers are equal\nstep 12: "));
   CHECK(exact.out.ends_with("\nfirst difference: step 9, output.bias\n"));
   CHECK_FALSE(contains(exact.out, "has changed after"));
@@ -100,28 +101,26 @@ TEST_CASE("diff names the step and tensor of one bit that differs between two ch
   CHECK(bad.code == 1);
   CHECK(contains(bad.err,
                  "warning: the weights after step 9 are not those of the run: the first tensor "
-                 "with another digest than in digests.csv is output.bias\n"));
+                 "with another digest than in events.jsonl is output.bias\n"));
   CHECK_FALSE(contains(bad.err, "after step 10"));
 }
 
 TEST_CASE("replay does not compare digests of other tensors") {
   const OneBitAtStepNine work;
-  const std::string digests = test::read_text(work / "b/digests.csv");
-  std::string other = digests;
-  other.replace(other.find("output.bias"), 6, "offset");
-  work.write("b/digests.csv", other);
+  const std::string events = test::read_text(work / "b/events.jsonl");
+  work.write("b/events.jsonl", std::regex_replace(events, std::regex("output.bias"), "offset"));
   const Outcome done = work.run({"replay", "b", "--step", "10", "--output", "b.h5"});
-  CHECK(contains(done.err, "digests.csv is not compared: it has the digests of other tensors\n"));
+  CHECK(contains(done.err, "events.jsonl is not compared: it has the digests of other tensors\n"));
   CHECK_FALSE(contains(done.err, "are not those of the run"));
 }
 
 TEST_CASE("without digests diff prints the steps between the last equal and first unequal states") {
   const OneBitAtStepNine work;
-  std::filesystem::remove(work / "a/digests.csv");
+  std::filesystem::remove(work / "a/events.jsonl");
   const Outcome done = work.run({"diff", "a", "b"});
   CHECK(done.code == 1);
   CHECK(
-      contains(done.out, "digests.csv: the runs have no digests of the same tensors and steps\n"));
+      contains(done.out, "events.jsonl: the runs have no digests of the same tensors and steps\n"));
   CHECK(contains(done.out, "\nfirst difference: in steps 7 to 12, parameters/"));
   CHECK(done.out.ends_with(
       "\nhint: train both with train.digest_every=1 for the exact step and its first tensor\n"));
@@ -136,12 +135,13 @@ TEST_CASE("with digests of some steps diff prints the steps between two of them"
   };
   train("a", "train.save_every=12");
   train("b", "train.save_every=12");
-  std::string digests = test::read_text(work / "b/digests.csv");
-  const std::size_t row = digests.find("\n9,");
-  digests[row + 3] = digests[row + 3] == '0' ? '1' : '0';
-  work.write("b/digests.csv", digests);
+  std::string events = test::read_text(work / "b/events.jsonl");
+  const std::string begin = R"({"step":9,"event":"digests","digests":[")";
+  char& digit = events.at(events.find(begin) + begin.size());
+  digit = digit == '0' ? '1' : '0';
+  work.write("b/events.jsonl", events);
   const Outcome done = work.run({"diff", "a", "b"});
-  CHECK(contains(done.out, "digests.csv: the parameters are equal up to step 6\n"));
+  CHECK(contains(done.out, "events.jsonl: the parameters are equal up to step 6\n"));
   CHECK(contains(done.out, "\nfirst difference: in steps 7 to 9, "));
   CHECK(done.out.ends_with(
       "\nhint: train both with train.digest_every=1 for the exact step and its first tensor\n"));
@@ -154,7 +154,7 @@ TEST_CASE("diff names config keys, metrics and parameters of runs with other see
   CHECK(seeds.code == 1);
   CHECK(contains(seeds.out, "metrics.csv differs first in:\n  4,1,train,"));
   CHECK(contains(seeds.out, "config: train.seed: 1 and 5\n"));
-  CHECK(contains(seeds.out, "digests.csv: step 1: "));
+  CHECK(contains(seeds.out, "events.jsonl: step 1: "));
   CHECK(contains(seeds.out, "\n  parameters/"));
   CHECK(contains(seeds.out, "\nfirst difference: step 1, target_embedding.weight\n"));
   CHECK(contains(seeds.out, "more; --all lists them\n"));

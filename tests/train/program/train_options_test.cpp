@@ -13,7 +13,7 @@
 #include "tests/support/contains.h"
 #include "tests/train/refusal.h"
 
-/// Dry runs, lengths in epochs, changes of batches, data and optimizer on resume, timing.csv, and
+/// Dry runs, lengths in epochs, changes of batches, data and optimizer on resume, and
 /// what `inspect` says of models and checkpoints.
 namespace tapestry {
 namespace {
@@ -158,7 +158,6 @@ TEST_CASE("batch size, data size and optimizer may change with permission, which
     std::string history = "step 10: changed " + change.history + "\n";
     if (change.new_state) history += "step 10: the state of the optimizer starts anew\n";
     if (change.new_epoch) history += "step 10: continues with the first batch of an epoch\n";
-    CHECK(read_text(at_once / "runs/tiny/history.txt") == history);
     CHECK(contains(at_once.run({"inspect", end}).out, "\nhistory:\n" + history));
 
     // Resumed once more, the run ends with the same bytes.
@@ -182,18 +181,13 @@ TEST_CASE("batches of another size begin with a new epoch, which uses every exam
   }
 }
 
-TEST_CASE("a run without changes has no history.txt") {
-  const TrainedWorkplace work;
-  CHECK_FALSE(std::filesystem::exists(work / "runs/tiny/history.txt"));
-}
-
-TEST_CASE("after a fallback to an older checkpoint, history.txt is that of the checkpoint") {
+TEST_CASE("after a fallback to an older checkpoint, the history is that of the checkpoint") {
   const TrainedWorkplace work;
   const Arguments resume = {"train", "--resume", "runs/tiny"};
   CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=20", "train.keep_last=9",
                   "model.dropout=0.5", "--allow-change", "model.dropout"})
             .code == 0);
-  CHECK(contains(read_text(work / "runs/tiny/history.txt"), "model.dropout"));
+  CHECK(contains(work.run({"inspect", work.checkpoint(20)}).out, "\nhistory:\n"));
   for (const auto& entry : std::filesystem::directory_iterator(work / "runs/tiny/checkpoints")) {
     if (entry.path() != work / work.checkpoint(12)) std::filesystem::resize_file(entry, 100);
   }
@@ -207,7 +201,7 @@ TEST_CASE("after a fallback to an older checkpoint, history.txt is that of the c
                  "20; to have as many again, add train.steps=20\n"));
   const Outcome done = work.run({"train", "--resume", "runs/tiny", "train.steps=15"});
   CHECK(done.code == 0);
-  CHECK_FALSE(std::filesystem::exists(work / "runs/tiny/history.txt"));
+  CHECK_FALSE(contains(work.run({"inspect", work.checkpoint(15)}).out, "\nhistory:\n"));
 }
 
 // ---- --json.
@@ -267,12 +261,12 @@ TEST_CASE("a quiet run prints nothing, and its log has all lines") {
 
 TEST_CASE("a quiet run prints warnings and errors on standard error") {
   const TrainedWorkplace work;
-  std::filesystem::remove(work / "runs/tiny/timing.csv");
-  std::filesystem::create_directory(work / "runs/tiny/timing.csv");
+  std::filesystem::remove(work / "runs/tiny/events.jsonl");
+  std::filesystem::create_directory(work / "runs/tiny/events.jsonl");
   const Outcome done = work.run({"train", "--resume", "runs/tiny", "train.steps=20", "--quiet"});
   CHECK(done.code == 0);
   CHECK(done.out.empty());
-  CHECK(done.err.starts_with("tapestry: warning: runs/tiny/timing.csv: could not be written: "));
+  CHECK(done.err.starts_with("tapestry: warning: runs/tiny/events.jsonl: could not be written: "));
   CHECK(std::ranges::count(done.err, '\n') == 1);
   const Outcome refused = work.run({"train", "tiny.yaml", "--quiet"});
   CHECK(refused.code == 2);
@@ -302,55 +296,6 @@ TEST_CASE("a pipe or folder in place of train.log is refused without blocking") 
   std::filesystem::create_directory(log);
   refuse("a folder");
   CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=20"}).code == 0);
-}
-
-// ---- timing.csv.
-
-/// The first fields of the rows of timing.csv, after its heading.
-std::vector<std::string> timed_steps(const Workplace& work) {
-  std::istringstream lines(read_text(work / "runs/tiny/timing.csv"));
-  std::vector<std::string> steps;
-  std::string line;
-  std::getline(lines, line);
-  CHECK(line == "step,time,elapsed_seconds,step_seconds,target_tokens_per_second");
-  while (std::getline(lines, line)) {
-    steps.push_back(line.substr(0, line.find(',')));
-    CHECK(std::ranges::count(line, ',') == 4);
-    std::istringstream fields(line);
-    std::string field;
-    for (int i = 0; std::getline(fields, field, ','); ++i) {
-      if (i >= 2) CHECK(std::stod(field) > 0.0);
-    }
-  }
-  return steps;
-}
-
-TEST_CASE("timing.csv has a row for each log line, and resuming repairs and continues it") {
-  const TrainedWorkplace work;
-  CHECK(timed_steps(work) == std::vector<std::string>{"4", "8", "12"});
-  const std::string before = read_text(work / "runs/tiny/timing.csv");
-  work.write("runs/tiny/timing.csv", before + "16,2026-01-02T03:04:05Z,1.0,0.1,5\n20,20");
-  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=15"}).code == 0);
-  CHECK(timed_steps(work) == std::vector<std::string>{"4", "8", "12", "15"});
-  CHECK(read_text(work / "runs/tiny/timing.csv").starts_with(before));
-}
-
-TEST_CASE("a timing.csv of terabytes is truncated to its rows, and not read") {
-  const TrainedWorkplace work;
-  const std::string before = read_text(work / "runs/tiny/timing.csv");
-  std::filesystem::resize_file(work / "runs/tiny/timing.csv", std::uintmax_t{1} << 40);
-  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=15"}).code == 0);
-  CHECK(timed_steps(work) == std::vector<std::string>{"4", "8", "12", "15"});
-  CHECK(read_text(work / "runs/tiny/timing.csv").starts_with(before));
-}
-
-TEST_CASE("a timing.csv that cannot be written is a warning") {
-  const TrainedWorkplace work;
-  std::filesystem::remove(work / "runs/tiny/timing.csv");
-  std::filesystem::create_directory(work / "runs/tiny/timing.csv");
-  const Outcome done = work.run({"train", "--resume", "runs/tiny", "train.steps=20"});
-  CHECK(done.code == 0);
-  CHECK(contains(done.out, "\nwarning: runs/tiny/timing.csv: could not be written: "));
 }
 
 // ---- inspect.

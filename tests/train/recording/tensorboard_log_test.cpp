@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -17,7 +15,6 @@
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/kind_configs.h"
-#include "tests/train/recording/png_pixels.h"
 #include "tests/train/tiny_run.h"
 
 namespace tapestry {
@@ -61,7 +58,7 @@ Scores scores_of(double bleu) {
 TEST_CASE("event files have each row of the metrics once") {
   const TemporaryFolder folder;
   MetricsTable table(std::vector<std::string>{"bleu"});
-  TensorBoardLog log(folder.path(), Config{}, table.csv());
+  TensorBoardLog log(folder.path(), table.csv());
   for (const std::uint64_t step : {10, 20, 30}) {
     table.add(row_of(step));
     log.add_rows(table.csv());
@@ -82,7 +79,7 @@ TEST_CASE("event files have each row of the metrics once") {
     shorter.add(row_of(10));
     shorter.add_validation(10, 1, scores_of(12));
     shorter.add(row_of(20));
-    TensorBoardLog again(folder.path(), Config{}, shorter.csv());
+    TensorBoardLog again(folder.path(), shorter.csv());
     CHECK(count(folder / "train" / name, "learning_rate") == 2);
     CHECK(count(folder / "validation" / name, "bleu") == 1);
     shorter.add_validation(20, 1, scores_of(13));
@@ -92,7 +89,7 @@ TEST_CASE("event files have each row of the metrics once") {
   SUBCASE("lost rows are added again") {
     folder.write(std::string("train/") + name, whole.substr(0, whole.size() - 10));
     std::filesystem::remove(folder / "validation" / name);
-    const TensorBoardLog again(folder.path(), Config{}, table.csv());
+    const TensorBoardLog again(folder.path(), table.csv());
     CHECK(read_text(folder / "train" / name).size() == whole.size());
     CHECK(count(folder / "validation" / name, "bleu") == 3);
   }
@@ -203,23 +200,10 @@ TEST_CASE("each scalar has the name and the value of its column of metrics.csv")
   }
 }
 
-TEST_CASE("keys of the config that are in use are hyperparameters") {
-  const TemporaryFolder folder;
-  Config config;
-  config.train.tensorboard = true;
-  const TensorBoardLog log(folder.path(), config, heading());
-  CHECK(count(folder / name, "optimizer.kind") == 1);
-  CHECK(count(folder / name, "optimizer.momentum") == 0);  // Adam does not use it
-  CHECK(count(folder / name, "train.run_dir") == 0);
-  CHECK(count(folder / name, "data.train_source") == 0);
-  const TensorBoardLog again(folder.path(), config, heading());
-  CHECK(count(folder / name, "optimizer.kind") == 1);
-}
-
-TEST_CASE("a validation record has tables, histograms and images") {
+TEST_CASE("a validation record has tables and histograms") {
   const TemporaryFolder folder;
   MetricsTable table;
-  TensorBoardLog log(folder.path(), Config{}, table.csv());
+  TensorBoardLog log(folder.path(), table.csv());
   table.add_validation(10, 1, scores_of(12));
   log.add_rows(table.csv());
   WeightStatistics weights{.values = 3, .norm = 1.5, .mean = 0.25, .low = -1, .high = 2};
@@ -230,56 +214,15 @@ TEST_CASE("a validation record has tables, histograms and images") {
       .samples = {{.input = "a_b <i>", .output = "caf\xE9", .expected = ""}},
       .blocks = {
           {.path = "head", .weights = weights, .gradients = weights, .update_ratio = 0.001}}};
-  const LayerAttention layer{.layer = "self_attn",
-                             .queries = {"a"},
-                             .keys = {"a", "b"},
-                             .num_heads = 1,
-                             .weights = {0.25, 0.75}};
-  log.add(record, std::array{layer});
+  log.add(record);
   record.step = 11;  // has no row
-  log.add(record, {});
+  log.add(record);
   const auto path = folder / "validation" / name;
   for (const char* tag :
        {"resident_bytes", "samples", "weights/head", "gradients/head", "update_ratio/head",
-        "attention/self_attn", "a\\_b &lt;i\\>", "caf\\\\xE9", "\x89PNG"}) {
+        "a\\_b &lt;i\\>", "caf\\\\xE9"}) {
     CAPTURE(tag);
     CHECK(count(path, tag) == 1);
-  }
-}
-
-TEST_CASE("an attention image has the heads side by side") {
-  constexpr std::size_t cell = 6, gap = 6, head_width = 3 * cell;
-  const LayerAttention layer{.layer = "x",
-                             .queries = {"a", "b"},
-                             .keys = {"a", "b", "c"},
-                             .num_heads = 2,
-                             .weights = {1, 0, 0, 0, 0.25, 0.75,    // head 0
-                                         0, 0.25, 0.75, 0, 0, 1}};  // head 1
-  const EventImage image = attention_image(layer);
-  CHECK(image.height == 2 * cell);
-  CHECK(image.width == 2 * head_width + gap);
-  const test::PngPixels pixels = test::decode_png(image.png);
-  REQUIRE(pixels.height == image.height);
-  REQUIRE(pixels.width == image.width);
-
-  using Color = std::vector<std::uint8_t>;
-  const Color white{255, 255, 255};
-  const std::map<double, Color> colors{
-      {0.0, white},
-      {0.25, {132, 152, 181}},  // the square root, 0.5, of the way from white to the darkest color
-      {0.75, {41, 76, 127}},
-      {1.0, {8, 48, 107}}};
-  for (std::size_t y = 0; y < pixels.height; ++y) {
-    for (std::size_t x = 0; x < pixels.width; ++x) {
-      CAPTURE(y);
-      CAPTURE(x);
-      const bool in_gap = x >= head_width && x < head_width + gap;
-      const std::size_t head = x < head_width ? 0 : 1;
-      const std::size_t key = (x - head * (head_width + gap)) / cell;
-      const Color expected =
-          in_gap ? white : colors.at(layer.weights[(head * 2 + y / cell) * 3 + key]);
-      CHECK(pixels.at(y, x) == expected);
-    }
   }
 }
 

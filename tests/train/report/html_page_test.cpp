@@ -40,7 +40,7 @@ TEST_CASE("no text of the data can end its HTML element") {
 TEST_CASE("a page has its data and no more script elements than without") {
   const std::string empty = html_page(Json::object());
   const Json data = {{"name", "</script><script>alert(1)</script><img src=x>"},
-                     {"marks", "/*data*/ /*page.js*/ /*page.css*/"},
+                     {"marks", "/*data*/ /*script*/ /*page.css*/"},
                      {"bytes", "caf\xE9"}};
   const std::string page = html_page(data);
   CHECK(count(page, "<script") == 2);
@@ -54,7 +54,7 @@ TEST_CASE("a page has its data and no more script elements than without") {
 
 TEST_CASE("the page has its style and script, and refers to nothing else") {
   const std::string report = html_page(Json::object());
-  const std::string computation = html_page(Json::object(), "explain.html");
+  const std::string computation = html_page(Json::object(), {"common.js", "explain.js"});
   CHECK(page_files().size() >= 3);
   for (const PageFile& file : page_files()) {
     CAPTURE(file.name);

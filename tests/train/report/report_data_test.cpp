@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -17,7 +18,6 @@
 #include "train/config/config.h"
 #include "train/error.h"
 #include "train/metrics.h"
-#include "train/report/attention_text.h"
 #include "train/tasks/data_source.h"
 
 /// The data of reports of runs that the program has trained.
@@ -125,14 +125,11 @@ TEST_CASE("the data of a run are those of its files") {
   }
   CHECK(curve_of(run["curves"], "memory_bytes", false).steps == std::vector<std::uint64_t>{6, 12});
 
-  CHECK(run["history"]["profile_tree"].is_null());  // the run has no profile
-  CHECK(run["speed"]["seconds"].get<double>() > 0.0);
-  CHECK(run["speed"]["positions"].get<int>() > 0);
+  CHECK(run["history"]["profile"] == "");
+  CHECK(run["time"]["seconds"].get<double>() > 0.0);
+  CHECK(run["time"]["positions"].get<int>() > 0);
   CHECK(std::ranges::count(run["changed_keys"], "train.steps") == 1);
   CHECK(std::ranges::count(run["changed_keys"], "train.seed") == 0);
-
-  CHECK(run["diagram"][0]["title"] == "source_embedding");
-  CHECK(run["diagram"].back()["title"] == "output");
 
   const Json& held = run["held_out"];
   CHECK(held["set"] == "test");
@@ -158,12 +155,6 @@ TEST_CASE("the data of a run are those of its files") {
   labels = 0;
   for (const Json& group : accuracy["by_frequency"]) labels += group["labels"].get<std::uint64_t>();
   CHECK(labels == accuracy["labels"]);
-  const std::string errors = held["errors"];
-  CHECK(contains(errors, " of the test set"));
-  CHECK(std::ranges::count_if(run["findings"], [&](const Json& finding) {
-          return finding["section"] == "Accuracy" &&
-                 finding["text"].get<std::string>().starts_with(errors + " Exact outputs: ");
-        }) == 1);
   CHECK(curve_of(run["curves"], "token_accuracy", false).steps ==
         std::vector<std::uint64_t>{6, 12});
   CHECK(json["differences"].empty());
@@ -256,12 +247,12 @@ TEST_CASE("every layer and head of the attention samples has a row of weights fo
       const std::size_t keys = sample["tokens"][layer["keys"].get<std::size_t>()].size();
       REQUIRE(layer["heads"].size() == 2);
       for (const Json& head : layer["heads"]) {
-        const std::vector<double> weights = weights_from_text(head.get<std::string>());
+        const auto weights = head.get<std::vector<int>>();
         REQUIRE(weights.size() == queries * keys);
         for (std::size_t row = 0; row < queries; ++row) {
-          double sum = 0.0;
+          int sum = 0;
           for (std::size_t key = 0; key < keys; ++key) sum += weights[row * keys + key];
-          CHECK(sum == doctest::Approx(1.0).epsilon(0.05));
+          CHECK(std::abs(sum - 1000) <= static_cast<int>(keys));
         }
       }
     }
@@ -272,16 +263,6 @@ TEST_CASE("every layer and head of the attention samples has a row of weights fo
     return most;
   };
   CHECK(longest(0) > longest(1));
-  REQUIRE(run["attention_heads"].size() == 6);
-  for (std::size_t i = 0; i < 6; ++i) {
-    const Json& head = run["attention_heads"][i];
-    CHECK(head["share"].get<double>() <= 1.0);
-    if (i == 0) continue;
-    const Json& before = run["attention_heads"][i - 1];
-    CHECK(before["share"].get<double>() - before["chance"].get<double>() >=
-          head["share"].get<double>() - head["chance"].get<double>());
-  }
-  CHECK(run["attention"][0]["layers"][2]["name"] == "decoder layer 1, cross-attention");
   const Json without = report_of({work / "runs/tiny"}, {.attention = 0})["runs"][0];
   CHECK(without["attention"].empty());
   const Json small = report_of({work / "runs/tiny"}, {.attention = 2, .attention_bytes = 1});
@@ -512,7 +493,7 @@ TEST_CASE("data that cannot be read are left out and reported") {
   }
   SUBCASE("all files except the config") {
     std::filesystem::remove_all(path / "checkpoints");
-    for (const char* name : {"metrics.csv", "timing.csv", "recording.jsonl", "train.log"}) {
+    for (const char* name : {"metrics.csv", "events.jsonl", "train.log"}) {
       std::filesystem::remove(path / name);
     }
     const Json run = report_of({path})["runs"][0];

@@ -4,13 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
 #include "train/error.h"
 #include "train/metrics.h"
-#include "train/output/timing_log.h"
+#include "train/recording/event_log.h"
 
 namespace tapestry {
 namespace {
@@ -76,33 +78,52 @@ TEST_CASE("a run directory without files has an empty history") {
   const RunHistory history = read_run_history(folder.path());
   CHECK(history.curves.empty());
   CHECK(history.processes.empty());
-  CHECK(history.changes.empty());
   CHECK(history.log.empty());
   CHECK(history.notes.empty());
 }
 
-TEST_CASE("the rows of timing.csv are curves and processes") {
+TEST_CASE("events are curves and processes") {
   const test::TemporaryFolder folder;
-  const std::string heading = std::string(timing_heading) + "\n";
-  folder.write("timing.csv", heading +
-                                 "5,2026-01-01T00:00:01Z,10,0.5,1000\n"
-                                 "10,2026-01-01T00:00:02Z,20,0.25,2000\n"
-                                 "15,2026-01-02T00:00:01Z,6,0.5,1500\n"
-                                 "20,2026-01-02");  // as a crash leaves it
+  EventLog log(folder / events_file_name, 0, 0);
+  TimeRecorder recorder;
+  add_speed(log, 5, {.seconds_per_step = 0.5, .targets_per_second = 1000});
+  recorder.add(log, 5, TimeUse());
+  add_speed(log, 10, {.seconds_per_step = 0.25, .targets_per_second = 2000});
+  recorder.add(log, 10, TimeUse());
+  log.add(10, "validation", to_json({.step = 10, .resident_bytes = 7}));
+  log.add(15, "validation", to_json({.step = 15, .training = TrainingRecord{.sample = {50, 0.75}}}));
   const RunHistory history = read_run_history(folder.path());
   CHECK(history.notes.empty());
-  REQUIRE(find(history.curves, "target_tokens_per_second", false) != nullptr);
-  const Curve& speed = find(history.curves, "target_tokens_per_second", false)->curve;
-  CHECK(speed.steps == std::vector<std::uint64_t>{5, 10, 15});
-  CHECK(speed.values == std::vector<double>{1000, 2000, 1500});
-  CHECK(find(history.curves, "elapsed_seconds", false) == nullptr);
-  REQUIRE(history.processes.size() == 2);
-  CHECK(history.processes[0].first_step == 5);
-  CHECK(history.processes[0].last_step == 10);
-  CHECK(history.processes[0].seconds == 20);
-  CHECK(history.processes[1].first_step == 15);
-  CHECK(history.processes[1].ended == "2026-01-02T00:00:01Z");
-  CHECK(history.processes[1].seconds == 6);
+  const auto check = [&](const char* name, const Curve& expected) {
+    CAPTURE(name);
+    REQUIRE(find(history.curves, name, false) != nullptr);
+    CHECK(find(history.curves, name, false)->curve.steps == expected.steps);
+    CHECK(find(history.curves, name, false)->curve.values == expected.values);
+  };
+  check("target_tokens_per_second", {{5, 10}, {1000, 2000}});
+  check("step_seconds", {{5, 10}, {0.5, 0.25}});
+  check("memory_bytes", {{10}, {7}});
+  check("token_accuracy", {{15}, {0.75}});
+  REQUIRE(history.processes.size() == 1);
+  CHECK(history.processes[0].step == 10);
+  CHECK(history.records.size() == 2);
+}
+
+TEST_CASE("of many validations the shown ones are evenly spaced, including the last") {
+  const test::TemporaryFolder folder;
+  for (const std::size_t count : {max_records, max_records + 1, 5 * max_records}) {
+    CAPTURE(count);
+    EventLog log(folder / events_file_name, 0, 0);
+    for (std::size_t step = 1; step <= count; ++step) {
+      log.add(step, "validation", to_json({.step = step}));
+    }
+    const auto records = read_run_history(folder.path()).records;
+    REQUIRE(records.size() == max_records);
+    CHECK(records.back().step == count);
+    for (std::size_t i = 1; i < records.size(); ++i) {
+      CHECK(records[i].step - records[i - 1].step <= (count + max_records - 1) / max_records);
+    }
+  }
 }
 
 TEST_CASE("with label smoothing the training loss is that without it, from the perplexity") {
@@ -124,58 +145,19 @@ TEST_CASE("with label smoothing the training loss is that without it, from the p
   CHECK(curves.empty());
 }
 
-TEST_CASE("a process that was killed is found by the later start of the next one") {
-  const test::TemporaryFolder folder;
-  folder.write("timing.csv", std::string(timing_heading) +
-                                 "\n"
-                                 "5,2026-02-28T23:59:58Z,10.2,0.5,1000\n"
-                                 "10,2026-03-01T00:00:08Z,20.9,0.25,2000\n"  // a second off
-                                 "15,2026-03-01T01:00:00Z,30,0.5,1500\n"     // more has elapsed
-                                 "20,2026-03-01T01:00:11Z,40,0.5,1500\n"
-                                 "25,no time,50,0.5,1500\n");
-  const RunHistory history = read_run_history(folder.path());
-  REQUIRE(history.processes.size() == 2);
-  CHECK(history.processes[0].last_step == 10);
-  CHECK(history.processes[1].first_step == 15);
-  CHECK(history.processes[1].last_step == 25);
-  CHECK(history.processes[1].seconds == 50);
-}
-
-TEST_CASE("files with other content cause notes, and the others are read") {
+TEST_CASE("files with other content cause notes, and so do those of earlier versions") {
   const test::TemporaryFolder folder;
   folder.write("metrics.csv", "");
-  folder.write("timing.csv", "a,b\n1,2\n");
   std::filesystem::create_directory(folder / "train.log");
-  folder.write("recording.jsonl", "a\nb\n");
-  folder.write("history.txt", "step 7: changed model.dropout: 0 -> 0.1\nodd\n");
+  folder.write("events.jsonl", "a\nb\n");
+  folder.write("timing.csv", "a,b\n1,2\n");
+  folder.write("recording.jsonl", "");
   const RunHistory history = read_run_history(folder.path());
   REQUIRE(history.notes.size() == 4);
   CHECK(contains(history.notes[0], "metrics.csv: line 1: found the end of the table"));
-  CHECK(contains(history.notes[1], "timing.csv: found another heading"));
-  CHECK(contains(history.notes[2], "recording.jsonl: the last 2 lines are ignored"));
-  CHECK(contains(history.notes[3], "train.log"));
-  REQUIRE(history.changes.size() == 2);
-  CHECK(history.changes[0].step == 7);
-  CHECK(history.changes[0].text == "changed model.dropout: 0 -> 0.1");
-  CHECK(history.changes[1].step == 0);
-  CHECK(history.changes[1].text == "odd");
-}
-
-TEST_CASE("memory and training accuracy are curves, of the records that have them") {
-  const test::TemporaryFolder folder;
-  folder.write("recording.jsonl",
-               "{\"step\":5,\"resident_bytes\":7,\"samples\":[],\"blocks\":[]}\n"
-               "{\"step\":10,\"resident_bytes\":0,\"samples\":[],\"blocks\":[],\"training\":"
-               "{\"examples\":100,\"tokens\":900,\"epochs\":2,\"sample\":50,"
-               "\"accuracy\":0.75}}\n");
-  const RunHistory history = read_run_history(folder.path());
-  REQUIRE(history.curves.size() == 2);
-  REQUIRE(find(history.curves, "memory_bytes", false) != nullptr);
-  CHECK(find(history.curves, "memory_bytes", false)->curve.steps == std::vector<std::uint64_t>{5});
-  REQUIRE(find(history.curves, "token_accuracy", false) != nullptr);
-  const Curve& accuracy = find(history.curves, "token_accuracy", false)->curve;
-  CHECK(accuracy.steps == std::vector<std::uint64_t>{10});
-  CHECK(accuracy.values == std::vector<double>{0.75});
+  CHECK(contains(history.notes[1], "events.jsonl: the last 2 lines are ignored"));
+  CHECK(contains(history.notes[2], "train.log"));
+  CHECK(contains(history.notes[3], "timing.csv, recording.jsonl, of an earlier version"));
 }
 
 TEST_CASE("the log is shown without progress, validations and samples") {
@@ -199,7 +181,7 @@ TEST_CASE("the log is shown without progress, validations and samples") {
   CHECK(history.log_lines_left_out == 0);
 }
 
-TEST_CASE("lines in the middle of a long log are left out and counted") {
+TEST_CASE("lines at the beginning of a long log are left out and counted") {
   const test::TemporaryFolder folder;
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "2026-11-23 19:54:24  line " + std::to_string(i) + "\n";
@@ -207,8 +189,7 @@ TEST_CASE("lines in the middle of a long log are left out and counted") {
   const RunHistory history = read_run_history(folder.path());
   CHECK(history.log.size() == 300);
   CHECK(history.log_lines_left_out == 700);
-  CHECK(history.log[99].text == "line 99");
-  CHECK(history.log[100].text == "line 800");
+  CHECK(history.log[0].text == "line 700");
   CHECK(history.log.back().text == "line 999");
 }
 

@@ -1,5 +1,146 @@
 // The page of `tapestry explain`: draws the data of train/report/computation_page.h.
 
+// ---- Tensors, and matrices as tables of numbers or as heat maps
+
+const tensors = new Map();
+/** {shape, digits, values} of a tensor by its number; what was not computed is NaN. */
+function tensor(id) {
+  const {shape, digits, values} = data.tensors[id], infinite = {inf: Infinity, '-inf': -Infinity};
+  if (!tensors.has(id)) tensors.set(id, Float64Array.from(values, (x) => x === null ? NaN : infinite[x] ?? x));
+  return {shape, digits, values: tensors.get(id)};
+}
+
+const shapeText = (shape) => `(${shape.join(', ')})`;
+
+/** A number with its stored digits. */
+function numberText(x, digits) {
+  if (Number.isNaN(x)) return 'not computed';
+  if (!Number.isFinite(x)) return x > 0 ? '\u221e' : '\u2212\u221e';
+  if (x === 0) return '0';
+  const size = Math.abs(x);
+  const text = size >= 1e5 || size < 1e-4 ? x.toExponential(digits - 1).replace('e+', 'e') : String(Number(x.toPrecision(digits)));
+  return text.replaceAll('-', '\u2212');
+}
+
+/** A matrix of a tensor: rows and columns at an offset, a distance from row to row. */
+const whole = (id) => {
+  const {shape, digits, values} = tensor(id);
+  const columns = shape.length ? shape[shape.length - 1] : 1;
+  return {values, digits, rows: columns ? values.length / columns : 0, columns, offset: 0, stride: columns};
+};
+/** Head h of attention scores (1, heads, n_q, n_k). */
+const headOf = (id, h) => {
+  const {shape, digits, values} = tensor(id), [rows, columns] = shape.slice(-2);
+  return {values, digits, rows, columns, offset: h * rows * columns, stride: columns};
+};
+/** The columns of head h of a tensor (1, n, heads * width). */
+const columnsOf = (id, h, heads) => {
+  const {shape, digits, values} = tensor(id), width = shape[shape.length - 1];
+  return {values, digits, rows: values.length / width, columns: width / heads, offset: h * width / heads, stride: width};
+};
+
+const at = (m, i, j) => m.values[m.offset + i * m.stride + j];
+
+function greatest(m) {
+  let most = 0;
+  for (let i = 0; i < m.rows; ++i) {
+    for (let j = 0; j < m.columns; ++j) {
+      const size = Math.abs(at(m, i, j));
+      if (size > most && size < Infinity) most = size;
+    }
+  }
+  return most;
+}
+
+/** A matrix with a title; rowNames and columnNames may be shorter than it, or absent. */
+function matrixView(title, m, rowNames, columnNames) {
+  const most = greatest(m), strength = (x) => (most && Number.isFinite(x) ? Math.sqrt(Math.abs(x) / most) : 0);
+  const readout = el('output', {class: 'readout mono'});
+  const name = (names, i) => (names && i < names.length ? `${names[i]} (${i})` : String(i));
+  const describe = (i, j) => `row ${name(rowNames, i)}, column ${name(columnNames, j)}: ${numberText(at(m, i, j), m.digits)}`;
+  const view = m.columns <= 24 && m.rows * m.columns <= 600
+    ? tableOf(m, strength, rowNames, columnNames) : pictureOf(title, m, most, strength, rowNames);
+  let chosen = null;
+  const choose = (i, j) => {
+    chosen = [clamp(i, 0, m.rows - 1), clamp(j, 0, m.columns - 1)];
+    view.mark(...chosen);
+    readout.textContent = describe(...chosen);
+  };
+  view.listen(choose);
+  const box = scrolling(`${title}: arrow keys choose a number`, view.element);
+  onArrows(box, (down, right) => (chosen ? choose(chosen[0] + down, chosen[1] + right) : choose(0, 0)));
+  return el('div', {class: 'matrix'},
+    el('p', {class: 'name'}, title, ' ', el('span', {class: 'quiet'}, `${m.rows} \u00d7 ${m.columns}`)), box, readout);
+}
+
+function tableOf(m, strength, rowNames, columnNames) {
+  const shade = (x) => {
+    const share = Math.round(45 * strength(x));
+    return share ? `background:color-mix(in srgb, var(${x > 0 ? '--positive' : '--negative'}) ${share}%, transparent)` : null;
+  };
+  const named = (names, i) => names != null && i < names.length;
+  const heading = (names, i, scope) => el('th', {scope, title: named(names, i) ? names[i] : null}, named(names, i) ? label(names[i]) : i);
+  const cells = [];
+  const body = Array.from({length: m.rows}, (_, i) => {
+    cells.push(Array.from({length: m.columns}, (_, j) => {
+      const x = at(m, i, j);
+      return el('td', {style: shade(x)}, Number.isNaN(x) ? '\u2013' : numberText(x, 4));
+    }));
+    return el('tr', {}, heading(rowNames, i, 'row'), cells[i]);
+  });
+  const element = el('table', {},
+    el('thead', {}, el('tr', {}, el('td', {}), Array.from({length: m.columns}, (_, j) => heading(columnNames, j, 'col')))),
+    el('tbody', {}, body));
+  let marked = null;
+  return {element,
+    mark: (i, j) => {
+      if (marked) marked.classList.remove('chosen');
+      marked = cells[i][j];
+      marked.classList.add('chosen');
+      marked.scrollIntoView({block: 'nearest', inline: 'nearest'});
+    },
+    listen: (choose) => cells.forEach((row, i) => row.forEach((cell, j) => cell.addEventListener('pointerenter', () => choose(i, j))))};
+}
+
+function pictureOf(title, m, most, strength, rowNames) {
+  const across = Math.max(1, Math.min(14, Math.floor(560 / m.columns))), down = m.rows <= 64 ? 16 : 5;
+  const width = across * m.columns, height = down * m.rows;
+  const canvas = el('canvas', {role: 'img', 'aria-label': `${title}: heat map of ${m.rows} rows and ${m.columns} columns, greatest size ${numberText(most, 4)}`,
+    width, height, style: `width:${width}px;height:${height}px`});
+  let marked = null;
+  const draw = () => {
+    const colors = {true: rgbOf('--positive').join(), false: rgbOf('--negative').join()};
+    const context = canvas.getContext('2d');
+    context.clearRect(0, 0, width, height);
+    for (let i = 0; i < m.rows; ++i) {
+      for (let j = 0; j < m.columns; ++j) {
+        const x = at(m, i, j), alpha = strength(x);
+        if (alpha < 0.02) continue;
+        context.fillStyle = `rgba(${colors[x > 0]},${alpha.toFixed(2)})`;
+        context.fillRect(across * j, down * i, across, down);
+      }
+    }
+    if (!marked) return;
+    context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--text').trim();
+    context.lineWidth = 2;
+    context.strokeRect(across * marked[1] - 1, down * marked[0] + 1, across + 2, down - 2);
+  };
+  draw();
+  redrawWithTheme.push(draw);
+  const names = down === 16 && rowNames
+    ? el('div', {class: 'names mono', 'aria-hidden': 'true'}, Array.from({length: m.rows}, (_, i) =>
+      el('div', {style: 'height:16px;line-height:16px', title: rowNames[i] ?? null}, i < rowNames.length ? label(rowNames[i]) : i))) : null;
+  return {element: el('div', {class: 'picture'}, names, canvas),
+    mark: (i, j) => { marked = [i, j]; draw(); },
+    listen: (choose) => canvas.addEventListener('pointermove', (event) => {
+      const box = canvas.getBoundingClientRect();
+      const j = Math.floor((event.clientX - box.left) / across), i = Math.floor((event.clientY - box.top) / down);
+      if (i >= 0 && j >= 0 && i < m.rows && j < m.columns) choose(i, j);
+    })};
+}
+
+// ---- The steps
+
 /** The names of the rows of a step, or null. */
 function rowNames(rows) {
   if (rows === 'patches') return data.tokens.encoder.slice(1);
@@ -57,7 +198,6 @@ function lazyDetails(summary, make, name = '') {
 const facts = (rows) => el('dl', {class: 'facts'}, rows.filter(([, value]) => value != null && value.length !== 0)
   .map(([title, value]) => [el('dt', {}, title), el('dd', {}, value)]));
 const joined = (parts, separator = ', ') => parts.flatMap((part, i) => (i ? [separator, part] : [part]));
-const code = (text) => el('code', {}, text);
 
 function inputText(input) {
   const shape = ` ${shapeText(input.shape)}`;
@@ -70,7 +210,7 @@ function inputText(input) {
 function parameterView(path) {
   const p = data.parameters[path];
   const sizes = `${path} ${shapeText(p.shape)}: norm ${short(p.norm)}, norm of the gradient ${p.gradient_norm == null ? 'none' : short(p.gradient_norm)}`;
-  if (p.value == null) return el('p', {class: 'quiet'}, `${sizes}; too large to be shown.`);
+  if (p.value == null) return quiet(`${sizes}; too large to be shown.`);
   return lazyDetails(sizes, () => el('div', {class: 'matrices'}, matrixView(path, whole(p.value)),
     p.gradient == null ? null : matrixView(`dL/d ${path}`, whole(p.gradient))));
 }
@@ -83,7 +223,7 @@ function stepView(i) {
   const matrices = [
     ...constants.map((input) => matrixView('constant input', whole(input.constant), names)),
     matrixView('output y', whole(step.output), names, columns),
-    step.gradient == null ? el('p', {class: 'quiet'}, 'The loss does not depend on this output.')
+    step.gradient == null ? quiet('The loss does not depend on this output.')
       : matrixView('gradient dL/dy', whole(step.gradient), names, columns)];
   return el('article', {class: 'step', id: stepId(i), tabindex: -1},
     el('h3', {}, `${i + 1}. ${titleOf(step)} `, el('span', {class: 'quiet mono'}, step.layer)),
@@ -156,14 +296,14 @@ function tokenTable(caption, tokens) {
   return table(caption, [
     {title: 'position', number: true, cell: ([, i]) => i},
     {title: 'token', cell: ([t]) => el('span', {class: 'mono'}, t.token)},
-    {title: 'id', number: true, cell: ([t]) => t.id}], tokens.map((t, i) => [t, i]), 'tokens-table');
+    {title: 'id', number: true, cell: ([t]) => t.id}], tokens.map((t, i) => [t, i]));
 }
 
 const likely = (p) => el('span', {}, el('span', {class: 'mono'}, p.token), ` ${percent(p.probability)}`);
 
 function inputSection() {
   const {source, target, image} = data.input;
-  return section('Input', el('div', {class: 'attention'},
+  return section('Input', el('div', {class: 'side'},
     source ? tokenTable(target ? 'Source' : 'Tokens', source) : null,
     target ? tokenTable(source ? 'Target, as the decoder reads it' : 'Tokens', target) : null,
     image ? imageView(image) : null));
@@ -181,7 +321,7 @@ function predictionSection() {
     el('p', {}, `Labels: ${data.labels}. Loss: `, el('b', {}, data.loss == null ? 'not finite' : numberText(data.loss, 6)),
       ', see ', stepLink(data.steps.length - 1, 'its formula'), '. ',
       'Probabilities and losses of the table are computed in float64 from the logits of the model.'),
-    table('', columns, data.predictions.map((p, i) => [p, i]), 'tokens-table'));
+    table('', columns, data.predictions.map((p, i) => [p, i])));
 }
 
 function groupSection({title, steps}) {
@@ -192,9 +332,7 @@ function groupSection({title, steps}) {
 }
 
 function build() {
-  document.title = `${data.model} - one input through a model`;
-  document.getElementById('subtitle').textContent =
-    `${data.model} (${data.kind}, ${data.dtype}); written ${data.time} by ${data.program}`;
+  setTitle('One input through a model', `${data.model} (${data.kind}, ${data.dtype}); written ${data.time} by ${data.program}`);
   const main = document.getElementById('main');
   const toggle = (open) => () => document.querySelectorAll('details.group').forEach((d) => { d.open = open; });
   main.append(
@@ -212,5 +350,4 @@ function build() {
   groups.slice(0, first + 1).forEach(({steps}) => { stepHosts[steps[0]].open = true; fill(stepHosts[steps[0]]); });
 }
 
-startTheme();
 build();
