@@ -13,10 +13,10 @@
 #include "autograd/kernels/parallel.h"
 #include "tests/bench/measurements.h"
 #include "tests/support/temporary_folder.h"
-#include "train/final_average.h"
-#include "train/memory_need.h"
+#include "train/loop/final_average.h"
+#include "train/loop/memory_need.h"
+#include "train/loop/trainer.h"
 #include "train/tasks/data_source.h"
-#include "train/trainer.h"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include "tests/durability/memory_file.h"
 #include "tests/durability/mutation.h"
 #include "tests/train/tiny_run.h"
+#include "train/base/error.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/error.h"
 
 /// Damages the bytes of a checkpoint at random, as a disk or a copy may, and reads what comes out:
 /// each mutant must be rejected before libhdf5 reads it.

@@ -21,8 +21,8 @@
 #include "data/io/durable_file.h"
 #include "tests/durability/memory_shortage.h"
 #include "tests/train/tiny_run.h"
+#include "train/base/error.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/error.h"
 #include "train/models/trained_model.h"
 
 /// Lets the n-th allocation fail, alone or with all after it, while a checkpoint is loaded, a run

@@ -9,9 +9,9 @@
 
 #include "tests/durability/power_failure.h"
 #include "tests/durability/simulated_disk.h"
+#include "train/base/error.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/run_directory.h"
-#include "train/error.h"
 
 /// Cuts the power after every change that a course of saves makes to its disk, in all the ways of
 /// power_failure.h, and looks for the newest checkpoint. Two disks that lie about flushing show

@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "tests/fuzz/fuzz_target.h"
-#include "train/error.h"
-#include "train/metrics.h"
+#include "train/base/error.h"
+#include "train/checkpoint/metrics.h"
 
 using namespace tapestry;
 

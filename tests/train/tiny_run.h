@@ -10,8 +10,8 @@
 #include "data/io/file.h"
 #include "tests/support/temporary_folder.h"
 #include "train/checkpoint/checkpoint_file.h"
+#include "train/loop/trainer.h"
 #include "train/tasks/data_source.h"
-#include "train/trainer.h"
 
 /// A copy task so small that a run takes milliseconds, with everything in it that resuming could
 /// get wrong: dropout, accumulation, several epochs, a schedule, sums since the last log.

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "data/io/utf8.h"
-#include "train/error.h"
+#include "train/base/error.h"
 
 namespace tapestry {
 namespace {

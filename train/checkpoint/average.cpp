@@ -11,13 +11,13 @@
 #include <system_error>
 #include <utility>
 
+#include "train/base/error.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/kept_checkpoints.h"
+#include "train/checkpoint/metrics.h"
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/parameter_file.h"
-#include "train/error.h"
-#include "train/metrics.h"
 
 namespace tapestry {
 namespace {

@@ -20,11 +20,11 @@
 #include "data/io/utf8.h"
 #include "data/text/subwords.h"
 #include "optim/optimizer_description.h"
+#include "train/base/error.h"
 #include "train/checkpoint/parameter_file.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
-#include "train/error.h"
-#include "train/platform/machine.h"
+#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {

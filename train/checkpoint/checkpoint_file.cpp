@@ -24,8 +24,8 @@
 #include "data/io/file.h"
 #include "data/io/hdf5.h"
 #include "data/io/utf8.h"
-#include "train/error.h"
-#include "train/platform/program_name.h"
+#include "train/base/error.h"
+#include "train/base/program_name.h"
 
 namespace tapestry {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "train/metrics.h"
+#include "train/checkpoint/metrics.h"
 
 namespace tapestry {
 

@@ -12,14 +12,14 @@
 
 #include "data/io/file.h"
 #include "data/io/utf8.h"
+#include "train/base/error.h"
+#include "train/base/program_name.h"
 #include "train/checkpoint/average.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/metrics.h"
 #include "train/checkpoint/run_directory.h"
-#include "train/error.h"
-#include "train/metrics.h"
-#include "train/platform/program_name.h"
-#include "train/platform/standard_streams.h"
+#include "train/system/standard_streams.h"
 
 namespace tapestry {
 namespace {

@@ -11,11 +11,11 @@
 #include <string_view>
 
 #include "data/io/utf8.h"
+#include "train/base/error.h"
 #include "train/checkpoint/array_store.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/error.h"
-#include "train/platform/machine.h"
+#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {

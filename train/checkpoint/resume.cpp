@@ -11,15 +11,15 @@
 #include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "data/text/subwords.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
-#include "train/config/rules.h"
 #include "train/config/help.h"
+#include "train/config/rules.h"
 #include "train/config/text.h"
-#include "train/error.h"
-#include "train/format.h"
-#include "train/platform/machine.h"
+#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {

@@ -25,10 +25,10 @@
 #include "data/io/durable_file.h"
 #include "data/io/file.h"
 #include "data/io/utf8.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/error.h"
-#include "train/format.h"
-#include "train/platform/machine.h"
+#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {

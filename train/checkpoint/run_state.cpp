@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "data/io/file.h"
+#include "train/checkpoint/metrics.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
-#include "train/metrics.h"
 
 namespace tapestry {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "data/batch_schedule.h"
-#include "train/divergence_watch.h"
-#include "train/metrics.h"
+#include "train/checkpoint/divergence_watch.h"
+#include "train/checkpoint/metrics.h"
 
 namespace tapestry {
 

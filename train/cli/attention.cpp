@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
+#include "train/base/error.h"
+#include "train/base/program_name.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/domain.h"
 #include "train/config/error.h"
-#include "train/error.h"
 #include "train/inference/attention_table.h"
 #include "train/inference/attention_view.h"
-#include "train/platform/program_name.h"
-#include "train/platform/standard_streams.h"
+#include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 

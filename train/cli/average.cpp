@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "data/io/utf8.h"
+#include "train/base/error.h"
+#include "train/base/program_name.h"
 #include "train/checkpoint/average.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/cli/command.h"
-#include "train/error.h"
-#include "train/platform/program_name.h"
 
 namespace tapestry {
 namespace average_cli {

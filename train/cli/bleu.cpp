@@ -12,10 +12,10 @@
 
 #include "data/metrics/significance.h"
 #include "data/metrics/text_metric.h"
+#include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/cli/text_metrics.h"
-#include "train/error.h"
-#include "train/platform/standard_streams.h"
+#include "train/system/standard_streams.h"
 
 namespace tapestry {
 namespace bleu_cli {

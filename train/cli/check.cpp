@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "autograd/kernels/parallel.h"
+#include "train/base/error.h"
 #include "train/checks/check.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/error.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

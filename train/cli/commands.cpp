@@ -12,10 +12,10 @@
 
 #include "autograd/kernels/parallel.h"
 #include "data/io/error.h"
+#include "train/base/error.h"
+#include "train/base/program_name.h"
 #include "train/cli/command.h"
-#include "train/error.h"
-#include "train/inference/line_input.h"
-#include "train/platform/program_name.h"
+#include "train/models/line_input.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -10,9 +10,9 @@
 #include "data/io/utf8.h"
 #include "data/metrics/significance.h"
 #include "data/metrics/text_metric.h"
+#include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/cli/text_metrics.h"
-#include "train/error.h"
 
 namespace tapestry {
 namespace compare_cli {

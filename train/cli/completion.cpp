@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "data/io/error.h"
+#include "train/base/error.h"
+#include "train/base/program_name.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/config/rules.h"
-#include "train/error.h"
-#include "train/platform/program_name.h"
 
 namespace tapestry {
 namespace completion_cli {

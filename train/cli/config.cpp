@@ -13,15 +13,15 @@
 
 #include "data/io/durable_file.h"
 #include "data/io/utf8.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
+#include "train/base/program_name.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/cli/command.h"
 #include "train/cli/new_config.h"
 #include "train/cli/open_model.h"
 #include "train/config/help.h"
-#include "train/error.h"
-#include "train/format.h"
-#include "train/platform/program_name.h"
 
 namespace tapestry {
 namespace config_cli {

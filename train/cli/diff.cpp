@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "data/io/utf8.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/comparison.h"
@@ -20,9 +22,7 @@
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
-#include "train/error.h"
-#include "train/format.h"
-#include "train/recording/digests.h"
+#include "train/loop/digests.h"
 
 namespace tapestry {
 namespace diff_cli {
@@ -195,8 +195,8 @@ void print_first(const FirstDifference& first) {
   if (!exact) fmt::print("hint: {}\n", exactness_hint);
 }
 
-/// Compares two runs by metrics.csv, the digests of events.jsonl and the checkpoints of the steps that both have.
-/// Returns whether they differ.
+/// Compares two runs by metrics.csv, the digests of events.jsonl and the checkpoints of the steps
+/// that both have. Returns whether they differ.
 bool compare_runs(const RunDirectory& a, const RunDirectory& b, bool all) {
   std::vector<std::uint64_t> steps;
   std::ranges::set_intersection(a.steps(), b.steps(), std::back_inserter(steps));

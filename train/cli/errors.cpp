@@ -9,10 +9,10 @@
 
 #include "autograd/kernels/parallel.h"
 #include "data/io/utf8.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/error.h"
-#include "train/format.h"
 #include "train/inference/example_losses.h"
 #include "train/models/held_out_data.h"
 #include "train/models/held_out_results.h"

@@ -11,11 +11,11 @@
 #include "autograd/kernels/parallel.h"
 #include "data/io/text_file.h"
 #include "data/text/vocabulary.h"
+#include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/error.h"
 #include "train/inference/sampler.h"
-#include "train/platform/standard_streams.h"
+#include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

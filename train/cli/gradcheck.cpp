@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
+#include "train/base/error.h"
 #include "train/checks/gradients.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/error.h"
-#include "train/error.h"
 
 namespace tapestry {
 namespace gradcheck_cli {

@@ -14,15 +14,15 @@
 
 #include "autograd/tensor.h"
 #include "data/io/utf8.h"
+#include "train/base/format.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
-#include "train/format.h"
-#include "train/model_json.h"
-#include "train/model_summary.h"
+#include "train/loop/weight_statistics.h"
 #include "train/models/checkpoint_contents.h"
-#include "train/recording/weight_statistics.h"
+#include "train/models/model_json.h"
+#include "train/models/model_summary.h"
 
 namespace tapestry {
 namespace inspect_cli {

@@ -7,10 +7,10 @@
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/packed_weights.h"
+#include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/error.h"
-#include "train/inference/line_input.h"
+#include "train/models/line_input.h"
 
 namespace tapestry {
 namespace line_command_cli {

@@ -1,6 +1,6 @@
+#include "train/base/error.h"
 #include "train/cli/program.h"
-#include "train/error.h"
-#include "train/platform/memory.h"
+#include "train/system/memory.h"
 
 namespace {
 

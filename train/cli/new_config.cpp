@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "data/io/utf8.h"
+#include "train/base/error.h"
+#include "train/base/program_name.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/config/text.h"
-#include "train/error.h"
-#include "train/platform/program_name.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

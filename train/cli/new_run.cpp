@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "data/io/utf8.h"
+#include "train/base/format.h"
+#include "train/base/program_name.h"
 #include "train/checkpoint/open_run.h"
 #include "train/config/error.h"
+#include "train/config/process_settings.h"
 #include "train/config/rules.h"
-#include "train/format.h"
-#include "train/platform/program_name.h"
-#include "train/process_settings.h"
-#include "train/recording/event_log.h"
+#include "train/loop/event_log.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 

@@ -10,17 +10,17 @@
 #include <vector>
 
 #include "data/io/utf8.h"
+#include "train/base/program_name.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/resume.h"
 #include "train/config/domain.h"
 #include "train/config/error.h"
-#include "train/memory_need.h"
+#include "train/config/process_settings.h"
+#include "train/loop/memory_need.h"
 #include "train/models/held_out_data.h"
 #include "train/models/pretrained.h"
 #include "train/models/trained_model.h"
-#include "train/platform/program_name.h"
-#include "train/platform/standard_streams.h"
-#include "train/process_settings.h"
+#include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 

@@ -7,15 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/cli/new_run.h"
 #include "train/config/error.h"
-#include "train/error.h"
+#include "train/loop/training_run.h"
 #include "train/models/pretrained.h"
 #include "train/plan/run_plan.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
-#include "train/training_run.h"
 
 namespace tapestry {
 namespace plan_cli {

@@ -8,12 +8,12 @@
 
 #include "autograd/kernels/parallel.h"
 #include "data/io/utf8.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
-#include "train/error.h"
-#include "train/format.h"
-#include "train/platform/standard_streams.h"
 #include "train/report/report_file.h"
+#include "train/system/standard_streams.h"
 
 namespace tapestry {
 namespace report_cli {

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "data/io/utf8.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
 #include "train/checkpoint/run_state.h"
 #include "train/cli/command.h"
-#include "train/error.h"
-#include "train/format.h"
 
 namespace tapestry {
 namespace runs_cli {

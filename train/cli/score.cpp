@@ -16,13 +16,13 @@
 #include "autograd/packed_weights.h"
 #include "data/io/file.h"
 #include "data/io/text_file.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/error.h"
-#include "train/format.h"
-#include "train/inference/line_input.h"
 #include "train/inference/pair_scores.h"
-#include "train/platform/standard_streams.h"
+#include "train/models/line_input.h"
+#include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "data/io/utf8.h"
+#include "train/base/error.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/new_run.h"
 #include "train/cli/train.h"
 #include "train/config/config.h"
-#include "train/error.h"
 #include "train/models/pretrained.h"
 
 namespace tapestry::train_cli {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
-#include "train/error.h"
 
 namespace tapestry {
 namespace sweep_cli {

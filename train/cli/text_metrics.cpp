@@ -11,9 +11,9 @@
 #include "data/io/text_file.h"
 #include "data/io/unicode.h"
 #include "data/io/utf8.h"
+#include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/config/domain.h"
-#include "train/error.h"
 
 namespace tapestry {
 

@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "train/base/error.h"
+#include "train/base/program_name.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/config/fields.h"
-#include "train/error.h"
 #include "train/parallel/launch.h"
-#include "train/platform/machine.h"
-#include "train/platform/program_name.h"
 #include "train/report/report_file.h"
+#include "train/system/machine.h"
 
 namespace tapestry {
 namespace train_cli {
@@ -78,9 +78,12 @@ std::string config_text(const TrainArguments& arguments) {
 
 /// Rejects processes that would take other decisions up to run_training(), which compares the rest.
 void require_same_command(ProcessGroup& group, const TrainArguments& arguments) {
-  group.require_equal("program", [] { return std::string(program_version); }, ExitCode::usage);
-  group.require_equal("command line", [&] { return options_text(arguments); }, ExitCode::usage);
-  group.require_equal("config", [&] { return config_text(arguments); }, ExitCode::usage);
+  group.require_equal(
+      "program", [] { return std::string(program_version); }, ExitCode::usage);
+  group.require_equal(
+      "command line", [&] { return options_text(arguments); }, ExitCode::usage);
+  group.require_equal(
+      "config", [&] { return config_text(arguments); }, ExitCode::usage);
 }
 
 /// The program of one process of a group; only rank 0 prints.

@@ -9,11 +9,11 @@
 #include "data/corpus.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
-#include "train/output/progress.h"
+#include "train/loop/progress.h"
+#include "train/loop/training_run.h"
 #include "train/parallel/process_group.h"
-#include "train/platform/interruptions.h"
+#include "train/system/interruptions.h"
 #include "train/tasks/data_source.h"
-#include "train/training_run.h"
 
 /// The two ways in which the command `train` begins. All processes of a group call them; rank 0
 /// writes the run directory and prints.

@@ -14,15 +14,15 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/packed_weights.h"
 #include "data/io/text_file.h"
+#include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/domain.h"
 #include "train/config/error.h"
-#include "train/error.h"
 #include "train/inference/beam_search.h"
-#include "train/inference/line_input.h"
 #include "train/inference/word_alignment.h"
-#include "train/platform/standard_streams.h"
+#include "train/models/line_input.h"
+#include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

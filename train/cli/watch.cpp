@@ -17,11 +17,11 @@
 
 #include "data/io/file.h"
 #include "data/io/utf8.h"
+#include "train/base/error.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/checkpoint/run_state.h"
 #include "train/cli/command.h"
-#include "train/error.h"
-#include "train/platform/standard_streams.h"
+#include "train/system/standard_streams.h"
 
 namespace tapestry {
 namespace watch_cli {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/error.h"
+#include "train/base/error.h"
 
 namespace tapestry {
 

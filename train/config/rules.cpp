@@ -16,9 +16,9 @@
 
 #include "autograd/instruction_set.h"
 #include "optim/optimizer_description.h"
+#include "train/base/format.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
-#include "train/format.h"
 
 namespace tapestry {
 namespace {

@@ -14,7 +14,7 @@
 #include "data/batch_schedule.h"
 #include "data/evenly_spaced.h"
 #include "train/inference/batch_tensors.h"
-#include "train/platform/message.h"
+#include "train/system/message.h"
 
 namespace tapestry {
 namespace {

@@ -6,12 +6,12 @@
 #include <system_error>
 
 #include "data/io/file.h"
+#include "train/base/error.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/metrics.h"
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
-#include "train/error.h"
-#include "train/metrics.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "train/model_summary.h"
 #include "train/checkpoint/array_store.h"
+#include "train/models/model_summary.h"
 
 /// What a user sees of checkpoints: `tapestry inspect`.
 namespace tapestry {

@@ -13,7 +13,7 @@
 #include "data/io/file.h"
 #include "train/checkpoint/resume.h"
 #include "train/config/fields.h"
-#include "train/platform/standard_streams.h"
+#include "train/system/standard_streams.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task_data.h"
 

@@ -13,7 +13,7 @@
 #include "autograd/ops/reductions.h"
 #include "data/evenly_spaced.h"
 #include "data/io/utf8.h"
-#include "train/format.h"
+#include "train/base/format.h"
 #include "train/inference/batch_tensors.h"
 #include "train/inference/evaluator.h"
 #include "train/tasks/task_data.h"

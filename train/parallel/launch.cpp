@@ -19,11 +19,11 @@
 
 #include "data/io/number.h"
 #include "data/io/utf8.h"
-#include "train/error.h"
-#include "train/parallel/mpi/plugin.h"
-#include "train/platform/exit_code.h"
-#include "train/platform/machine.h"
-#include "train/platform/program_name.h"
+#include "train/base/error.h"
+#include "train/base/exit_code.h"
+#include "train/base/program_name.h"
+#include "train/parallel/mpi_plugin.h"
+#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "autograd/kernels/parallel.h"
 #include "optim/optimizer.h"
-#include "train/platform/message.h"
+#include "train/system/message.h"
 
 namespace tapestry {
 ParameterShards::ParameterShards(Parameters& parameters, ProcessGroup& group,

@@ -11,8 +11,8 @@
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
 #include "data/io/utf8.h"
-#include "train/platform/machine.h"
-#include "train/platform/message.h"
+#include "train/system/machine.h"
+#include "train/system/message.h"
 
 namespace tapestry {
 namespace {

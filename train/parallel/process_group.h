@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "train/error.h"
+#include "train/base/error.h"
 #include "train/parallel/transport.h"
 
 namespace tapestry {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "data/io/utf8.h"
-#include "train/format.h"
-#include "train/model_json.h"
+#include "train/base/format.h"
+#include "train/models/model_json.h"
 #include "train/plan/run_plan.h"
 
 namespace tapestry {

@@ -13,13 +13,13 @@
 
 #include "autograd/kernels/parallel.h"
 #include "data/evenly_spaced.h"
-#include "train/format.h"
+#include "train/base/format.h"
+#include "train/loop/run_description.h"
+#include "train/loop/step_time.h"
+#include "train/loop/validator.h"
 #include "train/parallel/sum_tree.h"
-#include "train/platform/machine.h"
-#include "train/run_description.h"
-#include "train/step_time.h"
+#include "train/system/machine.h"
 #include "train/tasks/task_data.h"
-#include "train/validator.h"
 
 namespace tapestry {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "data/batch_schedule.h"
 #include "train/config/config.h"
-#include "train/memory_need.h"
-#include "train/model_summary.h"
-#include "train/platform/interruptions.h"
-#include "train/platform/memory.h"
-#include "train/step_computer.h"
+#include "train/loop/memory_need.h"
+#include "train/loop/step_computer.h"
+#include "train/models/model_summary.h"
+#include "train/system/interruptions.h"
+#include "train/system/memory.h"
 
 /// Time, memory and disk of a run, measured before it begins, for `tapestry plan`. All times are in
 /// seconds.

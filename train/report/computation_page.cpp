@@ -13,8 +13,8 @@
 
 #include "autograd/ops/activations.h"
 #include "data/io/number.h"
-#include "train/format.h"
-#include "train/platform/machine.h"
+#include "train/base/format.h"
+#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {

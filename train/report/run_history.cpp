@@ -17,10 +17,10 @@
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"
+#include "train/checkpoint/metrics.h"
 #include "train/checkpoint/run_directory.h"
-#include "train/metrics.h"
-#include "train/recording/event_log.h"
-#include "train/recording/json_values.h"
+#include "train/loop/event_log.h"
+#include "train/loop/json_values.h"
 
 namespace tapestry {
 namespace {
@@ -61,8 +61,7 @@ void add_point(Curve& curve, std::uint64_t step, double value) {
 
 void append(std::vector<NamedCurve>& curves, std::string name, bool validation, Curve curve) {
   if (curve.steps.empty()) return;
-  curves.push_back(
-      {.name = std::move(name), .validation = validation, .curve = std::move(curve)});
+  curves.push_back({.name = std::move(name), .validation = validation, .curve = std::move(curve)});
 }
 
 // ---- Events

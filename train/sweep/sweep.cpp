@@ -19,16 +19,16 @@
 #include "data/io/durable_file.h"
 #include "data/io/file.h"
 #include "data/io/utf8.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
+#include "train/base/program_name.h"
+#include "train/checkpoint/metrics.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
-#include "train/error.h"
-#include "train/format.h"
-#include "train/metrics.h"
-#include "train/platform/interruptions.h"
-#include "train/platform/machine.h"
-#include "train/platform/program_name.h"
-#include "train/platform/standard_streams.h"
 #include "train/report/report_file.h"
+#include "train/system/interruptions.h"
+#include "train/system/machine.h"
+#include "train/system/standard_streams.h"
 
 namespace tapestry {
 namespace {

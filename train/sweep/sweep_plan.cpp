@@ -8,7 +8,7 @@
 #include "data/io/number.h"
 #include "data/io/random.h"
 #include "data/io/utf8.h"
-#include "train/error.h"
+#include "train/base/error.h"
 #include "train/sweep/sweep.h"
 
 namespace tapestry {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "data/io/utf8.h"
-#include "train/metrics.h"
+#include "train/checkpoint/metrics.h"
 #include "train/report/curve.h"
 #include "train/sweep/sweep.h"
 

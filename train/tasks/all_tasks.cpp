@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "train/base/error.h"
 #include "train/config/config.h"
 #include "train/config/rules.h"
-#include "train/error.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

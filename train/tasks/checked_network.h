@@ -13,7 +13,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
 #include "layers/model.h"
-#include "train/error.h"
+#include "train/base/error.h"
 
 namespace tapestry {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "train/error.h"
+#include "train/base/error.h"
 #include "train/tasks/checked_network.h"
 
 namespace tapestry {

@@ -16,9 +16,9 @@
 #include "data/io/error.h"
 #include "data/io/utf8.h"
 #include "data/readers/held_out.h"
-#include "train/error.h"
-#include "train/format.h"
-#include "train/platform/memory.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
+#include "train/system/memory.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

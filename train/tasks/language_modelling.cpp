@@ -7,7 +7,7 @@
 
 #include "data/readers/toy_language_tasks.h"
 #include "layers/encoder_models.h"
-#include "train/format.h"
+#include "train/base/format.h"
 
 namespace tapestry {
 namespace {

@@ -12,8 +12,8 @@
 #include "data/readers/toy_language_tasks.h"
 #include "data/text/vocabulary.h"
 #include "layers/encoder_models.h"
-#include "train/error.h"
-#include "train/format.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
 #include "train/inference/evaluator.h"
 
 namespace tapestry {

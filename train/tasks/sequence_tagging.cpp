@@ -13,8 +13,8 @@
 #include "data/io/utf8.h"
 #include "data/readers/labelled_text.h"
 #include "layers/encoder_models.h"
-#include "train/error.h"
-#include "train/format.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
 #include "train/inference/evaluator.h"
 #include "train/tasks/sentence_classification.h"
 

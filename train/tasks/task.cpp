@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "train/error.h"
+#include "train/base/error.h"
 #include "train/inference/batch_tensors.h"
 #include "train/inference/evaluator.h"
 #include "train/tasks/checked_network.h"

@@ -14,9 +14,9 @@
 #include "data/metrics/text_metric.h"
 #include "data/readers/toy_language_tasks.h"
 #include "layers/transformer.h"
-#include "train/format.h"
+#include "train/base/format.h"
 #include "train/inference/beam_search.h"
-#include "train/platform/message.h"
+#include "train/system/message.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -27,11 +27,11 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "train/base/error.h"
 #include "train/checkpoint/array_store.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/program.h"
-#include "train/error.h"
 
 // The program is run in a forked child. This file defines some functions of the C library in its
 // own way, so that events can happen at the moments in which the program calls them. Checkpoints

@@ -10,8 +10,8 @@
 #include "tests/support/contains.h"
 #include "tests/train/error_text.h"
 #include "tests/train/tiny_run.h"
-#include "train/error.h"
-#include "train/metrics.h"
+#include "train/base/error.h"
+#include "train/checkpoint/metrics.h"
 #include "train/models/trained_model.h"
 
 namespace tapestry {

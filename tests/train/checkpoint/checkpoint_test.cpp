@@ -16,11 +16,11 @@
 #include "optim/optimizer.h"
 #include "tests/train/error_text.h"
 #include "tests/train/tiny_run.h"
+#include "train/base/error.h"
 #include "train/config/config.h"
-#include "train/error.h"
 #include "train/inference/beam_search.h"
 #include "train/models/trained_model.h"
-#include "train/platform/machine.h"
+#include "train/system/machine.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -17,9 +17,9 @@
 #include "optim/sgd.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/error_text.h"
+#include "train/base/error.h"
 #include "train/checkpoint/array_store.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/error.h"
 
 namespace tapestry {
 namespace {

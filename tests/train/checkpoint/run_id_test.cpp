@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "tests/train/tiny_run.h"
+#include "train/base/error.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/error.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

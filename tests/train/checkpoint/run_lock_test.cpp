@@ -13,7 +13,7 @@
 
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/temporary_folder.h"
-#include "train/error.h"
+#include "train/base/error.h"
 
 namespace tapestry {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "tests/train/error_text.h"
 #include "tests/train/make_model.h"
-#include "train/error.h"
+#include "train/base/error.h"
 
 namespace tapestry {
 namespace {

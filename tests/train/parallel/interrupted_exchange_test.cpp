@@ -11,8 +11,8 @@
 #include "autograd/tape.h"
 #include "tests/train/parallel/local_network.h"
 #include "tests/train/tiny_run.h"
-#include "train/step_computer.h"
-#include "train/validator.h"
+#include "train/loop/step_computer.h"
+#include "train/loop/validator.h"
 
 // What interrupts a step or a validation of several processes.
 

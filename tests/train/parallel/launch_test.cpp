@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "train/error.h"
+#include "train/base/error.h"
 
 namespace tapestry {
 namespace {

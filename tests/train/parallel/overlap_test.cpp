@@ -7,7 +7,7 @@
 
 #include "tests/train/parallel/local_network.h"
 #include "tests/train/tiny_run.h"
-#include "train/step_computer.h"
+#include "train/loop/step_computer.h"
 
 namespace tapestry {
 namespace {

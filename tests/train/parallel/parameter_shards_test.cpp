@@ -19,7 +19,7 @@
 #include "optim/weight_average.h"
 #include "tests/support/pool_use.h"
 #include "tests/train/parallel/local_network.h"
-#include "train/non_finite.h"
+#include "train/loop/non_finite.h"
 #include "train/parallel/gradient_sum.h"
 
 namespace tapestry {

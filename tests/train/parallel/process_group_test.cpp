@@ -12,7 +12,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
 #include "tests/train/parallel/local_network.h"
-#include "train/error.h"
+#include "train/base/error.h"
 
 namespace tapestry {
 namespace {

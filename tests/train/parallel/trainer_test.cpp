@@ -1,4 +1,4 @@
-#include "train/trainer.h"
+#include "train/loop/trainer.h"
 
 #include <doctest/doctest.h>
 
@@ -19,8 +19,8 @@
 #include "tests/train/parallel/local_network.h"
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
-#include "train/error.h"
-#include "train/step_computer.h"
+#include "train/base/error.h"
+#include "train/loop/step_computer.h"
 #include "train/tasks/task_data.h"
 
 namespace tapestry {
@@ -319,8 +319,10 @@ std::vector<std::string> errors_of(const std::vector<std::string>& texts) {
   std::vector<std::string> errors(texts.size());
   test::run_processes(texts.size(), [&](ProcessGroup& group) {
     try {
-      group.require_equal("program", [] { return "1.0"; }, ExitCode::usage);
-      group.require_equal("config", [&] { return texts[group.rank()]; }, ExitCode::data);
+      group.require_equal(
+          "program", [] { return "1.0"; }, ExitCode::usage);
+      group.require_equal(
+          "config", [&] { return texts[group.rank()]; }, ExitCode::data);
     } catch (const PeerFailure& error) {
       errors[group.rank()] = error.what();
       if (error.exit_code() != ExitCode::data) errors[group.rank()] += " with another code";

@@ -14,7 +14,7 @@
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/metrics.h"
+#include "train/checkpoint/metrics.h"
 
 /// `tapestry average`.
 namespace tapestry {

@@ -9,7 +9,7 @@
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
 #include "tests/train/refusal.h"
-#include "train/platform/machine.h"
+#include "train/system/machine.h"
 
 /// `tapestry plan`. The measurements themselves: tests/train/plan/run_plan_test.cpp.
 namespace tapestry {

@@ -19,7 +19,7 @@
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
-#include "train/platform/machine.h"
+#include "train/system/machine.h"
 #include "train/tasks/data_source.h"
 
 /// What each command does when all is well.

@@ -14,8 +14,8 @@
 #include "tests/support/contains.h"
 #include "tests/train/program.h"
 #include "tests/train/terminal.h"
+#include "train/base/format.h"
 #include "train/checkpoint/run_directory.h"
-#include "train/format.h"
 
 /// What happens to a run when it is stopped, or when two want the same directory.
 namespace tapestry {

@@ -7,9 +7,9 @@
 #include "data/text/subwords.h"
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
+#include "train/base/error.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/error.h"
 
 /// data.subwords from the config to the answers of a trained model.
 namespace tapestry {

@@ -15,9 +15,9 @@
 
 #include "tests/support/contains.h"
 #include "tests/train/kind_configs.h"
+#include "train/base/error.h"
+#include "train/checkpoint/metrics.h"
 #include "train/config/config.h"
-#include "train/error.h"
-#include "train/metrics.h"
 #include "train/tasks/data_source.h"
 
 /// The data of reports of runs that the program has trained.

@@ -10,9 +10,9 @@
 
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
-#include "train/error.h"
-#include "train/metrics.h"
-#include "train/recording/event_log.h"
+#include "train/base/error.h"
+#include "train/checkpoint/metrics.h"
+#include "train/loop/event_log.h"
 
 namespace tapestry {
 namespace {
@@ -91,7 +91,8 @@ TEST_CASE("events are curves and processes") {
   add_speed(log, 10, {.seconds_per_step = 0.25, .targets_per_second = 2000});
   recorder.add(log, 10, TimeUse());
   log.add(10, "validation", to_json({.step = 10, .resident_bytes = 7}));
-  log.add(15, "validation", to_json({.step = 15, .training = TrainingRecord{.sample = {50, 0.75}}}));
+  log.add(15, "validation",
+          to_json({.step = 15, .training = TrainingRecord{.sample = {50, 0.75}}}));
   const RunHistory history = read_run_history(folder.path());
   CHECK(history.notes.empty());
   const auto check = [&](const char* name, const Curve& expected) {

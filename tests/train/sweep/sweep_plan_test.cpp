@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/support/contains.h"
-#include "train/error.h"
+#include "train/base/error.h"
 
 namespace tapestry {
 namespace {

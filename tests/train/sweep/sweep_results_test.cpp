@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "train/metrics.h"
+#include "train/checkpoint/metrics.h"
 #include "train/report/curve.h"
 
 namespace tapestry {

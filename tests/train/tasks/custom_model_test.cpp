@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "layers/encoder_models.h"
+#include "train/base/error.h"
 #include "train/config/reader.h"
-#include "train/error.h"
 
 // tests/custom_models and tests/examples/custom_model.sh train such models; a kind that is
 // registered here would appear in all other tests of this program.

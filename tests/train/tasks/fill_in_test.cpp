@@ -7,7 +7,7 @@
 
 #include "data/text/tokenizer.h"
 #include "tests/train/hand_made_model.h"
-#include "train/error.h"
+#include "train/base/error.h"
 
 namespace tapestry {
 namespace {

@@ -11,7 +11,7 @@
 #include "tests/support/source_folder.h"
 #include "tests/train/error_text.h"
 #include "tests/train/hand_made_model.h"
-#include "train/error.h"
+#include "train/base/error.h"
 #include "train/tasks/task_data.h"
 
 namespace tapestry {

@@ -12,7 +12,7 @@
 #include "data/io/error.h"
 #include "data/text/subwords.h"
 #include "tests/support/contains.h"
-#include "train/memory_need.h"
+#include "train/loop/memory_need.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 

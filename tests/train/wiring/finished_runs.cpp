@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "tests/support/threads.h"
-#include "train/error.h"
-#include "train/output/progress.h"
+#include "train/base/error.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/run_directory.h"
+#include "train/loop/progress.h"
+#include "train/loop/trainer.h"
 #include "train/tasks/data_source.h"
-#include "train/trainer.h"
 
 namespace tapestry::test {
 namespace {

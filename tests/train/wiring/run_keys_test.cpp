@@ -450,8 +450,8 @@ TEST_CASE("train.on_nan and train.max_nan_steps decide what a non-finite step do
 
 namespace {
 
-/// The step at which losses have diverged, by the rule of train/divergence_watch.h; 0 if they have
-/// not. `targets` are the words or classes among which a guess chooses.
+/// The step at which losses have diverged, by the rule of train/checkpoint/divergence_watch.h; 0 if
+/// they have not. `targets` are the words or classes among which a guess chooses.
 std::uint64_t diverges_at(const std::vector<double>& losses, double targets, std::size_t window) {
   double first = 0.0, best = 0.0, deviation = 0.0;
   std::size_t bad = 0;

@@ -1,0 +1,79 @@
+#include "train/base/format.h"
+
+#include <doctest/doctest.h>
+
+#include <ctime>
+#include <limits>
+
+namespace tapestry {
+namespace {
+
+TEST_CASE("counts have a comma before every three digits") {
+  CHECK(format_count(0) == "0");
+  CHECK(format_count(999) == "999");
+  CHECK(format_count(1000) == "1,000");
+  CHECK(format_count(123456) == "123,456");
+  CHECK(format_count(std::numeric_limits<std::uint64_t>::max()) == "18,446,744,073,709,551,615");
+}
+
+TEST_CASE("durations are rounded to seconds, with hours only if needed") {
+  CHECK(format_duration(0) == "0:00");
+  CHECK(format_duration(9.5) == "0:10");
+  CHECK(format_duration(59.4) == "0:59");
+  CHECK(format_duration(245) == "4:05");
+  CHECK(format_duration(3599.6) == "1:00:00");
+  CHECK(format_duration(3723) == "1:02:03");
+  CHECK(format_duration(360000) == "100:00:00");
+}
+
+TEST_CASE("a share is a percentage, with one decimal unless it is a whole number") {
+  CHECK(format_share(1.0) == "100.0 %");
+  CHECK(format_share(0.205) == "20.5 %");
+  CHECK(format_share(0.001) == "0.1 %");
+  CHECK(format_share(0.00099) == "under 0.1 %");
+}
+
+TEST_CASE("bytes are in GB or MB, small numbers with one decimal") {
+  CHECK(format_bytes(1'400'000'000) == "1.4 GB");
+  CHECK(format_bytes(35'000'000) == "35 MB");
+  CHECK(format_bytes(9'900'000) == "9.9 MB");
+  CHECK(format_bytes(300'000) == "0.3 MB");
+}
+
+TEST_CASE("a path in a command is quoted if the shell requires it") {
+  CHECK(format_argument("runs/copy-2_b.old,1") == "runs/copy-2_b.old,1");
+  CHECK(format_argument("/läufe/größe=1") == "/läufe/größe=1");
+  CHECK(format_argument("my run") == "'my run'");
+  CHECK(format_argument("it's") == "'it'\\''s'");
+  for (const char* special : {"~", "*", "?", "[a]", "{a}", "$a", "`a`", "a;b", "a&b", "a|b", "a<b",
+                              "a>b", "(a)", "#a", "!a", "\"a\"", "a\\b", "^a"}) {
+    CHECK(format_argument(special) == "'" + std::string(special) + "'");
+  }
+  CHECK(format_argument("") == "''");
+}
+
+TEST_CASE("control characters and invalid UTF-8 in a path of a command are octal escapes") {
+  CHECK(format_argument("a\nb") == "$'a\\012b'");
+  CHECK(format_argument("it's\t\\") == "$'it\\'s\\011\\\\'");
+  CHECK(format_argument("\xFF"
+                        "1") == "$'\\3771'");
+  CHECK(format_argument("\u202Ea") == "$'\\342\\200\\256a'");
+}
+
+TEST_CASE("a path that would be an option or an override is prefixed by ./") {
+  CHECK(format_argument("-x") == "./-x");
+  CHECK(format_argument("- x") == "'./- x'");
+  CHECK(format_argument("a.b=c") == "./a.b=c");
+  CHECK(format_argument("runs/a.b=c") == "runs/a.b=c");
+}
+
+TEST_CASE("a negative duration is 0") { CHECK(format_duration(-3) == "0:00"); }
+
+TEST_CASE("a time is printed in UTC, and one outside of the calendar as none") {
+  CHECK(format_time(0) == "1970-01-01T00:00:00Z");
+  CHECK(format_time(1'767'323'045) == "2026-01-02T03:04:05Z");
+  CHECK(format_time(std::numeric_limits<std::time_t>::max()) == "unknown time");
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,399 @@
+#include "train/loop/progress.h"
+#include "tests/train/terminal.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "tests/support/contains.h"
+#include "tests/support/temporary_folder.h"
+#include "train/base/error.h"
+
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::TemporaryFolder;
+
+const TrainMetrics metrics{.step = 50,
+                           .epoch = 2,
+                           .loss = 0.5,
+                           .perplexity = 1.25,
+                           .learning_rate = 1e-3,
+                           .gradient_norm = 0.75,
+                           .target_tokens = 640};
+const std::string scores = "loss 0.2500  tokens 96.10 %";
+
+/// A file that is no terminal, as a pipe is none.
+class PlainOutput {
+ public:
+  std::FILE* file() const { return file_.get(); }
+
+  std::string text() const {
+    std::string text;
+    std::rewind(file());
+    for (int c = std::fgetc(file()); c != EOF; c = std::fgetc(file())) {
+      text += static_cast<char>(c);
+    }
+    return text;
+  }
+
+ private:
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{std::tmpfile(), std::fclose};
+};
+
+/// No file of this process can grow while it is alive.
+class NoFileGrows {
+ public:
+  NoFileGrows() : action_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &none) == 0);
+  }
+  ~NoFileGrows() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, action_);
+  }
+  NoFileGrows(const NoFileGrows&) = delete;
+  NoFileGrows& operator=(const NoFileGrows&) = delete;
+
+ private:
+  void (*action_)(int);
+  rlimit before_{};
+};
+
+/// Sets TERM while it is alive; null: unsets it.
+class TerminalType {
+ public:
+  explicit TerminalType(const char* type) {
+    if (const char* const before = std::getenv("TERM")) before_ = before;
+    set(type);
+  }
+  ~TerminalType() { set(before_ ? before_->c_str() : nullptr); }
+  TerminalType(const TerminalType&) = delete;
+  TerminalType& operator=(const TerminalType&) = delete;
+
+ private:
+  static void set(const char* type) {
+    type != nullptr ? ::setenv("TERM", type, 1) : ::unsetenv("TERM");
+  }
+
+  std::optional<std::string> before_;
+};
+
+/// The user's side of a terminal.
+class Terminal {
+ public:
+  explicit Terminal(const char* type = "xterm")
+      : type_(type), screen_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+    REQUIRE(screen_ >= 0);
+    REQUIRE(::grantpt(screen_) == 0);
+    REQUIRE(::unlockpt(screen_) == 0);
+    file_ = std::fopen(::ptsname(screen_), "w");
+    REQUIRE(file_ != nullptr);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+  ~Terminal() {
+    std::fclose(file_);
+    ::close(screen_);
+  }
+
+  std::FILE* file() const { return file_; }
+
+  void resize(unsigned short columns) const {
+    const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    REQUIRE(::ioctl(screen_, TIOCSWINSZ, &size) == 0);
+  }
+
+  /// What has been written since the last call. The kernel hands it over piece by piece, so a mark
+  /// is written behind it and waited for.
+  std::string shown() const {
+    constexpr char mark = '\a';
+    std::fputc(mark, file_);
+    std::fflush(file_);
+    std::string text;
+    while (text.empty() || text.back() != mark) {
+      std::array<char, 4096> piece{};
+      const ssize_t count = ::read(screen_, piece.data(), piece.size());
+      REQUIRE(count > 0);
+      text.append(piece.data(), static_cast<std::size_t>(count));
+    }
+    text.pop_back();
+    return text;
+  }
+
+ private:
+  TerminalType type_;
+  int screen_;
+  std::FILE* file_ = nullptr;
+};
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_CASE("without a terminal each report is a plain line and steps print nothing") {
+  const PlainOutput output;
+  Progress progress(output.file(), 0, 1000);
+  progress.message("hello");
+  progress.step(1, 64, 0.5);
+  progress.validation({.step = 50, .text = scores, .best = true});
+  progress.validation({.step = 100, .text = scores, .best = false});
+  CHECK(output.text() == "hello\nvalidation at step 50: " + scores +
+                             "  (best so far)\nvalidation at step 100: " + scores + "\n");
+}
+
+TEST_CASE("a line of metrics has step, epoch, loss, perplexity, rate, gradient, speed and time") {
+  const PlainOutput output;
+  Progress progress(output.file(), 0, 1000);
+  progress.metrics(metrics);
+  const std::string text = output.text();
+  CHECK(
+      text.starts_with("step   50/1000  epoch 2  loss 0.5000  perplexity 1.250  lr 1.00e-03  "
+                       "gradient 0.750  0 tokens/s  "));
+  CHECK(text.ends_with(" left\n"));
+}
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+TEST_CASE("the time left of a resumed run is estimated from its own steps") {
+  const PlainOutput output;
+  const auto before = Clock::now();
+  Progress progress(output.file(), 1'000'000, 2'000'000);
+  const auto behind = Clock::now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  TrainMetrics first = metrics;
+  first.step = 1'000'001;
+  const double least = 999'999 * seconds_since(behind);
+  progress.metrics(first);
+  const double most = 999'999 * seconds_since(before);
+  const std::string text = output.text();
+  int hours = 0, minutes = 0, seconds = 0;
+  const std::string left = text.substr(text.rfind("  ") + 2);
+  REQUIRE(std::sscanf(left.c_str(), "%d:%d:%d left", &hours, &minutes, &seconds) == 3);
+  CHECK(3600 * hours + 60 * minutes + seconds >= least - 1);
+  CHECK(3600 * hours + 60 * minutes + seconds <= most + 1);
+  CHECK_FALSE(contains(text, "  0:"));  // at least 999,999 x 10 ms, nearly three hours
+  CHECK(text.ends_with(" left\n"));
+}
+
+/// The speed in the last line of a text.
+double speed_in(const std::string& text) {
+  const std::size_t end = text.rfind(" tokens/s");
+  std::string number = text.substr(0, end).substr(text.rfind("  ", end) + 2);
+  std::erase(number, ',');
+  return std::stod(number);
+}
+
+TEST_CASE("the speed is of all predicted tokens since the last line of metrics") {
+  const PlainOutput output;
+  const auto before = Clock::now();
+  Progress progress(output.file(), 0, 1000);
+  const auto behind = Clock::now();
+  for (std::uint64_t step = 1; step <= 5; ++step) progress.step(step, 1'000'000, 0.5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const double most = 5e6 / seconds_since(behind);
+  progress.metrics(metrics);
+  const double least = 5e6 / seconds_since(before);
+  const double speed = speed_in(output.text());
+  CHECK(speed > least - 1.0);
+  CHECK(speed <= most);
+  progress.metrics(metrics);
+  CHECK(speed_in(output.text()) == 0.0);
+  progress.step(6, 1'000'000, 0.5);
+  progress.validation({.step = 50, .text = scores, .best = true});
+  progress.metrics(metrics);
+  CHECK(speed_in(output.text()) == 0.0);
+}
+
+TEST_CASE("the speed has the unit of the predictions") {
+  const PlainOutput output;
+  Progress progress(output.file(), 0, 1000, "images");
+  progress.metrics(metrics);
+  CHECK(test::contains(output.text(), "  0 images/s  "));
+}
+
+TEST_CASE("lines are appended to the log file too, each with the time of day") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "train.log";
+  for (const char* text : {"first", "second {}"}) {
+    Progress progress(nullptr, 0, 10);
+    progress.message("before there is a log");
+    progress.log_to(path);
+    progress.message(text);
+  }
+  const std::string log = read_file(path);
+  const std::string time = "2000-01-01 00:00:00  ";
+  REQUIRE(log.size() == 2 * time.size() + std::string("first\nsecond {}\n").size());
+  CHECK(log.substr(time.size(), 6) == "first\n");
+  CHECK(log.ends_with("  second {}\n"));
+  CHECK(log.starts_with("20"));
+}
+
+TEST_CASE("a log file that cannot be written is a warning, once, and the lines are printed") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "train.log";
+  char* bytes = nullptr;
+  std::size_t size = 0;
+  std::FILE* const out = ::open_memstream(&bytes, &size);
+  {
+    Progress progress(out, 0, 100);
+    progress.log_to(path);
+    const NoFileGrows limit;
+    progress.message("first");
+    progress.message("second");
+  }
+  std::fclose(out);
+  const std::string text(bytes, size);
+  std::free(bytes);
+  CHECK(text == "warning: " + path +
+                    ": could not be written: File too large; lines of the log are missing\n"
+                    "first\nsecond\n");
+}
+
+TEST_CASE("a log file that cannot be opened is an output error") {
+  const TemporaryFolder folder;
+  Progress progress(nullptr, 0, 10);
+  CHECK_THROWS_AS(progress.log_to(folder.path().string()), OutputError);
+}
+
+TEST_CASE("on a terminal a live line is drawn, and erased for other lines and at the end") {
+  if (test::has_no_terminals()) return;
+  const Terminal terminal;
+  {
+    Progress progress(terminal.file(), 0, 1000);
+    progress.step(1, 64, 0.5);
+    const std::string live = terminal.shown();
+    CHECK(live.starts_with("\r\033[K[----------]  step 1/1000  loss 0.5000  "));
+    CHECK(contains(live, " left"));
+    progress.message("hello");
+    CHECK(terminal.shown() == "\r\033[Khello\r\n");
+  }
+  CHECK(terminal.shown() == "\r\033[K");
+}
+
+/// The live line that a step draws, without the sequence that erases the one before.
+std::string live_line(const Terminal& terminal, const std::string& targets = "tokens") {
+  std::string drawn;
+  {
+    Progress progress(terminal.file(), 0, 1000, targets);
+    progress.step(1, 64, 0.5);
+    drawn = terminal.shown();
+  }
+  CHECK(terminal.shown() == "\r\033[K");
+  REQUIRE(drawn.starts_with("\r\033[K"));
+  return drawn.substr(4);
+}
+
+TEST_CASE("the live line fits the width of the terminal, also after that has changed") {
+  if (test::has_no_terminals()) return;
+  const Terminal terminal;
+  const auto line = [&](unsigned short columns) {
+    terminal.resize(columns);
+    return live_line(terminal);
+  };
+  for (unsigned short columns = 1; columns <= 90; ++columns) {
+    CAPTURE(columns);
+    CHECK(line(columns).size() < columns);
+  }
+  CHECK(line(90).starts_with("[----------]  step 1/1000  loss 0.5000  "));
+  CHECK(contains(line(90), " tokens/s  "));
+  CHECK(line(40).starts_with("step 1/1000  loss 0.5000  "));
+  CHECK(line(40).ends_with(" left"));
+  CHECK_FALSE(contains(line(40), "tokens"));
+  CHECK(line(26) == "step 1/1000  loss 0.5000");
+  CHECK(line(25) == "step 1/1000  loss 0.5000");
+  CHECK(line(24) == "step 1/1000");
+  CHECK(line(12) == "step 1/1000");
+  CHECK(line(11) == "step 1/100");
+}
+
+TEST_CASE("the width of the live line is counted in characters, not bytes") {
+  if (test::has_no_terminals()) return;
+  const Terminal terminal;
+  terminal.resize(108);
+  CHECK(contains(live_line(terminal, "ähnlichkeitsmaße äöüßäöüßäöüßäöüß"), "äöüß/s  "));
+}
+
+TEST_CASE("a terminal without escape sequences gets plain lines") {
+  if (test::has_no_terminals()) return;
+  for (const char* type : {"dumb", "", static_cast<const char*>(nullptr)}) {
+    const Terminal terminal(type);
+    {
+      Progress progress(terminal.file(), 0, 1000);
+      progress.step(1, 64, 0.5);
+      progress.message("hello");
+    }
+    CHECK(terminal.shown() == "hello\r\n");
+  }
+}
+
+TEST_CASE("a later message is printed once, after the first step that ends when it is due") {
+  const PlainOutput output;
+  Progress progress(output.file(), 0, 1000);
+  int calls = 0;
+  const auto text = [&] { return std::optional<std::string>(++calls == 1 ? "late" : "again"); };
+  progress.message_later(std::chrono::hours(1), text);
+  progress.step(1, 64, 0.5);
+  CHECK(output.text().empty());
+  progress.message_later(std::chrono::seconds(0), text);
+  CHECK(output.text().empty());
+  progress.step(2, 64, 0.5);
+  progress.step(3, 64, 0.5);
+  CHECK(output.text() == "late\n");
+}
+
+TEST_CASE("a later message without text prints nothing") {
+  const PlainOutput output;
+  Progress progress(output.file(), 0, 1000);
+  progress.message_later(std::chrono::seconds(0), [] { return std::optional<std::string>(); });
+  progress.step(1, 64, 0.5);
+  CHECK(output.text().empty());
+}
+
+TEST_CASE("the live line is not redrawn for every step") {
+  if (test::has_no_terminals()) return;
+  const Terminal terminal;
+  Progress progress(terminal.file(), 0, 1000);
+  for (std::uint64_t step = 1; step <= 30; ++step) progress.step(step, 64, 0.5);
+  const std::string drawn = terminal.shown();
+  CHECK(drawn.find("step 1/") != std::string::npos);
+  CHECK(std::ranges::count(drawn, '\r') < 30);
+}
+
+TEST_CASE("an output that cannot be written does not stop the run") {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> full{std::fopen("/dev/full", "w"),
+                                                             std::fclose};
+  REQUIRE(full != nullptr);
+  Progress progress(full.get(), 0, 10);
+  CHECK_NOTHROW(progress.message("nobody reads this"));
+  CHECK_NOTHROW(progress.metrics(metrics));
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,504 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <numeric>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "data/batch_schedule.h"
+#include "tests/support/contains.h"
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/values.h"
+#include "tests/train/error_text.h"
+#include "tests/train/program.h"
+#include "tests/train/tiny_run.h"
+#include "train/base/error.h"
+#include "train/loop/digests.h"
+#include "train/tasks/data_source.h"
+#include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
+
+/// What a run does about losses, gradients and weights that are not finite, and about divergence.
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::tiny_config;
+using test::tiny_steps;
+using test::TinyRun;
+
+/// One sentence a step, so that a symbol is in some steps and not in others.
+Config one_sentence_a_step(OnNan on_nan) {
+  Config config = tiny_config();
+  config.train.batch_size = config.train.accumulate = 1;
+  config.train.steps = 20;
+  config.train.on_nan = on_nan;
+  config.train.max_nan_steps = 20;
+  return config;
+}
+
+std::string poisoned_run(TinyRun& run, const Config& config) {
+  const Corpus corpus = load_corpus(config.data);
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  test::poison(trainer.model());
+  trainer.record_to(run.directory().path());
+  return test::error_text<NumericError>([&] { trainer.run(); });
+}
+
+/// Whether the digests have each step once, in order, and last the parameters of the checkpoint.
+void check_digests(TinyRun& run, std::uint64_t steps) {
+  const DigestTable table = read_digests(read_events_file(run.directory().path()));
+  REQUIRE(table.steps.size() == steps);
+  CHECK(table.steps.front() == 1);
+  CHECK(table.steps.back() == steps);
+  const ArrayStore end = run.snapshot(steps);
+  for (std::size_t i = 0; i < table.names.size(); ++i) {
+    CHECK(table.row(steps - 1)[i] ==
+          digest_of_values(end.at("parameters/" + table.names[i]).bytes));
+  }
+}
+
+std::string history(const TinyRun& run, std::uint64_t step) {
+  return run.snapshot(step).get_text("train/history");
+}
+
+TEST_CASE("a loss that is not finite stops the run before any weight changes or is saved") {
+  TinyRun run;
+  const Config config = tiny_config();
+  const Corpus corpus = load_corpus(config.data);
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  Tensor bias = trainer.model().parameters.find("output.bias")->tensor;
+  bias.mutable_values<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  const auto weight = trainer.model().parameters.find("encoder.norm.weight")->tensor;
+  const auto before = test::values_of(weight);
+
+  const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
+  CHECK(text.starts_with("step 1: the loss is nan, expected a finite number; first in output: "));
+  CHECK(contains(text, "; each of training pairs "));
+  CHECK(contains(text, " alone causes it; see "));
+  CHECK(contains(text, "; the weights are those of step 0\nhint: no parameter has been updated "));
+  CHECK(test::values_of(weight) == before);
+  CHECK(trainer.step() == 0);
+  CHECK(run.directory().steps().empty());
+  CHECK_FALSE(std::filesystem::exists(run.directory().path() / "metrics.csv"));
+}
+
+TEST_CASE("a gradient that is not finite stops the run although the loss is finite") {
+  TinyRun run;
+  const Config config = tiny_config();
+  const Corpus corpus = load_corpus(config.data);
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  const auto weight = [&](const std::string& name) {
+    Tensor tensor = trainer.model().parameters.find(name)->tensor;
+    return tensor.mutable_values<float>();
+  };
+  // Values of 0 keep the huge weight behind them out of the loss, and not out of the gradient.
+  std::ranges::fill(weight("decoder.layers.0.self_attn.v_proj.weight"), 0.0f);
+  std::ranges::fill(weight("decoder.layers.0.self_attn.v_proj.bias"), 0.0f);
+  weight("decoder.layers.0.self_attn.out_proj.weight")[0] = 3e38f;
+  for (float& value : weight("output.weight")) value *= 1e6f;
+  const auto before = test::values_of(trainer.model().parameters.find("output.weight")->tensor);
+
+  const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
+  CHECK(text.starts_with("step 1: the norm of the gradient is "));
+  CHECK(contains(text, "; the weights are those of step 0\n"));
+  CHECK(test::values_of(trainer.model().parameters.find("output.weight")->tensor) == before);
+  CHECK(run.directory().steps().empty());
+}
+
+TEST_CASE("examples at fault of a masked model are searched with the masks of the batch") {
+  Config config = tiny_config();
+  config.data.task = "toy_sentences";
+  config.model_kind = "masked_language_model";
+  config.model.max_length = 32;
+  config.train.batch_size = config.data.generated.train_size;  // each step is an epoch
+  config.train.accumulate = 1;
+  const Corpus corpus = load_corpus(config.data);
+  const std::size_t words = corpus.target_vocabulary.size();
+  std::vector<std::size_t> all(corpus.train.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  // The sentences in which a word can be read, not masked, in an epoch.
+  const auto readers = [&](std::int32_t word, std::uint64_t epoch) {
+    const Batch batch = make_batch(corpus.train, all, batch_rules(config, words, epoch));
+    std::vector<std::size_t> sentences;
+    for (std::size_t row = 0; row < batch.rows; ++row) {
+      const auto begin =
+          batch.input.begin() + static_cast<std::ptrdiff_t>(row * batch.target_length);
+      const auto end = begin + static_cast<std::ptrdiff_t>(batch.target_length);
+      if (std::find(begin, end, word) != end) sentences.push_back(batch.examples[row]);
+    }
+    return sentences;
+  };
+  std::int32_t word = first_word_id;
+  while (readers(word, 0).empty() || readers(word, 0) == readers(word, 1)) ++word;
+
+  TinyRun run;
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  Tensor embedding = trainer.model().parameters.find("embedding.weight")->tensor;
+  const auto values = embedding.mutable_values<float>().subspan(
+      static_cast<std::size_t>(word) * embedding.shape()[1], embedding.shape()[1]);
+  std::ranges::fill(values, 3e38f);
+  CHECK_FALSE(test::error_text<NumericError>([&] { trainer.run(); }).empty());
+  const std::string report =
+      test::read_text(run.directory().path() / "non-finite-step-00000001.txt");
+  CHECK(contains(report, "Each of these sentences gives it by itself:"));
+  const auto expected = readers(word, 0);
+  for (const std::size_t i : all) {
+    CAPTURE(i);
+    CHECK(contains(report, "training sentence " + std::to_string(i + 1) + "\n") ==
+          (std::ranges::find(expected, i) != expected.end()));
+  }
+}
+
+TEST_CASE("the layer and the sentences at fault are named and stored") {
+  TinyRun run;
+  Config config = one_sentence_a_step(OnNan::stop);
+  config.train.batch_size = 22;
+  const std::string text = poisoned_run(run, config);
+  CHECK(contains(text, "; first in source_embedding"));
+  const std::string stored =
+      test::read_text(run.directory().path() / "non-finite-step-00000001.txt");
+  CHECK(contains(text, "non-finite-step-00000001.txt"));
+  CHECK(stored.starts_with("step 1: the loss is nan\nsource_embedding"));
+  CHECK(contains(stored, "Each of these pairs gives it by itself:\n"));
+
+  const Corpus corpus = load_corpus(config.data);
+  const auto last = static_cast<std::int32_t>(corpus.source_vocabulary.size()) - 1;
+  std::size_t at_fault = 0;
+  for (std::size_t i = 0; i < corpus.train.size(); ++i) {
+    const bool expected = std::ranges::count(corpus.train[i].source, last) > 0;
+    at_fault += expected ? 1 : 0;
+    CHECK(contains(stored, "training pair " + std::to_string(i + 1) + "\n") == expected);
+  }
+  CHECK(at_fault > 0);
+  CHECK(at_fault < corpus.train.size());
+}
+
+TEST_CASE("skipped steps change no weights, count as steps and are saved") {
+  TinyRun run;
+  const Config config = one_sentence_a_step(OnNan::skip);
+  CHECK(poisoned_run(run, config) == "nothing was thrown");
+  const ArrayStore end = run.snapshot(20);
+  const auto updates = end.get_scalar<std::uint64_t>("optimizer/steps");
+  CHECK(updates < 20);
+  CHECK(updates > 0);
+  check_digests(run, 20);
+  const std::string events = history(run, 20);
+  CHECK(static_cast<std::uint64_t>(std::ranges::count(events, '\n')) == 20 - updates);
+  std::istringstream lines(events);
+  std::uint64_t done = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::uint64_t before = std::stoull(line.substr(5));
+    CHECK(before >= done);
+    CHECK(line ==
+          fmt::format("step {}: the loss is nan at step {}, which is skipped", before, before + 1));
+    done = before + 1;
+  }
+}
+
+TEST_CASE("train.max_nan_steps consecutive steps that are not finite stop the run") {
+  TinyRun run;
+  Config config = one_sentence_a_step(OnNan::skip);
+  config.train.batch_size = 22;  // each step has the symbol
+  config.train.max_nan_steps = 2;
+  const std::string text = poisoned_run(run, config);
+  CHECK(text.starts_with("step 3: the loss is nan"));
+  CHECK(contains(text, "; 3 consecutive steps, train.max_nan_steps is 2\n"));
+}
+
+/// What a run that rolls back and is saved every few steps remembers. What happened after the save
+/// that it goes back to is forgotten with the rest of the state.
+std::string expected_history(const Config& config) {
+  const Corpus corpus = load_corpus(config.data);
+  const auto last = static_cast<std::int32_t>(corpus.source_vocabulary.size()) - 1;
+  BatchSchedule schedule(corpus.train, 1, config.train.seed, batch_lengths(config));
+  std::string history, saved_history;
+  std::size_t step = 0, saved = 0;
+  for (BatchPosition position; step < config.train.steps;) {
+    const std::vector<std::int32_t>& source = corpus.train[schedule.at(position).front()].source;
+    position = schedule.after(position);
+    if (std::ranges::count(source, last) > 0) {
+      history = saved_history +
+                fmt::format(
+                    "step {}: rolled back: the loss is nan at step {}; continues with epoch {}, "
+                    "batch {}\n",
+                    saved, step + 1, position.epoch + 1, position.batch + 1);
+      step = saved;
+    } else if (++step % config.train.save_every == 0) {
+      saved = step;
+      saved_history = history;
+    }
+  }
+  return history;
+}
+
+TEST_CASE("a rollback restores the last scheduled checkpoint and skips the data up to the step") {
+  TinyRun run;
+  const Config config = one_sentence_a_step(OnNan::rollback);
+  CHECK(poisoned_run(run, config) == "nothing was thrown");
+  const ArrayStore end = run.snapshot(20);
+  CHECK(end.get_scalar<std::uint64_t>("optimizer/steps") == 20);
+  const std::string events = history(run, 20);
+  CHECK(events == expected_history(config));
+  // Batches were passed over, so the run is further in its data than its steps took it.
+  const auto epoch = end.get_scalar<std::uint64_t>("train/epoch");
+  const auto batch = end.get_scalar<std::uint64_t>("train/batch");
+  CHECK(22 * epoch + batch > 20);
+  check_digests(run, 20);
+}
+
+TEST_CASE("runs that skip or roll back end with the same bytes wherever they were stopped") {
+  for (const OnNan on_nan : {OnNan::skip, OnNan::rollback}) {
+    CAPTURE(static_cast<int>(on_nan));
+    Config config = one_sentence_a_step(OnNan::rollback);  // which saves a poisoned start
+    TinyRun start, whole;
+    config.train.steps = 1;
+    poisoned_run(start, config);
+    config.train.on_nan = on_nan;
+    const auto go_on = [&](TinyRun& run, std::size_t steps) {
+      config.train.steps = steps;
+      run.train(config);
+    };
+    whole.copy_checkpoint(start, 0);
+    go_on(whole, 20);
+    for (std::size_t stop = 1; stop < 20; ++stop) {
+      CAPTURE(stop);
+      TinyRun stopped;
+      stopped.copy_checkpoint(start, 0);
+      go_on(stopped, stop);
+      go_on(stopped, 20);
+      CHECK(stopped.checkpoint_bytes(20) == whole.checkpoint_bytes(20));
+    }
+  }
+}
+
+/// The checkpoint of a poisoned run after its first step, which saved nothing on schedule.
+void stop_after_poisoned_step(TinyRun& run) {
+  Config config = one_sentence_a_step(OnNan::skip);
+  config.train.steps = 1;
+  config.train.save_every = config.train.validate_every = 100;
+  REQUIRE(poisoned_run(run, config) == "nothing was thrown");
+}
+
+TEST_CASE("a run that rolls back completes if any one of its saves fails") {
+  TinyRun start;
+  stop_after_poisoned_step(start);
+  Config config = one_sentence_a_step(OnNan::rollback);
+  config.train.save_every = 1;
+  const Corpus corpus = load_corpus(config.data);
+  for (std::size_t saved = 2; saved < 19; saved += 3) {
+    CAPTURE(saved);
+    test::FaultyFileSystem files;
+    const test::TemporaryFolder folder;
+    RunDirectory directory(folder / "run", files);
+    directory.create();
+    std::filesystem::copy(start.directory().checkpoint_path(1), directory.checkpoint_path(1));
+    Progress progress(nullptr, 1, 20);
+    const auto train_to = [&](std::size_t step) {
+      config.train.steps = step;
+      Trainer trainer(config, corpus, directory, progress);
+      trainer.resume(directory.read_newest()->arrays);
+      return trainer.run();
+    };
+    train_to(saved);
+    files.fail_times("rename", 1, ENOSPC);
+    CHECK(train_to(20) == RunEnd::finished);
+    CHECK(directory.steps().back() == 20);
+  }
+}
+
+TEST_CASE("a run without a scheduled checkpoint rolls back to its newest one") {
+  TinyRun run;
+  stop_after_poisoned_step(run);
+  Config config = one_sentence_a_step(OnNan::rollback);
+  config.train.save_every = 4;
+  run.train(config);
+  CHECK(run.snapshot(20).get_scalar<std::uint64_t>("optimizer/steps") >= 19);
+  CHECK(contains(history(run, 20), "step 1: rolled back: the loss is nan at step "));
+}
+
+/// A poisoned run with whole checkpoints of steps 1 and 2.
+void save_two_poisoned_steps(TinyRun& run) {
+  Config config = one_sentence_a_step(OnNan::skip);
+  config.train.steps = 2;
+  config.train.save_every = 1;
+  REQUIRE(poisoned_run(run, config) == "nothing was thrown");
+}
+
+/// Goes on from step 2 with rollback, after its checkpoint, or both, were cut short.
+std::string go_on_without_checkpoints(TinyRun& run, const std::vector<std::uint64_t>& cut,
+                                      Progress& progress) {
+  Config config = one_sentence_a_step(OnNan::rollback);
+  config.train.save_every = config.train.validate_every = 100;
+  config.train.max_nan_steps = 10;
+  const ArrayStore snapshot = run.snapshot(2);
+  for (const std::uint64_t step : cut) {
+    std::filesystem::resize_file(run.directory().checkpoint_path(step), 1000);
+  }
+  const Corpus corpus = load_corpus(config.data);
+  Trainer trainer(config, corpus, run.directory(), progress);
+  trainer.resume(snapshot);
+  return test::error_text<NumericError>([&] { trainer.run(); });
+}
+
+TEST_CASE("weights that are not finite at a save cause a rollback, up to train.max_nan_steps") {
+  TinyRun run;
+  Config config = tiny_config();
+  config.optimizer.kind = OptimizerKind::sgd;
+  config.train.clip_norm = 0;
+  config.schedule = {.learning_rate = 1e308};  // infinite as a float
+  config.train.on_nan = OnNan::rollback;
+  config.train.max_nan_steps = 2;
+  config.train.save_every = 1;
+  const test::TemporaryFolder folder;
+  const std::string log = folder / "log";
+  Progress progress(nullptr, 0, tiny_steps);
+  progress.log_to(log);
+  const Corpus corpus = load_corpus(config.data);
+  Trainer trainer(config, corpus, run.directory(), progress);
+  const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
+  const std::string found = " has a value that is not finite";
+  REQUIRE(text.starts_with("step 1: "));
+  const std::string name = text.substr(8, text.find(found) - 8);
+  CHECK(trainer.model().parameters.find(name) != nullptr);
+  CHECK(text.starts_with("step 1: " + name + found +
+                         "; 3 consecutive steps, train.max_nan_steps is 2\nhint: "));
+  const std::string logged = test::read_text(log);
+  CHECK(contains(logged, "  warning: step 1: " + name + found + "\n"));
+  CHECK(contains(logged, "  rolled back to step 0\n"));
+  CHECK(run.directory().steps() == std::vector<std::uint64_t>{0});
+}
+
+TEST_CASE("the origin of a value that is not finite is printed if it cannot be stored") {
+  test::FaultyFileSystem files;
+  const test::TemporaryFolder folder;
+  RunDirectory directory(folder / "run", files);
+  directory.create();
+  Progress progress(nullptr, 0, 20);
+  const Config config = tiny_config();
+  const Corpus corpus = load_corpus(config.data);
+  Trainer trainer(config, corpus, directory, progress);
+  Tensor bias = trainer.model().parameters.find("output.bias")->tensor;
+  bias.mutable_values<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  files.fail_times("fsync", 1, EIO);
+  const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
+  CHECK(text.starts_with("step 1: the loss is nan, expected a finite number; first in output: "));
+  CHECK(contains(text, " alone causes it; not stored: " +
+                           (folder / "run/non-finite-step-00000001.txt").string() +
+                           ": could not flush: Input/output error ("));
+  CHECK(contains(text, "); the weights are those of step 0\n"));
+  CHECK_FALSE(std::filesystem::exists(folder / "run/non-finite-step-00000001.txt"));
+}
+
+TEST_CASE("a rollback past a damaged checkpoint warns and uses the newest valid one") {
+  TinyRun run;
+  save_two_poisoned_steps(run);
+  const test::TemporaryFolder folder;
+  const std::string log = folder / "log";
+  Progress progress(nullptr, 2, 20);
+  progress.log_to(log);
+  go_on_without_checkpoints(run, {2}, progress);
+  const std::string text = test::read_text(log);
+  CHECK(contains(text, "step-00000002.h5: the checkpoint is truncated: "));
+  CHECK(contains(text, "; another checkpoint is used\n"));
+  CHECK(contains(text, "  rolled back to step 1\n"));
+}
+
+TEST_CASE("a rollback without a valid checkpoint ends with both errors") {
+  TinyRun run;
+  save_two_poisoned_steps(run);
+  const std::string text = go_on_without_checkpoints(run, {1, 2}, run.progress());
+  CAPTURE(text);
+  CHECK(text.starts_with("the loss is nan at step "));
+  CHECK(contains(text, "found 2 checkpoints, all unusable, expected a whole one"));
+}
+
+TEST_CASE("a run without a checkpoint for a rollback ends as one whose loss is not finite") {
+  test::FaultyFileSystem files;
+  const test::TemporaryFolder folder;
+  RunDirectory directory(folder / "run", files);
+  directory.create();
+  Progress progress(nullptr, 0, 20);
+  Config config = one_sentence_a_step(OnNan::rollback);
+  config.train.batch_size = 22;  // each step has the symbol
+  const Corpus corpus = load_corpus(config.data);
+  Trainer trainer(config, corpus, directory, progress);
+  test::poison(trainer.model());
+  files.fail_times("rename", 1, ENOSPC);
+  const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
+  CHECK(text.starts_with("the loss is nan at step 1; there is no checkpoint to go back to\n"));
+}
+
+TEST_CASE("weights that are not finite are not saved") {
+  TinyRun run;
+  Config config = tiny_config();
+  config.optimizer.kind = OptimizerKind::sgd;
+  config.train.clip_norm = 0;
+  config.schedule = {.learning_rate = 1e308};  // infinite as a float
+  config.train.save_every = 1;
+  const Corpus corpus = load_corpus(config.data);
+  Trainer trainer(config, corpus, run.directory(), run.progress());
+  const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
+  CHECK(text.starts_with("step 1: "));
+  CHECK(contains(text,
+                 " has a value that is not finite; this state is not saved, there is no "
+                 "checkpoint yet\n"));
+  CHECK(run.directory().steps().empty());
+}
+
+TEST_CASE("a resumed run that ends because of its weights names its first checkpoint") {
+  TinyRun run;
+  Config config = tiny_config();
+  config.optimizer.kind = OptimizerKind::sgd;
+  config.train.clip_norm = 0;
+  config.schedule = {.learning_rate = 1e-3};
+  config.train.steps = 2;
+  run.train(config);
+  config.schedule.learning_rate = 1e308;
+  config.train.steps = 4;
+  config.train.save_every = 1;
+  const std::string text = test::error_text<NumericError>([&] { run.train(config); });
+  CHECK(text.starts_with("step 3: "));
+  CHECK(contains(text,
+                 " has a value that is not finite; this state is not saved, the newest checkpoint "
+                 "is of step 2\n"));
+}
+
+TEST_CASE("a run that diverges stops and prints its best validation") {
+  Config config = tiny_config();
+  config.schedule = {.kind = ScheduleKind::linear_warmup,
+                     .learning_rate = 3.0,
+                     .warmup_steps = 300};  // learns first
+  config.model.dropout = 0;
+  config.train.steps = 400;
+  config.train.save_every = 20;
+  config.train.divergence_window = 10;
+  TinyRun run;
+  const std::string text = test::error_text<NumericError>([&] { run.train(config); });
+  const std::string before_best = ": the run has diverged: the mean loss of 10 steps was ";
+  const std::string between = " at its best and is now ";
+  REQUIRE(contains(text, before_best));
+  REQUIRE(contains(text, between));
+  const double best = std::stod(text.substr(text.find(before_best) + before_best.size()));
+  const double last = std::stod(text.substr(text.find(between) + between.size()));
+  CHECK(last > 1.5 * best);
+  const std::uint64_t saved = run.directory().steps().back();
+  const std::uint64_t step = std::stoull(text.substr(5));
+  CHECK(text.starts_with(fmt::format("step {}: the run has diverged: ", step)));
+  CHECK(step % 10 == 0);
+  CHECK(step > saved);
+  CHECK(step - saved <= 20);
+  CHECK(contains(text, fmt::format("; this state is not saved, the newest checkpoint is of step "
+                                   "{}\nhint: try a smaller schedule.learning_rate or a longer "
+                                   "warmup_steps; train.divergence_window=0 ",
+                                   saved)));
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,164 @@
+#include "train/system/interruptions.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+
+namespace tapestry {
+namespace {
+
+volatile std::sig_atomic_t caught_by_test = 0;
+void catch_in_test(int signal) { caught_by_test = signal; }
+
+TEST_CASE("no signal has been received initially") { CHECK(RunSignals().stop() == 0); }
+
+TEST_CASE("each signal that requests an end is remembered") {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGXCPU}) {
+    CAPTURE(signal);
+    const RunSignals signals;
+    CHECK_FALSE(signals.end_requested());
+    std::raise(signal);
+    CHECK(signals.stop() == signal);
+    CHECK(signals.end_requested());
+  }
+}
+
+TEST_CASE("SIGXCPU, which is repeated every second, does not end the process") {
+  const RunSignals signals;
+  std::raise(SIGXCPU);
+  std::raise(SIGXCPU);
+  CHECK(signals.stop() == SIGXCPU);
+}
+
+TEST_CASE("time is up at the time of the last end_at()") {
+  using Clock = std::chrono::steady_clock;
+  const auto before = std::signal(SIGALRM, catch_in_test);
+  {
+    RunSignals signals;
+    signals.end_at(Clock::now() + std::chrono::hours(1));
+    CHECK_FALSE(signals.time_is_up());
+    signals.end_at(Clock::now() - std::chrono::hours(1));
+    while (!signals.time_is_up()) ::usleep(100);
+    CHECK(signals.end_requested());
+    CHECK(signals.stop() == 0);
+  }
+  CHECK_FALSE(RunSignals().time_is_up());
+  const bool restored = std::signal(SIGALRM, before) == catch_in_test;
+  CHECK(restored);
+}
+
+TEST_CASE("a new RunSignals does not know signals of an earlier one") {
+  {
+    const RunSignals old;
+    std::raise(SIGTERM);
+  }
+  CHECK(RunSignals().stop() == 0);
+}
+
+// The thread sanitizer runs no signal handlers in a process forked from one with several threads,
+// as this is once others have trained; there the test of the program has to do.
+#if !defined(TAPESTRY_TSAN)
+/// How a child process that does this ends, as waitpid has it.
+int status_of(const std::function<void()>& action) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    action();
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return status;
+}
+
+TEST_CASE("a second signal of any kind ends the process") {
+  const int status = status_of([] {
+    const RunSignals signals;
+    std::raise(SIGTERM);
+    std::raise(SIGINT);
+  });
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGINT);
+}
+
+TEST_CASE("the first own signal after stop_by() of another process is not a second one") {
+  const int status = status_of([] {
+    RunSignals signals;
+    signals.stop_by(SIGTERM);
+    ::usleep(1'200'000);  // longer than repeated signals are merged
+    std::raise(SIGTERM);
+    ::_exit(signals.stop());
+  });
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == SIGTERM);
+}
+
+TEST_CASE("a second own signal after stop_by() of another process ends the process") {
+  const int status = status_of([] {
+    RunSignals signals;
+    signals.stop_by(SIGTERM);
+    std::raise(SIGINT);
+    std::raise(SIGINT);
+  });
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGINT);
+}
+
+TEST_CASE("a second own signal before and after stop_by() ends the process") {
+  const int status = status_of([] {
+    RunSignals signals;
+    std::raise(SIGTERM);
+    signals.stop_by(SIGTERM);
+    std::raise(SIGTERM);
+  });
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGTERM);
+}
+#endif
+
+TEST_CASE("a request for a save is returned once and is no request to end") {
+  RunSignals signals;
+  CHECK_FALSE(signals.take_save_request());
+  std::raise(SIGUSR1);
+  std::raise(SIGUSR1);
+  CHECK(signals.take_save_request());
+  CHECK_FALSE(signals.take_save_request());
+  CHECK(signals.stop() == 0);
+}
+
+TEST_CASE("signals of failed writes are ignored and not received") {
+  const RunSignals signals;
+  std::raise(SIGPIPE);
+  std::raise(SIGXFSZ);
+  CHECK(signals.stop() == 0);
+}
+
+TEST_CASE("the destructor restores the signal handlers") {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGPIPE, SIGXFSZ}) {
+    CAPTURE(signal);
+    const auto before = std::signal(signal, catch_in_test);
+    { const RunSignals signals; }
+    caught_by_test = 0;
+    std::raise(signal);
+    CHECK(caught_by_test == signal);
+    std::signal(signal, before);
+  }
+}
+
+TEST_CASE("an ignored signal, such as SIGHUP under nohup, remains ignored") {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  {
+    const RunSignals signals;
+    std::raise(SIGHUP);
+    CHECK(signals.stop() == 0);
+  }
+  const bool still_ignored = std::signal(SIGHUP, before) == SIG_IGN;
+  CHECK(still_ignored);
+}
+
+}  // namespace
+}  // namespace tapestry

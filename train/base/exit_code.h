@@ -1,0 +1,18 @@
+#pragma once
+
+#include <exception>
+
+#include "train/base/error.h"
+
+namespace tapestry {
+
+/// The exit code of the program for an error that ends it: exit_code() of a UserError, `bug` for
+/// others but those of a lack of memory, `memory`:
+///
+/// - std::bad_alloc
+/// - std::length_error, which containers throw for a size above max_size()
+/// - std::system_error with resource_unavailable_try_again, which std::thread throws if there is no
+///   memory for a thread or the user may have no more threads
+ExitCode to_exit_code(const std::exception_ptr& error);
+
+}  // namespace tapestry

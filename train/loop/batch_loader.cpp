@@ -1,0 +1,142 @@
+#include "train/loop/batch_loader.h"
+
+#include <chrono>
+#include <ctime>
+#include <exception>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "autograd/kernels/parallel.h"
+#include "train/system/blocked_signals.h"
+#include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
+
+namespace tapestry {
+namespace {
+
+/// CPU time of the calling thread.
+std::chrono::nanoseconds time_of_thread() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+}  // namespace
+
+BatchLoader::BatchLoader(const Corpus& corpus, const Config& config,
+                         std::chrono::nanoseconds ahead_from)
+    : corpus_(corpus),
+      rules_(training_rules(config, corpus)),
+      batches_per_step_(config.train.accumulate),
+      ahead_from_(ahead_from),
+      schedule_(make_batch_schedule(corpus, config)) {}
+
+BatchLoader::~BatchLoader() = default;
+
+StepBatches BatchLoader::take(BatchPosition position, bool ahead) {
+  std::optional<StepBatches> step = take_prepared(position);
+  if (!step) step = prepare(position, kernels::throw_if_cancelled);
+  if (ahead && is_worth_a_thread()) prepare_ahead(step->next);
+  return *std::move(step);
+}
+
+bool BatchLoader::is_ready() {
+  const std::lock_guard lock(mutex_);
+  return prepared_.has_value();
+}
+
+BatchStatistics BatchLoader::measure(std::uint64_t epoch) {
+  const std::unique_lock lock = wait_for_thread();
+  return schedule_.measure(epoch, corpus_.training(), rules_.layout);
+}
+
+/// throw_if_ended  throws Cancelled if the batches are not wanted any more
+StepBatches BatchLoader::prepare(BatchPosition position,
+                                 const std::function<void()>& throw_if_ended) {
+  const std::chrono::nanoseconds begin = time_of_thread();
+  StepBatches step{.batches = {}, .next = position};
+  for (std::size_t i = 0; i < batches_per_step_; ++i) {
+    throw_if_ended();
+    BatchRules rules = rules_;
+    rules.epoch = step.next.epoch;
+    step.batches.push_back(make_batch(corpus_.training(), schedule_.at(step.next), rules));
+    step.next = schedule_.after(step.next);
+  }
+  const std::lock_guard lock(mutex_);
+  last_time_ = time_of_thread() - begin;
+  return step;
+}
+
+bool BatchLoader::is_worth_a_thread() {
+  const std::lock_guard lock(mutex_);
+  return last_time_ >= ahead_from_;
+}
+
+/// Waits until the thread prepares nothing and so does not use the schedule. What it has not begun,
+/// because other threads keep the processors busy, it need not prepare. throws Cancelled.
+std::unique_lock<std::mutex> BatchLoader::wait_for_thread() {
+  constexpr std::chrono::milliseconds between_looks{20};
+  std::unique_lock lock(mutex_);
+  wanted_.reset();
+  while (!changed_.wait_for(lock, between_looks, [this] { return !preparing_; })) {
+    kernels::throw_if_cancelled();
+  }
+  return lock;
+}
+
+/// What the thread has prepared; nullopt if that is of another position, or if it failed: prepare()
+/// then throws on the thread of the caller.
+std::optional<StepBatches> BatchLoader::take_prepared(BatchPosition position) {
+  const std::unique_lock lock = wait_for_thread();
+  std::optional<StepBatches> step = std::exchange(prepared_, std::nullopt);
+  if (step && prepared_position_ != position) step.reset();
+  return step;
+}
+
+void BatchLoader::prepare_ahead(BatchPosition position) {
+  if (!start_thread()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    wanted_ = position;
+  }
+  changed_.notify_all();
+}
+
+bool BatchLoader::start_thread() {
+  if (thread_.joinable() || refused_) return !refused_;
+  const BlockedSignals blocked;
+  try {
+    thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
+  } catch (const std::system_error&) {
+    refused_ = true;
+  } catch (const std::bad_alloc&) {
+    refused_ = true;
+  }
+  return !refused_;
+}
+
+void BatchLoader::serve(const std::stop_token& stop) {
+  // Not throw_if_cancelled(): the flag of its scope may end before this thread does.
+  const auto throw_if_stopped = [&stop] {
+    if (stop.stop_requested()) throw kernels::Cancelled();
+  };
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [this] { return wanted_.has_value(); })) {
+    const BatchPosition position = *std::exchange(wanted_, std::nullopt);
+    preparing_ = true;
+    lock.unlock();
+    std::optional<StepBatches> step;
+    try {
+      step = prepare(position, throw_if_stopped);
+    } catch (const std::exception&) {  // see take_prepared()
+    }
+    lock.lock();
+    prepared_ = std::move(step);
+    prepared_position_ = position;
+    preparing_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace tapestry

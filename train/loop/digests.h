@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layers/parameters.h"
+#include "train/loop/event_log.h"
+
+/// Digests of the tensors of a model after a step. With them the first step and tensor are found in
+/// which two runs differ, exactly if each step has an event (train.digest_every).
+namespace tapestry {
+
+/// The digest of the values of a tensor, in row-major order: the low 32 bits of XXH3 of their
+/// bytes.
+std::uint32_t digest_of_values(std::span<const std::byte> bytes);
+
+/// The names of the tensors with digests: those of the parameters, then of the buffers.
+std::vector<std::string> digest_names(const Parameters& parameters);
+
+/// The digests of all parameters, then of all buffers, in the order of Parameters.
+std::vector<std::uint32_t> compute_digests(const Parameters& parameters);
+
+/// Adds an event `digests` to the log, of the present values: `digests`, one of 8 hexadecimal
+/// digits for each tensor. The first event of a process also has `tensors`, their names.
+///
+/// with_names  whether it is the first event, or the first after events were dropped
+void add_digests(EventLog& log, std::uint64_t step, const Parameters& parameters, bool with_names);
+
+/// The digests of a run.
+struct DigestTable {
+  std::vector<std::string> names{};      ///< of the tensors
+  std::vector<std::uint64_t> steps{};    ///< each later than the one before
+  std::vector<std::uint32_t> digests{};  ///< (steps, names)
+
+  /// The digests of a row.
+  std::span<const std::uint32_t> row(std::size_t index) const {
+    return std::span(digests).subspan(index * names.size(), names.size());
+  }
+  /// The row of a step; nullopt if it was not recorded.
+  std::optional<std::size_t> find(std::uint64_t step) const;
+};
+
+/// Reads the events `digests`, see read_events(), up to the first with other tensors.
+DigestTable read_digests(std::string_view events);
+
+/// The digests of two runs of models with the same tensors, compared at the steps that both have.
+struct DigestComparison {
+  std::uint64_t equal_step = 0;        ///< the last step with equal digests; 0: none
+  std::uint64_t step = 0;              ///< the first step with other ones; 0: none
+  std::vector<std::string> tensors{};  ///< that differ at this step, in the order of the model
+};
+
+/// nullopt if they have other tensors, or no step in common.
+std::optional<DigestComparison> compare_digests(const DigestTable& a, const DigestTable& b);
+
+}  // namespace tapestry

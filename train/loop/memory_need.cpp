@@ -1,0 +1,316 @@
+#include "train/loop/memory_need.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "autograd/kernels/memory.h"
+#include "autograd/random.h"
+#include "autograd/tape.h"
+#include "data/evenly_spaced.h"
+#include "data/text/vocabulary.h"
+#include "optim/optimizer_description.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
+#include "train/inference/evaluator.h"
+#include "train/loop/step.h"
+#include "train/loop/validator.h"
+#include "train/parallel/sum_tree.h"
+#include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
+
+namespace tapestry {
+namespace {
+
+/// What to do about a model that is too large; the vocabulary of a subword file has its own size.
+std::string smaller_model_hint(const Config& config) {
+  const std::string sizes =
+      "try a smaller model: model.d_model, model.d_ff, model.num_encoder_layers";
+  switch (config.data.words.subwords.kind) {
+    case SubwordKind::none:
+      return sizes + ", model.num_decoder_layers or data.max_vocabulary";
+    case SubwordKind::unigram:
+    case SubwordKind::bpe:
+      return sizes + ", model.num_decoder_layers or data.vocabulary_size";
+    case SubwordKind::file:
+      break;
+  }
+  return sizes + ", model.num_decoder_layers or another data.subword_file";
+}
+
+constexpr const char* smaller_batch_hint =
+    "try a smaller train.batch_size with a larger train.accumulate";
+constexpr const char* fewer_tokens_hint =
+    "try a smaller train.batch_tokens with a larger train.accumulate";
+
+/// Number of values that the optimizer stores per parameter.
+std::uint64_t stored_values(const OptimizerOptions& options) {
+  return describe(options.kind).state(options).size();
+}
+
+/// A limit of batches: their number of rows, and the longest side of their examples.
+struct BatchBound {
+  std::size_t rows;
+  std::size_t longest_side;
+};
+
+constexpr std::size_t any_length = std::numeric_limits<std::size_t>::max();
+
+/// The bounds of all batches of a run: one for batches of a number of examples; with
+/// train.batch_tokens those of largest_batches().
+std::vector<BatchBound> largest_bounds(const Corpus& corpus, const Config& config) {
+  if (config.train.batch_tokens == 0) {
+    return {{.rows = std::min(config.train.batch_size, corpus.training().size()),
+             .longest_side = any_length}};
+  }
+  const RowLayout& layout = find_task(config).layout();
+  BatchBound longest{}, most{};
+  const Examples examples = corpus.training();
+  BatchSchedule schedule = make_batch_schedule(corpus, config);
+  for (const BatchIndices& batch : schedule.epoch(0)) {
+    BatchBound bound{.rows = batch.size(), .longest_side = 1};
+    for (const std::size_t i : batch) {
+      bound.longest_side = std::max(bound.longest_side, longest_side(examples.lengths(i), layout));
+    }
+    const auto tokens = [](const BatchBound& b) { return b.rows * b.longest_side; };
+    const auto squares = [&](const BatchBound& b) { return tokens(b) * b.longest_side; };
+    if (squares(bound) > squares(longest)) longest = bound;
+    if (tokens(bound) > tokens(most)) most = bound;
+  }
+  if (longest.rows == most.rows && longest.longest_side == most.longest_side) return {longest};
+  return {longest, most};
+}
+
+/// The indices of `count` examples for the largest batch of examples of at most this longest side:
+/// an example with the longest source, one with the longest target, and those with the most tokens
+/// of the others; a single one is that with the most tokens.
+std::vector<std::size_t> longest_examples(const Examples& examples, std::size_t count,
+                                          std::size_t most_tokens, const RowLayout& layout) {
+  std::vector<std::size_t> order(examples.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::erase_if(order, [&](std::size_t i) {
+    return longest_side(examples.lengths(i), layout) > most_tokens;
+  });
+  const auto move_to_front = [&](std::size_t place, const auto& length) {
+    const auto begin = order.begin() + static_cast<std::ptrdiff_t>(place);
+    std::iter_swap(begin, std::ranges::max_element(begin, order.end(), {}, [&](std::size_t i) {
+                     return length(examples.lengths(i));
+                   }));
+  };
+  const auto tokens = [](const ExampleLengths& example) { return example.source + example.target; };
+  if (count == 1) {
+    move_to_front(0, tokens);
+  } else {
+    move_to_front(0, [](const ExampleLengths& example) { return example.source; });
+    move_to_front(1, [](const ExampleLengths& example) { return example.target; });
+  }
+  const auto rest = order.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(count, 2));
+  std::ranges::partial_sort(rest, order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                            std::ranges::greater(),
+                            [&](std::size_t i) { return tokens(examples.lengths(i)); });
+  order.resize(count);
+  return order;
+}
+
+/// The rules of batches that bound those of a run. With subword regularization, an example has the
+/// longest of its segmentations in some epochs.
+BatchRules bounding_rules(const Config& config, const Corpus& corpus) {
+  constexpr std::uint64_t some_epochs = 8;
+  BatchRules rules = training_rules(config, corpus);
+  if (!rules.transform) return rules;
+  const auto longest = [sample = rules.transform, layout = rules.layout](
+                           const Example& example, std::size_t index, std::uint64_t) {
+    Example longest_yet = example;
+    for (std::uint64_t epoch = 0; epoch < some_epochs; ++epoch) {
+      Example sampled = (*sample)(example, index, epoch);
+      if (longest_side(sampled, layout) > longest_side(longest_yet, layout)) {
+        longest_yet = std::move(sampled);
+      }
+    }
+    return longest_yet;
+  };
+  rules.transform = std::make_shared<const ExampleTransform>(longest);
+  return rules;
+}
+
+/// The most bytes of sums of gradients in a process: those that wait for others, and the parts that
+/// all other processes send of theirs.
+std::uint64_t bytes_of_sums(std::uint64_t gradient, std::size_t micro_batches,
+                            std::size_t processes) {
+  if (processes == 1) return (std::bit_width(micro_batches) - 1U) * gradient;
+  std::uint64_t most_kept = 0, fewest_sent = std::numeric_limits<std::uint64_t>::max(),
+                all_sent = 0;
+  for (std::size_t rank = 0; rank < processes; ++rank) {
+    const MicroBatches own = micro_batch_range(rank, processes, micro_batches);
+    const std::uint64_t sent = nodes_in(own).size();
+    most_kept = std::max<std::uint64_t>(most_kept, count_kept_nodes(own));
+    fewest_sent = std::min(fewest_sent, sent);
+    all_sent += sent;
+  }
+  return most_kept * gradient + (all_sent - fewest_sent) * (gradient / processes);
+}
+
+/// The most bytes while checkpoints are averaged: the file and the arrays of one of them, and in
+/// CheckpointAverage the sums in float64 and the parameters.
+std::uint64_t bytes_of_average(std::uint64_t checkpoint, std::uint64_t values,
+                               std::uint64_t bytes_per_value) {
+  return 2 * checkpoint + values * (sizeof(double) + bytes_per_value);
+}
+
+/// The most logits of a validation: those of a batch of its set, or of a training example that is
+/// scored alone, see training_sample().
+std::uint64_t largest_logits(const Config& config, const Corpus& corpus, std::size_t vocabulary) {
+  std::size_t longest = 0, longest_alone = 0;
+  for (const Example& example : corpus.validation) {
+    longest = std::max(longest, example.target.size() + 1);
+  }
+  const Examples training = corpus.training();
+  for (const std::size_t i : evenly_spaced(training.size(), training_sample_size(config, corpus))) {
+    longest_alone = std::max(longest_alone, training.lengths(i).target + 1);
+  }
+  const std::uint64_t rows = std::min(config.train.batch_size, corpus.validation.size());
+  return std::max(rows * longest, std::uint64_t{longest_alone}) * vocabulary;
+}
+
+}  // namespace
+
+MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t processes) {
+  const NetworkSizes sizes = network_sizes(config, corpus);
+  const std::uint64_t number = bytes_per_element(config.train.dtype);
+  const ValueCount count = count_values(network_maker(config, sizes));
+  const std::uint64_t parameters = number * count.parameters;
+  const std::uint64_t copies =
+      stored_values(config.optimizer) + (config.train.ema_decay > 0.0 ? 1 : 0);
+  const std::uint64_t with_moments = (1 + copies) * parameters;
+  const std::uint64_t shard = copies * parameters / processes;
+  const std::uint64_t sums = bytes_of_sums(parameters, config.train.accumulate, processes);
+  // Values are created one by one and then moved beside the gradients: three times the parameters.
+  return {
+      .state = std::max(2 * parameters + shard + sums, 3 * parameters) + number * count.constants,
+      .validation = number * largest_logits(config, corpus, sizes.target),
+      .saving = with_moments + with_moments / 8,
+      .average = config.train.average_last == 0
+                     ? 0
+                     : bytes_of_average(with_moments, count.parameters, number)};
+}
+
+void require_memory_for_model(const Config& config, const Corpus& corpus,
+                              const AvailableMemory& available, std::size_t processes) {
+  const std::uint64_t need = need_of_model(config, corpus, processes).state;
+  if (need <= available.total) return;
+  throw MemoryError(
+      fmt::format(
+          "memory: {} parameters need {} with their gradients and the optimizer's moments, "
+          "found {}{}",
+          format_count(
+              count_values(network_maker(config, network_sizes(config, corpus))).parameters),
+          format_bytes(need), format_bytes(available.total),
+          available.bound.empty() ? " in this machine" : fmt::format(" ({})", available.bound)),
+      smaller_model_hint(config));
+}
+
+Batch largest_batch(const Examples& examples, std::size_t batch_size, const BatchRules& rules) {
+  const std::size_t rows = std::min(batch_size, examples.size());
+  return make_batch(examples, longest_examples(examples, rows, any_length, rules.layout), rules);
+}
+
+std::vector<Batch> largest_batches(const Corpus& corpus, const Config& config) {
+  const BatchRules rules = bounding_rules(config, corpus);
+  std::vector<Batch> batches;
+  for (const BatchBound& bound : largest_bounds(corpus, config)) {
+    const auto examples =
+        longest_examples(corpus.training(), bound.rows, bound.longest_side, rules.layout);
+    batches.push_back(make_batch(corpus.training(), examples, rules));
+  }
+  return batches;
+}
+
+std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& config) {
+  const std::size_t before = kernels::restart_memory_peak();
+  {
+    Tape tape;
+    tape.backward(
+        training_loss(model, batch,
+                      {.ignored_id = no_label, .label_smoothing = config.train.label_smoothing},
+                      Mode::training(RandomStream(config.train.seed)).with_deferred_averages())
+            .mean);
+  }
+  for (NamedTensor parameter : model.parameters) parameter.tensor.clear_gradient();
+  return kernels::memory_statistics().peak_bytes_in_use - before;
+}
+
+namespace {
+
+std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config,
+                            const BatchBound& bound) {
+  // At least this many tokens, so that data processed in chunks fill whole chunks. The number of
+  // rows is halved repeatedly, so that the pool rounds block sizes as it does for all rows.
+  constexpr std::size_t enough_tokens = 128;
+  const std::size_t rows = bound.rows;
+  const BatchRules rules = bounding_rules(config, corpus);
+  const auto longest_batch = [&](std::size_t some) {
+    return make_batch(corpus.training(),
+                      longest_examples(corpus.training(), some, bound.longest_side, rules.layout),
+                      rules);
+  };
+  const Batch two = longest_batch(std::min<std::size_t>(rows, 2));
+  const std::size_t length = std::max(two.source_length, two.target_length);
+  std::size_t few = rows;
+  while (few / 2 >= 1 && few / 2 * length >= enough_tokens) few /= 2;
+  if (few == rows) few = std::max<std::size_t>(1, rows / 2);
+  const auto of = [&](std::size_t some) {
+    const std::uint64_t bytes = warm_up(model, longest_batch(some), config);
+    kernels::release_unused_memory();  // the run does not use blocks of these sizes
+    return bytes;
+  };
+  const std::uint64_t some = of(few);
+  if (rows < 2 * few) return some;
+  const std::uint64_t more = of(2 * few);
+  return more + (more - std::min(some, more)) * (rows - 2 * few) / few;
+}
+
+}  // namespace
+
+std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config) {
+  std::uint64_t most = 0;
+  for (const BatchBound& bound : largest_bounds(corpus, config)) {
+    most = std::max(most, estimate_step(model, corpus, config, bound));
+  }
+  return most;
+}
+
+std::string to_line(const MemoryNeed& need, const std::string& largest_step,
+                    const AvailableMemory& available) {
+  return fmt::format(
+      "memory: about {} needed beside the data (model and optimizer {}, the largest step of {} {}, "
+      "validation {}, saving {}{}, other {}), {} free{}",
+      format_bytes(need.total()), format_bytes(need.state), largest_step, format_bytes(need.step),
+      format_bytes(need.validation), format_bytes(need.saving),
+      need.average == 0
+          ? ""
+          : fmt::format(" or averaging the last checkpoints {}", format_bytes(need.average)),
+      format_bytes(need.other), format_bytes(available.free),
+      available.bound.empty() ? "" : fmt::format(" ({})", available.bound));
+}
+
+std::optional<std::string> warning_about_memory(const MemoryNeed& need,
+                                                const AvailableMemory& available,
+                                                const Config& config) {
+  if (need.total() <= available.free) return std::nullopt;
+  const bool by_batch = std::max(need.step, need.validation) > need.state + need.of_checkpoints();
+  return fmt::format("warning: {} of memory may be needed, {} are free{}; {}",
+                     format_bytes(need.total()), format_bytes(available.free),
+                     available.bound.empty() ? "" : fmt::format(" ({})", available.bound),
+                     !by_batch                        ? smaller_model_hint(config)
+                     : config.train.batch_tokens != 0 ? fewer_tokens_hint
+                                                      : smaller_batch_hint);
+}
+
+}  // namespace tapestry

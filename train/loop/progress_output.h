@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint/metrics.h"
+
+namespace tapestry {
+
+/// The best value of train.best_metric up to now.
+struct BestScore {
+  std::string metric;  ///< "loss"
+  double value = 0.0;
+};
+
+/// What a run is, as far as an output tells it at the start.
+struct RunStart {
+  std::string run_dir;            ///< path of the run directory
+  std::string kind;               ///< model.kind
+  std::uint64_t first_step = 0;   ///< steps done by earlier processes
+  std::uint64_t total_steps = 0;  ///< the last step
+  std::uint64_t parameters = 0;   ///< number of trained values
+};
+
+/// Speed of the current interval and the time that the rest of the run will take.
+struct ProgressRates {
+  double targets_per_second = 0.0;
+  double seconds_left = 0.0;
+};
+
+/// The state of a run after a step.
+struct LiveValues {
+  std::uint64_t step = 0, total_steps = 0;
+  double loss = 0.0;           ///< smoothed
+  std::string time_left;       ///< "0:01:20"
+  std::string speed;           ///< "31,672 tokens/s"
+  std::vector<double> past{};  ///< means of the loss of equal parts of the steps of this process
+  std::optional<BestScore> best{};
+  std::uint64_t resident_bytes = 0;  ///< memory of the process; 0: unknown
+};
+
+/// A validation.
+struct ValidationReport {
+  std::uint64_t step = 0;
+  std::string text;                        ///< the scores as Task::format_scores() formats them
+  std::map<std::string, double> scores{};  ///< by name, as in metrics.csv
+  bool best = false;                       ///< whether it is the best one up to now
+};
+
+/// Where a Progress tells the events of a run, besides its log. Writing never throws: the run
+/// continues if nobody reads its output.
+class ProgressOutput {
+ public:
+  explicit ProgressOutput(std::FILE* file) : file_(file) {}
+  virtual ~ProgressOutput() = default;
+  ProgressOutput(const ProgressOutput&) = delete;
+  ProgressOutput& operator=(const ProgressOutput&) = delete;
+
+  virtual void start(const RunStart&) {}
+  /// A text of one or more lines, without control characters.
+  virtual void message(const std::string& text) = 0;
+  /// Whether step() shows something now.
+  virtual bool shows_step() { return false; }
+  virtual void step(const LiveValues&) {}
+  /// A logged interval of steps; `line` is its text.
+  virtual void metrics(const std::string& line, const TrainMetrics&, const ProgressRates&) {
+    message(line);
+  }
+  /// `line` is the text of the validation.
+  virtual void validation(const std::string& line, const ValidationReport&) { message(line); }
+  /// A checkpoint has been written.
+  virtual void checkpoint(std::uint64_t /*step*/, const std::string& /*path*/) {}
+  virtual void end(std::uint64_t /*step*/, int /*exit_code*/) {}
+
+  /// The errno of the first line that could not be written; 0 if there is none.
+  int error() const { return error_; }
+
+ protected:
+  std::FILE* file() const { return file_; }
+  /// Writes a text and its line feed at once.
+  void write_line(const std::string& text);
+
+ private:
+  std::FILE* file_;
+  int error_ = 0;
+};
+
+/// Lines of text; on a terminal also a live line that is redrawn and fits its width, except without
+/// escape sequences (TERM=dumb).
+std::unique_ptr<ProgressOutput> make_text_output(std::FILE* file);
+
+/// One JSON object per line, as train/cli/README.md describes them.
+std::unique_ptr<ProgressOutput> make_json_output(std::FILE* file);
+
+}  // namespace tapestry

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "train/loop/step_computer.h"
+
+namespace tapestry {
+
+/// What `train` and `plan` print at the start of a run: a line each for the data, what is notable
+/// about them, the batches, the model and its blocks, and warnings about slow settings.
+std::vector<std::string> describe_run(StepComputer& computer, const std::string& run_dir,
+                                      std::size_t processes);
+
+}  // namespace tapestry

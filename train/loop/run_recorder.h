@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "train/checkpoint/checkpoint.h"
+#include "train/inference/evaluator.h"
+#include "train/loop/event_log.h"
+#include "train/loop/progress.h"
+#include "train/loop/tensorboard_log.h"
+#include "train/loop/time_use.h"
+#include "train/loop/weight_watch.h"
+
+namespace tapestry {
+
+/// Records a run that is being trained in its events.jsonl and, with train.tensorboard, in event
+/// files of TensorBoard.
+///
+/// Changes no bit of the run. Before start(), and after an error that ends the recording, all other
+/// functions do nothing. Errors are printed as warnings: if memory is short, only what the call
+/// should have recorded is missing; any other exception ends the recording.
+class RunRecorder {
+ public:
+  /// All arguments, and what `run` refers to, must outlive the recorder.
+  RunRecorder(const RunParts& run, Progress& progress, TimeUse& time_use)
+      : run_(run), progress_(progress), time_use_(time_use) {}
+
+  /// Creates the files of a run directory, or continues them at the step of the run.
+  ///
+  /// last_validation  validations of later steps are dropped
+  void start(const std::filesystem::path& folder, std::uint64_t last_validation);
+
+  /// To be called before and after the update of a step that a validation follows.
+  void before_update();
+  void after_update();
+
+  /// Records the digests of the parameters after a step, if train.digest_every has them recorded.
+  void add_digests();
+
+  /// Records the new rows of the metrics.
+  void add_rows();
+
+  /// Records the speed of the last logged interval, if it has any steps.
+  void add_speed(const std::optional<StepSpeed>& speed);
+
+  /// Records the use of the time, once the process has computed a step.
+  ///
+  /// at_once  if false, only if the last event is old enough, see TimeRecorder::add_if_due()
+  void add_time(bool at_once);
+
+  /// Records a validation, whose row is the last of the metrics.
+  void add_validation(const Scores& scores);
+
+  /// Removes what was recorded of later steps than that of the run, after a rollback.
+  void drop_later_steps();
+
+ private:
+  /// The open files, and the weights that are watched for them.
+  struct Files {
+    Files(const std::filesystem::path& folder, const RunParts& run, std::uint64_t last_validation);
+    std::optional<std::string> problem() const;
+
+    EventLog events;
+    TimeRecorder time;
+    std::optional<TensorBoardLog> tensorboard;
+    WeightWatch watch;
+    bool is_watching = false;
+    bool has_digests = false;       ///< whether the log has an event with the names of the tensors
+    std::uint64_t training_tokens;  ///< of an epoch
+  };
+
+  void guarded(const std::function<void(Files&)>& action);
+  void report_problem();
+
+  RunParts run_;
+  Progress& progress_;
+  TimeUse& time_use_;
+  std::optional<Files> files_;
+  std::optional<std::string> reported_;  ///< the last problem() of the files that was printed
+};
+
+}  // namespace tapestry

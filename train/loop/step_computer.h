@@ -1,0 +1,156 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/batch.h"
+#include "data/batch_schedule.h"
+#include "data/corpus.h"
+#include "layers/model.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "optim/weight_average.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/training_state.h"
+#include "train/config/config.h"
+#include "train/loop/batch_loader.h"
+#include "train/loop/step.h"
+#include "train/loop/time_use.h"
+#include "train/parallel/parameter_shards.h"
+#include "train/parallel/process_group.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+
+/// A step of a run. StepComputer::next_step() sets the batches, StepComputer::compute() what
+/// follows them.
+struct RunStep {
+  std::uint64_t number = 0;  ///< from 1
+  BatchPosition position{};  ///< of its first batch
+  BatchPosition next{};      ///< of the batch that follows it
+  std::vector<Batch> batches{};
+
+  StepLoss loss{};
+  double gradient_norm = 0.0;  ///< global L2 norm, before clipping
+  double learning_rate = 0.0;
+  double clip_factor = 1.0;  ///< of the gradient in the update
+
+  /// Whether loss and gradient are finite, so that the step can be applied.
+  bool is_finite() const;
+};
+
+/// The model of a run with its optimizer and training state, in memory, and the computation of its
+/// steps. Step t, counted from 1, with the parameters w and the target tokens i of all its batches:
+///
+///     next_step()  the batches at the position of the state
+///     compute()    g = d/dw mean_i loss_i(w)
+///                  norm = |g|
+///                  rate = schedule(t)
+///                  c = min(1, clip_norm / norm), or 1 if train.clip_norm is 0
+///     apply()      w = optimizer(w, rate, c * g)
+///                  average = average + (1 - d) (w - average), with d of WeightAverage
+///                  the buffers get the updates that were deferred in forward
+///
+/// Only apply() and skip() change the state, so a step that is abandoned before, for example
+/// because it was cancelled, can be computed again.
+///
+///     StepComputer computer(config, corpus);
+///     RunStep step = computer.next_step(false);
+///     computer.compute(step);
+///     if (step.is_finite()) computer.apply(step);
+///
+/// The average is that of the parameters alone. It comes before the buffers because a process
+/// updates it for its own shard, before the values of the other shards are exchanged.
+///
+/// Each process of a group has a StepComputer of the same config and corpus, see Trainer, and calls
+/// all functions that are not const. A Profiler on this thread gets rows for batches, gradient
+/// norm, update and exchange of parameters besides those of the operations.
+class StepComputer {
+ public:
+  /// A run before its first step. `corpus` and `group` must outlive the object.
+  /// throws  DataError if an example of the corpus is longer than the model's positions.
+  StepComputer(Config config, const Corpus& corpus, ProcessGroup& group = single_process());
+  StepComputer(const StepComputer&) = delete;
+  StepComputer& operator=(const StepComputer&) = delete;
+
+  /// Restores the state of `snapshot`. throws CheckpointError; nothing is then changed.
+  void restore(const ArrayStore& snapshot);
+
+  /// Loads the parameters of a pretrained model, see load_pretrained(); returns its lines.
+  std::vector<std::string> initialize(const TrainedModel& from);
+
+  /// The next step, with its batches.
+  ///
+  /// ahead   whether the batches of the step after it are prepared meanwhile
+  /// throws  kernels::Cancelled; std::bad_alloc.
+  RunStep next_step(bool ahead);
+  /// The next step with these batches, of any number and size, instead of those of the run, whose
+  /// position stays.
+  RunStep next_step(std::vector<Batch> batches) const;
+
+  /// Computes gradients, norm, learning rate and clip factor of the next step. Afterwards each
+  /// process has the gradients of its shard of the parameters.
+  ///
+  /// observers  see compute_gradients()
+  /// throws     kernels::Cancelled; AnomalyError as compute_gradients().
+  void compute(RunStep& step, const BatchObservers& observers = nullptr);
+
+  /// Updates the weights with the gradients of a finite step that has been computed, adds its loss
+  /// to the running sums of the state, and counts it.
+  ///
+  /// throws  std::logic_error if another step has been applied or skipped, or a state restored,
+  ///         since next_step(), so that it is not the next step any more.
+  void apply(const RunStep& step);
+
+  /// Counts the step, which leaves the weights as they are. throws as apply().
+  void skip(const RunStep& step);
+
+  /// With schedule.decay_steps set, if it follows from train.steps.
+  const Config& config() const { return config_; }
+  const Corpus& corpus() const { return corpus_; }
+  Model& model() { return model_; }
+  const Model& model() const { return model_; }
+  ParameterShards& shards() { return shards_; }
+  TrainingState& state() { return state_; }
+  std::uint64_t step() const { return state_.step; }
+  const std::string& run_id() const { return state_.run_id; }
+  /// What this process does with its time; of the parts of a step those that have been applied.
+  TimeUse& time_use() { return time_use_; }
+
+  /// The parts of the state that a checkpoint holds.
+  RunParts parts();
+  /// What a checkpoint of this state would hold; of the shards of other processes nothing, see
+  /// collect_arrays().
+  ArrayStore snapshot() { return collect_arrays(parts()); }
+  /// The run, its step, and a digest of the values of parameters and buffers, and of the state of
+  /// the shards in the checkpoint that was restored: the same in all processes of a group.
+  std::string state_text() const;
+
+  /// Number of batches of every epoch.
+  std::size_t batches_per_epoch() const { return batches_.batches_per_epoch(); }
+  /// The sizes of the batches of the epoch that the next batch is in.
+  BatchStatistics measure_epoch() { return batches_.measure(state_.position.epoch); }
+
+ private:
+  void require_next(const RunStep& step) const;
+  void update_weights(const RunStep& step);
+
+  Config config_;
+  const Corpus& corpus_;
+  ProcessGroup& group_;
+  Model model_;
+  ParameterShards shards_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<WeightAverage> average_;  ///< with train.ema_decay
+  std::unique_ptr<Schedule> schedule_;
+  BatchLoader batches_;
+  TrainingState state_;
+  std::uint64_t restored_digest_ = 0;  ///< digest_of_shard_states() of the restored checkpoint
+  TimeUse time_use_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,166 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/batch.h"
+#include "data/corpus.h"
+#include "data/text/codec.h"
+#include "layers/model.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_directory.h"
+#include "train/checkpoint/training_state.h"
+#include "train/config/config.h"
+#include "train/loop/progress.h"
+#include "train/loop/run_end.h"
+#include "train/loop/run_recorder.h"
+#include "train/loop/run_saver.h"
+#include "train/loop/step_computer.h"
+#include "train/loop/time_use.h"
+#include "train/loop/validator.h"
+#include "train/parallel/process_group.h"
+#include "train/system/interruptions.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+
+/// Trains a model on a corpus and writes its run directory: checkpoints and metrics.csv.
+///
+/// A run that is stopped after any step and resumed from its checkpoint ends with the same bytes as
+/// an uninterrupted run, on any number of threads.
+///
+/// A group of processes, each with a Trainer of the same config and corpus, trains as one process
+/// does, with the same bits. All functions that are not const are then called by all of them. Rank
+/// 0 alone writes the run directory; validation is divided among all. Each process has the state of
+/// the optimizer and the averages of the weights for its shard of the parameters alone, see
+/// ParameterShards.
+class Trainer {
+ public:
+  /// `corpus`, `directory`, `progress` and `group` must outlive the trainer.
+  /// throws  DataError if an example of the corpus is longer than the model's positions.
+  Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress,
+          ProcessGroup& group = single_process());
+
+  /// Restores the state of `snapshot`. throws CheckpointError; the trainer is then unchanged.
+  void resume(const ArrayStore& snapshot);
+
+  /// Also records samples, weights and gradients of each validation in files of this run directory
+  /// from now on, see RunRecorder. To be called after resume(), in one process of the group;
+  /// changes no bit of the run.
+  void record_to(const std::filesystem::path& folder);
+
+  /// Calls `report` after every train.report_every-th validation, and when all steps are done.
+  void report_with(std::function<void()> report) { write_report_ = std::move(report); }
+
+  /// Calls `average` when the run is finished and saved, before the report. It returns false if a
+  /// signal or the time limit ended it; the run then ends for that reason.
+  void average_with(std::function<bool()> average) {
+    average_last_checkpoints_ = std::move(average);
+  }
+
+  /// Adds a line to the history, which is stored in checkpoints.
+  void note(const std::string& event);
+
+  /// Trains until all steps are done, the validation loss has stopped improving (`train.patience`)
+  /// or an interruption requests an end; saves during the run and at its end. The last step is
+  /// always logged, unless it was skipped, and validated.
+  ///
+  /// An interruption cancels a step or a validation at once: a resumed run repeats it.
+  ///
+  /// A save copies the state and writes the copy in the background. Its result is checked after
+  /// each step. One save is written at a time: the next one waits for it, and so do a rollback, a
+  /// report and the end of this function, for whatever reason it ends.
+  ///
+  /// A failed save causes a warning and the run continues; the third consecutive failure and a
+  /// failure of the last save are errors. An old checkpoint that cannot be deleted is a warning.
+  /// Loss and gradient are checked before each update, parameters before each save.
+  ///
+  /// A Profiler on this thread gets a row for each operation, and for batches, gradient norm,
+  /// optimizer, validation, saving (the copy), waiting for a save, and in a group waiting for the
+  /// parameters of others.
+  ///
+  /// throws  NumericError if loss, gradient or parameters are not finite and train.on_nan does not
+  ///         allow the run to continue, or if the loss has diverged; OutputError or std::bad_alloc
+  ///         for failed saves.
+  RunEnd run(Interruptions interruptions = {});
+
+  bool finished() const;
+  std::uint64_t step() const { return state_.step; }
+  const std::string& run_id() const { return state_.run_id; }
+  const Config& config() const { return config_; }
+  /// The state of the run, and its steps. A step that is applied with it counts as one of the run,
+  /// which continues after it; it is neither checked for divergence nor validated, saved or
+  /// recorded.
+  StepComputer& computer() { return computer_; }
+  /// The table of metrics.csv up to now.
+  const MetricsTable& metrics() const { return state_.metrics; }
+  const Model& model() const { return model_; }
+  /// Scores the validation set, with the averages of the weights if there are any; decodes as many
+  /// sequences as the config specifies.
+  Scores validate();
+  /// Bytes of the parameters, buffers and optimizer state of a checkpoint.
+  std::uint64_t checkpoint_bytes() const { return saver_.checkpoint_bytes(); }
+
+ private:
+  /// Values of a completed step for logging.
+  struct StepReport {
+    double learning_rate = 0.0;
+    double gradient_norm = 0.0;
+  };
+  enum class StepEnd { done, skipped, rolled_back };
+
+  bool out_of_patience() const;
+  bool due(std::size_t every) const { return state_.step % every == 0; }
+  bool is_last_step() const { return state_.step >= config_.train.steps; }
+  void turn();
+  void finish_turn();
+  void finish_interrupted_turn();
+
+  StepEnd train_step();
+  void finish_step(const RunStep& step);
+
+  [[noreturn]] void refuse_divergence();
+  StepEnd meet_non_finite(const std::string& found, const RunStep& step);
+  void count_nan_step(const std::string& finding);
+  std::string examine(const std::string& found, const std::vector<Batch>& batches);
+  ArrayStore rollback_target(const std::string& found) const;
+  void roll_back(const std::string& found);
+
+  std::uint64_t epoch_of_last_step() const;
+  void log();
+  bool validate_and_compare();
+  bool records_after_step(std::uint64_t step) const;
+  void apply_and_watch_weights(const RunStep& step);
+  bool report_is_due() const;
+  void report();
+  void validate_at_end();
+  void save_as_scheduled();
+
+  StepComputer computer_;
+  // Of computer_:
+  const Config& config_;
+  const Corpus& corpus_;
+  ProcessGroup& group_;
+  Model& model_;
+  TrainingState& state_;
+  TimeUse& time_use_;
+
+  TextCodec codec_;  ///< of the corpus
+  RunDirectory& directory_;
+  Progress& progress_;
+  std::function<void()> write_report_ = [] {};
+  std::function<bool()> average_last_checkpoints_ = [] { return true; };
+  std::uint64_t epoch_ = 1;                           ///< epoch of the last step, from 1
+  StepReport report_;                                 ///< of the last completed step
+  const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
+  Validator validator_;
+  RunRecorder recorder_;
+  RunSaver saver_;  ///< the last member: its thread ends before what it writes to
+};
+
+}  // namespace tapestry

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "data/text/codec.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/inference/evaluator.h"
+#include "train/inference/work_share.h"
+#include "train/loop/progress.h"
+#include "train/loop/time_use.h"
+#include "train/parallel/parameter_shards.h"
+#include "train/parallel/process_group.h"
+
+namespace tapestry {
+
+/// The number of training examples that every validation of a run scores as well, for comparison:
+/// 1 % of train.batch_size times train.validate_every, so that scoring them takes less than 1 % of
+/// the time of training, but between 16 and 256, and at most as many as the validation set has.
+std::size_t training_sample_size(const Config& config, const Corpus& corpus);
+
+/// The sample of that size. Its batches have no more positions than the largest of the validation
+/// set; a longer example is scored alone.
+SampleOptions training_sample(const Config& config, const Corpus& corpus);
+
+/// Scores the validation set of a run that is being trained, with the averages of the weights if
+/// there are any (train.ema_decay), and reports the scores. The processes of a group divide the
+/// set.
+class Validator {
+ public:
+  /// All arguments, and what `run` refers to, must outlive the object.
+  Validator(const RunParts& run, const TextCodec& codec, ParameterShards& shards,
+            ProcessGroup& group, TimeUse& time_use)
+      : run_(run), codec_(codec), shards_(shards), group_(group), time_use_(time_use) {}
+
+  /// The scores, with the accuracy on a fixed sample of the training set; decodes as many sequences
+  /// as the config specifies. To be called by all processes.
+  ///
+  /// cancel  cancels the validation when it becomes true; may be null
+  /// throws  kernels::Cancelled in all processes.
+  Scores score(const std::atomic<bool>* cancel);
+
+  /// Prints the scores of the last step, and examples of the outputs.
+  ///
+  /// best  whether they are the best ones up to now
+  void report(const Scores& scores, bool best, Progress& progress) const;
+
+  /// Prints the best value of train.best_metric, which there must be.
+  void report_best(Progress& progress) const;
+
+ private:
+  WorkShare work_share(const std::atomic<bool>* cancel);
+  void with_averaged_weights(const std::function<void()>& work);
+  Scores score_with_present_weights(const std::atomic<bool>* cancel);
+
+  RunParts run_;
+  const TextCodec& codec_;
+  ParameterShards& shards_;
+  ProcessGroup& group_;
+  TimeUse& time_use_;
+};
+
+}  // namespace tapestry

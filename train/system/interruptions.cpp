@@ -1,0 +1,160 @@
+#include "train/system/interruptions.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <string_view>
+
+namespace tapestry {
+namespace {
+
+using Handler = void (*)(int);
+
+struct Handled {
+  int signal;
+  Handler handler;
+};
+
+volatile std::sig_atomic_t first_stop = 0;
+volatile std::sig_atomic_t save_requested = 0;
+volatile std::sig_atomic_t time_over = 0;
+volatile std::sig_atomic_t error_is_terminal = 0;
+volatile std::sig_atomic_t saves_at_stop = 1;
+volatile std::sig_atomic_t stopped_by_peer = 0;  // and no signal of its own has come yet
+std::atomic<bool> wants_end{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+
+// Handlers use only async-signal-safe operations.
+
+void announce_stop() {
+  if (error_is_terminal == 0) return;
+  constexpr std::string_view with_save =
+      "\nstopping: the run is saved; a second signal ends it at once, without a save\n";
+  constexpr std::string_view without_save = "\nstopping; a second signal ends it at once\n";
+  const std::string_view text = saves_at_stop != 0 ? with_save : without_save;
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  errno = error;
+}
+
+/// A second signal is raised again with its default action, which ends the process when the handler
+/// returns.
+void remember_stop(int signal) {
+  if (first_stop == 0) {
+    first_stop = signal;
+    wants_end = true;
+    announce_stop();
+  } else if (stopped_by_peer != 0) {  // what another process has received as well, maybe later
+    stopped_by_peer = 0;
+  } else if (signal != SIGXCPU) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
+
+void remember_save(int /*signal*/) { save_requested = 1; }
+
+void remember_time(int /*signal*/) {
+  time_over = 1;
+  wants_end = true;
+}
+
+const std::array handled{Handled{SIGINT, remember_stop},  Handled{SIGTERM, remember_stop},
+                         Handled{SIGHUP, remember_stop},  Handled{SIGUSR2, remember_stop},
+                         Handled{SIGXCPU, remember_stop}, Handled{SIGUSR1, remember_save},
+                         Handled{SIGPIPE, SIG_IGN},       Handled{SIGXFSZ, SIG_IGN}};
+
+void install(const Handled& entry) {
+  struct sigaction action {};
+  action.sa_handler = entry.handler;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(entry.signal, &action, nullptr);
+}
+
+}  // namespace
+
+RunSignals::RunSignals(bool saves) {
+  static_assert(handled.size() == handled_signals);
+  first_stop = 0;
+  stopped_by_peer = 0;
+  save_requested = 0;
+  time_over = 0;
+  wants_end = false;
+  saves_at_stop = saves ? 1 : 0;
+  error_is_terminal = ::isatty(STDERR_FILENO);
+  for (std::size_t i = 0; i < handled.size(); ++i) {
+    ::sigaction(handled[i].signal, nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_IGN) install(handled[i]);
+  }
+}
+
+RunSignals::~RunSignals() {
+  if (timer_) {
+    ::timer_delete(*timer_);
+    ::sigaction(SIGALRM, &before_alarm_, nullptr);
+  }
+  for (std::size_t i = 0; i < handled.size(); ++i) {
+    ::sigaction(handled[i].signal, &before_[i], nullptr);
+  }
+}
+
+int RunSignals::stop() const { return first_stop; }
+
+void RunSignals::stop_by(int signal) {
+  if (first_stop == 0) stopped_by_peer = 1;
+  first_stop = signal;
+  wants_end = true;
+}
+
+bool RunSignals::take_save_request() {
+  const bool requested = save_requested != 0;
+  save_requested = 0;
+  return requested;
+}
+
+const std::atomic<bool>& RunSignals::end_requested() const { return wants_end; }
+
+void RunSignals::end_at(std::chrono::steady_clock::time_point time) {
+  if (!timer_) {
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGALRM;
+    timer_t timer{};
+    // Without a timer, a limit holds between steps only.
+    if (::timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return;
+    timer_ = timer;
+    ::sigaction(SIGALRM, nullptr, &before_alarm_);
+    install({SIGALRM, remember_time});
+  }
+  using std::chrono::nanoseconds;
+  const auto left = std::max<std::int64_t>(
+      1, std::chrono::duration_cast<nanoseconds>(time - std::chrono::steady_clock::now()).count());
+  constexpr std::int64_t second = 1'000'000'000;
+  const itimerspec when{.it_interval = {},
+                        .it_value = {.tv_sec = left / second, .tv_nsec = left % second}};
+  ::timer_settime(*timer_, 0, &when, nullptr);
+}
+
+bool RunSignals::time_is_up() const { return time_over != 0; }
+
+void TimeLimit::note_turn(Clock::duration taken) { longest_turn_ = std::max(longest_turn_, taken); }
+
+void TimeLimit::note_save(Clock::duration taken, bool in_flight) {
+  longest_save_ = std::max(longest_save_, taken);
+  in_flight_ = in_flight;
+}
+
+bool TimeLimit::is_up(Clock::time_point now) const {
+  if (limit_ == std::chrono::seconds(0)) return false;
+  return now - started_ + longest_turn_ + time_to_save() >= limit_;
+}
+
+std::optional<TimeLimit::Clock::time_point> TimeLimit::last_call() const {
+  if (limit_ == std::chrono::seconds(0)) return std::nullopt;
+  return started_ + limit_ - time_to_save();
+}
+
+}  // namespace tapestry
