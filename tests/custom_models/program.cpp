@@ -212,12 +212,12 @@ std::vector<Example> bits(std::size_t n, const RandomStream& random) {
 }
 
 Corpus load_bits(const DataOptions& options, const FixedVocabularies*) {
-  if (options.seed == 666) throw std::runtime_error("no more bits");
-  const RandomStream random(options.seed);
+  if (options.generated.seed == 666) throw std::runtime_error("no more bits");
+  const RandomStream random(options.generated.seed);
   Corpus corpus{};
-  corpus.train = bits(options.train_size, random.named("train"));
-  corpus.validation = bits(options.validation_size, random.named("validation"));
-  corpus.test = bits(options.test_size, random.named("test"));
+  corpus.train = bits(options.generated.train_size, random.named("train"));
+  corpus.validation = bits(options.generated.validation_size, random.named("validation"));
+  corpus.test = bits(options.generated.test_size, random.named("test"));
   corpus.source_vocabulary = Vocabulary(Tokens{"0", "1"});
   corpus.target_vocabulary = Vocabulary(Tokens{"zeros", "ones"});
   return corpus;

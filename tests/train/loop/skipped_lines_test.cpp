@@ -25,6 +25,7 @@
 #include "train/loop/trainer.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 /// A run with data.on_bad_line=skip equals a run on files without the lines that it skips: whatever
 /// is kept beside the examples (references, lines, weights of corpora, segmentations) is that of

@@ -12,6 +12,7 @@
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 /// The file of tokenized training examples (data.cache) is used again only if everything that the
 /// examples depend on is the same: after any change they are those of a run in memory.
@@ -213,8 +214,8 @@ struct CacheWorkplace : test::Workplace {
   std::vector<Example> examples(const std::string& name, const Lines& overrides,
                                 CacheUse cache) const {
     Config from = config(name, overrides);
-    from.data.cache = cache;
-    from.data.cache_folder = *this / "cache";
+    from.data.training.cache = cache;
+    from.data.training.cache_folder = *this / "cache";
     const Corpus corpus = load_fitting_corpus(from);
     REQUIRE((corpus.train_file != nullptr) == (cache == CacheUse::always));
     const Examples all = corpus.training();

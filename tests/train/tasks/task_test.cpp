@@ -412,17 +412,17 @@ TEST_CASE("an example that is too long is named by its file and line, in each of
       config.model.max_length = 4;
       const std::string kind = each.in_target ? "target" : "source";
       if (pairs) {
-        config.data.train_source = names("source");
-        config.data.train_target = names("target");
-        config.data.validation_source = folder.write("v.source", "a\n").string();
-        config.data.validation_target = folder.write("v.target", "a\n").string();
+        config.data.pairs.train_source = names("source");
+        config.data.pairs.train_target = names("target");
+        config.data.pairs.validation_source = folder.write("v.source", "a\n").string();
+        config.data.pairs.validation_target = folder.write("v.target", "a\n").string();
       } else {
-        config.data.train_text = names("source");
+        config.data.text.train_text = names("source");
       }
       const std::string place = (folder / (kind + std::to_string(each.index / 3))).string() + ":" +
                                 std::to_string(2 * (each.index % 3) + 2) + ": found 5 tokens ";
       for (const CacheUse cache : {CacheUse::never, CacheUse::always}) {
-        config.data.cache = cache;
+        config.data.training.cache = cache;
         config.data.on_bad_line = OnBadLine::stop;
         const Corpus all = load_fitting_corpus(config);
         const std::string found =
