@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 #include <yaml-cpp/depthguard.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "data/io/text_file.h"
@@ -104,6 +106,40 @@ std::string hint_for(const YAML::Exception& error, const std::vector<std::string
   return "write every key as `key: value`, indented like the keys around it";
 }
 
+/// Collects where the documents of a text start.
+class DocumentStarts : public YAML::EventHandler {
+ public:
+  const std::vector<YAML::Mark>& marks() const { return marks_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override { marks_.push_back(mark); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  std::vector<YAML::Mark> marks_;
+};
+
+/// Where the second document of a text starts, if it has one. YAML::LoadAll() would not do: at a
+/// comma outside of lists, for example, yaml-cpp finds empty documents without end.
+std::optional<YAML::Mark> second_document(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentStarts starts;
+  while (starts.marks().size() < 2 && parser.HandleNextDocument(starts)) {
+  }
+  if (starts.marks().size() < 2) return std::nullopt;
+  return starts.marks()[1];
+}
+
 bool is_quoted(std::string_view written) {
   return written.starts_with('"') || written.starts_with('\'');
 }
@@ -173,10 +209,14 @@ bool YamlText::check_lines() {
   return good;
 }
 
-std::vector<YAML::Node> YamlText::parse(const std::string& text) {
+YAML::Node YamlText::parse(const std::string& text) {
   std::size_t line = 0;
   try {
-    return YAML::LoadAll(text);
+    if (const auto second = second_document(text)) {
+      errors_.add(place(line_of(*second), static_cast<std::size_t>(std::max(0, second->column))),
+                  "found a second document, expected one", "keep each config in a file of its own");
+    }
+    return YAML::Load(text);
   } catch (const YAML::DeepRecursion& error) {
     line = line_of(error.mark);
     errors_.add(place(line, 0), "found lists or maps in each other, more than yaml-cpp can read",
@@ -190,18 +230,13 @@ std::vector<YAML::Node> YamlText::parse(const std::string& text) {
     std::string before;
     const std::size_t end = find_wrong_line(line, lines_);
     for (std::size_t i = 0; i < end; ++i) before += lines_[i] + "\n";
-    return YAML::LoadAll(before);
+    return YAML::Load(before);
   } catch (const YAML::Exception&) {
     return {};  // the error has been reported
   }
 }
 
-void YamlText::take_root(const std::vector<YAML::Node>& documents) {
-  if (documents.size() > 1) {
-    add(documents[1], "found a second document, expected one",
-        "keep each config in a file of its own");
-  }
-  const YAML::Node first = documents.empty() ? YAML::Node() : documents[0];
+void YamlText::take_root(const YAML::Node& first) {
   if (first.IsMap() && first.size() > 0) {
     root_ = first;
   } else if (!errors_.empty()) {

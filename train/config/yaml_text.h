@@ -60,8 +60,8 @@ class YamlText {
 
   bool check_characters(std::string_view text);
   bool check_lines();
-  std::vector<YAML::Node> parse(const std::string& text);
-  void take_root(const std::vector<YAML::Node>& documents);
+  YAML::Node parse(const std::string& text);
+  void take_root(const YAML::Node& first);
 
   void collect(const YAML::Node& map, Collected& collected);
   std::vector<YAML::Node> maps_to_merge(const YAML::Node& key, const YAML::Node& value);
