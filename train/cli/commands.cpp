@@ -36,6 +36,12 @@ void add_line_commands(std::vector<Command>& commands) {
   }
 }
 
+/// The help of the program. CLI::App::help() would print that of the command that is given.
+std::string all_commands_help(const CLI::App& program) {
+  return program.get_formatter()->make_help(&program, program.get_name(),
+                                            CLI::AppFormatMode::Normal);
+}
+
 /// `tapestry help COMMAND` prints what `tapestry COMMAND --help` prints.
 Action define_help(CLI::App& command) {
   const auto name = std::make_shared<std::string>();
@@ -45,7 +51,7 @@ Action define_help(CLI::App& command) {
       ->check(one_of(names));
   command.footer("Examples:\n  tapestry help\n  tapestry help train");
   return [name, &program = *command.get_parent()] {
-    fmt::print("{}", name->empty() ? program.help()
+    fmt::print("{}", name->empty() ? all_commands_help(program)
                                    : program.get_subcommand(*name)->help(program.get_name()));
     return static_cast<int>(ExitCode::done);
   };
