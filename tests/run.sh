@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Builds Tapestry and tests it, from nothing:
 #   tests/run.sh [PRESET]          what a contributor runs before a commit: unit tests and examples
-#   tests/run.sh --full [PRESET]   everything; with the preset release also 10 seconds of fuzzing for
-#                                  each reader and the unit tests under the sanitizers
+#   tests/run.sh --full [PRESET]   all tests of the preset, as CI does
 # PRESET is release (the default), debug, asan or tsan; see CMakePresets.json. With the last two only
 # the unit tests run.
 set -euo pipefail
@@ -24,8 +23,3 @@ if $full; then target=all labels=(); fi
 case "$preset" in asan | tsan) target=unit_tests labels=() ;; esac
 cmake --build --preset "$preset" --target "$target" --parallel "$(nproc)"
 ctest --preset "$preset" --parallel "$(nproc)" "${labels[@]}"
-
-if $full && [ "$preset" = release ]; then
-  tests/fuzz/run.sh 10
-  tests/run.sh asan
-fi

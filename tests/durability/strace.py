@@ -150,7 +150,9 @@ def _execute_writer(run, command, fault=None):
     preloaded = run.program.parent / "tests" / "durability" / "writer_calls.so"
     if not preloaded.is_file():
         raise Failure(f"{preloaded}: no such file; build the target writer_calls")
-    environment = {**os.environ, "LD_PRELOAD": str(preloaded), "TAPESTRY_CALLS": str(listed)}
+    # Without the threads that OpenBLAS starts before the program.
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "LD_PRELOAD": str(preloaded),
+                   "TAPESTRY_CALLS": str(listed)}
     if fault:
         environment["TAPESTRY_FAULT"] = fault
     outcome = run.execute(command, env=environment)

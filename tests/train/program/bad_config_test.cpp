@@ -366,7 +366,7 @@ TEST_CASE("a checkpoint in place of a config is refused") {
   const TrainedWorkplace work;
   fs::copy(work / work.checkpoint(12), work / "bad.yaml");
   check_all_readers(work,
-                    ":1:9: found control character U+0003\n    TAPESTRY?\n            ^\n"
+                    ":1:9: found control character U+0004\n    TAPESTRY?\n            ^\n"
                     "hint: save the file as UTF-8 text");
 }
 

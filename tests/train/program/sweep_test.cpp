@@ -215,7 +215,7 @@ TEST_CASE("a sweep that cannot start a run saves the others before it fails") {
       work.run({"sweep", "tiny.yaml", "train.steps=400,1000000000,500",
                 "train.validate_every=1000000000", "train.save_every=1000000000", "--jobs", "2"});
   CHECK(failed.code == 5);
-  CHECK(contains(failed.err, "runs/tiny-sweep/run-03: could not start the run: "));
+  CHECK(contains(failed.err, "runs/tiny-sweep/run-03.err: could not start the run: "));
   CHECK_FALSE(std::filesystem::is_empty(work / "runs/tiny-sweep/run-02/checkpoints"));
 }
 
