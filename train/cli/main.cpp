@@ -5,8 +5,9 @@
 namespace {
 
 /// Runs before the static initializers of this program, which may also fail to allocate.
-[[gnu::constructor(101)]] void prepare_for_out_of_memory() {
+[[gnu::constructor(101)]] void prepare_for_small_limits() {
   tapestry::end_with_code_without_memory(static_cast<int>(tapestry::ExitCode::memory));
+  tapestry::prepare_threads_for_limits();
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "train/system/memory.h"
 
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -140,6 +143,21 @@ AvailableMemory read_available_memory(const std::filesystem::path& root) {
 void end_with_code_without_memory(int code) {
   exit_code = code;
   usual_end = std::set_terminate(end);
+}
+
+void prepare_threads_for_limits() {
+  constexpr std::size_t min_stack = std::size_t{1} << 20;
+  pthread_attr_t attributes;
+  if (::pthread_getattr_default_np(&attributes) == 0) {
+    std::size_t stack = 0;
+    ::pthread_attr_getstacksize(&attributes, &stack);
+    ::pthread_attr_setstacksize(&attributes, std::max(stack, min_stack));
+    ::pthread_setattr_default_np(&attributes);
+    ::pthread_attr_destroy(&attributes);
+  }
+  rlimit address_space{};
+  ::getrlimit(RLIMIT_AS, &address_space);
+  if (address_space.rlim_cur != RLIM_INFINITY) ::mallopt(M_ARENA_MAX, 1);
 }
 
 std::uint64_t read_resident_bytes(const std::filesystem::path& root) {

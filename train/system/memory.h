@@ -36,4 +36,10 @@ std::uint64_t read_peak_resident_bytes(const std::filesystem::path& root = "/");
 /// std::bad_alloc.
 void end_with_code_without_memory(int code);
 
+/// To be called at the start of a program, before threads start. Threads then work under small
+/// limits too: under a small `ulimit -s` each still gets a stack of 1 MiB, which libhdf5 needs, and
+/// under `ulimit -v` all share one malloc arena. glibc otherwise takes a whole page for each
+/// allocation of a thread whose arena does not fit into the address space.
+void prepare_threads_for_limits();
+
 }  // namespace tapestry
