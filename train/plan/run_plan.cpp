@@ -149,7 +149,7 @@ void measure_validation(StepComputer& computer, RunPlan& plan) {
 void measure_checkpoints(StepComputer& computer, RunPlan& plan) {
   plan.checkpoint_bytes = computer.snapshot().byte_size();
   std::error_code error;
-  auto folder = std::filesystem::absolute(plan.config.train.run_dir);
+  auto folder = std::filesystem::current_path() / plan.config.train.run_dir;
   while (!std::filesystem::exists(folder, error)) folder = folder.parent_path();  // "/" exists
   const auto space = std::filesystem::space(folder, error);
   if (!error) plan.free_disk = space.available;

@@ -107,7 +107,10 @@ const std::vector<Wrong> wrong_configs = {
     // Several at once, in the order of the lines.
     {"model:\n  d_modl: 64\n  num_heads: 0\n  norm: pre\n  norm: post\ndata:\n  min_length: 9\n"
      "  max_length: 3\n",
-     {{"x:2:3", "", {"d_modl"}}, {"x:3:14", "", {"from 1 to 1024"}}, {"x:5:3", "", {"repeated"}}}},
+     {{"x:2:3", "", {"d_modl"}},
+      {"x:3:14", "", {"from 1 to 1024"}},
+      {"x:5:3", "", {"repeated"}},
+      {"x:7:3", "", {"`min_length` is 9"}}}},
     {"data:\n  min_length: 9\n  max_length: 3\nmodel:\n  norm: no\n",
      {{"x:2:3", "", {"`min_length` is 9"}}, {"x:5:9", "", {"pre or post"}}}},
     {"model:\n  d_ff: 8\nmodel:\n  d_model: y\n",

@@ -121,7 +121,7 @@ const std::vector<Contradiction> contradictions = {
     {pairs + ", subwords: unigram, subword_dropout: 0.1}",
      "subword_dropout",
      {"bpe or file` only", "found `unigram`"}},
-    {pairs + ", subwords: file}", "subwords", {"needs `subword_file`"}},
+    {pairs + ", subwords: file, shared_vocabulary: true}", "subwords", {"needs `subword_file`"}},
     {pairs + ", subwords: file, subword_file: m}",
      "subwords",
      {"needs `target_subword_file`", "`shared_vocabulary` is false"}},

@@ -106,7 +106,7 @@ const BadConfig bad_structures[] = {
      "^~~~~\n"
      "hint: keep one of the two"},
     {"a second document", "model: {d_ff: 8}\n---\nmodel: {d_ff: 16}\n",
-     ":3:1: found a second document, expected one\n    model: {d_ff: 16}\n    ^\n"
+     ":2:1: found a second document, expected one\n    ---\n    ^\n"
      "hint: keep each config in a file of its own"},
     {"an alias of other keys", "model: &m {d_ff: 8}\ntrain: *m\n",
      ":1:12: unknown key `d_ff` in `train`\n    model: &m {d_ff: 8}\n               ^~~~\n"

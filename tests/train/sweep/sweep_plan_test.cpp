@@ -47,9 +47,9 @@ TEST_CASE("mistakes in the values of a sweep are refused") {
   CHECK(refusal({"a.b=1", "a.b=2"}) == "command line: a.b=2: found the key a second time");
   CHECK(refusal({"a.b=1,,2"}) == "command line: a.b=1,,2: found an empty value");
   CHECK(refusal({"a.b=1,2,1"}) == "command line: a.b=1,2,1: found a value twice");
-  CHECK(refusal({"a.b=5..1"}) == "command line: a.b=5..1: found an empty range");
+  CHECK(refusal({"a.b=5..1"}) == "command line: a.b=5..1: expected a range of 1 to 10000 numbers");
   CHECK(refusal({"a.b=1..10001"}) ==
-        "command line: a.b=1..10001: found a range of 10001 numbers, expected at most 10000");
+        "command line: a.b=1..10001: expected a range of 1 to 10000 numbers");
   CHECK(refusal({"a.b=-9223372036854775808..9223372036854775807"}) != "");
   CHECK(refusal({"a.b=1..10000"}).empty());
 }
