@@ -8,7 +8,6 @@ packages=(
   doctest-dev libbenchmark-dev libcli11-dev libfmt-dev libhdf5-dev libopenblas-dev
   libopenmpi-dev librandom123-dev libsentencepiece-dev libspdlog-dev nlohmann-json3-dev libutf8proc-dev
   libxsimd-dev libxtensor-blas-dev libxtensor-dev libxxhash-dev libyaml-cpp-dev openmpi-bin python3 strace xtl-dev
-  zlib1g-dev
   "$@"
 )
 

@@ -11,7 +11,7 @@ struct PageFile {
   std::string_view content;  ///< its bytes
 };
 
-/// All files of the folder (.cmake/embed_files.cmake): the template page.html with the marks
+/// All files of the folder (cmake/embed_files.cmake): the template page.html with the marks
 /// `/*page.css*/`, `/*script*/` and `/*data*/`, and what takes their places.
 std::span<const PageFile> page_files();
 

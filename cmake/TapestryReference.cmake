@@ -20,7 +20,7 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/headers.dox CONTENT "${pages}" @ONLY
 
 set(TAPESTRY_REFERENCE_DIR ${PROJECT_BINARY_DIR}/reference)
 file(MAKE_DIRECTORY ${TAPESTRY_REFERENCE_DIR})
-configure_file(${PROJECT_SOURCE_DIR}/.cmake/reference/Doxyfile.in ${PROJECT_BINARY_DIR}/Doxyfile @ONLY)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/reference/Doxyfile.in ${PROJECT_BINARY_DIR}/Doxyfile @ONLY)
 set(TAPESTRY_REFERENCE_COMMAND ${TAPESTRY_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile)
 add_custom_target(reference COMMAND ${TAPESTRY_REFERENCE_COMMAND}
   COMMENT "API reference: ${TAPESTRY_REFERENCE_DIR}/html/index.html" VERBATIM)

@@ -1,10 +1,9 @@
-# The libraries that Tapestry stands on; README.md says what each is for.
+# The libraries that Tapestry uses; README.md says for what.
 find_package(xtl REQUIRED)
 find_package(xtensor REQUIRED)
 find_package(xsimd REQUIRED)
 find_package(Threads REQUIRED)
 find_package(yaml-cpp REQUIRED)
-find_package(ZLIB REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

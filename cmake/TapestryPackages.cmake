@@ -17,7 +17,7 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE
   GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 # Compresses manual pages and adds changelogs, as Debian's policy demands.
-set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/.cmake/debian_files.cmake)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian_files.cmake)
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tapestry)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
@@ -71,7 +71,7 @@ endfunction()
 
 # What tapestry-config.cmake and tapestry.pc look for.
 set(dependencies libopenblas-dev libsentencepiece-dev libutf8proc-dev libxtensor-dev libxxhash-dev
-  nlohmann-json3-dev pkgconf xtl-dev zlib1g-dev)
+  nlohmann-json3-dev pkgconf xtl-dev)
 foreach(package libfmt-dev libhdf5-dev libspdlog-dev libyaml-cpp-dev)
   tapestry_same_version(dependencies ${package})
 endforeach()

@@ -13,7 +13,7 @@ endfunction()
 
 # tapestry_copied_header(FROM TO): FROM is relative to the sources, TO to the include folder.
 function(tapestry_copied_header from to)
-  set(script ${PROJECT_SOURCE_DIR}/.cmake/public_header.cmake)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/public_header.cmake)
   add_custom_command(OUTPUT ${TAPESTRY_INCLUDE_DIR}/${to}
     COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} -DHEADER=${from}
       -DCOPY=${TAPESTRY_INCLUDE_DIR}/${to} "-DPUBLIC=${public}" -P ${script}

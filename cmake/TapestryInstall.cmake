@@ -10,7 +10,7 @@ foreach(component ${components})
   install(EXPORT tapestry-${component}-targets NAMESPACE tapestry:: DESTINATION ${package_dir}
     COMPONENT dev)
 endforeach()
-configure_package_config_file(.cmake/tapestry-config.cmake.in tapestry-config.cmake
+configure_package_config_file(cmake/tapestry-config.cmake.in tapestry-config.cmake
   INSTALL_DESTINATION ${package_dir})
 # Before 1.0 a minor version may change the API.
 write_basic_package_version_file(tapestry-config-version.cmake COMPATIBILITY SameMinorVersion)
@@ -20,7 +20,7 @@ install(FILES
   DESTINATION ${package_dir} COMPONENT dev)
 
 file(RELATIVE_PATH TAPESTRY_PREFIX_FROM_PC /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-configure_file(.cmake/tapestry.pc.in tapestry.pc @ONLY)
+configure_file(cmake/tapestry.pc.in tapestry.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tapestry.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 
@@ -44,7 +44,7 @@ if((NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR) AND NOT TAPESTRY_
   find_program(HELP2MAN help2man)
   if(HELP2MAN)
     set(pages ${CMAKE_CURRENT_BINARY_DIR}/share/man)
-    set(script ${CMAKE_CURRENT_SOURCE_DIR}/.cmake/manual_pages.sh)
+    set(script ${CMAKE_CURRENT_SOURCE_DIR}/cmake/manual_pages.sh)
     add_custom_command(OUTPUT ${pages}.made
       COMMAND ${script} $<TARGET_FILE:tapestry> ${pages}
       COMMAND ${CMAKE_COMMAND} -E touch ${pages}.made
