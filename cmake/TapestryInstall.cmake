@@ -89,7 +89,15 @@ tapestry_installed_page(README.md README.md ${CMAKE_INSTALL_DOCDIR} program
   train/tutorial/README.md tutorial/README.md
   layers/from_pytorch.md ${to_dev_doc}/from_pytorch.md
   tests/examples ${to_dev_doc}/examples
-  configs/ examples/)
+  configs/ examples/
+  LICENSE copyright
+  CHANGELOG.md CHANGELOG.md)
+tapestry_installed_page(CHANGELOG.md CHANGELOG.md ${CMAKE_INSTALL_DOCDIR} program)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT program)
+install(FILES LICENSE DESTINATION ${dev_doc} RENAME copyright COMPONENT dev)
+if(TARGET tapestry_mpi)
+  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/tapestry-mpi RENAME copyright COMPONENT mpi)
+endif()
 tapestry_installed_page(train/cli/README.md commands.md ${CMAKE_INSTALL_DOCDIR} program
   ../../configs/ examples/)
 file(GLOB pictures CONFIGURE_DEPENDS train/tutorial/*.png)
@@ -110,7 +118,7 @@ tapestry_installed_page(layers/from_pytorch.md from_pytorch.md ${dev_doc} dev ..
 install(FILES autograd/README.md DESTINATION ${dev_doc}/autograd COMPONENT dev)
 install(DIRECTORY tests/examples/ DESTINATION ${dev_doc}/examples COMPONENT dev
   FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h" PATTERN "*.py")
-# Example configs, with data files beside them instead of in a folder beside the sources.
+# Example configs, with data files next to them instead of in a folder of the sources.
 install(FILES configs/README.md configs/translation.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 file(GLOB configs CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} configs/*.yaml)
 foreach(config ${configs})
