@@ -115,7 +115,7 @@ tapestry_installed_page(train/tutorial/README.md tutorial/README.md ${CMAKE_INST
   ../../tests/examples ../${to_dev_doc}/examples)
 install(FILES ${pictures} DESTINATION ${CMAKE_INSTALL_DOCDIR}/tutorial COMPONENT program)
 tapestry_installed_page(layers/from_pytorch.md from_pytorch.md ${dev_doc} dev ../tests/examples examples)
-install(FILES autograd/README.md DESTINATION ${dev_doc}/autograd COMPONENT dev)
+tapestry_installed_page(autograd/README.md README.md ${dev_doc}/autograd dev ../layers/from_pytorch.md ../from_pytorch.md)
 install(DIRECTORY tests/examples/ DESTINATION ${dev_doc}/examples COMPONENT dev
   FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h" PATTERN "*.py")
 # Example configs, with data files next to them instead of in a folder of the sources.

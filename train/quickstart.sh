@@ -39,5 +39,5 @@ Next:
   echo 'b a d c' | $tapestry translate $run     translate a line
   train/quickstart.sh configs/reverse.yaml      train another config: reverse, sort, toy_translation
   $tapestry gradcheck configs/copy.yaml         compare gradients with finite differences
-  configs/README.md                             all config keys
+  $tapestry config explain configs/copy.yaml    list all config keys
 EOF

@@ -25,7 +25,7 @@ struct ProgramOptions {
 ///
 /// argc, argv  as of main()
 /// options     a mistake in them is an error with exit code 1
-/// returns     the exit code, see ExitCode; the whole list is in train/cli/README.md.
+/// returns     the exit code, see ExitCode; `tapestry --help` lists them.
 int run_program(int argc, char** argv, const ProgramOptions& options);
 
 /// Runs the program without custom models or tasks.

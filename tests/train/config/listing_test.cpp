@@ -1,57 +1,14 @@
-#include "tests/support/source_folder.h"
-#include "train/config/config.h"
-
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <cstddef>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "train/config/config.h"
+
 namespace tapestry {
-namespace {
-
-/// The row of a key in configs/README.md.
-std::string table_row(const ConfigKey& key) {
-  const std::string only =
-      key.used_with.empty() ? "" : fmt::format("; only with `{}`", key.used_with);
-  return fmt::format("| `{}.{}` | {} | `{}` | {}{} |", key.section, key.key, key.expected,
-                     key.default_value, key.meaning, only);
-}
-
-const std::filesystem::path readme = test::source_folder() / "configs/README.md";
-
-std::vector<std::string> read_lines() {
-  std::ifstream file(readme);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) lines.push_back(line);
-  return lines;
-}
-
-bool is_row(const std::string& line) { return line.starts_with("| `"); }
-
-/// "data" of the row of a key in that section.
-std::string section_of_row(const std::string& row) { return row.substr(3, row.find('.') - 3); }
-
-/// The page with the rows of the table of each section as the keys are now.
-std::vector<std::string> updated(const std::vector<std::string>& page) {
-  std::vector<std::string> lines;
-  for (std::size_t i = 0; i < page.size(); ++i) {
-    if (!is_row(page[i])) lines.push_back(page[i]);
-    const bool table_ends = is_row(page[i]) && (i + 1 == page.size() || !is_row(page[i + 1]));
-    if (!table_ends) continue;
-    for (const ConfigKey& key : config_keys()) {
-      if (key.section == section_of_row(page[i])) lines.push_back(table_row(key));
-    }
-  }
-  return lines;
-}
-
-}  // namespace
 
 TEST_CASE("every key is listed with its domain, its default and its meaning") {
   const std::vector<ConfigKey> keys = config_keys();
@@ -73,24 +30,6 @@ TEST_CASE("no key is listed twice") {
   for (const ConfigKey& key : config_keys()) {
     CHECK_MESSAGE(names.insert(key.section + "." + key.key).second, key.key);
   }
-}
-
-const std::string how_to_update =
-    "to write the tables of configs/README.md again: TAPESTRY_UPDATE=1 "
-    ".build/release/tests/train/train_tests --test-case='*configs/README.md*'";
-
-TEST_CASE("the tables in configs/README.md have every key once, as documented in the code") {
-  std::vector<std::string> page = read_lines();
-  const std::vector<std::string> now = updated(page);
-  if (std::getenv("TAPESTRY_UPDATE") != nullptr) {
-    std::ofstream file(readme);
-    for (const std::string& line : now) file << line << "\n";
-    page = now;
-  }
-  INFO(how_to_update);
-  REQUIRE(page.size() == now.size());
-  for (std::size_t i = 0; i < now.size(); ++i) CHECK(page[i] == now[i]);
-  CHECK(static_cast<std::size_t>(std::ranges::count_if(page, is_row)) == config_keys().size());
 }
 
 TEST_CASE("a dumped config has every key and is parsed to the same config") {

@@ -407,19 +407,6 @@ std::string read_source(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST_CASE("the exit codes of the help are those of the user's guide") {
-  const std::string guide = read_source("train/cli/README.md");
-  const std::string help = Workplace().run({"--help"}).out;
-  std::istringstream lines(help.substr(help.find("Exit codes:\n")));
-  std::string table = "| code | meaning |\n|---|---|\n", line;
-  std::getline(lines, line);
-  while (std::getline(lines, line)) {
-    const std::string code = line.substr(2, line.find("  ", 2) - 2);
-    table += fmt::format("| {} | {} |\n", code, line.substr(12));
-  }
-  CHECK(contains(guide, table));
-}
-
 /// The variables whose values a source file asks for by name.
 std::set<std::string> variables_in(const std::string& source) {
   static const std::regex pattern(R"re((?:getenv\(|variable = )"([A-Z_]+)")re");
