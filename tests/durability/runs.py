@@ -3,6 +3,7 @@
 import argparse
 import concurrent.futures
 import contextlib
+import os
 import re
 import shutil
 import subprocess
@@ -49,6 +50,11 @@ train:
 """
 SMALL_MODEL = CONFIG.replace("d_model: 64", "d_model: 16").replace("d_ff: 256", "d_ff: 32")
 THREADS = "train.threads=1"  # belongs to the process: a resumed run has to be told again
+
+# OpenBLAS starts a thread per further core before main(), and ends the program if one is refused:
+# the tests count and refuse the threads that write checkpoints.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 
 
 def cached_config(folder):
