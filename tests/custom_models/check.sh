@@ -163,13 +163,12 @@ grep -q '^ok *accumulation ' printed || fail "the loss of all networks: $(cat pr
 expect 0 '"operation":"scale","layer":"","formula":"y = 7 x"' \
   explain wrong.yaml 'le chat dort' --json model.mistake=loss
 
-# The steps of a model of another program are named by their operations, with the keys that it reads.
+# The steps of a model of another program have operations and formulas.
 expect 0 '"operation":"cross_entropy","layer":"","formula":"L = ' \
   explain wrong.yaml 'le chat dort' --json
 grep -qF '"layer":"embedding","formula":"yᵢ = W[idᵢ]"' printed ||
   fail "explain of an embedding: $(cat printed)"
 grep -qF '"layer":"output","formula":"y = x Wᵀ + b"' printed || fail "explain of logits: $(cat printed)"
-grep -qF '"keys":[["model.d_model","8"]]' printed || fail "explain of keys: $(cat printed)"
 expect 0 '"operation":"sum","layer":"","formula":"' \
   explain run-my_classifier 'le chat dort' --json
 ! grep -qE 'model\.(pooling|tie_embeddings|activation)' printed || fail "explain of other keys: $(cat printed)"
