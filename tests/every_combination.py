@@ -132,7 +132,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", type=Path)
     parser.add_argument("--kind", choices=KINDS, action="append", help="default: all of them")
-    parser.add_argument("--at-most", type=int, help="so many models of a kind, from the first on")
+    parser.add_argument("--at-most", type=int, help="number of models of a kind, from the first on")
     arguments = parser.parse_args()
     program = arguments.program.resolve()
     require_every_kind(program)

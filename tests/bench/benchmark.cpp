@@ -17,7 +17,7 @@ constexpr std::size_t parts = 4;  ///< of the steps, with products in between
 struct Steps {
   explicit Steps(std::size_t number) { times.reserve(number); }
 
-  /// Runs so many more, after one that counts for nothing: it brings data back into the caches.
+  /// Runs more steps, after a first one that does not count: it brings data back into the caches.
   void run(TrainingStep& step, std::size_t number) {
     step.run();
     const Counts before = Counts::now();

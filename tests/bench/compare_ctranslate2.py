@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the speed and the outputs of `tapestry translate` with those of CTranslate2.
+"""Compares the speed and the outputs of `tapestry translate` with CTranslate2.
 
     compare_ctranslate2.py TAPESTRY CHECKPOINT SOURCE [--repeat N] [--threads 1 2]
 
@@ -170,7 +170,7 @@ def run_tapestry(program, arguments, lines):
 
 
 class Peer:
-    """CTranslate2, in a process of its own for each number of threads."""
+    """CTranslate2, in a separate process for each number of threads."""
 
     def __init__(self, folder, tokenizer, threads):
         self.tokenizer = tokenizer

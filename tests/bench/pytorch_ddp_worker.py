@@ -3,7 +3,7 @@ processes by DistributedDataParallel over gloo, each with an equal part of the b
 
     python3 tests/bench/pytorch_ddp_worker.py DIRECTORY THREADS PROCESSES
 
-Speaks as pytorch_worker.py does; memory is that of the first process.
+Speaks as pytorch_worker.py does; memory is the first process's.
 """
 
 import json

@@ -113,7 +113,7 @@ class Stack(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Encoder-decoder, or decoder alone where the problem has no encoder layers; ids to logits."""
+    """Encoder-decoder, or only a decoder where the problem has no encoder layers; ids to logits."""
 
     def __init__(self, problem):
         super().__init__()

@@ -56,7 +56,7 @@ struct SelfAttention {
 double seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 /// The first run takes from the system what the others use again. The memory is the most that was
-/// in use of the pool at once, beside queries, keys and values.
+/// in use of the pool at once, without queries, keys and values.
 Cost cost_of(SelfAttention attention, std::size_t runs) {
   const std::size_t before = kernels::restart_memory_peak();
   attention.run();

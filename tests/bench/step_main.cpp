@@ -35,7 +35,7 @@ void declare(CLI::App& app, Arguments& arguments) {
       app.add_flag("--profile", arguments.profile, "Print where the time of the steps goes")
           ->excludes(json);
   app.add_option("--serve", arguments.served_directory,
-                 "Write model and batch there, then run as many steps as each line of input says")
+                 "Write model and batch there, then run the number of steps in each line of input")
       ->check(CLI::ExistingDirectory)
       ->excludes(steps)
       ->excludes(json)

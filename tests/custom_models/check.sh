@@ -102,7 +102,7 @@ config attentive 'task: toy_translation' "${sizes[@]}"
 expect 1 'attentive: make_network() threw: self: multi-head attention: d_model 8 is not a multiple' \
   check attentive.yaml model.num_heads=3
 
-# A task with data of its own.
+# A task with custom data.
 config mean_of_bits 'task: majority' "${sizes[@]}"
 "$program" check mean_of_bits.yaml >printed 2>&1 || true
 for check in causality padding permutation threads gradients; do
@@ -126,7 +126,7 @@ expect 1 'no gradient could be checked: all comparisons are inconclusive' \
   gradcheck isolated.yaml --coordinates 0
 grep -q '^8 gradients: 0 agree, 0 wrong, 8 inconclusive; ' printed || fail "gradcheck: $(cat printed)"
 
-# Keys that a model does not list are refused.
+# Keys that a model does not list are rejected.
 expect 2 '`num_heads` is used with' train my_tagger.yaml model.num_heads=2
 expect 2 '`d_head` is used with' train my_tagger.yaml model.d_head=4
 

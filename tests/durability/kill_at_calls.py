@@ -41,14 +41,14 @@ class Scenario:
         return run
 
     def kill_at(self, call):
-        """A run is killed at the call and goes on. Returns whether that was inside a save."""
+        """A run is killed at the call and continues. Returns whether that was inside a save."""
         return strace.at_its_aim(self.make_run, lambda run: self._kill(run, call))
 
     def _kill(self, run, call):
         strace.kill_at(run, run.next_command(), call)
         saved = self.first + call.saves
         newest = self.reference.check(run, saved)
-        most = saved if call.is_exact else saved + 1  # the next one is written meanwhile
+        most = saved if call.is_exact else saved + 1  # the next one is being written
         require(newest <= most, f"{call}: the newest checkpoint is of step {newest}, not {saved}")
         inside = any(".h5.tmp-" in path.name and path.name != LEFT_BEFORE
                      for path in run.temporaries())

@@ -25,7 +25,7 @@ void __libc_free(void*);
 
 namespace {
 
-// Of all threads: a checkpoint is written on one of its own.
+// Of all threads: a checkpoint is written on a separate one.
 std::atomic<bool> counting = false;
 bool lasting = false;
 std::atomic<std::uint64_t> asked = 0;
@@ -61,7 +61,7 @@ bool is_inside_hdf5() {
   });
 }
 
-/// more  bytes that the allocation takes beyond those it gives back
+/// more  bytes that the allocation takes beyond the bytes it frees
 bool fails(std::uint64_t more) {
   if (!counting || looking) return false;
   const std::uint64_t number = ++asked;

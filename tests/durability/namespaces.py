@@ -1,4 +1,4 @@
-"""Tests in Linux namespaces of their own, in which they may mount file systems and add networks."""
+"""Tests in separate Linux namespaces, where they may mount file systems and add networks."""
 
 import contextlib
 import ctypes
@@ -9,7 +9,7 @@ import sys
 
 from runs import Skipped
 
-IN_NAMESPACES = "TAPESTRY_IN_NAMESPACES"  # set once the test has namespaces of its own
+IN_NAMESPACES = "TAPESTRY_IN_NAMESPACES"  # set once the test has separate namespaces
 MS_REMOUNT = 32
 MNT_DETACH = 2
 
@@ -37,7 +37,7 @@ def enter_namespaces(kinds, trial, folder):
 
 
 class Disk:
-    """A file system in memory, of so many pages and files."""
+    """A file system in memory with this number of pages and files."""
 
     PAGE = 4096  # bytes
 

@@ -1,4 +1,4 @@
-"""Runs of the program in folders of their own, and what has to hold of their files at any time."""
+"""Runs of the program in separate folders, and what has to hold of their files at any time."""
 
 import argparse
 import concurrent.futures
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MOST_SHOWN = 20  # failures of one test
 HANGS = 60  # seconds, after which a run of some steps never ends
-SKIPPED = 77  # the exit code by which CTest knows a test that could not be made here
+SKIPPED = 77  # exit code of a test that could not run here, for CTest
 
 # Every step is saved. A checkpoint takes 1.5 MB, so that writing it takes some milliseconds and
 # reading it back two calls.
@@ -51,8 +51,8 @@ train:
 SMALL_MODEL = CONFIG.replace("d_model: 64", "d_model: 16").replace("d_ff: 256", "d_ff: 32")
 THREADS = "train.threads=1"  # belongs to the process: a resumed run has to be told again
 
-# OpenBLAS starts a thread per further core before main(), and ends the program if one is refused:
-# the tests count and refuse the threads that write checkpoints.
+# OpenBLAS starts a thread per further core before main(), and ends the program if one fails:
+# the tests count and prevent the threads that write checkpoints.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 

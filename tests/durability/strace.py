@@ -1,7 +1,7 @@
 """The system calls of a command on files, and commands that die at one of them or see it fail.
 
 Checkpoints are written by threads of their own, all but the last. strace lists and hits the calls of
-the main thread; it counts those of each thread by themselves, so that it cannot aim at those of the
+the main thread; it counts the calls of each thread separately, so that it cannot aim at the calls of the
 others, which writer_calls.cpp lists and hits."""
 
 import errno
@@ -18,7 +18,7 @@ from runs import Failure, Outcome, Skipped
 TRACED = "%file,%desc,clone,clone3"  # every call that takes a path or a descriptor; new threads
 DATA_CALLS = ("write", "pwrite64", "read", "pread64")
 FOREVER = 1_000_000  # times that a call fails
-# Where an injection may land beside its aim: a run that finds other programs at work says so, which
+# Where an injection may miss its aim: a run that finds other programs at work says so, which
 # takes two more writes than the run that was traced first, or two less. Beside other tests that
 # comes and goes from run to run, and most runs have none.
 OFFSETS = [0, 2, -2, 0, 1, -1]
@@ -27,9 +27,9 @@ PATIENCE = 60  # seconds for one aim, some hundred attempts
 
 @dataclass(frozen=True)
 class Call:
-    """A system call of a command's main thread, or of those that write checkpoints."""
+    """A system call of a command's main thread, or of threads that write checkpoints."""
     name: str
-    nth: int   # among those of its name, or of all calls of the writers; from 1
+    nth: int   # among the calls of its name, or all calls of the writers; from 1
     what: str  # the call with the paths it is about, the same in every run
     alike: int  # which one this is, since the last save began, of the calls with that text
     begun: int  # the saves that had begun before, with the one that it belongs to

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <string_view>
 
-// Preloaded into a program (LD_PRELOAD) whose checkpoints are written by threads of their own, one
+// Preloaded into a program (LD_PRELOAD) whose checkpoints are written by separate threads, one
 // after another. Lists the calls on files of all threads but the main one, and lets one of them
 // fail, or kills the process there. strace cannot aim at them: it counts the calls of each thread.
 //
@@ -82,7 +82,7 @@ bool fails(const char* name, const char* path, long& result) {
   return true;
 }
 
-/// The same for a call on a file descriptor.
+/// For a call on a file descriptor.
 bool fails(const char* name, int fd, long& result) {
   std::array<char, 32> link{};
   std::array<char, 1024> path{};
@@ -109,7 +109,7 @@ Function* next(const char* name) {
 
 }  // namespace
 
-// In place of the C library's. Large files have functions of their own names on some systems.
+// In place of the C library's. Large files have functions with other names on some systems.
 extern "C" {
 
 int open(const char* path, int flags, ...) {

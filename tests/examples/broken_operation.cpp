@@ -5,7 +5,7 @@
 //     y = x / r,   r = sqrt(mean(x^2)),          dL/dx = (g - y mean(g y)) / r   for g = dL/dy.
 //
 // The gradient below takes r for a constant and forgets the second term: it looks right, training
-// goes on with it, only worse. The program fails unless the checker says so.
+// continues with it, only worse. The program fails unless the checker says so.
 //
 // [1] Zhang & Sennrich 2019, "Root mean square layer normalization", equation 4.
 

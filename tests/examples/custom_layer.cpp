@@ -39,7 +39,7 @@ class SwishBlock {
   Linear down_;
 };
 
-/// Predicts the class from the mean of the token vectors, each of which a SwishBlock has changed.
+/// Predicts the class from the mean of the token vectors, after a SwishBlock.
 class WordBag : public Network {
  public:
   WordBag(const Scope& scope, const Config& config, const NetworkSizes& sizes)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the program of custom_model.cpp as a user would: custom_model.sh PROGRAM BROKEN_PROGRAM [KILLS]
 # Trains, kills the run KILLS times (default 3) with SIGKILL and resumes it, and compares the bytes
-# of its last checkpoint with those of an undisturbed run; checks config errors, gradcheck, check and
+# of its last checkpoint with an undisturbed run; checks config errors, gradcheck, check and
 # evaluate. BROKEN_PROGRAM has a wrong gradient, which gradcheck has to name.
 set -euo pipefail
 program=$1

@@ -1,4 +1,4 @@
-// Checks the gradients of a custom operation, that of swish.h, against differences.
+// Checks the gradients of a custom operation, swish.h, against differences.
 #include <tapestry/autograd/gradcheck/gradcheck.h>
 
 #include <cstdio>

@@ -6,7 +6,7 @@
 Reads a sentence per line and writes the same sentence with errors, so that the output is the source and
 the input the target of parallel text. Articles are dropped, added or exchanged, verbs disagree with their
 subjects, nouns lose or gain an s, prepositions are exchanged, words are doubled, and neighbors change
-places. Each word has an error with probability R; the sentences that have none are to be left alone.
+places. Each word has an error with probability R; correct sentences should stay unchanged.
 """
 import argparse
 import random

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Counts the lines of examples and of the same programs in PyTorch that are neither blank nor
-# comments, and fails if one has more than 1.3 times as many in C++: lines.sh [FOLDER]
+# comments, and fails if one has more than 1.3 times the number in C++: lines.sh [FOLDER]
 set -euo pipefail
 cd "${1:-$(dirname "$0")}"
 

@@ -7,7 +7,7 @@ CHECKPOINT is a step-*.h5 of a run with model.kind: seq2seq; SOURCE and TARGET a
 sentence per line and tokens separated by spaces. Prints the mean negative log-likelihood of the target
 tokens, <eos> included, which `tapestry evaluate` prints as the loss.
 
-Written from train/checkpoint/format.md and rebuilding.md alone: the arrays, the tokens and the formulas
+Written only from train/checkpoint/format.md and rebuilding.md: the arrays, the tokens and the formulas
 are there. Models with other options than the ones below are refused.
 """
 
@@ -46,7 +46,7 @@ class Model:
     def __init__(self, file):
         self.o = model_options(file)
         self.p = {name: array[()].astype(np.float64) for name, array in file["parameters"].items()}
-        # Absent sections of tied embeddings are those of the target embedding.
+        # Tied embeddings are absent: the target embedding replaces them.
         self.source_embedding = self.p.get("source_embedding.weight",
                                            self.p["target_embedding.weight"])
         self.output = self.p.get("output.weight", self.p["target_embedding.weight"])

@@ -1,4 +1,4 @@
-// Why dot products work: users and films become vectors, learned from ratings alone, such that the
+// Why dot products work: users and films become vectors, learned only from ratings, such that the
 // dot product of the two is how much the user likes the film. Nobody says what the numbers in the
 // vectors stand for; the films of a genre end up side by side all the same.
 
@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t users = 40, films = 20, width = 2;
 constexpr std::size_t genres = 2;  // films with an even number are comedies, the others thrillers
 
-/// What a user thinks of a film, from -1 to 1: of comedies as much as of thrillers the opposite.
+/// Opinion of a user about a film, from -1 to 1: of comedies the opposite of thrillers.
 double taste(std::size_t user, std::size_t film) {
   const double for_comedies = std::cos(static_cast<double>(user));
   return film % genres == 0 ? for_comedies : -for_comedies;

@@ -23,9 +23,9 @@ for target in "${targets[@]}"; do
 done
 llvm-profdata merge -o "$build/all.profdata" "${profiles[@]}"
 
-# Readers alone, without what the targets only link with.
+# Only readers, without what the targets only link with.
 others='(tests|autograd|layers)/|\.h$|/(hdf5_.*|durable_file|file_system|config/file|config/listing)\.cpp$'
-# The first program is an argument of its own kind.
+# The first program is another kind of argument.
 measured=("${programs[0]}" "${programs[@]/#/-object=}" -instr-profile="$build/all.profdata"
   -ignore-filename-regex="$others")
 llvm-cov report "${measured[@]}" -show-region-summary=false

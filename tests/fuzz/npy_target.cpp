@@ -27,7 +27,7 @@ void write(const char* name, std::string_view bytes) {
 
 }  // namespace
 
-/// Input: a file of images, and behind the line `=== labels` that of their labels.
+/// Input: a file of images, and behind the line `=== labels` the file of their labels.
 void tapestry::fuzz::feed(std::string_view input) try {
   constexpr std::string_view border = "\n=== labels\n";
   const std::size_t end = std::min(input.find(border), input.size());

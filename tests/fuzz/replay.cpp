@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz_target.h"
 
 /// Feeds the target that it is linked with all files of the given folders, and given files, in the
-/// order of their names. Exits with 1 if one is a finding, or if there is none to feed.
+/// order of their names. Exits with 1 if one is a finding, or without inputs.
 namespace {
 
 namespace fs = std::filesystem;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of files from elsewhere, as many at a time as there are cores:
+# Fuzzes the readers of files from elsewhere, one per core at a time:
 #   tests/fuzz/run.sh [SECONDS [TARGET...]]   60 seconds for each of all targets; 1800 is the full figure
 #   tests/fuzz/run.sh --merge [TARGET...]     adds to the repository's corpus what reaches new code
 # Exits with 1 if there is a finding. What the fuzzers find on the way is kept in .build/asan/fuzz/corpus
@@ -34,7 +34,7 @@ fuzz() {
     -rss_limit_mb=512 -malloc_limit_mb=128 -timeout=300 -max_len=8192 "$@"
 }
 
-# Edges alone, not how often each is taken, decide: the corpus stays small.
+# Only edges count, not how often each is taken: the corpus stays small.
 if [ "$seconds" = --merge ]; then
   for target in "${targets[@]}"; do
     fuzz "$target" -merge=1 -use_counters=0 "$corpus/$target" "$work/$target" 2>&1 |

@@ -44,7 +44,7 @@ def is_later(length):
 
 
 class GoldenFile:
-    """The text file beside a script and under its name. Everything is computed in float64."""
+    """The text file next to a script and under its name. Everything is computed in float64."""
 
     def __init__(self, script, seed=1):
         torch.manual_seed(seed)

@@ -81,7 +81,7 @@ def later_feed_forward_cases(file):
 
 
 def attention(file, case, inputs, lengths=None, causal=False):
-    """Queries from x, keys and values from memory, or from x where there is none."""
+    """Queries from x, keys and values from memory, or else from x."""
     module = randomize(nn.MultiheadAttention(4, 2, batch_first=True))
     x, memory = inputs["x"], inputs.get("memory", inputs["x"])
     length = memory.shape[1]

@@ -359,7 +359,7 @@ def rotaries(file):
 
 
 def choices(file):
-    """Operations of pieces, and numbers beside tensors."""
+    """Operations of pieces, and numbers with tensors."""
     shapes = {"same_shape": [VECTORS, VECTORS], "b_repeats": [(2, 3, 2), (3, 1)],
               "both_repeat": [(2, 1, 3), (2, 1)]}
     for form, (a, b) in shapes.items():

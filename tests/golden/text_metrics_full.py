@@ -25,7 +25,7 @@ SMOOTHINGS = ["exp", "floor", "add-k", "none"]
 
 
 def known_characters():
-    """Characters with a category, but those that the program refuses in a line."""
+    """Characters with a category, without those that the program rejects in a line."""
     refused = {0, 10, 13, 0xFEFF}
     return [chr(c) for c in range(sys.maxunicode + 1)
             if c not in refused and unicodedata.category(chr(c)) not in ("Cs", "Cn", "Co")]

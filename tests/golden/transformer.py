@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from golden import GoldenFile, is_later, is_padding, random, randomize
 from model import EncoderDecoder, parameters_of
 
-# Models this small amplify rounding, some more than others. Of the seeds 1 to 12 this is the one whose
+# Models this small amplify rounding, some more than others. Of the seeds 1 to 12 this is the seed whose
 # whole models PyTorch itself, run in float32, leaves closest to float64: 3e-6 of the largest number
 # of a gradient. The farthest is 2.5e-5.
 SEED = 11

@@ -1,4 +1,4 @@
-// The program of the guide with a model of its own. Its runs are those of the other blocks.
+// The program of the guide with a custom model. The other blocks use its runs.
 #define main guide_program
 #include "block_6.inc"
 #undef main

@@ -49,7 +49,7 @@ class Mutant:
             return found[0]
         if len(found) != 1:
             raise ListError(
-                f"{self.name}: its `old` stands {len(found)} times in {self.file}, expected once; "
+                f"{self.name}: its `old` occurs {len(found)} times in {self.file}, expected once; "
                 f"bring it in line with the source:\n    {self.old.strip()}")
         return found[0]
 
@@ -57,7 +57,7 @@ class Mutant:
         """Where `after` ends, which must stand in the file exactly once."""
         found = [match.end() for match in pattern_of(self.after).finditer(source)]
         if len(found) != 1:
-            raise ListError(f"{self.name}: its `after` stands {len(found)} times in {self.file}, "
+            raise ListError(f"{self.name}: its `after` occurs {len(found)} times in {self.file}, "
                             f"expected once: {self.after}")
         return found[0]
 
@@ -107,7 +107,7 @@ def joined_operator(source, begin, end):
 
 
 def without_nested(code):
-    """The text without what stands in parentheses and brackets, and without blanks."""
+    """The text without parentheses and brackets with their contents, and without blanks."""
     result, depth = "", 0
     for character in code:
         depth -= character in ")]"

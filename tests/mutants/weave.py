@@ -7,9 +7,9 @@ from mutants import ROOT, ListError, by_file
 
 COPIED = ["CMakeLists.txt", "CHANGELOG.md", "LICENSE", "README.md", "cmake", "autograd", "configs", "data",
           "layers", "optim", "tests", "train"]
-# The programs, which refuse a name that is on no list.
+# The programs, which reject a name that is on no list.
 MAINS = ["tests/support/main.cpp", "train/cli/main.cpp"]
-# In angle brackets, which CMake's check of the includes of public headers leaves alone.
+# In angle brackets, which CMake's check of the includes of public headers ignores.
 INCLUDE = '#include <tests/mutants/switch.h>\n'
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Links Tapestry as other projects do: check.sh BUILD [--full]
 # Installs BUILD to a temporary folder and runs installed.sh on it. --full also builds the project
-# beside this script with add_subdirectory(), which compiles Tapestry again.
+# next to this script with add_subdirectory(), which compiles Tapestry again.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$1

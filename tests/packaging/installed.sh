@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Uses an installed Tapestry as other projects do: installed.sh PREFIX [SOURCE]
-# Checks the files below PREFIX, builds the project beside this script with find_package(), with one
-# component alone and with pkg-config, and loads a shared library into Python. With the source folder
+# Checks the files below PREFIX, builds the project next to this script with find_package(), with one
+# component and with pkg-config, and loads a shared library into Python. With the source folder
 # SOURCE, also builds it with add_subdirectory(), which compiles Tapestry.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -47,7 +47,7 @@ done < <(grep -roP --include='*.md' '(?<=[^\[]\]\()(?!https?:|#)[^) #]+(?=[)#])'
 [ "$found" -gt 5 ] || fail "found only $found links in $doc"
 ! grep -n '\.\./' "$doc"/tapestry/examples/*.yaml || fail "an example config names another folder"
 
-# The headers in the lists PUBLIC_HEADERS, and those that include others.
+# The headers in the lists PUBLIC_HEADERS, and the ones that include others.
 public_headers() {
   local folder
   for folder in autograd layers optim data train; do
@@ -63,7 +63,7 @@ while read -r header; do
 done < <(find "$prefix/include/tapestry" "$prefix/include/tapestry.h" -name '*.h' | sort) >"$work/headers.txt"
 ! grep -E 'detail|simd|gemm' "$work/headers.txt" || fail "found internal headers"
 public_headers | sort | diff - <(tr -d '<>' <"$work/headers.txt" | cut -d ' ' -f 2 | sort) ||
-  fail "the headers are not those that the CMakeLists.txt name as public"
+  fail "the installed headers differ from PUBLIC_HEADERS in the CMakeLists.txt"
 ! grep -rlE '#include "(autograd|layers|optim|data|train)/' "$prefix/include/tapestry"* ||
   fail "found includes that start at the source folder"
 sort -R --random-source="$here/installed.sh" "$work/headers.txt" >"$work/headers.cpp"

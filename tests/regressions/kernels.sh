@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Trains six configs for some steps with one set of kernels and compares digests of the final
-# checkpoints with those of digests.txt: results must be the same on every processor that has the
+# checkpoints with digests.txt: results must be the same on every processor that has the
 # instructions.
 #
 #   tests/regressions/kernels.sh TAPESTRY KERNELS [STEPS]       STEPS: 200 or 20, 200 if absent
 #
 # With UPDATE=1 the digests are written instead, each with the revision of the arithmetic
 # (train/system/machine.cpp), which has to grow if a digest changes and its config has not: by it a
-# resumed run knows that it goes on with other rounding. The digests hold for g++ 12; another
+# resumed run knows that it continues with other rounding. The digests hold for g++ 12; another
 # compiler may round some expressions in another way.
 set -euo pipefail
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

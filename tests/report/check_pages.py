@@ -3,7 +3,7 @@
 
     - a message of axe-core about accessibility,
     - an error in the console, which includes everything that the page's content security policy refuses,
-    - a request other than that of the page itself,
+    - a request other than for the page itself,
     - a page that is wider than the window,
     - a region that scrolls sideways and that keys cannot scroll,
     - a link to a part that the page does not have,
@@ -48,7 +48,7 @@ def start_browser():
 
 
 def requests_of(browser, page):
-    """The addresses that were requested besides the page and data: addresses."""
+    """The requested addresses other than the page and data: addresses."""
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     urls = [event["params"]["request"]["url"] for event in events
             if event["method"] == "Network.requestWillBeSent"]
@@ -115,7 +115,7 @@ def check(browser, file, widths, screenshots):
                 const drawn = performance.getEntriesByName('charts drawn')[0];
                 const page = performance.getEntriesByType('navigation')[0];
                 return [page.domInteractive, drawn ? drawn.startTime : page.domInteractive];""")
-            # The page of a run in progress is not loaded again meanwhile.
+            # The page of a run in progress is not loaded again during this.
             browser.execute_script("document.querySelectorAll('#subtitle input').forEach((i) => i.checked = false)")
             # All details are open, so that what is in them is checked as well.
             browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")

@@ -40,7 +40,7 @@ FILES = {
     "images.csv": "".join(",".join(map(str, pixels)) + (",bottom\n" if i % 2 else ",top\n")
                           for i, pixels in enumerate(PIXELS)),
 }
-# For each kind: the section data, the keys of the model that it uses beside those of all kinds, and an input with
+# For each kind: the section data, its keys of the model besides those of all kinds, and an input with
 # the options of the command line.
 KINDS = {
     "seq2seq": ("task: toy_translation, " + SIZES, ["num_encoder_layers", "num_decoder_layers", "tie_embeddings"],

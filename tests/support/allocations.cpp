@@ -54,8 +54,8 @@ void release(void* memory) noexcept {
 
 }  // namespace
 
-// All forms, also those that the standard library would send here: a sanitizer has its own in that
-// place, and memory from its new may not go to the delete below.
+// All forms, also the ones that the standard library would send here: a sanitizer has its own in
+// that place, and memory from its new may not go to the delete below.
 void* operator new(std::size_t n) { return or_throw(counted(n)); }
 void* operator new[](std::size_t n) { return or_throw(counted(n)); }
 void* operator new(std::size_t n, std::align_val_t a) { return or_throw(counted(n, a)); }

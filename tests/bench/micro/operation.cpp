@@ -41,7 +41,7 @@ void add_recorded(const std::string& name, Operation operation) {
   });
 }
 
-/// What of relu's time are the loops over vectors, both ways.
+/// The loops over vectors, the arithmetic part of relu's time, both ways.
 void add_arithmetic() {
   using Vec = kernels::Vec<float>;
   add_chain("relu/arithmetic alone", [] {

@@ -41,7 +41,7 @@ struct RmsNorm {
   }
 };
 
-/// The same for a batch norm that trains.
+/// For a batch norm that trains.
 struct BatchNorm {
   std::size_t rows, n;
   std::vector<float> x = values(rows * n), g = x, y = x, dx = x;
