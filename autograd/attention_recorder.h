@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "autograd/execution_context.h"
 #include "autograd/tensor.h"
 
 namespace tapestry {
@@ -26,25 +27,14 @@ struct RecordedAttention {
 /// is one pointer test.
 class AttentionRecorder {
  public:
-  /// Becomes the active recorder of this thread.
-  AttentionRecorder() : outer_(active_) { active_ = this; }
-  /// Makes the recorder around this one active again.
-  ~AttentionRecorder() { active_ = outer_; }
-  AttentionRecorder(const AttentionRecorder&) = delete;
-  AttentionRecorder& operator=(const AttentionRecorder&) = delete;
-
   /// The weights recorded so far, in call order.
   const std::vector<RecordedAttention>& records() const { return records_; }
 
-  /// The active recorder of this thread, or null.
-  static AttentionRecorder* active() { return active_; }
   /// For operations: records the weights of a call in the current layer.
   void add(const Tensor& weights) { records_.push_back({current_layer_path(), weights}); }
 
  private:
-  static inline constinit thread_local AttentionRecorder* active_ = nullptr;
-
-  AttentionRecorder* outer_;
+  ContextGuard<&ExecutionContext::attention_recorder> active_{this};
   std::vector<RecordedAttention> records_;
 };
 

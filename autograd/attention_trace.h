@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "autograd/execution_context.h"
 #include "autograd/tensor.h"
 
 namespace tapestry {
@@ -42,18 +43,9 @@ struct AttentionTrace {
 /// call is one pointer test.
 class AttentionTracer {
  public:
-  /// Becomes the active tracer of this thread.
-  AttentionTracer() : outer_(active_) { active_ = this; }
-  /// Makes the tracer around this one active again.
-  ~AttentionTracer() { active_ = outer_; }
-  AttentionTracer(const AttentionTracer&) = delete;
-  AttentionTracer& operator=(const AttentionTracer&) = delete;
-
   /// The calls so far, in their order.
   const std::vector<std::shared_ptr<const AttentionTrace>>& traces() const { return traces_; }
 
-  /// The active tracer of this thread, or null.
-  static AttentionTracer* active() { return active_; }
   /// For operations: the trace of a new call in the current layer, which the call fills.
   std::shared_ptr<AttentionTrace> start() {
     auto trace = std::make_shared<AttentionTrace>();
@@ -63,9 +55,7 @@ class AttentionTracer {
   }
 
  private:
-  static inline constinit thread_local AttentionTracer* active_ = nullptr;
-
-  AttentionTracer* outer_;
+  ContextGuard<&ExecutionContext::attention_tracer> active_{this};
   std::vector<std::shared_ptr<const AttentionTrace>> traces_;
 };
 

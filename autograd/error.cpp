@@ -7,17 +7,17 @@ namespace tapestry {
 namespace {
 
 const std::string no_path;
-thread_local const std::string* current = &no_path;
 
 }  // namespace
 
-LayerPath::LayerPath(const std::string& path) : previous_(current) { current = &path; }
-LayerPath::~LayerPath() { current = previous_; }
-
-const std::string& current_layer_path() { return *current; }
+const std::string& current_layer_path() {
+  const std::string* const path = execution_context().layer_path;
+  return path != nullptr ? *path : no_path;
+}
 
 std::string with_layer_path(const std::string& message) {
-  return current->empty() ? message : *current + ": " + message;
+  const std::string& path = current_layer_path();
+  return path.empty() ? message : path + ": " + message;
 }
 
 const std::string& interned_path(const std::string& path) {

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "autograd/execution_context.h"
+
 namespace tapestry {
 
 /// Sets the current layer of this thread, for error messages and tape records, until it goes out of
@@ -15,16 +17,12 @@ namespace tapestry {
 class LayerPath {
  public:
   /// Makes `path` the current layer; it must be valid until this object is gone.
-  explicit LayerPath(const std::string& path);
-  /// Refuses a temporary string, which would not outlive the statement.
+  explicit LayerPath(const std::string& path) : current_(&path) {}
+  /// A temporary string would not outlive the statement.
   explicit LayerPath(std::string&&) = delete;
-  /// Restores the layer around this one.
-  ~LayerPath();
-  LayerPath(const LayerPath&) = delete;
-  LayerPath& operator=(const LayerPath&) = delete;
 
  private:
-  const std::string* previous_;
+  ContextGuard<&ExecutionContext::layer_path> current_;
 };
 
 /// The path of the innermost LayerPath of this thread, or the empty string.

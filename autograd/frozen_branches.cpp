@@ -2,21 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "autograd/error.h"
 
 namespace tapestry {
 
-FrozenBranches::Pass::Pass(FrozenBranches& branches)
-    : branches_(branches), outer_(std::exchange(active_, &branches)) {
+FrozenBranches::Pass::Pass(FrozenBranches& branches) : active_(&branches), branches_(branches) {
   branches.next_ = 0;
 }
 
-FrozenBranches::Pass::~Pass() {
-  active_ = outer_;
-  branches_.recorded_ = true;
-}
+FrozenBranches::Pass::~Pass() { branches_.recorded_ = true; }
 
 std::span<const std::int32_t> FrozenBranches::recorded_call(const char* operation, std::size_t n) {
   const Call* const call = next_ < calls_.size() ? &calls_[next_++] : nullptr;

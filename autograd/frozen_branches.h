@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "autograd/execution_context.h"
+
 namespace tapestry {
 
 /// The branches that the elements of piecewise operations take in a first pass, call by call, so
@@ -17,8 +19,8 @@ namespace tapestry {
 /// the function smooth without changing its gradient. An element exactly at a kink is not frozen,
 /// so that the differences still detect the kink.
 ///
-/// A custom operation supports this by calling `active()` in its forward; see relu and max. A
-/// frozen pass computes values only: frozen operations must not be differentiated.
+/// A custom operation supports this with a member `freeze`; see operation.h. A frozen pass computes
+/// values only: frozen operations must not be differentiated.
 class FrozenBranches {
  public:
   /// The branch of an element that is exactly at a kink and therefore not frozen.
@@ -32,16 +34,11 @@ class FrozenBranches {
     explicit Pass(FrozenBranches& branches);
     /// Ends the pass; later ones evaluate what it recorded.
     ~Pass();
-    Pass(const Pass&) = delete;
-    Pass& operator=(const Pass&) = delete;
 
    private:
+    ContextGuard<&ExecutionContext::frozen_branches> active_;
     FrozenBranches& branches_;
-    FrozenBranches* outer_;
   };
-
-  /// The branches of the innermost pass on this thread, or null.
-  static FrozenBranches* active() { return active_; }
 
   /// The branches to use for the n elements of the next call in this pass; `operation` is the name
   /// of the called operation. `branch(i)` is the branch of element i by its current value: a number
@@ -64,8 +61,6 @@ class FrozenBranches {
   };
 
   std::span<const std::int32_t> recorded_call(const char* operation, std::size_t n);
-
-  static inline constinit thread_local FrozenBranches* active_ = nullptr;
 
   std::vector<Call> calls_;
   bool recorded_ = false;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "autograd/execution_context.h"
 #include "autograd/profiler.h"
 #include "autograd/tape.h"
 
@@ -49,11 +50,26 @@
 /// dy is read only: its memory may be shared with other operations and with the caller. An input
 /// may be absent (`Tensor()`): its Gradient is then not needed. An operation with a second
 /// result defines its type, `using Result = ...`, and a member `Result result`, which forward sets
-/// and apply() returns with the output. What forward computes must depend on its arguments and
-/// members alone; members that differ between recorded and other calls are set before apply(), from
-/// is_recorded(). `formula` may also be a member function that returns a string with the values of
+/// and apply() returns with the output. What forward computes must depend only on its arguments and
+/// members. `formula` may also be a member function that returns a string with the values of
 /// members.
+///
+/// apply() reads the execution context; operations do not. An operation may have
+///
+///     forward(const ForwardContext& context, inputs...)
+///         instead of forward(inputs...), if it depends on the context
+///     freeze(FrozenBranches& branches, Tensor& y, inputs...)
+///         if it is piecewise: gives the elements of y = forward(inputs...) their frozen branches
+///     unfused(inputs...)
+///         if it is fused: computes the same with other operations, which run instead for a
+///         TapeObserver that splits fused operations
 namespace tapestry {
+
+/// What a forward may depend on besides its inputs.
+struct ForwardContext {
+  const ExecutionContext& thread;  ///< with the tape paused
+  bool recorded;                   ///< true if backward may follow
+};
 
 namespace detail {
 
@@ -123,13 +139,33 @@ template <std::same_as<Tensor>... Inputs>
   throw_empty_input(operation, std::span<const Tensor>(std::array{inputs...}));
 }
 
+/// Replaces branches of y, if branches are frozen and the operation has any.
+template <class Op, class Y, class... Inputs>
+void freeze(const ExecutionContext& thread, Op& op, Y& y, const Inputs&... inputs) {
+  if constexpr (requires { op.freeze(*thread.frozen_branches, y, inputs...); }) {
+    if (thread.frozen_branches != nullptr) [[unlikely]]
+      op.freeze(*thread.frozen_branches, y, inputs...);
+  }
+}
+
+template <class Op, class... Inputs>
+Tensor call_forward(const ForwardContext& context, Op& op, const Inputs&... inputs) {
+  if constexpr (requires { op.forward(context, inputs...); }) {
+    return op.forward(context, inputs...);
+  } else {
+    return op.forward(inputs...);
+  }
+}
+
 /// Runs the forward of an operation, without recording what it calls; a Profiler measures its time.
 template <class Op, class... Inputs>
-Tensor run_forward(Op& op, const Inputs&... inputs) {
+Tensor run_forward(bool recorded, Op& op, const Inputs&... inputs) {
   ProfileScope scope(Op::name);
   const NoGrad nothing_is_recorded;
+  const ExecutionContext& thread = execution_context();
   try {
-    Tensor y = op.forward(inputs...);
+    Tensor y = call_forward({thread, recorded}, op, inputs...);
+    freeze(thread, op, y, inputs...);
     if (scope) scope.add_bytes(count_bytes(y) + (count_bytes(inputs) + ...));
     return y;
   } catch (const EmptyTensorError&) {
@@ -235,15 +271,18 @@ auto apply(Op op, const Inputs&... inputs) {
                 "backward has dL/dy and a Gradient for each input of forward, and is const: "
                 "void backward(const Tensor& dy, Gradient dx) const");
   if (!is_recorded(inputs...)) {
-    Tensor y = detail::run_forward(op, inputs...);
+    Tensor y = detail::run_forward(false, op, inputs...);
     return detail::with_result(std::move(y), op);
   }
-  Tape& tape = *Tape::active();
+  Tape& tape = *execution_context().tape;
   detail::Description description;
   if (tape.observer() != nullptr) {
+    if constexpr (requires { op.unfused(inputs...); }) {
+      if (tape.observer()->splits_fused()) return op.unfused(inputs...);
+    }
     description = detail::describe(op, detail::again<sizeof...(Inputs)>(op));
   }
-  Tensor y = detail::run_forward(op, inputs...);
+  Tensor y = detail::run_forward(true, op, inputs...);
   std::shared_ptr<GradientSlot> slot = detail::new_slot(y, Op::name);
   auto output = detail::with_result(y, op);
   tape.record(std::make_unique<detail::OperationRecord<Op, sizeof...(Inputs)>>(
@@ -261,18 +300,29 @@ Tensor apply_to_list(Op op, std::span<const Tensor> inputs) {
   static_assert(detail::NamedOperation<Op>,
                 "an operation needs a name: static constexpr const char* name = \"my_operation\";");
   const bool wanted = std::ranges::any_of(inputs, &Tensor::requires_gradient);
-  if (!wanted || Tape::active() == nullptr) return detail::run_forward(op, inputs);
-  Tape& tape = *Tape::active();
+  if (!wanted || execution_context().tape == nullptr) {
+    return detail::run_forward(false, op, inputs);
+  }
+  Tape& tape = *execution_context().tape;
   detail::Description description;
   if (tape.observer() != nullptr) {
     description = detail::describe(op, detail::again_with_list(op));
   }
-  Tensor y = detail::run_forward(op, inputs);
+  Tensor y = detail::run_forward(true, op, inputs);
   tape.record(std::make_unique<detail::ListOperationRecord<Op>>(
       std::move(op), detail::new_slot(y, Op::name), inputs));
   if (tape.observer() != nullptr) {
     detail::notify_observer(tape, std::move(description), inputs, y);
   }
+  return y;
+}
+
+/// Runs an operation whose result is never differentiated, such as argmax: only forward and freeze,
+/// for a result of any type.
+template <class Op, class... Inputs>
+auto apply_without_gradient(Op op, const Inputs&... inputs) {
+  auto y = op.forward(inputs...);
+  detail::freeze(execution_context(), op, y, inputs...);
   return y;
 }
 

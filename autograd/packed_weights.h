@@ -5,6 +5,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include "autograd/execution_context.h"
 #include "autograd/tensor.h"
 
 namespace tapestry {
@@ -17,10 +18,10 @@ namespace tapestry {
 ///     const PackedWeights packed;
 ///     while (...) decoder->extend(tokens);
 ///
-/// It holds for the thread that made it. They nest; the outermost one keeps the copies. Threads that
-/// apply the same weights can share them:
+/// It holds for the thread that made it. They nest; the outermost one keeps the copies. Threads
+/// that apply the same weights can share them:
 ///
-///     PackedWeights* const outer = PackedWeights::active();
+///     PackedWeights* const outer = execution_context().packed_weights;
 ///     parallel_for(parts, [&](std::size_t i) {
 ///       const PackedWeights packed(outer);
 ///       ...
@@ -31,15 +32,8 @@ class PackedWeights {
   ///
   /// outer  the one that is active during this one's lifetime, of this thread or of another;
   ///        null: this one
-  explicit PackedWeights(PackedWeights* outer = active_) : before_(active_) {
-    active_ = outer != nullptr ? outer : this;
-  }
-  ~PackedWeights() { active_ = before_; }
-  PackedWeights(const PackedWeights&) = delete;
-  PackedWeights& operator=(const PackedWeights&) = delete;
-
-  /// The active one of this thread, or null.
-  static PackedWeights* active() { return active_; }
+  explicit PackedWeights(PackedWeights* outer = execution_context().packed_weights)
+      : active_(outer != nullptr ? outer : this) {}
 
   /// For operations: the copy of a weight, made by `pack` at its first use. All calls with a weight
   /// have the same type `Packed`. Several threads may call it at once.
@@ -68,9 +62,7 @@ class PackedWeights {
     std::shared_ptr<const void> packed;
   };
 
-  static inline constinit thread_local PackedWeights* active_ = nullptr;
-
-  PackedWeights* before_;
+  ContextGuard<&ExecutionContext::packed_weights> active_;
   std::shared_mutex mutex_;  // of copies_
   std::unordered_map<const void*, Copy> copies_;
 };

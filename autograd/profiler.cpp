@@ -6,8 +6,6 @@
 #include <array>
 #include <functional>
 
-#include "autograd/tape.h"
-
 namespace tapestry {
 
 Profiler::Reading& Profiler::Reading::operator+=(const Reading& other) {
@@ -20,10 +18,7 @@ Profiler::Reading Profiler::Reading::operator-(const Reading& other) const {
   return {seconds - other.seconds, flops - other.flops};
 }
 
-Profiler::Profiler() : outer_(active_), started_(std::chrono::steady_clock::now()) {
-  active_ = this;
-}
-Profiler::~Profiler() { active_ = outer_; }
+Profiler::Profiler() : active_(this), started_(std::chrono::steady_clock::now()) {}
 
 Profiler::Reading Profiler::now() const {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started_;
@@ -53,7 +48,7 @@ Profile Profiler::profile() const {
 }
 
 void ProfileScope::begin_forward(const char* operation) {
-  begin(operation, Tape::active() != nullptr ? Phase::forward : Phase::inference);
+  begin(operation, execution_context().tape != nullptr ? Phase::forward : Phase::inference);
 }
 
 void ProfileScope::begin(const char* name, Phase phase) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/execution_context.h"
 #include "autograd/kernels/flop_counter.h"
 
 namespace tapestry {
@@ -62,17 +63,10 @@ class Profiler {
  public:
   /// Becomes the active profiler of this thread and starts to measure.
   Profiler();
-  /// Makes the profiler around this one active again.
-  ~Profiler();
-  Profiler(const Profiler&) = delete;
-  Profiler& operator=(const Profiler&) = delete;
 
   /// The profile so far. Time outside of any scope, or in a scope that is still open, is in the row
   /// "everything else".
   Profile profile() const;
-
-  /// The active profiler of this thread, or null.
-  static Profiler* active() { return active_; }
 
  private:
   friend class ProfileScope;
@@ -92,9 +86,7 @@ class Profiler {
 
   Reading now() const;
 
-  static inline constinit thread_local Profiler* active_ = nullptr;
-
-  Profiler* outer_;
+  ContextGuard<&ExecutionContext::profiler> active_;
   kernels::FlopCounter flops_;
   std::chrono::steady_clock::time_point started_;
   ProfileScope* innermost_ = nullptr;
@@ -106,12 +98,12 @@ class Profiler {
 class ProfileScope {
  public:
   /// For an operation's forward: Phase::forward with an active tape, otherwise Phase::inference.
-  explicit ProfileScope(const char* operation) : profiler_(Profiler::active()) {
+  explicit ProfileScope(const char* operation) : profiler_(execution_context().profiler) {
     if (profiler_ != nullptr) [[unlikely]]
       begin_forward(operation);
   }
   /// For other code, in a phase.
-  ProfileScope(const char* name, Phase phase) : profiler_(Profiler::active()) {
+  ProfileScope(const char* name, Phase phase) : profiler_(execution_context().profiler) {
     if (profiler_ != nullptr) [[unlikely]]
       begin(name, phase);
   }

@@ -20,8 +20,6 @@ namespace {
 
 using detail::Record;
 
-thread_local Tape* active_tape = nullptr;
-
 double count_bytes(const Shape& shape, DType dtype) {
   return static_cast<double>(shape.size() * bytes_per_element(dtype));
 }
@@ -189,23 +187,14 @@ void detail::notify_observer(Tape& tape, Description operation, std::span<const 
                                 .again = std::move(operation.again)});
 }
 
-Tape::Tape(TapeObserver* observer) : outer_(active_tape), observer_(observer) {
-  active_tape = this;
-}
 Tape::~Tape() {
   for (const auto& record : records_) record->output()->mark_dropped();
-  active_tape = outer_;
 }
 
 void Tape::record(std::unique_ptr<Record> record) {
   record->note_inputs();
   records_.push_back(std::move(record));
 }
-
-Tape* Tape::active() { return active_tape; }
-
-NoGrad::NoGrad() : paused_(active_tape) { active_tape = nullptr; }
-NoGrad::~NoGrad() { active_tape = paused_; }
 
 bool Tape::has_recorded(const GradientSlot& output) const {
   return std::any_of(records_.rbegin(), records_.rend(),

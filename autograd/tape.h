@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/execution_context.h"
 #include "autograd/gradient.h"
 #include "autograd/tensor.h"
 
@@ -101,14 +102,11 @@ class TapeObserver {
 /// run. Tapes nest; the innermost one records. Each thread has its own tapes.
 class Tape {
  public:
-  /// Becomes the active tape of this thread.
-  Tape() : Tape(nullptr) {}
-  /// `observer`, if not null, is notified of every operation; it must outlive the tape.
-  explicit Tape(TapeObserver* observer);
-  /// Drops all records, and makes the tape around this one active again.
+  /// Becomes the active tape of this thread. `observer`, if not null, is notified of every
+  /// operation; it must outlive the tape.
+  explicit Tape(TapeObserver* observer = nullptr) : observer_(observer) {}
+  /// Drops all records; the tape around this one becomes active again.
   ~Tape();
-  Tape(const Tape&) = delete;
-  Tape& operator=(const Tape&) = delete;
 
   /// Adds d(loss)/d(leaf) to the gradient of every leaf that `loss` depends on. `loss` must have
   /// one element and must have been computed under this tape from a tensor that requires a
@@ -140,16 +138,12 @@ class Tape {
   /// The observer of this tape, or null.
   TapeObserver* observer() const { return observer_; }
 
-  /// The active tape of this thread, or null.
-  static Tape* active();
-
  private:
   bool has_recorded(const GradientSlot& output) const;
   void propagate(const detail::Record& record);
 
   using Pointer = std::unique_ptr<detail::Record>;
   std::vector<Pointer, kernels::PoolAllocator<Pointer>> records_;
-  Tape* outer_;
   TapeObserver* observer_;
   std::function<void(const GradientSlot&)> on_gradient_complete_;
 #ifdef NDEBUG
@@ -157,6 +151,7 @@ class Tape {
 #else
   bool detects_writes_ = true;
 #endif
+  ContextGuard<&ExecutionContext::tape> active_{this};
 };
 
 /// Disables gradients on its thread during its lifetime: operations are not recorded and their
@@ -172,23 +167,13 @@ class Tape {
 ///
 /// Guards nest. A tape constructed inside a guard records.
 class NoGrad {
- public:
-  /// Pauses the active tape of this thread, if any.
-  NoGrad();
-  /// Continues the tape that was paused.
-  ~NoGrad();
-  NoGrad(const NoGrad&) = delete;
-  NoGrad& operator=(const NoGrad&) = delete;
-
- private:
-  Tape* paused_;
+  ContextGuard<&ExecutionContext::tape> paused_{nullptr};
 };
 
-/// True if an operation on these inputs will be recorded; only then must it save values for its
-/// backward.
+/// True if an operation on these inputs will be recorded.
 template <class... Inputs>
 bool is_recorded(const Inputs&... inputs) {
-  return Tape::active() != nullptr && (inputs.requires_gradient() || ...);
+  return execution_context().tape != nullptr && (inputs.requires_gradient() || ...);
 }
 
 }  // namespace tapestry

@@ -74,7 +74,7 @@ Tensor BatchNorm::train_without_padding(const Tensor& x, std::span<const std::in
 
 Tensor BatchNorm::train(const Tensor& x, const Mode& mode) const {
   const auto [y, seen] = batch_norm_with_moments(x, weight_, bias_, epsilon_);
-  if (Tape::active() == nullptr || x.size() == 0) return y;
+  if (execution_context().tape == nullptr || x.size() == 0) return y;
   running_mean_.note(seen.mean, 1 - momentum, momentum);
   const auto vectors = static_cast<double>(x.size() / x.shape().back());
   if (vectors > 1) {

@@ -70,8 +70,7 @@ Objectives::Objectives(Function function, std::uint64_t seed) : function_(std::m
   if (!same_when_frozen) {
     throw ValueError(
         "gradcheck: the function returned different values while the branches of piecewise "
-        "operations "
-        "were frozen, expected the same: look for an operation that uses FrozenBranches::active()");
+        "operations were frozen, expected the same: look for an operation with a member freeze");
   }
   if (outputs.empty())
     throw ValueError("gradcheck: the function returned no outputs, expected one");

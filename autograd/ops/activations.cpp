@@ -21,11 +21,9 @@ struct Relu {
   static constexpr const char* derivative = "dL/dx = dL/dy where x > 0, else 0";
   Tensor y{};
 
-  Tensor forward(const Tensor& x) {
-    if (FrozenBranches* const branches = FrozenBranches::active()) {
-      return y = frozen_relu(*branches, x);
-    }
-    return y = map_values(Unary::relu, x);
+  Tensor forward(const Tensor& x) { return y = map_values(Unary::relu, x); }
+  void freeze(FrozenBranches& branches, Tensor& output, const Tensor& x) const {
+    freeze_relu(branches, output, x);
   }
 
   void backward(const Tensor& dy, Gradient dx) const {

@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "autograd/attention_recorder.h"
 #include "autograd/error.h"
 #include "autograd/kernels/attention.h"
 #include "autograd/operation.h"
@@ -21,17 +20,17 @@ struct ScaledDotProduct {
       "− Σⱼ P · dL/dP), dL/dP = dL/dy Vᵀ";
   AttentionCall call;
 
-  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v) {
-    return call.forward({.q = q, .k = k, .v = v});
+  Tensor forward(const ForwardContext& context, const Tensor& q, const Tensor& k, const Tensor& v) {
+    return call.forward(context, {.q = q, .k = k, .v = v});
   }
   void backward(const Tensor& dy, Gradient dq, Gradient dk, Gradient dv) const {
     call.backward(dy, {.dq = dq, .dk = dk, .dv = dv});
   }
 };
 
-AttentionCall make_call(const Tensor& q, const AttentionOptions& options, bool recorded) {
+AttentionCall make_call(const Tensor& q, const AttentionOptions& options) {
   const std::size_t d_k = q.shape()[2] / options.num_heads;
-  return AttentionCall(options, 1.0 / std::sqrt(static_cast<double>(d_k)), recorded);
+  return AttentionCall(options, 1.0 / std::sqrt(static_cast<double>(d_k)));
 }
 
 struct AdditiveAttention {
@@ -43,8 +42,9 @@ struct AdditiveAttention {
       "dL/dP) through tanh, dL/dP = dL/dy Vᵀ";
   AttentionCall call;
 
-  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w) {
-    return call.forward({.q = q, .k = k, .v = v, .w = w});
+  Tensor forward(const ForwardContext& context, const Tensor& q, const Tensor& k, const Tensor& v,
+                 const Tensor& w) {
+    return call.forward(context, {.q = q, .k = k, .v = v, .w = w});
   }
   void backward(const Tensor& dy, Gradient dq, Gradient dk, Gradient dv, Gradient dw) const {
     call.backward(dy, {.dq = dq, .dk = dk, .dv = dv, .dw = dw});
@@ -103,15 +103,12 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     const AttentionOptions& options) {
   require_queries_and_keys(ScaledDotProduct::name, q, k, options);
   require_values(ScaledDotProduct::name, k, v, options.num_heads);
-  if (AttentionRecorder* const recorder = AttentionRecorder::active()) [[unlikely]] {
-    recorder->add(attention_weights(q, k, options));
-  }
-  return apply(ScaledDotProduct{make_call(q, options, is_recorded(q, k, v))}, q, k, v);
+  return apply(ScaledDotProduct{make_call(q, options)}, q, k, v);
 }
 
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
   require_queries_and_keys(ScaledDotProduct::name, q, k, options);
-  return make_call(q, options, false).weights({.q = q, .k = k, .v = {}});
+  return make_call(q, options).weights({.q = q, .k = k, .v = {}});
 }
 
 Tensor additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w,
@@ -119,18 +116,14 @@ Tensor additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, con
   require_queries_and_keys(AdditiveAttention::name, q, k, options);
   require_values(AdditiveAttention::name, k, v, options.num_heads);
   require_score_vector(q, w, options.num_heads);
-  if (AttentionRecorder* const recorder = AttentionRecorder::active()) [[unlikely]] {
-    recorder->add(additive_attention_weights(q, k, w, options));
-  }
-  return apply(AdditiveAttention{AttentionCall(options, unscaled, is_recorded(q, k, v, w))}, q, k,
-               v, w);
+  return apply(AdditiveAttention{AttentionCall(options, unscaled)}, q, k, v, w);
 }
 
 Tensor additive_attention_weights(const Tensor& q, const Tensor& k, const Tensor& w,
                                   const AttentionOptions& options) {
   require_queries_and_keys(AdditiveAttention::name, q, k, options);
   require_score_vector(q, w, options.num_heads);
-  return AttentionCall(options, unscaled, false).weights({.q = q, .k = k, .v = {}, .w = w});
+  return AttentionCall(options, unscaled).weights({.q = q, .k = k, .v = {}, .w = w});
 }
 
 Tensor rotary(const Tensor& x, const RotaryOptions& options) {

@@ -23,7 +23,9 @@ using kernels::Unary;
 
 /// An element of a comparison is frozen like a branch, unless both operands are equal: then it is
 /// at the kink of whatever depends on it.
-void take_frozen(FrozenBranches& branches, const char* name, const Tensor& is_at_kink, Tensor& y) {
+void freeze_relation(FrozenBranches& branches, const char* name, Tensor& y, const Tensor& a,
+                     const Tensor& b) {
+  const Tensor is_at_kink = broadcast_values(name, Binary::equal, a, b);
   dispatch(y.dtype(), [&]<class T>() {
     const auto kink = is_at_kink.values<T>();
     const auto out = y.mutable_values<T>();
@@ -36,13 +38,17 @@ void take_frozen(FrozenBranches& branches, const char* name, const Tensor& is_at
   });
 }
 
-Tensor compare(const char* name, Binary relation, const Tensor& a, const Tensor& b) {
-  Tensor y = broadcast_values(name, relation, a, b);
-  if (FrozenBranches* const branches = FrozenBranches::active()) {
-    take_frozen(*branches, name, broadcast_values(name, Binary::equal, a, b), y);
+struct Comparison {
+  const char* name;
+  Binary relation;
+
+  Tensor forward(const Tensor& a, const Tensor& b) const {
+    return broadcast_values(name, relation, a, b);
   }
-  return y;
-}
+  void freeze(FrozenBranches& branches, Tensor& y, const Tensor& a, const Tensor& b) const {
+    freeze_relation(branches, name, y, a, b);
+  }
+};
 
 /// Repeats x along the axes that it lacks.
 Tensor expanded(const char* name, const Tensor& x, const Shape& shape) {
@@ -84,9 +90,15 @@ struct Maximum {
 
   Tensor forward(const Tensor& a, const Tensor& b) {
     share = broadcast_values(name, Binary::share_of_larger, a, b);
-    if (FrozenBranches* const branches = FrozenBranches::active()) {
-      take_frozen(*branches, name, broadcast_values(name, Binary::equal, a, b), share);
-    }
+    return chosen(a, b);
+  }
+
+  void freeze(FrozenBranches& branches, Tensor& y, const Tensor& a, const Tensor& b) {
+    freeze_relation(branches, name, share, a, b);
+    y = chosen(a, b);
+  }
+
+  Tensor chosen(const Tensor& a, const Tensor& b) const {
     return map_values(Ternary::choose, share, expanded(name, a, share.shape()),
                       expanded(name, b, share.shape()));
   }
@@ -127,12 +139,10 @@ struct Clamp {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    Tensor y = map_values(Function{Unary::clamp, low, high}, x);
-    if (FrozenBranches* const branches = FrozenBranches::active()) take_frozen_pieces(*branches, y);
-    return y;
+    return map_values(Function{Unary::clamp, low, high}, x);
   }
 
-  void take_frozen_pieces(FrozenBranches& branches, Tensor& y) const {
+  void freeze(FrozenBranches& branches, Tensor& y, const Tensor&) const {
     const auto pieces = frozen_pieces(branches, name, x, std::array{low, high});
     dispatch(x.dtype(), [&]<class T>() {
       const auto in = x.values<T>();
@@ -158,12 +168,10 @@ struct Abs {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    Tensor y = map_values(Unary::abs, x);
-    if (FrozenBranches* const branches = FrozenBranches::active()) take_frozen_signs(*branches, y);
-    return y;
+    return map_values(Unary::abs, x);
   }
 
-  void take_frozen_signs(FrozenBranches& branches, Tensor& y) const {
+  void freeze(FrozenBranches& branches, Tensor& y, const Tensor&) const {
     const auto pieces = frozen_pieces(branches, name, x, std::array{0.0});
     dispatch(x.dtype(), [&]<class T>() {
       const auto in = x.values<T>();
@@ -182,17 +190,19 @@ struct Abs {
 }  // namespace
 
 Tensor less(const Tensor& a, const Tensor& b) {
-  return compare("less", Binary::less, a, b);
+  return apply_without_gradient(Comparison{"less", Binary::less}, a, b);
 }
 
 Tensor less_equal(const Tensor& a, const Tensor& b) {
-  return compare("less_equal", Binary::less_equal, a, b);
+  return apply_without_gradient(Comparison{"less_equal", Binary::less_equal}, a, b);
 }
 
-Tensor equal(const Tensor& a, const Tensor& b) { return compare("equal", Binary::equal, a, b); }
+Tensor equal(const Tensor& a, const Tensor& b) {
+  return apply_without_gradient(Comparison{"equal", Binary::equal}, a, b);
+}
 
 Tensor not_equal(const Tensor& a, const Tensor& b) {
-  return compare("not_equal", Binary::not_equal, a, b);
+  return apply_without_gradient(Comparison{"not_equal", Binary::not_equal}, a, b);
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {

@@ -99,10 +99,6 @@ struct ReluDropout {
   Tensor forward(const Tensor& x) {
     y = Tensor::empty(x.shape(), x.dtype());
     dispatch(x.dtype(), [&]<class T>() {
-      if (FrozenBranches* const branches = FrozenBranches::active()) {
-        const kernels::Target<T> to_y{y.mutable_values<T>().data()};
-        return drop(key, rate, frozen_relu(*branches, x), to_y);
-      }
       const T* in = x.values<T>().data();
       T* out = y.mutable_values<T>().data();
       kernels::parallel_ranges(
@@ -111,6 +107,14 @@ struct ReluDropout {
           });
     });
     return y;
+  }
+
+  void freeze(FrozenBranches& branches, Tensor& output, const Tensor& x) const {
+    Tensor kept = map_values(kernels::Unary::relu, x);
+    freeze_relu(branches, kept, x);
+    dispatch(x.dtype(), [&]<class T>() {
+      drop(key, rate, kept, kernels::Target<T>{output.mutable_values<T>().data()});
+    });
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
@@ -122,8 +126,10 @@ struct ReluDropout {
 struct ResidualAdd {
   static constexpr const char* name = "residual_add";
   static constexpr const char* formula =
-      "y = skip_scale · x + sublayer_scale · f · keep / (1 − p), keep is 0 with probability p, else 1";
-  static constexpr const char* derivative = "dL/dx = skip_scale · dL/dy, dL/df = sublayer_scale · dL/dy · keep / (1 − p)";
+      "y = skip_scale · x + sublayer_scale · f · keep / (1 − p), keep is 0 with probability p, "
+      "else 1";
+  static constexpr const char* derivative =
+      "dL/dx = skip_scale · dL/dy, dL/df = sublayer_scale · dL/dy · keep / (1 − p)";
   std::uint64_t key;
   double rate, skip;
   Tensor row_factors;

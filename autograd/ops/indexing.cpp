@@ -223,45 +223,59 @@ void sort_largest(const T* x, std::size_t n, std::size_t stride, std::size_t k,
   });
 }
 
-}  // namespace
+/// The indices of the k largest elements along an axis.
+struct TopKIndices {
+  static constexpr const char* name = "topk";
+  std::size_t k, axis;
+  std::vector<std::uint8_t> tied{};  // 1 for an element as large as its neighbor
 
-TopK topk(const Tensor& x, std::size_t k, std::ptrdiff_t axis) {
-  const std::size_t along = resolve_axis("topk", axis, x.rank());
-  const std::size_t n = x.shape()[along], inner = x.shape().product(along + 1, x.rank());
-  if (k == 0 || k > n) {
-    throw ValueError(
-        fmt::format("topk: k is {}, expected 1 to {} (axis {} of x, whose shape is {})", k, n,
-                    along, to_string(x.shape())));
-  }
-  Shape shape = x.shape();
-  shape[along] = k;
-  Ids indices(shape);
-  std::vector<std::uint8_t> tied(indices.size());  // an element as large as its neighbor
-  dispatch(x.dtype(), [&]<class T>() {
-    std::vector<std::int32_t> order;
-    for (std::size_t row = 0; row < x.shape().product(0, along) * inner; ++row) {
-      const std::size_t outer = row / inner, i = row % inner;
-      const T* const in = x.values<T>().data() + outer * n * inner + i;
-      sort_largest(in, n, inner, k, order);
-      const auto equal = [&](std::size_t a, std::size_t b) {
-        return b < n && in[static_cast<std::size_t>(order[a]) * inner] ==
-                            in[static_cast<std::size_t>(order[b]) * inner];
-      };
-      for (std::size_t j = 0; j < k; ++j) {
-        const std::size_t at = (outer * k + j) * inner + i;
-        indices[at] = order[j];
-        tied[at] = equal(j, j + 1) || (j > 0 && equal(j - 1, j));
+  Ids forward(const Tensor& x) {
+    const std::size_t n = x.shape()[axis], inner = x.shape().product(axis + 1, x.rank());
+    Shape shape = x.shape();
+    shape[axis] = k;
+    Ids indices(shape);
+    tied.resize(indices.size());
+    dispatch(x.dtype(), [&]<class T>() {
+      std::vector<std::int32_t> order;
+      for (std::size_t row = 0; row < x.shape().product(0, axis) * inner; ++row) {
+        const std::size_t outer = row / inner, i = row % inner;
+        const T* const in = x.values<T>().data() + outer * n * inner + i;
+        sort_largest(in, n, inner, k, order);
+        const auto equal = [&](std::size_t a, std::size_t b) {
+          return b < n && in[static_cast<std::size_t>(order[a]) * inner] ==
+                              in[static_cast<std::size_t>(order[b]) * inner];
+        };
+        for (std::size_t j = 0; j < k; ++j) {
+          const std::size_t at = (outer * k + j) * inner + i;
+          indices[at] = order[j];
+          tied[at] = equal(j, j + 1) || (j > 0 && equal(j - 1, j));
+        }
       }
-    }
-  });
-  if (FrozenBranches* const branches = FrozenBranches::active()) {
-    const auto frozen = branches->next("topk", indices.size(), [&](std::size_t p) {
+    });
+    return indices;
+  }
+
+  void freeze(FrozenBranches& branches, Ids& indices, const Tensor&) const {
+    const auto frozen = branches.next(name, indices.size(), [&](std::size_t p) {
       return tied[p] != 0 ? FrozenBranches::at_kink : indices[p];
     });
     for (std::size_t p = 0; p < indices.size(); ++p) {
       if (frozen[p] != FrozenBranches::at_kink) indices[p] = frozen[p];
     }
   }
+};
+
+}  // namespace
+
+TopK topk(const Tensor& x, std::size_t k, std::ptrdiff_t axis) {
+  const std::size_t along = resolve_axis(TopKIndices::name, axis, x.rank());
+  const std::size_t n = x.shape()[along];
+  if (k == 0 || k > n) {
+    throw ValueError(
+        fmt::format("topk: k is {}, expected 1 to {} (axis {} of x, whose shape is {})", k, n,
+                    along, to_string(x.shape())));
+  }
+  Ids indices = apply_without_gradient(TopKIndices{.k = k, .axis = along}, x);
   Tensor values = gather(x, static_cast<std::ptrdiff_t>(along), indices);
   return {.values = std::move(values), .indices = std::move(indices)};
 }

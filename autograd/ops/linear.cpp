@@ -43,7 +43,8 @@ struct Linear {
   std::size_t rows, in, out;
   Tensor x{}, weight{};  // each kept only if the other's gradient is needed
 
-  Tensor forward(const Tensor& input, const Tensor& w, const Tensor& b) {
+  Tensor forward(const ForwardContext& context, const Tensor& input, const Tensor& w,
+                 const Tensor& b) {
     if (w.requires_gradient()) x = input;
     if (input.requires_gradient()) weight = w;
     Tensor y = Tensor::empty(input.shape().with_last(out), input.dtype());
@@ -52,8 +53,7 @@ struct Linear {
       const kernels::Operand<T> columns{w.values<T>().data(), in, true};
       const kernels::Target<T> target{y.mutable_values<T>().data()};
       const T* const bias = b.defined() ? b.values<T>().data() : nullptr;
-      PackedWeights* const packed = PackedWeights::active();
-      if (packed != nullptr && w.size() > 0) {
+      if (PackedWeights* const packed = context.thread.packed_weights; packed && w.size() > 0) {
         const auto pack = [&] { return kernels::PackedOperand<T>(in, out, columns); };
         const auto copy = packed->find<kernels::PackedOperand<T>>(w, pack);
         return kernels::gemm_packed<T>(rows, T(1), a, *copy, target, out, bias);

@@ -201,15 +201,17 @@ struct LinearCrossEntropy {
   static constexpr const char* derivative =
       "dL/dx = G W, dL/dW = Gᵀ x, dL/db = Σ G, G the gradient of x Wᵀ + b";
   Targets targets;
-  bool recorded;  // only then are gradients computed
   using Result = double;
   Result result = 0.0;              // sum of -log p(target)
   Tensor dx{}, dweight{}, dbias{};  // for dL/dy = 1
 
-  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    dx = room_for_gradient(x);
-    dweight = room_for_gradient(weight);
-    dbias = room_for_gradient(bias);
+  Tensor forward(const ForwardContext& context, const Tensor& x, const Tensor& weight,
+                 const Tensor& bias) {
+    if (context.recorded) {
+      dx = room_for_gradient(x);
+      dweight = room_for_gradient(weight);
+      dbias = room_for_gradient(bias);
+    }
     const auto sums = dispatch(x.dtype(), [&]<class T>() {
       const auto place = [](Tensor& t) {
         return t.defined() ? t.mutable_values<T>().data() : nullptr;
@@ -227,6 +229,10 @@ struct LinearCrossEntropy {
     return Tensor::scalar(sums.loss / targets.normalizer(), x.dtype());
   }
 
+  auto unfused(const Tensor& x, const Tensor& weight, const Tensor& bias) const {
+    return apply(CrossEntropy{.targets = targets}, linear(x, weight, bias));
+  }
+
   void backward(const Tensor& dy, Gradient to_x, Gradient to_weight, Gradient to_bias) const {
     contribute(to_x, dx, dy.item());
     contribute(to_weight, dweight, dy.item());
@@ -234,8 +240,8 @@ struct LinearCrossEntropy {
   }
 
  private:
-  Tensor room_for_gradient(const Tensor& x) const {
-    return recorded && x.requires_gradient() ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
+  static Tensor room_for_gradient(const Tensor& x) {
+    return x.requires_gradient() ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
   }
 
   static void contribute(const Gradient& to, const Tensor& gradient, double factor) {
@@ -250,17 +256,10 @@ struct LinearCrossEntropy {
 Loss linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                           const Ids& targets, const CrossEntropyOptions& options) {
   require_linear_operands(x, weight, bias, targets);
-  if (is_recorded(x, weight, bias)) {
-    const TapeObserver* const observer = Tape::active()->observer();
-    if (observer != nullptr && observer->splits_fused()) {
-      return cross_entropy(linear(x, weight, bias), targets, options);
-    }
-  }
   Targets checked(LinearCrossEntropy::name, targets, weight.shape()[0], options);
   const std::size_t num_targets = checked.num_kept();
-  const auto [mean, nll_sum] = apply(
-      LinearCrossEntropy{.targets = std::move(checked), .recorded = is_recorded(x, weight, bias)},
-      x, weight, bias);
+  const auto [mean, nll_sum] =
+      apply(LinearCrossEntropy{.targets = std::move(checked)}, x, weight, bias);
   return {.mean = mean, .nll_sum = nll_sum, .num_targets = num_targets};
 }
 

@@ -90,7 +90,7 @@ struct Maxima {
   void find() const { kernels::max_middle_axis(outer, extent, inner, x, values, where); }
 
   /// Chooses the frozen element of each column, even if another one is the maximum now.
-  void take_frozen(FrozenBranches& branches, const char* name) const {
+  void freeze(FrozenBranches& branches, const char* name) const {
     const auto frozen = branches.next(name, size(), [&](std::size_t j) {
       std::size_t equal = 0;
       for (std::size_t k = 0; k < extent; ++k) equal += element(j, k) == values[j] ? 1 : 0;
@@ -104,26 +104,6 @@ struct Maxima {
   }
 };
 
-/// Sets y to the maxima of x over the adjacent axes [first, last), and returns where they are along
-/// those.
-Indices find_maxima(const char* name, const Tensor& x, std::size_t first, std::size_t last,
-                    Tensor& y) {
-  Indices where(y.size());
-  const Shape& shape = x.shape();
-  dispatch(x.dtype(), [&]<class T>() {
-    const Maxima<T> maxima{.outer = shape.product(0, first),
-                           .extent = shape.product(first, last),
-                           .inner = shape.product(last, shape.rank()),
-                           .x = x.values<T>().data(),
-                           .values = y.mutable_values<T>().data(),
-                           .where = where.data()};
-    maxima.find();
-    if (FrozenBranches* const branches = FrozenBranches::active())
-      maxima.take_frozen(*branches, name);
-  });
-  return where;
-}
-
 /// The maximum over the adjacent axes [first, last), in the shape `result`.
 struct Max {
   static constexpr const char* name = "max";
@@ -135,8 +115,13 @@ struct Max {
 
   Tensor forward(const Tensor& x) {
     Tensor y = Tensor::empty(result, x.dtype());
-    where = find_maxima(name, x, first, last, y);
+    where.resize(y.size());
+    dispatch(x.dtype(), [&]<class T>() { maxima<T>(y, x).find(); });
     return y;
+  }
+
+  void freeze(FrozenBranches& branches, Tensor& y, const Tensor& x) {
+    dispatch(x.dtype(), [&]<class T>() { maxima<T>(y, x).freeze(branches, name); });
   }
 
   void backward(const Tensor& dy, Gradient dx) const {
@@ -146,6 +131,42 @@ struct Max {
                                         shape.product(last, shape.rank()), where.data(),
                                         dy.values<T>().data(), dx.target<T>());
     });
+  }
+
+  template <class T>
+  Maxima<T> maxima(Tensor& y, const Tensor& x) {
+    const Shape& shape = x.shape();
+    return {.outer = shape.product(0, first),
+            .extent = shape.product(first, last),
+            .inner = shape.product(last, shape.rank()),
+            .x = x.values<T>().data(),
+            .values = y.mutable_values<T>().data(),
+            .where = where.data()};
+  }
+};
+
+/// The indices of the maxima.
+struct Argmax {
+  static constexpr const char* name = "argmax";
+  Max max;
+  Tensor values{};
+
+  Ids forward(const Tensor& x) {
+    values = max.forward(x);
+    return indices();
+  }
+
+  void freeze(FrozenBranches& branches, Ids& y, const Tensor& x) {
+    dispatch(x.dtype(), [&]<class T>() { max.maxima<T>(values, x).freeze(branches, name); });
+    y = indices();
+  }
+
+ private:
+  Ids indices() const {
+    Ids result(values.shape());
+    std::ranges::transform(max.where, result.begin(),
+                           [](std::size_t index) { return static_cast<std::int32_t>(index); });
+    return result;
   }
 };
 
@@ -182,20 +203,16 @@ Tensor max(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims
 Tensor max(const Tensor& x) { return max_over(x, all_axes(x.rank()), false); }
 
 Ids argmax(const Tensor& x, std::ptrdiff_t axis, bool keep_dims) {
-  constexpr const char* name = "argmax";
   if (x.rank() == 0) {
-    resolve_axis(name, axis, 1);
+    resolve_axis(Argmax::name, axis, 1);
     return Ids(Shape{});
   }
-  const std::size_t along = resolve_axis(name, axis, x.rank());
+  const std::size_t along = resolve_axis(Argmax::name, axis, x.rank());
   AxisSet axes;
   axes.set(along);
-  require_elements(name, x.shape(), axes);
-  Tensor maxima = Tensor::empty(reduced_shape(x.shape(), axes, keep_dims), x.dtype());
-  Ids result(maxima.shape());
-  std::ranges::transform(find_maxima(name, x, along, along + 1, maxima), result.begin(),
-                         [](std::size_t index) { return static_cast<std::int32_t>(index); });
-  return result;
+  require_elements(Argmax::name, x.shape(), axes);
+  const Shape result = reduced_shape(x.shape(), axes, keep_dims);
+  return apply_without_gradient(Argmax{{.first = along, .last = along + 1, .result = result}}, x);
 }
 
 Tensor min(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims) {

@@ -34,7 +34,7 @@ TEST_CASE("a recorder keeps path and weights of every call of attention, whateve
 
 TEST_CASE("nested attention recorders: only the innermost records, then the outer one again") {
   const Tensor x = random_leaf({1, 2, 2}, 1);
-  CHECK(AttentionRecorder::active() == nullptr);
+  CHECK(execution_context().attention_recorder == nullptr);
   {
     const AttentionRecorder outer;
     {
@@ -46,7 +46,7 @@ TEST_CASE("nested attention recorders: only the innermost records, then the oute
     scaled_dot_product_attention(x, x, x);
     CHECK(outer.records().size() == 1);
   }
-  CHECK(AttentionRecorder::active() == nullptr);
+  CHECK(execution_context().attention_recorder == nullptr);
 }
 
 TEST_CASE("a recorder changes neither what is computed nor what a tape records") {

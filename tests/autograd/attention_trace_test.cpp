@@ -176,7 +176,7 @@ TEST_CASE("an attention tracer changes no bit of a call and traces recorded call
       return results;
     };
     const auto plain = run();
-    CHECK(AttentionTracer::active() == nullptr);
+    CHECK(execution_context().attention_tracer == nullptr);
     const AttentionTracer tracer;
     CHECK(run() == plain);
     CHECK(tracer.traces().size() == 1);
@@ -187,7 +187,7 @@ TEST_CASE("an attention tracer changes no bit of a call and traces recorded call
       run();
       CHECK(inner.traces().size() == 1);
     }
-    CHECK(AttentionTracer::active() == &tracer);
+    CHECK(execution_context().attention_tracer == &tracer);
     CHECK(tracer.traces().size() == 1);
   }
 }

@@ -114,15 +114,15 @@ TEST_CASE("operations other than those of the first pass are refused") {
 }
 
 TEST_CASE("frozen branches: passes nest, and nothing is frozen outside of them") {
-  CHECK(FrozenBranches::active() == nullptr);
+  CHECK(execution_context().frozen_branches == nullptr);
   FrozenBranches outer, inner;
   {
     const FrozenBranches::Pass pass(outer);
     {
       const FrozenBranches::Pass deeper(inner);
-      CHECK(FrozenBranches::active() == &inner);
+      CHECK(execution_context().frozen_branches == &inner);
     }
-    CHECK(FrozenBranches::active() == &outer);
+    CHECK(execution_context().frozen_branches == &outer);
   }
-  CHECK(FrozenBranches::active() == nullptr);
+  CHECK(execution_context().frozen_branches == nullptr);
 }

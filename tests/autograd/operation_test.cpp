@@ -163,7 +163,7 @@ TEST_CASE("forward may use operations, which are not recorded themselves") {
   CHECK(tape.size() == 1);
   tape.backward(y);
   check_values(x.gradient(), {12.0});
-  CHECK(Tape::active() == &tape);
+  CHECK(execution_context().tape == &tape);
 }
 
 /// Returns its input.

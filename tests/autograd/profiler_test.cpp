@@ -207,10 +207,10 @@ TEST_CASE("without a Profiler a ProfileScope is false and records nothing") {
   {
     const ProfileScope scope("before", Phase::other);
     CHECK_FALSE(scope);
-    CHECK(Profiler::active() == nullptr);
+    CHECK(execution_context().profiler == nullptr);
   }
   const Profiler profiler;
-  CHECK(Profiler::active() == &profiler);
+  CHECK(execution_context().profiler == &profiler);
   const Profile profile = profiler.profile();
   REQUIRE(profile.rows.size() == 1);
   CHECK(profile.rows[0].name == "everything else");

@@ -43,7 +43,7 @@ struct Tripled {
 
 TEST_CASE("nothing is recorded without a tape") {
   const Tensor x = leaf(3.0);
-  CHECK(Tape::active() == nullptr);
+  CHECK(execution_context().tape == nullptr);
   CHECK_FALSE(is_recorded(x));
   CHECK_FALSE(square(x).requires_gradient());
 }
@@ -52,7 +52,7 @@ TEST_CASE("a tape records exactly the operations on tensors that require a gradi
   const Tensor x = leaf(3.0);
   const Tensor constant = Tensor::scalar(2.0, DType::float64);
   const Tape tape;
-  CHECK(Tape::active() == &tape);
+  CHECK(execution_context().tape == &tape);
   const Tensor y = mul(x, constant);
   CHECK(y.requires_gradient());
   CHECK(tape.size() == 1);
@@ -260,7 +260,7 @@ TEST_CASE("nested tapes: only the innermost records, then the outer one again") 
     inner.backward(x * Tensor::scalar(10.0, DType::float64));
     CHECK(outer.size() == 1);
   }
-  CHECK(Tape::active() == &outer);
+  CHECK(execution_context().tape == &outer);
   const Tensor z = square(y);
   CHECK(outer.size() == 2);
   outer.backward(z);
@@ -285,16 +285,16 @@ TEST_CASE("under NoGrad nothing is recorded, except on a tape that begins inside
   Tape tape;
   {
     const NoGrad no_grad;
-    CHECK(Tape::active() == nullptr);
+    CHECK(execution_context().tape == nullptr);
     CHECK_FALSE(square(x).requires_gradient());
     {
       Tape inner;
       inner.backward(square(x));
       check_values(x.gradient(), {6.0});
     }
-    CHECK(Tape::active() == nullptr);
+    CHECK(execution_context().tape == nullptr);
   }
-  CHECK(Tape::active() == &tape);
+  CHECK(execution_context().tape == &tape);
   CHECK(tape.size() == 0);
 }
 
@@ -331,7 +331,7 @@ TEST_CASE("results computed under NoGrad are constants, also if an exception end
 TEST_CASE("NoGrad without a tape, and on another thread, changes nothing") {
   {
     const NoGrad no_grad;
-    CHECK(Tape::active() == nullptr);
+    CHECK(execution_context().tape == nullptr);
   }
   const Tensor x = leaf(3.0);
   Tape tape;

@@ -204,7 +204,7 @@ Batches divided(const Batches& batches, std::size_t slots) {
 /// and not with OpenBLAS, whose rounding of a row depends on the rows of its batch, which must not
 /// depend on the number of threads.
 bool should_search_alone(std::size_t parts) {
-  return 2 * parts >= kernels::threads_at_work() && Profiler::active() == nullptr &&
+  return 2 * parts >= kernels::threads_at_work() && execution_context().profiler == nullptr &&
          matmul_in_use() != Matmul::openblas;
 }
 
@@ -216,10 +216,11 @@ std::vector<std::vector<Hypothesis>> search_outputs(const Network& network, std:
   require_valid(options);
   std::vector<std::vector<Hypothesis>> results(inputs.size());
   const PackedWeights packed;
-  const auto search = [&, outer = PackedWeights::active()](const std::vector<std::size_t>& batch) {
-    const PackedWeights shared(outer);
-    BatchSearch(network, positions, inputs, batch, options).run(results);
-  };
+  const auto search =
+      [&, outer = execution_context().packed_weights](const std::vector<std::size_t>& batch) {
+        const PackedWeights shared(outer);
+        BatchSearch(network, positions, inputs, batch, options).run(results);
+      };
   const Batches batches = batches_by_length(inputs, options);
   const Batches parts = divided(batches, SourceSearch::slots(options));
   if (should_search_alone(parts.size())) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "autograd/attention_recorder.h"
 #include "autograd/error.h"
 
 namespace tapestry {
@@ -95,17 +96,17 @@ void require_values(const char* operation, const Tensor& k, const Tensor& v,
   }
 }
 
-AttentionCall::AttentionCall(AttentionOptions options, double scale, bool recorded)
-    : options_(std::move(options)), scale_(scale), saves_weights_(recorded) {
-  if (recorded && options_.num_keys) {
+AttentionCall::AttentionCall(AttentionOptions options, double scale)
+    : options_(std::move(options)), scale_(scale) {}
+
+void AttentionCall::start_recording(const ForwardContext& context) {
+  if (options_.num_keys) {
     throw ValueError(
         "attention: num_keys is given, which has no gradient; expected a call that no "
         "tape records, or slices of k and v");
   }
-  if (AttentionTracer* const tracer = AttentionTracer::active(); tracer != nullptr && recorded)
-      [[unlikely]] {
-    trace_ = tracer->start();
-  }
+  if (context.thread.attention_tracer != nullptr) [[unlikely]]
+    trace_ = context.thread.attention_tracer->start();
 }
 
 void AttentionCall::keep(const AttentionInputs& inputs) {
@@ -148,11 +149,14 @@ kernels::AttentionOperands<T> AttentionCall::operands() const {
           .w = data<T>(inputs_.w)};
 }
 
-Tensor AttentionCall::forward(const AttentionInputs& inputs) {
-  keep(inputs);
+Tensor AttentionCall::forward(const ForwardContext& context, const AttentionInputs& inputs) {
   const auto& [q, k, v, w] = inputs;
+  if (context.recorded) start_recording(context);
+  if (AttentionRecorder* const recorder = context.thread.attention_recorder) [[unlikely]]
+    recorder->add(AttentionCall(options_, scale_).weights({.q = q, .k = k, .v = {}, .w = w}));
+  keep(inputs);
   const auto problem = this->problem();
-  if (saves_weights_ && are_few(problem)) {
+  if (context.recorded && are_few(problem)) {
     saved_ = Tensor::empty({kernels::saved_weights(problem)}, q.dtype());
   }
   Tensor y = Tensor::empty(q.shape().with_last(v.shape()[2]), q.dtype());

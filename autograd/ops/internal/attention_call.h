@@ -8,6 +8,7 @@
 #include "autograd/gradient.h"
 #include "autograd/kernels/attention.h"
 #include "autograd/kernels/memory.h"
+#include "autograd/operation.h"
 
 /// Shared by the attention operations, scaled dot-product and additive. Internal.
 namespace tapestry {
@@ -32,13 +33,13 @@ struct AttentionGradients {
 /// One attention call, with everything that its backward pass needs.
 class AttentionCall {
  public:
-  /// `scale` multiplies the scores unless `options.scale` is set. The weights are saved for
-  /// backward only if the call is recorded, and the active AttentionTracer traces only such a call.
+  /// `scale` multiplies the scores unless `options.scale` is set.
+  AttentionCall(AttentionOptions options, double scale);
+
+  /// Only a recorded call saves its weights for backward and can be traced.
   ///
   /// throws  ValueError for a recorded call with options.num_keys
-  AttentionCall(AttentionOptions options, double scale, bool recorded);
-
-  Tensor forward(const AttentionInputs& inputs);
+  Tensor forward(const ForwardContext& context, const AttentionInputs& inputs);
   void backward(const Tensor& dy, const AttentionGradients& gradients) const;
   /// The weights without dropout, (batch, num_heads, n_q, n_k); v is not needed.
   Tensor weights(const AttentionInputs& inputs);
@@ -46,6 +47,7 @@ class AttentionCall {
  private:
   using KeyRanges = std::vector<kernels::KeyRange, kernels::PoolAllocator<kernels::KeyRange>>;
 
+  void start_recording(const ForwardContext& context);
   void keep(const AttentionInputs& inputs);
   template <class T>
   void run_forward(Tensor& y);
@@ -57,7 +59,6 @@ class AttentionCall {
 
   AttentionOptions options_;
   double scale_;
-  bool saves_weights_;
   AttentionInputs inputs_{};
   KeyRanges ranges_{};  // range of keys of each query, (batch, n_q)
   Tensor saved_{};      // weights for backward if they are few; else recomputed

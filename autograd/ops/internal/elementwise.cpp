@@ -36,9 +36,8 @@ void add_unbroadcast(const Gradient& gradient, const Tensor& g) {
   gradient.add(summed_over(g, repeated).viewed_as(wanted));
 }
 
-Tensor frozen_relu(FrozenBranches& branches, const Tensor& x) {
+void freeze_relu(FrozenBranches& branches, Tensor& y, const Tensor& x) {
   constexpr std::int32_t zero = 0, identity = 1;
-  Tensor y = map_values(kernels::Unary::relu, x);
   dispatch(x.dtype(), [&]<class T>() {
     const auto in = x.values<T>();
     const auto out = y.mutable_values<T>();
@@ -50,7 +49,6 @@ Tensor frozen_relu(FrozenBranches& branches, const Tensor& x) {
       if (frozen[i] == zero) out[i] = T(0);
     }
   });
-  return y;
 }
 
 }  // namespace tapestry

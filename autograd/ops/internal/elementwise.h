@@ -83,8 +83,8 @@ Tensor broadcast_values(const char* operation, kernels::Binary f, const Tensor& 
 /// along which the operand repeats.
 void add_unbroadcast(const Gradient& gradient, const Tensor& g);
 
-/// relu(x) for operations that contain it: every element takes its frozen branch, the identity or
-/// 0, whatever the sign of x is now.
-Tensor frozen_relu(FrozenBranches& branches, const Tensor& x);
+/// Gives every element of y = relu(x) its frozen branch, the identity or 0, whatever the sign of x
+/// is now.
+void freeze_relu(FrozenBranches& branches, Tensor& y, const Tensor& x);
 
 }  // namespace tapestry

@@ -186,14 +186,14 @@ TEST_CASE("packed weights are kept by the outermost scope and released at its en
   {
     const PackedWeights packed;
     CHECK(values_of(linear(x, w)) == before);
-    PackedWeights* const outer = PackedWeights::active();
+    PackedWeights* const outer = execution_context().packed_weights;
     {
       const PackedWeights inner;
-      CHECK(PackedWeights::active() == outer);
+      CHECK(execution_context().packed_weights == outer);
     }
-    CHECK(PackedWeights::active() == outer);
+    CHECK(execution_context().packed_weights == outer);
   }
-  CHECK(PackedWeights::active() == nullptr);
+  CHECK(execution_context().packed_weights == nullptr);
   for (float& value : w.mutable_values<float>()) value *= 2;
   std::vector<double> twice = before;
   for (double& value : twice) value *= 2;
@@ -239,16 +239,16 @@ TEST_CASE("threads share the packed weights of one of them") {
   const PackedWeights packed;
   std::atomic<int> copies = 0;
   const auto pack = [&] { return ++copies; };
-  const std::shared_ptr<const int> own = PackedWeights::active()->find<int>(w, pack);
-  std::thread([&, outer = PackedWeights::active()] {
+  const std::shared_ptr<const int> own = execution_context().packed_weights->find<int>(w, pack);
+  std::thread([&, outer = execution_context().packed_weights] {
     {
       const PackedWeights shared(outer);
-      CHECK(PackedWeights::active() == outer);
-      CHECK(PackedWeights::active()->find<int>(w, pack) == own);
+      CHECK(execution_context().packed_weights == outer);
+      CHECK(execution_context().packed_weights->find<int>(w, pack) == own);
     }
-    CHECK(PackedWeights::active() == nullptr);
+    CHECK(execution_context().packed_weights == nullptr);
     const PackedWeights separate(nullptr);
-    CHECK(PackedWeights::active() == &separate);
+    CHECK(execution_context().packed_weights == &separate);
   }).join();
   CHECK(copies == 1);
 }

@@ -213,8 +213,8 @@ TEST_CASE("a trace without labels throws and changes no later pass") {
   Batch batch = one_example_batch("masked_language_model");
   std::ranges::fill(batch.labels, no_label);
   CHECK_THROWS_AS(record_trace(model, batch), ValueError);
-  CHECK(Tape::active() == nullptr);
-  CHECK(AttentionTracer::active() == nullptr);
+  CHECK(execution_context().tape == nullptr);
+  CHECK(execution_context().attention_tracer == nullptr);
 }
 
 Model model_with_loss(const test::OwnLoss& loss) {

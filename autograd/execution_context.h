@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace tapestry {
+
+class AttentionRecorder;
+class AttentionTracer;
+class FrozenBranches;
+class PackedWeights;
+class Profiler;
+class Tape;
+
+/// Everything that the operations of a thread depend on besides their arguments. Each member is the
+/// innermost object of its type on this thread, or null; constructors and destructors set it with a
+/// ContextGuard. `apply` reads it (operation.h).
+struct ExecutionContext {
+  Tape* tape = nullptr;                       ///< records operations; null under NoGrad
+  const std::string* layer_path = nullptr;    ///< see LayerPath
+  Profiler* profiler = nullptr;               ///< measures operations
+  FrozenBranches* frozen_branches = nullptr;  ///< of the current pass
+  PackedWeights* packed_weights = nullptr;    ///< keeps copies of weights for inference
+  AttentionRecorder* attention_recorder = nullptr;
+  AttentionTracer* attention_tracer = nullptr;
+};
+
+namespace detail {
+inline constinit thread_local ExecutionContext thread_context;
+}
+
+/// The context of this thread.
+inline ExecutionContext& execution_context() { return detail::thread_context; }
+
+/// Sets a member of the thread's context during its lifetime, and then restores it.
+template <auto member>
+class ContextGuard {
+ public:
+  using Value = std::remove_reference_t<decltype(std::declval<ExecutionContext&>().*member)>;
+
+  explicit ContextGuard(Value value) : outer_(std::exchange(execution_context().*member, value)) {}
+  ~ContextGuard() { execution_context().*member = outer_; }
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
+
+ private:
+  Value outer_;
+};
+
+}  // namespace tapestry
