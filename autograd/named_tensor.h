@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "autograd/kernels/memory.h"
 #include "autograd/tensor.h"
 
 namespace tapestry {
@@ -23,5 +25,52 @@ struct NamedTensor {
 /// throws  ValueError, with `operation` and the closest names that exist, if there is no such name.
 std::vector<std::size_t> indices_below(const char* operation, std::string_view path,
                                        std::span<const NamedTensor> tensors);
+
+/// Where the values of several tensors are in one block of memory: in their order, each aligned to
+/// 64 bytes.
+class FlatLayout {
+ public:
+  /// The layout of tensors of the same sizes and types as `tensors`.
+  explicit FlatLayout(std::span<const NamedTensor> tensors) {
+    constexpr std::size_t boundary = 64;
+    for (const NamedTensor& each : tensors) {
+      offsets_.push_back(bytes_);
+      const std::size_t own = each.tensor.size() * bytes_per_element(each.tensor.dtype());
+      bytes_ += (own + boundary - 1) / boundary * boundary;
+    }
+  }
+
+  /// Byte offset of the values of the i-th tensor.
+  std::size_t offset(std::size_t i) const { return offsets_[i]; }
+  /// Where the next tensor begins, or the block ends.
+  std::size_t end(std::size_t i) const {
+    return i + 1 < offsets_.size() ? offsets_[i + 1] : bytes_;
+  }
+  /// Size of the block.
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::size_t, kernels::PoolAllocator<std::size_t>> offsets_;
+  std::size_t bytes_ = 0;
+};
+
+/// A zero-filled block of memory for the values of several tensors, see FlatLayout.
+class FlatBuffer {
+ public:
+  /// Memory for tensors of the same sizes and types as `tensors`, in this order.
+  explicit FlatBuffer(std::span<const NamedTensor> tensors)
+      : layout_(tensors), memory_(layout_.bytes()) {
+    std::fill_n(memory_.data(), layout_.bytes(), std::byte{0});
+  }
+
+  /// The block of all values.
+  const kernels::Memory& memory() const { return memory_; }
+  /// Byte offset of the values of the i-th tensor.
+  std::size_t offset(std::size_t i) const { return layout_.offset(i); }
+
+ private:
+  FlatLayout layout_;
+  kernels::Memory memory_;
+};
 
 }  // namespace tapestry

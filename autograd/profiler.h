@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "autograd/execution_context.h"
-#include "autograd/kernels/flop_counter.h"
+#include "autograd/kernels/matmul.h"
 
 namespace tapestry {
 

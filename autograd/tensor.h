@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "autograd/dtype.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/shape.h"
 
@@ -28,7 +27,7 @@ class Tensor {
   /// An empty handle, for an optional operand that is absent. Using it as a tensor throws
   /// EmptyTensorError, a ValueError.
   Tensor() = default;
-  Tensor(const Tensor&) = default;  ///< Shares values and gradient.
+  Tensor(const Tensor&) = default;      ///< Shares values and gradient.
   Tensor(Tensor&&) noexcept = default;  ///< Leaves an empty handle.
   ~Tensor() = default;
   /// The handle becomes one to the other tensor; no values change. A temporary such as x[0] cannot

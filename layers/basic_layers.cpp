@@ -3,10 +3,22 @@
 #include <fmt/format.h>
 
 #include "autograd/error.h"
+#include "autograd/ops/activations.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/linear.h"
 
 namespace tapestry {
+
+RandomStream Mode::dropout_stream(const std::string& path, double rate) const {
+  if (is_training() && !random_.on() && rate != 0.0) {
+    throw ValueError(
+        fmt::format("dropout: rate is {} in a training pass without random numbers, expected "
+                    "Mode::training(RandomStream(seed).named(\"dropout\").at(step))",
+                    printable(rate)));
+  }
+  return random_.named(path);
+}
+
 namespace {
 
 /// (out, in); throws ValueError if one is 0.
@@ -82,6 +94,50 @@ void Sequential::Layer::throw_no_mode() {
   throw ValueError(
       "Sequential: a layer is called with (x, mode), found a call without a mode: call the "
       "Sequential with Mode::training(random) or Mode::inference()");
+}
+
+namespace {
+
+std::size_t inner_width(std::size_t d_model, const FeedForwardOptions& options) {
+  return options.d_ff != 0 ? options.d_ff : 4 * d_model;
+}
+
+std::size_t first_width(std::size_t d_model, const FeedForwardOptions& options) {
+  const std::size_t d_ff = inner_width(d_model, options);
+  return is_gated(options.activation) ? 2 * d_ff : d_ff;
+}
+
+/// dropout(activation(x)).
+Tensor activate(Activation activation, const Tensor& x, const Dropout& dropout, const Mode& mode) {
+  switch (activation) {
+    case Activation::relu:
+      return dropout.after_relu(x, mode);
+    case Activation::gelu:
+      return dropout(gelu(x), mode);
+    case Activation::gelu_tanh:
+      return dropout(gelu_tanh(x), mode);
+    case Activation::silu:
+      return dropout(silu(x), mode);
+    case Activation::swiglu:
+      return dropout(swiglu(x), mode);
+    case Activation::geglu:
+      return dropout(geglu(x), mode);
+  }
+  throw ValueError("feed-forward: unknown activation");
+}
+
+}  // namespace
+
+FeedForward::FeedForward(const Scope& scope, std::size_t d_model, const FeedForwardOptions& options)
+    : path_(&scope.path()),
+      linear1_(scope / "linear1", d_model, first_width(d_model, options)),
+      linear2_(scope / "linear2", inner_width(d_model, options), d_model),
+      activation_(options.activation),
+      dropout_(scope / "dropout", options.dropout) {}
+
+Tensor FeedForward::operator()(const Tensor& x, const Mode& mode) const {
+  const LayerPath here(*path_);
+  return linear2_(activate(activation_, linear1_(x), dropout_, mode));
 }
 
 }  // namespace tapestry

@@ -9,11 +9,69 @@
 #include <vector>
 
 #include "autograd/ids.h"
+#include "autograd/random.h"
 #include "autograd/tensor.h"
-#include "layers/mode.h"
 #include "layers/parameters.h"
 
 namespace tapestry {
+
+/// Whether a forward pass is for training or for inference. It is an argument of every call, so
+/// layers have no train/eval state.
+///
+///     model(input, Mode::training(RandomStream(seed).named("dropout").at(step)))
+///     model(input, Mode::inference())
+class Mode {
+ public:
+  /// No dropout; batch norm uses its running mean and variance.
+  static Mode inference() { return {}; }
+
+  /// Dropout keyed by `random`; batch norm uses mean and variance of the batch and, if a tape
+  /// records the pass, updates the running ones with them. Without a stream, a layer whose dropout
+  /// rate is not 0 throws ValueError.
+  static Mode training(const RandomStream& random = {}) {
+    Mode mode;
+    mode.training_ = true;
+    mode.random_ = random;
+    return mode;
+  }
+
+  /// The same mode, but running averages are updated only by Parameters::commit_buffers(): for a
+  /// training loop that may skip a step.
+  Mode with_deferred_averages() const {
+    Mode mode = *this;
+    mode.defers_averages_ = true;
+    return mode;
+  }
+
+  /// Whether the pass is for training.
+  bool is_training() const { return training_; }
+  /// Whether running averages are only updated by Parameters::commit_buffers().
+  bool defers_averages() const { return defers_averages_; }
+  /// The same mode with other random numbers, for one of several calls of a layer in a forward
+  /// pass. Without it they would drop the same elements, since those depend only on the stream and
+  /// on the path of the layer:
+  ///
+  ///     const Tensor a = encoder(x, mask, mode.at(0));
+  ///     const Tensor b = encoder(x, mask, mode.at(1));   // another dropout mask
+  Mode at(std::size_t call) const {
+    Mode mode = *this;
+    mode.random_ = random_.at(call);
+    return mode;
+  }
+
+  /// The stream of dropout; off in inference.
+  const RandomStream& random() const { return random_; }
+  /// The stream for dropout of this rate in the layer at `path`; off in inference. Throws
+  /// ValueError in training without a random stream, unless the rate is 0.
+  RandomStream dropout_stream(const std::string& path, double rate) const;
+
+ private:
+  Mode() = default;  // inference
+
+  bool training_ = false;
+  bool defers_averages_ = false;
+  RandomStream random_{};
+};
 
 /// Options of Linear. The member initializers are the defaults.
 struct LinearOptions {
@@ -54,7 +112,7 @@ class Linear {
 /// [1] Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from Overfitting".
 class Dropout {
  public:
-  Dropout(const Scope& scope, double rate);  ///< Creates the parameters.
+  Dropout(const Scope& scope, double rate);                    ///< Creates the parameters.
   Tensor operator()(const Tensor& x, const Mode& mode) const;  ///< x (any shape) -> the same shape
   /// dropout(max(x, 0)), in one pass over memory.
   Tensor after_relu(const Tensor& x, const Mode& mode) const;
@@ -152,6 +210,57 @@ class Sequential::Layer {
 
   Call<Tensor> of_tensor_;  ///< empty if the layer takes ids alone
   Call<Ids> of_ids_;        ///< empty if the layer takes tensors alone
+};
+
+/// The activation between the two linear maps of a feed-forward block. gelu is exact (erf),
+/// gelu_tanh the tanh approximation. swiglu and geglu are gated [1]: the first map is twice as wide
+/// and yields values and gates, and the output is value * silu(gate) or value * gelu(gate).
+///
+/// [1] Shazeer 2020, "GLU Variants Improve Transformer", eq. 6.
+enum class Activation {
+  relu,       ///< max(x, 0)
+  gelu,       ///< x Phi(x), exact
+  gelu_tanh,  ///< the tanh approximation of gelu
+  silu,       ///< x sigmoid(x)
+  swiglu,     ///< value * silu(gate)
+  geglu       ///< value * gelu(gate)
+};
+
+/// Whether the activation has a gate: swiglu and geglu.
+constexpr bool is_gated(Activation activation) {
+  return activation == Activation::swiglu || activation == Activation::geglu;
+}
+
+/// Options of FeedForward. The member initializers are the defaults.
+///
+/// [1] Vaswani et al. 2017, section 3.3.
+struct FeedForwardOptions {
+  std::size_t d_ff = 0;                      ///< hidden width; 0: 4 * d_model, as in [1]
+  Activation activation = Activation::relu;  ///< between the two linear maps
+  double dropout = 0.0;                      ///< dropout rate of the activation's output, in [0, 1]
+};
+
+/// Position-wise feed-forward network [1]: linear2(dropout(activation(linear1(x)))).
+///
+///   parameters  linear1: Linear (d_model -> d_ff); linear2: Linear (d_ff -> d_model). With a gated
+///               activation linear1 is (d_model -> 2 d_ff): d_ff values, then d_ff gates
+///   call        x (..., d_model) -> (..., d_model)
+///   throws      ShapeError if the last axis of x is not d_model, ValueError if the rate is outside
+///               [0, 1]
+///
+/// [1] Vaswani et al. 2017, section 3.3, eq. 2.
+class FeedForward {
+ public:
+  /// Creates the parameters.
+  FeedForward(const Scope& scope, std::size_t d_model, const FeedForwardOptions& options = {});
+  /// x (..., d_model) -> (..., d_model)
+  Tensor operator()(const Tensor& x, const Mode& mode) const;
+
+ private:
+  const std::string* path_;
+  Linear linear1_, linear2_;
+  Activation activation_;
+  Dropout dropout_;
 };
 
 }  // namespace tapestry

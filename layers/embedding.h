@@ -8,7 +8,6 @@
 #include "autograd/ids.h"
 #include "autograd/tensor.h"
 #include "layers/basic_layers.h"
-#include "layers/mode.h"
 #include "layers/parameters.h"
 
 namespace tapestry {

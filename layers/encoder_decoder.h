@@ -6,13 +6,10 @@
 
 #include "autograd/attention_mask.h"
 #include "autograd/tensor.h"
-#include "layers/feed_forward.h"
-#include "layers/key_value_cache.h"
-#include "layers/mode.h"
+#include "layers/basic_layers.h"
 #include "layers/multi_head_attention.h"
 #include "layers/norm.h"
 #include "layers/parameters.h"
-#include "layers/residual.h"
 
 namespace tapestry {
 

@@ -10,7 +10,7 @@
 #include "layers/heads.h"
 #include "layers/model.h"
 #include "layers/parameters.h"
-#include "layers/transformer_options.h"
+#include "layers/transformer.h"
 
 namespace tapestry {
 

@@ -10,7 +10,7 @@
 #include "autograd/ids.h"
 #include "autograd/ops/losses.h"
 #include "autograd/tensor.h"
-#include "layers/mode.h"
+#include "layers/basic_layers.h"
 #include "layers/parameters.h"
 
 namespace tapestry {

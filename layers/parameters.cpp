@@ -7,8 +7,8 @@
 #include <set>
 
 #include "autograd/error.h"
-#include "autograd/flat_buffer.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/named_tensor.h"
 
 namespace tapestry {
 namespace {

@@ -8,7 +8,7 @@
 #include "autograd/kernels/optimizer_update.h"
 #include "autograd/kernels/portable_math.h"
 #include "optim/gradient_pieces.h"
-#include "optim/optimizer_description.h"
+#include "optim/optimizer.h"
 
 namespace tapestry {
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "optim/optimizer.h"
-#include "optim/options.h"
 
 namespace tapestry {
 

@@ -8,7 +8,7 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/named_tensor.h"
-#include "optim/element_range.h"
+#include "optim/optimizer.h"
 
 namespace tapestry {
 

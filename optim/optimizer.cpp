@@ -2,19 +2,90 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "autograd/error.h"
-#include "autograd/flat_buffer.h"
 #include "autograd/gradient.h"
 #include "autograd/kernels/reduce.h"
+#include "autograd/named_tensor.h"
 #include "optim/gradient_pieces.h"
-#include "optim/optimizer_description.h"
 
 namespace tapestry {
+namespace {
+
+void require(bool valid, const char* option, double value, const char* expected) {
+  if (valid) return;
+  throw ValueError(
+      fmt::format("optimizer: {} is {}, expected {}", option, printable(value), expected));
+}
+
+void require_from_0_below_1(const char* option, double value) {
+  require(value >= 0.0 && value < 1.0, option, value, "at least 0 and less than 1");
+}
+
+}  // namespace
+
+void validate(const OptimizerOptions& options) {
+  require_from_0_below_1("momentum", options.momentum);
+  require_from_0_below_1("beta1", options.beta1);
+  require_from_0_below_1("beta2", options.beta2);
+  require(options.epsilon > 0.0 && std::isfinite(options.epsilon), "epsilon", options.epsilon,
+          "a finite number > 0");
+  require(options.weight_decay >= 0.0 && std::isfinite(options.weight_decay), "weight_decay",
+          options.weight_decay, "a finite number >= 0");
+}
+
+namespace {
+
+std::string_view path_without_dot(const ParameterGroup& group) {
+  std::string_view path = group.path;
+  if (path.ends_with('.')) path.remove_suffix(1);
+  return path;
+}
+
+void require_not_negative(const char* field, const ParameterGroup& group, double value) {
+  if (value >= 0.0 && std::isfinite(value)) return;
+  throw ValueError(fmt::format("optimizer: {} of group `{}` is {}, expected a finite number >= 0",
+                               field, group.path, printable(value)));
+}
+
+/// The groups, those with shorter paths first. Throws ValueError if two have the same path.
+std::vector<ParameterGroup> from_short_to_long(std::span<const ParameterGroup> groups) {
+  std::vector<ParameterGroup> sorted(groups.begin(), groups.end());
+  std::ranges::sort(sorted, {}, [](const ParameterGroup& group) {
+    return std::pair(path_without_dot(group).size(), path_without_dot(group));
+  });
+  const auto twice = std::ranges::adjacent_find(sorted, {}, path_without_dot);
+  if (twice != sorted.end()) {
+    throw ValueError(fmt::format("optimizer: two groups have the path `{}`, expected one",
+                                 path_without_dot(*twice)));
+  }
+  return sorted;
+}
+
+}  // namespace
+
+GroupedParameters::GroupedParameters(std::span<const NamedTensor> parameters, double weight_decay,
+                                     std::span<const ParameterGroup> groups)
+    : groups_{{.learning_rate_factor = 1.0, .weight_decay = weight_decay}},
+      group_indices_(parameters.size(), 0) {
+  for (const ParameterGroup& group : from_short_to_long(groups)) {
+    require_not_negative("learning_rate_factor", group, group.learning_rate_factor);
+    require_not_negative("weight_decay", group, group.weight_decay.value_or(0.0));
+    for (const std::size_t i : indices_below("optimizer: group", group.path, parameters)) {
+      group_indices_[i] = groups_.size();
+    }
+    groups_.push_back({.learning_rate_factor = group.learning_rate_factor,
+                       .weight_decay = group.weight_decay.value_or(weight_decay)});
+  }
+}
+
 namespace {
 
 void require_leaf(const NamedTensor& parameter) {
@@ -156,6 +227,28 @@ double clip_factor(double norm, double max_norm) {
                                  printable(max_norm)));
   }
   return max_norm == 0.0 || norm <= max_norm ? 1.0 : max_norm / norm;
+}
+
+// Each function is defined in the .cpp file of the optimizer.
+const OptimizerDescription& describe_sgd();
+const OptimizerDescription& describe_adam();
+const OptimizerDescription& describe_adamw();
+
+const OptimizerDescription& describe(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::sgd:
+      return describe_sgd();
+    case OptimizerKind::adam:
+      return describe_adam();
+    case OptimizerKind::adamw:
+      return describe_adamw();
+  }
+  throw ValueError(fmt::format("optimizer: kind is {}, expected a value of OptimizerKind",
+                               static_cast<int>(kind)));
+}
+
+bool OptimizerDescription::uses(std::string_view option) const {
+  return std::ranges::find(options, option) != options.end();
 }
 
 }  // namespace tapestry

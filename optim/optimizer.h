@@ -1,17 +1,97 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
+#include "autograd/kernels/memory.h"
 #include "autograd/named_tensor.h"
-#include "optim/element_range.h"
-#include "optim/options.h"
-#include "optim/parameter_groups.h"
 
 namespace tapestry {
+
+/// The kind of an optimizer.
+enum class OptimizerKind {
+  sgd,   ///< Sgd
+  adam,  ///< Adam
+  adamw  ///< AdamW
+};
+
+/// Options of an optimizer. The member initializers are the defaults.
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::adam;  ///< what make_optimizer() makes
+  double momentum = 0.0;                     ///< sgd: in [0, 1)
+  double beta1 = 0.9;                        ///< adam, adamw: decay of the first moment, in [0, 1)
+  double beta2 = 0.98;                       ///< adam, adamw: decay of the second moment, in [0, 1)
+  double epsilon = 1e-9;                     ///< adam, adamw: added to sqrt(v), > 0
+  double weight_decay = 0.0;                 ///< >= 0; adamw: decoupled, not for biases and norms
+};
+
+/// Throws ValueError, with field, value and limit, for the first field outside its range.
+void validate(const OptimizerOptions& options);
+
+/// A range of the elements of a tensor, in row-major order.
+struct ElementRange {
+  std::size_t begin = 0;  ///< its first element
+  std::size_t end = 0;    ///< the element behind its last one
+  /// Number of elements.
+  std::size_t size() const { return end - begin; }
+};
+
+/// Another learning rate or weight decay for some of the parameters of an optimizer:
+///
+///     Adam adam(parameters.list(), {.weight_decay = 0.01},
+///               {{.path = "head", .learning_rate_factor = 10.0},
+///                {.path = "encoder.embedding", .weight_decay = 0.0}});
+///
+/// Parameters in no group have factor 1 and the weight decay of the options. Of several groups that
+/// contain a parameter, that with the longest path applies.
+struct ParameterGroup {
+  std::string path;  ///< a parameter or the path of a layer: that parameter, or all below the path
+  double learning_rate_factor = 1.0;     ///< >= 0; multiplies the learning rate of every step
+  std::optional<double> weight_decay{};  ///< in place of OptimizerOptions::weight_decay; >= 0
+};
+
+/// The groups to which the parameters of an optimizer belong. Group 0 has the parameters that are
+/// in none of the given groups.
+class GroupedParameters {
+ public:
+  /// What parameters of one group have in common.
+  struct Group {
+    double learning_rate_factor;  ///< multiplies the learning rate of every step
+    double weight_decay;          ///< of the group, or of the optimizer if it has none of its own
+  };
+
+  /// Assigns each parameter to a group; `weight_decay` is that of group 0, and of groups that have
+  /// none of their own.
+  ///
+  /// throws  ValueError if a path is that of no parameter, with the closest names; if two groups
+  ///         have the same path; or if a factor or weight decay is not a finite number >= 0.
+  GroupedParameters(std::span<const NamedTensor> parameters, double weight_decay,
+                    std::span<const ParameterGroup> groups);
+
+  /// The results of make(group), one for each group.
+  template <class Make>
+  auto map(const Make& make) const {
+    using Result = std::invoke_result_t<const Make&, const Group&>;
+    std::vector<Result, kernels::PoolAllocator<Result>> results;
+    results.reserve(groups_.size());
+    for (const Group& group : groups_) results.push_back(make(group));
+    return results;
+  }
+
+  /// The index of the group of the i-th parameter.
+  std::size_t group_index(std::size_t i) const { return group_indices_[i]; }
+
+ private:
+  std::vector<Group> groups_;
+  std::vector<std::size_t> group_indices_;  // for each parameter
+};
 
 class GradientPieces;  // optim/gradient_pieces.h, which is not installed
 
@@ -154,5 +234,46 @@ std::vector<double> squares_of_gradients(std::span<const NamedTensor> parameters
 ///
 /// [1] Pascanu et al. 2013, "On the difficulty of training recurrent neural networks", algorithm 1.
 double clip_factor(double norm, double max_norm);
+
+/// A kind of state that an optimizer keeps between steps, with one value for each value of a
+/// parameter: the tensors `NAME/<parameter name>` of Optimizer::state().
+struct OptimizerState {
+  std::string_view name;         ///< such as `first_moment`
+  bool mean_of_squares = false;  ///< whether its values are >= 0
+
+  bool operator==(const OptimizerState&) const = default;
+};
+
+/// What other code needs to know of the optimizers of an OptimizerKind, for example to estimate
+/// memory. Each is defined beside its optimizer, in NAME.cpp.
+struct OptimizerDescription {
+  /// The members of OptimizerOptions that the optimizer uses, beside `kind` and `weight_decay`.
+  std::vector<std::string_view> options;
+  /// The state of an optimizer of these options, in the order of Optimizer::state(). Another
+  /// optimizer continues with it if its state is described in the same way.
+  std::vector<OptimizerState> (*state)(const OptimizerOptions& options);
+  /// The optimizer; arguments and errors as make_optimizer().
+  std::unique_ptr<Optimizer> (*make)(const OptimizerOptions& options,
+                                     std::span<const NamedTensor> parameters,
+                                     const std::vector<ParameterGroup>& groups,
+                                     std::span<const ElementRange> ranges);
+
+  /// Whether `option` is in the list of options.
+  bool uses(std::string_view option) const;
+};
+
+/// The description of the optimizers of this kind.
+///
+/// throws  ValueError if `kind` is none of the values of OptimizerKind.
+const OptimizerDescription& describe(OptimizerKind kind);
+
+/// OptimizerDescription::make of an optimizer whose class is O.
+template <class O>
+std::unique_ptr<Optimizer> make_optimizer_of_class(const OptimizerOptions& options,
+                                                   std::span<const NamedTensor> parameters,
+                                                   const std::vector<ParameterGroup>& groups,
+                                                   std::span<const ElementRange> ranges) {
+  return std::make_unique<O>(parameters, options, groups, ranges);
+}
 
 }  // namespace tapestry

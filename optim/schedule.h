@@ -1,11 +1,31 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
-#include "optim/options.h"
-
 namespace tapestry {
+
+/// The kind of a learning rate schedule; Schedule has the formulas.
+enum class ScheduleKind {
+  constant,       ///< the peak in every step
+  linear_warmup,  ///< linear growth, then the peak
+  inverse_sqrt,   ///< linear growth, then decay with the square root of the step
+  cosine          ///< linear growth, then a half cosine to the minimum
+};
+
+/// Options of the learning rate schedule. The member initializers are the defaults.
+struct ScheduleOptions {
+  ScheduleKind kind = ScheduleKind::constant;  ///< what make_schedule() makes
+  double learning_rate = 1e-3;                 ///< peak learning rate, > 0
+  std::size_t warmup_steps = 0;    ///< steps of linear growth from 0 to the peak; constant: 0
+  std::size_t decay_steps = 0;     ///< cosine: step of the minimum, > warmup_steps
+  double min_learning_rate = 0.0;  ///< cosine: minimum, in [0, learning_rate]
+};
+
+/// Throws ValueError, with field, value and limit, for the first field that is outside its range or
+/// contradicts another field.
+void validate(const ScheduleOptions& options);
 
 /// The learning rate as a function of the step. With peak r, w warm-up steps and step t = 1, 2, ...
 ///

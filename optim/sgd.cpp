@@ -2,7 +2,7 @@
 
 #include "autograd/kernels/optimizer_update.h"
 #include "optim/gradient_pieces.h"
-#include "optim/optimizer_description.h"
+#include "optim/optimizer.h"
 
 namespace tapestry {
 

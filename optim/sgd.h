@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "optim/optimizer.h"
-#include "optim/options.h"
 
 namespace tapestry {
 

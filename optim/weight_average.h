@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "autograd/named_tensor.h"
-#include "optim/element_range.h"
+#include "optim/optimizer.h"
 
 namespace tapestry {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "autograd/gradcheck/sampling.h"
+#include "autograd/gradcheck/objectives.h"
 
 namespace tapestry::gradcheck_detail {
 

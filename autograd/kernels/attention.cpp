@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "autograd/kernels/attention_scores.h"
-#include "autograd/kernels/attention_softmax.h"
 #include "autograd/kernels/attention_tile.h"
 #include "autograd/kernels/gemm.h"
 #include "autograd/kernels/memory.h"

@@ -19,7 +19,7 @@ struct AttentionProblem {
   double scale;
   const KeyRange* keys;                ///< (batch, n_q)
   const std::uint8_t* keep = nullptr;  ///< (batch, n_q, n_k), 0 where a key is masked; or null
-  bool alibi = false;                  ///< linear biases of ALiBi: attention_scores.h
+  bool alibi = false;                  ///< linear biases of ALiBi: attention_tile.h
   std::size_t key_rows = 0;            ///< rows of k and v per sentence, >= n_k; 0: n_k
 
   double dropout = 0.0;           ///< of the weights, in [0, 1]
@@ -73,7 +73,7 @@ void attention_weights(const AttentionProblem& problem, const AttentionOperands<
 
 /// Gradients from g = dL/dout, with weights P, their dropped form D(P) and dP = D'(g v^T):
 /// dv = D(P)^T g, dS = P * (dP - rowsum(P * dP)), and from dS the gradients of the operands of the
-/// scores: dq = scale dS k, dk = scale dS^T q, or with w as in attention_scores.h. `saved` is what
+/// scores: dq = scale dS k, dk = scale dS^T q, or with w as in attention_tile.h. `saved` is what
 /// forward saved, or null to recompute it. Null targets are left alone; targets must not overlap.
 /// `steps`, if not null, gets the steps of the computation, unless only dv is wanted.
 template <class T>

@@ -4,10 +4,12 @@
 #include <cstddef>
 
 #include "autograd/kernels/attention.h"
+#include "autograd/kernels/gemm.h"
 #include "autograd/kernels/namespace.h"
 #include "autograd/kernels/parallel.h"
 
-/// Tiles of queries, shared by the forward and backward kernels of attention. Internal to them.
+/// Tiles of queries, their scores and weights, shared by the forward and backward kernels of
+/// attention. Internal to them.
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// Queries that are processed together, so that their weights stay in cache.
@@ -126,5 +128,85 @@ template <class T>
 void zero_rows(std::size_t rows, std::size_t n, T* out, std::size_t stride) {
   for (std::size_t i = 0; i < rows; ++i) std::fill_n(out + i * stride, n, T(0));
 }
+
+// Scores beyond dot products: additive scores [1] and the linear biases of ALiBi [2]. Rows are
+// stride() apart.
+//
+// [1] Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and
+// Translate", appendix A.1.2; queries and keys are already projected.
+// [2] Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input
+// Length Extrapolation", section 3 and the slopes of its reference implementation for any number
+// of heads.
+
+/// s_ij = scale sum_c w_c tanh(q_ic + k_jc). Nothing of the size (queries, keys, width) is stored.
+/// Outside a query's range of keys `s` is undefined.
+template <class T>
+void additive_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s);
+
+/// From ds = dL/ds, 0 wherever a key is masked, with t = tanh(q + k), which is recomputed:
+/// dq_i = scale w sum_j ds_ij (1 - t_ij^2), dk_j = scale w sum_i ds_ij (1 - t_ij^2) and
+/// dw += scale sum_ij ds_ij t_ij. Null targets are left alone; `dw` is never null.
+template <class T>
+void additive_scores_backward(const AttentionProblem& p, const Tile& t, const Operands<T>& o,
+                              const T* ds, Target<T> dq, Target<T> dk, T* dw);
+
+/// The slope by which ALiBi reduces the scores of a head with the distance: 2^(-8 (head + 1) /
+/// heads) if `heads` is a power of two. Otherwise, with n the largest power of two below `heads`,
+/// the first n heads have the slopes of n heads, and the others the slopes 0, 2, 4, ... of 2 n
+/// heads.
+double alibi_slope(std::size_t head, std::size_t heads);
+
+/// s_ij -= slope |i - j| for the scores of one tile, in rows stride() apart, where query i is
+/// at position i + n_k - n_q.
+template <class T>
+void subtract_distances(const AttentionProblem& p, const Tile& t, T* s);
+
+// Weights, (rows(), columns()) in rows stride() apart, padded with zeros. A dropped weight is stored
+// negated: the gradient of softmax needs its magnitude, and its sign says that it is dropped.
+
+/// Softmax of the masked scores, before dropout. `steps` may be null.
+template <class T>
+void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& operands, T* weights,
+                  const AttentionSteps<T>* steps = nullptr);
+
+/// Negates the weights that are dropped. `dropped` gets D(P): weights that are kept times
+/// 1 / (1 - rate), and zeros.
+template <class T>
+void drop_weights(const AttentionProblem& p, const Tile& t, T* weights, T* dropped);
+
+/// D(P) from the result of drop_weights.
+template <class T>
+void dropped_weights(const AttentionProblem& p, const Tile& t, const T* weights, T* dropped);
+
+/// Turns dL/dD(P) into dL/dS for the scores S: P * (dP - rowsum(P * dP)) with dP = 0 where a weight
+/// is dropped or masked, whatever `gradient` is there.
+template <class T>
+void softmax_tile_backward(const AttentionProblem& p, const Tile& t, const T* weights, T* gradient);
+
+/// Weights (m, k); stored as (k, m) if `transposed`.
+template <class T>
+struct Weights {
+  const T* data;
+  std::size_t stride;
+  bool transposed = false;
+};
+
+/// Rows that are multiplied by weights, (k, n); `finite` if they hold neither infinity nor NaN.
+template <class T>
+struct WeightedRows {
+  const T* data;
+  std::size_t stride;
+  bool finite;
+};
+
+/// out (m, n) = scale * w x, or += if out.add, for x (k, n). A row of x with weight 0 is left
+/// out, even if it is not finite: masked values have no influence, and 0 * NaN would be NaN.
+template <class T>
+void weighted_rows(std::size_t m, std::size_t n, std::size_t k, T scale, const Weights<T>& w,
+                   const WeightedRows<T>& x, Target<T> out, std::size_t out_stride);
+
+/// True if none of n values is infinite or NaN.
+template <class T>
+bool all_finite(std::size_t n, const T* x);
 
 }  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -4,9 +4,6 @@
 #include <cstddef>
 #include <span>
 
-#include "autograd/kernels/namespace.h"
-#include "autograd/kernels/target.h"
-
 namespace tapestry::kernels {
 
 /// Iteration over a row-major result and two row-major operands that broadcast to it. Axes of
@@ -29,15 +26,5 @@ struct BroadcastPlan {
   /// Where row `row` of the result starts in a and in b.
   std::array<std::size_t, 2> row_offsets(std::size_t row) const;
 };
-
-inline namespace TAPESTRY_KERNELS_NAMESPACE {
-
-/// out = factor * in, expanded to `extents` along the axes where `in` has extent 1; both are
-/// row-major and have the same number of axes.
-template <class T>
-void expand(std::span<const std::size_t> extents, std::span<const std::size_t> in_extents,
-            double factor, const T* in, Target<T> out);
-
-}  // namespace TAPESTRY_KERNELS_NAMESPACE
 
 }  // namespace tapestry::kernels

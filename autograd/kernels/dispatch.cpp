@@ -37,3 +37,14 @@ TAPESTRY_KERNELS_OF(double, TAPESTRY_INSTANTIATE)
 #undef TAPESTRY_INSTANTIATE
 
 }  // namespace tapestry::kernels::in_use
+
+namespace tapestry::kernels {
+
+template <class T>
+PackedOperand<T>::PackedOperand(std::size_t k, std::size_t n, Operand<T> b)
+    : k_(k), n_(n), b_(b), memory_(pack_operand(k, n, b)) {}
+
+template class PackedOperand<float>;
+template class PackedOperand<double>;
+
+}  // namespace tapestry::kernels

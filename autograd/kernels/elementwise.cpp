@@ -190,9 +190,8 @@ void with_function(const Function<Binary>& f, const Use& use) {
         return xsimd::select(share == zero, zero, g * share);
       });
     case Binary::power_gradient:
-      return use([exponent = f.p](const V& g, const V& v) {
-        return power_gradient<T>(g, v, exponent);
-      });
+      return use(
+          [exponent = f.p](const V& g, const V& v) { return power_gradient<T>(g, v, exponent); });
     case Binary::relu_gradient:
       return use([=](const V& g, const V& y) { return xsimd::select(y <= zero, zero, g); });
     case Binary::relu_scale_gradient:
@@ -203,9 +202,8 @@ void with_function(const Function<Binary>& f, const Use& use) {
         return xsimd::select(share == one, zero, g * (one - share));
       });
     case Binary::root_gradient:
-      return use([=](const V& g, const V& r) {
-        return xsimd::select(r == zero, zero, g / (r + r));
-      });
+      return use(
+          [=](const V& g, const V& r) { return xsimd::select(r == zero, zero, g / (r + r)); });
     case Binary::second:
       return use([](const V&, const V& b) { return b; });
     case Binary::share_of_larger:
@@ -251,7 +249,7 @@ void map_binary(const Function<Binary>& f, std::size_t n, Target<T> y, const T* 
 
 template <class T>
 void map_ternary(const Function<Ternary>& f, std::size_t n, Target<T> y, const T* a, const T* b,
-                  const T* c) {
+                 const T* c) {
   using V = Vec<T>;
   switch (f.name) {
     case Ternary::choose:
@@ -266,18 +264,111 @@ void map_ternary(const Function<Ternary>& f, std::size_t n, Target<T> y, const T
 
 template <class T>
 void broadcast_binary(const Function<Binary>& f, const BroadcastPlan& plan, T* y, const T* a,
-                        const T* b) {
+                      const T* b) {
   with_function<T>(f, [&](const auto& function) { broadcast_map(plan, y, function, a, b); });
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                                   \
-  template void map_unary(const Function<Unary>&, std::size_t, Target<T>, const T*);           \
-  template void map_binary(const Function<Binary>&, std::size_t, Target<T>, const T*,           \
-                             const T*);                                                           \
-  template void map_ternary(const Function<Ternary>&, std::size_t, Target<T>, const T*,          \
-                             const T*, const T*);                                                 \
-  template void broadcast_binary(const Function<Binary>&, const BroadcastPlan&, T*, const T*,   \
-                                   const T*);
+  template void map_unary(const Function<Unary>&, std::size_t, Target<T>, const T*);              \
+  template void map_binary(const Function<Binary>&, std::size_t, Target<T>, const T*, const T*);  \
+  template void map_ternary(const Function<Ternary>&, std::size_t, Target<T>, const T*, const T*, \
+                            const T*);                                                            \
+  template void broadcast_binary(const Function<Binary>&, const BroadcastPlan&, T*, const T*,     \
+                                 const T*);
+TAPESTRY_INSTANTIATE(float)
+TAPESTRY_INSTANTIATE(double)
+#undef TAPESTRY_INSTANTIATE
+
+namespace {
+
+struct SiluGate {
+  template <class T>
+  static Vec<T> value(const Vec<T>& x) {
+    return silu<T>(x);
+  }
+  template <class T>
+  static ValueAndSlope<T> value_and_slope(const Vec<T>& x) {
+    return silu_and_slope<T>(x);
+  }
+};
+
+struct GeluGate {
+  template <class T>
+  static Vec<T> value(const Vec<T>& x) {
+    return gelu<T>(x);
+  }
+  template <class T>
+  static ValueAndSlope<T> value_and_slope(const Vec<T>& x) {
+    return gelu_and_slope<T>(x);
+  }
+};
+
+/// Calls use(SiluGate{}) or use(GeluGate{}).
+template <class Use>
+void with_gate(Gate gate, const Use& use) {
+  if (gate == Gate::silu) {
+    use(SiluGate{});
+  } else {
+    use(GeluGate{});
+  }
+}
+
+/// The gradients of one row: of the values and of the gates.
+template <class Activation, class T>
+void row_backward(std::size_t n, const T* value, const T* gate, const T* g, Target<T> dvalue,
+                  Target<T> dgate) {
+  const auto gradients = [](const Vec<T>& gradient, const Vec<T>& v, const Vec<T>& x) {
+    const ValueAndSlope<T> a = Activation::template value_and_slope<T>(x);
+    return ValueAndSlope<T>{gradient * a.value, gradient * v * a.slope};
+  };
+  std::size_t i = 0;
+  for (; i + lanes<T> <= n; i += lanes<T>) {
+    const auto [to_value, to_gate] = gradients(load(g + i), load(value + i), load(gate + i));
+    store(dvalue, i, to_value);
+    store(dgate, i, to_gate);
+  }
+  if (i == n) return;
+  const std::size_t left = n - i;
+  const auto [to_value, to_gate] =
+      gradients(load_tail(g + i, left), load_tail(value + i, left), load_tail(gate + i, left));
+  store_tail(dvalue, i, left, to_value);
+  store_tail(dgate, i, left, to_gate);
+}
+
+}  // namespace
+
+template <class T>
+void gated(Gate gate, std::size_t rows, std::size_t n, const T* x, T* y) {
+  with_gate(gate, [&]<class Activation>(Activation) {
+    parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        const T* values = x + 2 * row * n;
+        map(
+            n, Target<T>{y + row * n},
+            [](const Vec<T>& v, const Vec<T>& u) { return v * Activation::template value<T>(u); },
+            values, values + n);
+      }
+    });
+  });
+}
+
+template <class T>
+void gated_backward(Gate gate, std::size_t rows, std::size_t n, const T* x, const T* g,
+                    Target<T> dx) {
+  with_gate(gate, [&]<class Activation>(Activation) {
+    parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        const T* values = x + 2 * row * n;
+        const Target<T> to = dx + 2 * row * n;
+        row_backward<Activation>(n, values, values + n, g + row * n, to, to + n);
+      }
+    });
+  });
+}
+
+#define TAPESTRY_INSTANTIATE(T)                                      \
+  template void gated(Gate, std::size_t, std::size_t, const T*, T*); \
+  template void gated_backward(Gate, std::size_t, std::size_t, const T*, const T*, Target<T>);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

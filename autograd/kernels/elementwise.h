@@ -21,10 +21,10 @@ enum class Unary : std::uint8_t {
   gelu,
   gelu_tanh,
   log,
-  neg,  ///< -v, also for 0
+  neg,    ///< -v, also for 0
   power,  ///< v^p
   relu,
-  scale,  ///< v p
+  scale,           ///< v p
   scale_opposite,  ///< (0 - v) p
   sigmoid,
   silu,
@@ -52,10 +52,10 @@ enum class Binary : std::uint8_t {
   less_equal,
   mul,
   not_equal,
-  opposite_product,  ///< (0 - a) b
-  part_of_share,     ///< a b, 0 where b is 0
-  power_gradient,    ///< a p b^(p - 1)
-  relu_gradient,     ///< b = y
+  opposite_product,     ///< (0 - a) b
+  part_of_share,        ///< a b, 0 where b is 0
+  power_gradient,       ///< a p b^(p - 1)
+  relu_gradient,        ///< b = y
   relu_scale_gradient,  ///< of p relu(x), also with elements dropped; b = y
   rest_of_share,        ///< a (1 - b), 0 where b is 1
   root_gradient,        ///< of sqrt, b = y, with gradient 0 at 0
@@ -85,6 +85,9 @@ struct Function {
 template <class Name>
 Function(Name, double = 0.0, double = 0.0) -> Function<Name>;
 
+/// The activation of the gate in a gated linear unit; gelu is the exact one.
+enum class Gate { silu, gelu };
+
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// y_i = f(x_i) for i < n.
@@ -96,12 +99,23 @@ void map_binary(const Function<Binary>& f, std::size_t n, Target<T> y, const T* 
 /// y_i = f(a_i, b_i, c_i) for i < n.
 template <class T>
 void map_ternary(const Function<Ternary>& f, std::size_t n, Target<T> y, const T* a, const T* b,
-                  const T* c);
+                 const T* c);
 
 /// y = f(a, b) with broadcasting.
 template <class T>
 void broadcast_binary(const Function<Binary>& f, const BroadcastPlan& plan, T* y, const T* a,
-                        const T* b);
+                      const T* b);
+
+/// y = value * activation(gate) for (rows, n). A row of x, of 2 n elements, holds the n values,
+/// then the n gates.
+template <class T>
+void gated(Gate gate, std::size_t rows, std::size_t n, const T* x, T* y);
+
+/// Both halves of dL/dx, (rows, 2 n), from g = dL/dy, in one pass: dL/dvalue = g activation(gate),
+/// dL/dgate = g value activation'(gate).
+template <class T>
+void gated_backward(Gate gate, std::size_t rows, std::size_t n, const T* x, const T* g,
+                    Target<T> dx);
 
 }  // namespace TAPESTRY_KERNELS_NAMESPACE
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "autograd/kernels/flop_counter.h"
 #include "autograd/kernels/gemm_pack.h"
 #include "autograd/kernels/gemm_tile.h"
 #include "autograd/kernels/matmul.h"

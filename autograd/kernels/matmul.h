@@ -1,5 +1,8 @@
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace tapestry {
@@ -28,3 +31,31 @@ Matmul matmul_in_use();
 std::string openblas_kernels();
 
 }  // namespace tapestry
+
+namespace tapestry::kernels {
+
+namespace detail {
+inline std::atomic<std::uint32_t> flop_counters{0};
+alignas(64) inline std::atomic<std::uint64_t> flops{0};
+}  // namespace detail
+
+/// Counts a product (m, k) (k, n) if a FlopCounter is alive; called on any thread.
+inline void count_product(std::size_t m, std::size_t n, std::size_t k) {
+  if (detail::flop_counters.load(std::memory_order_relaxed) == 0) return;
+  detail::flops.fetch_add(2 * m * n * k, std::memory_order_relaxed);
+}
+
+/// While a FlopCounter is alive, the floating point operations of all matrix products of the
+/// process are counted, two for each multiplication.
+class FlopCounter {
+ public:
+  FlopCounter() { detail::flop_counters.fetch_add(1, std::memory_order_relaxed); }
+  ~FlopCounter() { detail::flop_counters.fetch_sub(1, std::memory_order_relaxed); }
+  FlopCounter(const FlopCounter&) = delete;
+  FlopCounter& operator=(const FlopCounter&) = delete;
+
+  /// Only differences of two counts have a meaning.
+  std::uint64_t count() const { return detail::flops.load(std::memory_order_relaxed); }
+};
+
+}  // namespace tapestry::kernels

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "autograd/error.h"
-#include "autograd/kernels/gated.h"
+#include "autograd/kernels/elementwise.h"
 #include "autograd/kernels/softmax.h"
 #include "autograd/operation.h"
+#include "autograd/ops/internal/axes.h"
 #include "autograd/ops/internal/elementwise.h"
-#include "autograd/ops/internal/rows.h"
 
 namespace tapestry {
 namespace {

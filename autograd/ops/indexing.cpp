@@ -10,7 +10,7 @@
 
 #include "autograd/error.h"
 #include "autograd/frozen_branches.h"
-#include "autograd/kernels/indexing.h"
+#include "autograd/kernels/copy.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/softmax.h"
 #include "autograd/operation.h"

@@ -11,7 +11,6 @@
 #include "autograd/kernels/reduce.h"
 #include "autograd/operation.h"
 #include "autograd/ops/internal/elementwise.h"
-#include "autograd/packed_weights.h"
 
 namespace tapestry {
 namespace {
@@ -207,7 +206,7 @@ Tensor multiply(const Tensor& a, bool transpose_a, const Tensor& b, bool transpo
   return y;
 }
 
-struct Matmul {
+struct MatrixProduct {
   static constexpr const char* name = "matmul";
   static constexpr const char* formula = "y = A B";
   static constexpr const char* derivative = "dL/dA = dL/dy Bᵀ, dL/dB = Aᵀ dL/dy";
@@ -264,7 +263,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
         fmt::format("matmul: a is {} and b is {}, expected (..., m, k) and (..., k, n)",
                     described(a, options.transpose_a), described(b, options.transpose_b)));
   }
-  return apply(Matmul{options}, a, b);
+  return apply(MatrixProduct{options}, a, b);
 }
 
 }  // namespace tapestry

@@ -11,9 +11,9 @@
 
 #include "autograd/error.h"
 #include "autograd/ids.h"
-#include "autograd/kernels/cross_entropy.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/reduce.h"
+#include "autograd/kernels/softmax.h"
 #include "autograd/operation.h"
 #include "autograd/ops/internal/axes.h"
 #include "autograd/ops/internal/elementwise.h"
@@ -120,12 +120,12 @@ struct CrossEntropy {
 
   std::string formula() const {
     const double alpha = targets.problem().label_smoothing;
-    return alpha == 0.0
-               ? fmt::format("L = −1/n Σₜ log softmax(logitsₜ)[labelₜ], n = {}",
-                             targets.normalizer())
-               : fmt::format("L = 1/n Σₜ ((1 − α) lₜ[labelₜ] + α/V Σⱼ lₜ[j]), l = −log "
-                             "softmax(logits), n = {}, α = {}",
-                             targets.normalizer(), alpha);
+    return alpha == 0.0 ? fmt::format("L = −1/n Σₜ log softmax(logitsₜ)[labelₜ], n = {}",
+                                      targets.normalizer())
+                        : fmt::format(
+                              "L = 1/n Σₜ ((1 − α) lₜ[labelₜ] + α/V Σⱼ lₜ[j]), l = −log "
+                              "softmax(logits), n = {}, α = {}",
+                              targets.normalizer(), alpha);
   }
 
   Tensor forward(const Tensor& x) {

@@ -2,7 +2,7 @@
 
 #include "autograd/kernels/norms.h"
 #include "autograd/operation.h"
-#include "autograd/ops/internal/rows.h"
+#include "autograd/ops/internal/axes.h"
 
 namespace tapestry {
 namespace {

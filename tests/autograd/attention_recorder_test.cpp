@@ -1,4 +1,4 @@
-#include "autograd/attention_recorder.h"
+#include "autograd/attention_trace.h"
 
 #include <doctest/doctest.h>
 

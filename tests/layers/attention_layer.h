@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/attention_recorder.h"
+#include "autograd/attention_trace.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"

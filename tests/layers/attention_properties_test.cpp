@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "autograd/attention_recorder.h"
+#include "autograd/attention_trace.h"
 #include "layers/encoder_decoder.h"
 #include "tests/layers/transformer_cases.h"
 #include "tests/support/parameters.h"

@@ -9,7 +9,7 @@
 #include "autograd/error.h"
 #include "autograd/ops/dropout.h"
 #include "layers/multi_head_attention.h"
-#include "layers/residual.h"
+#include "layers/norm.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"

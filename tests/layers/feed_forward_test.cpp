@@ -1,4 +1,4 @@
-#include "layers/feed_forward.h"
+#include "layers/basic_layers.h"
 
 #include <doctest/doctest.h>
 

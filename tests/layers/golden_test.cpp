@@ -3,11 +3,10 @@
 #include <cmath>
 #include <string>
 
-#include "autograd/attention_recorder.h"
+#include "autograd/attention_trace.h"
 #include "layers/basic_layers.h"
 #include "layers/embedding.h"
 #include "layers/encoder_decoder.h"
-#include "layers/feed_forward.h"
 #include "layers/model.h"
 #include "layers/multi_head_attention.h"
 #include "layers/norm.h"

@@ -1,4 +1,4 @@
-#include "layers/key_value_cache.h"
+#include "layers/multi_head_attention.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "layers/residual.h"
+#include "layers/norm.h"
 
 #include <doctest/doctest.h>
 

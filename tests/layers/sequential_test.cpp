@@ -12,7 +12,6 @@
 #include "autograd/ops/indexing.h"
 #include "layers/basic_layers.h"
 #include "layers/embedding.h"
-#include "layers/feed_forward.h"
 #include "layers/norm.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"

@@ -1,4 +1,4 @@
-#include "layers/transformer_options.h"
+#include "layers/transformer.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 
 #include "autograd/gradient.h"
 #include "autograd/named_tensor.h"
-#include "optim/options.h"
+#include "optim/optimizer.h"
 
 /// What the tests of optimizers share.
 namespace tapestry::test {

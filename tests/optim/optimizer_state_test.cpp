@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "optim/optimizer.h"
-#include "optim/optimizer_description.h"
 #include "tests/optim/leaves.h"
 #include "tests/support/threads.h"
 #include "tests/support/values.h"

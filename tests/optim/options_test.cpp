@@ -1,4 +1,5 @@
-#include "optim/options.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

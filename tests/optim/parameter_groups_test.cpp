@@ -1,4 +1,4 @@
-#include "optim/parameter_groups.h"
+#include "optim/optimizer.h"
 
 #include <doctest/doctest.h>
 

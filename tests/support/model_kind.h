@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "layers/transformer_options.h"
+#include "layers/transformer.h"
 
 /// The kinds of models that the program ships, for tests that treat each in its own way.
 namespace tapestry::test {

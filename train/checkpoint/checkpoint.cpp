@@ -19,7 +19,7 @@
 #include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "data/text/subwords.h"
-#include "optim/optimizer_description.h"
+#include "optim/optimizer.h"
 #include "train/base/error.h"
 #include "train/checkpoint/parameter_file.h"
 #include "train/config/config.h"

@@ -13,7 +13,7 @@
 #include "autograd/ops/losses.h"
 #include "autograd/tensor.h"
 #include "data/batch.h"
-#include "layers/mode.h"
+#include "layers/basic_layers.h"
 #include "layers/model.h"
 
 /// The properties that `tapestry check` verifies, to find errors in a model that raise no exception

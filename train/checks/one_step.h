@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/batch.h"
-#include "layers/mode.h"
+#include "layers/basic_layers.h"
 #include "train/checks/check.h"
 
 /// One training step of the checked model, and comparisons of two such steps.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
-#include "autograd/packed_weights.h"
+#include "autograd/ops/linear.h"
 #include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
-#include "autograd/packed_weights.h"
+#include "autograd/ops/linear.h"
 #include "data/io/file.h"
 #include "data/io/text_file.h"
 #include "train/base/error.h"

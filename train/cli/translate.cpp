@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
-#include "autograd/packed_weights.h"
+#include "autograd/ops/linear.h"
 #include "data/io/text_file.h"
 #include "train/base/error.h"
 #include "train/cli/command.h"

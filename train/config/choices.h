@@ -3,12 +3,13 @@
 #include <array>
 #include <string_view>
 
-#include "autograd/dtype.h"
+#include "autograd/shape.h"
 #include "data/metrics/bleu.h"
 #include "data/readers/training_set.h"
 #include "data/text/tokenizer.h"
-#include "layers/transformer_options.h"
-#include "optim/options.h"
+#include "layers/transformer.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
 #include "train/config/config.h"
 
 /// The names of the values of enumerations in configs.

@@ -14,8 +14,8 @@
 #include <variant>
 #include <vector>
 
-#include "autograd/dtype.h"
 #include "autograd/kernels/matmul.h"
+#include "autograd/shape.h"
 #include "data/corpus.h"
 #include "data/metrics/bleu.h"
 #include "data/readers/bad_lines.h"
@@ -26,8 +26,9 @@
 #include "data/readers/symbol_tasks.h"
 #include "data/readers/training_set.h"
 #include "data/text/vocabulary.h"
-#include "layers/transformer_options.h"
-#include "optim/options.h"
+#include "layers/transformer.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
 
 namespace tapestry {
 

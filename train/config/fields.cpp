@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "autograd/kernels/parallel.h"
-#include "optim/optimizer_description.h"
+#include "optim/optimizer.h"
 #include "train/config/kind.h"
 #include "train/config/rules.h"
 

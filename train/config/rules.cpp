@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "autograd/instruction_set.h"
-#include "optim/optimizer_description.h"
+#include "optim/optimizer.h"
 #include "train/base/format.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"

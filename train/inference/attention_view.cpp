@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "autograd/attention_recorder.h"
+#include "autograd/attention_trace.h"
 #include "train/inference/batch_tensors.h"
 
 namespace tapestry {

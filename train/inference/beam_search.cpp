@@ -13,7 +13,7 @@
 
 #include "autograd/kernels/matmul.h"
 #include "autograd/kernels/parallel.h"
-#include "autograd/packed_weights.h"
+#include "autograd/ops/linear.h"
 #include "autograd/profiler.h"
 #include "train/config/config.h"
 #include "train/inference/batch_tensors.h"

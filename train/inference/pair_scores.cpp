@@ -5,8 +5,8 @@
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/softmax.h"
+#include "autograd/ops/linear.h"
 #include "autograd/ops/shape_ops.h"
-#include "autograd/packed_weights.h"
 #include "train/inference/batch_tensors.h"
 #include "train/inference/pair_batches.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "autograd/kernels/portable_math.h"
-#include "autograd/packed_weights.h"
+#include "autograd/ops/linear.h"
 #include "autograd/random.h"
 #include "data/text/vocabulary.h"
 #include "train/inference/incremental_decoder.h"

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "autograd/attention_recorder.h"
+#include "autograd/attention_trace.h"
 #include "train/inference/batch_tensors.h"
 #include "train/inference/pair_batches.h"
 

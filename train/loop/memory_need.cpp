@@ -16,7 +16,7 @@
 #include "autograd/tape.h"
 #include "data/evenly_spaced.h"
 #include "data/text/vocabulary.h"
-#include "optim/optimizer_description.h"
+#include "optim/optimizer.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/inference/evaluator.h"

@@ -11,7 +11,7 @@
 #include "autograd/tape.h"
 #include "autograd/tensor.h"
 #include "data/batch.h"
-#include "layers/mode.h"
+#include "layers/basic_layers.h"
 #include "layers/model.h"
 #include "train/config/config.h"
 #include "train/parallel/gradient_exchange.h"

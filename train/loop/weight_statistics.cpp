@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/dtype.h"
+#include "autograd/shape.h"
 #include "train/models/model_summary.h"
 
 namespace tapestry {

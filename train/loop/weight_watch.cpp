@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "autograd/dtype.h"
+#include "autograd/shape.h"
 #include "train/models/model_summary.h"
 
 namespace tapestry {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/flat_buffer.h"
 #include "autograd/gradient.h"
 #include "autograd/kernels/memory.h"
+#include "autograd/named_tensor.h"
 #include "autograd/tape.h"
 #include "layers/parameters.h"
 #include "train/parallel/gradient_exchange.h"

@@ -10,7 +10,7 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/named_tensor.h"
 #include "layers/parameters.h"
-#include "optim/element_range.h"
+#include "optim/optimizer.h"
 #include "train/parallel/process_group.h"
 #include "train/parallel/shard_layout.h"
 

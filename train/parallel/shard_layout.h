@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "autograd/flat_buffer.h"
+#include "autograd/named_tensor.h"
 #include "layers/parameters.h"
-#include "optim/element_range.h"
+#include "optim/optimizer.h"
 
 namespace tapestry {
 

@@ -1,4 +1,4 @@
-#include "autograd/gradcheck/sampling.h"
+#include "autograd/gradcheck/objectives.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "autograd/kernels/flop_counter.h"
+#include "autograd/kernels/matmul.h"
 
 #include <doctest/doctest.h>
 

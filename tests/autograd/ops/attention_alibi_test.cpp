@@ -4,7 +4,7 @@
 #include <functional>
 #include <limits>
 
-#include "autograd/kernels/attention_scores.h"
+#include "autograd/kernels/attention_tile.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/elementwise.h"

@@ -12,7 +12,6 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
-#include "autograd/packed_weights.h"
 #include "autograd/tape.h"
 #include "tests/support/gradients.h"
 #include "tests/support/threads.h"

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "autograd/kernels/cross_entropy.h"
+#include "autograd/kernels/softmax.h"
 #include "tests/bench/micro/benchmark.h"
 
 namespace tapestry::bench {

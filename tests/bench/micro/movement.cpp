@@ -1,7 +1,6 @@
 #include <array>
 
 #include "autograd/kernels/copy.h"
-#include "autograd/kernels/indexing.h"
 #include "autograd/kernels/reduce.h"
 #include "tests/bench/micro/benchmark.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "layers/model.h"
-#include "layers/transformer_options.h"
+#include "layers/transformer.h"
 #include "tests/support/gradients.h"
 #include "tests/support/model_kind.h"
 #include "tests/train/kind_cases.h"
