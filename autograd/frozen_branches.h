@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/execution_context.h"
+#include "autograd/error.h"
 
 namespace tapestry {
 
@@ -31,9 +31,11 @@ class FrozenBranches {
   class Pass {
    public:
     /// Starts a pass on this thread: the first one for `branches` records.
-    explicit Pass(FrozenBranches& branches);
+    explicit Pass(FrozenBranches& branches) : active_(&branches), branches_(branches) {
+      branches.next_ = 0;
+    }
     /// Ends the pass; later ones evaluate what it recorded.
-    ~Pass();
+    ~Pass() { branches_.recorded_ = true; }
 
    private:
     ContextGuard<&ExecutionContext::frozen_branches> active_;
@@ -60,7 +62,18 @@ class FrozenBranches {
     std::vector<std::int32_t> branches;
   };
 
-  std::span<const std::int32_t> recorded_call(const char* operation, std::size_t n);
+  std::span<const std::int32_t> recorded_call(const char* operation, std::size_t n) {
+    const Call* const call = next_ < calls_.size() ? &calls_[next_++] : nullptr;
+    if (call != nullptr && call->operation == operation && call->branches.size() == n) {
+      return call->branches;
+    }
+    const std::string before =
+        call == nullptr ? "no more call"
+                        : call->operation + " with " + std::to_string(call->branches.size());
+    throw ValueError(std::string(operation) + ": called with " + std::to_string(n) +
+                     " elements where there was " + before +
+                     " before, expected the same operations in the same order whatever the values");
+  }
 
   std::vector<Call> calls_;
   bool recorded_ = false;

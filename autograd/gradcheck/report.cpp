@@ -1,4 +1,4 @@
-#include "autograd/gradcheck/report.h"
+#include "autograd/gradcheck/tensor_check.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "autograd/gradcheck/derivative.h"
@@ -38,5 +40,13 @@ Comparison compare(double analytic, const Estimate& numeric, const Thresholds& b
 /// Checks every tensor against every objective: a row for each pair, objective by objective.
 std::vector<GradcheckRow> check(const Objectives& objectives, std::span<const NamedTensor> tensors,
                                 const GradcheckOptions& options);
+
+/// The indices of a row-major coordinate, such as `[2, 0]`; `a direction` without one, nothing for
+/// a tensor without elements.
+std::string format_place(const Shape& shape, std::optional<std::size_t> coordinate);
+
+/// What is wrong with the gradient of a row in words: not finite, all zero, a wrong sign, a factor
+/// (and what factors like it mean), or another direction; then the worst place with both values.
+std::string explanation(const GradcheckRow& row);
 
 }  // namespace tapestry::gradcheck_detail

@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "autograd/gradcheck/report.h"
+#include "autograd/gradcheck/tensor_check.h"
 #include "autograd/ops/elementwise.h"
 #include "tests/autograd/gradcheck/faulty_operation.h"
 #include "tests/support/contains.h"
