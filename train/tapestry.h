@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Everything that a program needs to define, train and apply a model of its own. Each header can
+/// Everything that a program needs to define, train and apply a custom model. Each header can
 /// be included by itself, as "tapestry/autograd/tensor.h". Not included: tapestry/xtensor.h
 /// (exchange with xtensor) and tapestry/program.h (the command line, for models and tasks of one's
 /// own).
@@ -48,4 +48,6 @@
 #include "optim/schedule.h"
 #include "optim/sgd.h"
 #include "optim/weight_average.h"
+#include "train/base/error.h"
 #include "train/checkpoint/parameter_file.h"
+#include "train/loop/training_run.h"

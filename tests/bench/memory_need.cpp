@@ -13,7 +13,6 @@
 #include "autograd/kernels/parallel.h"
 #include "tests/bench/measurements.h"
 #include "tests/support/temporary_folder.h"
-#include "train/loop/final_average.h"
 #include "train/loop/memory_need.h"
 #include "train/loop/trainer.h"
 #include "train/tasks/data_source.h"
@@ -46,12 +45,6 @@ void run(const std::string& name, Config config) {
   need.step = estimate_step(trainer.model(), corpus, config);
   const std::uint64_t step =
       warm_up(trainer.model(), largest_batch(corpus.train, config.train.batch_size), config);
-  trainer.average_with([&] {
-    if (config.train.average_last > 0) {
-      write_final_average(directory, config, corpus, trainer.step(), progress);
-    }
-    return true;
-  });
   trainer.run();
   fmt::print("{:<16} state {}, largest step {}, all {}\n", name, compared(need.state, state),
              compared(need.step, step), compared(need.total(), bench::peak_memory() - before));

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$1"
 data=(data/io data/text data data/metrics data/readers)
 engine=(autograd/kernels autograd autograd/ops/internal autograd/ops autograd/gradcheck)
-train=(base system config inference checkpoint tasks models parallel loop report plan sweep checks cli)
+train=(base system config inference checkpoint tasks models parallel recording report loop plan sweep checks cli)
 
 # check ALLOWED FOLDER...: each folder may use those that ALLOWED names, itself and those before it
 check() {

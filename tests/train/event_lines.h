@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tests/train/program.h"
-#include "train/loop/event_log.h"
+#include "train/recording/event_log.h"
 
 namespace tapestry::test {
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -89,6 +91,19 @@ class TinyRun {
   }
   std::vector<std::byte> metrics() const {
     return read_binary_file(directory_.path() / "metrics.csv").bytes;
+  }
+  /// The columns of the rows of metrics.csv, without its heading; of one split if it is given.
+  std::vector<std::vector<std::string>> metrics_rows(const std::string& split = "") const {
+    std::ifstream table(directory_.path() / "metrics.csv");
+    std::vector<std::vector<std::string>> rows;
+    std::string line;
+    for (std::getline(table, line); std::getline(table, line);) {
+      std::istringstream cells(line);
+      std::vector<std::string> row;
+      for (std::string cell; std::getline(cells, cell, ',');) row.push_back(cell);
+      if (split.empty() || row[2] == split) rows.push_back(row);
+    }
+    return rows;
   }
 
  private:

@@ -25,7 +25,7 @@
 #include "data/io/hdf5.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
-#include "train/base/program_name.h"
+#include "train/base/program.h"
 
 namespace tapestry {
 namespace {

@@ -13,7 +13,7 @@
 #include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
-#include "train/base/program_name.h"
+#include "train/base/program.h"
 #include "train/checkpoint/average.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"

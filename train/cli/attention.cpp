@@ -8,7 +8,7 @@
 
 #include "autograd/kernels/parallel.h"
 #include "train/base/error.h"
-#include "train/base/program_name.h"
+#include "train/base/program.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/domain.h"

@@ -10,7 +10,7 @@
 
 #include "data/io/utf8.h"
 #include "train/base/error.h"
-#include "train/base/program_name.h"
+#include "train/base/program.h"
 #include "train/checkpoint/average.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/cli/command.h"

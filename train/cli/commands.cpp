@@ -13,7 +13,7 @@
 #include "autograd/kernels/parallel.h"
 #include "data/io/error.h"
 #include "train/base/error.h"
-#include "train/base/program_name.h"
+#include "train/base/program.h"
 #include "train/cli/command.h"
 #include "train/models/line_input.h"
 #include "train/tasks/task.h"

@@ -15,7 +15,7 @@
 
 #include "data/io/error.h"
 #include "train/base/error.h"
-#include "train/base/program_name.h"
+#include "train/base/program.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/config/rules.h"

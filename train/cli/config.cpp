@@ -15,7 +15,7 @@
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
-#include "train/base/program_name.h"
+#include "train/base/program.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/cli/command.h"

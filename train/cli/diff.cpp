@@ -22,7 +22,7 @@
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
-#include "train/loop/digests.h"
+#include "train/recording/run_events.h"
 
 namespace tapestry {
 namespace diff_cli {

@@ -1,6 +1,6 @@
 #include "train/base/error.h"
 #include "train/cli/program.h"
-#include "train/system/memory.h"
+#include "train/system/machine.h"
 
 namespace {
 

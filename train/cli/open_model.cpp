@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "data/io/utf8.h"
-#include "train/base/program_name.h"
+#include "train/base/program.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/resume.h"
 #include "train/config/domain.h"

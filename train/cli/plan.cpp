@@ -9,9 +9,8 @@
 
 #include "train/base/error.h"
 #include "train/cli/command.h"
-#include "train/cli/new_run.h"
 #include "train/config/error.h"
-#include "train/loop/training_run.h"
+#include "train/loop/new_run.h"
 #include "train/models/pretrained.h"
 #include "train/plan/run_plan.h"
 #include "train/tasks/task.h"
@@ -44,8 +43,8 @@ RunPlan make_plan(const Arguments& arguments) {
   plan.description.insert(plan.description.begin(), initialized.begin(), initialized.end());
   try {
     const RunDirectory directory(config.train.run_dir);
-    refuse_to_replace_files(directory);
-    refuse_to_replace_run(directory);
+    require_no_files(directory);
+    require_no_run(directory);
   } catch (const UserError& error) {
     const std::string text = error.what();
     plan.limits.insert(

@@ -1,7 +1,6 @@
-#include "train/cli/train.h"
-
 #include <fmt/format.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -11,17 +10,21 @@
 #include <vector>
 
 #include "train/base/error.h"
-#include "train/base/program_name.h"
+#include "train/base/program.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/config/fields.h"
+#include "train/loop/training_run.h"
 #include "train/parallel/launch.h"
-#include "train/report/report_file.h"
 #include "train/system/machine.h"
 
 namespace tapestry {
 namespace train_cli {
 namespace {
+
+struct Arguments : RunOptions {
+  bool resume = false;  ///< continue a run
+};
 
 bool is_override(const std::string& word) {
   const std::size_t equals = word.find('=');
@@ -37,7 +40,7 @@ bool is_config_file(const std::string& word) {
 
 /// Assigns the positional arguments of --resume: a config, a run directory or overrides, in any
 /// order.
-void sort_resume_arguments(TrainArguments& arguments) {
+void sort_resume_arguments(Arguments& arguments) {
   std::vector<std::string> words{arguments.config};
   words.insert(words.end(), arguments.overrides.begin(), arguments.overrides.end());
   arguments.config.clear();
@@ -53,7 +56,7 @@ void sort_resume_arguments(TrainArguments& arguments) {
 }
 
 /// The options that decide what a process does, one on each line.
-std::string options_text(const TrainArguments& arguments) {
+std::string options_text(const Arguments& arguments) {
   std::string text = arguments.resume ? "--resume\n" : "";
   if (arguments.fresh) text += "--fresh\n";
   if (arguments.dry_run) text += "--dry-run\n";
@@ -64,7 +67,7 @@ std::string options_text(const TrainArguments& arguments) {
 
 /// The config without process settings; of a run that is resumed without a config file, what the
 /// command line changes in it.
-std::string config_text(const TrainArguments& arguments) {
+std::string config_text(const Arguments& arguments) {
   if (!arguments.config.empty()) {
     const Config config = load_config(arguments.config, arguments.overrides);
     return dump_config(with_process_settings(config, Config{}));
@@ -76,8 +79,9 @@ std::string config_text(const TrainArguments& arguments) {
   return text;
 }
 
-/// Rejects processes that would take other decisions up to run_training(), which compares the rest.
-void require_same_command(ProcessGroup& group, const TrainArguments& arguments) {
+/// Rejects processes that would take other decisions up to start_run() and resume_run(), which
+/// compare the rest.
+void require_same_command(ProcessGroup& group, const Arguments& arguments) {
   group.require_equal(
       "program", [] { return std::string(program_version); }, ExitCode::usage);
   group.require_equal(
@@ -86,20 +90,15 @@ void require_same_command(ProcessGroup& group, const TrainArguments& arguments) 
       "config", [&] { return config_text(arguments); }, ExitCode::usage);
 }
 
-/// The program of one process of a group; only rank 0 prints.
-int run(TrainArguments arguments, TimeLimit::Clock::time_point started, ProcessGroup& group) {
-  if (!group.is_rank_0()) arguments.quiet = true;
-  if (arguments.config.empty() && arguments.run.empty()) {
-    throw UsageError(arguments.resume ? "a run directory or CONFIG is required"
-                                      : "CONFIG or --resume RUN is required",
-                     fmt::format("see `{} train --help`", program_name()));
-  }
-  return arguments.resume ? resume_run(arguments, started, group)
-                          : start_run(arguments, started, group);
+void require_run(const Arguments& arguments) {
+  if (!arguments.config.empty() || !arguments.run.empty()) return;
+  throw UsageError(arguments.resume ? "a run directory or CONFIG is required"
+                                    : "CONFIG or --resume RUN is required",
+                   fmt::format("see `{} train --help`", program_name()));
 }
 
 Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<TrainArguments>();
+  const auto arguments = std::make_shared<Arguments>();
   command
       .add_option("CONFIG", arguments->config,
                   "Config file (YAML); with --resume also, or only, a run directory")
@@ -144,12 +143,14 @@ Action define(CLI::App& command) {
       "  tapestry train --resume configs/copy.yaml        the same, by its config\n"
       "  tapestry train --resume runs/copy model.dropout=0.2 --allow-change model.dropout");
   return [arguments] {
-    const auto started = TimeLimit::Clock::now();
+    arguments->started = std::chrono::steady_clock::now();
     if (arguments->resume) sort_resume_arguments(*arguments);
     try {
       ProcessGroup& group = join_processes();
       require_same_command(group, *arguments);
-      const int code = run(*arguments, started, group);
+      require_run(*arguments);
+      const int code =
+          arguments->resume ? resume_run(*arguments, group) : start_run(*arguments, group);
       group.together([] {});  // none ends before the others
       return code;
     } catch (...) {
@@ -160,29 +161,6 @@ Action define(CLI::App& command) {
 }
 
 }  // namespace
-
-TrainingRun make_training_run(const TrainArguments& arguments, const Config& config,
-                              const Corpus& corpus, const RunDirectory& directory,
-                              TimeLimit::Clock::time_point started, ProcessGroup& group) {
-  return {.config = config,
-          .corpus = corpus,
-          .directory = directory,
-          .load_state = {},
-          .write_report =
-              [directory, &corpus](const Trainer& trainer) {
-                write_report(directory, {.corpus = corpus,
-                                         .metrics = trainer.metrics().csv(),
-                                         .finished = trainer.finished()});
-              },
-          .started = started,
-          .profile = arguments.profile,
-          .dry_run = arguments.dry_run,
-          .last_step = arguments.last_step(),
-          .quiet = arguments.quiet,
-          .format = arguments.format(),
-          .group = group};
-}
-
 }  // namespace train_cli
 
 const Command train_command{.name = "train",

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "autograd/kernels/parallel.h"
-#include "train/system/blocked_signals.h"
+#include "train/system/background_task.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
@@ -104,16 +104,16 @@ void BatchLoader::prepare_ahead(BatchPosition position) {
 }
 
 bool BatchLoader::start_thread() {
-  if (thread_.joinable() || refused_) return !refused_;
+  if (thread_.joinable() || has_no_thread_) return !has_no_thread_;
   const BlockedSignals blocked;
   try {
     thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
   } catch (const std::system_error&) {
-    refused_ = true;
+    has_no_thread_ = true;
   } catch (const std::bad_alloc&) {
-    refused_ = true;
+    has_no_thread_ = true;
   }
-  return !refused_;
+  return !has_no_thread_;
 }
 
 void BatchLoader::serve(const std::stop_token& stop) {

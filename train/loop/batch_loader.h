@@ -24,12 +24,12 @@ struct StepBatches {
   BatchPosition next;
 };
 
-/// Prepares the batches of a run's steps. The batches of the next step are prepared on a thread of
-/// its own while the current step is computed. Which batches a step has depends on its position
-/// alone.
+/// Prepares the batches of a run's steps. The batches of the next step are prepared on another
+/// thread while the current step is computed. Which batches a step has depends only on its
+/// position.
 ///
 /// The thread is used if the last step took so long to prepare that waking a thread pays. It starts
-/// when it is first used, and has all signals blocked. If the system refuses it, or has no
+/// when it is first used, and has all signals blocked. If the system gives none, or has no
 /// processor free for it, a step is prepared when it is taken.
 class BatchLoader {
  public:
@@ -85,8 +85,8 @@ class BatchLoader {
   std::optional<StepBatches> prepared_;
   std::chrono::nanoseconds last_time_{0};  ///< CPU time of the last step prepared
   BatchPosition prepared_position_;
-  bool refused_ = false;  ///< the system has no further thread
-  std::jthread thread_;   ///< the last member: ends before the others
+  bool has_no_thread_ = false;  ///< the system has no further thread
+  std::jthread thread_;         ///< the last member: ends before the others
 };
 
 }  // namespace tapestry

@@ -22,7 +22,7 @@
 #include "train/inference/evaluator.h"
 #include "train/loop/step.h"
 #include "train/loop/validator.h"
-#include "train/parallel/sum_tree.h"
+#include "train/parallel/gradient_exchange.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
@@ -92,12 +92,11 @@ std::vector<BatchBound> largest_bounds(const Corpus& corpus, const Config& confi
 /// an example with the longest source, one with the longest target, and those with the most tokens
 /// of the others; a single one is that with the most tokens.
 std::vector<std::size_t> longest_examples(const Examples& examples, std::size_t count,
-                                          std::size_t most_tokens, const RowLayout& layout) {
+                                          std::size_t max_tokens, const RowLayout& layout) {
   std::vector<std::size_t> order(examples.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::erase_if(order, [&](std::size_t i) {
-    return longest_side(examples.lengths(i), layout) > most_tokens;
-  });
+  std::erase_if(
+      order, [&](std::size_t i) { return longest_side(examples.lengths(i), layout) > max_tokens; });
   const auto move_to_front = [&](std::size_t place, const auto& length) {
     const auto begin = order.begin() + static_cast<std::ptrdiff_t>(place);
     std::iter_swap(begin, std::ranges::max_element(begin, order.end(), {}, [&](std::size_t i) {
@@ -145,16 +144,15 @@ BatchRules bounding_rules(const Config& config, const Corpus& corpus) {
 std::uint64_t bytes_of_sums(std::uint64_t gradient, std::size_t micro_batches,
                             std::size_t processes) {
   if (processes == 1) return (std::bit_width(micro_batches) - 1U) * gradient;
-  std::uint64_t most_kept = 0, fewest_sent = std::numeric_limits<std::uint64_t>::max(),
-                all_sent = 0;
+  std::uint64_t max_kept = 0, min_sent = std::numeric_limits<std::uint64_t>::max(), all_sent = 0;
   for (std::size_t rank = 0; rank < processes; ++rank) {
     const MicroBatches own = micro_batch_range(rank, processes, micro_batches);
     const std::uint64_t sent = nodes_in(own).size();
-    most_kept = std::max<std::uint64_t>(most_kept, count_kept_nodes(own));
-    fewest_sent = std::min(fewest_sent, sent);
+    max_kept = std::max<std::uint64_t>(max_kept, count_kept_nodes(own));
+    min_sent = std::min(min_sent, sent);
     all_sent += sent;
   }
-  return most_kept * gradient + (all_sent - fewest_sent) * (gradient / processes);
+  return max_kept * gradient + (all_sent - min_sent) * (gradient / processes);
 }
 
 /// The most bytes while checkpoints are averaged: the file and the arrays of one of them, and in
@@ -165,7 +163,7 @@ std::uint64_t bytes_of_average(std::uint64_t checkpoint, std::uint64_t values,
 }
 
 /// The most logits of a validation: those of a batch of its set, or of a training example that is
-/// scored alone, see training_sample().
+/// scored separately, see training_sample().
 std::uint64_t largest_logits(const Config& config, const Corpus& corpus, std::size_t vocabulary) {
   std::size_t longest = 0, longest_alone = 0;
   for (const Example& example : corpus.validation) {
@@ -191,7 +189,7 @@ MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t
   const std::uint64_t with_moments = (1 + copies) * parameters;
   const std::uint64_t shard = copies * parameters / processes;
   const std::uint64_t sums = bytes_of_sums(parameters, config.train.accumulate, processes);
-  // Values are created one by one and then moved beside the gradients: three times the parameters.
+  // Values are created one by one and then moved next to the gradients: three times the parameters.
   return {
       .state = std::max(2 * parameters + shard + sums, 3 * parameters) + number * count.constants,
       .validation = number * largest_logits(config, corpus, sizes.target),

@@ -10,7 +10,7 @@
 #include "data/corpus.h"
 #include "layers/model.h"
 #include "train/config/config.h"
-#include "train/system/memory.h"
+#include "train/system/machine.h"
 
 /// Estimates of the memory that a training run needs besides its loaded corpus.
 namespace tapestry {
@@ -31,7 +31,7 @@ struct MemoryNeed {
 
   /// What every process of a parallel run needs.
   std::uint64_t of_process() const { return state + std::max(step, validation) + other; }
-  /// What rank 0 needs beside it: for checkpoints.
+  /// What rank 0 needs besides: for checkpoints.
   std::uint64_t of_checkpoints() const { return std::max(saving, average); }
   std::uint64_t total() const { return of_process() + of_checkpoints(); }
 };

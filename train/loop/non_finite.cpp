@@ -15,7 +15,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t most_named = 8;
+constexpr std::size_t max_named = 8;
 
 class Search {
  public:
@@ -67,7 +67,7 @@ std::string singular(const std::string& noun) { return noun.substr(0, noun.size(
 /// "training pairs 3, 17 and 20"
 std::string name_examples(const std::vector<std::size_t>& examples, const std::string& noun) {
   const std::size_t count = examples.size();
-  const std::size_t named = count <= most_named ? count : most_named - 1;
+  const std::size_t named = count <= max_named ? count : max_named - 1;
   std::string text = "training " + (count == 1 ? singular(noun) : noun);
   for (std::size_t i = 0; i < named; ++i) {
     const bool last = i > 0 && i + 1 == count;

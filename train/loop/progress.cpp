@@ -13,7 +13,7 @@
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
-#include "train/system/memory.h"
+#include "train/system/machine.h"
 #include "train/system/standard_streams.h"
 
 namespace tapestry {

@@ -10,9 +10,8 @@
 #include <utility>
 
 #include "train/checkpoint/metrics.h"
-#include "train/loop/live_line.h"
 #include "train/loop/progress_output.h"
-#include "train/loop/time_use.h"
+#include "train/recording/time_use.h"
 
 namespace spdlog {
 class logger;
@@ -61,7 +60,7 @@ class Progress {
   /// To be called at the end of the run, whatever its reason is.
   void end(int exit_code);
 
-  /// Writes an error that ends the run to the log file alone.
+  /// Writes an error, which ends the run, to the log file only.
   void log_error(const std::string& text);
   /// Prints a line of text.
   void message(const std::string& text);
@@ -94,7 +93,7 @@ class Progress {
   std::string speed() const;
   double seconds_left(std::uint64_t step) const;
 
-  std::unique_ptr<ProgressOutput> output_;  ///< null: the log alone
+  std::unique_ptr<ProgressOutput> output_;  ///< null: only the log
   bool lost_ = false;   ///< whether the log records that writing to output_ failed
   bool warns_ = false;  ///< whether warnings are printed on standard error
   std::uint64_t first_step_, total_steps_, last_step_;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/loop/step_computer.h"
+#include "train/loop/step.h"
 
 namespace tapestry {
 

@@ -7,12 +7,13 @@
 #include <string>
 
 #include "train/checkpoint/checkpoint.h"
+#include "train/config/config.h"
 #include "train/inference/evaluator.h"
-#include "train/loop/event_log.h"
 #include "train/loop/progress.h"
-#include "train/loop/tensorboard_log.h"
-#include "train/loop/time_use.h"
-#include "train/loop/weight_watch.h"
+#include "train/recording/event_log.h"
+#include "train/recording/tensorboard.h"
+#include "train/recording/time_use.h"
+#include "train/recording/weights.h"
 
 namespace tapestry {
 
@@ -54,7 +55,7 @@ class RunRecorder {
   /// Records a validation, whose row is the last of the metrics.
   void add_validation(const Scores& scores);
 
-  /// Removes what was recorded of later steps than that of the run, after a rollback.
+  /// Removes what was recorded after the step of the run, for a rollback.
   void drop_later_steps();
 
  private:
@@ -81,5 +82,15 @@ class RunRecorder {
   std::optional<Files> files_;
   std::optional<std::string> reported_;  ///< the last problem() of the files that was printed
 };
+
+/// The number of files and folders that a run creates in its directory until its first checkpoint
+/// is saved, besides the checkpoint, and that are not there yet: its logs and metrics.csv. They are
+/// 3 for a new run with default options, so that its first save needs 4 inodes.
+///
+/// The temporary files of metrics.csv and of the checkpoint exist one after the other, and are
+/// renamed: they need no further inode. What only some runs write, or later (reports,
+/// more checkpoints), is not counted, so that no run is rejected that can be saved.
+std::uint64_t missing_files(const std::filesystem::path& run_directory,
+                            const TrainOptions& options);
 
 }  // namespace tapestry

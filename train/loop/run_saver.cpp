@@ -11,11 +11,14 @@
 #include <span>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "data/io/durable_file.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
+#include "train/base/program.h"
 #include "train/checkpoint/kept_checkpoints.h"
+#include "train/checkpoint/open_run.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/loop/non_finite.h"
 
@@ -128,8 +131,8 @@ bool RunSaver::begin_writing(const std::function<ArrayStore()>& snapshot, bool l
 }
 
 /// A function that returns the snapshot of the state of all processes in rank 0, or throws what was
-/// thrown when the memory for the state of the other processes was allocated. A process that is
-/// alone makes the snapshot when the function is called.
+/// thrown when the memory for the state of the other processes was allocated. A group of one
+/// process makes the snapshot when the function is called.
 std::function<ArrayStore()> RunSaver::gather_arrays() {
   if (group_.size() == 1) return [this] { return collect_arrays(run_); };
   auto gathered = std::make_shared<ArrayStore>();
@@ -208,6 +211,35 @@ void RunSaver::finish_after_error() try {
 } catch (const std::exception&) {  // the error that ends the run is what matters
 }
 
+ArrayStore RunSaver::read_rollback_target(const std::string& found) const {
+  ArrayStore target;
+  const std::string chosen = group_.broadcast([&] {
+    target = choose_rollback_target(found);
+    return std::to_string(tapestry::saved_step(target));
+  });
+  group_.together([&] {
+    if (group_.is_rank_0()) return;
+    target = await_checkpoint_of_run(directory_, std::stoull(chosen), group_.timeout());
+  });
+  return target;
+}
+
+ArrayStore RunSaver::choose_rollback_target(const std::string& found) const {
+  try {
+    return read_checkpoint_of_run(directory_, run_.state.scheduled_save);
+  } catch (const DamagedCheckpoint& damage) {
+    progress_.message(fmt::format("warning: {}; another checkpoint is used", damage.what()));
+  } catch (const CheckpointError&) {
+  }
+  std::string reason = "there is no checkpoint to go back to";
+  try {
+    if (auto newest = read_newest_of_run(directory_)) return std::move(newest->arrays);
+  } catch (const CheckpointError& error) {
+    reason = error.what();
+  }
+  throw NumericError(fmt::format("{}; {}", found, reason), smaller_steps_hint);
+}
+
 RunSaver::Clock::duration RunSaver::longest() const {
   if (!in_flight_) return longest_;
   return std::max(longest_, elapsed_time(*in_flight_));
@@ -230,6 +262,67 @@ std::uint64_t RunSaver::checkpoint_bytes() const {
   const std::size_t kinds = run_.optimizer.state().size() / parameters.list().size();
   values += (kinds + (run_.average != nullptr ? 1 : 0)) * parameters.num_values();
   return values * bytes_per_element(run_.config.train.dtype);
+}
+
+bool SaveAttempts::attempt(const std::function<void()>& save, std::uint64_t step, bool last) {
+  constexpr const char* no_memory = "no memory for a checkpoint";
+  try {
+    save();
+    failures_ = 0;
+    return true;
+  } catch (const OutputError& error) {
+    ++failures_;
+    if (ends_run(last)) {
+      throw OutputError(fmt::format("{}; {}", error.what(), describe_end(step)),
+                        end_hint(error.hint(), step));
+    }
+    warn(error.what());
+  } catch (const std::bad_alloc&) {
+    ++failures_;
+    if (ends_run(last)) {
+      progress_.message(
+          fmt::format("not saved: {}; {}; {}", no_memory, describe_end(step), end_hint("", step)));
+      throw;
+    }
+    warn(no_memory);
+  }
+  return false;
+}
+
+void SaveAttempts::warn(const std::string& failure) {
+  progress_.message(
+      fmt::format("warning: not saved: {}; training continues ({} failed save{} in a row; the run "
+                  "stops after {})",
+                  failure, failures_, failures_ == 1 ? "" : "s", max_failures));
+}
+
+/// Why the run ends, where, and what is left of it.
+std::string SaveAttempts::describe_end(std::uint64_t step) const {
+  const bool third = failures_ >= max_failures;
+  const std::string reason =
+      third ? fmt::format("{} saves in a row have failed", failures_) : "its last save has failed";
+  const std::string newest = newest_checkpoint(step);
+  return fmt::format(
+      "the run ends at step {}, since {}; {}", format_count(step), reason,
+      newest.empty() ? "it has no checkpoint" : "its newest checkpoint is " + newest);
+}
+
+/// remedy  how to prevent the failure; may be empty
+std::string SaveAttempts::end_hint(const std::string& remedy, std::uint64_t step) const {
+  const std::string again = newest_checkpoint(step).empty()
+                                ? "start the run again"
+                                : fmt::format("resume with `{} train --resume {}`", program_name(),
+                                              format_argument(directory_.path().string()));
+  return remedy.empty() ? again : fmt::format("{}, then {}", remedy, again);
+}
+
+/// The path of the newest checkpoint up to `step`; empty if there is none.
+std::string SaveAttempts::newest_checkpoint(std::uint64_t step) const try {
+  std::vector<std::uint64_t> steps = directory_.steps();
+  std::erase_if(steps, [&](std::uint64_t other) { return other > step; });
+  return steps.empty() ? "" : directory_.checkpoint_path(steps.back()).string();
+} catch (const CheckpointError&) {  // the folder cannot be listed
+  return "";
 }
 
 }  // namespace tapestry

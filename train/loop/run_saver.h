@@ -12,14 +12,44 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/loop/progress.h"
-#include "train/loop/save_attempts.h"
-#include "train/loop/time_use.h"
 #include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
+#include "train/recording/time_use.h"
 #include "train/system/background_task.h"
 #include "train/system/interruptions.h"
 
 namespace tapestry {
+
+/// Counts failed saves. A run continues with a warning after a failed save, because the next save
+/// may succeed. The third consecutive failure ends the run, and so does a failure of the last save.
+class SaveAttempts {
+ public:
+  static constexpr std::size_t max_failures = 3;  ///< consecutive
+
+  /// Failures are reported to `progress`. Both arguments must outlive the object.
+  SaveAttempts(Progress& progress, const RunDirectory& directory)
+      : progress_(progress), directory_(directory) {}
+
+  /// Calls `save`; returns whether it succeeded.
+  ///
+  /// step    steps that the run has done
+  /// last    whether this is the last save of the run
+  /// throws  OutputError if the failure ends the run; its message has the failure, why the run
+  ///         ends, its step, its newest checkpoint and how to resume it. std::bad_alloc if `save`
+  ///         throws it and the run ends, after a progress message with the same contents.
+  bool attempt(const std::function<void()>& save, std::uint64_t step, bool last);
+
+ private:
+  void warn(const std::string& failure);
+  bool ends_run(bool last) const { return last || failures_ >= max_failures; }
+  std::string describe_end(std::uint64_t step) const;
+  std::string end_hint(const std::string& remedy, std::uint64_t step) const;
+  std::string newest_checkpoint(std::uint64_t step) const;
+
+  Progress& progress_;
+  const RunDirectory& directory_;
+  std::size_t failures_ = 0;  ///< consecutive
+};
 
 /// Saves a run that is being trained: its checkpoints and metrics.csv.
 ///
@@ -30,7 +60,7 @@ namespace tapestry {
 /// A failed save is a warning; the third consecutive failure and a failure of the last save are
 /// errors, see SaveAttempts. An old checkpoint that cannot be deleted is a warning.
 ///
-/// Of a group, rank 0 alone writes, and gets the state of the shards of the other processes. All
+/// Of a group, only rank 0 writes, and gets the state of the shards of the other processes. All
 /// functions that are not const are then called by all processes, but finish_after_error().
 class RunSaver {
  public:
@@ -75,10 +105,18 @@ class RunSaver {
   /// "the newest checkpoint is of step 12", or that there is none.
   std::string describe_newest() const;
 
-  /// To be called when the state has been restored from a checkpoint.
-  void note_restored() { saved_step_ = run_.state.step; }
-  /// Lets this step be saved again, since more of its state is going to change.
-  void save_again() { saved_step_.reset(); }
+  /// To be called when the state has been restored from a checkpoint, and so is saved.
+  void mark_as_saved() { saved_step_ = run_.state.step; }
+  /// To be called before more of the state of a saved step changes, so that it is saved again.
+  void mark_as_unsaved() { saved_step_.reset(); }
+
+  /// The last scheduled checkpoint, which rank 0 chooses, or the newest intact one if that is
+  /// damaged or missing. It is missing if a run that stopped before its first scheduled save is
+  /// resumed with train.on_nan: rollback.
+  ///
+  /// found   why the run goes back, for the error
+  /// throws  NumericError if there is no checkpoint that can be used.
+  ArrayStore read_rollback_target(const std::string& found) const;
 
   /// The longest that a save has taken, with the one in flight up to now.
   Clock::duration longest() const;
@@ -104,6 +142,7 @@ class RunSaver {
   void copy_state(Save& save);
   bool begin_writing(const std::function<ArrayStore()>& snapshot, bool last);
   std::function<ArrayStore()> gather_arrays();
+  ArrayStore choose_rollback_target(const std::string& found) const;
   void report_saved(const Save& save);
   void report_requested_save();
   Clock::duration elapsed_time(const Save& save) const;

@@ -5,19 +5,33 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "autograd/ops/losses.h"
 #include "autograd/tape.h"
-#include "autograd/tensor.h"
 #include "data/batch.h"
+#include "data/batch_schedule.h"
+#include "data/corpus.h"
 #include "layers/basic_layers.h"
 #include "layers/model.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "optim/weight_average.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/training_state.h"
 #include "train/config/config.h"
+#include "train/loop/batch_loader.h"
 #include "train/parallel/gradient_exchange.h"
+#include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
+#include "train/recording/time_use.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
+
+class GradientSum;
 
 /// How long the parts of a step have taken, of the batches that this process computes.
 struct StepDurations {
@@ -26,7 +40,7 @@ struct StepDurations {
   Duration forward{}, backward{};  ///< without anomaly checks
   Duration anomaly_checks{};       ///< with train.detect_anomaly
   Duration exchange{};             ///< of gradients with the other processes
-  Duration gradients{};            ///< all of compute_gradients()
+  Duration gradients{};            ///< all of these
 };
 
 /// The loss of a step, over all its batches.
@@ -37,48 +51,182 @@ struct StepLoss {
   StepDurations durations{};
 };
 
-/// How processes exchange gradients: train.bucket_size and train.gradient_exchange.
-ExchangeOptions exchange_options(const TrainOptions& options);
+/// A step of a run. StepComputer::next_step() sets the batches, StepComputer::compute() what
+/// follows them.
+struct RunStep {
+  std::uint64_t number = 0;  ///< from 1
+  BatchPosition position{};  ///< of its first batch
+  BatchPosition next{};      ///< of the batch that follows it
+  std::vector<Batch> batches{};
 
-/// The position of a batch in training.
-struct BatchPlace {
-  std::uint64_t step = 1;         ///< from 1; keys dropout together with `index`
-  std::size_t index = 0;          ///< index of the batch in the step
-  std::size_t target_tokens = 0;  ///< of all batches of the step; normalizer of the loss
+  StepLoss loss{};
+  double gradient_norm = 0.0;  ///< global L2 norm, before clipping
+  double learning_rate = 0.0;
+  double clip_factor = 1.0;  ///< of the gradient in the update
+
+  /// Whether loss and gradient are finite, so that the step can be applied.
+  bool is_finite() const;
 };
 
-/// The contribution of a batch to the loss of its step. For a single sentence of the batch, pass
-/// the place of the batch.
-Loss batch_loss(const Batch& batch, const BatchPlace& place, const TrainOptions& options,
-                const Model& model);
-
-/// Makes the observer of the computation of a batch, which lives until its gradients are computed;
-/// may return null.
-using BatchObservers = std::function<std::unique_ptr<TapeObserver>(std::size_t batch)>;
-
-/// The total number of target tokens.
-std::size_t count_target_tokens(const std::vector<Batch>& batches);
-
-/// Sets the gradients of the parameters to the gradient of the mean loss over all target tokens of
-/// all batches. Accumulated batches give the gradient of one large batch, up to rounding; their
-/// gradients are summed over a fixed binary tree, see GradientSum.
-///
-/// Each process of the group computes some of the batches; afterwards each has the gradients of its
-/// shard of the parameters, see ParameterShards, and the pending updates of the buffers of all
-/// batches.
-///
-/// step      from 1
-/// observers without train.detect_anomaly, makes the observer of the batch with this index
-/// throws    AnomalyError with train.detect_anomaly, at the first value that is not finite.
-StepLoss compute_gradients(const std::vector<Batch>& batches, std::uint64_t step,
-                           const TrainOptions& options, Model& model,
-                           ProcessGroup& group = single_process(),
-                           const BatchObservers& observers = nullptr);
+/// How processes exchange gradients: train.bucket_size and train.gradient_exchange.
+ExchangeOptions exchange_options(const TrainOptions& options);
 
 /// The objective of a batch: cross entropy of the labels.
 ///
 /// mode  running averages must be deferred if the step may be discarded
 Loss training_loss(const Model& model, const Batch& batch, const CrossEntropyOptions& options,
                    const Mode& mode);
+
+/// Makes the observer of the computation of a batch, which lives until its gradients are computed;
+/// may return null.
+using BatchObservers = std::function<std::unique_ptr<TapeObserver>(std::size_t batch)>;
+
+/// The model of a run with its optimizer and training state, in memory, and the computation of its
+/// steps. Step t, counted from 1, with the parameters w and the target tokens i of all its batches:
+///
+///     next_step()  the batches at the position of the state
+///     compute()    g = d/dw mean_i loss_i(w)
+///                  norm = |g|
+///                  rate = schedule(t)
+///                  c = min(1, clip_norm / norm), or 1 if train.clip_norm is 0
+///     apply()      w = optimizer(w, rate, c * g)
+///                  average = average + (1 - d) (w - average), with d of WeightAverage
+///                  the buffers get the updates that were deferred in forward
+///
+/// Only apply() and skip() change the state, so a step that is abandoned before, for example
+/// because it was cancelled, can be computed again.
+///
+///     StepComputer computer(config, corpus);
+///     RunStep step = computer.next_step(false);
+///     computer.compute(step);
+///     if (step.is_finite()) computer.apply(step);
+///
+/// WeightAverage averages the parameters and not the buffers. It comes before the buffers because a
+/// process updates it for its own shard, before the values of the other shards are exchanged.
+///
+/// Each process of a group has a StepComputer of the same config and corpus, see Trainer, and calls
+/// all functions that are not const. A Profiler on this thread gets rows for batches, gradient
+/// norm, update and exchange of parameters besides those of the operations.
+class StepComputer {
+ public:
+  /// A run before its first step. `corpus` and `group` must outlive the object.
+  /// throws  DataError if an example of the corpus is longer than the model's positions.
+  StepComputer(Config config, const Corpus& corpus, ProcessGroup& group = single_process());
+  StepComputer(const StepComputer&) = delete;
+  StepComputer& operator=(const StepComputer&) = delete;
+
+  /// Restores the state of `snapshot`. throws CheckpointError; nothing is then changed.
+  void restore(const ArrayStore& snapshot);
+
+  /// Loads the parameters of a pretrained model, see load_pretrained(); returns its lines.
+  std::vector<std::string> initialize(const TrainedModel& from);
+
+  /// The next step, with its batches.
+  ///
+  /// ahead   whether the batches of the step after it are prepared in the background
+  /// throws  kernels::Cancelled; std::bad_alloc.
+  RunStep next_step(bool ahead);
+  /// The next step with these batches, of any number and size, instead of the batches of the run,
+  /// whose position stays.
+  RunStep next_step(std::vector<Batch> batches) const;
+
+  /// Computes gradients, norm, learning rate and clip factor of the next step. The gradients are
+  /// those of the mean loss over all target tokens of all batches: accumulated batches give the
+  /// gradient of one large batch, up to rounding, since their gradients are summed over a fixed
+  /// binary tree, see GradientSum.
+  ///
+  /// Each process of the group computes some of the batches; afterwards each has the gradients of
+  /// its shard of the parameters, see ParameterShards, and the pending updates of the buffers of
+  /// all batches.
+  ///
+  /// observers  without train.detect_anomaly, makes the observer of the batch with this index
+  /// throws     kernels::Cancelled; AnomalyError with train.detect_anomaly, at the first value that
+  ///            is not finite.
+  void compute(RunStep& step, const BatchObservers& observers = nullptr);
+
+  /// The contribution of a batch to the loss of a step that compute() has begun.
+  ///
+  /// batch  a batch of the step, or one of its examples
+  /// index  of the batch in the step; keys dropout together with the step
+  Loss batch_loss(const RunStep& step, const Batch& batch, std::size_t index) const;
+
+  /// Updates the weights with the gradients of a finite step that has been computed, adds its loss
+  /// to the running sums of the state, and counts it.
+  ///
+  /// throws  std::logic_error if another step has been applied or skipped, or a state restored,
+  ///         since next_step(), so that it is not the next step any more.
+  void apply(const RunStep& step);
+
+  /// Counts the step and keeps the weights. throws as apply().
+  void skip(const RunStep& step);
+
+  /// With schedule.decay_steps set, if it follows from train.steps.
+  const Config& config() const { return config_; }
+  const Corpus& corpus() const { return corpus_; }
+  Model& model() { return model_; }
+  const Model& model() const { return model_; }
+  ParameterShards& shards() { return shards_; }
+  TrainingState& state() { return state_; }
+  std::uint64_t step() const { return state_.step; }
+  const std::string& run_id() const { return state_.run_id; }
+  /// What this process does with its time. The parts of a step count once it is applied.
+  TimeUse& time_use() { return time_use_; }
+
+  /// The parts of the state that a checkpoint holds.
+  RunParts parts();
+  /// What a checkpoint of this state would hold, without the shards of other processes, see
+  /// collect_arrays().
+  ArrayStore snapshot() { return collect_arrays(parts()); }
+  /// The run, its step, and a digest of the values of parameters and buffers, and of the state of
+  /// the shards in the checkpoint that was restored: the same in all processes of a group.
+  std::string state_text() const;
+
+  /// Number of batches of every epoch.
+  std::size_t batches_per_epoch() const { return batches_.batches_per_epoch(); }
+  /// The sizes of the batches of the epoch that the next batch is in.
+  BatchStatistics measure_epoch() { return batches_.measure(state_.position.epoch); }
+
+ private:
+  void compute_gradients(RunStep& step, const BatchObservers& observers);
+  Loss compute_batch(RunStep& step, std::size_t index, const BatchObservers& observers,
+                     GradientSum& gradients);
+  void require_next(const RunStep& step) const;
+  void update_weights(const RunStep& step);
+  void count_step(const RunStep& step);
+
+  Config config_;
+  const Corpus& corpus_;
+  ProcessGroup& group_;
+  Model model_;
+  ParameterShards shards_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<WeightAverage> average_;  ///< with train.ema_decay
+  std::unique_ptr<Schedule> schedule_;
+  BatchLoader batches_;
+  TrainingState state_;
+  std::uint64_t restored_digest_ = 0;  ///< digest_of_shard_states() of the restored checkpoint
+  TimeUse time_use_;
+};
+
+/// The durations of a step, see time_step().
+struct StepTime {
+  using Duration = std::chrono::steady_clock::duration;
+
+  Duration time{};              ///< of the whole step
+  Duration preparation{};       ///< until its batches are there
+  Duration gradients{};         ///< forward and backward of all batches
+  std::size_t targets = 0;      ///< target tokens
+  std::uint64_t positions = 0;  ///< of all rows, with padding, see target_positions(); 0 for images
+  double loss = 0.0;
+};
+
+/// Computes and applies the next step, for its duration.
+///
+/// ahead   as in StepComputer::next_step()
+/// throws  NumericError if loss or gradient are not finite; errors of StepComputer. The state is
+///         then unchanged.
+StepTime time_step(StepComputer& computer, bool ahead = false);
+/// The same for a step with these batches, of any number and size.
+StepTime time_step(StepComputer& computer, std::vector<Batch> batches);
 
 }  // namespace tapestry

@@ -5,21 +5,65 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <functional>
 #include <limits>
+#include <new>
+#include <span>
 #include <utility>
 
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
+#include "data/io/durable_file.h"
+#include "data/io/utf8.h"
 #include "train/base/error.h"
+#include "train/base/format.h"
 #include "train/checkpoint/kept_checkpoints.h"
+#include "train/loop/final_average.h"
 #include "train/loop/non_finite.h"
+#include "train/report/report_file.h"
+#include "train/system/message.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {
 
 using Clock = TimeLimit::Clock;
+
+std::optional<RunEnd> reason_to_end(const Interruptions& interruptions,
+                                    const TrainingState& state) {
+  const RunSignals* signals = interruptions.signals;
+  const bool time_is_up = signals != nullptr && signals->time_is_up();
+  if (time_is_up || interruptions.time.is_up(Clock::now())) return RunEnd::time;
+  if (signals != nullptr && signals->stop() != 0) return RunEnd::signal;
+  const bool is_reached = interruptions.last_step && state.step >= *interruptions.last_step;
+  if (is_reached && !state.validation_pending) return RunEnd::last_step;
+  return std::nullopt;
+}
+
+/// Why a run with more steps to do ends now: the reason of the lowest rank that has one, in all
+/// processes; nullopt if none has. A signal that another process received counts as received by
+/// this one.
+std::optional<RunEnd> agree_to_end(const Interruptions& interruptions, const TrainingState& state,
+                                   ProcessGroup& group) {
+  const auto own = reason_to_end(interruptions, state);
+  if (group.size() == 1) return own;
+  const auto reasons = group.all_gather([&] {
+    MessageWriter reason;
+    if (own) {
+      reason.put(static_cast<int>(*own));
+      reason.put(interruptions.signals != nullptr ? interruptions.signals->stop() : 0);
+    }
+    return reason.take();
+  });
+  const auto first = std::ranges::find_if_not(reasons, &std::string::empty);
+  if (first == reasons.end()) return std::nullopt;
+  MessageReader reason(*first);
+  const auto end = static_cast<RunEnd>(reason.get<int>());
+  if (end == RunEnd::signal && interruptions.signals != nullptr) {
+    interruptions.signals->stop_by(reason.get<int>());
+  }
+  return end;
+}
 
 }  // namespace
 
@@ -42,7 +86,7 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
 void Trainer::resume(const ArrayStore& snapshot) {
   const Config before = saved_config(snapshot);  // all that can fail comes before restore()
   computer_.restore(snapshot);
-  saver_.note_restored();
+  saver_.mark_as_saved();
   if (!finished()) state_.revert_end_rows();
   const bool other_values = before.train.best_metric != config_.train.best_metric ||
                             (config_.train.best_metric == "bleu" &&
@@ -64,12 +108,12 @@ void Trainer::resume(const ArrayStore& snapshot) {
 void Trainer::record_to(const std::filesystem::path& folder) {
   // The validation of the last step is dropped if it is repeated, or was due at the end only.
   const bool repeated =
-      state_.validation_pending || !(finished() || records_after_step(state_.step));
+      state_.validation_pending || !(finished() || is_validated_after(state_.step));
   const std::uint64_t kept = repeated && state_.step > 0 ? state_.step - 1 : state_.step;
   recorder_.start(folder, kept);
 }
 
-void Trainer::note(const std::string& event) {
+void Trainer::add_to_history(const std::string& event) {
   state_.history += fmt::format("step {}: {}\n", state_.step, event);
 }
 
@@ -79,10 +123,22 @@ bool Trainer::out_of_patience() const {
   return config_.train.patience > 0 && state_.validations_since_best >= config_.train.patience;
 }
 
+bool Trainer::is_validated_after(std::uint64_t step) const {
+  const bool is_due = step % config_.train.validate_every == 0 || step >= config_.train.steps;
+  return is_due && !corpus_.validation.empty();
+}
+
+/// Counted from 1; computed from the position of the next batch.
+std::uint64_t Trainer::epoch_of_last_step() const {
+  const std::uint64_t per_epoch = computer_.batches_per_epoch();
+  const std::uint64_t next = state_.position.epoch * per_epoch + state_.position.batch;
+  return (next - std::min<std::uint64_t>(next, config_.train.accumulate)) / per_epoch + 1;
+}
+
 // ---- The run.
 
 RunEnd Trainer::run(Interruptions interruptions) try {
-  RunSignals* signals = interruptions.signals;
+  RunSignals* const signals = interruptions.signals;
   TimeLimit& time = interruptions.time;
   end_requested_ = signals != nullptr ? &signals->end_requested() : nullptr;
   if (config_.train.on_nan == OnNan::rollback && !saver_.saved_step() && !finished()) {
@@ -92,32 +148,23 @@ RunEnd Trainer::run(Interruptions interruptions) try {
   std::optional<RunEnd> stop;
   while (state_.validation_pending || !finished()) {
     saver_.collect();
-    time.note_save(saver_.longest(), saver_.is_in_flight());
-    if (signals != nullptr && time.last_call()) signals->end_at(*time.last_call());
+    time.update_save_time(saver_.longest(), saver_.is_in_flight());
+    if (signals != nullptr && time.save_deadline()) signals->end_at(*time.save_deadline());
     stop = agree_to_end(interruptions, state_, group_);
     if (stop) break;
     const Clock::time_point started = Clock::now();
     try {
-      state_.validation_pending ? finish_interrupted_turn() : turn();
+      state_.validation_pending ? finish_interrupted_iteration() : iterate();
     } catch (const kernels::Cancelled&) {
       continue;
     }
     if (group_.any_process(signals != nullptr && signals->take_save_request())) {
       saver_.save_on_request(finished());
     }
-    time.note_turn(Clock::now() - started);
+    time.add_iteration(Clock::now() - started);
   }
-  saver_.finish();
-  if (saver_.saved_step() != state_.step) saver_.save(true);
-  recorder_.add_time(true);
-  if (finished() && !state_.validation_pending &&
-      group_.any_process(!average_last_checkpoints_())) {
-    stop = agree_to_end(interruptions, state_, group_);
-  }
-  if (config_.train.report_every > 0 && finished()) {
-    report();
-    recorder_.add_time(true);
-  }
+  const bool is_complete = finish_run();
+  if (!is_complete) stop = agree_to_end(interruptions, state_, group_);
   return stop.value_or(RunEnd::finished);
 } catch (...) {
   saver_.finish_after_error();
@@ -125,55 +172,59 @@ RunEnd Trainer::run(Interruptions interruptions) try {
 }
 
 /// One step and the logging, validation and saving due after it.
-void Trainer::turn() {
+void Trainer::iterate() {
   const StepEnd end = train_step();
   if (end == StepEnd::rolled_back) return;
   recorder_.add_digests();
   if (end == StepEnd::done) {
-    if (due(config_.train.log_every)) {
+    if (is_due(config_.train.log_every)) {
       log();
     } else if (is_last_step()) {
       state_.add_end_rows([this] { log(); });
     }
   }
-  finish_turn();
+  finish_iteration();
 }
 
 /// The validation and saving due after a step; the last step is always validated.
-void Trainer::finish_turn() {
+void Trainer::finish_iteration() {
   state_.validation_pending = true;  // in case it is cancelled
   bool among_best = false;
-  if (due(config_.train.validate_every)) {
+  if (is_due(config_.train.validate_every)) {
     among_best = validate_and_compare();
   } else if (is_last_step()) {
     validate_at_end();
   }
   state_.validation_pending = false;
-  if (among_best || due(config_.train.save_every)) save_as_scheduled();
+  if (among_best || is_due(config_.train.save_every)) save_as_scheduled();
   if (report_is_due()) report();
 }
 
-/// Finishes the turn in which an earlier process was stopped.
-void Trainer::finish_interrupted_turn() {
+/// Finishes the iteration in which an earlier process was stopped.
+void Trainer::finish_interrupted_iteration() {
   epoch_ = epoch_of_last_step();
-  saver_.save_again();
-  finish_turn();
+  saver_.mark_as_unsaved();  // more of the state of this step is going to change
+  finish_iteration();
   saver_.finish();
   if (saver_.saved_step() != state_.step) saver_.save(is_last_step());
 }
 
-/// With train.on_nan: rollback, a state that is not finite is rolled back instead.
-void Trainer::save_as_scheduled() {
+/// Saves the last state of this process and, if the run is finished, writes its average and report.
+/// Returns false if a process was interrupted in that.
+bool Trainer::finish_run() {
   saver_.finish();
-  if (config_.train.on_nan == OnNan::rollback) {
-    if (const auto found =
-            find_non_finite_state(model_.parameters, computer_.parts().optimizer, group_)) {
-      count_nan_step(fmt::format("step {}: {}", state_.step, *found));
-      return roll_back(fmt::format("{} at step {}", *found, state_.step));
-    }
+  if (saver_.saved_step() != state_.step) saver_.save(true);
+  recorder_.add_time(true);
+  const bool is_complete =
+      !finished() || state_.validation_pending || !group_.any_process(!average_last_checkpoints());
+  if (config_.train.report_every > 0 && finished()) {
+    report();
+    recorder_.add_time(true);
   }
-  saver_.save_as_scheduled(finished());
+  return is_complete;
 }
+
+// ---- A step.
 
 Trainer::StepEnd Trainer::train_step() {
   epoch_ = state_.position.epoch + 1;
@@ -182,38 +233,48 @@ Trainer::StepEnd Trainer::train_step() {
     const kernels::CancellationScope cancellable(end_requested_);
     step = computer_.next_step(state_.step + 1 < config_.train.steps);
     computer_.compute(step);
-  } catch (const AnomalyError&) {  // with train.detect_anomaly; examine() finds the operation again
-    return meet_non_finite("a value is not finite", step);
+  } catch (const AnomalyError&) {  // with train.detect_anomaly; its operation is found again later
+    return handle_non_finite("a value is not finite", step);
   }
   if (!std::isfinite(step.loss.mean)) {
-    return meet_non_finite("the loss is " + value_text(step.loss.mean), step);
+    return handle_non_finite("the loss is " + value_text(step.loss.mean), step);
   }
   if (!std::isfinite(step.gradient_norm)) {
-    return meet_non_finite("the norm of the gradient is " + value_text(step.gradient_norm), step);
+    return handle_non_finite("the norm of the gradient is " + value_text(step.gradient_norm), step);
   }
-  apply_and_watch_weights(step);
-  finish_step(step);
-  return StepEnd::done;
-}
-
-void Trainer::finish_step(const RunStep& step) {
+  apply_and_record(step);
   report_ = {.learning_rate = step.learning_rate, .gradient_norm = step.gradient_norm};
   if (config_.train.on_nan != OnNan::rollback) state_.nan_steps = 0;
   progress_.step(state_.step, step.loss.target_tokens, step.loss.mean);
-  const double guessing = std::log(static_cast<double>(network_sizes(config_, corpus_).target));
-  if (state_.divergence.add(step.loss.mean, guessing, config_.train.divergence_window)) {
-    refuse_divergence();
+  check_divergence(step);
+  return StepEnd::done;
+}
+
+/// Applies the step, and records weights and gradients if a validation follows.
+void Trainer::apply_and_record(const RunStep& step) {
+  const bool is_recorded = is_validated_after(step.number);
+  if (is_recorded) {
+    computer_.shards().gather_gradients();  // rank 0 records their statistics
+    recorder_.before_update();
   }
+  computer_.apply(step);
+  if (is_recorded) recorder_.after_update();
 }
 
-// ---- Logging and validation.
-
-/// Counted from 1; computed from the position of the next batch.
-std::uint64_t Trainer::epoch_of_last_step() const {
-  const std::uint64_t per_epoch = computer_.batches_per_epoch();
-  const std::uint64_t next = state_.position.epoch * per_epoch + state_.position.batch;
-  return (next - std::min<std::uint64_t>(next, config_.train.accumulate)) / per_epoch + 1;
+/// throws  NumericError if the run has diverged with this step.
+void Trainer::check_divergence(const RunStep& step) {
+  const double guessing = std::log(static_cast<double>(network_sizes(config_, corpus_).target));
+  if (!state_.divergence.add(step.loss.mean, guessing, config_.train.divergence_window)) return;
+  saver_.finish();
+  throw NumericError(
+      fmt::format("step {}: the run has diverged: the mean loss of {} steps was {:.4g} at its best "
+                  "and is now {:.4g}; this state is not saved, {}",
+                  state_.step, config_.train.divergence_window, state_.divergence.best_mean(),
+                  state_.divergence.last_mean(), saver_.describe_newest()),
+      std::string(smaller_steps_hint) + "; train.divergence_window=0 disables the check");
 }
+
+// ---- What is due after a step.
 
 void Trainer::log() {
   const auto tokens = static_cast<double>(state_.running.tokens);
@@ -241,7 +302,7 @@ bool Trainer::validate_and_compare() {
   group_.together([&] { scores = validate(); });
   const std::string& metric = config_.train.best_metric;
   const bool best = state_.compare_validation(metric, score_value(scores, metric),
-                                              due(config_.train.validate_every));
+                                              is_due(config_.train.validate_every));
   state_.metrics.add_validation(state_.step, epoch_, scores);
   recorder_.add_validation(scores);
   validator_.report(scores, best, progress_);
@@ -257,41 +318,139 @@ void Trainer::validate_at_end() {
   });
 }
 
-// ---- The recording.
-
-/// Whether the step is followed by a validation.
-bool Trainer::records_after_step(std::uint64_t step) const {
-  const bool is_validated = step % config_.train.validate_every == 0 || step >= config_.train.steps;
-  return is_validated && !corpus_.validation.empty();
-}
-
-/// Applies the step, observed if a record of it follows.
-void Trainer::apply_and_watch_weights(const RunStep& step) {
-  const bool is_recorded = records_after_step(step.number);
-  if (is_recorded) {
-    computer_.shards().gather_gradients();  // rank 0 records their statistics
-    recorder_.before_update();
+/// With train.on_nan: rollback, a state that is not finite is rolled back instead.
+void Trainer::save_as_scheduled() {
+  saver_.finish();
+  if (config_.train.on_nan == OnNan::rollback) {
+    if (const auto found =
+            find_non_finite_state(model_.parameters, computer_.parts().optimizer, group_)) {
+      count_non_finite(fmt::format("step {}: {}", state_.step, *found));
+      return roll_back(fmt::format("{} at step {}", *found, state_.step));
+    }
   }
-  computer_.apply(step);
-  if (is_recorded) recorder_.after_update();
+  saver_.save_as_scheduled(finished());
 }
-
-// ---- Reports during the run.
 
 /// The report at the end of a run is written after its last save.
 bool Trainer::report_is_due() const {
   const TrainOptions& train = config_.train;
-  if (train.report_every == 0 || finished() || !due(train.validate_every)) return false;
+  if (train.report_every == 0 || finished() || !is_due(train.validate_every)) return false;
   return state_.step / train.validate_every % train.report_every == 0;
 }
 
 void Trainer::report() {
   saver_.finish();  // the report shows the newest checkpoint
   recorder_.add_time(true);
+  if (!group_.is_rank_0()) return;
   const PartTimer timer(time_use_, TimePart::reports, "report");
   const Clock::time_point started = Clock::now();
-  write_report_();
+  try {
+    const kernels::CancellationScope cancellable(end_requested_);
+    write_report(directory_,
+                 {.corpus = corpus_, .metrics = state_.metrics.csv(), .finished = finished()});
+  } catch (const kernels::Cancelled&) {  // the run ends
+  } catch (const std::bad_alloc&) {
+    progress_.message("warning: report not written: not enough memory");
+  } catch (const std::exception& error) {
+    progress_.message(fmt::format("warning: report not written: {}", error.what()));
+  }
   progress_.exclude(Clock::now() - started);
+}
+
+/// Averages the last checkpoints of the finished run, if its config says so. Returns false if a
+/// signal or the time limit ended that in this process.
+bool Trainer::average_last_checkpoints() {
+  if (config_.train.average_last == 0) return true;
+  bool cancelled = false;
+  group_.on_rank_0([&] {
+    constexpr const char* failed = "warning: the last checkpoints were not averaged";
+    try {
+      const kernels::CancellationScope cancellable(end_requested_);
+      write_final_average(directory_, config_, corpus_, state_.step, progress_);
+    } catch (const kernels::Cancelled&) {  // the run ends
+      cancelled = true;
+      progress_.message(fmt::format("{}: resume the run to do it", failed));
+    } catch (const std::bad_alloc&) {  // the run itself is complete
+      progress_.message(fmt::format("{}: not enough memory; resume the run to do it", failed));
+    } catch (const OutputError& error) {
+      progress_.message(fmt::format("{}: {}; {}, then resume the run to do it", failed,
+                                    error.what(), error.hint()));
+    }
+  });
+  return !cancelled;
+}
+
+// ---- Values that are not finite.
+
+Trainer::StepEnd Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
+  saver_.finish();  // the last checkpoint may be needed
+  const std::string finding = group_.broadcast([&] { return store_non_finite(found, step); });
+  count_non_finite(fmt::format("step {}: {}; the weights are those of step {}", step.number,
+                               finding, state_.step));
+  if (config_.train.on_nan == OnNan::rollback) {
+    state_.position = step.next;
+    roll_back(fmt::format("{} at step {}", found, step.number));
+    return StepEnd::rolled_back;
+  }
+  add_to_history(fmt::format("{} at step {}, which is skipped", found, step.number));
+  computer_.skip(step);
+  return StepEnd::skipped;
+}
+
+/// throws  NumericError with train.on_nan: stop, or after more than train.max_nan_steps such steps.
+void Trainer::count_non_finite(const std::string& finding) {
+  ++state_.nan_steps;
+  const std::size_t max_steps = config_.train.max_nan_steps;
+  const std::string hint = non_finite_hint(state_.step);
+  if (config_.train.on_nan == OnNan::stop) {
+    throw NumericError(finding, hint + "; train.on_nan=skip skips such a step");
+  }
+  if (state_.nan_steps > max_steps) {
+    throw NumericError(fmt::format("{}; {} consecutive steps, train.max_nan_steps is {}", finding,
+                                   state_.nan_steps, max_steps),
+                       hint);
+  }
+  progress_.message("warning: " + finding);
+}
+
+/// Locates the origin of a value that is not finite, stores a report in the run directory and
+/// returns a one-line description.
+std::string Trainer::store_non_finite(const std::string& found, const RunStep& step) {
+  const BatchLoss loss = [&](const Batch& batch, std::size_t index) {
+    return computer_.batch_loss(step, batch, index).mean;
+  };
+  const NonFiniteOrigin origin = find_non_finite_origin(
+      loss, corpus_.training(), training_rules(config_, corpus_), step.batches, model_.parameters);
+  const auto path = directory_.path() / fmt::format("non-finite-step-{:08}.txt", step.number);
+  const std::string report = fmt::format("step {}: {}\n{}", step.number, found,
+                                         to_text(origin, corpus_.training(), config_, codec_));
+  std::string stored;
+  try {
+    write_file_durably(path, std::as_bytes(std::span(report)), directory_.files());
+    stored = fmt::format("; see {}", escaped(path.string()));
+  } catch (const OutputError& error) {
+    stored = fmt::format("; not stored: {}", error.what());
+  }
+  return fmt::format("{}, expected a finite number{}{}", found, in_words(origin, config_), stored);
+}
+
+/// Restores a checkpoint, which rank 0 chooses, and continues with the data that follow the failed
+/// step.
+void Trainer::roll_back(const std::string& found) {
+  const BatchPosition behind = state_.position;
+  const std::uint64_t in_a_row = state_.nan_steps;
+  computer_.restore(saver_.read_rollback_target(found));
+  group_.require_equal(
+      "state after the rollback", [&] { return computer_.state_text(); }, ExitCode::checkpoint);
+  state_.revert_end_rows();
+  saver_.mark_as_saved();
+  state_.position = behind;
+  state_.nan_steps = in_a_row;
+  add_to_history(fmt::format("rolled back: {}; continues with epoch {}, batch {}", found,
+                             behind.epoch + 1, behind.batch + 1));
+  progress_.rolled_back(state_.step);
+  recorder_.drop_later_steps();
+  progress_.message(fmt::format("rolled back to step {}", format_count(state_.step)));
 }
 
 }  // namespace tapestry

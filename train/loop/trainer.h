@@ -3,9 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "data/batch.h"
@@ -17,17 +15,20 @@
 #include "train/checkpoint/training_state.h"
 #include "train/config/config.h"
 #include "train/loop/progress.h"
-#include "train/loop/run_end.h"
 #include "train/loop/run_recorder.h"
 #include "train/loop/run_saver.h"
-#include "train/loop/step_computer.h"
-#include "train/loop/time_use.h"
+#include "train/loop/step.h"
 #include "train/loop/validator.h"
 #include "train/parallel/process_group.h"
+#include "train/recording/time_use.h"
 #include "train/system/interruptions.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
+
+/// Why training ends: all steps are done (or train.patience is exhausted), a signal,
+/// train.max_time, or Interruptions::last_step.
+enum class RunEnd { finished, signal, time, last_step };
 
 /// Trains a model on a corpus and writes its run directory: checkpoints and metrics.csv.
 ///
@@ -35,9 +36,9 @@ namespace tapestry {
 /// an uninterrupted run, on any number of threads.
 ///
 /// A group of processes, each with a Trainer of the same config and corpus, trains as one process
-/// does, with the same bits. All functions that are not const are then called by all of them. Rank
-/// 0 alone writes the run directory; validation is divided among all. Each process has the state of
-/// the optimizer and the averages of the weights for its shard of the parameters alone, see
+/// does, with the same bits. All functions that are not const are then called by all of them. Only
+/// rank 0 writes the run directory; validation is divided among all. Each process has the state of
+/// the optimizer and the averages of the weights only for its shard of the parameters, see
 /// ParameterShards.
 class Trainer {
  public:
@@ -54,21 +55,14 @@ class Trainer {
   /// changes no bit of the run.
   void record_to(const std::filesystem::path& folder);
 
-  /// Calls `report` after every train.report_every-th validation, and when all steps are done.
-  void report_with(std::function<void()> report) { write_report_ = std::move(report); }
-
-  /// Calls `average` when the run is finished and saved, before the report. It returns false if a
-  /// signal or the time limit ended it; the run then ends for that reason.
-  void average_with(std::function<bool()> average) {
-    average_last_checkpoints_ = std::move(average);
-  }
-
   /// Adds a line to the history, which is stored in checkpoints.
-  void note(const std::string& event);
+  void add_to_history(const std::string& event);
 
   /// Trains until all steps are done, the validation loss has stopped improving (`train.patience`)
   /// or an interruption requests an end; saves during the run and at its end. The last step is
-  /// always logged, unless it was skipped, and validated.
+  /// always logged, unless it was skipped, and validated. Rank 0 writes a report as
+  /// train.report_every specifies, and at the end of a finished run the average of its last
+  /// checkpoints (train.average_last); an error of these two is a warning.
   ///
   /// An interruption cancels a step or a validation at once: a resumed run repeats it.
   ///
@@ -115,31 +109,31 @@ class Trainer {
   enum class StepEnd { done, skipped, rolled_back };
 
   bool out_of_patience() const;
-  bool due(std::size_t every) const { return state_.step % every == 0; }
+  bool is_due(std::size_t every) const { return state_.step % every == 0; }
   bool is_last_step() const { return state_.step >= config_.train.steps; }
-  void turn();
-  void finish_turn();
-  void finish_interrupted_turn();
+  bool is_validated_after(std::uint64_t step) const;
+  std::uint64_t epoch_of_last_step() const;
+
+  void iterate();
+  void finish_iteration();
+  void finish_interrupted_iteration();
+  bool finish_run();
 
   StepEnd train_step();
-  void finish_step(const RunStep& step);
-
-  [[noreturn]] void refuse_divergence();
-  StepEnd meet_non_finite(const std::string& found, const RunStep& step);
-  void count_nan_step(const std::string& finding);
-  std::string examine(const std::string& found, const std::vector<Batch>& batches);
-  ArrayStore rollback_target(const std::string& found) const;
-  void roll_back(const std::string& found);
-
-  std::uint64_t epoch_of_last_step() const;
+  void apply_and_record(const RunStep& step);
+  void check_divergence(const RunStep& step);
   void log();
   bool validate_and_compare();
-  bool records_after_step(std::uint64_t step) const;
-  void apply_and_watch_weights(const RunStep& step);
-  bool report_is_due() const;
-  void report();
   void validate_at_end();
   void save_as_scheduled();
+  bool report_is_due() const;
+  void report();
+  bool average_last_checkpoints();
+
+  StepEnd handle_non_finite(const std::string& found, const RunStep& step);
+  void count_non_finite(const std::string& finding);
+  std::string store_non_finite(const std::string& found, const RunStep& step);
+  void roll_back(const std::string& found);
 
   StepComputer computer_;
   // Of computer_:
@@ -153,8 +147,6 @@ class Trainer {
   TextCodec codec_;  ///< of the corpus
   RunDirectory& directory_;
   Progress& progress_;
-  std::function<void()> write_report_ = [] {};
-  std::function<bool()> average_last_checkpoints_ = [] { return true; };
   std::uint64_t epoch_ = 1;                           ///< epoch of the last step, from 1
   StepReport report_;                                 ///< of the last completed step
   const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation

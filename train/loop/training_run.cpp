@@ -1,39 +1,39 @@
 #include "train/loop/training_run.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <optional>
 #include <span>
 #include <sstream>
+#include <system_error>
+#include <utility>
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/profiler.h"
 #include "data/batch.h"
-#include "data/example_file.h"
 #include "data/io/durable_file.h"
 #include "train/base/error.h"
-#include "train/base/exit_code.h"
 #include "train/base/format.h"
-#include "train/base/program_name.h"
+#include "train/base/program.h"
 #include "train/checkpoint/open_run.h"
-#include "train/config/config.h"
 #include "train/config/domain.h"
-#include "train/config/error.h"
-#include "train/config/rules.h"
-#include "train/loop/final_average.h"
+#include "train/config/process_settings.h"
 #include "train/loop/memory_need.h"
+#include "train/loop/new_run.h"
+#include "train/loop/resumed_run.h"
 #include "train/loop/run_description.h"
-#include "train/loop/run_files.h"
-#include "train/loop/step_time.h"
-#include "train/models/model_summary.h"
+#include "train/loop/trainer.h"
+#include "train/parallel/process_group.h"
+#include "train/recording/event_log.h"
+#include "train/recording/tensorboard.h"
 #include "train/system/machine.h"
-#include "train/system/memory.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
@@ -43,39 +43,57 @@ namespace {
 
 using Clock = TimeLimit::Clock;
 
-void report(const Profile& profile, Progress& progress) {
-  std::istringstream table(to_string(profile));
-  for (std::string line; std::getline(table, line);) progress.message(line);
+/// A run whose config and data are loaded: a new or a resumed one.
+struct TrainingRun {
+  const Config& config;
+  const Corpus& corpus;
+  RunDirectory& directory;
+  const RunOptions& options;
+  ProcessGroup& group;
+  NewRun* started = nullptr;      ///< null if the run is resumed
+  ResumedRun* resumed = nullptr;  ///< null if the run is new
+
+  std::string path() const { return directory.path().string(); }
+  std::uint64_t first_step() const { return resumed == nullptr ? 0 : resumed->first_step(); }
+  Interruptions interruptions(RunSignals& signals) const {
+    return {.signals = &signals,
+            .time = TimeLimit(options.started, config.train.max_time),
+            .last_step = options.until == 0 ? std::nullopt : std::optional(options.until)};
+  }
+};
+
+// ---- Before training.
+
+/// Loads initial or saved values into the trainer. Returns lines for the log.
+std::vector<std::string> load_state(const TrainingRun& run, Trainer& trainer) {
+  if (run.resumed != nullptr) return run.resumed->restore(trainer);
+  const TrainedModel* const pretrained = run.started->pretrained();
+  return pretrained == nullptr ? std::vector<std::string>()
+                               : trainer.computer().initialize(*pretrained);
 }
 
-RunEnd train(Trainer& trainer, const TrainingRun& run, const Interruptions& interruptions,
-             Progress& progress) {
-  if (!run.profile) return trainer.run(interruptions);
-  const Profiler profiler;
-  const RunEnd end = trainer.run(interruptions);
-  report(profiler.profile(), progress);
-  return end;
+/// Runs the network on the first training example.
+void try_model(const TrainingRun& run, const Model& model) {
+  try_network(run.config, model,
+              make_batch(run.corpus.training(), std::array<std::size_t, 1>{0},
+                         batch_rules(run.config, run.corpus.target_vocabulary.size())));
 }
 
-/// The same; an error is also written to the log of the run.
-RunEnd train_and_log(Trainer& trainer, const TrainingRun& run, const Interruptions& interruptions,
-                     Progress& progress) try {
-  return train(trainer, run, interruptions, progress);
-} catch (const std::bad_alloc&) {
-  progress.log_error("the system has no more memory");
-  throw;
-} catch (const std::exception& error) {
-  progress.log_error(error.what());
-  throw;
-}
-
-int stopped(const Trainer& trainer, const std::string& by, const std::string& run_dir, int code,
-            Progress& progress) {
-  progress.message(
-      fmt::format("stopped by {} and saved at step {}; resume with: {} train "
-                  "--resume {}",
-                  by, format_count(trainer.step()), program_name(), format_argument(run_dir)));
-  return code;
+/// Rejects processes that would not compute the same run.
+void require_same_run(const TrainingRun& run, const StepComputer& computer) {
+  ProcessGroup& group = run.group;
+  group.require_equal("arithmetic", arithmetic, ExitCode::usage);
+  group.require_equal(
+      "config", [&] { return dump_config(with_process_settings(run.config, Config{})); },
+      ExitCode::usage);
+  group.require_equal(
+      "train.bucket_size", [&] { return fmt::to_string(run.config.train.bucket_size); },
+      ExitCode::usage);
+  group.require_equal(
+      "data", [&] { return fmt::format("fingerprint {:016x}", run.corpus.fingerprint); },
+      ExitCode::data);
+  group.require_equal(
+      "state", [&] { return computer.state_text(); }, ExitCode::checkpoint);
 }
 
 /// Writes the complete config of the run, after its id. throws OutputError.
@@ -84,18 +102,31 @@ void write_config(const RunDirectory& directory, const Config& config, const std
   write_file_durably(directory.path() / "config.yaml", std::as_bytes(std::span(text)));
 }
 
-/// Warns during the run if other programs slow it down, unless it has too many threads anyway.
-void watch_other_programs(Progress& progress) {
-  const Cores cores = read_cores();
-  const std::size_t threads = kernels::num_threads();
-  const auto before = read_processor_time();
-  if (!before || warning_about_cores(cores, threads)) return;
-  const auto warning = [=]() -> std::optional<std::string> {
-    const auto after = read_processor_time();
-    if (!after) return std::nullopt;
-    return warning_about_other_programs(*before, *after, cores.allowed, threads);
-  };
-  progress.message_later(std::chrono::seconds(6), warning);  // more than sure_interval
+/// Claims the run directory, writes the config into it and begins its log.
+void open_directory(const TrainingRun& run, const Trainer& trainer, Progress& progress) {
+  if (run.started != nullptr) run.started->claim_directory();
+  RunDirectory& directory = run.directory;
+  const auto strays = directory.remove_stray_temporaries();
+  write_config(directory, run.config, trainer.run_id());
+  directory.probe(trainer.checkpoint_bytes(), missing_files(directory.path(), run.config.train));
+  progress.log_to((directory.path() / "train.log").string());
+  for (const std::string& problem : strays.problems) {
+    progress.message("warning: temporary file of a crash not deleted: " + problem);
+  }
+}
+
+/// Prints what the run is, after the lines of load_state().
+void describe(const TrainingRun& run, Trainer& trainer, const std::vector<std::string>& loaded,
+              Progress& progress) {
+  progress.start({.run_dir = run.path(),
+                  .kind = run.config.model_kind,
+                  .first_step = trainer.step(),
+                  .total_steps = run.config.train.steps,
+                  .parameters = trainer.model().parameters.num_values()});
+  for (const std::string& line : loaded) progress.message(line);
+  for (const std::string& line : describe_run(trainer.computer(), run.path(), run.group.size())) {
+    progress.message(line);
+  }
 }
 
 /// Announces a step that takes long, from the time of its largest batch.
@@ -141,35 +172,11 @@ void prepare_memory(const Trainer& trainer, const Corpus& corpus, const Availabl
   }
 }
 
-/// Prints how the run ended and returns the exit code.
-int report_end(RunEnd end, const Trainer& trainer, const TrainingRun& run,
-               const RunSignals& signals, Progress& progress) {
-  const std::string run_dir = run.directory.path().string();
-  const TrainOptions& options = trainer.config().train;
-  switch (end) {
-    case RunEnd::signal:
-      return stopped(trainer, fmt::format("signal {}", signals.stop()), run_dir,
-                     signal_exit_base + signals.stop(), progress);
-    case RunEnd::time:
-      return stopped(trainer, fmt::format("train.max_time ({})", Duration::print(options.max_time)),
-                     run_dir, static_cast<int>(ExitCode::out_of_time), progress);
-    case RunEnd::last_step:
-      return stopped(trainer, "--until", run_dir, static_cast<int>(ExitCode::done), progress);
-    case RunEnd::finished:
-      break;
-  }
-  const bool early = trainer.step() < options.steps;
-  const bool has_held_out = !run.corpus.validation.empty() || !run.corpus.test.empty();
-  progress.message(
-      fmt::format("done: {} steps{}; next: {} {} {}", format_count(trainer.step()),
-                  early ? fmt::format(", no new best in {} validations", options.patience) : "",
-                  program_name(), has_held_out ? "evaluate" : "report", format_argument(run_dir)));
-  return static_cast<int>(ExitCode::done);
-}
+// ---- A dry run.
 
 /// Computes one step and prints how long the run takes. Returns the exit code.
 /// throws  OutputError if that could not be printed; kernels::Cancelled.
-int try_one_step(StepComputer& computer, const std::string& run_dir, Progress& progress) {
+int try_one_step(const TrainingRun& run, StepComputer& computer, Progress& progress) {
   const Config& config = computer.config();
   const std::size_t steps = config.train.steps - computer.step();
   const std::uint64_t number = computer.step() + 1;
@@ -180,73 +187,9 @@ int try_one_step(StepComputer& computer, const std::string& run_dir, Progress& p
       "validation and saving; nothing was written to {}",
       format_count(number), seconds, format_count(step.targets),
       find_task(config).words(config).targets, step.loss, format_count(steps),
-      duration_in_words(seconds * static_cast<double>(steps)), run_dir));
+      duration_in_words(seconds * static_cast<double>(steps)), run.path()));
   flush_standard_output(progress.output_error());
   return static_cast<int>(ExitCode::done);
-}
-
-/// Writes the report of the run; a failure causes a warning.
-void write_run_report(const Trainer& trainer, const TrainingRun& run, const RunSignals& signals,
-                      Progress& progress) {
-  try {
-    const kernels::CancellationScope cancellable(&signals.end_requested());
-    run.write_report(trainer);
-  } catch (const kernels::Cancelled&) {  // the run ends
-  } catch (const std::bad_alloc&) {
-    progress.message("warning: report not written: not enough memory");
-  } catch (const std::exception& error) {
-    progress.message(fmt::format("warning: report not written: {}", error.what()));
-  }
-}
-
-/// Averages the last checkpoints of the finished run, if its config says so. Returns false if a
-/// signal or the time limit ended that.
-bool average_last_checkpoints(const Trainer& trainer, const TrainingRun& run,
-                              const RunDirectory& directory, const RunSignals& signals,
-                              Progress& progress) {
-  bool cancelled = false;
-  if (trainer.config().train.average_last == 0) return true;
-  run.group.on_rank_0([&] {
-    try {
-      const kernels::CancellationScope cancellable(&signals.end_requested());
-      write_final_average(directory, trainer.config(), run.corpus, trainer.step(), progress);
-    } catch (const kernels::Cancelled&) {  // the run ends
-      cancelled = true;
-      progress.message("warning: the last checkpoints were not averaged: resume the run to do it");
-    } catch (const std::bad_alloc&) {  // the run itself is complete
-      progress.message(
-          "warning: the last checkpoints were not averaged: not enough memory; resume the run to "
-          "do it");
-    } catch (const OutputError& error) {
-      progress.message(
-          fmt::format("warning: the last checkpoints were not averaged: {}; {}, then resume the "
-                      "run to do it",
-                      error.what(), error.hint()));
-    }
-  });
-  return !cancelled;
-}
-
-/// A batch of the first training example.
-Batch first_example(const TrainingRun& run) {
-  return make_batch(run.corpus.training(), std::array<std::size_t, 1>{0},
-                    batch_rules(run.config, run.corpus.target_vocabulary.size()));
-}
-
-/// Rejects processes that would not compute the same run.
-void require_same_run(ProcessGroup& group, const TrainingRun& run, const StepComputer& computer) {
-  group.require_equal("arithmetic", arithmetic, ExitCode::usage);
-  group.require_equal(
-      "config", [&] { return dump_config(with_process_settings(run.config, Config{})); },
-      ExitCode::usage);
-  group.require_equal(
-      "train.bucket_size", [&] { return fmt::to_string(run.config.train.bucket_size); },
-      ExitCode::usage);
-  group.require_equal(
-      "data", [&] { return fmt::format("fingerprint {:016x}", run.corpus.fingerprint); },
-      ExitCode::data);
-  group.require_equal(
-      "state", [&] { return computer.state_text(); }, ExitCode::checkpoint);
 }
 
 /// Prints why a dry run has ended during its step or before it, and returns the exit code: of the
@@ -262,101 +205,165 @@ int code_of_interruption(ProcessGroup& group, const RunSignals& signals, Progres
   return signal_exit_base + std::stoi(*first);
 }
 
-/// Claims the run directory, writes the config into it and begins its log.
-void begin_directory(const TrainingRun& run, RunDirectory& directory, const Trainer& trainer,
-                     Progress& progress) {
-  run.claim_directory(directory);
-  const auto strays = directory.remove_stray_temporaries();
-  write_config(directory, run.config, trainer.run_id());
-  directory.probe(trainer.checkpoint_bytes(), missing_files(directory.path(), run.config.train));
-  progress.log_to((directory.path() / "train.log").string());
-  for (const std::string& problem : strays.problems) {
-    progress.message("warning: temporary file of a crash not deleted: " + problem);
+// ---- Training.
+
+/// Warns during the run if other programs slow it down, unless it has too many threads anyway.
+void watch_other_programs(Progress& progress) {
+  const Cores cores = read_cores();
+  const std::size_t threads = kernels::num_threads();
+  const auto before = read_processor_time();
+  if (!before || warning_about_cores(cores, threads)) return;
+  const auto warning = [=]() -> std::optional<std::string> {
+    const auto after = read_processor_time();
+    if (!after) return std::nullopt;
+    return warning_about_other_programs(*before, *after, cores.allowed, threads);
+  };
+  progress.message_later(std::chrono::seconds(6), warning);  // more than sure_interval
+}
+
+void print_profile(const Profile& profile, Progress& progress) {
+  std::istringstream table(to_string(profile));
+  for (std::string line; std::getline(table, line);) progress.message(line);
+}
+
+/// Begins what only rank 0 does while the run trains.
+void begin_recording(const TrainingRun& run, Trainer& trainer, Progress& progress) {
+  if (!run.group.is_rank_0()) return;
+  progress.start_timing();
+  trainer.record_to(run.directory.path());
+  watch_other_programs(progress);
+}
+
+int report_stop(const TrainingRun& run, const Trainer& trainer, const std::string& by, int code,
+                Progress& progress) {
+  progress.message(
+      fmt::format("stopped by {} and saved at step {}; resume with: {} train --resume {}", by,
+                  format_count(trainer.step()), program_name(), format_argument(run.path())));
+  return code;
+}
+
+/// Prints how the run ended and returns the exit code.
+int report_end(const TrainingRun& run, const Trainer& trainer, RunEnd end,
+               const RunSignals& signals, Progress& progress) {
+  const TrainOptions& options = trainer.config().train;
+  switch (end) {
+    case RunEnd::signal:
+      return report_stop(run, trainer, fmt::format("signal {}", signals.stop()),
+                         signal_exit_base + signals.stop(), progress);
+    case RunEnd::time:
+      return report_stop(run, trainer,
+                         fmt::format("train.max_time ({})", Duration::print(options.max_time)),
+                         static_cast<int>(ExitCode::out_of_time), progress);
+    case RunEnd::last_step:
+      return report_stop(run, trainer, "--until", static_cast<int>(ExitCode::done), progress);
+    case RunEnd::finished:
+      break;
   }
+  const bool early = trainer.step() < options.steps;
+  const bool has_held_out = !run.corpus.validation.empty() || !run.corpus.test.empty();
+  progress.message(fmt::format(
+      "done: {} steps{}; next: {} {} {}", format_count(trainer.step()),
+      early ? fmt::format(", no new best in {} validations", options.patience) : "", program_name(),
+      has_held_out ? "evaluate" : "report", format_argument(run.path())));
+  return static_cast<int>(ExitCode::done);
 }
 
-}  // namespace
-
-void require_work_for_all(std::size_t processes, const Config& config) {
-  if (config.train.accumulate >= processes) return;
-  throw ConfigError(
-      {{.place = {.file = "train.accumulate"},
-        .message = fmt::format("found {}, expected at least {}, the number of processes, which "
-                               "divide the batches of a step",
-                               config.train.accumulate, processes),
-        .hint = fmt::format("start fewer processes, or set train.accumulate={0} and divide "
-                            "train.batch_size by {0}",
-                            processes)}});
+/// Writes an error to the log, and the end of the run to the output.
+void report_error(const std::exception_ptr& error, Progress& progress) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    progress.log_error("the system has no more memory");
+  } catch (const std::exception& known) {
+    progress.log_error(known.what());
+  } catch (...) {
+  }
+  progress.end(static_cast<int>(to_exit_code(error)));
 }
 
-namespace {
+// ---- The run.
 
-/// Trains the run and reports it to `progress`, all but its end. Returns the exit code.
+/// All stages of a run. Returns the exit code.
 int train_run(const TrainingRun& run, Progress& progress) {
   ProcessGroup& group = run.group;
-  const std::string run_dir = run.directory.path().string();
+  const bool dry_run = run.options.dry_run;
   const AvailableMemory available = read_available_memory();
   require_memory_for_model(run.config, run.corpus, available, group.size());
-  RunDirectory directory = run.directory;
-  Trainer trainer(run.config, run.corpus, directory, progress, group);
-  const std::vector<std::string> messages = run.load_state(trainer);
-  try_network(run.config, trainer.model(), first_example(run));
-
-  require_same_run(group, run, trainer.computer());
-
-  RunSignals signals(!run.dry_run);
-  if (!run.dry_run) {
-    group.on_rank_0([&] { begin_directory(run, directory, trainer, progress); });
-  }
-  progress.start({.run_dir = run_dir,
-                  .kind = run.config.model_kind,
-                  .first_step = trainer.step(),
-                  .total_steps = run.config.train.steps,
-                  .parameters = trainer.model().parameters.num_values()});
-  for (const std::string& message : messages) progress.message(message);
-  for (const std::string& line : describe_run(trainer.computer(), run_dir, group.size())) {
-    progress.message(line);
-  }
-  const Interruptions interruptions{.signals = &signals,
-                                    .time = TimeLimit(run.started, run.config.train.max_time),
-                                    .last_step = run.last_step};
-  if (const auto time = interruptions.time.last_call()) signals.end_at(*time);
+  Trainer trainer(run.config, run.corpus, run.directory, progress, group);
+  const std::vector<std::string> loaded = load_state(run, trainer);
+  try_model(run, trainer.model());
+  require_same_run(run, trainer.computer());
+  RunSignals signals(!dry_run);
+  if (!dry_run) group.on_rank_0([&] { open_directory(run, trainer, progress); });
+  describe(run, trainer, loaded, progress);
+  const Interruptions interruptions = run.interruptions(signals);
+  if (const auto time = interruptions.time.save_deadline()) signals.end_at(*time);
   try {
     const kernels::CancellationScope cancellable(&signals.end_requested());
     group.together([&] { prepare_memory(trainer, run.corpus, available, group.size(), progress); });
-    if (run.dry_run) return try_one_step(trainer.computer(), run_dir, progress);
+    if (dry_run) return try_one_step(run, trainer.computer(), progress);
   } catch (const kernels::Cancelled&) {  // the trainer finds the reason and ends
-    if (run.dry_run) return code_of_interruption(group, signals, progress);
+    if (dry_run) return code_of_interruption(group, signals, progress);
   }
-  if (group.is_rank_0()) {
-    progress.start_timing();
-    trainer.record_to(directory.path());
-    trainer.report_with([&] { write_run_report(trainer, run, signals, progress); });
-    watch_other_programs(progress);
-  }
-  trainer.average_with(
-      [&] { return average_last_checkpoints(trainer, run, directory, signals, progress); });
-  const RunEnd end = train_and_log(trainer, run, interruptions, progress);
-  return report_end(end, trainer, run, signals, progress);
+  begin_recording(run, trainer, progress);
+  std::optional<Profiler> profiler;
+  if (run.options.profile) profiler.emplace();
+  const RunEnd end = trainer.run(interruptions);
+  if (profiler) print_profile(profiler->profile(), progress);
+  return report_end(run, trainer, end, signals, progress);
 }
 
-}  // namespace
-
-int run_training(const TrainingRun& run) {
-  ProcessGroup& group = run.group;
-  require_work_for_all(group.size(), run.config);
-  Progress progress(run.quiet || !group.is_rank_0() ? nullptr : stdout, run.first_step,
+/// Trains the run, and reports it and its end.
+int train_and_report(const TrainingRun& run) {
+  const RunOptions& options = run.options;
+  const bool is_rank_0 = run.group.is_rank_0();
+  require_work_for_all(run.group.size(), run.config);
+  Progress progress(options.quiet || !is_rank_0 ? nullptr : stdout, run.first_step(),
                     run.config.train.steps, find_task(run.config).words(run.config).targets,
-                    run.format);
-  if (run.quiet && group.is_rank_0()) progress.warn_on_standard_error();
+                    options.json ? ProgressFormat::json : ProgressFormat::text);
+  if (options.quiet && is_rank_0) progress.warn_on_standard_error();
   try {
     const int code = train_run(run, progress);
     progress.end(code);
     return code;
   } catch (...) {
-    progress.end(static_cast<int>(to_exit_code(std::current_exception())));
+    report_error(std::current_exception(), progress);
     throw;
   }
+}
+
+}  // namespace
+
+int start_run(const RunOptions& options, ProcessGroup& group) {
+  return start_run(load_new_config(options.config, options.overrides), options, group);
+}
+
+int start_run(Config config, const RunOptions& options, ProcessGroup& group) {
+  NewRun run(std::move(config), options, group);
+  return train_and_report({.config = run.config(),
+                           .corpus = run.corpus(),
+                           .directory = run.directory(),
+                           .options = options,
+                           .group = group,
+                           .started = &run});
+}
+
+int resume_run(const RunOptions& options, ProcessGroup& group) {
+  ResumedRun run(options, group);
+  if (run.is_finished()) return static_cast<int>(ExitCode::done);
+  return train_and_report({.config = run.config(),
+                           .corpus = run.corpus(),
+                           .directory = run.directory(),
+                           .options = options,
+                           .group = group,
+                           .resumed = &run});
+}
+
+int start_or_resume_run(const RunOptions& options, ProcessGroup& group) {
+  const RunDirectory directory(load_config(options.config, options.overrides).train.run_dir);
+  bool exists = false;
+  group.on_rank_0([&] { exists = !directory.steps().empty(); });
+  return group.any_process(exists) ? resume_run(options, group) : start_run(options, group);
 }
 
 }  // namespace tapestry

@@ -1,62 +1,62 @@
 #pragma once
 
-#include <cstddef>
+#include <chrono>
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "data/corpus.h"
-#include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
-#include "train/loop/trainer.h"
-#include "train/parallel/process_group.h"
-#include "train/system/interruptions.h"
 
+/// Training from a program: starts a run, or resumes it after any end of the process.
+///
+///     tapestry::RunOptions options{.config = "copy.yaml", .overrides = {"train.steps=500"}};
+///     return tapestry::start_or_resume_run(options);
+///
+/// A resumed run ends with the same bytes as one that was never stopped.
 namespace tapestry {
 
-/// A new or resumed run with its config and data.
-struct TrainingRun {
-  Config config;
-  const Corpus& corpus;
-  RunDirectory directory;
-  std::uint64_t first_step = 0;  ///< number of steps done by earlier processes
+class ProcessGroup;
 
-  /// Loads initial or saved values into the trainer. Returns lines for the log.
-  std::function<std::vector<std::string>(Trainer& trainer)> load_state;
+/// The group of this process only.
+ProcessGroup& single_process();
 
-  /// Creates and locks the run directory, unless that has been done. Called by rank 0 of the group,
-  /// after all other checks and before anything is written.
-  std::function<void(RunDirectory& directory)> claim_directory = [](RunDirectory&) {};
-
-  /// Writes the report of the run into its directory; called as train.report_every specifies.
-  /// Errors cause a warning.
-  std::function<void(const Trainer& trainer)> write_report = [](const Trainer&) {};
-
-  TimeLimit::Clock::time_point started;  ///< start of the process, from which train.max_time counts
-  bool profile = false;                  ///< print the time of each operation at the end
-  bool dry_run = false;                  ///< compute one step, write nothing
-  std::optional<std::uint64_t> last_step{};  ///< the process stops after this step
-  bool quiet = false;  ///< print nothing on standard output, and warnings on standard error
-  ProgressFormat format = ProgressFormat::text;  ///< of what is printed on standard output
-  ProcessGroup& group = single_process();        ///< the processes that train together
+/// Which run a process trains, and how.
+struct RunOptions {
+  std::string config{};                  ///< a config file; may be empty if `run` is not
+  std::vector<std::string> overrides{};  ///< section.key=value
+  std::string run{};  ///< a run directory to resume; empty: the run directory of the config
+  std::vector<std::string> allowed{};  ///< keys that a resumed run may change
+  bool fresh = false;                  ///< move an existing run aside
+  bool profile = false;                ///< print the time of each operation at the end
+  bool dry_run = false;                ///< compute one step, write nothing
+  bool quiet = false;                  ///< print only warnings and errors, on standard error
+  bool json = false;                   ///< print one JSON object per line
+  std::uint64_t until = 0;             ///< save and stop after this step; 0: train.steps
+  /// Start of the process, from which train.max_time counts.
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
-/// throws  ConfigError if a process would have nothing to compute, because a step has fewer
-///         micro-batches (train.accumulate) than there are processes.
-void require_work_for_all(std::size_t processes, const Config& config);
+/// Trains a new run until it is finished or interrupted, see RunSignals. A dry run ends after one
+/// step and leaves the run directory as it is.
+///
+/// All processes of a group call it. Rank 0 writes the run directory and prints. Processes of
+/// another program, config or data than rank 0 are rejected.
+///
+/// returns  the exit code of a program that only trains: 0 if the run is finished or has reached
+///          `until`, 124 after train.max_time, 128 + n after signal n
+/// throws   ConfigError if the config is wrong, or if the run directory has a run or other files;
+///          DataError, CheckpointError, MemoryError, OutputError, NumericError.
+int start_run(const RunOptions& options, ProcessGroup& group = single_process());
+/// The same with a config that the program has made or read, for which `options` names no file.
+int start_run(Config config, const RunOptions& options, ProcessGroup& group = single_process());
 
-/// Trains until the run is finished or interrupted: checks the memory, creates the trainer, loads
-/// its state, prepares the run directory, prints a description of the run and how it ended. Returns
-/// the exit code. A dry run ends after one step and leaves the run directory alone.
+/// Resumes a run from its newest usable checkpoint. Returns as start_run(); 0 if it is finished.
 ///
-/// All processes of a group call it; rank 0 writes the run directory and prints. Refused are
-/// processes of another program, config or data than rank 0, and more processes than a step
-/// has micro-batches.
-///
-/// throws  PeerFailure, ConfigError, DataError, CheckpointError, MemoryError, OutputError,
-///         NumericError.
-int run_training(const TrainingRun& run);
+/// throws  as start_run(); ConfigError if a key differs from the checkpoint's that may not;
+///         CheckpointError if there is no usable checkpoint.
+int resume_run(const RunOptions& options, ProcessGroup& group = single_process());
+
+/// Resumes the run in the run directory of the config, or starts it if the directory has none.
+int start_or_resume_run(const RunOptions& options, ProcessGroup& group = single_process());
 
 }  // namespace tapestry

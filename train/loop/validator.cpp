@@ -14,18 +14,18 @@
 namespace tapestry {
 
 std::size_t training_sample_size(const Config& config, const Corpus& corpus) {
-  constexpr std::size_t fewest = 16, most = 256;
+  constexpr std::size_t min_size = 16, max_size = 256;
   const std::size_t trained = config.train.batch_size * config.train.validate_every;
-  return std::min({std::clamp(trained / 100, fewest, most), corpus.validation.size(),
+  return std::min({std::clamp(trained / 100, min_size, max_size), corpus.validation.size(),
                    corpus.training().size()});
 }
 
 SampleOptions training_sample(const Config& config, const Corpus& corpus) {
   // Few rows: with train.batch_tokens, train.batch_size may be more than the memory allows.
-  constexpr std::size_t most_rows = 32;
+  constexpr std::size_t max_rows = 32;
   BatchLimit limit =
       largest_rows(corpus.validation, config.train.batch_size, find_task(config).layout());
-  limit.rows = std::min(most_rows, config.train.batch_size);
+  limit.rows = std::min(max_rows, config.train.batch_size);
   return {.examples = training_sample_size(config, corpus), .batches = limit};
 }
 

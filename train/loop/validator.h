@@ -8,9 +8,9 @@
 #include "train/inference/evaluator.h"
 #include "train/inference/work_share.h"
 #include "train/loop/progress.h"
-#include "train/loop/time_use.h"
 #include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
+#include "train/recording/time_use.h"
 
 namespace tapestry {
 
@@ -20,7 +20,7 @@ namespace tapestry {
 std::size_t training_sample_size(const Config& config, const Corpus& corpus);
 
 /// The sample of that size. Its batches have no more positions than the largest of the validation
-/// set; a longer example is scored alone.
+/// set; a longer example is scored separately.
 SampleOptions training_sample(const Config& config, const Corpus& corpus);
 
 /// Scores the validation set of a run that is being trained, with the averages of the weights if
@@ -45,7 +45,7 @@ class Validator {
   /// best  whether they are the best ones up to now
   void report(const Scores& scores, bool best, Progress& progress) const;
 
-  /// Prints the best value of train.best_metric, which there must be.
+  /// Prints the best value of train.best_metric, which must exist.
   void report_best(Progress& progress) const;
 
  private:

@@ -1,17 +1,65 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <span>
 #include <vector>
 
 #include "autograd/kernels/memory.h"
 #include "layers/parameters.h"
+#include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
-#include "train/parallel/shard_layout.h"
-#include "train/parallel/sum_tree.h"
 
 namespace tapestry {
+
+/// A node of the binary tree over which the gradients of the micro-batches of a step are summed:
+/// the sum of some consecutive ones.
+///
+/// The tree of one micro-batch is its gradient. The tree of n > 1 is left + right, where left is
+/// the tree of the first m micro-batches, with m the largest power of two below n, and right the
+/// tree of the others: ((0 + 1) + (2 + 3)) + 4 for five.
+struct TreeNode {
+  std::size_t first = 0;  ///< its first micro-batch, a multiple of `count`
+  std::size_t count = 0;  ///< number of its micro-batches, a power of two
+
+  bool operator==(const TreeNode&) const = default;
+};
+
+/// Whether two nodes of consecutive micro-batches are the children of a node of the tree.
+inline bool are_siblings(const TreeNode& left, const TreeNode& right) {
+  return left.count == right.count && left.first % (2 * left.count) == 0;
+}
+
+/// The largest nodes that lie in a range, in order: at most 2 log2(n), and one if their number is a
+/// power of two and begins at a multiple of it.
+std::vector<TreeNode> nodes_in(const MicroBatches& range);
+
+/// The most nodes that a process keeps at a time, before its last micro-batch, which it adds one
+/// after the other.
+std::size_t count_kept_nodes(const MicroBatches& range);
+
+/// The bits of the bfloat16 value that is closest to x: sign, 8 bits of exponent, 7 bits of
+/// fraction. Of two that are equally close, the one whose last bit is 0; infinity if |x| is larger
+/// than all finite values by more than half a step. NaN stays NaN.
+inline std::uint16_t to_bfloat16(float x) {
+  constexpr std::uint32_t half = 0x7fff, quiet = 0x400000;
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  if (x != x) return static_cast<std::uint16_t>((bits | quiet) >> 16U);
+  return static_cast<std::uint16_t>((bits + half + ((bits >> 16U) & 1U)) >> 16U);
+}
+
+/// The value of a bfloat16.
+inline float from_bfloat16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+}
+
+/// x rounded to bfloat16; a double is rounded to float first.
+template <class T>
+T rounded_to_bfloat16(T x) {
+  return static_cast<T>(from_bfloat16(to_bfloat16(static_cast<float>(x))));
+}
 
 /// How processes exchange gradients.
 struct ExchangeOptions {

@@ -5,7 +5,7 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
-#include "train/parallel/bfloat16.h"
+#include "train/parallel/gradient_exchange.h"
 
 namespace tapestry {
 namespace {
@@ -203,7 +203,7 @@ void GradientSum::add_to_gradient(std::size_t parameter, const Sum& sum) {
 }
 
 void GradientSum::finish() {
-  // A process that alone cancelled a sum would keep the others waiting.
+  // If only one process cancelled a sum, the others would keep waiting.
   const kernels::UncancellableScope whole;
   if (!exchange_) {
     for (; !waiting_.empty(); waiting_.pop_back()) {
@@ -213,7 +213,7 @@ void GradientSum::finish() {
     }
     return;
   }
-  // A parameter may have a gradient in some processes alone.
+  // A parameter may have a gradient only in some processes.
   const std::vector<std::string> found = group_.all_gather([&] { return found_gradients(); });
   std::vector<std::byte*> own;
   for (const Sum& sum : waiting_) own.push_back(sum.values.data());

@@ -12,14 +12,13 @@
 #include "autograd/tape.h"
 #include "layers/parameters.h"
 #include "train/parallel/gradient_exchange.h"
+#include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
-#include "train/parallel/shard_layout.h"
-#include "train/parallel/sum_tree.h"
 
 namespace tapestry {
 
 /// Sums the gradients of the micro-batches of a step over a fixed binary tree (TreeNode), so that
-/// the bits of the sum depend on the number of micro-batches alone, and not on the number of
+/// the bits of the sum depend on the number of micro-batches, and not on the number of
 /// processes.
 ///
 ///     GradientSum sum(parameters, batches.size(), group);

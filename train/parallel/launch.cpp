@@ -20,9 +20,8 @@
 #include "data/io/number.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
-#include "train/base/exit_code.h"
-#include "train/base/program_name.h"
-#include "train/parallel/mpi_plugin.h"
+#include "train/base/program.h"
+#include "train/parallel/transport.h"
 #include "train/system/machine.h"
 
 namespace tapestry {
@@ -30,7 +29,7 @@ namespace {
 
 constexpr const char* plugin_name = "libtapestry_mpi.so";
 
-/// Where the plugin may be: beside the program in the build folder, where both are installed, and
+/// Where the plugin may be: next to the program in the build folder, where both are installed, and
 /// where Tapestry was installed that a program of the user was linked with.
 std::vector<std::filesystem::path> plugin_places() {
   std::error_code ignored;

@@ -29,8 +29,8 @@ std::optional<Launch> read_launch(const std::function<const char*(const char*)>&
 /// throws  UsageError unless it is a whole number from 1 to 86400.
 std::chrono::seconds read_peer_timeout(const char* text);
 
-/// The group of all processes that the launcher has started, or of this process alone. MPI is
-/// loaded for several processes only, from libtapestry_mpi.so beside the program or in
+/// The group of all processes that the launcher has started, or of this process only. MPI is
+/// loaded for several processes only, from libtapestry_mpi.so next to the program or in
 /// ../lib/tapestry.
 ///
 /// The processes stay connected until the program ends: then each waits for the others. A watchdog
@@ -43,7 +43,7 @@ ProcessGroup& join_processes();
 /// To be called in a `catch` clause if this process fails: when the program ends, after it has
 /// printed the error, MPI_Abort ends all processes with the exit code of the error. Ranks above 0
 /// wait a moment before, because rank 0 often fails for the same reason and then prints it, and
-/// print which process fails. Does nothing in a process that is alone.
+/// print which process fails. Does nothing in a group of one process.
 void end_all_at_exit();
 
 }  // namespace tapestry

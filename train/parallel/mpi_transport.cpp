@@ -12,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "train/parallel/mpi_plugin.h"
-#include "train/system/blocked_signals.h"
+#include "train/parallel/transport.h"
+#include "train/system/background_task.h"
 
 namespace tapestry {
 namespace {

@@ -27,7 +27,7 @@ class PeerFailure : public ProgramError {
 /// the program, which ends all processes (join_processes()).
 class ProcessGroup {
  public:
-  /// The group of this process alone.
+  /// The group of this process only.
   ProcessGroup() = default;
   /// The processes of `transport`, which must outlive the group.
   ///
@@ -100,7 +100,7 @@ class ProcessGroup {
   std::chrono::seconds timeout_{};
 };
 
-/// The group of this process alone.
+/// The group of this process only.
 ProcessGroup& single_process();
 
 /// A range of the micro-batches of a step.

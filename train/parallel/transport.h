@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,5 +46,18 @@ class Transport {
   Transport(const Transport&) = default;
   Transport& operator=(const Transport&) = default;
 };
+
+// ---- What libtapestry_mpi.so defines: the only code that calls MPI, in a separate shared object,
+// so that the program runs on machines without MPI.
+
+/// Connects this process with the others that the launcher has started. The caller owns the
+/// transport, whose destructor waits for the others to be destroyed. Until then a watchdog ends all
+/// processes if one does not answer for `limit`.
+using JoinProcesses = Transport*(std::chrono::seconds limit);
+
+/// The symbol of a function of type JoinProcesses.
+inline constexpr const char* plugin_function = "tapestry_join_processes";
+/// The symbol of a `const char*`: the version of the program that the plugin belongs to.
+inline constexpr const char* plugin_version = "tapestry_plugin_version";
 
 }  // namespace tapestry

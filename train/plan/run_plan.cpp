@@ -15,9 +15,9 @@
 #include "data/evenly_spaced.h"
 #include "train/base/format.h"
 #include "train/loop/run_description.h"
-#include "train/loop/step_time.h"
+#include "train/loop/step.h"
 #include "train/loop/validator.h"
-#include "train/parallel/sum_tree.h"
+#include "train/parallel/gradient_exchange.h"
 #include "train/system/machine.h"
 #include "train/tasks/task_data.h"
 

@@ -9,10 +9,10 @@
 #include "data/batch_schedule.h"
 #include "train/config/config.h"
 #include "train/loop/memory_need.h"
-#include "train/loop/step_computer.h"
+#include "train/loop/step.h"
 #include "train/models/model_summary.h"
 #include "train/system/interruptions.h"
-#include "train/system/memory.h"
+#include "train/system/machine.h"
 
 /// Time, memory and disk of a run, measured before it begins, for `tapestry plan`. All times are in
 /// seconds.

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
-#include "train/loop/json_values.h"
 #include "train/models/held_out_results.h"
+#include "train/recording/event_log.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -19,8 +19,7 @@
 #include "data/io/utf8.h"
 #include "train/checkpoint/metrics.h"
 #include "train/checkpoint/run_directory.h"
-#include "train/loop/event_log.h"
-#include "train/loop/json_values.h"
+#include "train/recording/event_log.h"
 
 namespace tapestry {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "train/loop/time_use.h"
-#include "train/loop/validation_record.h"
+#include "train/recording/run_events.h"
+#include "train/recording/time_use.h"
 #include "train/report/curve.h"
 
 namespace tapestry {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "data/io/utf8.h"
-#include "train/loop/json_values.h"
+#include "train/recording/event_log.h"
 
 namespace tapestry {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/loop/weight_statistics.h"
+#include "train/recording/weights.h"
 #include "train/report/run_history.h"
 
 /// Parts of the data of a report, as JSON.

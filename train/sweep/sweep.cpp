@@ -21,7 +21,7 @@
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
-#include "train/base/program_name.h"
+#include "train/base/program.h"
 #include "train/checkpoint/metrics.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"

@@ -4,8 +4,6 @@
 #include <system_error>
 #include <utility>
 
-#include "train/system/blocked_signals.h"
-
 namespace tapestry {
 
 bool BackgroundTask::start(std::function<void()> task) {

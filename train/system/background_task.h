@@ -1,24 +1,27 @@
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <exception>
 #include <functional>
 #include <thread>
 
 namespace tapestry {
 
-/// Runs one task at a time on a thread of its own, so that the caller does not wait for it. The
+/// Runs one task at a time on another thread, so that the caller does not wait for it. The
 /// functions are called by one thread.
 class BackgroundTask {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// Begins a task on a new thread, which has all signals blocked and ends with the task. If the
-  /// system refuses the thread, the task is done before the function returns, as by do_here(). An
+  /// system gives no thread, the task is done before the function returns, as by do_here(). An
   /// earlier task must have been finished.
   ///
-  /// returns  whether the task runs on a thread of its own
+  /// returns  whether the task runs on another thread
   bool start(std::function<void()> task);
 
   /// Does the task before it returns; finish() throws what the task throws.
@@ -43,6 +46,26 @@ class BackgroundTask {
   Clock::duration time_{0};
   std::atomic<bool> has_ended_{true};
   std::jthread thread_;  ///< the last member: ends before the others
+};
+
+/// Blocks all signals of the calling thread during its lifetime. A thread that starts during this
+/// keeps them blocked: the system then delivers a signal to another thread.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  /// The signals that were blocked before.
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_{};
 };
 
 }  // namespace tapestry

@@ -23,7 +23,7 @@ volatile std::sig_atomic_t save_requested = 0;
 volatile std::sig_atomic_t time_over = 0;
 volatile std::sig_atomic_t error_is_terminal = 0;
 volatile std::sig_atomic_t saves_at_stop = 1;
-volatile std::sig_atomic_t stopped_by_peer = 0;  // and no signal of its own has come yet
+volatile std::sig_atomic_t stopped_by_peer = 0;  // and this process has received no signal yet
 std::atomic<bool> wants_end{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
@@ -140,19 +140,21 @@ void RunSignals::end_at(std::chrono::steady_clock::time_point time) {
 
 bool RunSignals::time_is_up() const { return time_over != 0; }
 
-void TimeLimit::note_turn(Clock::duration taken) { longest_turn_ = std::max(longest_turn_, taken); }
+void TimeLimit::add_iteration(Clock::duration taken) {
+  longest_iteration_ = std::max(longest_iteration_, taken);
+}
 
-void TimeLimit::note_save(Clock::duration taken, bool in_flight) {
+void TimeLimit::update_save_time(Clock::duration taken, bool in_flight) {
   longest_save_ = std::max(longest_save_, taken);
   in_flight_ = in_flight;
 }
 
 bool TimeLimit::is_up(Clock::time_point now) const {
   if (limit_ == std::chrono::seconds(0)) return false;
-  return now - started_ + longest_turn_ + time_to_save() >= limit_;
+  return now - started_ + longest_iteration_ + time_to_save() >= limit_;
 }
 
-std::optional<TimeLimit::Clock::time_point> TimeLimit::last_call() const {
+std::optional<TimeLimit::Clock::time_point> TimeLimit::save_deadline() const {
   if (limit_ == std::chrono::seconds(0)) return std::nullopt;
   return started_ + limit_ - time_to_save();
 }

@@ -54,8 +54,8 @@ class RunSignals {
 };
 
 /// The time limit of a process (`train.max_time`). It is reached early enough to save: as soon as
-/// the remaining time is shorter than the longest turn so far plus the longest save, or two of them
-/// while a save is in flight.
+/// the remaining time is shorter than the longest iteration so far plus the longest save, or two of
+/// them while a save is in flight.
 class TimeLimit {
  public:
   using Clock = std::chrono::steady_clock;
@@ -66,16 +66,17 @@ class TimeLimit {
   TimeLimit(Clock::time_point started, std::chrono::seconds limit)
       : started_(started), limit_(limit) {}
 
-  /// Records the duration of a turn: a step and the work due after it, which may include a save.
-  void note_turn(Clock::duration taken);
+  /// Records the duration of an iteration: a step and the work due after it, which may include a
+  /// save.
+  void add_iteration(Clock::duration taken);
   /// Records how long a save takes.
   ///
   /// in_flight  whether one is being written, which the last save waits for
-  void note_save(Clock::duration taken, bool in_flight = false);
+  void update_save_time(Clock::duration taken, bool in_flight = false);
 
   bool is_up(Clock::time_point now) const;
   /// The latest time at which a save still fits; nullopt without a limit.
-  std::optional<Clock::time_point> last_call() const;
+  std::optional<Clock::time_point> save_deadline() const;
   std::chrono::seconds limit() const { return limit_; }
 
  private:
@@ -83,7 +84,7 @@ class TimeLimit {
 
   Clock::time_point started_{};
   std::chrono::seconds limit_{0};
-  Clock::duration longest_turn_{0};
+  Clock::duration longest_iteration_{0};
   Clock::duration longest_save_{0};
   bool in_flight_ = false;
 };

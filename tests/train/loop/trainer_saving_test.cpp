@@ -5,20 +5,26 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <new>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "tests/support/contains.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/train/error_text.h"
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/base/error.h"
+#include "train/loop/run_saver.h"
 #include "train/tasks/data_source.h"
 
 /// When a run is saved, what happens if that fails, and when it ends before its last step.
 namespace tapestry {
 namespace {
 
+using test::contains;
 using test::FaultyFileSystem;
 using test::tiny_config;
 using test::tiny_steps;
@@ -151,14 +157,9 @@ TEST_CASE("metrics are complete once the last checkpoint exists") {
 
 /// The values of a column of metrics.csv in the rows of validation, by step.
 std::map<std::uint64_t, double> validated(const TinyRun& run, std::size_t column) {
-  const auto bytes = run.metrics();
-  std::istringstream table(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   std::map<std::uint64_t, double> values;
-  for (std::string line; std::getline(table, line);) {
-    std::istringstream cells(line);
-    std::vector<std::string> row;
-    for (std::string cell; std::getline(cells, cell, ',');) row.push_back(cell);
-    if (row[2] == "validation") values[std::stoull(row[0])] = std::stod(row[column]);
+  for (const auto& row : run.metrics_rows("validation")) {
+    values[std::stoull(row[0])] = std::stod(row[column]);
   }
   return values;
 }
@@ -166,63 +167,57 @@ std::map<std::uint64_t, double> validated(const TinyRun& run, std::size_t column
 constexpr std::size_t loss_column = 3, perplexity_column = 4, accuracy_column = 5;
 
 TEST_CASE("the best checkpoint has the best value of train.best_metric") {
-  Config config = tiny_config();
-  config.train.validate_every = 1;
-  TinyRun by_loss, by_accuracy;
-  by_loss.train(config);
-  const auto losses = validated(by_loss, loss_column);
-  const auto best_loss = std::ranges::min_element(losses, {}, [](auto& row) { return row.second; });
-  config.train.best_metric = "token_accuracy";
-  by_accuracy.train(config);
-  const auto shares = validated(by_accuracy, accuracy_column);
-  const auto best = std::ranges::max_element(shares, {}, [](auto& row) { return row.second; });
-  REQUIRE(best->first != best_loss->first);
-  const ArrayStore end = by_accuracy.snapshot(tiny_steps);
-  CHECK(end.get_scalar<std::uint64_t>("train/best_step") == best->first);
-  CHECK(end.get_scalar<double>("train/best_loss") == best->second);
-  CHECK(by_loss.snapshot(tiny_steps).get_scalar<std::uint64_t>("train/best_step") ==
-        best_loss->first);
+  struct Row {
+    const char* metric;
+    std::size_t column;
+    bool highest;
+  };
+  std::set<std::uint64_t> best_steps;
+  for (const auto& [metric, column, highest] :
+       {Row{"loss", loss_column, false}, Row{"perplexity", perplexity_column, false},
+        Row{"token_accuracy", accuracy_column, true}}) {
+    CAPTURE(metric);
+    Config config = tiny_config();
+    config.train.validate_every = 1;
+    config.train.best_metric = metric;
+    TinyRun run;
+    run.train(config);
+    const auto values = validated(run, column);
+    const auto value = [](const auto& row) { return row.second; };
+    const auto best = highest ? std::ranges::max_element(values, {}, value)
+                              : std::ranges::min_element(values, {}, value);
+    const ArrayStore end = run.snapshot(tiny_steps);
+    CHECK(end.get_scalar<std::uint64_t>("train/best_step") == best->first);
+    CHECK(end.get_scalar<double>("train/best_loss") == best->second);
+    best_steps.insert(best->first);
+  }
+  CHECK(best_steps.size() > 1);
 }
 
-TEST_CASE("the best perplexity is the lowest") {
-  Config config = tiny_config();
-  config.train.validate_every = 1;
-  config.train.best_metric = "perplexity";
-  TinyRun run;
-  run.train(config);
-  const auto values = validated(run, perplexity_column);
-  const auto best = std::ranges::min_element(values, {}, [](auto& row) { return row.second; });
-  const ArrayStore end = run.snapshot(tiny_steps);
-  CHECK(end.get_scalar<std::uint64_t>("train/best_step") == best->first);
-  CHECK(end.get_scalar<double>("train/best_loss") == best->second);
-}
-
-TEST_CASE("a run resumed with another train.best_metric has a new best checkpoint") {
+TEST_CASE("a run resumed with other values of the best score has a new best checkpoint") {
   Config config = tiny_config();
   config.train.validate_every = 1;
   config.train.steps = 6;
-  TinyRun run;
-  run.train(config);
-  config.train.steps = tiny_steps;
-  config.train.best_metric = "token_accuracy";
-  run.train(config);
-  auto shares = validated(run, accuracy_column);
-  shares.erase(shares.begin(), shares.upper_bound(6));
-  const auto best = std::ranges::max_element(shares, {}, [](auto& row) { return row.second; });
-  CHECK(run.snapshot(tiny_steps).get_scalar<std::uint64_t>("train/best_step") == best->first);
-}
-
-TEST_CASE("a run resumed with another BLEU tokenizer has a new best checkpoint") {
-  Config config = tiny_config();
-  config.train.validate_every = 1;
-  config.train.best_metric = "bleu";
-  config.train.steps = 6;
-  TinyRun run;
-  run.train(config);
-  config.train.steps = 7;
-  config.train.bleu_tokenizer = BleuTokenizer::character;
-  run.train(config);
-  CHECK(run.snapshot(7).get_scalar<std::uint64_t>("train/best_step") == 7);
+  SUBCASE("another train.best_metric") {
+    TinyRun run;
+    run.train(config);
+    config.train.steps = tiny_steps;
+    config.train.best_metric = "token_accuracy";
+    run.train(config);
+    auto shares = validated(run, accuracy_column);
+    shares.erase(shares.begin(), shares.upper_bound(6));
+    const auto best = std::ranges::max_element(shares, {}, [](auto& row) { return row.second; });
+    CHECK(run.snapshot(tiny_steps).get_scalar<std::uint64_t>("train/best_step") == best->first);
+  }
+  SUBCASE("another BLEU tokenizer") {
+    config.train.best_metric = "bleu";
+    TinyRun run;
+    run.train(config);
+    config.train.steps = 7;
+    config.train.bleu_tokenizer = BleuTokenizer::character;
+    run.train(config);
+    CHECK(run.snapshot(7).get_scalar<std::uint64_t>("train/best_step") == 7);
+  }
 }
 
 TEST_CASE("a run ends by train.patience, and continues with more patience") {
@@ -269,6 +264,71 @@ TEST_CASE("the size of a checkpoint is known before it is written, except for it
   const std::uint64_t size = run.snapshot(tiny_steps).byte_size();
   CHECK(trainer.checkpoint_bytes() < size);
   CHECK(trainer.checkpoint_bytes() > size - 4096);
+}
+
+// ---- SaveAttempts: which failures end a run, and what they tell.
+
+/// Attempts whose warnings can be read.
+struct WatchedAttempts {
+  WatchedAttempts() { progress.log_to((folder / "log").string()); }
+
+  std::string log() const { return test::read_text(folder / "log"); }
+  bool fail_on_disk(bool last = false, std::uint64_t step = 1200) {
+    const auto full_disk = [] { throw OutputError("file: No space left", "free space"); };
+    return attempts.attempt(full_disk, step, last);
+  }
+  bool fail_in_memory(bool last = false) {
+    return attempts.attempt([] { throw std::bad_alloc(); }, 1200, last);
+  }
+
+  test::TemporaryFolder folder;
+  Progress progress{nullptr, 0, 1};
+  RunDirectory directory{folder / "my run"};
+  SaveAttempts attempts{progress, directory};
+};
+
+TEST_CASE("saves that fail once or twice in a row are warnings with reason and number") {
+  WatchedAttempts watched;
+  for (int round = 0; round < 3; ++round) {
+    CHECK_FALSE(watched.fail_on_disk());
+    CHECK_FALSE(watched.fail_in_memory());
+    CHECK(watched.attempts.attempt([] {}, 1200, false));
+  }
+  const std::string log = watched.log();
+  CHECK(contains(log, "warning: not saved: file: No space left; training continues (1 failed "));
+  CHECK(contains(log, "warning: not saved: no memory for a checkpoint; training continues (2 "));
+  CHECK(std::ranges::count(log, '\n') == 6);
+  CHECK_THROWS_AS(watched.attempts.attempt([] { throw NumericError("x"); }, 1200, false),
+                  NumericError);  // not an error of saving
+}
+
+TEST_CASE("the third failure has the reason, the step, the newest checkpoint and how to resume") {
+  WatchedAttempts watched;
+  watched.directory.create();
+  for (const std::uint64_t saved : {800, 900, 1300}) {  // the last by an abandoned continuation
+    test::write_text(watched.directory.checkpoint_path(saved), "");
+  }
+  watched.fail_on_disk(false, 1000);
+  watched.fail_on_disk(false, 1100);
+  const std::string text = test::error_text<OutputError>([&] { watched.fail_on_disk(); });
+  for (const std::string& part :
+       {std::string("file: No space left; the run ends at step 1,200"),
+        std::string("3 saves in a row"), watched.directory.checkpoint_path(900).string() + "\n",
+        "free space, then resume with `tapestry train --resume '" +
+            watched.directory.path().string() + "'`"}) {
+    CAPTURE(part);
+    CHECK(contains(text, part));
+  }
+}
+
+TEST_CASE("a failure of the last save is thrown at once, and says that there is no checkpoint") {
+  WatchedAttempts watched;
+  const std::string text = test::error_text<OutputError>([&] { watched.fail_on_disk(true); });
+  CHECK(contains(text, "its last save has failed; it has no checkpoint\n"));
+  CHECK(contains(text, "free space, then start the run again"));
+  CHECK(watched.log().empty());
+  CHECK_THROWS_AS(watched.fail_in_memory(true), std::bad_alloc);
+  CHECK(contains(watched.log(), "its last save has failed; it has no checkpoint; start the run"));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@
 #include "layers/parameters.h"
 #include "tests/support/pool_use.h"
 #include "tests/train/parallel/local_network.h"
-#include "train/parallel/bfloat16.h"
+#include "train/parallel/gradient_exchange.h"
 #include "train/parallel/parameter_shards.h"
 
 namespace tapestry {

@@ -1,5 +1,3 @@
-#include "train/parallel/parameter_shards.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,6 +19,7 @@
 #include "tests/train/parallel/local_network.h"
 #include "train/loop/non_finite.h"
 #include "train/parallel/gradient_sum.h"
+#include "train/parallel/parameter_shards.h"
 
 namespace tapestry {
 namespace {
@@ -176,32 +175,29 @@ void check_training(const Training& training) {
   }
 }
 
-TEST_CASE("shards of adam give the bits of one process, with clipping and averages") {
-  check_training({.options = {.kind = OptimizerKind::adam, .weight_decay = 0.1},
-                  .clip_norm = 0.5,
-                  .ema_decay = 0.9});
-}
-
-TEST_CASE("shards of adamw give the bits of one process, with groups of parameters") {
-  check_training({.options = {.kind = OptimizerKind::adamw, .weight_decay = 0.1},
-                  .groups = {{.path = "head", .learning_rate_factor = 10.0, .weight_decay = 0.3},
-                             {.path = "long", .learning_rate_factor = 0.0}}});
-}
-
-TEST_CASE("shards of several buckets give the bits of one process") {
-  check_training({.options = {.kind = OptimizerKind::adam},
-                  .clip_norm = 0.5,
-                  .ema_decay = 0.9,
-                  .bucket_bytes = 1});
-}
-
-TEST_CASE("shards of sgd give the bits of one process, with and without momentum, in float64") {
-  check_training({.options = {.kind = OptimizerKind::sgd, .weight_decay = 0.1},
-                  .clip_norm = 2.0,
-                  .dtype = DType::float64});
-  check_training({.options = {.kind = OptimizerKind::sgd, .momentum = 0.9},
-                  .ema_decay = 0.99,
-                  .dtype = DType::float64});
+TEST_CASE("shards of each optimizer give the bits of one process") {
+  using enum OptimizerKind;
+  SUBCASE("adam, with clipping and averages") {
+    check_training(
+        {.options = {.kind = adam, .weight_decay = 0.1}, .clip_norm = 0.5, .ema_decay = 0.9});
+  }
+  SUBCASE("adam, with several buckets") {
+    check_training(
+        {.options = {.kind = adam}, .clip_norm = 0.5, .ema_decay = 0.9, .bucket_bytes = 1});
+  }
+  SUBCASE("adamw, with groups of parameters") {
+    check_training({.options = {.kind = adamw, .weight_decay = 0.1},
+                    .groups = {{.path = "head", .learning_rate_factor = 10.0, .weight_decay = 0.3},
+                               {.path = "long", .learning_rate_factor = 0.0}}});
+  }
+  SUBCASE("sgd, in float64") {
+    check_training(
+        {.options = {.kind = sgd, .weight_decay = 0.1}, .clip_norm = 2.0, .dtype = DType::float64});
+  }
+  SUBCASE("sgd with momentum, in float64") {
+    check_training(
+        {.options = {.kind = sgd, .momentum = 0.9}, .ema_decay = 0.99, .dtype = DType::float64});
+  }
 }
 
 /// Parameters with `values` values, most of them in matrices.
@@ -309,6 +305,91 @@ TEST_CASE("all processes find a moment that is not finite in one of them, the fi
   CHECK(found[0] == "optimizer/first_moment/long has a value that is not finite");
   CHECK(found[1] == found[0]);
   CHECK(found[2] == found[0]);
+}
+
+// ---- The layout of the shards.
+
+/// Parameters of less than one piece, of some pieces and a rest, and of two axes.
+Parameters parameters_of_five_sizes() {
+  Parameters parameters(DType::float32, 1);
+  parameters.create("small", {3}, zeros_initializer());
+  parameters.create("long", {40 * piece + 700}, zeros_initializer());
+  parameters.create("medium", {piece + 11}, zeros_initializer());
+  parameters.create("head.weight", {2, 11 * piece + 5}, zeros_initializer());
+  parameters.create("head.bias", {7}, zeros_initializer());
+  return parameters;
+}
+
+TEST_CASE("buckets are whole parameters, from the last one on, of at least the size") {
+  const Parameters parameters = parameters_of_five_sizes();
+  const auto firsts = [&](std::size_t processes, std::size_t bytes) {
+    const ShardLayout layout(parameters, processes, bytes);
+    std::vector<std::size_t> found;
+    for (const auto& bucket : layout.buckets()) found.push_back(bucket.first);
+    return found;
+  };
+  CHECK(firsts(1, 1) == std::vector<std::size_t>{3, 2, 0});  // the first one has less than a piece
+  CHECK(firsts(2, 22 * piece * sizeof(float)) == std::vector<std::size_t>{3, 0});
+  CHECK(firsts(2, 23 * piece * sizeof(float)) == std::vector<std::size_t>{2, 0});
+  CHECK(firsts(2, 1'000'000'000) == std::vector<std::size_t>{0});
+  CHECK(firsts(23, 1) == std::vector<std::size_t>{2, 0});  // a piece for each process
+}
+
+TEST_CASE("each element of each parameter is in one shard, and pieces are not divided") {
+  const Parameters parameters = parameters_of_five_sizes();
+  for (const std::size_t bytes : {1, 2'000'000}) {
+    for (std::size_t processes = 1; processes <= 70; ++processes) {
+      const ShardLayout layout(parameters, processes, bytes);
+      std::vector<std::size_t> next(parameters.list().size(), 0);
+      for (std::size_t rank = 0; rank < processes; ++rank) {
+        const auto ranges = layout.element_ranges(rank);
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
+          if (ranges[i].size() == 0) continue;
+          CHECK(ranges[i].begin == next[i]);
+          CHECK(ranges[i].begin % piece == 0);
+          next[i] = ranges[i].end;
+        }
+      }
+      for (std::size_t i = 0; i < next.size(); ++i) {
+        CHECK(next[i] == parameters.list()[i].tensor.size());
+      }
+    }
+  }
+}
+
+TEST_CASE("shards differ in size by at most one piece, for every size of buckets") {
+  Parameters parameters(DType::float32, 1);
+  for (std::size_t layer = 0; layer < 20; ++layer) {
+    const std::string path = "layers." + std::to_string(layer);
+    parameters.create(path + ".weight", {7 * piece + 1000 * layer}, zeros_initializer());
+    parameters.create(path + ".bias", {100 + layer}, zeros_initializer());
+  }
+  for (const std::size_t bytes : {std::size_t{1}, 10 * piece, 100 * piece, 1000 * piece}) {
+    for (const std::size_t processes : {2, 3, 5, 8, 13, 64}) {
+      const ShardLayout layout(parameters, processes, bytes);
+      for (std::size_t rank = 0; rank < processes; ++rank) {
+        double size = 0.0;
+        for (const ElementRange& range : layout.element_ranges(rank)) {
+          size += static_cast<double>(range.size());
+        }
+        const auto equal =
+            static_cast<double>(parameters.num_values()) / static_cast<double>(processes);
+        CHECK(std::abs(size - equal) <= piece);
+      }
+    }
+  }
+}
+
+TEST_CASE("the part of a process in a bucket is its values with the gaps between parameters") {
+  Parameters parameters(DType::float32, 1);
+  parameters.create("a", {3}, zeros_initializer());
+  parameters.create("b", {piece + 5}, zeros_initializer());
+  const ShardLayout layout(parameters, 2, 1);
+  REQUIRE(layout.buckets().size() == 1);
+  CHECK(layout.part(0, 0).begin == 0);
+  CHECK(layout.part(0, 0).end == 64 + piece * sizeof(float));
+  CHECK(layout.part(0, 1).begin == layout.part(0, 0).end);
+  CHECK(layout.part(0, 1).size() == 5 * sizeof(float));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/base/error.h"
-#include "train/loop/step_computer.h"
+#include "train/loop/step.h"
 #include "train/tasks/task_data.h"
 
 namespace tapestry {
@@ -50,11 +50,12 @@ std::vector<RunEnd> train_in_processes(
   return ends;
 }
 
-TEST_CASE("any number of processes trains to the checkpoint of one, with dropout") {
-  const Config config = config_of_five_batches();
-  test::TinyRun one;
-  one.train(config);
-  for (const std::size_t processes : {2, 3, 5}) {
+/// Checks that these numbers of processes end with the bytes of `one`, which is trained if it is
+/// new.
+void check_processes(const Config& config, const std::vector<std::size_t>& numbers,
+                     test::TinyRun& one) {
+  if (one.directory().steps().empty()) one.train(config);
+  for (const std::size_t processes : numbers) {
     CAPTURE(processes);
     test::TinyRun many;
     train_in_processes(many, config, processes);
@@ -63,58 +64,44 @@ TEST_CASE("any number of processes trains to the checkpoint of one, with dropout
   }
 }
 
-TEST_CASE("shards of each optimizer end with the checkpoint of one process, with clipping") {
+TEST_CASE("any number of processes trains to the bytes of one") {
+  Config config = config_of_five_batches();
+  test::TinyRun one;
+  SUBCASE("with dropout") { check_processes(config, {2, 3, 5}, one); }
+  SUBCASE("with batch norm") {
+    config.model.normalization = Normalization::batch_norm;
+    check_processes(config, {3}, one);
+  }
+  SUBCASE("with buckets of any size") {
+    config.model.d_ff = 2500;  // matrices of several pieces, so that there are several buckets
+    for (const double bucket_size : {0.01, 0.2, 1000.0}) {
+      CAPTURE(bucket_size);
+      config.train.bucket_size = bucket_size;
+      check_processes(config, {2}, one);  // each with the run of the first size
+    }
+  }
+  SUBCASE("with gradients in bfloat16, which give other bits") {
+    test::TinyRun full;
+    full.train(config);
+    config.train.gradient_exchange = GradientFormat::bfloat16;
+    check_processes(config, {2, 3, 5}, one);
+    CHECK(one.metrics() != full.metrics());
+  }
+}
+
+TEST_CASE("shards of each optimizer end with the bytes of one process, with clipping") {
   Config config = config_of_five_batches();
   config.train.ema_decay = 0.7;
   config.optimizer.weight_decay = 0.01;
   config.train.clip_norm = 0.5;
   config.model.d_ff = 2500;  // matrices of several pieces
-  const auto train_in_some_processes = [&] {
-    test::TinyRun one;
-    one.train(config);
-    for (const std::size_t processes : {2, 5}) {
-      CAPTURE(processes);
-      test::TinyRun many;
-      train_in_processes(many, config, processes);
-      CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
-      CHECK(many.metrics() == one.metrics());
-    }
-  };
-  for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::sgd}) {
+  for (const auto& [kind, momentum] :
+       {std::pair(OptimizerKind::adam, 0.0), std::pair(OptimizerKind::adamw, 0.0),
+        std::pair(OptimizerKind::sgd, 0.0), std::pair(OptimizerKind::sgd, 0.9)}) {
     config.optimizer.kind = kind;
-    train_in_some_processes();
-  }
-  config.optimizer.momentum = 0.9;
-  train_in_some_processes();
-}
-
-TEST_CASE("size and number of buckets change no bit of a run") {
-  Config config = config_of_five_batches();
-  config.model.d_ff = 2500;  // matrices of several pieces, so that there are several buckets
-  test::TinyRun one;
-  one.train(config);
-  for (const double bucket_size : {0.01, 0.2, 1000.0}) {
-    CAPTURE(bucket_size);
-    config.train.bucket_size = bucket_size;
-    test::TinyRun many;
-    train_in_processes(many, config, 2);
-    CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
-    CHECK(many.metrics() == one.metrics());
-  }
-}
-
-TEST_CASE("gradients in bfloat16 give other bits, the same for any number of processes") {
-  Config config = config_of_five_batches();
-  test::TinyRun full, one;
-  full.train(config);
-  config.train.gradient_exchange = GradientFormat::bfloat16;
-  one.train(config);
-  CHECK(one.metrics() != full.metrics());
-  for (const std::size_t processes : {2, 3, 5}) {
-    CAPTURE(processes);
-    test::TinyRun many;
-    train_in_processes(many, config, processes);
-    CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
+    config.optimizer.momentum = momentum;
+    test::TinyRun one;
+    check_processes(config, {2, 5}, one);
   }
 }
 
@@ -135,8 +122,11 @@ void check_parts(const Config& config, const std::vector<Part>& parts) {
   CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
 }
 
-TEST_CASE("a parallel run with averages can be resumed with another number of processes") {
+TEST_CASE("a run can be resumed with another number of processes, also with averages") {
   Config config = config_of_five_batches();
+  check_parts(config, {{.processes = 4, .steps = 4},
+                       {.processes = 3, .steps = 7},
+                       {.processes = 2, .steps = test::tiny_steps}});
   config.train.ema_decay = 0.7;
   config.model.d_ff = 2500;
   check_parts(config, {{.processes = 5, .steps = 3},
@@ -164,21 +154,6 @@ TEST_CASE("rank 0 records the gradients and averages of all shards") {
   const std::string expected = record(1);
   CHECK(expected.find("gradient") != expected.npos);
   CHECK(record(3) == expected);
-}
-
-TEST_CASE("batch norm has the running averages of one process") {
-  Config config = config_of_five_batches();
-  config.model.normalization = Normalization::batch_norm;
-  test::TinyRun one, many;
-  one.train(config);
-  train_in_processes(many, config, 3);
-  CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
-}
-
-TEST_CASE("a run can be resumed with another number of processes") {
-  check_parts(config_of_five_batches(), {{.processes = 4, .steps = 4},
-                                         {.processes = 3, .steps = 7},
-                                         {.processes = 2, .steps = test::tiny_steps}});
 }
 
 TEST_CASE("the time limit of one process ends all of them at the same step with a save") {

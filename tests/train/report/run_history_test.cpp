@@ -12,7 +12,7 @@
 #include "tests/support/temporary_folder.h"
 #include "train/base/error.h"
 #include "train/checkpoint/metrics.h"
-#include "train/loop/event_log.h"
+#include "train/recording/event_log.h"
 
 namespace tapestry {
 namespace {

@@ -1,5 +1,3 @@
-#include "train/system/interruptions.h"
-
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,6 +5,10 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <utility>
+#include <vector>
+
+#include "train/system/interruptions.h"
 
 namespace tapestry {
 namespace {
@@ -75,14 +77,29 @@ int status_of(const std::function<void()>& action) {
   return status;
 }
 
-TEST_CASE("a second signal of any kind ends the process") {
-  const int status = status_of([] {
-    const RunSignals signals;
-    std::raise(SIGTERM);
-    std::raise(SIGINT);
-  });
-  REQUIRE(WIFSIGNALED(status));
-  CHECK(WTERMSIG(status) == SIGINT);
+TEST_CASE("a second own signal of any kind ends the process, whatever another process received") {
+  const std::vector<std::pair<std::function<void(RunSignals&)>, int>> rows{
+      {[](RunSignals&) { std::raise(SIGTERM), std::raise(SIGINT); }, SIGINT},
+      {[](RunSignals& signals) {
+         signals.stop_by(SIGTERM);
+         std::raise(SIGINT);
+         std::raise(SIGINT);
+       },
+       SIGINT},
+      {[](RunSignals& signals) {
+         std::raise(SIGTERM);
+         signals.stop_by(SIGTERM);
+         std::raise(SIGTERM);
+       },
+       SIGTERM}};
+  for (const auto& [receive, signal] : rows) {
+    const int status = status_of([&] {
+      RunSignals signals;
+      receive(signals);
+    });
+    REQUIRE(WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == signal);
+  }
 }
 
 TEST_CASE("the first own signal after stop_by() of another process is not a second one") {
@@ -95,28 +112,6 @@ TEST_CASE("the first own signal after stop_by() of another process is not a seco
   });
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == SIGTERM);
-}
-
-TEST_CASE("a second own signal after stop_by() of another process ends the process") {
-  const int status = status_of([] {
-    RunSignals signals;
-    signals.stop_by(SIGTERM);
-    std::raise(SIGINT);
-    std::raise(SIGINT);
-  });
-  REQUIRE(WIFSIGNALED(status));
-  CHECK(WTERMSIG(status) == SIGINT);
-}
-
-TEST_CASE("a second own signal before and after stop_by() ends the process") {
-  const int status = status_of([] {
-    RunSignals signals;
-    std::raise(SIGTERM);
-    signals.stop_by(SIGTERM);
-    std::raise(SIGTERM);
-  });
-  REQUIRE(WIFSIGNALED(status));
-  CHECK(WTERMSIG(status) == SIGTERM);
 }
 #endif
 
@@ -158,6 +153,55 @@ TEST_CASE("an ignored signal, such as SIGHUP under nohup, remains ignored") {
   }
   const bool still_ignored = std::signal(SIGHUP, before) == SIG_IGN;
   CHECK(still_ignored);
+}
+
+using namespace std::chrono_literals;
+
+constexpr TimeLimit::Clock::time_point start{100h};
+
+TEST_CASE("without a limit, or with one of 0, time is never up") {
+  CHECK_FALSE(TimeLimit().is_up(start));
+  CHECK_FALSE(TimeLimit(start, 0s).is_up(start + 1000h));
+}
+
+TEST_CASE("time is up at the limit") {
+  const TimeLimit limit(start, 10s);
+  CHECK_FALSE(limit.is_up(start + 9999ms));
+  CHECK(limit.is_up(start + 10s));
+}
+
+TEST_CASE("time is up if the longest period and the longest save would exceed the limit") {
+  TimeLimit limit(start, 10s);
+  limit.add_iteration(1s);
+  limit.add_iteration(3s);
+  limit.add_iteration(2s);
+  CHECK_FALSE(limit.is_up(start + 6999ms));
+  CHECK(limit.is_up(start + 7s));
+  limit.update_save_time(2s);
+  limit.update_save_time(1s);
+  CHECK_FALSE(limit.is_up(start + 4999ms));
+  CHECK(limit.is_up(start + 5s));
+}
+
+TEST_CASE("time is up earlier while a save is in progress") {
+  TimeLimit limit(start, 10s);
+  limit.add_iteration(3s);
+  limit.update_save_time(2s, true);
+  CHECK_FALSE(limit.is_up(start + 2999ms));
+  CHECK(limit.is_up(start + 3s));
+  CHECK(limit.save_deadline() == start + 6s);
+  limit.update_save_time(1s);
+  CHECK_FALSE(limit.is_up(start + 4999ms));
+  CHECK(limit.save_deadline() == start + 8s);
+}
+
+TEST_CASE("the last call leaves enough time for the longest save") {
+  CHECK_FALSE(TimeLimit(start, 0s).save_deadline());
+  TimeLimit limit(start, 10s);
+  CHECK(limit.save_deadline() == start + 10s);
+  limit.add_iteration(3s);
+  limit.update_save_time(2s);
+  CHECK(limit.save_deadline() == start + 8s);
 }
 
 }  // namespace

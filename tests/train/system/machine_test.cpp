@@ -1,14 +1,22 @@
-#include "train/system/machine.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <cmath>
+#include <csignal>
+#include <exception>
 #include <fstream>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/train/program.h"
+#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {
@@ -19,32 +27,27 @@ std::string text_or_none(const std::optional<std::string>& warning) {
   return warning.value_or("none");
 }
 
-TEST_CASE("enough cores raise no warning") {
-  CHECK(text_or_none(warning_about_cores({.allowed = 8}, 8)) == "none");
-  CHECK(text_or_none(warning_about_cores({.allowed = 8, .quota = 2.0}, 2)) == "none");
-}
-
-TEST_CASE("more threads than available cores are reported") {
-  CHECK(text_or_none(warning_about_cores({.allowed = 2}, 4)) ==
-        "warning: threads: 4 on 2 cores; try train.threads=2");
-}
-
-TEST_CASE("more threads than the control group's quota are reported, with a number to try") {
-  CHECK(text_or_none(warning_about_cores({.allowed = 8, .quota = 2.5}, 8)) ==
-        "warning: threads: 8, but the control group's cpu.max limits it to 2.5 cores; try "
-        "train.threads=2");
-  CHECK(text_or_none(warning_about_cores({.allowed = 8, .quota = 0.5}, 1)) ==
-        "warning: threads: 1, but the control group's cpu.max limits it to 0.5 cores");
-}
-
-TEST_CASE("of two limits the lower one is reported") {
-  CHECK(text_or_none(warning_about_cores({.allowed = 4, .quota = 2.0}, 8)) ==
-        "warning: threads: 8, but the control group's cpu.max limits it to 2.0 cores; try "
-        "train.threads=2");
-  CHECK(text_or_none(warning_about_cores({.allowed = 2, .quota = 4.0}, 8)) ==
-        "warning: threads: 8 on 2 cores; try train.threads=2");
-  CHECK(text_or_none(warning_about_cores({.allowed = 2, .quota = 2.0}, 8)) ==
-        "warning: threads: 8 on 2 cores; try train.threads=2");
+TEST_CASE("more threads than cores or the quota of the control group are reported, by the lower") {
+  const std::string on_2 = "warning: threads: 8 on 2 cores; try train.threads=2";
+  struct Row {
+    Cores cores;
+    std::size_t threads;
+    std::string expected;
+  };
+  const auto limited = [](std::size_t threads, const char* quota) {
+    return fmt::format(
+        "warning: threads: {}, but the control group's cpu.max limits it to {} cores", threads,
+        quota);
+  };
+  for (const auto& [cores, threads, expected] :
+       {Row{{.allowed = 8}, 8, "none"}, Row{{.allowed = 8, .quota = 2.0}, 2, "none"},
+        Row{{.allowed = 2}, 8, on_2}, Row{{.allowed = 2, .quota = 4.0}, 8, on_2},
+        Row{{.allowed = 2, .quota = 2.0}, 8, on_2},
+        Row{{.allowed = 8, .quota = 2.5}, 8, limited(8, "2.5") + "; try train.threads=2"},
+        Row{{.allowed = 4, .quota = 2.0}, 8, limited(8, "2.0") + "; try train.threads=2"},
+        Row{{.allowed = 8, .quota = 0.5}, 1, limited(1, "0.5")}}) {
+    CHECK(text_or_none(warning_about_cores(cores, threads)) == expected);
+  }
 }
 
 TEST_CASE("other programs are reported if they leave too few cores for long enough") {
@@ -180,6 +183,162 @@ TEST_CASE("this machine can be read") {
   CHECK(cores.allowed >= 1);
   CHECK(cores.quota > 0.0);
   CHECK(read_blas().used == !read_blas().core.empty());
+}
+
+constexpr std::uint64_t no_memory_limit = AvailableMemory::no_limit;
+constexpr std::uint64_t mib = 1 << 20;
+
+/// A tree with proc and sys of a machine.
+class Machine {
+ public:
+  Machine() {
+    write("proc/meminfo",
+          "MemTotal:  8192 kB\nMemFree: 1 kB\nMemAvailable:  4096 kB\nSwapTotal: 1024 kB\n");
+  }
+  void write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    test::write_text(root_ / path, text);
+  }
+  AvailableMemory read() const { return read_available_memory(root_.path()); }
+
+ private:
+  test::TemporaryFolder root_;
+};
+
+void check(const AvailableMemory& memory, std::uint64_t free, std::uint64_t total,
+           const std::string& bound) {
+  CHECK(memory.free == free);
+  CHECK(memory.total == total);
+  CHECK(memory.bound == bound);
+}
+
+TEST_CASE("without limits, memory is what is available, and in total with swap") {
+  check(Machine().read(), 4 * mib, 9 * mib, "");
+}
+
+TEST_CASE("memory is unlimited if no file of the system states a limit") {
+  const test::TemporaryFolder nothing;
+  check(read_available_memory(nothing.path()), no_memory_limit, no_memory_limit, "");
+}
+
+TEST_CASE("a control group of version 2 has its limit minus use other than file caches") {
+  const Machine machine;
+  machine.write("proc/self/cgroup", "0::/a/b\n");
+  machine.write("sys/fs/cgroup/a/b/memory.max", "3145728\n");
+  machine.write("sys/fs/cgroup/a/b/memory.current", "2097152\n");
+  machine.write("sys/fs/cgroup/a/b/memory.stat",
+                "anon 9\ninactive_file 524288\nactive_file 524288\n");
+  check(machine.read(), 2 * mib, 4 * mib, "the control group's limit");
+}
+
+TEST_CASE("a control group of version 1 is read too, and an unlimited one has no effect") {
+  const Machine machine;
+  machine.write("proc/self/cgroup", "9:cpu:/c\n4:memory:/c\n0::/\n");
+  machine.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  machine.write("sys/fs/cgroup/memory.max", "max\n");
+  check(machine.read(), 4 * mib, 9 * mib, "");
+  machine.write("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "2097152\n");
+  machine.write("sys/fs/cgroup/memory/c/memory.usage_in_bytes", "1572864\n");
+  machine.write("sys/fs/cgroup/memory/c/memory.stat", "inactive_file 9\ntotal_inactive_file 0\n");
+  check(machine.read(), mib / 2, 3 * mib, "the control group's limit");
+}
+
+TEST_CASE("the limit of a parent control group applies if it is lower") {
+  const Machine machine;
+  machine.write("proc/self/cgroup", "0::/a/b\n");
+  machine.write("sys/fs/cgroup/a/memory.max", "1048576\n");
+  machine.write("sys/fs/cgroup/a/b/memory.max", "2097152\n");
+  check(machine.read(), mib, 2 * mib, "the control group's limit");
+}
+
+TEST_CASE("a control group's remaining memory applies if it is less than the machine's") {
+  const Machine machine;
+  machine.write("proc/self/cgroup", "0::/\n");
+  machine.write("sys/fs/cgroup/memory.max", "6291456\n");
+  machine.write("sys/fs/cgroup/memory.current", "5242880\n");
+  check(machine.read(), mib, 7 * mib, "the control group's limit");
+}
+
+TEST_CASE("a control group above its limit has 0 bytes left") {
+  const Machine machine;
+  machine.write("proc/self/cgroup", "0::/\n");
+  machine.write("sys/fs/cgroup/memory.max", "1048576\n");
+  machine.write("sys/fs/cgroup/memory.current", "2097152\n");
+  check(machine.read(), 0, 2 * mib, "the control group's limit");
+}
+
+TEST_CASE("limits of the process are reduced by its use and exclude swap") {
+  const Machine machine;
+  machine.write("proc/self/limits",
+                "Limit            Soft Limit  Hard Limit  Units\n"
+                "Max data size    unlimited   unlimited   bytes\n"
+                "Max address space  3145728   unlimited   bytes\n");
+  machine.write("proc/self/status", "VmSize:  1024 kB\nVmData:  512 kB\n");
+  check(machine.read(), 2 * mib, 3 * mib, "ulimit -v");
+  machine.write("proc/self/limits",
+                "Max data size      1048576   unlimited   bytes\n"
+                "Max address space  3145728   unlimited   bytes\n");
+  check(machine.read(), mib / 2, mib, "ulimit -d");
+}
+
+TEST_CASE("this machine has memory") {
+  const AvailableMemory memory = read_available_memory();
+  CHECK(memory.free > 0);
+  CHECK(memory.free < memory.total);
+  CHECK(memory.total < no_memory_limit);
+}
+
+struct EndOfProcess {
+  int status = 0;    ///< as waitpid() has it
+  std::string said;  ///< on standard error
+};
+
+/// What comes of a process that is told its exit code and then terminated.
+EndOfProcess end_of(void (*terminated)()) {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe(ends.data()) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGABRT, SIG_DFL);
+    ::dup2(ends[1], STDERR_FILENO);
+    end_with_code_without_memory(8);
+    terminated();
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  EndOfProcess end;
+  char c = 0;
+  while (::read(ends[0], &c, 1) == 1) end.said += c;
+  ::close(ends[0]);
+  ::waitpid(child, &end.status, 0);
+  return end;
+}
+
+void throw_bad_alloc() { throw std::bad_alloc(); }
+void lack_memory() noexcept { throw_bad_alloc(); }
+
+TEST_CASE("termination without an exception or by bad_alloc is reported as lack of memory") {
+  for (void (*terminated)() : {+[]() noexcept { std::terminate(); }, &lack_memory}) {
+    const EndOfProcess end = end_of(terminated);
+    CHECK(WIFEXITED(end.status));
+    CHECK(WEXITSTATUS(end.status) == 8);
+    CHECK(end.said ==
+          "tapestry: error: the system has no more memory\n"
+          "hint: end other programs or give it more memory (see `ulimit -v`)\n");
+  }
+}
+
+TEST_CASE("an uncaught exception ends a program as usual") {
+  const EndOfProcess end = end_of([] {
+    try {
+      throw std::runtime_error("a bug");
+    } catch (const std::runtime_error&) {
+      std::terminate();
+    }
+  });
+  CHECK(WIFSIGNALED(end.status));
+  CHECK(WTERMSIG(end.status) == SIGABRT);
+  CHECK_FALSE(test::contains(end.said, "no more memory"));
 }
 
 }  // namespace

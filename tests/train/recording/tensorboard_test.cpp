@@ -1,0 +1,397 @@
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/contains.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/kind_configs.h"
+#include "tests/train/program.h"
+#include "tests/train/tiny_run.h"
+#include "train/recording/tensorboard.h"
+
+namespace tapestry {
+namespace {
+
+using test::contains;
+using test::read_text;
+using test::TemporaryFolder;
+
+/// The events of a file whose records are complete; their checksums are not verified.
+std::vector<std::string> events_in(const std::filesystem::path& path) {
+  const std::string text = read_text(path);
+  std::vector<std::string> events;
+  for (std::size_t at = 0; at < text.size();) {
+    std::uint64_t size = 0;
+    REQUIRE(text.size() - at >= 16);
+    std::memcpy(&size, text.data() + at, sizeof size);
+    REQUIRE(size <= text.size() - at - 16);
+    events.push_back(text.substr(at + 12, size));
+    at += size + 16;
+  }
+  return events;
+}
+
+EventSummary scalar(double value) {
+  EventSummary summary;
+  summary.add_scalar("loss", value);
+  return summary;
+}
+
+TEST_CASE("an event file starts with its version, and each record has masked CRC-32C checksums") {
+  const TemporaryFolder folder;
+  const EventFile file(folder / "events", 0);
+  const std::string text = read_text(folder / "events");
+  REQUIRE(text.size() == 12 + 24 + 4);
+  CHECK(text.substr(12 + 9, 15) ==
+        "\x1A\x0D"
+        "brain.Event:2");
+  // The length 24, and the masked CRC-32C of its 8 bytes, bit by bit as RFC 3720, 12.1 defines it.
+  CHECK(text.substr(0, 12) == std::string("\x18\0\0\0\0\0\0\0\xA3\x7F\x4B\x22", 12));
+}
+
+// The bytes are those of SerializeToString() in the Python package tensorboard.
+TEST_CASE("values are encoded as the protocol buffers of TensorBoard") {
+  EventSummary summary;
+  summary.add_scalar("a", 1.5);
+  CHECK(summary.bytes() == std::string("\x0A\x08\x0A\x01"
+                                       "a"
+                                       "\x15\x00\x00\xC0\x3F",
+                                       10));
+
+  EventSummary table;
+  table.add_table("t", {.columns = 2, .cells = {"x", "", "yz", "w"}});
+  CHECK(table.bytes() == std::string("\x0A\x27\x0A\x01"
+                                     "t"
+                                     "\x42\x18\x08\x07\x12\x08\x12\x02\x08\x02\x12\x02\x08\x02"
+                                     "\x42\x01x\x42\x00\x42\x02yz\x42\x01w"
+                                     "\x4A\x08\x0A\x06\x0A\x04text",
+                                     41));
+}
+
+TEST_CASE("a histogram has the upper limits of its intervals") {
+  WeightStatistics statistics{
+      .values = 4, .not_finite = 1, .norm = 2, .mean = 0.5, .low = 0, .high = 1};
+  statistics.histogram = {.low = 0, .high = 1, .counts = {1, 2}};
+  EventSummary summary;
+  summary.add_histogram("h", statistics);
+  const std::string& bytes = summary.bytes();
+  REQUIRE(bytes.size() == 2 + 3 + 2 + 5 * 9 + 2 * (2 + 16));
+  std::vector<double> numbers;
+  const auto read = [&](std::size_t at) {
+    double value = 0;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    numbers.push_back(value);
+  };
+  for (std::size_t i = 0; i < 5; ++i) read(7 + 9 * i + 1);
+  for (const std::size_t at : {54U, 62U, 72U, 80U}) read(at);
+  // Smallest, greatest, number, sum, sum of squares; limits; counts.
+  CHECK(numbers == std::vector<double>{0, 1, 3, 1.5, 4, 0.5, 1, 1, 2});
+
+  EventSummary none;
+  none.add_histogram("h", {.values = 2, .not_finite = 2});
+  CHECK(none.bytes().empty());
+}
+
+TEST_CASE("an event file is continued without later steps and invalid records") {
+  const TemporaryFolder folder;
+  const auto path = folder / "events";
+  {
+    EventFile file(path, 0);
+    for (const std::uint64_t step : {5, 200, 300}) file.add(step, scalar(1.0));
+    CHECK(file.last_step() == 300);
+  }
+  const std::string whole = read_text(path);
+  CHECK(events_in(path).size() == 4);
+  SUBCASE("later steps") {
+    EventFile file(path, 299);
+    CHECK(file.last_step() == 200);
+    CHECK(events_in(path).size() == 3);
+    file.add(300, scalar(1.0));
+    CHECK(read_text(path).size() == whole.size());
+    file.drop_after(5);
+    CHECK(file.last_step() == 5);
+  }
+  SUBCASE("a truncated record") {
+    for (const std::size_t missing : {1U, 4U, 5U, 20U}) {
+      folder.write("events", whole.substr(0, whole.size() - missing));
+      const EventFile file(path, 1000);
+      CHECK(file.last_step() == 200);
+      CHECK(events_in(path).size() == 3);
+    }
+  }
+  SUBCASE("any changed byte of the last record") {
+    const std::size_t record = (whole.size() - 40) / 3;
+    for (std::size_t i = whole.size() - record; i < whole.size(); ++i) {
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ 16);
+      folder.write("events", damaged);
+      CHECK(EventFile(path, 1000).last_step() == 200);
+    }
+  }
+  SUBCASE("another file") {
+    folder.write("events", "loss,1.0\n");
+    const EventFile file(path, 1000);
+    CHECK(events_in(path).size() == 1);
+  }
+}
+
+TEST_CASE("an event file that cannot be written has a problem and no effect") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "events");
+  EventFile file(folder / "events", 0);
+  file.add(5, scalar(1.0));
+  REQUIRE(file.problem().has_value());
+  CHECK(contains(*file.problem(), "events: could not be written: "));
+}
+
+using test::contains;
+using test::read_text;
+using test::TemporaryFolder;
+
+constexpr const char* name = "events.out.tfevents.0.tapestry";
+
+/// How often a text occurs in a file.
+std::size_t count(const std::filesystem::path& path, const std::string& text) {
+  const std::string all = read_text(path);
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = all.find(text, at)) != all.npos; at += text.size()) ++found;
+  return found;
+}
+
+std::string heading() { return std::string(metrics_heading) + ",bleu\n"; }
+
+TrainMetrics row_of(std::uint64_t step) {
+  return {.step = step,
+          .epoch = 1,
+          .loss = 2,
+          .perplexity = 7,
+          .learning_rate = 0.5,
+          .gradient_norm = 1,
+          .target_tokens = 10};
+}
+
+Scores scores_of(double bleu) {
+  return {.sentences = 1,
+          .tokens = 4,
+          .loss = 1,
+          .perplexity = 2.7,
+          .token_accuracy = 0.5,
+          .others = {{"bleu", bleu}}};
+}
+
+TEST_CASE("event files have each row of the metrics once") {
+  const TemporaryFolder folder;
+  MetricsTable table(std::vector<std::string>{"bleu"});
+  TensorBoardLog log(folder.path(), table.csv());
+  for (const std::uint64_t step : {10, 20, 30}) {
+    table.add(row_of(step));
+    log.add_rows(table.csv());
+    table.add_validation(step, 1, scores_of(12));
+    log.add_rows(table.csv());
+    log.add_rows(table.csv());
+  }
+  CHECK_FALSE(log.problem().has_value());
+  CHECK(count(folder / "train" / name, "learning_rate") == 3);
+  CHECK(count(folder / "train" / name, "bleu") == 0);
+  CHECK(count(folder / "validation" / name, "bleu") == 3);
+  CHECK(count(folder / "validation" / name, "token_accuracy") == 3);
+  CHECK(count(folder / "validation" / name, "learning_rate") == 0);
+  const std::string whole = read_text(folder / "train" / name);
+
+  SUBCASE("a process that continues a table without the last rows removes them") {
+    MetricsTable shorter(std::vector<std::string>{"bleu"});
+    shorter.add(row_of(10));
+    shorter.add_validation(10, 1, scores_of(12));
+    shorter.add(row_of(20));
+    TensorBoardLog again(folder.path(), shorter.csv());
+    CHECK(count(folder / "train" / name, "learning_rate") == 2);
+    CHECK(count(folder / "validation" / name, "bleu") == 1);
+    shorter.add_validation(20, 1, scores_of(13));
+    again.add_rows(shorter.csv());
+    CHECK(count(folder / "validation" / name, "bleu") == 2);
+  }
+  SUBCASE("lost rows are added again") {
+    folder.write(std::string("train/") + name, whole.substr(0, whole.size() - 10));
+    std::filesystem::remove(folder / "validation" / name);
+    const TensorBoardLog again(folder.path(), table.csv());
+    CHECK(read_text(folder / "train" / name).size() == whole.size());
+    CHECK(count(folder / "validation" / name, "bleu") == 3);
+  }
+  SUBCASE("a run that is rolled back removes the rows of later steps") {
+    log.set_rows(heading());
+    CHECK(count(folder / "train" / name, "learning_rate") == 0);
+    MetricsTable other(std::vector<std::string>{"bleu"});
+    other.add(row_of(15));
+    log.add_rows(other.csv());
+    CHECK(count(folder / "train" / name, "learning_rate") == 1);
+  }
+}
+
+/// The scalars of an event file, by step and tag: of each record the fields that TensorBoard reads,
+/// whatever their order.
+std::map<std::uint64_t, std::map<std::string, float>> scalars_in(const std::string& file) {
+  struct Reader {
+    std::string_view bytes;
+    std::uint64_t integer() {
+      std::uint64_t value = 0;
+      for (unsigned shift = 0;; shift += 7) {
+        const auto byte = static_cast<unsigned char>(bytes.at(0));
+        bytes.remove_prefix(1);
+        value |= static_cast<std::uint64_t>(byte & 127U) << shift;
+        if (byte < 128) return value;
+      }
+    }
+    std::string_view take(std::size_t size) {
+      REQUIRE(size <= bytes.size());
+      const std::string_view part = bytes.substr(0, size);
+      bytes.remove_prefix(size);
+      return part;
+    }
+    /// Calls field(number, content, integer) for each field of a message.
+    void each(const std::function<void(std::uint64_t, std::string_view, std::uint64_t)>& field) {
+      while (!bytes.empty()) {
+        const std::uint64_t key = integer();
+        const std::uint64_t type = key & 7U;
+        if (type == 0) {
+          field(key >> 3U, {}, integer());
+        } else {
+          field(key >> 3U, take(type == 1 ? 8 : type == 5 ? 4 : integer()), 0);
+        }
+      }
+    }
+  };
+  std::map<std::uint64_t, std::map<std::string, float>> scalars;
+  for (Reader records{file}; !records.bytes.empty();) {
+    std::uint64_t size = 0, step = 0;
+    std::memcpy(&size, records.take(12).data(), sizeof size);
+    Reader event{records.take(size)};
+    records.take(4);
+    std::string_view summary;
+    event.each([&](std::uint64_t field, std::string_view content, std::uint64_t number) {
+      if (field == 2) step = number;
+      if (field == 5) summary = content;
+    });
+    Reader{summary}.each([&](std::uint64_t, std::string_view value, std::uint64_t) {
+      std::string tag;
+      std::optional<float> scalar;
+      Reader{value}.each([&](std::uint64_t field, std::string_view content, std::uint64_t) {
+        if (field == 1) tag = content;
+        if (field != 2) return;
+        scalar.emplace();
+        std::memcpy(&*scalar, content.data(), sizeof *scalar);
+      });
+      if (scalar) CHECK(scalars[step].emplace(tag, *scalar).second);
+    });
+  }
+  return scalars;
+}
+
+TEST_CASE("each scalar has the name and the value of its column of metrics.csv") {
+  const test::KindWorkplace work;
+  work.write("pairs.yaml", test::tiny_yaml);
+  for (const std::string config : {"pairs", "tags", "language", "images"}) {
+    CAPTURE(config);
+    REQUIRE(work.run({"train", config + ".yaml", "train.tensorboard=true"}).code == 0);
+    const std::string run = "runs/" + config;
+    std::istringstream table(read_text(work / run / "metrics.csv"));
+    const auto fields = [](const std::string& line) {
+      std::vector<std::string> all(1);
+      for (const char c : line) c == ',' ? void(all.emplace_back()) : void(all.back() += c);
+      return all;
+    };
+    std::string line;
+    std::getline(table, line);
+    const std::vector<std::string> columns = fields(line);
+    std::map<std::string, decltype(scalars_in(""))> expected, found;
+    while (std::getline(table, line)) {
+      const std::vector<std::string> row = fields(line);
+      REQUIRE(row.size() == columns.size());
+      for (std::size_t i = 3; i < row.size(); ++i) {
+        if (row[i].empty()) continue;
+        expected[row[2]][std::stoull(row[0])][columns[i]] = static_cast<float>(std::stod(row[i]));
+      }
+    }
+    for (const std::string split : {"train", "validation"}) {
+      found[split] = scalars_in(read_text(work / run / "tensorboard" / split / name));
+      for (auto& [step, scalars] : found[split]) {
+        std::erase_if(scalars, [&](const auto& scalar) {
+          return scalar.first == "resident_bytes" || scalar.first.starts_with("update_ratio/");
+        });
+      }
+      CHECK(found[split].size() >= 2);
+    }
+    CHECK(found == expected);
+  }
+}
+
+TEST_CASE("a validation record has tables and histograms") {
+  const TemporaryFolder folder;
+  MetricsTable table;
+  TensorBoardLog log(folder.path(), table.csv());
+  table.add_validation(10, 1, scores_of(12));
+  log.add_rows(table.csv());
+  WeightStatistics weights{.values = 3, .norm = 1.5, .mean = 0.25, .low = -1, .high = 2};
+  weights.histogram = {.low = -1, .high = 2, .counts = {1, 2}};
+  ValidationRecord record{
+      .step = 10,
+      .resident_bytes = 5,
+      .samples = {{.input = "a_b <i>", .output = "caf\xE9", .expected = ""}},
+      .blocks = {
+          {.path = "head", .weights = weights, .gradients = weights, .update_ratio = 0.001}}};
+  log.add(record);
+  record.step = 11;  // has no row
+  log.add(record);
+  const auto path = folder / "validation" / name;
+  for (const char* tag : {"resident_bytes", "samples", "weights/head", "gradients/head",
+                          "update_ratio/head", "a\\_b &lt;i\\>", "caf\\\\xE9"}) {
+    CAPTURE(tag);
+    CHECK(count(path, tag) == 1);
+  }
+}
+
+TEST_CASE("a folder that cannot be made is a warning of the run") {
+  const test::Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  REQUIRE(work.run({"train", "tiny.yaml", "train.steps=4"}).code == 0);
+  work.write("runs/tiny/tensorboard", "a file");
+  const test::Outcome done =
+      work.run({"train", "--resume", "runs/tiny", "train.steps=8", "train.tensorboard=true"});
+  CHECK(done.code == 0);
+  CHECK(count(work / "runs/tiny/train.log", "warning: ") == 1);
+  CHECK(contains(read_text(work / "runs/tiny/train.log"), "tensorboard"));
+}
+
+TEST_CASE("event files of a killed and resumed run have the steps of an uninterrupted run") {
+  const test::Workplace work;
+  work.write("tiny.yaml", test::tiny_yaml);
+  const auto sizes = [&](const std::string& run) {
+    std::vector<std::uintmax_t> found;
+    for (const char* split : {"train", "validation"}) {
+      found.push_back(std::filesystem::file_size(work / run / "tensorboard" / split / name));
+    }
+    return found;
+  };
+  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=whole", "train.tensorboard=true"}).code ==
+          0);
+  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=parts", "train.steps=7",
+                    "train.tensorboard=true"})
+              .code == 0);
+  REQUIRE(work.run({"train", "--resume", "parts", "train.steps=12"}).code == 0);
+  std::filesystem::remove(work / "parts/checkpoints/step-00000012.h5");
+  REQUIRE(work.run({"train", "--resume", "parts"}).code == 0);
+  const auto path = work / "parts/tensorboard/train" / name;
+  CHECK(count(path, "learning_rate") ==
+        count(work / "whole/tensorboard/train" / name, "learning_rate"));
+  CHECK(sizes("parts") == sizes("whole"));
+}
+
+}  // namespace
+}  // namespace tapestry

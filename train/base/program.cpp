@@ -1,0 +1,39 @@
+#include "train/base/program.h"
+
+#include <new>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+namespace tapestry {
+namespace {
+
+std::string& name_of_program() {
+  static std::string name = "tapestry";
+  return name;
+}
+
+}  // namespace
+
+const std::string& program_name() { return name_of_program(); }
+
+void set_program_name(std::string name) { name_of_program() = std::move(name); }
+
+ExitCode to_exit_code(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const UserError& user_error) {
+    return exit_code(user_error);
+  } catch (const std::bad_alloc&) {
+    return ExitCode::memory;
+  } catch (const std::length_error&) {
+    return ExitCode::memory;
+  } catch (const std::system_error& system_error) {
+    return system_error.code() == std::errc::resource_unavailable_try_again ? ExitCode::memory
+                                                                            : ExitCode::bug;
+  } catch (...) {
+    return ExitCode::bug;
+  }
+}
+
+}  // namespace tapestry

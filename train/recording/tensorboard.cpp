@@ -1,0 +1,385 @@
+#include "train/recording/tensorboard.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "data/io/durable_file.h"
+#include "data/io/number.h"
+#include "data/io/utf8.h"
+#include "train/base/error.h"
+
+namespace tapestry {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "numbers in records are little-endian");
+
+template <typename T>
+std::string to_bytes(T value) {
+  const auto bytes = std::bit_cast<std::array<char, sizeof(T)>>(value);
+  return {bytes.begin(), bytes.end()};
+}
+
+/// The value of the first bytes, of which there are enough.
+template <typename T>
+T from_bytes(std::string_view bytes) {
+  std::array<char, sizeof(T)> first{};
+  std::ranges::copy(bytes.substr(0, sizeof(T)), first.begin());
+  return std::bit_cast<T>(first);
+}
+
+// ---- Protocol buffers: https://protobuf.dev/programming-guides/encoding
+
+/// Encodes the fields of a message.
+class Message {
+ public:
+  Message& integer(unsigned field, std::uint64_t value) {
+    key(field, 0);
+    varint(value);
+    return *this;
+  }
+  Message& real(unsigned field, double value) {
+    key(field, 1);
+    bytes_ += to_bytes(value);
+    return *this;
+  }
+  Message& single(unsigned field, float value) {
+    key(field, 5);
+    bytes_ += to_bytes(value);
+    return *this;
+  }
+  Message& text(unsigned field, std::string_view value) {
+    key(field, 2);
+    varint(value.size());
+    bytes_ += value;
+    return *this;
+  }
+  Message& message(unsigned field, const Message& value) { return text(field, value.bytes_); }
+  Message& reals(unsigned field, std::span<const double> values) {
+    Message packed;
+    for (const double value : values) packed.bytes_ += to_bytes(value);
+    return message(field, packed);
+  }
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void key(unsigned field, unsigned wire_type) { varint(field << 3U | wire_type); }
+
+  void varint(std::uint64_t value) {
+    for (; value >= 128; value >>= 7U) bytes_ += static_cast<char>(value | 128U);
+    bytes_ += static_cast<char>(value);
+  }
+
+  std::string bytes_;
+};
+
+// The numbers of fields and of the element type are those of the .proto files.
+constexpr std::uint64_t text_elements = 7;
+
+Message metadata_of_plugin(std::string_view plugin) {
+  return Message().message(1, Message().text(1, plugin));
+}
+
+// ---- TFRecord: https://www.tensorflow.org/tutorials/load_data/tfrecord
+
+/// CRC-32C (Castagnoli) of the bytes.
+std::uint32_t crc32c(std::string_view bytes) {
+  static const auto table = [] {
+    std::array<std::uint32_t, 256> entries{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      std::uint32_t remainder = i;
+      for (int bit = 0; bit < 8; ++bit) {
+        remainder = remainder >> 1U ^ (remainder % 2 == 1 ? 0x82F63B78U : 0U);
+      }
+      entries[i] = remainder;
+    }
+    return entries;
+  }();
+  std::uint32_t crc = ~0U;
+  for (const char byte : bytes) {
+    crc = table[(crc ^ static_cast<unsigned char>(byte)) & 255U] ^ crc >> 8U;
+  }
+  return ~crc;
+}
+
+std::uint32_t masked_crc(std::string_view bytes) {
+  return std::rotr(crc32c(bytes), 15) + 0xA282EAD8U;
+}
+
+std::string make_record(std::string_view event) {
+  const std::string length = to_bytes(std::uint64_t{event.size()});
+  std::string record = length + to_bytes(masked_crc(length));
+  record += event;
+  return record + to_bytes(masked_crc(event));
+}
+
+constexpr std::size_t header_bytes = 12, footer_bytes = 4;
+constexpr std::uint64_t longest_event = 64U << 20U;  // in bytes
+
+/// Starts an event with the current time.
+Message event_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return Message().real(1, std::chrono::duration<double>(now).count());
+}
+
+/// The step of an event written by this program, which is its second field; 0 if it has none.
+std::uint64_t event_step(std::string_view event) {
+  constexpr std::size_t begin = 9;  // behind the time
+  std::uint64_t step = 0;
+  if (event.size() <= begin || event[begin] != 2 << 3) return 0;
+  for (std::size_t i = begin + 1, shift = 0; i < event.size() && shift < 64; ++i, shift += 7) {
+    const auto byte = static_cast<unsigned char>(event[i]);
+    step |= static_cast<std::uint64_t>(byte & 127U) << shift;
+    if (byte < 128) return step;
+  }
+  return std::numeric_limits<std::uint64_t>::max();  // not valid
+}
+
+/// Reads the records of a file from its beginning.
+class RecordScanner {
+ public:
+  explicit RecordScanner(AppendedFile& file) : file_(file) {}
+
+  /// The next event; nullopt at the end of the file and at an invalid record.
+  std::optional<std::string> next() {
+    std::string header(header_bytes, '\0');
+    if (!read(offset_, header)) return std::nullopt;
+    const std::string_view length = std::string_view(header).substr(0, 8);
+    const auto size = from_bytes<std::uint64_t>(length);
+    const auto crc = from_bytes<std::uint32_t>(std::string_view(header).substr(8));
+    if (crc != masked_crc(length) || size > longest_event) return std::nullopt;
+    std::string event(size + footer_bytes, '\0');
+    if (!read(offset_ + header_bytes, event)) return std::nullopt;
+    const auto event_crc = from_bytes<std::uint32_t>(std::string_view(event).substr(size));
+    event.resize(size);
+    if (event_crc != masked_crc(event)) return std::nullopt;
+    offset_ += header_bytes + size + footer_bytes;
+    return event;
+  }
+
+  /// Where the next record begins.
+  std::uint64_t offset() const { return offset_; }
+
+ private:
+  bool read(std::uint64_t offset, std::span<char> bytes) {
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+      const std::size_t count = file_.read(offset + done, bytes.subspan(done));
+      if (count == 0) return false;
+      done += count;
+    }
+    return true;
+  }
+
+  AppendedFile& file_;
+  std::uint64_t offset_ = 0;
+};
+
+}  // namespace
+
+// ---- EventSummary
+
+void EventSummary::add(std::string_view tag, std::string_view value) {
+  // The tag precedes the fields of the value in one message.
+  const std::string fields = Message().text(1, tag).bytes() + std::string(value);
+  bytes_ += Message().text(1, fields).bytes();
+}
+
+void EventSummary::add_scalar(std::string_view tag, double value) {
+  add(tag, Message().single(2, static_cast<float>(value)).bytes());
+}
+
+void EventSummary::add_table(std::string_view tag, const TextTable& table) {
+  const std::size_t rows = table.cells.size() / table.columns;
+  Message tensor;
+  tensor.integer(1, text_elements)
+      .message(2, Message()
+                      .message(2, Message().integer(1, rows))
+                      .message(2, Message().integer(1, table.columns)));
+  for (const std::string& cell : table.cells) tensor.text(8, cell);
+  add(tag, Message().message(8, tensor).message(9, metadata_of_plugin("text")).bytes());
+}
+
+void EventSummary::add_histogram(std::string_view tag, const WeightStatistics& statistics) {
+  const Histogram& histogram = statistics.histogram;
+  if (histogram.counts.empty()) return;
+  const auto intervals = static_cast<double>(histogram.counts.size());
+  const auto finite = static_cast<double>(statistics.values - statistics.not_finite);
+  std::vector<double> limits, counts;
+  for (const std::uint64_t count : histogram.counts) {
+    counts.push_back(static_cast<double>(count));
+    const double share = static_cast<double>(counts.size()) / intervals;
+    limits.push_back(histogram.low + share * (histogram.high - histogram.low));
+  }
+  add(tag, Message()
+               .message(5, Message()
+                               .real(1, statistics.low)
+                               .real(2, statistics.high)
+                               .real(3, finite)
+                               .real(4, statistics.mean * finite)
+                               .real(5, statistics.norm * statistics.norm)
+                               .reals(6, limits)
+                               .reals(7, counts))
+               .bytes());
+}
+
+// ---- EventFile
+
+EventFile::EventFile(std::filesystem::path path, std::uint64_t step) : file_(std::move(path)) {
+  drop_after(step);
+}
+
+void EventFile::add(std::uint64_t step, const EventSummary& summary) {
+  last_step_ = step;
+  file_.append(make_record(event_now().integer(2, step).text(5, summary.bytes()).bytes()));
+}
+
+void EventFile::drop_after(std::uint64_t step) {
+  RecordScanner records(file_);
+  std::uint64_t valid = 0;
+  last_step_ = 0;
+  while (const auto event = records.next()) {
+    const std::uint64_t found = event_step(*event);
+    if (found > step || found < last_step_) break;
+    last_step_ = found;
+    valid = records.offset();
+  }
+  const auto size = file_.size();
+  if (!size) return;
+  if (valid < *size) file_.truncate(valid);
+  if (valid == 0) file_.append(make_record(event_now().text(3, "brain.Event:2").bytes()));
+}
+
+namespace {
+
+constexpr std::size_t step_column = 0, split_column = 2;
+
+std::vector<std::string> split_row(std::string_view line) {
+  std::vector<std::string> fields(1);
+  for (const char c : line) {
+    if (c == ',') {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  return fields;
+}
+
+/// Calls visit(fields) for each line of a part of a table.
+void for_each_row(std::string_view rows, auto&& visit) {
+  while (!rows.empty()) {
+    const std::size_t end = rows.find('\n');
+    visit(split_row(rows.substr(0, end)));
+    rows.remove_prefix(std::min(rows.size(), end == rows.npos ? end : end + 1));
+  }
+}
+
+std::uint64_t parse_step(const std::vector<std::string>& fields) {
+  return std::strtoull(fields[step_column].c_str(), nullptr, 10);
+}
+
+/// The number of bytes of the heading, with its line end.
+std::size_t heading_bytes(const std::string& csv) { return csv.find('\n') + 1; }
+
+/// The text as Markdown that shows it unchanged.
+std::string markdown(const std::string& text) {
+  std::string result;
+  for (const char c : find_invalid_utf8(text) ? escaped(text) : text) {
+    if (std::string_view("\\`*_{}[]()>#+-.!|").find(c) != std::string_view::npos) result += '\\';
+    if (c == '<') {
+      result += "&lt;";
+    } else if (c == '&') {
+      result += "&amp;";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+TextTable samples_table(const std::vector<ShownExample>& samples) {
+  TextTable table{.columns = 3, .cells = {"input", "expected", "output"}};
+  for (const ShownExample& sample : samples) {
+    for (const std::string* text : {&sample.input, &sample.expected, &sample.output}) {
+      table.cells.push_back(markdown(*text));
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+TensorBoardLog::TensorBoardLog(const std::filesystem::path& folder, const std::string& metrics_csv)
+    : columns_(split_row(std::string_view(metrics_csv).substr(0, heading_bytes(metrics_csv) - 1))) {
+  try {
+    for (const char* split : {"train", "validation"}) create_folder_durably(folder / split);
+  } catch (const UserError& error) {
+    folder_problem_ = error.what();
+    return;
+  }
+  constexpr auto all_steps = std::numeric_limits<std::uint64_t>::max();
+  training_.emplace(folder / "train" / event_file_name, all_steps);
+  validation_.emplace(folder / "validation" / event_file_name, all_steps);
+  set_rows(metrics_csv);
+}
+
+void TensorBoardLog::set_rows(const std::string& metrics_csv) {
+  if (!training_) return;
+  const std::string_view rows = std::string_view(metrics_csv).substr(heading_bytes(metrics_csv));
+  std::uint64_t last_training = 0, last_validation = 0;
+  for_each_row(rows, [&](const std::vector<std::string>& fields) {
+    (fields[split_column] == "train" ? last_training : last_validation) = parse_step(fields);
+  });
+  if (training_->last_step() > last_training) training_->drop_after(last_training);
+  if (validation_->last_step() > last_validation) validation_->drop_after(last_validation);
+  add_new_rows(rows);
+  known_bytes_ = metrics_csv.size();
+}
+
+void TensorBoardLog::add_rows(const std::string& metrics_csv) {
+  if (!training_) return;
+  add_new_rows(std::string_view(metrics_csv).substr(std::min(known_bytes_, metrics_csv.size())));
+  known_bytes_ = metrics_csv.size();
+}
+
+void TensorBoardLog::add_new_rows(std::string_view rows) {
+  for_each_row(rows, [&](const std::vector<std::string>& fields) {
+    EventFile& file = fields[split_column] == "train" ? *training_ : *validation_;
+    if (parse_step(fields) <= file.last_step()) return;
+    EventSummary summary;
+    for (std::size_t i = split_column + 1; i < std::min(fields.size(), columns_.size()); ++i) {
+      if (const auto value = parse_number<double>(fields[i])) {
+        summary.add_scalar(columns_[i], *value);
+      }
+    }
+    file.add(parse_step(fields), summary);
+  });
+}
+
+void TensorBoardLog::add(const ValidationRecord& record) {
+  if (!validation_ || record.step != validation_->last_step()) return;
+  EventSummary summary;
+  if (record.resident_bytes > 0) {
+    summary.add_scalar("resident_bytes", static_cast<double>(record.resident_bytes));
+  }
+  if (!record.samples.empty()) summary.add_table("samples", samples_table(record.samples));
+  for (const BlockRecord& block : record.blocks) {
+    summary.add_histogram("weights/" + block.path, block.weights);
+    if (block.gradients) summary.add_histogram("gradients/" + block.path, *block.gradients);
+    if (block.update_ratio) summary.add_scalar("update_ratio/" + block.path, *block.update_ratio);
+  }
+  validation_->add(record.step, summary);
+}
+
+std::optional<std::string> TensorBoardLog::problem() const {
+  if (folder_problem_) return folder_problem_;
+  return training_->problem() ? training_->problem() : validation_->problem();
+}
+
+}  // namespace tapestry

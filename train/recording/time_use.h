@@ -1,0 +1,131 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autograd/profiler.h"
+#include "data/batch.h"
+#include "train/recording/event_log.h"
+#include "train/system/machine.h"
+
+namespace tapestry {
+
+/// Wall-clock categories of a process of a run. Time outside all of them is not recorded.
+enum class TimePart : std::uint8_t {
+  batches,         ///< waiting for the batches of a step, or preparing them
+  forward,         ///< of the batches of this process
+  backward,        ///< the same
+  anomaly_checks,  ///< in forward and backward, which exclude them; see train.detect_anomaly
+  exchange,        ///< of gradients and parameters with other processes
+  optimizer,       ///< gradient norm, update of the weights, their average
+  validation,      ///< with decoding
+  saving,          ///< copying the state, and waiting for an earlier save to be written
+  reports,         ///< see train.report_every
+  recording        ///< files for reports, `diff` and TensorBoard
+};
+
+/// The names of the parts, in the order of TimePart.
+inline constexpr std::array<std::string_view, 10> time_part_names = {
+    "batches",   "forward",    "backward", "anomaly_checks", "exchange",
+    "optimizer", "validation", "saving",   "reports",        "recording"};
+
+/// The use of the time of a process since it began to train.
+class TimeUse {
+ public:
+  using Duration = std::chrono::steady_clock::duration;
+
+  void add(TimePart part, Duration time) { times_[static_cast<std::size_t>(part)] += time; }
+  /// Counts the positions of a batch. The single label of a classifier's row counts as none.
+  void add(const Batch& batch);
+
+  double seconds(TimePart part) const;
+  /// Token positions of the batches; 0 for images.
+  std::uint64_t positions() const { return positions_; }
+  /// The positions with padding.
+  std::uint64_t padding() const { return padding_; }
+
+ private:
+  std::array<Duration, time_part_names.size()> times_{};
+  std::uint64_t positions_ = 0, padding_ = 0;
+};
+
+/// Adds the time of its lifetime to a part, and to the profile as a ProfileScope. Not to be nested.
+class PartTimer {
+ public:
+  /// name  of the row of the profile, a literal
+  PartTimer(TimeUse& use, TimePart part, const char* name)
+      : scope_(name, Phase::other), use_(use), part_(part) {}
+  ~PartTimer() { use_.add(part_, std::chrono::steady_clock::now() - started_); }
+  PartTimer(const PartTimer&) = delete;
+  PartTimer& operator=(const PartTimer&) = delete;
+
+ private:
+  ProfileScope scope_;
+  TimeUse& use_;
+  TimePart part_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+};
+
+/// Adds events `time` to a log: what this process has done with its time since it began to train,
+/// so that the last event of each process counts. Their members:
+///
+///     started              time at which the process began to train, in UTC
+///     seconds              wall time since then
+///     processor_seconds    of all threads of the process, including busy waiting
+///     other_seconds        processor time of other programs on the cores of the process
+///     threads, cores       number of threads; number of cores that the process may use
+///     positions, padding   see TimeUse
+///     parts                seconds of each TimePart by name
+///
+/// A processor time is null if the system does not tell.
+class TimeRecorder {
+ public:
+  /// The process begins to train now.
+  TimeRecorder();
+
+  void add(EventLog& log, std::uint64_t step, const TimeUse& use);
+  /// The same if the last event was added at least `between_events` ago: reading the processor time
+  /// and writing an event take about 0.1 ms.
+  void add_if_due(EventLog& log, std::uint64_t step, const TimeUse& use);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds between_events{10};
+
+  std::string started_text_;
+  Clock::time_point started_ = Clock::now(), last_event_ = started_;
+  std::optional<ProcessorTime> processor_before_ = read_processor_time();
+};
+
+/// What a process has done with its time: its last event `time`.
+struct ProcessTime {
+  std::uint64_t step = 0;
+  std::string started{};
+  double seconds = 0.0;
+  std::optional<double> processor_seconds{}, other_seconds{};
+  std::size_t threads = 0, cores = 0;
+  std::uint64_t positions = 0, padding = 0;
+  std::array<double, time_part_names.size()> parts{};  ///< seconds
+
+  double part(TimePart part) const { return parts[static_cast<std::size_t>(part)]; }
+};
+
+/// Reads the processes of a run, see read_events().
+std::vector<ProcessTime> read_process_times(std::string_view events);
+
+/// The speed of an interval of training steps, without validations and saves.
+struct StepSpeed {
+  double seconds_per_step = 0.0;
+  double targets_per_second = 0.0;
+};
+
+/// Adds an event `speed`: `time` of day in UTC, `step_seconds` and `target_tokens_per_second`.
+void add_speed(EventLog& log, std::uint64_t step, const StepSpeed& speed);
+
+}  // namespace tapestry

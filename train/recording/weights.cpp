@@ -1,0 +1,191 @@
+#include "train/recording/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "autograd/shape.h"
+#include "train/models/model_summary.h"
+
+namespace tapestry {
+namespace {
+
+/// Calls visit(x) with each value as double.
+void visit_values(std::span<const Tensor> tensors, const auto& visit) {
+  for (const Tensor& tensor : tensors) {
+    dispatch(tensor.dtype(), [&]<class T>() {
+      for (const T value : tensor.values<T>()) visit(static_cast<double>(value));
+    });
+  }
+}
+
+/// Calls visit(x) with each finite value.
+void visit_finite(std::span<const Tensor> tensors, const auto& visit) {
+  visit_values(tensors, [&](double x) {
+    if (std::isfinite(x)) visit(x);
+  });
+}
+
+Histogram make_histogram(std::span<const Tensor> tensors, double low, double high,
+                         std::size_t intervals) {
+  Histogram histogram{.low = low, .high = high, .counts = {}};
+  const double width = high - low;
+  histogram.counts.resize(width > 0.0 && std::isfinite(width) ? intervals : 1);
+  const double scale = static_cast<double>(histogram.counts.size()) / (width > 0.0 ? width : 1.0);
+  visit_finite(tensors, [&](double x) {
+    const auto interval = static_cast<std::size_t>((x - low) * scale);
+    ++histogram.counts[std::min(interval, histogram.counts.size() - 1)];
+  });
+  return histogram;
+}
+
+bool is_matrix(const BlockWeights::Parameter& parameter) { return parameter.shape.rank() >= 2; }
+
+/// The block with the statistics of its matrices.
+void finish(BlockWeights& block, std::span<const NamedTensor> tensors) {
+  const bool has_matrix = std::ranges::any_of(block.parameters, is_matrix);
+  std::vector<Tensor> chosen;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!has_matrix || is_matrix(block.parameters[i])) chosen.push_back(tensors[i].tensor);
+  }
+  block.matrices = weight_statistics(chosen);
+}
+
+}  // namespace
+
+double WeightStatistics::root_mean_square() const {
+  const std::uint64_t finite = values - not_finite;
+  return finite == 0 ? 0.0 : norm / std::sqrt(static_cast<double>(finite));
+}
+
+WeightStatistics weight_statistics(std::span<const Tensor> tensors, std::size_t intervals) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  WeightStatistics s{.low = infinity, .high = -infinity};
+  double sum = 0.0, squares = 0.0;
+  visit_values(tensors, [&](double x) {
+    ++s.values;
+    if (!std::isfinite(x)) {
+      ++s.not_finite;
+      return;
+    }
+    if (x == 0.0) ++s.zeros;
+    sum += x;
+    squares += x * x;
+    s.low = std::min(s.low, x);
+    s.high = std::max(s.high, x);
+  });
+  const auto finite = static_cast<double>(s.values - s.not_finite);
+  if (finite == 0.0) return {.values = s.values, .not_finite = s.not_finite};
+  s.norm = std::sqrt(squares);
+  s.mean = sum / finite;
+  double distances = 0.0;
+  visit_finite(tensors, [&](double x) { distances += (x - s.mean) * (x - s.mean); });
+  s.deviation = std::sqrt(distances / finite);
+  s.histogram = make_histogram(tensors, s.low, s.high, intervals);
+  return s;
+}
+
+std::vector<BlockWeights> weights_by_block(const Parameters& parameters) {
+  const std::vector<NamedTensor>& list = parameters.list();
+  std::vector<BlockWeights> blocks;
+  std::size_t begin = 0;  // of the last block
+  for (std::size_t i = 0; i <= list.size(); ++i) {
+    const std::string path = i < list.size() ? block_path(list[i].name) : std::string();
+    if (i == list.size() || blocks.empty() || blocks.back().path != path) {
+      if (!blocks.empty()) finish(blocks.back(), std::span(list).subspan(begin, i - begin));
+      if (i == list.size()) break;
+      blocks.push_back({.path = path, .matrices = {}, .parameters = {}});
+      begin = i;
+    }
+    const Tensor& tensor = list[i].tensor;
+    blocks.back().parameters.push_back(
+        {.name = list[i].name == path ? path : list[i].name.substr(path.size() + 1),
+         .shape = tensor.shape(),
+         .frozen = !tensor.requires_gradient(),
+         .statistics = weight_statistics(std::span(&tensor, 1))});
+  }
+  return blocks;
+}
+
+namespace {
+
+/// The sums of squares of the values of a tensor and of their differences from another.
+struct Squares {
+  double values = 0.0, differences = 0.0;
+};
+
+void add(const Tensor& before, const Tensor& after, Squares& sums) {
+  dispatch(before.dtype(), [&]<class T>() {
+    const auto old = before.values<T>(), now = after.values<T>();
+    for (std::size_t i = 0; i < old.size(); ++i) {
+      const auto value = static_cast<double>(old[i]);
+      const double difference = static_cast<double>(now[i]) - value;
+      sums.values += value * value;
+      sums.differences += difference * difference;
+    }
+  });
+}
+
+}  // namespace
+
+WeightWatch::WeightWatch(const Parameters& parameters) {
+  for (const NamedTensor& parameter : parameters.list()) {
+    std::string path = block_path(parameter.name);
+    if (blocks_.empty() || blocks_.back().path != path) blocks_.push_back({std::move(path), {}});
+    blocks_.back().tensors.push_back(parameter.tensor);
+  }
+  const auto is_vector = [](const Tensor& tensor) { return tensor.shape().rank() < 2; };
+  for (Block& block : blocks_) {
+    if (!std::ranges::all_of(block.tensors, is_vector)) std::erase_if(block.tensors, is_vector);
+  }
+}
+
+bool WeightWatch::before_update() {
+  before_.clear();
+  ratios_.clear();
+  try {
+    for (const Block& block : blocks_) {
+      std::vector<Tensor>& copies = before_.emplace_back();
+      for (const Tensor& tensor : block.tensors) copies.push_back(tensor.copied(tensor.dtype()));
+    }
+  } catch (const std::bad_alloc&) {
+    before_.clear();
+    return false;
+  }
+  return true;
+}
+
+void WeightWatch::after_update() {
+  ratios_.clear();
+  for (std::size_t b = 0; b < before_.size(); ++b) {
+    Squares sums;
+    for (std::size_t i = 0; i < before_[b].size(); ++i) {
+      add(before_[b][i], blocks_[b].tensors[i], sums);
+    }
+    ratios_.push_back(std::sqrt(sums.differences / sums.values));
+  }
+  before_.clear();
+}
+
+std::vector<BlockRecord> WeightWatch::measure() {
+  constexpr std::size_t intervals = 24;
+  const std::vector<double> ratios = std::exchange(ratios_, {});
+  std::vector<BlockRecord> records;
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    BlockRecord& record = records.emplace_back(BlockRecord{.path = blocks_[b].path});
+    record.weights = weight_statistics(blocks_[b].tensors, intervals);
+    if (ratios.empty()) continue;
+    record.update_ratio = ratios[b];
+    std::vector<Tensor> gradients;
+    for (const Tensor& tensor : blocks_[b].tensors) {
+      Tensor gradient = tensor.gradient();
+      if (gradient.defined()) gradients.push_back(std::move(gradient));
+    }
+    record.gradients = weight_statistics(gradients, intervals);
+  }
+  return records;
+}
+
+}  // namespace tapestry
