@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -31,31 +33,61 @@ class Terminal {
     REQUIRE(::grantpt(controller_) == 0);
     REQUIRE(::unlockpt(controller_) == 0);
     path_ = ::ptsname(controller_);
-    kept_open_ = ::open(path_.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    file_ = ::fdopen(::open(path_.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC), "w");
+    REQUIRE(file_ != nullptr);
   }
   ~Terminal() {
-    ::close(kept_open_);
+    std::fclose(file_);
     ::close(controller_);
   }
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
   const std::string& path() const { return path_; }
-  /// What has been written since the last call.
+  std::FILE* file() const { return file_; }
+
+  void resize(unsigned short columns) const {
+    const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    REQUIRE(::ioctl(controller_, TIOCSWINSZ, &size) == 0);
+  }
+
+  /// What other processes have written since the last call.
   std::string text() const {
     std::string all;
     pollfd polled{.fd = controller_, .events = POLLIN, .revents = 0};
     while (::poll(&polled, 1, 100) == 1) {
-      std::array<char, 4096> piece{};
-      const ssize_t count = ::read(controller_, piece.data(), piece.size());
-      if (count <= 0) break;
-      all.append(piece.data(), static_cast<std::size_t>(count));
+      const std::string piece = read_piece();
+      if (piece.empty()) break;
+      all += piece;
     }
     return all;
   }
 
+  /// What this process has written to file() since the last call. The kernel hands it over piece by
+  /// piece, so a mark is written behind it and waited for.
+  std::string shown() const {
+    constexpr char mark = '\a';
+    std::fputc(mark, file_);
+    std::fflush(file_);
+    std::string all;
+    while (all.empty() || all.back() != mark) {
+      const std::string piece = read_piece();
+      REQUIRE_FALSE(piece.empty());
+      all += piece;
+    }
+    all.pop_back();
+    return all;
+  }
+
  private:
-  int controller_, kept_open_ = -1;
+  std::string read_piece() const {
+    std::array<char, 4096> piece{};
+    const ssize_t count = ::read(controller_, piece.data(), piece.size());
+    return {piece.data(), count > 0 ? static_cast<std::size_t>(count) : 0};
+  }
+
+  int controller_;
+  std::FILE* file_ = nullptr;
   std::string path_;
 };
 

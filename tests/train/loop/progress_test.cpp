@@ -1,15 +1,10 @@
 #include "train/loop/progress.h"
-#include "tests/train/terminal.h"
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -21,11 +16,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/train/terminal.h"
 #include "train/base/error.h"
 
 namespace tapestry {
@@ -100,52 +95,8 @@ class TerminalType {
   std::optional<std::string> before_;
 };
 
-/// The user's side of a terminal.
-class Terminal {
- public:
-  explicit Terminal(const char* type = "xterm")
-      : type_(type), screen_(::posix_openpt(O_RDWR | O_NOCTTY)) {
-    REQUIRE(screen_ >= 0);
-    REQUIRE(::grantpt(screen_) == 0);
-    REQUIRE(::unlockpt(screen_) == 0);
-    file_ = std::fopen(::ptsname(screen_), "w");
-    REQUIRE(file_ != nullptr);
-  }
-  Terminal(const Terminal&) = delete;
-  Terminal& operator=(const Terminal&) = delete;
-  ~Terminal() {
-    std::fclose(file_);
-    ::close(screen_);
-  }
-
-  std::FILE* file() const { return file_; }
-
-  void resize(unsigned short columns) const {
-    const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
-    REQUIRE(::ioctl(screen_, TIOCSWINSZ, &size) == 0);
-  }
-
-  /// What has been written since the last call. The kernel hands it over piece by piece, so a mark
-  /// is written behind it and waited for.
-  std::string shown() const {
-    constexpr char mark = '\a';
-    std::fputc(mark, file_);
-    std::fflush(file_);
-    std::string text;
-    while (text.empty() || text.back() != mark) {
-      std::array<char, 4096> piece{};
-      const ssize_t count = ::read(screen_, piece.data(), piece.size());
-      REQUIRE(count > 0);
-      text.append(piece.data(), static_cast<std::size_t>(count));
-    }
-    text.pop_back();
-    return text;
-  }
-
- private:
-  TerminalType type_;
-  int screen_;
-  std::FILE* file_ = nullptr;
+struct Terminal : TerminalType, test::Terminal {
+  explicit Terminal(const char* type = "xterm") : TerminalType(type) {}
 };
 
 std::string read_file(const std::filesystem::path& path) {

@@ -15,6 +15,7 @@
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/recording/run_events.h"
+#include "train/recording/tensorboard.h"
 
 namespace tapestry {
 namespace {
@@ -135,24 +136,6 @@ TEST_CASE("the first step and tensors with other digests are found among the ste
 
 DigestTable digests_of_run(const std::filesystem::path& run) {
   return read_digests(read_events_file(run));
-}
-
-TEST_CASE("the digests of a resumed run are those of an uninterrupted run") {
-  const test::Workplace work;
-  work.write("tiny.yaml", test::tiny_yaml);
-  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=whole"}).code == 0);
-  const DigestTable whole = digests_of_run(work / "whole");
-  CHECK(whole.steps == std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
-  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=parts", "--until", "7"}).code == 0);
-  REQUIRE(work.run({"train", "--resume", "parts", "train.threads=3"}).code == 0);
-  CHECK(digests_of_run(work / "parts").steps == whole.steps);
-  CHECK(digests_of_run(work / "parts").digests == whole.digests);
-  // A process that was killed after steps that it had not saved.
-  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=killed"}).code == 0);
-  std::filesystem::remove(work / "killed/checkpoints/step-00000012.h5");
-  REQUIRE(work.run({"train", "--resume", "killed"}).code == 0);
-  CHECK(digests_of_run(work / "killed").steps == whole.steps);
-  CHECK(digests_of_run(work / "killed").digests == whole.digests);
 }
 
 TEST_CASE("train.digest_every is the number of steps between digests, and 0 records none") {
@@ -278,27 +261,51 @@ TEST_CASE("recording changes no bit of a run") {
   CHECK(with == without);
 }
 
-TEST_CASE("the recording of a resumed run is that of an uninterrupted run") {
+/// All that a run records and that does not depend on its processes.
+struct Recorded {
+  DigestTable digests;
+  std::string validations;
+  std::vector<std::uintmax_t> event_file_sizes;
+
+  bool operator==(const Recorded& other) const {
+    return digests.steps == other.digests.steps && digests.digests == other.digests.digests &&
+           validations == other.validations && event_file_sizes == other.event_file_sizes;
+  }
+};
+
+Recorded recorded(const std::filesystem::path& run) {
+  Recorded all{.digests = digests_of_run(run), .validations = without_memory(run)};
+  for (const char* split : {"train", "validation"}) {
+    all.event_file_sizes.push_back(
+        std::filesystem::file_size(run / tensorboard_folder_name / split / event_file_name));
+  }
+  return all;
+}
+
+TEST_CASE("a resumed or killed run records what an uninterrupted run does") {
   const test::Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
-  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=whole"}).code == 0);
-  // Step 7 is validated since the run ends there, which the longer run does not repeat.
-  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=parts", "train.steps=7"}).code == 0);
-  const auto first = records_of(work / "parts");
-  REQUIRE(first.size() == 2);
-  CHECK(first[1].step == 7);
-  REQUIRE(work.run({"train", "--resume", "parts", "train.steps=12"}).code == 0);
-  const std::string whole = without_memory(work / "whole");
+  const auto train = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "train");
+    REQUIRE(work.run(arguments).code == 0);
+  };
+  train({"tiny.yaml", "train.run_dir=whole", "train.tensorboard=true"});
+  const Recorded whole = recorded(work / "whole");
+  CHECK(whole.digests.steps == std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
   CHECK(records_of(work / "whole").size() == 2);
-  CHECK(without_memory(work / "parts") == whole);
-  // A process that was killed after it had recorded a step that it had not saved.
-  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=killed"}).code == 0);
-  std::filesystem::remove(work / "killed/checkpoints/step-00000012.h5");
-  REQUIRE(work.run({"train", "--resume", "killed"}).code == 0);
-  CHECK(without_memory(work / "killed") == whole);
+  // Step 7 is validated since the run ends there, which the longer run does not repeat.
+  train({"tiny.yaml", "train.run_dir=parts", "train.tensorboard=true", "train.steps=7"});
+  REQUIRE(records_of(work / "parts").size() == 2);
+  CHECK(records_of(work / "parts")[1].step == 7);
+  train({"--resume", "parts", "train.steps=12", "train.threads=3"});
+  CHECK(recorded(work / "parts") == whole);
+  // A process that was killed after steps that it had not saved.
+  std::filesystem::remove(work / "parts/checkpoints/step-00000012.h5");
+  train({"--resume", "parts"});
+  CHECK(recorded(work / "parts") == whole);
   // A finished run keeps its last record.
-  REQUIRE(work.run({"train", "--resume", "whole"}).code == 0);
-  CHECK(without_memory(work / "whole") == whole);
+  train({"--resume", "whole"});
+  CHECK(recorded(work / "whole") == whole);
 }
 
 }  // namespace

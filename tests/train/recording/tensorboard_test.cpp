@@ -369,29 +369,5 @@ TEST_CASE("a folder that cannot be made is a warning of the run") {
   CHECK(contains(read_text(work / "runs/tiny/train.log"), "tensorboard"));
 }
 
-TEST_CASE("event files of a killed and resumed run have the steps of an uninterrupted run") {
-  const test::Workplace work;
-  work.write("tiny.yaml", test::tiny_yaml);
-  const auto sizes = [&](const std::string& run) {
-    std::vector<std::uintmax_t> found;
-    for (const char* split : {"train", "validation"}) {
-      found.push_back(std::filesystem::file_size(work / run / "tensorboard" / split / name));
-    }
-    return found;
-  };
-  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=whole", "train.tensorboard=true"}).code ==
-          0);
-  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=parts", "train.steps=7",
-                    "train.tensorboard=true"})
-              .code == 0);
-  REQUIRE(work.run({"train", "--resume", "parts", "train.steps=12"}).code == 0);
-  std::filesystem::remove(work / "parts/checkpoints/step-00000012.h5");
-  REQUIRE(work.run({"train", "--resume", "parts"}).code == 0);
-  const auto path = work / "parts/tensorboard/train" / name;
-  CHECK(count(path, "learning_rate") ==
-        count(work / "whole/tensorboard/train" / name, "learning_rate"));
-  CHECK(sizes("parts") == sizes("whole"));
-}
-
 }  // namespace
 }  // namespace tapestry
