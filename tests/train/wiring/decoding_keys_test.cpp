@@ -11,9 +11,9 @@
 #include "data/metrics/bleu.h"
 #include "tests/support/contains.h"
 #include "tests/train/wiring/finished_runs.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/inference/beam_search.h"
 #include "train/models/trained_model.h"
-#include "train/checkpoint/checkpoint_file.h"
 #include "train/tasks/data_source.h"
 
 /// The exact-match score of a model that translates some sentences rightly: the keys
