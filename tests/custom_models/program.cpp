@@ -241,7 +241,7 @@ class Majority : public Task {
 
  private:
   ConfigKind kind_{.name = "mean_of_bits",
-                   .custom_keys = {CustomKey::integer("model.more_logits", {}, "a mistake")},
+                   .custom_keys = {CustomKey("model.more_logits", 0, at_least(0), "a mistake")},
                    .model_keys = {{"model.kind", "model.d_model", "model.max_length"}}};
   DataSource source_{
       .kind = {.name = "majority",
@@ -271,22 +271,20 @@ int main(int argc, char** argv) {
   models.push_back(options<Attentive>("attentive", "seq2seq"));
   models.back().model_keys = {{"model.d_model", "model.num_heads"}};
   models.back().custom_keys = {
-      CustomKey::flag("model.masks_padding", {.initial = true}, "whether padding is masked")};
+      CustomKey("model.masks_padding", true, Flag(), "whether padding is masked")};
   models.push_back(options<Isolated>("isolated", "language_model"));
   models.push_back(options<Wrong>("wrong", "language_model"));
   models.back().custom_keys = {
-      CustomKey::choice("model.mistake",
-                        {.initial = "none",
-                         .choices = {"none", "wide_logits", "constructor", "reads_source", "shape",
-                                     "dtype", "number", "key", "loss"}},
-                        "what is wrong")};
+      CustomKey("model.mistake", "none",
+                OneOf{{"none", "wide_logits", "constructor", "reads_source", "shape", "dtype",
+                       "number", "key", "loss"}},
+                "what is wrong")};
   const char* chosen = std::getenv("WRONG_REGISTRATION");
   const std::string_view mistake = chosen == nullptr ? "" : chosen;
   if (mistake == "kind") models.back().kind = "classifier";
   if (mistake == "key") models.back().custom_keys.push_back(models.back().custom_keys.front());
   if (mistake == "default") {
-    models.back().custom_keys = {
-        CustomKey::integer("model.window", {.initial = 0, .minimum = 1, .maximum = 64}, "tokens")};
+    models.back().custom_keys = {CustomKey("model.window", 0, between(1, 64), "tokens")};
   }
   if (mistake == "absent") models.pop_back();
   const Majority majority;

@@ -66,9 +66,8 @@ int main(int argc, char** argv) {
   const CustomModelOptions model{
       .kind = "window_mlp",
       .like = "language_model",
-      .custom_keys = {CustomKey::integer("model.read_tokens",
-                                         {.initial = 4, .minimum = 1, .maximum = 64},
-                                         "tokens that the perceptron reads")},
+      .custom_keys = {CustomKey("model.read_tokens", 4, between(1, 64),
+                                "tokens that the perceptron reads")},
       .model_keys = {{"model.d_model", "model.d_ff", "model.dropout"}},
       .make_network = [](const Scope& scope, const Config& config, const NetworkSizes& sizes) {
         return std::make_unique<WindowMlp>(scope, config, sizes.target);

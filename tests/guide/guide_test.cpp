@@ -456,14 +456,9 @@ TEST_CASE("the guide: layers") {
   use([](const Transformer&, const LanguageModel&, const MaskedLanguageModel&, const Classifier&,
          const Tagger&, const VisionTransformer&) {});
   use(scope.parameter("bias", {8}, zeros_initializer()));
-  use(CustomKey::integer("model.window", {.initial = 3, .minimum = 1, .maximum = 64},
-                         "tokens read"));
-  CHECK(CustomKey::real("model.slope", {.initial = 0.1, .minimum = 0, .maximum = 1},
-                        "slope for x < 0")
-            .path() == "model.slope");
-  CHECK(CustomKey::choice("model.squash", {.initial = "relu", .choices = {"relu", "tanh"}},
-                          "activation")
-            .path() == "model.squash");
+  use(CustomKey("model.window", 3, between(1, 64), "tokens read"));
+  CHECK(CustomKey("model.slope", 0.1, between_reals(0, 1), "slope for x < 0").mistake().empty());
+  CHECK(CustomKey("model.squash", "relu", OneOf{{"relu", "tanh"}}, "activation").mistake().empty());
   use(scope.buffer("running_mean", {8}, zeros_initializer()));
   const std::size_t fan_in = 4, fan_out = 8;
   use(glorot_uniform(fan_in, fan_out), normal_initializer(0.02));

@@ -25,6 +25,7 @@
 #include "train/checkpoint/parameter_file.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
+#include "train/config/config.h"
 #include "train/config/process_settings.h"
 #include "train/loop/memory_need.h"
 #include "train/loop/step.h"
@@ -362,7 +363,7 @@ int run(Arguments arguments) {
 
 Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  command.add_option("RUN", arguments->run, "Run directory")->required()->check(not_empty());
+  add_path(command, "RUN", arguments->run, "Run directory")->required();
   command.add_option("OVERRIDES", arguments->overrides,
                      "Data files that have moved, such as data.train_text=more.txt");
   command.add_option("--step", arguments->step, "The step to compute again")

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <any>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -17,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/instruction_set.h"
+#include "autograd/kernels/parallel.h"
 #include "data/io/file.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
@@ -30,32 +33,11 @@ namespace {
 
 using Folder = std::optional<std::filesystem::path>;
 
-/// Whether an override gives a data file by a relative path.
-bool is_relative_path(const std::string& override) {
-  return std::ranges::any_of(config_keys(), [&](const ConfigKey& key) {
-    const std::string start = key.path() + "=";
-    if (!key.is_path || !override.starts_with(start)) return false;
-    const auto parsed = FilePaths::parse(override.substr(start.size()));
-    const auto* files = std::get_if<FileList>(&parsed);
-    return files != nullptr && std::ranges::any_of(files->names(), [](const std::string& name) {
-             return std::filesystem::path(name).is_relative();
-           });
-  });
-}
-
-/// The working folder, at which relative paths in overrides start, and that of the config file
-/// unless it is absolute. Where it has been deleted: none, if no path needs it.
-///
-/// throws  ConfigError
-Folder working_folder(const std::filesystem::path& config_file,
-                      const std::vector<std::string>& overrides) {
+/// The working folder, at which relative paths in overrides start; nullopt if it has been deleted.
+Folder working_folder() {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::current_path(error);
-  if (!error) return folder;
-  if (config_file.is_absolute() && std::ranges::none_of(overrides, is_relative_path)) return {};
-  throw ConfigError({{.place = {.file = "the working folder"},
-                      .message = "cannot be determined: " + error.message(),
-                      .hint = "change to an existing folder with cd, or give absolute paths"}});
+  return error ? Folder() : Folder(std::move(folder));
 }
 
 /// Chooses between train.steps and train.epochs: the command line replaces the file.
@@ -144,6 +126,27 @@ std::vector<std::string> printed_values(const Config& config) {
   return values;
 }
 
+bool is_set(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+void apply_kernels(KernelChoice choice, std::string_view saved) {
+  if (choice != KernelChoice::automatic) return use_kernels(choice_name(choice));
+  if (!is_set("TAPESTRY_KERNELS")) {
+    for (const std::string_view name : compiled_kernels()) {
+      const bool was_used = saved.starts_with("kernels " + std::string(name) + ",");
+      if (was_used && processor_can_execute(name)) return use_kernels(name);
+    }
+  }
+  use_kernels("auto");
+}
+
+void apply_matmul(Matmul choice, std::string_view saved) {
+  const bool follows = choice == Matmul::automatic && !is_set("TAPESTRY_MATMUL");
+  use_matmul(follows && saved.find("matmul OpenBLAS") != saved.npos ? Matmul::openblas : choice);
+}
+
 }  // namespace
 
 const CustomValue& Config::custom_value_or_default(std::string_view path) const {
@@ -176,10 +179,15 @@ Config with_process_settings(Config config, const Config& process) {
   return config;
 }
 
+void apply_process_settings(const TrainOptions& options, std::string_view saved) {
+  kernels::set_num_threads(options.threads);
+  apply_kernels(options.kernels, saved);
+  apply_matmul(options.matmul, saved);
+}
+
 Config parse_config(std::string_view text, const std::string& name,
                     const std::vector<std::string>& overrides) {
-  const Folder here = overrides.empty() ? Folder() : working_folder("/", overrides);
-  return read_config(text, name, {}, overrides, here).config;
+  return read_config(text, name, {}, overrides, working_folder()).config;
 }
 
 std::optional<std::string> unknown_model_kind(std::string_view text) {
@@ -205,7 +213,7 @@ ConfigWithOrigins load_config_with_origins(const std::string& path,
                                            const std::vector<std::string>& overrides) {
   namespace fs = std::filesystem;
   const std::string text = read_config_file(path);
-  const Folder here = working_folder(path, overrides);
+  const Folder here = working_folder();
   const fs::path folder = (here.value_or("/") / path).parent_path();
   ConfigWithOrigins read = read_config(text, path, folder, overrides, here);
   Config& config = read.config;

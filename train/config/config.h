@@ -178,6 +178,12 @@ struct Config {
 /// the results of a run and are not stored in checkpoints, see KeyRule.
 Config with_process_settings(Config config, const Config& process);
 
+/// Applies train.threads, train.kernels and train.matmul to this process.
+///
+/// saved  the arithmetic() of the checkpoint that is resumed, which `auto` follows as far as this
+///        machine can; empty for a new run
+void apply_process_settings(const TrainOptions& options, std::string_view saved = "");
+
 /// Reads the YAML `text`, then `overrides` of the form `section.key=value`; later overrides replace
 /// earlier ones. `name` is the file name in error messages. A quoted value in the YAML text means
 /// the same as an unquoted one; the value of an override is taken literally, quotes included. A

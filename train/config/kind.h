@@ -3,93 +3,48 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "train/config/config.h"
+#include "train/config/domain.h"
+#include "train/config/error.h"
 
 namespace tapestry {
 
-class Diagnostics;  // train/config/error.h
-class Domain;       // train/config/domain.h
 struct ConfigKind;
 struct Origin;  // train/config/reader.h
 
-/// The values of a CustomKey that is a whole number >= 0.
-struct CustomInteger {
-  std::int64_t initial = 0;                                         ///< the default
-  std::int64_t minimum = 0;                                         ///< the smallest value, >= 0
-  std::int64_t maximum = std::numeric_limits<std::int64_t>::max();  ///< the largest value
-};
-
-/// The values of a CustomKey that is a number.
-struct CustomReal {
-  double initial = 0.0;                                       ///< the default
-  double minimum = -std::numeric_limits<double>::infinity();  ///< the lower end of the interval
-  double maximum = std::numeric_limits<double>::infinity();   ///< the upper end of the interval
-  bool minimum_is_valid = true;  ///< whether the lower end is in the interval
-  bool maximum_is_valid = true;  ///< whether the upper end is in the interval
-};
-
-/// The values of a CustomKey that is `true` or `false`.
-struct CustomFlag {
-  bool initial = false;  ///< the default
-};
-
-/// The values of a CustomKey that is a text.
-struct CustomText {
-  std::string initial{};  ///< the default
-};
-
-/// The values of a CustomKey that is one of several words.
-struct CustomChoice {
-  std::string initial{};               ///< the default, one of `choices`
-  std::vector<std::string> choices{};  ///< words of letters, digits, `_`, `-` and `.`
-};
-
-/// The values of a CustomKey that is the path of a file. A relative path in a config file starts at
-/// the folder of the file, one on the command line at the working directory.
-struct CustomPath {
-  std::string initial{};  ///< the default; empty for none
-};
-
-/// A config key of a model or task outside of this library. Each function makes a key; it is read
-/// with Config::custom_value().
+/// A config key of a model or task outside of this library, read with Config::custom_value().
 ///
-///     CustomKey::integer("model.read_tokens", {.initial = 4, .minimum = 1, .maximum = 64},
-///                        "tokens that the model reads")
+///     CustomKey("model.read_tokens", 4, between(1, 64), "tokens that the model reads")
 ///
 ///   path     "section.key"; the section is data, model, optimizer, schedule or train
+///   initial  the default, of the type of the values: an integer, a number, a bool or a text
+///   domain   the valid values: at_least() or between() for whole numbers >= 0, a RealNumber,
+///   Flag(),
+///            Text(), OneOf a list of words, or FilePath(). A relative path in a config file starts
+///            at the folder of the file, one on the command line at the working directory.
 ///   meaning  one line of help
 ///   rule     whether a resumed run may change the value
 ///
-/// A mistake in a key, such as a default outside of its range, is reported when its model or task
+/// A mistake in a key, such as a default outside of its domain, is reported when its model or task
 /// is registered.
 class CustomKey {
  public:
-  /// A whole number, read as an integer type.
-  static CustomKey integer(std::string path, const CustomInteger& values, std::string meaning,
-                           ChangeRule rule = ChangeRule::never);
-  /// A number, read as a floating-point type.
-  static CustomKey real(std::string path, const CustomReal& values, std::string meaning,
-                        ChangeRule rule = ChangeRule::never);
-  /// `true` or `false`, read as bool.
-  static CustomKey flag(std::string path, const CustomFlag& values, std::string meaning,
-                        ChangeRule rule = ChangeRule::never);
-  /// Any text, read as std::string.
-  static CustomKey text(std::string path, const CustomText& values, std::string meaning,
-                        ChangeRule rule = ChangeRule::never);
-  /// One of several words, read as std::string.
-  static CustomKey choice(std::string path, const CustomChoice& values, std::string meaning,
-                          ChangeRule rule = ChangeRule::never);
-  /// The path of a file, read as std::string.
-  static CustomKey file(std::string path, const CustomPath& values, std::string meaning,
-                        ChangeRule rule = ChangeRule::never);
+  template <class T>
+  CustomKey(std::string path, const T& initial, const Domain& domain, std::string meaning,
+            ChangeRule rule = ChangeRule::never)
+      : path_(std::move(path)),
+        initial_(to_value(initial, domain)),
+        domain_(domain),
+        meaning_(std::move(meaning)),
+        rule_(rule) {}
 
   /// "section.key"
   const std::string& path() const { return path_; }
@@ -98,7 +53,7 @@ class CustomKey {
   /// Its name in the section.
   std::string_view key() const;
   /// The valid values.
-  const Domain& domain() const { return *domain_; }
+  const Domain& domain() const { return domain_; }
   /// The default.
   const CustomValue& initial() const { return initial_; }
   /// One line of help.
@@ -111,15 +66,24 @@ class CustomKey {
   std::string mistake() const;
 
  private:
-  CustomKey(std::string path, Domain domain, CustomValue initial, std::string meaning,
-            ChangeRule rule);
+  template <class T>
+  static CustomValue to_value(const T& value, const Domain& domain) {
+    if constexpr (!std::is_arithmetic_v<T>) {
+      return std::string(value);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      return value;
+    } else {
+      const auto number = static_cast<double>(value);
+      if (domain.is<RealNumber>() || number < 0) return number;
+      return static_cast<std::uint64_t>(value);
+    }
+  }
 
   std::string path_;
-  std::shared_ptr<const Domain> domain_;  ///< never null
   CustomValue initial_;
+  Domain domain_;
   std::string meaning_;
   ChangeRule rule_;
-  std::string mistake_{};  ///< of the values, found when the key was made
 };
 
 /// Collects the contradictions that rules find.

@@ -256,11 +256,15 @@ void ConfigReader::give(const std::string& path, const Place& place, const Given
     valid = true;
     config_.step_percentages.erase(path);
     value = std::get<FieldValue>(parsed);
-    if (!domain.is_path() || !folder) return;
+    if (!domain.is_path()) return;
     for_each_path(value, [&](std::string& path_of_file) {
       relative.push_back(std::filesystem::path(path_of_file).is_relative());
-      path_of_file = (*folder / path_of_file).lexically_normal().string();
+      if (folder) path_of_file = (*folder / path_of_file).lexically_normal().string();
     });
+    if (folder || !given.in_override || std::ranges::count(relative, true) == 0) return;
+    valid = false;
+    errors_.add(place, "found a relative path, and the working folder does not exist",
+                "change to an existing folder with cd, or give absolute paths");
   });
   origins_.insert_or_assign(path, Origin{place, valid, given.in_override, relative});
 }

@@ -30,70 +30,20 @@ bool leaves_no_decay(const Config& config) {
   return schedule.kind == ScheduleKind::cosine && schedule.warmup_steps >= end;
 }
 
-class Rules {
- public:
-  /// check  of all keys
-  /// used   of the keys that the kind of model uses
-  Rules(const Config& config, const ConfigCheck& check, const ConfigCheck& used)
-      : config_(config), check_(check), used_(used) {}
-
-  void check() const {
-    check_unused_keys();
-    check_data_task();
-    check_chosen_kind(data_tasks(), config_.data.task);
-    check_heads();
-    check_residual_scales();
-    check_parameter_free();
-    check_rotary();
-    check_chosen_kind(model_kinds(), config_.model_kind);
-    check_betas();
-    check_epsilons();
-    check_batch_tokens();
-    check_warmup();
-    check_decay();
-    check_best_metric();
-    check_kernels();
-  }
-
- private:
-  void check_unused_keys() const;
-  void check_data_task() const;
-  void check_chosen_kind(const std::vector<ConfigKind>& kinds, const std::string& name) const;
-  void check_heads() const;
-  void check_residual_scales() const;
-  void check_parameter_free() const;
-  void check_rotary() const;
-  void check_betas() const;
-  void check_epsilons() const;
-  void check_batch_tokens() const;
-  void check_warmup() const;
-  void check_decay() const;
-  void check_best_metric() const;
-  void check_kernels() const;
-
-  void refuse(ConfigCheck::Keys keys, std::string message, std::string hint) const {
-    used_.refuse(keys, std::move(message), std::move(hint));
-  }
-
-  const Config& config_;
-  const ConfigCheck& check_;
-  const ConfigCheck& used_;
-};
-
 /// Reports keys that the config does not use. A key with its default value is always accepted, so
 /// that a dumped config, which has every key, can be read again.
-void Rules::check_unused_keys() const {
+void check_unused_keys(const Config& config, const ConfigCheck& check) {
   std::vector<std::string> defaults;
   const Config plain;
   for_each_field(plain, [&](const Field&, const FieldValue& value, const Domain& domain) {
     defaults.push_back(domain.print(value));
   });
   std::size_t index = 0;
-  for_each_field(config_, [&](const Field& field, const FieldValue& value, const Domain& domain) {
+  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
     const bool changed = domain.print(value) != defaults[index++];
     if (!changed || field.use.in_use()) return;
     const std::string choices = list_in_words(field.use.choices);
-    check_.refuse(
+    check.refuse(
         {field.path(), field.use.selector},
         fmt::format("`{}` is used with `{}: {}` only, found `{}`", field.key, field.use.selector,
                     choices, field.use.current),
@@ -101,193 +51,199 @@ void Rules::check_unused_keys() const {
   });
 }
 
-void Rules::check_data_task() const {
-  const std::vector<std::string> tasks = data_tasks_for(config_.model_kind);
-  if (std::ranges::find(tasks, config_.data.task) != tasks.end()) return;
-  refuse(
+void check_data_task(const Config& config, const ConfigCheck& check) {
+  const std::vector<std::string> tasks = data_tasks_for(config.model_kind);
+  if (std::ranges::find(tasks, config.data.task) != tasks.end()) return;
+  check.refuse(
       {"model.kind", "data.task"},
-      fmt::format("`kind: {}` does not support `task: {}`", config_.model_kind, config_.data.task),
+      fmt::format("`kind: {}` does not support `task: {}`", config.model_kind, config.data.task),
       fmt::format("set `data.task` to {}, or choose another `model.kind`", list_in_words(tasks)));
 }
 
 /// Checks the rules of the data task or of the kind of model.
-void Rules::check_chosen_kind(const std::vector<ConfigKind>& kinds, const std::string& name) const {
+void check_chosen_kind(const Config& config, const ConfigCheck& check,
+                       const std::vector<ConfigKind>& kinds, const std::string& name) {
   const auto kind = std::ranges::find(kinds, name, &ConfigKind::name);
-  if (kind != kinds.end()) kind->check(config_, used_);
+  if (kind != kinds.end()) kind->check(config, check);
 }
 
-void Rules::check_heads() const {
-  const std::size_t width = config_.model.d_model;
-  const std::size_t heads = config_.model.num_heads;
-  const bool own_width = config_.model.d_head != 0;
-  if (own_width || config_.model.attention != AttentionKind::multi_head) return;
+void check_heads(const Config& config, const ConfigCheck& check) {
+  const std::size_t width = config.model.d_model;
+  const std::size_t heads = config.model.num_heads;
+  const bool own_width = config.model.d_head != 0;
+  if (own_width || config.model.attention != AttentionKind::multi_head) return;
   if (width % heads == 0) return;
   const std::size_t below = width - width % heads;
   const std::string nearest =
       below == 0 ? fmt::format("{}", heads) : fmt::format("{} or {}", below, below + heads);
-  refuse({"model.d_model", "model.num_heads", "model.d_head", "model.attention"},
-         fmt::format("`d_model` is {}, not a multiple of `num_heads` ({})", width, heads),
-         fmt::format("set `d_model` to {}", nearest));
+  check.refuse({"model.d_model", "model.num_heads", "model.d_head", "model.attention"},
+               fmt::format("`d_model` is {}, not a multiple of `num_heads` ({})", width, heads),
+               fmt::format("set `d_model` to {}", nearest));
 }
 
-void Rules::check_residual_scales() const {
-  if (config_.model.skip_scale > 0 || config_.model.sublayer_scale > 0) return;
-  refuse({"model.skip_scale", "model.sublayer_scale"},
-         "`skip_scale` and `sublayer_scale` are both 0: every layer would output 0",
-         "set one of them to more than 0");
+void check_residual_scales(const Config& config, const ConfigCheck& check) {
+  if (config.model.skip_scale > 0 || config.model.sublayer_scale > 0) return;
+  check.refuse({"model.skip_scale", "model.sublayer_scale"},
+               "`skip_scale` and `sublayer_scale` are both 0: every layer would output 0",
+               "set one of them to more than 0");
 }
 
-void Rules::check_parameter_free() const {
-  const TransformerOptions& model = config_.model;
+void check_parameter_free(const Config& config, const ConfigCheck& check) {
+  const TransformerOptions& model = config.model;
   if (model.attention != AttentionKind::parameter_free) return;
   if (model.num_heads != 1) {
-    refuse(
+    check.refuse(
         {"model.attention", "model.num_heads"},
         fmt::format("`attention: parameter_free` has one head, `num_heads` is {}", model.num_heads),
         "set `num_heads` to 1");
   }
   if (model.score == AttentionScore::additive || model.score == AttentionScore::bilinear) {
-    refuse({"model.score", "model.attention"},
-           fmt::format("`score: {}` has parameters, `attention: parameter_free` has none",
-                       choice_name(model.score)),
-           "set `score` to scaled_dot_product or dot_product, or `attention` to multi_head");
+    check.refuse({"model.score", "model.attention"},
+                 fmt::format("`score: {}` has parameters, `attention: parameter_free` has none",
+                             choice_name(model.score)),
+                 "set `score` to scaled_dot_product or dot_product, or `attention` to multi_head");
   }
 }
 
-void Rules::check_rotary() const {
-  const TransformerOptions& model = config_.model;
+void check_rotary(const Config& config, const ConfigCheck& check) {
+  const TransformerOptions& model = config.model;
   if (model.positions != PositionKind::rotary) return;
   const bool width_is_wrong_anyway = model.d_head == 0 && model.d_model % model.num_heads != 0;
   if (!width_is_wrong_anyway && head_width(model) % 2 != 0) {
-    refuse({"model.positions", "model.d_head", "model.d_model", "model.num_heads"},
-           fmt::format("`positions: rotary` needs an even head width, found {}", head_width(model)),
-           fmt::format("set `{}` to {}",
-                       model.attention == AttentionKind::multi_head ? "d_head" : "d_model",
-                       head_width(model) + 1));
+    check.refuse(
+        {"model.positions", "model.d_head", "model.d_model", "model.num_heads"},
+        fmt::format("`positions: rotary` needs an even head width, found {}", head_width(model)),
+        fmt::format("set `{}` to {}",
+                    model.attention == AttentionKind::multi_head ? "d_head" : "d_model",
+                    head_width(model) + 1));
   }
   if (model.score == AttentionScore::additive) {
-    refuse({"model.score", "model.positions"},
-           "`positions: rotary` works through dot products, `score: additive` has none",
-           "set `score` to scaled_dot_product, dot_product or bilinear, or choose other positions");
+    check.refuse(
+        {"model.score", "model.positions"},
+        "`positions: rotary` works through dot products, `score: additive` has none",
+        "set `score` to scaled_dot_product, dot_product or bilinear, or choose other positions");
   }
 }
 
 /// Adam converges if beta1^2 < sqrt(beta2): Kingma & Ba 2015, theorem 4.1.
-void Rules::check_betas() const {
-  const OptimizerOptions& options = config_.optimizer;
+void check_betas(const Config& config, const ConfigCheck& check) {
+  const OptimizerOptions& options = config.optimizer;
   const bool converges = options.beta1 * options.beta1 <= std::sqrt(options.beta2);
   if (!describe(options.kind).uses("beta2") || converges) return;
-  refuse({"optimizer.beta2", "optimizer.beta1", "optimizer.kind"},
-         fmt::format("`beta2` is {}, too small for `beta1` ({}): Adam may not converge",
-                     options.beta2, options.beta1),
-         "set `beta2` nearer to 1 than `beta1`, such as 0.98 and 0.9");
+  check.refuse({"optimizer.beta2", "optimizer.beta1", "optimizer.kind"},
+               fmt::format("`beta2` is {}, too small for `beta1` ({}): Adam may not converge",
+                           options.beta2, options.beta1),
+               "set `beta2` nearer to 1 than `beta1`, such as 0.98 and 0.9");
 }
 
 /// An epsilon that is 0 in float32 does not prevent a division by zero.
-void Rules::check_epsilons() const {
-  if (config_.train.dtype != DType::float32) return;
+void check_epsilons(const Config& config, const ConfigCheck& check) {
+  if (config.train.dtype != DType::float32) return;
   const auto check_epsilon = [&](std::string_view path, double epsilon) {
     if (static_cast<float>(epsilon) > 0.0F) return;
     const std::string_view key = path.substr(path.find('.') + 1);
-    refuse(
+    check.refuse(
         {path, "train.dtype"},
         fmt::format("`{}` is {}, which is 0 in float32, the element type of the run", key, epsilon),
         fmt::format("set `{}` to 1e-45 or more, or `train.dtype` to float64", key));
   };
-  if (describe(config_.optimizer.kind).uses("epsilon")) {
-    check_epsilon("optimizer.epsilon", config_.optimizer.epsilon);
+  if (describe(config.optimizer.kind).uses("epsilon")) {
+    check_epsilon("optimizer.epsilon", config.optimizer.epsilon);
   }
-  check_epsilon("model.layer_norm_epsilon", config_.model.layer_norm_epsilon);
+  check_epsilon("model.layer_norm_epsilon", config.model.layer_norm_epsilon);
 }
 
 /// Batches of a number of tokens have examples of similar length, see batch_lengths().
-void Rules::check_batch_tokens() const {
-  const bool mixed = config_.model.normalization == Normalization::batch_norm;
-  if (config_.train.batch_tokens == 0 || !mixed) return;
-  refuse({"train.batch_tokens", "model.normalization"},
-         "`batch_tokens` makes batches of sentences of similar length, `normalization: batch_norm` "
-         "needs batches of mixed length",
-         "remove `batch_tokens`, or set `model.normalization` to layer_norm or rms_norm");
+void check_batch_tokens(const Config& config, const ConfigCheck& check) {
+  const bool mixed = config.model.normalization == Normalization::batch_norm;
+  if (config.train.batch_tokens == 0 || !mixed) return;
+  check.refuse(
+      {"train.batch_tokens", "model.normalization"},
+      "`batch_tokens` makes batches of sentences of similar length, `normalization: batch_norm` "
+      "needs batches of mixed length",
+      "remove `batch_tokens`, or set `model.normalization` to layer_norm or rms_norm");
 }
 
-void Rules::check_warmup() const {
-  const ScheduleOptions& schedule = config_.schedule;
+void check_warmup(const Config& config, const ConfigCheck& check) {
+  const ScheduleOptions& schedule = config.schedule;
   const bool required =
       schedule.kind == ScheduleKind::linear_warmup || schedule.kind == ScheduleKind::inverse_sqrt;
   if (required && schedule.warmup_steps == 0) {
-    refuse({"schedule.kind", "schedule.warmup_steps"},
-           fmt::format("`kind: {}` needs `warmup_steps` of 1 or more", choice_name(schedule.kind)),
-           fmt::format("set `warmup_steps` to {}",
-                       std::max<std::size_t>(1, config_.train.steps / 10)));
+    check.refuse(
+        {"schedule.kind", "schedule.warmup_steps"},
+        fmt::format("`kind: {}` needs `warmup_steps` of 1 or more", choice_name(schedule.kind)),
+        fmt::format("set `warmup_steps` to {}", std::max<std::size_t>(1, config.train.steps / 10)));
   }
 }
 
-void Rules::check_decay() const {
-  const ScheduleOptions& schedule = config_.schedule;
+void check_decay(const Config& config, const ConfigCheck& check) {
+  const ScheduleOptions& schedule = config.schedule;
   if (schedule.kind != ScheduleKind::cosine) return;
   if (schedule.min_learning_rate > schedule.learning_rate) {
-    refuse({"schedule.min_learning_rate", "schedule.learning_rate", "schedule.kind"},
-           fmt::format("`min_learning_rate` is {}, more than `learning_rate` ({})",
-                       schedule.min_learning_rate, schedule.learning_rate),
-           fmt::format("set `min_learning_rate` to {} or less", schedule.learning_rate));
+    check.refuse({"schedule.min_learning_rate", "schedule.learning_rate", "schedule.kind"},
+                 fmt::format("`min_learning_rate` is {}, more than `learning_rate` ({})",
+                             schedule.min_learning_rate, schedule.learning_rate),
+                 fmt::format("set `min_learning_rate` to {} or less", schedule.learning_rate));
   }
   // What depends on the number of steps is checked by resolve_epochs() if it is not known yet.
-  const bool steps_are_known = config_.train.epochs == 0;
+  const bool steps_are_known = config.train.epochs == 0;
   const bool own_end = schedule.decay_steps != 0;
-  const bool relative = config_.step_percentages.contains("schedule.decay_steps") ||
-                        config_.step_percentages.contains("schedule.warmup_steps");
-  if (own_end && (steps_are_known || !relative) && leaves_no_decay(config_)) {
-    refuse({"schedule.decay_steps", "schedule.warmup_steps", "schedule.kind"},
-           fmt::format("`decay_steps` is {}, not after `warmup_steps` ({})", schedule.decay_steps,
-                       schedule.warmup_steps),
-           fmt::format("set `decay_steps` to more than {}, or to 0 for `train.steps`",
-                       schedule.warmup_steps));
+  const bool relative = config.step_percentages.contains("schedule.decay_steps") ||
+                        config.step_percentages.contains("schedule.warmup_steps");
+  if (own_end && (steps_are_known || !relative) && leaves_no_decay(config)) {
+    check.refuse({"schedule.decay_steps", "schedule.warmup_steps", "schedule.kind"},
+                 fmt::format("`decay_steps` is {}, not after `warmup_steps` ({})",
+                             schedule.decay_steps, schedule.warmup_steps),
+                 fmt::format("set `decay_steps` to more than {}, or to 0 for `train.steps`",
+                             schedule.warmup_steps));
   }
-  if (!own_end && steps_are_known && leaves_no_decay(config_)) {
-    refuse({"schedule.warmup_steps", "train.steps", "schedule.kind"},
-           fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` for the decay",
-                       schedule.warmup_steps),
-           "give it as a percentage such as 5%, set `decay_steps`, or train for longer");
+  if (!own_end && steps_are_known && leaves_no_decay(config)) {
+    check.refuse(
+        {"schedule.warmup_steps", "train.steps", "schedule.kind"},
+        fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` for the decay",
+                    schedule.warmup_steps),
+        "give it as a percentage such as 5%, set `decay_steps`, or train for longer");
   }
 }
 
-void Rules::check_best_metric() const {
-  const std::string& metric = config_.train.best_metric;
-  const auto kind = std::ranges::find(model_kinds(), config_.model_kind, &ConfigKind::name);
+void check_best_metric(const Config& config, const ConfigCheck& check) {
+  const std::string& metric = config.train.best_metric;
+  const auto kind = std::ranges::find(model_kinds(), config.model_kind, &ConfigKind::name);
   if (kind == model_kinds().end()) return;
   std::vector<std::string> metrics(std::begin(common_best_metrics), std::end(common_best_metrics));
   metrics.insert(metrics.end(), kind->scores.begin(), kind->scores.end());
   if (std::ranges::find(metrics, metric) == metrics.end()) {
-    refuse({"train.best_metric", "model.kind"},
-           fmt::format("`best_metric` is {}, which validation of `kind: {}` does not compute",
-                       metric, config_.model_kind),
-           fmt::format("set `best_metric` to {}", list_in_words(metrics)));
+    check.refuse({"train.best_metric", "model.kind"},
+                 fmt::format("`best_metric` is {}, which validation of `kind: {}` does not compute",
+                             metric, config.model_kind),
+                 fmt::format("set `best_metric` to {}", list_in_words(metrics)));
   }
   const bool decodes =
       std::ranges::find(kind->keys, "train.exact_match_sequences") != kind->keys.end();
   const bool of_outputs = std::ranges::find(kind->scores, metric) != kind->scores.end();
-  if (decodes && of_outputs && config_.train.exact_match_sequences == 0) {
-    refuse({"train.best_metric", "train.exact_match_sequences"},
-           fmt::format("`best_metric` is {}, a score of decoded sequences, and "
-                       "`exact_match_sequences` is 0",
-                       metric),
-           "set `exact_match_sequences` to the number of sequences to decode, such as 1000");
+  if (decodes && of_outputs && config.train.exact_match_sequences == 0) {
+    check.refuse({"train.best_metric", "train.exact_match_sequences"},
+                 fmt::format("`best_metric` is {}, a score of decoded sequences, and "
+                             "`exact_match_sequences` is 0",
+                             metric),
+                 "set `exact_match_sequences` to the number of sequences to decode, such as 1000");
   }
 }
 
-void Rules::check_kernels() const {
-  if (config_.train.kernels == KernelChoice::automatic) return;
-  const std::string_view wanted = choice_name(config_.train.kernels);
+void check_kernels(const Config& config, const ConfigCheck& check) {
+  if (config.train.kernels == KernelChoice::automatic) return;
+  const std::string_view wanted = choice_name(config.train.kernels);
   const auto compiled = compiled_kernels();
   if (std::ranges::find(compiled, wanted) == compiled.end()) {
-    refuse({"train.kernels"},
-           fmt::format("this program was built without {} kernels, expected auto", wanted),
-           fmt::format("it has {}; build with -DTAPESTRY_KERNELS to have others",
-                       fmt::join(compiled, ", ")));
+    check.refuse({"train.kernels"},
+                 fmt::format("this program was built without {} kernels, expected auto", wanted),
+                 fmt::format("it has {}; build with -DTAPESTRY_KERNELS to have others",
+                             fmt::join(compiled, ", ")));
   } else if (!processor_can_execute(wanted)) {
-    refuse({"train.kernels"},
-           fmt::format("this processor cannot execute {} kernels, expected auto or others", wanted),
-           "`auto` uses the widest that it can execute");
+    check.refuse(
+        {"train.kernels"},
+        fmt::format("this processor cannot execute {} kernels, expected auto or others", wanted),
+        "`auto` uses the widest that it can execute");
   }
 }
 
@@ -309,10 +265,23 @@ void for_each_step_count(const Config& config,
 }  // namespace
 
 void check_rules(const Config& config, const Origins& origins, Diagnostics& errors) {
+  check_unused_keys(config, ConfigCheck(origins, errors));
   const auto kind = std::ranges::find(model_kinds(), config.model_kind, &ConfigKind::name);
-  Rules(config, ConfigCheck(origins, errors),
-        ConfigCheck(origins, errors, kind == model_kinds().end() ? nullptr : &*kind))
-      .check();
+  const ConfigCheck check(origins, errors, kind == model_kinds().end() ? nullptr : &*kind);
+  check_data_task(config, check);
+  check_chosen_kind(config, check, data_tasks(), config.data.task);
+  check_heads(config, check);
+  check_residual_scales(config, check);
+  check_parameter_free(config, check);
+  check_rotary(config, check);
+  check_chosen_kind(config, check, model_kinds(), config.model_kind);
+  check_betas(config, check);
+  check_epsilons(config, check);
+  check_batch_tokens(config, check);
+  check_warmup(config, check);
+  check_decay(config, check);
+  check_best_metric(config, check);
+  check_kernels(config, check);
 }
 
 void resolve_percentages(Config& config) {

@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 #include <yaml-cpp/depthguard.h>
-#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "data/io/text_file.h"
@@ -106,38 +104,26 @@ std::string hint_for(const YAML::Exception& error, const std::vector<std::string
   return "write every key as `key: value`, indented like the keys around it";
 }
 
-/// Collects where the documents of a text start.
-class DocumentStarts : public YAML::EventHandler {
- public:
-  const std::vector<YAML::Mark>& marks() const { return marks_; }
+/// Whether a line begins with `---` or `...`, which divide a text into documents.
+bool is_mark(std::string_view line, std::string_view mark) {
+  return line.starts_with(mark) && (line.size() == mark.size() || line[mark.size()] == ' ');
+}
 
-  void OnDocumentStart(const YAML::Mark& mark) override { marks_.push_back(mark); }
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                       YAML::EmitterStyle::value) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                  YAML::EmitterStyle::value) override {}
-  void OnMapEnd() override {}
-
- private:
-  std::vector<YAML::Mark> marks_;
-};
-
-/// Where the second document of a text starts, if it has one. YAML::LoadAll() would not do: at a
+/// The index of the line at which a second document begins. YAML::LoadAll() would not do: at a
 /// comma outside of lists, for example, yaml-cpp finds empty documents without end.
-std::optional<YAML::Mark> second_document(const std::string& text) {
-  std::istringstream stream(text);
-  YAML::Parser parser(stream);
-  DocumentStarts starts;
-  while (starts.marks().size() < 2 && parser.HandleNextDocument(starts)) {
+std::optional<std::size_t> second_document(const std::vector<std::string>& lines) {
+  bool has_begun = false, has_ended = false;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    if (is_blank_or_comment(line) || line.starts_with('%')) continue;
+    if (is_mark(line, "...")) {
+      has_ended = true;
+      continue;
+    }
+    if (has_ended || (has_begun && is_mark(line, "---"))) return i;
+    has_begun = true;
   }
-  if (starts.marks().size() < 2) return std::nullopt;
-  return starts.marks()[1];
+  return std::nullopt;
 }
 
 bool is_quoted(std::string_view written) {
@@ -212,9 +198,9 @@ bool YamlText::check_lines() {
 YAML::Node YamlText::parse(const std::string& text) {
   std::size_t line = 0;
   try {
-    if (const auto second = second_document(text)) {
-      errors_.add(place(line_of(*second), static_cast<std::size_t>(std::max(0, second->column))),
-                  "found a second document, expected one", "keep each config in a file of its own");
+    if (const auto second = second_document(lines_)) {
+      errors_.add(place(*second, 0), "found a second document, expected one",
+                  "keep each config in a file of its own");
     }
     return YAML::Load(text);
   } catch (const YAML::DeepRecursion& error) {

@@ -177,9 +177,9 @@ TEST_CASE("absolute paths work if the working folder was deleted") {
     CHECK(test::read_text(work.stream("err")).empty());
   }
   CHECK(code({"attention", at("tiny.yaml"), "data.train_text=a.txt"}) == 2);
-  CHECK(test::read_text(work.stream("err")) ==
-        "tapestry: error: the working folder: cannot be determined: No such file or directory\n"
-        "hint: change to an existing folder with cd, or give absolute paths\n");
+  CHECK(test::read_text(work.stream("err"))
+            .ends_with("found a relative path, and the working folder does not exist\n"
+                       "hint: change to an existing folder with cd, or give absolute paths\n"));
 }
 
 }  // namespace

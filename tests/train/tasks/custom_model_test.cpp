@@ -73,7 +73,7 @@ TEST_CASE("a custom model lists keys of the model section that exist") {
 TEST_CASE("a custom model uses the keys that it lists, its own and the common ones") {
   CustomModelOptions chosen = options("mine");
   chosen.model_keys = {{"model.d_model"}};
-  chosen.custom_keys = {CustomKey::flag("model.gate", {}, "a key")};
+  chosen.custom_keys = {CustomKey("model.gate", false, Flag(), "a key")};
   const CustomModel model(chosen);
   for (const char* used : {"model.d_model", "model.gate", "model.kind", "model.max_length",
                            "train.steps", "data.seed"}) {
@@ -92,11 +92,11 @@ TEST_CASE("existing kinds and keys, and invalid keys, cannot be registered") {
     with_keys.custom_keys = keys;
     return mistake_of(with_keys);
   };
-  CHECK(refusal({CustomKey::flag("model.d_model", {}, "a key")}) ==
+  CHECK(refusal({CustomKey("model.d_model", false, Flag(), "a key")}) ==
         "custom model mine: key model.d_model: exists already");
-  const CustomKey width = CustomKey::integer("model.width", {}, "a key");
+  const CustomKey width("model.width", 0, at_least(0), "a key");
   CHECK(refusal({width, width}) == "custom model mine: key model.width: exists already");
-  CHECK(refusal({CustomKey::integer("model.width", {.minimum = 1}, "a key")}) ==
+  CHECK(refusal({CustomKey("model.width", 0, at_least(1), "a key")}) ==
         "custom model mine: key model.width: the default is 0, expected a whole number >= 1");
   CHECK(all_tasks().size() == before);
   CHECK(custom_kinds().empty());
