@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -17,7 +18,32 @@
 namespace tapestry {
 namespace {
 
-const std::string configs_folder = test::source_folder() / "configs/";
+std::string path_of(const std::string& name) {
+  return test::source_folder() / "configs" / (name + ".yaml");
+}
+
+/// The names of the files in configs/.
+std::vector<std::string> shipped_configs() {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(test::source_folder() / "configs")) {
+    if (file.path().extension() == ".yaml") names.push_back(file.path().stem());
+  }
+  return names;
+}
+
+/// The files that a config leaves to the user.
+std::vector<std::string> files_of(const std::string& name) {
+  if (name == "tagging") return {"data.train_text=/a"};
+  if (name != "parallel") return {};
+  return {"data.train_source=/a", "data.train_target=/b", "data.validation_source=/c",
+          "data.validation_target=/d"};
+}
+
+Config load_shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
+  std::vector<std::string> all = files_of(name);
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return load_config(path_of(name), all);
+}
 
 /// Defaults by `section.key`.
 std::map<std::string, std::string> true_defaults() {
@@ -67,7 +93,7 @@ std::map<std::string, std::string> commented_defaults(const std::string& path) {
 }
 
 void check_comments(const std::string& name) {
-  const std::string path = configs_folder + name;
+  const std::string path = path_of(name);
   const std::map<std::string, std::string> commented = commented_defaults(path);
   const std::map<std::string, std::string> defaults = true_defaults();
   for (const auto& comment : commented) {
@@ -86,49 +112,37 @@ void check_comments(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("the configs of the generated tasks load, each with its task") {
-  CHECK(load_config(configs_folder + "copy.yaml").data.task == "copy");
-  CHECK(load_config(configs_folder + "reverse.yaml").data.task == "reverse");
-  CHECK(load_config(configs_folder + "sort.yaml").data.task == "sort");
-  CHECK(load_config(configs_folder + "toy_translation.yaml").data.task == "toy_translation");
-  CHECK(load_config(configs_folder + "toy_masked.yaml").data.task == "toy_sentences");
-  CHECK(load_config(configs_folder + "toy_agreement.yaml").data.task == "toy_agreement");
-  CHECK(load_config(configs_folder + "copy.yaml").train.run_dir == "runs/copy");
-}
-
-TEST_CASE("the config for parallel text requires its files and loads with them") {
-  const std::string path = configs_folder + "parallel.yaml";
-  try {
-    load_config(path);
-    FAIL("expected a ConfigError");
-  } catch (const ConfigError& error) {
-    REQUIRE(error.diagnostics().size() == 1);
-    CHECK(error.diagnostics()[0].message ==
-          "task parallel_text needs data.train_source, data.train_target, data.validation_source, "
-          "data.validation_target");
+TEST_CASE("every config loads, and one without the files that it needs says so") {
+  const std::map<std::string, std::pair<std::string, std::string>> expected = {
+      {"copy", {"seq2seq", "copy"}},
+      {"reverse", {"seq2seq", "reverse"}},
+      {"sort", {"seq2seq", "sort"}},
+      {"toy_translation", {"seq2seq", "toy_translation"}},
+      {"parallel", {"seq2seq", "parallel_text"}},
+      {"multi30k", {"seq2seq", "parallel_text"}},
+      {"toy_masked", {"masked_language_model", "toy_sentences"}},
+      {"toy_agreement", {"classifier", "toy_agreement"}},
+      {"shakespeare_char", {"language_model", "text"}},
+      {"digits_vit", {"vision_transformer", "images"}},
+      {"tagging", {"tagger", "tagged_text"}},
+  };
+  std::size_t configs = 0;
+  for (const std::string& name : shipped_configs()) {
+    CAPTURE(name);
+    const Config config = load_shipped(name);
+    REQUIRE(expected.contains(name));
+    CHECK(config.model_kind == expected.at(name).first);
+    CHECK(config.data.task == expected.at(name).second);
+    CHECK(config.train.run_dir == "runs/" + name);
+    if (!files_of(name).empty()) CHECK_THROWS_AS(load_config(path_of(name)), ConfigError);
+    ++configs;
   }
-  const Config config = load_config(
-      path, {"data.train_source=/a", "data.train_target=/b", "data.validation_source=/c",
-             "data.validation_target=/d", "data.test_source=/e", "data.test_target=/f"});
-  CHECK(config.data.task == "parallel_text");
-  CHECK(config.data.pairs.test_target == "/f");
-}
-
-TEST_CASE("the configs for a text and for images load, each with its kind of model") {
-  CHECK(load_config(configs_folder + "shakespeare_char.yaml").model_kind == "language_model");
-  CHECK(load_config(configs_folder + "digits_vit.yaml").model_kind == "vision_transformer");
-}
-
-TEST_CASE("the config for tagging requires its file and loads with it") {
-  CHECK_THROWS_AS(load_config(configs_folder + "tagging.yaml"), ConfigError);
-  const Config config = load_config(configs_folder + "tagging.yaml", {"data.train_text=/a"});
-  CHECK(config.model_kind == "tagger");
-  CHECK(config.data.task == "tagged_text");
+  CHECK(configs == expected.size());
 }
 
 TEST_CASE("a config for fine-tuning has the sizes of the pretrained model") {
-  const TransformerOptions masked = load_config(configs_folder + "toy_masked.yaml").model;
-  const TransformerOptions fine = load_config(configs_folder + "toy_agreement.yaml").model;
+  const TransformerOptions masked = load_shipped("toy_masked").model;
+  const TransformerOptions fine = load_shipped("toy_agreement").model;
   CHECK(fine.d_model == masked.d_model);
   CHECK(fine.num_encoder_layers == masked.num_encoder_layers);
   CHECK(fine.d_ff == masked.d_ff);
@@ -136,68 +150,42 @@ TEST_CASE("a config for fine-tuning has the sizes of the pretrained model") {
   CHECK(fine.positions == masked.positions);
 }
 
-TEST_CASE("train.steps alone shortens and lengthens every config") {
-  for (const auto& file : std::filesystem::directory_iterator(configs_folder)) {
-    if (file.path().extension() != ".yaml") continue;
-    CAPTURE(file.path().string());
-    const bool pairs = file.path().stem() == "parallel";
-    std::vector<std::string> data;
-    if (pairs) {
-      data = {"data.train_source=/a", "data.train_target=/b", "data.validation_source=/c",
-              "data.validation_target=/d"};
-    }
-    if (file.path().stem() == "tagging") data = {"data.train_text=/a"};
-    const auto loaded = [&](std::size_t steps) {
-      std::vector<std::string> overrides = data;
-      if (steps > 0) overrides.push_back("train.steps=" + std::to_string(steps));
-      return load_config(file.path(), overrides);
-    };
-    const Config plain = loaded(0);
-    const auto same_share = [&](std::size_t steps) {
-      const Config config = loaded(steps);
-      const double factor = static_cast<double>(steps) / static_cast<double>(plain.train.steps);
-      const auto expected = [&](std::size_t number) {
-        return doctest::Approx(static_cast<double>(number) * factor).epsilon(0.001);
-      };
-      CHECK(std::abs(static_cast<double>(config.schedule.warmup_steps) -
-                     static_cast<double>(plain.schedule.warmup_steps) * factor) <= 1.0);
-      if (plain.schedule.decay_steps != 0) {
-        CHECK(static_cast<double>(config.schedule.decay_steps) ==
-              expected(plain.schedule.decay_steps));
-      }
-    };
+TEST_CASE("another train.steps shortens and lengthens the schedule of every config") {
+  for (const std::string& name : shipped_configs()) {
+    CAPTURE(name);
+    const Config plain = load_shipped(name);
     CHECK(plain.schedule.warmup_steps > 0);
-    same_share(1);
-    same_share(100);
-    same_share(10 * plain.train.steps);
+    for (const std::size_t steps : {std::size_t{1}, std::size_t{100}, 10 * plain.train.steps}) {
+      const Config config = load_shipped(name, {"train.steps=" + std::to_string(steps)});
+      const double factor = static_cast<double>(steps) / static_cast<double>(plain.train.steps);
+      const auto check_share = [&](std::size_t now, std::size_t before) {
+        CHECK(std::abs(static_cast<double>(now) - static_cast<double>(before) * factor) <= 1.0);
+      };
+      check_share(config.schedule.warmup_steps, plain.schedule.warmup_steps);
+      check_share(config.schedule.decay_steps, plain.schedule.decay_steps);
+    }
   }
 }
 
 TEST_CASE("the percentages in the configs give the numbers of steps of their results") {
-  const auto warmup = [](const char* name, const std::vector<std::string>& overrides = {}) {
-    return load_config(configs_folder + name, overrides).schedule.warmup_steps;
-  };
-  CHECK(warmup("copy.yaml") == 200);
-  CHECK(warmup("reverse.yaml") == 200);
-  CHECK(warmup("sort.yaml") == 200);
-  CHECK(warmup("toy_translation.yaml") == 200);
-  CHECK(warmup("digits_vit.yaml") == 100);
-  CHECK(warmup("shakespeare_char.yaml") == 100);
-  CHECK(warmup("tagging.yaml", {"data.train_text=/a"}) == 200);
-  CHECK(warmup("toy_agreement.yaml") == 20);
-  CHECK(warmup("toy_masked.yaml") == 100);
-  CHECK(load_config(configs_folder + "copy.yaml").schedule.decay_steps == 2500);
-  CHECK(load_config(configs_folder + "toy_masked.yaml").train.validate_every == 4000);
+  const std::map<std::string, std::size_t> warmup_steps = {
+      {"copy", 200},       {"reverse", 200},          {"sort", 200},    {"toy_translation", 200},
+      {"digits_vit", 100}, {"shakespeare_char", 100}, {"tagging", 200}, {"toy_agreement", 20},
+      {"toy_masked", 100}};
+  for (const auto& [name, steps] : warmup_steps) {
+    CAPTURE(name);
+    CHECK(load_shipped(name).schedule.warmup_steps == steps);
+  }
+  CHECK(load_shipped("copy").schedule.decay_steps == 2500);
+  CHECK(load_shipped("toy_masked").train.validate_every == 4000);
 }
 
 TEST_CASE("every key in the configs has a comment that names its true default") {
-  for (const auto& file : std::filesystem::directory_iterator(configs_folder)) {
-    if (file.path().extension() == ".yaml") check_comments(file.path().filename().string());
-  }
+  for (const std::string& name : shipped_configs()) check_comments(name);
 }
 
 TEST_CASE("the config for parallel text shows every file it may be given") {
-  const auto commented = commented_defaults(configs_folder + "parallel.yaml");
+  const auto commented = commented_defaults(path_of("parallel"));
   for (const char* key : {"train_source", "train_target", "validation_source", "validation_target",
                           "test_source", "test_target"}) {
     CHECK_MESSAGE(commented.contains(std::string("data.") + key), key);
