@@ -184,18 +184,15 @@ Action define(CLI::App& command) {
   add_model(command, arguments->model);
   add_overrides(command, arguments->overrides);
   CLI::Option* const example =
-      command
-          .add_option("--example", arguments->example,
-                      "Which example of the test set, else of the validation or training "
-                      "set")
-          ->check(within(between(1, 1'000'000'000)))
-          ->capture_default_str();
+      add_value(command, "--example", arguments->example, between(1, 1'000'000'000),
+                "Which example of the test set, else of the validation or training "
+                "set");
   command.add_option("--text", arguments->text, "A text to read instead of an example")
       ->excludes(example);
   command.add_option("--layer", arguments->layer,
                      "The only layer to show, such as encoder.layers.0.self_attn");
-  command.add_option("--head", arguments->head, "The only head to show, from 0")
-      ->check(within(between(0, 1'000'000)));
+  add_value(command, "--head", arguments->head, between(0, 1'000'000),
+            "The only head to show, from 0");
   command.add_flag("--json", arguments->json, "Print one JSON object");
   add_threads(command, arguments->threads);
   command.footer(

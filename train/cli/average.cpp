@@ -67,23 +67,14 @@ int run(const Arguments& arguments) {
 
 Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  command.add_option("OUTPUT", arguments->output, "The checkpoint to write, a new file")
-      ->required()
-      ->check(not_empty());
-  command
-      .add_option("INPUTS", arguments->inputs,
-                  "Checkpoints with the same parameters, or one run directory")
-      ->required()
-      ->check(not_empty());
-  CLI::Option* const last =
-      command
-          .add_option("--last", arguments->last,
-                      "Average this many of the newest checkpoints of the run")
-          ->check(within(between(1, 1'000'000)));
-  command
-      .add_option("--best", arguments->best,
-                  "Average this many of the checkpoints of the run with the best train.best_metric")
-      ->check(within(between(1, 1'000'000)))
+  add_path(command, "OUTPUT", arguments->output, "The checkpoint to write, a new file")->required();
+  add_path(command, "INPUTS", arguments->inputs,
+           "Checkpoints with the same parameters, or one run directory")
+      ->required();
+  CLI::Option* const last = add_value(command, "--last", arguments->last, between(1, 1'000'000),
+                                      "Average this many of the newest checkpoints of the run");
+  add_value(command, "--best", arguments->best, between(1, 1'000'000),
+            "Average this many of the checkpoints of the run with the best train.best_metric")
       ->excludes(last);
   command.footer(
       "The average is a checkpoint that all commands but `train --resume` accept. A run keeps its\n"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,8 +19,6 @@
 namespace tapestry {
 namespace bleu_cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Arguments {
   std::string hypotheses;               ///< a file, or - for standard input
@@ -145,31 +142,24 @@ int run(Arguments arguments) {
   }
   Json json = {{"sentences", hypotheses.size()}, {"scores", Json::array()}};
   for (const PrintedScore& printed : scores) json["scores"].push_back(to_json(printed));
-  fmt::print("{}\n", json.dump(2));
+  print_json(json);
   return static_cast<int>(ExitCode::done);
 }
 
 Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  command
-      .add_option("HYPOTHESES", arguments->hypotheses,
-                  "File with one translation a line; -: standard input")
-      ->required()
-      ->check(not_empty());
-  command
-      .add_option("--reference", arguments->references,
-                  "File with the reference of each line; several: several references")
+  add_path(command, "HYPOTHESES", arguments->hypotheses,
+           "File with one translation a line; -: standard input")
+      ->required();
+  add_path(command, "--reference", arguments->references,
+           "File with the reference of each line; several: several references")
       ->required()
       ->type_name("FILE")
-      ->check(not_empty())
       ->allow_extra_args(false);
   add_metric_options(command, arguments->metrics);
   CLI::Option* const confidence =
-      command
-          .add_option("--confidence", arguments->confidence,
-                      "Bootstrap samples of a 95 % confidence interval, such as 1000; 0: none")
-          ->check(within(between(0, 1'000'000)))
-          ->capture_default_str();
+      add_value(command, "--confidence", arguments->confidence, between(0, 1'000'000),
+                "Bootstrap samples of a 95 % confidence interval, such as 1000; 0: none");
   command
       .add_flag("--sentence-level", arguments->sentence_level,
                 "Score each sentence; BLEU with effective order")

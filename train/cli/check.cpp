@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "autograd/kernels/parallel.h"
@@ -83,8 +82,6 @@ const char* json_word(CheckStatus status) {
                                          : "skipped";
 }
 
-using Json = nlohmann::ordered_json;
-
 int run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
@@ -108,7 +105,7 @@ int run(const Arguments& arguments) {
                        {"passed", num_passed},
                        {"run", num_run},
                        {"checks", std::move(results)}};
-    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+    print_json(json);
   } else {
     fmt::print("{} of {} checks passed\n", num_passed, num_run);
   }

@@ -3,10 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/config/domain.h"
+#include "train/inference/sampler.h"
 #include "train/tasks/task.h"
 
 /// The definition of a command of the program. Each command is one file, train/cli/NAME.cpp, which
@@ -62,6 +65,29 @@ const std::vector<Command>& all_commands();
 /// returns  their actions, in the order of all_commands()
 std::vector<Action> add_commands(CLI::App& program);
 
+/// The candidates for the last of the words of a command line, for the scripts of
+/// completion_script(): commands, options, config keys, their values and runs that start with it.
+/// Without candidates the shell completes a file name.
+///
+/// program  has all commands, see add_commands()
+/// words    without the name of the program. A shell that splits words at `=` passes `key`, `=` and
+///          `value`; the candidates then are values, else `key=value`.
+/// returns  a line for each candidate: its text, a tab and its description, which may be empty
+std::string complete(const CLI::App& program, const std::vector<std::string>& words);
+
+/// The script that makes bash, zsh or fish complete command lines of the program. It hands the
+/// words of the command line to the hidden command `complete` and offers what that prints.
+std::string completion_script(std::string_view shell);
+
+// ---- Output.
+
+using Json = nlohmann::ordered_json;  // writes values that are not finite as null
+
+/// Prints JSON; bytes that are not UTF-8 are replaced.
+///
+/// indent  spaces for each level; -1: everything on one line
+void print_json(const Json& json, int indent = 2);
+
 // ---- Arguments shared by several commands.
 
 /// RUN: a run directory or checkpoint.
@@ -80,6 +106,9 @@ void add_json(CLI::App& command, bool& json);
 /// OVERRIDES: any number of section.key=value.
 void add_overrides(CLI::App& command, std::vector<std::string>& overrides);
 
+/// --temperature, --top-k, --top-p, --repetition-penalty and --seed.
+std::vector<CLI::Option*> add_sampling(CLI::App& command, SamplingOptions& sampling);
+
 /// --long-lines, whose default is the value of `on_long_line`, one of `long_lines`.
 void add_long_lines(CLI::App& command, std::string& on_long_line);
 
@@ -91,6 +120,22 @@ CLI::Validator not_empty();
 /// Accepts the values of a config domain.
 CLI::Validator within(const WholeNumber& domain);
 CLI::Validator within(const RealNumber& domain);
+
+/// Adds an option with a value of a config domain. Help shows its default, if it has one.
+template <class T, class D>
+CLI::Option* add_value(CLI::App& command, const std::string& name, T& value, const D& domain,
+                       const std::string& help) {
+  CLI::Option* const option = command.add_option(name, value, help)->check(within(domain));
+  if constexpr (!requires { value.has_value(); }) option->capture_default_str();
+  return option;
+}
+
+/// Adds an option or argument with a path, or several, that are not empty.
+template <class T>
+CLI::Option* add_path(CLI::App& command, const std::string& name, T& path,
+                      const std::string& help) {
+  return command.add_option(name, path, help)->check(not_empty());
+}
 
 /// Accepts these texts, which help lists as {a,b}.
 CLI::Validator one_of(const std::vector<std::string>& choices);

@@ -116,24 +116,25 @@ std::vector<Action> add_commands(CLI::App& program) {
   return actions;
 }
 
+void print_json(const Json& json, int indent) {
+  fmt::print("{}\n", json.dump(indent, ' ', false, Json::error_handler_t::replace));
+}
+
 // ---- Arguments shared by several commands.
 
 void add_run(CLI::App& command, std::string& run) {
-  command.add_option("RUN", run, "Run directory or checkpoint")->required()->check(not_empty());
+  add_path(command, "RUN", run, "Run directory or checkpoint")->required();
 }
 
 void add_model(CLI::App& command, std::string& model) {
-  command
-      .add_option("MODEL", model,
-                  "Config file (initial values), run directory or checkpoint (trained values)")
-      ->required()
-      ->check(not_empty());
+  add_path(command, "MODEL", model,
+           "Config file (initial values), run directory or checkpoint (trained values)")
+      ->required();
 }
 
 void add_threads(CLI::App& command, std::size_t& threads) {
-  command.add_option("--threads", threads, "Number of threads; 0: all cores")
-      ->check(within(between(0, kernels::most_threads)))
-      ->capture_default_str();
+  add_value(command, "--threads", threads, between(0, kernels::most_threads),
+            "Number of threads; 0: all cores");
 }
 
 void add_json(CLI::App& command, bool& json) {
@@ -145,6 +146,21 @@ void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
       "OVERRIDES", overrides,
       "Config keys with other values, such as model.d_model=128; of a run, data files "
       "and keys of the section decoding only, such as data.test_text=more.txt");
+}
+
+std::vector<CLI::Option*> add_sampling(CLI::App& command, SamplingOptions& sampling) {
+  return {
+      add_value(command, "--temperature", sampling.temperature, RealNumber{.high = 1e6},
+                "Sampling temperature, by which logits are divided; 0 takes the most likely token"),
+      add_value(command, "--top-k", sampling.top_k, between(0, 1'000'000'000),
+                "Sample from the K most likely tokens; 0: from all"),
+      add_value(command, "--top-p", sampling.top_p, RealNumber{.high = 1.0, .has_low = false},
+                "Sample from the fewest tokens that have this probability together"),
+      add_value(command, "--repetition-penalty", sampling.repetition_penalty,
+                RealNumber{.high = 1e6, .has_low = false},
+                "Divides positive logits of tokens that have occurred, and multiplies negative "
+                "ones; 1: none"),
+      add_value(command, "--seed", sampling.seed, at_least(0), "Random seed for sampling")};
 }
 
 void add_long_lines(CLI::App& command, std::string& on_long_line) {

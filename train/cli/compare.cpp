@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,8 +16,6 @@
 namespace tapestry {
 namespace compare_cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Arguments {
   std::string reference, baseline;
@@ -148,7 +145,7 @@ void print_json(const std::vector<Comparison>& comparisons, std::size_t sentence
                                {"signature", comparison.signature},
                                {"systems", std::move(systems)}});
   }
-  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  print_json(json);
 }
 
 int run(const Arguments& arguments) {
@@ -178,27 +175,19 @@ int run(const Arguments& arguments) {
 
 Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  command.add_option("REFERENCE", arguments->reference, "File with one reference a line")
-      ->required()
-      ->check(not_empty());
-  command.add_option("BASELINE", arguments->baseline, "File with the translations of one system")
-      ->required()
-      ->check(not_empty());
-  command
-      .add_option("SYSTEMS", arguments->systems,
-                  "Files with the translations of other systems, each compared with the baseline")
-      ->required()
-      ->check(not_empty());
-  command.add_option("--reference", arguments->more_references, "Further references")
+  add_path(command, "REFERENCE", arguments->reference, "File with one reference a line")
+      ->required();
+  add_path(command, "BASELINE", arguments->baseline, "File with the translations of one system")
+      ->required();
+  add_path(command, "SYSTEMS", arguments->systems,
+           "Files with the translations of other systems, each compared with the baseline")
+      ->required();
+  add_path(command, "--reference", arguments->more_references, "Further references")
       ->type_name("FILE")
-      ->check(not_empty())
       ->allow_extra_args(false);
   add_metric_options(command, arguments->metrics);
-  command
-      .add_option("--bootstrap", arguments->samples,
-                  "Samples of paired bootstrap resampling (Koehn 2004); 0: none")
-      ->check(within(between(0, 1'000'000)))
-      ->capture_default_str();
+  add_value(command, "--bootstrap", arguments->samples, between(0, 1'000'000),
+            "Samples of paired bootstrap resampling (Koehn 2004); 0: none");
   add_json(command, arguments->json);
   command.footer(
       "p is the probability that systems which are equally good differ by more than these.\n\n"

@@ -1,4 +1,3 @@
-#include "train/cli/completion.h"
 
 #include <fmt/format.h>
 

@@ -1,14 +1,22 @@
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <iostream>
+#include <istream>
+#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <ostream>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "data/io/durable_file.h"
@@ -19,25 +27,21 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/cli/command.h"
-#include "train/cli/new_config.h"
 #include "train/cli/open_model.h"
+#include "train/config/config.h"
 #include "train/config/help.h"
+#include "train/config/text.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace config_cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Arguments {
   std::string action;
   std::vector<std::string> files{};
   bool json = false;
 };
-
-std::string dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
-}
 
 /// throws  UsageError if the action needs more or fewer arguments
 void require_count(const Arguments& arguments, std::size_t least, std::size_t most,
@@ -68,7 +72,7 @@ void explain(const Arguments& arguments) {
                     {"expected", each.key.expected},
                     {"in_use", each.in_use}});
   }
-  fmt::print("{}\n", dump(json));
+  print_json(json);
 }
 
 /// The config of a file, of a run or of a checkpoint.
@@ -89,7 +93,7 @@ void diff(const Arguments& arguments) {
     for (const ConfigDifference& each : differences) {
       json.push_back({{"key", each.key}, {"a", each.checkpoint}, {"b", each.now}});
     }
-    fmt::print("{}\n", dump(json));
+    print_json(json);
     return;
   }
   if (differences.empty()) {
@@ -106,6 +110,196 @@ void diff(const Arguments& arguments) {
   };
   print_row("", a, b);
   for (const ConfigDifference& each : differences) print_row(each.key, each.checkpoint, each.now);
+}
+
+// ---- config new
+
+namespace fs = std::filesystem;
+
+/// A key and its value, as in YAML.
+using Values = std::vector<std::pair<std::string, std::string>>;
+
+/// The tasks that are offered. The first is the default.
+std::vector<const Task*> offered_tasks() {
+  std::vector<const Task*> tasks = all_tasks();
+  std::erase_if(tasks, [](const Task* task) { return task->questions() == nullptr; });
+  return tasks;
+}
+
+/// Sizes of models, for the bytes of training data up to a limit.
+struct ModelSize {
+  std::string_view name;
+  std::uint64_t most_bytes;  ///< of training data for which it is the default
+  std::string_view d_model, num_heads, layers, d_ff, dropout;
+};
+constexpr ModelSize model_sizes[] = {
+    {"small", 20'000'000, "128", "4", "3", "512", "0.3"},
+    {"medium", 200'000'000, "256", "4", "4", "1024", "0.1"},
+    {"large", UINT64_MAX, "512", "8", "6", "2048", "0.1"},
+};
+
+class Interview {
+ public:
+  Interview(const fs::path& path, std::istream& answers, std::ostream& questions)
+      : folder_(fs::absolute(path).parent_path()), answers_(answers), questions_(questions) {}
+
+  Values run() {
+    const Task& task = choose_task();
+    const TaskQuestions& questions = *task.questions();
+    set("model.kind", std::string(task.kind().name));
+    for (const auto& [key, value] : questions.values) set(std::string(key), std::string(value));
+    for (const TaskQuestions::File& file : questions.files) ask_for_file(file);
+    for (const TaskQuestions::Number& number : questions.numbers) {
+      set(std::string(number.key), ask_for_number(number.question, number.default_answer));
+    }
+    choose_size(task.kind());
+    set("train.steps", ask_for_number("Optimizer steps", "5000"));
+    return std::move(values_);
+  }
+
+ private:
+  void set(std::string key, std::string value) {
+    values_.emplace_back(std::move(key), std::move(value));
+  }
+
+  /// The answer to a question, without white space around it.
+  std::string ask(std::string_view question, std::string_view default_answer) {
+    fmt::print(questions_, "{}{}: ", question,
+               default_answer.empty() ? "" : fmt::format(" [{}]", default_answer));
+    questions_.flush();
+    std::string line;
+    if (!std::getline(answers_, line)) {
+      throw UsageError(fmt::format("the answers end before the question \"{}\"", question),
+                       "answer all questions; an empty line takes the default");
+    }
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == line.npos) return std::string(default_answer);
+    return line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
+  }
+
+  /// Asks until an answer is valid; `mistake_in` says what is wrong with one, or nothing.
+  std::string ask_until(std::string_view question, std::string_view default_answer,
+                        const std::function<std::string(const std::string&)>& mistake_in) {
+    while (true) {
+      std::string answer = ask(question, default_answer);
+      const std::string mistake = mistake_in(answer);
+      if (mistake.empty()) return answer;
+      fmt::print(questions_, "  {}\n", mistake);
+    }
+  }
+
+  const Task& choose_task() {
+    fmt::print(questions_, "Which task should the model be trained for?\n");
+    const std::vector<const Task*> tasks = offered_tasks();
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      fmt::print(questions_, "  {}  {}\n", i + 1, tasks[i]->questions()->description);
+    }
+    const WholeNumber numbers = between(1, tasks.size());
+    const std::string answer =
+        ask_until("Task", "1", [&](const std::string& text) { return mistake_in(numbers, text); });
+    return *tasks[std::get<std::uint64_t>(numbers.parse(answer)) - 1];
+  }
+
+  static std::string mistake_in(const WholeNumber& numbers, const std::string& text) {
+    const auto parsed = numbers.parse(text);
+    const auto* error = std::get_if<Diagnostic>(&parsed);
+    return error == nullptr ? "" : escaped(error->message);
+  }
+
+  std::string ask_for_number(std::string_view question, std::string_view default_answer) {
+    return ask_until(question, default_answer, [](const std::string& text) {
+      return mistake_in(between(1, 1'000'000'000), text);
+    });
+  }
+
+  void ask_for_file(const TaskQuestions::File& file) {
+    const std::string answer =
+        ask_until(file.question, "", [&](const std::string& text) -> std::string {
+          if (text.empty()) return file.required ? "a file is needed" : "";
+          std::error_code error;
+          if (fs::is_regular_file(text, error)) return "";
+          return fmt::format("{} is not a file that can be read", escaped(text));
+        });
+    if (answer.empty()) return;
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(answer, error);
+    if (!error && file.key.starts_with("data.train")) training_bytes_ += bytes;
+    const fs::path absolute = fs::absolute(answer).lexically_normal();
+    const fs::path relative = absolute.lexically_relative(folder_.lexically_normal());
+    const bool is_near = !relative.empty() && *relative.begin() != "..";
+    set(std::string(file.key), Text::print((is_near ? relative : absolute).string()));
+  }
+
+  void choose_size(const ConfigKind& kind) {
+    std::string names;
+    for (const ModelSize& size : model_sizes) {
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", size.name);
+    }
+    const auto suitable = std::ranges::find_if(
+        model_sizes, [&](const ModelSize& size) { return training_bytes_ <= size.most_bytes; });
+    const auto find_size = [](const std::string& name) {
+      return std::ranges::find(model_sizes, name, &ModelSize::name);
+    };
+    const std::string name = ask_until(
+        fmt::format("Size of the model, {}", names), suitable->name, [&](const std::string& text) {
+          const bool known = find_size(text) != std::end(model_sizes);
+          return known
+                     ? ""
+                     : fmt::format("expected {}, found {}", names, tapestry::quoted(escaped(text)));
+        });
+    const ModelSize& size = *find_size(name);
+    set("model.d_model", std::string(size.d_model));
+    set("model.num_heads", std::string(size.num_heads));
+    for (const char* key : {"model.num_encoder_layers", "model.num_decoder_layers"}) {
+      const bool uses = std::ranges::find(kind.keys, key) != kind.keys.end();
+      if (uses) set(key, std::string(size.layers));
+    }
+    set("model.d_ff", std::string(size.d_ff));
+    set("model.dropout", std::string(size.dropout));
+    set("optimizer.kind", "adamw");
+    set("schedule.kind", "cosine");
+    set("schedule.learning_rate", "1e-3");
+    set("schedule.warmup_steps", "5%");
+  }
+
+  fs::path folder_;  ///< of the config
+  std::istream& answers_;
+  std::ostream& questions_;
+  Values values_{};
+  std::uint64_t training_bytes_ = 0;
+};
+
+/// The values as a config file, in the order of all keys, with a comment for each.
+std::string to_config(const fs::path& path, const Values& values) {
+  const std::map<std::string, std::string> given(values.begin(), values.end());
+  std::string text = fmt::format(
+      "# Written by `{0} config new`.\n#\n#   {0} train {1}\n#\n# All other keys: {0} config "
+      "explain {1}\n",
+      program_name(), path.string());
+  std::string section;
+  for (const ConfigKey& key : config_keys()) {
+    const auto value = given.find(key.path());
+    if (value == given.end()) continue;
+    if (key.section != section) text += fmt::format("\n{}:\n", key.section);
+    section = key.section;
+    const std::string assignment = fmt::format("{}: {}", key.key, value->second);
+    const std::string meaning = key.meaning.substr(0, key.meaning.find_first_of(";:"));
+    text += fmt::format("  {:<32} # {}; default {}\n", assignment, meaning, key.default_value);
+  }
+  return text;
+}
+
+/// Asks on `questions` for the kind of task, the data files and the size of the model, and reads
+/// one answer a line from `answers`; an empty line takes the default that the question shows.
+/// Returns the text of a config file at `path`, with a comment for each key, which load_config()
+/// accepts. Paths in answers start at the working directory, those of the text at the folder of
+/// `path`.
+///
+/// throws  UsageError if the answers end before the questions; ConfigError.
+std::string ask_for_config(const fs::path& path, std::istream& answers, std::ostream& questions) {
+  std::string text = to_config(path, Interview(path, answers, questions).run());
+  parse_config(text, path.string());
+  return text;
 }
 
 void write_new(const Arguments& arguments) {

@@ -236,10 +236,8 @@ int run(const Arguments& arguments) {
 
 Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  command.add_option("A", arguments->a, "Run directory or checkpoint")
-      ->required()
-      ->check(not_empty());
-  command.add_option("B", arguments->b, "Another one")->required()->check(not_empty());
+  add_path(command, "A", arguments->a, "Run directory or checkpoint")->required();
+  add_path(command, "B", arguments->b, "Another one")->required();
   command.add_flag("--all", arguments->all, "List all arrays that differ, not the first alone");
   command.footer(
       "Of two runs, the digests of the parameters after some steps are compared (events.jsonl,\n"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,8 +97,6 @@ void print_text(const Finding& finding, std::size_t rank, const Task& task, cons
   }
 }
 
-using Json = nlohmann::ordered_json;  // writes values that are not finite as null
-
 void print_json(const std::vector<Finding>& findings, const ModelOrigin& origin,
                 const std::string& set) {
   Json json = {{"model", origin.place}, {"set", set}, {"examples", Json::array()}};
@@ -121,7 +118,7 @@ void print_json(const std::vector<Finding>& findings, const ModelOrigin& origin,
                                 {"output", example.text.output},
                                 {"tokens", std::move(tokens)}});
   }
-  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  print_json(json);
 }
 
 /// The set that the arguments name.
@@ -172,9 +169,8 @@ Action define(CLI::App& command) {
       .add_option("--by", arguments->by,
                   "Order: by the mean loss of an example's labels, or by their sum")
       ->check(one_of({"mean", "sum"}));
-  command.add_option("--examples", arguments->examples, "Number of examples to list")
-      ->check(within(between(1, 1'000'000)))
-      ->capture_default_str();
+  add_value(command, "--examples", arguments->examples, between(1, 1'000'000),
+            "Number of examples to list");
   add_threads(command, arguments->threads);
   add_json(command, arguments->json);
   command.footer(

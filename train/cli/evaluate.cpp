@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -92,8 +91,6 @@ void print_text(const TrainedModel& trained, const ModelOrigin& origin,
   }
 }
 
-using Json = nlohmann::ordered_json;  // writes values that are not finite as null
-
 Json to_json(const SetScores& set) {
   Json json = {{"examples", set.scores.sentences},
                {"labels", set.scores.tokens},
@@ -117,7 +114,7 @@ void print_json(const TrainedModel& trained, const ModelOrigin& origin,
   for (const auto& [input, output, expected] : examples) {
     json["examples"].push_back({{"input", input}, {"output", output}, {"expected", expected}});
   }
-  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  print_json(json);
 }
 
 /// Warns about held-out examples that the scores leave out.
@@ -147,9 +144,8 @@ Action define(CLI::App& command) {
   command.add_option("OVERRIDES", arguments->overrides,
                      "Other data files, such as data.test_text=more.txt, or keys of the section "
                      "decoding, such as decoding.beam_size=5");
-  command.add_option("--examples", arguments->examples, "Inputs to show with their outputs")
-      ->check(within(between(0, 1'000'000)))
-      ->capture_default_str();
+  add_value(command, "--examples", arguments->examples, between(0, 1'000'000),
+            "Inputs to show with their outputs");
   add_threads(command, arguments->threads);
   add_json(command, arguments->json);
   command.footer(

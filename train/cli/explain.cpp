@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -255,7 +254,7 @@ std::filesystem::path default_output(const std::string& model) {
                                                        : std::filesystem::path(file_name);
 }
 
-void write_page(const Arguments& arguments, const nlohmann::ordered_json& data) {
+void write_page(const Arguments& arguments, const Json& data) {
   const std::string page = html_page(data, {"common.js", "explain.js"});
   const std::filesystem::path output = arguments.output.empty()
                                            ? default_output(arguments.model)
@@ -288,8 +287,7 @@ int run(const Arguments& arguments) {
   if (!arguments.json) {
     write_page(arguments, data);
   } else {
-    using Handler = nlohmann::ordered_json::error_handler_t;
-    fmt::print("{}\n", data.dump(-1, ' ', false, Handler::replace));
+    print_json(data, -1);
   }
   return static_cast<int>(ExitCode::done);
 }
@@ -306,16 +304,12 @@ Action define(CLI::App& command) {
   command.add_option("--target", arguments->target,
                      "What the loss compares the output with: a translation, class, labels or the "
                      "text without blanks; default: the model's own output");
-  command.add_option("--top", arguments->top, "Number of most likely predictions of each position")
-      ->check(within(between(1, 1'000)))
-      ->capture_default_str();
-  CLI::Option* const output =
-      command
-          .add_option("--output", arguments->output,
-                      "File to write; default: explain.html in the directory of a "
-                      "run, else in the working folder")
-          ->check(not_empty())
-          ->type_name("FILE");
+  add_value(command, "--top", arguments->top, between(1, 1'000),
+            "Number of most likely predictions of each position");
+  CLI::Option* const output = add_path(command, "--output", arguments->output,
+                                       "File to write; default: explain.html in the directory of a "
+                                       "run, else in the working folder")
+                                  ->type_name("FILE");
   command
       .add_flag("--json", arguments->json,
                 "Print one JSON object with all numbers in place of the page")

@@ -118,43 +118,14 @@ int run(const Arguments& arguments) {
 Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
   add_run(command, arguments->run);
-  SamplingOptions& sampling = arguments->sampling;
   command.add_option(
       "PROMPT", arguments->prompt,
       "The beginning of the text; `-` reads prompts from standard input, one a line");
-  command.add_option("--tokens", arguments->tokens, "Characters or words to add")
-      ->check(within(between(0, 1'000'000'000)))
-      ->capture_default_str();
-  command
-      .add_option(
-          "--temperature", sampling.temperature,
-          "Sampling temperature, by which logits are divided; 0 takes the most likely token")
-      ->check(within(RealNumber{.high = 1e6}))
-      ->capture_default_str();
-  command
-      .add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: from all")
-      ->check(within(between(0, 1'000'000'000)))
-      ->capture_default_str();
-  command
-      .add_option("--top-p", sampling.top_p,
-                  "Sample from the fewest tokens that have this probability together")
-      ->check(within(RealNumber{.high = 1.0, .has_low = false}))
-      ->capture_default_str();
-  command
-      .add_option(
-          "--repetition-penalty", sampling.repetition_penalty,
-          "Divides positive logits of tokens that the model has read, and multiplies negative "
-          "ones; 1: none")
-      ->check(within(RealNumber{.high = 1e6, .has_low = false}))
-      ->capture_default_str();
-  command.add_option("--seed", sampling.seed, "Random seed for sampling")
-      ->check(within(at_least(0)))
-      ->capture_default_str();
-  command
-      .add_option("--samples", arguments->samples,
-                  "Continuations of each prompt; sample N has the seed of the first plus N - 1")
-      ->check(within(between(1, 1'000'000)))
-      ->capture_default_str();
+  add_value(command, "--tokens", arguments->tokens, between(0, 1'000'000'000),
+            "Characters or words to add");
+  add_sampling(command, arguments->sampling);
+  add_value(command, "--samples", arguments->samples, between(1, 1'000'000),
+            "Continuations of each prompt; sample N has the seed of the first plus N - 1");
   add_threads(command, arguments->threads);
   command.footer(
       "If there are several texts, a line such as `== prompt 1, sample 2, seed 2` precedes each.\n"

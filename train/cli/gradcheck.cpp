@@ -55,21 +55,12 @@ Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
   add_model(command, arguments->model);
   add_overrides(command, arguments->overrides);
-  command
-      .add_option("--coordinates", arguments->coordinates,
-                  "Coordinates to move of each tensor; larger ones are sampled")
-      ->check(within(between(0, 1'000'000'000)))
-      ->capture_default_str();
-  command
-      .add_option("--directions", arguments->directions,
-                  "Random directions in which to move each tensor as a whole")
-      ->check(within(between(0, 1000)))
-      ->capture_default_str();
-  command
-      .add_option("--seed", arguments->seed,
-                  "Random seed for coordinates, directions and output weights")
-      ->check(within(at_least(0)))
-      ->capture_default_str();
+  add_value(command, "--coordinates", arguments->coordinates, between(0, 1'000'000'000),
+            "Coordinates to move of each tensor; larger ones are sampled");
+  add_value(command, "--directions", arguments->directions, between(0, 1000),
+            "Random directions in which to move each tensor as a whole");
+  add_value(command, "--seed", arguments->seed, at_least(0),
+            "Random seed for coordinates, directions and output weights");
   command.add_flag("--json", arguments->json, "Print one JSON object");
   add_threads(command, arguments->threads);
   command.footer(

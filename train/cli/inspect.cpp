@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -27,8 +26,6 @@
 namespace tapestry {
 namespace inspect_cli {
 namespace {
-
-using Json = nlohmann::ordered_json;  // writes values that are not finite as null
 
 // ---- Arrays.
 
@@ -194,7 +191,7 @@ void print_json(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoi
       {"model", to_json(summarize(model_parameters(snapshot)))},
       {"checkpoints", to_json(checkpoints)},
       {"arrays", std::move(arrays)}};
-  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  print_json(json);
 }
 
 struct Arguments {

@@ -77,12 +77,9 @@ Command make_line_command(const LineCommand& line_command) {
                 add_long_lines(command, arguments->on_long_line);
                 add_threads(command, arguments->threads);
                 if (line_command.ranks) {
-                  command
-                      .add_option("--top", arguments->top,
-                                  "Number of most likely classes to print, 1 to 1,000,000; all if "
-                                  "there are fewer")
-                      ->check(within(between(1, 1'000'000)))
-                      ->capture_default_str();
+                  add_value(command, "--top", arguments->top, between(1, 1'000'000),
+                            "Number of most likely classes to print, 1 to 1,000,000; all if "
+                            "there are fewer");
                 }
                 command.footer(line_command.footer);
                 return [arguments, &line_command] {

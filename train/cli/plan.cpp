@@ -57,21 +57,13 @@ RunPlan make_plan(const Arguments& arguments) {
 
 Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  command.add_option("CONFIG", arguments->config, "Config file (YAML)")
-      ->required()
-      ->check(not_empty());
+  add_path(command, "CONFIG", arguments->config, "Config file (YAML)")->required();
   command.add_option("OVERRIDES", arguments->overrides,
                      "Config keys with other values, such as model.d_model=128");
-  command
-      .add_option("--processes", arguments->options.processes,
-                  "Also print how this number of processes would divide a step, and its time")
-      ->check(within(between(1, 1'000'000)))
-      ->capture_default_str();
-  command
-      .add_option("--seconds", arguments->options.seconds,
-                  "Time to measure steps, and again for each number of threads")
-      ->check(within(between_reals(0.01, 3600)))
-      ->capture_default_str();
+  add_value(command, "--processes", arguments->options.processes, between(1, 1'000'000),
+            "Also print how this number of processes would divide a step, and its time");
+  add_value(command, "--seconds", arguments->options.seconds, between_reals(0.01, 3600),
+            "Time to measure steps, and again for each number of threads");
   add_json(command, arguments->json);
   command.footer(
       "Examples:\n  tapestry plan configs/copy.yaml train.batch_size=256\n"

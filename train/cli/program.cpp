@@ -23,7 +23,6 @@
 #include "train/base/format.h"
 #include "train/base/program.h"
 #include "train/cli/command.h"
-#include "train/cli/completion.h"
 #include "train/config/domain.h"
 #include "train/config/text.h"
 #include "train/system/machine.h"

@@ -48,25 +48,15 @@ int run(const Arguments& arguments) {
 
 Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  command.add_option("RUN", arguments->runs, "Run directories or checkpoints")
-      ->required()
-      ->check(not_empty());
-  command
-      .add_option("--output", arguments->output,
-                  "File to write; default: report.html in the directory of a single run, else in "
-                  "the working folder")
-      ->check(not_empty())
+  add_path(command, "RUN", arguments->runs, "Run directories or checkpoints")->required();
+  add_path(command, "--output", arguments->output,
+           "File to write; default: report.html in the directory of a single run, else in "
+           "the working folder")
       ->type_name("FILE");
-  command
-      .add_option("--examples", arguments->options.examples,
-                  "Held-out examples to show with the model's outputs, of each run")
-      ->check(within(between(0, 10'000)))
-      ->capture_default_str();
-  command
-      .add_option("--attention", arguments->options.attention,
-                  "Held-out examples to show with the weights of every attention head, of each run")
-      ->check(within(between(0, 100)))
-      ->capture_default_str();
+  add_value(command, "--examples", arguments->options.examples, between(0, 10'000),
+            "Held-out examples to show with the model's outputs, of each run");
+  add_value(command, "--attention", arguments->options.attention, between(0, 100),
+            "Held-out examples to show with the weights of every attention head, of each run");
   add_threads(command, arguments->threads);
   command.footer(
       "The file needs no other files and no network: open it in a browser. It has curves of all "

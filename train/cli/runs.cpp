@@ -8,7 +8,6 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -22,8 +21,6 @@
 namespace tapestry {
 namespace runs_cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Arguments {
   std::string folder = "runs";
@@ -81,7 +78,7 @@ void print_json(const std::vector<RunState>& runs) {
                     {"best_step", run.best_step ? Json(*run.best_step) : Json(nullptr)},
                     {"problem", run.problem}});
   }
-  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  print_json(json);
 }
 
 int run(const Arguments& arguments) {
@@ -104,9 +101,8 @@ int run(const Arguments& arguments) {
 
 Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  command.add_option("FOLDER", arguments->folder, "Folder with run directories, or one run")
-      ->capture_default_str()
-      ->check(not_empty());
+  add_path(command, "FOLDER", arguments->folder, "Folder with run directories, or one run")
+      ->capture_default_str();
   add_json(command, arguments->json);
   command.footer(
       "A run is running, finished, failed (its error is shown) or stopped. A stopped run resumes\n"

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -142,14 +141,12 @@ class TabbedPairs : public PairReader {
 
 // ---- Scores
 
-using Json = nlohmann::ordered_json;  // writes values that are not finite as null
-
 double total_score(const TokenScores& scores) {
   return std::accumulate(scores.begin(), scores.end(), 0.0);
 }
 
-std::string json_object(std::size_t line, const Example* pair, const TokenScores& scores,
-                        const Vocabulary& vocabulary) {
+Json json_object(std::size_t line, const Example* pair, const TokenScores& scores,
+                 const Vocabulary& vocabulary) {
   Json json = {{"line", line}, {"log_probability", nullptr}};
   if (pair != nullptr) {
     Json tokens = Json::array();
@@ -159,7 +156,7 @@ std::string json_object(std::size_t line, const Example* pair, const TokenScores
     json["tokens"] = std::move(tokens);
     json["token_log_probabilities"] = scores;
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json;
 }
 
 /// Scores pairs as they are read, and prints a line for each.
@@ -230,7 +227,7 @@ class PairScorer {
       total_ += sum;
     }
     if (arguments_.json) {
-      fmt::print("{}\n", json_object(line_, pair, scores, trained_.codec.target_vocabulary()));
+      print_json(json_object(line_, pair, scores, trained_.codec.target_vocabulary()), -1);
     } else if (pair != nullptr) {
       const auto count = static_cast<double>(scores.size());
       fmt::print("{:.6f}\t{:.6f}\t{}\n", sum, sum / count, scores.size());
@@ -283,15 +280,11 @@ Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
   add_run(command, arguments->run);
   CLI::Option* const source =
-      command
-          .add_option("SOURCE", arguments->source_file,
-                      "File with a source per line; without files, lines of standard input are a "
-                      "source, a tab and its translation")
-          ->check(not_empty());
-  CLI::Option* const target =
-      command
-          .add_option("TARGET", arguments->target_file, "File with the translation of each source")
-          ->check(not_empty());
+      add_path(command, "SOURCE", arguments->source_file,
+               "File with a source per line; without files, lines of standard input are a "
+               "source, a tab and its translation");
+  CLI::Option* const target = add_path(command, "TARGET", arguments->target_file,
+                                       "File with the translation of each source");
   source->needs(target);
   command.add_flag("--json", arguments->json, "Print a JSON object for each pair");
   command

@@ -64,36 +64,24 @@ int run(const Arguments& arguments) {
 
 Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  command.add_option("CONFIG", arguments->config, "Config file (YAML)")
-      ->required()
-      ->check(not_empty());
+  add_path(command, "CONFIG", arguments->config, "Config file (YAML)")->required();
   command.add_option(
       "OVERRIDES", arguments->overrides,
       "Config keys with one value or several: model.dropout=0.1,0.3 or train.seed=1..5");
-  command
-      .add_option("--output", arguments->output,
-                  "Folder of the runs; default: runs/NAME-sweep for NAME.yaml")
-      ->check(not_empty())
+  add_path(command, "--output", arguments->output,
+           "Folder of the runs; default: runs/NAME-sweep for NAME.yaml")
       ->type_name("FOLDER");
-  command.add_option("--jobs", arguments->jobs, "Runs at a time, which share the cores")
-      ->check(within(between(1, 1'024)))
-      ->capture_default_str();
-  command
-      .add_option("--samples", arguments->samples,
-                  "Number of combinations to draw at random; 0: all of them")
-      ->check(within(between(0, max_sweep_runs)))
-      ->capture_default_str();
-  command.add_option("--seed", arguments->seed, "Seed of the random combinations")
-      ->check(within(between(0, 1'000'000'000)))
-      ->capture_default_str();
-  command
-      .add_option("--halving", arguments->halving,
-                  "Successive halving: train all runs for few steps, then only the best "
-                  "1/FACTOR of them for FACTOR times as many, and so on; 0: train all runs to "
-                  "the end")
-      ->check(within(between(0, 100)))
-      ->type_name("FACTOR")
-      ->capture_default_str();
+  add_value(command, "--jobs", arguments->jobs, between(1, 1'024),
+            "Runs at a time, which share the cores");
+  add_value(command, "--samples", arguments->samples, between(0, max_sweep_runs),
+            "Number of combinations to draw at random; 0: all of them");
+  add_value(command, "--seed", arguments->seed, between(0, 1'000'000'000),
+            "Seed of the random combinations");
+  add_value(command, "--halving", arguments->halving, between(0, 100),
+            "Successive halving: train all runs for few steps, then only the best "
+            "1/FACTOR of them for FACTOR times as many, and so on; 0: train all runs to "
+            "the end")
+      ->type_name("FACTOR");
   command.footer(
       "Each run is a directory FOLDER/run-N, which all other commands accept; FOLDER/sweep.csv "
       "has\n"

@@ -109,36 +109,23 @@ void add_metric_options(CLI::App& command, MetricArguments& arguments) {
                   "BLEU: smoothing of n-gram orders without a match")
       ->check(one_of(choice_names(smoothings)))
       ->capture_default_str();
-  command
-      .add_option("--smooth-value", arguments.smooth_value,
-                  "BLEU: value of the smoothing; floor: 0.1 by default, add-k: 1")
-      ->check(within(not_negative()));
+  add_value(command, "--smooth-value", arguments.smooth_value, not_negative(),
+            "BLEU: value of the smoothing; floor: 0.1 by default, add-k: 1");
   command.add_flag("--effective-order", arguments.bleu.effective_order,
                    "BLEU: leave out n-gram orders longer than every hypothesis");
-  command
-      .add_option("--chrf-char-order", arguments.chrf.char_order,
-                  "chrF: maximum order of character n-grams")
-      ->check(within(between(1, 20)))
-      ->capture_default_str();
-  command
-      .add_option("--chrf-word-order", arguments.chrf.word_order,
-                  "chrF: maximum order of word n-grams; chrf++ has 2")
-      ->check(within(between(0, 20)))
-      ->capture_default_str();
-  command
-      .add_option("--chrf-beta", arguments.chrf.beta, "chrF: weight of recall against precision")
-      ->check(within(between(0, 100)))
-      ->capture_default_str();
+  add_value(command, "--chrf-char-order", arguments.chrf.char_order, between(1, 20),
+            "chrF: maximum order of character n-grams");
+  add_value(command, "--chrf-word-order", arguments.chrf.word_order, between(0, 20),
+            "chrF: maximum order of word n-grams; chrf++ has 2");
+  add_value(command, "--chrf-beta", arguments.chrf.beta, between(0, 100),
+            "chrF: weight of recall against precision");
   command.add_flag("--chrf-whitespace", arguments.chrf.whitespace,
                    "chrF: white space is part of character n-grams");
   command.add_flag("--chrf-eps-smoothing", arguments.chrf.eps_smoothing,
                    "chrF: mean of the F scores of all orders, as in chrF++.py");
-  command.add_option("--seed", arguments.seed, "Random seed for samples")
-      ->check(within(at_least(0)))
-      ->capture_default_str();
-  command.add_option("--decimals", arguments.decimals, "Decimals of printed scores")
-      ->check(within(between(0, 10)))
-      ->capture_default_str();
+  add_value(command, "--seed", arguments.seed, at_least(0), "Random seed for samples");
+  add_value(command, "--decimals", arguments.decimals, between(0, 10),
+            "Decimals of printed scores");
 }
 
 std::vector<std::unique_ptr<TextMetric>> make_metrics(const MetricArguments& arguments) {

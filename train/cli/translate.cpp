@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -157,8 +156,6 @@ std::string list_entry(const InputLine& line, const std::string& text, const Hyp
                      output.log_probability, output.score);
 }
 
-using Json = nlohmann::ordered_json;  // writes values that are not finite as null
-
 /// The text of each word of a sentence.
 ///
 /// decode  gives the text of ids
@@ -191,8 +188,8 @@ void add_alignment(const Answer& answer, const TextCodec& codec, Json& json) {
   }
 }
 
-std::string json_object(const InputLine& line, const std::vector<Answer>& answers,
-                        const Arguments& arguments, const TextCodec& codec) {
+Json json_object(const InputLine& line, const std::vector<Answer>& answers,
+                 const Arguments& arguments, const TextCodec& codec) {
   Json list = Json::array();
   for (const Answer& answer : answers) {
     const Hypothesis& output = answer.output;
@@ -206,15 +203,14 @@ std::string json_object(const InputLine& line, const std::vector<Answer>& answer
   Json json = {{"line", line.number}};
   if (arguments.align) json["source_words"] = source_words(line, codec);
   json["translations"] = std::move(list);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json;
 }
 
 /// Prints the answers to one line; an empty text if there are none.
 void print_answers(const InputLine& line, std::vector<Answer> answers, const Arguments& arguments,
                    const TextCodec& codec) {
   if (arguments.json) {
-    fmt::print("{}\n", json_object(line, answers, arguments, codec));
-    return;
+    return print_json(json_object(line, answers, arguments, codec), -1);
   }
   if (answers.empty()) answers.emplace_back();
   for (const auto& [output, links] : answers) {
@@ -315,99 +311,48 @@ int run(const LineCommand& command, Arguments arguments) {
 
 /// Adds the options of beam search. Returns --beam-size.
 CLI::Option* add_search(CLI::App& command, Arguments& arguments) {
-  const auto lengths = within(between(0, 1'000'000));
-  CLI::Option* const beam_size =
-      command
-          .add_option("--beam-size", arguments.beam_size,
-                      "Hypotheses that beam search extends at once; 1: greedy decoding (default: "
-                      "decoding.beam_size of the run, or --n-best if that is more)")
-          ->check(within(between(1, DecodingOptions::widest_beam)));
-  command
-      .add_option("--length-penalty", arguments.length_penalty,
-                  "Exponent of the length normalization; 0: none (default: "
-                  "decoding.length_penalty of the run)")
-      ->check(within(not_negative()));
-  command.add_option("--min-length", arguments.min_length, "Minimum tokens of an output")
-      ->check(lengths)
-      ->capture_default_str();
-  command
-      .add_option("--max-length", arguments.max_length,
-                  "Maximum tokens of an output; 0: 50 more than its source has (default: "
-                  "train.max_decode_length of the run)")
-      ->check(lengths);
-  command
-      .add_option("--no-repeat-ngram", arguments.no_repeat_ngram,
-                  "No sequence of N tokens occurs twice in an output; 0: it may")
-      ->check(lengths)
-      ->capture_default_str();
+  const WholeNumber lengths = between(0, 1'000'000);
+  CLI::Option* const beam_size = add_value(
+      command, "--beam-size", arguments.beam_size, between(1, DecodingOptions::widest_beam),
+      "Hypotheses that beam search extends at once; 1: greedy decoding (default: "
+      "decoding.beam_size of the run, or --n-best if that is more)");
+  add_value(command, "--length-penalty", arguments.length_penalty, not_negative(),
+            "Exponent of the length normalization; 0: none (default: "
+            "decoding.length_penalty of the run)");
+  add_value(command, "--min-length", arguments.min_length, lengths, "Minimum tokens of an output");
+  add_value(command, "--max-length", arguments.max_length, lengths,
+            "Maximum tokens of an output; 0: 50 more than its source has (default: "
+            "train.max_decode_length of the run)");
+  add_value(command, "--no-repeat-ngram", arguments.no_repeat_ngram, lengths,
+            "No sequence of N tokens occurs twice in an output; 0: it may");
   return beam_size;
 }
 
 void add_constraints(CLI::App& command, Arguments& arguments) {
   command.add_flag("--prefix", arguments.has_prefixes,
                    "Lines are SOURCE, a tab and PREFIX, the first words of the translation");
-  CLI::Option* const forbid =
-      command
-          .add_option("--forbid", arguments.forbidden,
-                      "File with tokens, one a line, that no translation contains")
-          ->type_name("FILE")
-          ->check(not_empty());
-  command
-      .add_option("--allow", arguments.allowed,
-                  "File with tokens, one a line; translations contain only these")
+  CLI::Option* const forbid = add_path(command, "--forbid", arguments.forbidden,
+                                       "File with tokens, one a line, that no translation contains")
+                                  ->type_name("FILE");
+  add_path(command, "--allow", arguments.allowed,
+           "File with tokens, one a line; translations contain only these")
       ->type_name("FILE")
-      ->check(not_empty())
       ->excludes(forbid);
-}
-
-void add_sampling(CLI::App& command, Arguments& arguments, CLI::Option* beam_size) {
-  SamplingOptions& sampling = arguments.sampling;
-  CLI::Option* const sample =
-      command
-          .add_flag("--sample", arguments.samples,
-                    "Sample translations instead of searching for the most likely ones")
-          ->excludes(beam_size);
-  command
-      .add_option(
-          "--temperature", sampling.temperature,
-          "Sampling temperature, by which logits are divided; 0 takes the most likely token")
-      ->check(within(RealNumber{.high = 1e6}))
-      ->capture_default_str()
-      ->needs(sample);
-  command
-      .add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: from all")
-      ->check(within(between(0, 1'000'000'000)))
-      ->capture_default_str()
-      ->needs(sample);
-  command
-      .add_option("--top-p", sampling.top_p,
-                  "Sample from the fewest tokens that have this probability together")
-      ->check(within(RealNumber{.high = 1.0, .has_low = false}))
-      ->capture_default_str()
-      ->needs(sample);
-  command
-      .add_option("--repetition-penalty", sampling.repetition_penalty,
-                  "Divides positive logits of tokens that have occurred, and multiplies negative "
-                  "ones; 1: none")
-      ->check(within(RealNumber{.high = 1e6, .has_low = false}))
-      ->capture_default_str()
-      ->needs(sample);
-  command.add_option("--seed", sampling.seed, "Random seed for sampling")
-      ->check(within(at_least(0)))
-      ->capture_default_str()
-      ->needs(sample);
 }
 
 Action define(const LineCommand& line_command, CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
   add_run(command, arguments->run);
-  command
-      .add_option("--n-best", arguments->num_best,
-                  "Print the N best translations of each line with their scores")
-      ->check(within(between(1, DecodingOptions::widest_beam)));
+  add_value(command, "--n-best", arguments->num_best, between(1, DecodingOptions::widest_beam),
+            "Print the N best translations of each line with their scores");
   command.add_flag("--json", arguments->json, "Print a JSON object for each line");
   CLI::Option* const beam_size = add_search(command, *arguments);
-  add_sampling(command, *arguments, beam_size);
+  CLI::Option* const sample =
+      command
+          .add_flag("--sample", arguments->samples,
+                    "Sample translations instead of searching for the most likely ones")
+          ->excludes(beam_size);
+  for (CLI::Option* option : add_sampling(command, arguments->sampling)) option->needs(sample);
   add_constraints(command, *arguments);
   CLI::Option* const align =
       command.add_flag("--align", arguments->align,
@@ -420,11 +365,8 @@ Action define(const LineCommand& line_command, CLI::App& command) {
       ->needs(align);
   command.add_flag("--interactive", arguments->interactive,
                    "Answer each line before the next one is read");
-  command
-      .add_option("--batch-tokens", arguments->batch_tokens,
-                  "Maximum source tokens, with padding, that are decoded at once")
-      ->check(within(between(1, 1'000'000)))
-      ->capture_default_str();
+  add_value(command, "--batch-tokens", arguments->batch_tokens, between(1, 1'000'000),
+            "Maximum source tokens, with padding, that are decoded at once");
   add_long_lines(command, arguments->on_long_line);
   add_threads(command, arguments->threads);
   command.footer(

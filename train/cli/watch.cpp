@@ -111,10 +111,9 @@ int run(const Arguments& arguments) {
 
 Action define(CLI::App& command) {
   const auto arguments = std::make_shared<Arguments>();
-  command.add_option("RUN", arguments->run, "Run directory")->required()->check(not_empty());
-  command.add_option("--lines", arguments->lines, "Earlier lines to print first")
-      ->check(within(between(0, 1'000'000)))
-      ->capture_default_str();
+  add_path(command, "RUN", arguments->run, "Run directory")->required();
+  add_value(command, "--lines", arguments->lines, between(0, 1'000'000),
+            "Earlier lines to print first");
   command.footer(
       "Prints the log of a run as another process writes it, until the run ends; Ctrl-C ends\n"
       "watching, not the run.\n"

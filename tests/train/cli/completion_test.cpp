@@ -1,4 +1,4 @@
-#include "train/cli/completion.h"
+#include "train/cli/command.h"
 
 #include <doctest/doctest.h>
 
