@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "autograd/tape.h"
-#include "train/checks/batch_rows.h"
 #include "train/checks/check.h"
 #include "train/checks/one_step.h"
 #include "train/inference/batch_tensors.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
-#include "train/checks/batch_rows.h"
 #include "train/checks/check.h"
 #include "train/checks/one_step.h"
 

@@ -5,8 +5,8 @@
 
 #include "tests/support/contains.h"
 #include "tests/train/tiny_run.h"
-#include "train/checks/batch_rows.h"
 #include "train/checks/check.h"
+#include "train/checks/one_step.h"
 #include "train/tasks/task.h"
 
 /// Small models to check, correct and faulty.

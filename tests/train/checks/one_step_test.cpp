@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "tests/train/checks/context.h"
-#include "train/checks/batch_rows.h"
 #include "train/checks/one_step.h"
 
 /// What the checks compare by.

@@ -1,0 +1,333 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/kernels/parallel.h"
+#include "autograd/ops/comparison.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/reductions.h"
+#include "autograd/ops/shape_ops.h"
+#include "tests/support/threads.h"
+#include "tests/train/checks/context.h"
+#include "train/checks/check.h"
+#include "train/checks/one_step.h"
+#include "train/inference/batch_tensors.h"
+
+/// All checks on models that are wrong, and what they print of models that are right.
+namespace tapestry {
+namespace {
+
+using test::Change;
+using test::contains;
+using test::logits_changed;
+using test::tiny_context;
+
+Change scaled_by(double factor) {
+  return logits_changed([factor](const Tensor& logits, auto&) { return scale(logits, factor); });
+}
+
+/// Every logit depends a little on all vectors of a side.
+Change sees_all_of(Tensor TokenVectors::*side) {
+  return logits_changed([side](const Tensor& logits, const TokenVectors& read) {
+    return logits + scale(sum(read.*side), 1e-6);
+  });
+}
+
+/// The gradients of one side are lost.
+Change deaf_to(Tensor TokenVectors::*side) {
+  return [side](CheckedModel& model) {
+    model.features = [side, whole = model.features](const TokenVectors& read,
+                                                    const NetworkInput& input, const Mode& mode) {
+      TokenVectors kept = read;
+      kept.*side = (kept.*side).copied((kept.*side).dtype());
+      return whole(kept, input, mode);
+    };
+  };
+}
+
+/// The token vectors are changed.
+Change embeds(const std::function<TokenVectors(const TokenVectors&)>& change) {
+  return [change](CheckedModel& model) {
+    model.embed = [change, whole = model.embed](const NetworkInput& input, const Mode& mode) {
+      return change(whole(input, mode));
+    };
+  };
+}
+
+const Change blind = embeds([](const TokenVectors& read) -> TokenVectors {
+  return {.source = scale(read.source, 0.0), .target = scale(read.target, 0.0)};
+});
+
+/// The same offset for all values of a vector would change neither order nor differences.
+const Change compares_padding = logits_changed([](const Tensor& logits, const TokenVectors& read) {
+  return logits + sum(select(read.source, 2, 0) < select(read.source, 2, 1));
+});
+
+const Change counts_columns = logits_changed([](const Tensor& logits, const TokenVectors& read) {
+  return scale(logits, 1.0 + 1e-6 * static_cast<double>(read.source.shape()[1]));
+});
+
+/// The loss with other labels or options.
+Change loss_with(const std::function<void(Ids& labels, CrossEntropyOptions& options)>& change) {
+  return [change](CheckedModel& model) {
+    model.loss = [change, whole = model.loss](const Tensor& features, const Ids& labels,
+                                              CrossEntropyOptions options) {
+      Ids changed = labels;
+      change(changed, options);
+      return whole(features, changed, options);
+    };
+  };
+}
+
+const Change counts_padding = loss_with([](Ids& labels, CrossEntropyOptions& options) {
+  for (std::int32_t& id : labels) id = std::max(id, 0);
+  options = {};
+});
+
+const Change is_a_mean_of_each_half =
+    loss_with([](Ids&, CrossEntropyOptions& options) { options.normalizer = 0; });
+
+const Change knows_the_first_row = logits_changed([](const Tensor& logits, auto&) {
+  Tensor number = Tensor::zeros({logits.shape()[0], 1, 1}, logits.dtype());
+  dispatch(logits.dtype(),
+           [&]<class T>() { number.mutable_values<T>()[0] = static_cast<T>(1e-6); });
+  return logits + number;
+});
+
+const Change counts_threads = logits_changed([](const Tensor& logits, auto&) {
+  return scale(logits, 1.0 + 1e-6 * static_cast<double>(kernels::num_threads()));
+});
+
+const Change counts_calls =
+    logits_changed([calls = std::make_shared<double>(0.0)](const Tensor& logits, auto&) {
+      return scale(logits, 1.0 + 1e-12 * ++*calls);
+    });
+
+/// Clears the gradients whenever a new loss is computed, as `=` instead of `+=` would.
+void forgets_gradients(CheckedModel& model) {
+  model.loss = [parameters = model.parameters, whole = model.loss](
+                   const Tensor& features, const Ids& labels, const CrossEntropyOptions& options) {
+    for (NamedTensor parameter : parameters) parameter.tensor.clear_gradient();
+    return whole(features, labels, options);
+  };
+}
+
+void is_larger_in_float32(CheckedModel& model) {
+  if (model.dtype() == DType::float32) scaled_by(1.01)(model);
+}
+
+void lacks_a_gradient_in_float32(CheckedModel& model) {
+  if (model.dtype() == DType::float64) return;
+  embeds([](const TokenVectors& read) -> TokenVectors {
+    return {.source = read.source.copied(DType::float32), .target = read.target};
+  })(model);
+}
+
+void forgets_a_parameter(CheckedModel& model) {
+  model.parameters.push_back({"forgotten", Tensor::zeros({2}, model.dtype()).require_gradient()});
+}
+
+void cuts_a_parameter(CheckedModel& model) {
+  const Tensor cut = Tensor::zeros({2}, model.dtype()).require_gradient();
+  model.parameters.push_back({"cut", cut});
+  logits_changed([cut](const Tensor& logits, auto&) { return logits + scale(sum(cut), 0.0); })(
+      model);
+}
+
+TEST_CASE("each check fails for models without its property, and says where") {
+  const struct {
+    CheckResult (*check)(const CheckContext&);
+    Change change;
+    std::string begin, end{};  ///< of the details
+  } rows[] = {
+      {causality, sees_all_of(&TokenVectors::target),
+       "logits of example 1 at token 1 depend on target input 2 by ", ", expected exactly 0"},
+      {causality, sees_all_of(&TokenVectors::source),
+       "logits of example 1 at token 1 depend on source input "},
+      {causality, deaf_to(&TokenVectors::target), "logits of example 1 at token 1 depend on no ",
+       "target input up to 1"},
+      {causality, deaf_to(&TokenVectors::source),
+       "logits of example 1 at token 1 depend on no source input up to "},
+      {padding, sees_all_of(&TokenVectors::source), "logits of example 1 at token 1 went from ",
+       " with other values in the padding"},
+      {padding, sees_all_of(&TokenVectors::target), "logits of example 1 at token 1 went from ",
+       " with other values in the padding"},
+      {padding, compares_padding, "logits of ", " with other values in the padding"},
+      {padding, counts_columns, "logits of ",
+       " with 3 more columns of source padding and 3 of target padding"},
+      {padding, counts_padding, "loss went from ", " with more padding"},
+      {permutation, knows_the_first_row, "logits of example ",
+       " with the examples in reverse order"},
+      {threads, counts_threads, "on 1 thread, then on 2: loss"},
+      {gradient_accumulation, is_a_mean_of_each_half,
+       "the losses of the two half batches add up to "},
+      {gradient_accumulation, forgets_gradients, "accumulated gradients of "},
+      {repeated_step, counts_calls, "repeated: l"},
+      {repeated_step, forgets_gradients, "gradients of ",
+       "differ from twice the first ones by 5.0e-01 (relative), tolerance 1e-12"},
+      {precision, is_larger_in_float32, "loss ", "tolerance 1e-05 (relative)"},
+      {precision, lacks_a_gradient_in_float32,
+       "gradients of source_embedding.weight differ by inf (relative)"},
+      {initial_loss, scaled_by(10.0), "loss ", ", ln(9) is 2.197, tolerance 1.5"},
+      {overfit_batch, blind, "loss of 6 examples from ", " in 599 steps, expected less than 0.05"},
+      {parameters_have_gradients, forgets_a_parameter, "forgotten has no gradient"},
+      {parameters_have_gradients, cuts_a_parameter,
+       "the gradient of cut is at most 0.0e+00, the largest of all is "},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.begin);
+    const CheckResult result = row.check(tiny_context(row.change));
+    CHECK(result.status == CheckStatus::failed);
+    CHECK_MESSAGE(result.details.starts_with(row.begin), result.details);
+    CHECK_MESSAGE(result.details.ends_with(row.end), result.details);
+  }
+}
+
+TEST_CASE("initial_loss fails for a model that reads its labels") {
+  const Ids labels = label_ids(tiny_context().batch);
+  CheckContext context = tiny_context(logits_changed([&](const Tensor& logits, auto&) {
+    Tensor changed = logits.copied(logits.dtype());
+    const auto values = changed.mutable_values<double>();
+    std::size_t first = 0;
+    for (const std::int32_t label : labels) {
+      if (label != no_label) values[first + static_cast<std::size_t>(label)] += 20.0;
+      first += logits.shape().back();
+    }
+    return changed;
+  }));
+  context.label_smoothing = 0.0;
+  CHECK(initial_loss(context).status == CheckStatus::failed);
+}
+
+TEST_CASE("a check is skipped where it has nothing to compare or to expect") {
+  CheckContext one = tiny_context();
+  one.batch = select_rows(one.batch, 0, 1);
+  one.max_source_length = one.batch.source_length;
+  one.max_target_length = one.batch.target_length;
+  CHECK(permutation(one).status == CheckStatus::skipped);
+  CHECK(gradient_accumulation(one).status == CheckStatus::skipped);
+  CHECK(padding(one).status == CheckStatus::skipped);
+  one.max_target_length = one.batch.target_length + 2;
+  CHECK(contains(padding(one).details, "0 + 2 more columns change the logits by 0"));
+
+  CheckContext context = tiny_context(scaled_by(0.0));
+  context.label_smoothing = 0.0;
+  context.has_running_averages = true;
+  CHECK(initial_loss(context).status == CheckStatus::skipped);
+  CHECK(initial_loss(context).details ==
+        "the running averages of batch norm are untrained; the loss is 2.197");
+  context.trained = true;
+  CHECK(initial_loss(context).status == CheckStatus::skipped);
+  CHECK(initial_loss(context).details == "the model is trained; its loss is 2.197");
+
+  context = tiny_context(blind);
+  context.learning_limit = "it is blind";
+  CHECK(overfit_batch(context).status == CheckStatus::skipped);
+  CHECK(contains(overfit_batch(context).details, " in 599 steps: it is blind"));
+  context = tiny_context();
+  context.learning_limit = "it is blind";  // but it learns
+  CHECK(overfit_batch(context).status == CheckStatus::passed);
+}
+
+TEST_CASE("checks of independence print the numbers of examples, positions and columns") {
+  CheckContext context = tiny_context();
+  const auto positions = [&](std::size_t rows, std::size_t padding) {
+    return std::to_string(select_rows(context.batch, 0, rows).target_length + padding);
+  };
+  CHECK(causality(context).details ==
+        "d(logits at t)/d(target input after t), and for padding, is exactly 0 (3 examples, " +
+            positions(3, 2) + " positions)");
+  CHECK(permutation(context).details.starts_with("6 examples in reverse order: logits differ by "));
+  context.max_target_length = context.batch.target_length + 1;
+  CHECK(padding(context).details.starts_with(
+      "its values change no bit of the logits; 3 + 1 more columns change the logits by "));
+  context.batch = select_rows(context.batch, 0, 2);
+  context.causal = false;
+  CHECK(causality(context).details.starts_with("d(logits)/d(padding) is exactly 0 (2 examples, "));
+  // No more columns than the model has positions.
+  context = tiny_context();
+  context.max_source_length = context.max_target_length = context.batch.source_length;
+  CHECK(contains(padding(context).details, "0 + 0 more columns change the logits by 0"));
+}
+
+TEST_CASE("checks of reproducibility print what they compare, and restore the threads") {
+  CheckContext context = tiny_context();
+  context.large_batch = select_rows(context.large_batch, 0, 7);
+  context.batch = select_rows(context.batch, 0, 5);
+  CHECK(gradient_accumulation(context).details.starts_with(
+      "gradients of 2 + 3 examples add up to those of 5 (largest "));
+  const test::Threads five(5);
+  CHECK(threads(context).details ==
+        fmt::format("logits, loss and {} gradients have the same bits on 1, 2, 3, 5 threads "
+                    "(float32, 7 examples)",
+                    context.copy(DType::float32).parameters.size()));
+  CHECK(kernels::num_threads() == 5);
+}
+
+TEST_CASE("losses that differ are printed with their values") {
+  const CheckContext sound = tiny_context(), halves = tiny_context(is_a_mean_of_each_half);
+  const double loss = compute_loss(sound.copy(DType::float64), sound.batch,
+                                   {.label_smoothing = sound.label_smoothing});
+  const std::string details = gradient_accumulation(halves).details;
+  const std::string sum = "the losses of the two half batches add up to ";
+  const std::string whole = ", the loss of the whole is ";
+  CHECK(std::stod(details.substr(details.find(whole) + whole.size())) ==
+        doctest::Approx(loss).epsilon(1e-9));
+  // Of halves of about as many tokens each.
+  CHECK(std::stod(details.substr(sum.size())) == doctest::Approx(2 * loss).epsilon(0.2));
+
+  for (const double smoothing : {0.0, 0.3}) {
+    CheckContext context = tiny_context();
+    context.label_smoothing = smoothing;
+    const auto loss_in = [&](DType dtype) {
+      return compute_loss(context.copy(dtype), context.batch,
+                          {.label_smoothing = std::max(smoothing, 0.1)});
+    };
+    const double exact = loss_in(DType::float64), rounded = loss_in(DType::float32);
+    CHECK(precision(context).status == CheckStatus::passed);
+    CHECK(precision(context).details.starts_with(
+        fmt::format("float32 against float64, relative: loss {:.1e} (tolerance 1e-05)",
+                    std::abs(rounded - exact) / exact)));
+    context = tiny_context(is_larger_in_float32);
+    context.label_smoothing = smoothing;
+    CHECK(precision(context).details.starts_with(
+        fmt::format("loss {:.9g} in float32, {:.9g} in float64", loss_in(DType::float32), exact)));
+  }
+}
+
+TEST_CASE("checks of learning start from the cross entropy of the model") {
+  CheckContext context = tiny_context();
+  context.label_smoothing = 0.5;
+  const auto loss = [&](DType dtype, double smoothing) {
+    return compute_loss(context.copy(dtype), context.batch, {.label_smoothing = smoothing});
+  };
+  CHECK(initial_loss(context).details ==
+        fmt::format("loss {:.3f}, ln(9) is 2.197, tolerance 1.5", loss(DType::float64, 0.5)));
+  const CheckResult learned = overfit_batch(context);
+  CHECK(learned.status == CheckStatus::passed);
+  CHECK(learned.details.starts_with(
+      fmt::format("loss of 6 examples from {:.3f} to 0.0", loss(DType::float32, 0.0))));
+  context.tied_width = 16;
+  context.vocabulary = 9;  // ln(1 + exp(4) / 9) is 1.956
+  CHECK(initial_loss(context).details.ends_with(", tolerance 3.46"));
+  // Two equal sources, the targets of which differ in their first token.
+  const std::vector<Example> pairs = {{{4}, {5}}, {{4}, {6}}};
+  context.batch = make_batch(pairs, std::vector<std::size_t>{0, 1});
+  CHECK(overfit_batch(context).status == CheckStatus::passed);
+  CHECK(overfit_batch(context).details.ends_with(", the minimum is 0.3466"));  // 2 ln(2) / 4
+
+  const std::size_t tensors = tiny_context().copy(DType::float64).parameters.size();
+  CHECK(parameters_have_gradients(tiny_context()).details ==
+        fmt::format("{} of {} parameters have a gradient; for 3 key biases it is always 0",
+                    tensors - 3, tensors));
+}
+
+}  // namespace
+}  // namespace tapestry
