@@ -10,7 +10,6 @@
 
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
-#include "train/cli/command.h"
 #include "train/config/config.h"
 
 namespace tapestry {

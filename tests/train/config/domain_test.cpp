@@ -152,11 +152,11 @@ TEST_CASE("a text that is not in a domain is rejected, with the right notation i
       CAPTURE(text);
       const Parsed<FieldValue> parsed = row.domain.parse(text);
       REQUIRE(std::holds_alternative<Diagnostic>(parsed));
-      const auto& [place, message, hint] = std::get<Diagnostic>(parsed);
-      CHECK(message == "expected " + row.domain.expected() + ", found \"" + text + "\"");
+      const auto& bad = std::get<Diagnostic>(parsed);
+      CHECK(bad.message == "expected " + row.domain.expected() + ", found \"" + text + "\"");
       const bool may_have_hint = row.domain.is<Duration>();
-      if (!row.hint.empty() || !may_have_hint) CHECK(hint.empty() == row.hint.empty());
-      CHECK_MESSAGE(test::contains(hint, row.hint), hint);
+      if (!row.hint.empty() || !may_have_hint) CHECK(bad.hint.empty() == row.hint.empty());
+      CHECK_MESSAGE(test::contains(bad.hint, row.hint), bad.hint);
     }
   }
 }

@@ -172,9 +172,9 @@ TEST_CASE("the percentages in the configs give the numbers of steps of their res
       {"copy", 200},       {"reverse", 200},          {"sort", 200},    {"toy_translation", 200},
       {"digits_vit", 100}, {"shakespeare_char", 100}, {"tagging", 200}, {"toy_agreement", 20},
       {"toy_masked", 100}};
-  for (const auto& [name, steps] : warmup_steps) {
-    CAPTURE(name);
-    CHECK(load_shipped(name).schedule.warmup_steps == steps);
+  for (const auto& row : warmup_steps) {
+    CAPTURE(row.first);
+    CHECK(load_shipped(row.first).schedule.warmup_steps == row.second);
   }
   CHECK(load_shipped("copy").schedule.decay_steps == 2500);
   CHECK(load_shipped("toy_masked").train.validate_every == 4000);

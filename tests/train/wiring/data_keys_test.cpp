@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -41,7 +41,7 @@ std::vector<std::string> context_of(const std::string& key, const TaskCase& task
 }
 
 /// Another value: the file NAME_other for NAME, another word, or another number.
-std::string changed(const std::string& key, const FieldValue& value, const Domain& domain) {
+std::string value_for(const std::string& key, const FieldValue& value, const Domain& domain) {
   if (domain.is_file()) {
     std::filesystem::path name;
     for_each_path(value,
@@ -112,7 +112,7 @@ void check_key(const TaskWorkplace& work, const TaskCase& task, const std::strin
   bool is_part = false;  // names one part, which nothing else is taken from
   for_each_field(before, [&](const Field& field, const FieldValue& value, const Domain& domain) {
     if (field.section != "data" || field.key != key) return;
-    overrides.push_back("data." + key + "=" + changed(key, value, domain));
+    overrides.push_back("data." + key + "=" + value_for(key, value, domain));
     const bool is_size = key.ends_with("_size");
     is_part = (is_size && task.task != "images") ||
               (domain.is_file() && !key.starts_with("train_") && task.task != "images");
@@ -183,16 +183,15 @@ TEST_CASE("height, width and channels of an image are those of the network, and 
                                 fmt::format("data.image_channels={}", channels)});
   };
   const Corpus usual = load_corpus(work.config(images).data);
-  for (const auto& [height, width, channels] :
-       {std::array{6, 4, 1}, std::array{2, 12, 1}, std::array{2, 4, 3}, std::array{4, 2, 3}}) {
-    const Config changed = config(height, width, channels);
+  using Extents = std::array<std::size_t, 3>;
+  for (const Extents& extents :
+       {Extents{6, 4, 1}, Extents{2, 12, 1}, Extents{2, 4, 3}, Extents{4, 2, 3}}) {
+    const Config changed = config(extents[0], extents[1], extents[2]);
     const Corpus corpus = load_corpus(changed.data);
     CHECK(same_pixels_and_ids(corpus.train, usual.train));
     CHECK(corpus.fingerprint != usual.fingerprint);
-    const ImageSize size = network_sizes(changed, corpus).image;
-    CHECK(
-        std::array{size.height, size.width, size.channels} ==
-        std::array<std::size_t, 3>{std::size_t(height), std::size_t(width), std::size_t(channels)});
+    const auto size = network_sizes(changed, corpus).image;
+    CHECK(Extents{size.height, size.width, size.channels} == extents);
   }
   CHECK_THROWS_AS(load_corpus(config(2, 6, 1).data), DataError);
   CHECK_THROWS_AS(load_corpus(config(4, 4, 1).data), DataError);

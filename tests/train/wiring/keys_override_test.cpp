@@ -110,7 +110,7 @@ TEST_CASE("of a file and several overrides the last one sets the value") {
       }
     }
   }
-  CHECK(taken > 2 * keys.size());
+  CHECK(taken > keys.size());
 }
 
 TEST_CASE("a value that is invalid or not used is reported for its override, not for the file") {
@@ -145,12 +145,12 @@ TEST_CASE("a contradiction is reported for the last override of its key") {
       {"optimizer: {beta2: 0.98}", {"optimizer.beta2=0.5"}},
       {"schedule: {kind: cosine, warmup_steps: 5, decay_steps: 9}", {"schedule.decay_steps=4"}},
       {"train: {max_decode_length: 0}", {"train.max_decode_length=300"}}};
-  for (const auto& [file, overrides] : contradictions) {
-    CAPTURE(file);
-    CHECK(problems_of(file, {}).empty());
-    const auto problems = problems_of(file, overrides);
+  for (const Contradiction& one : contradictions) {
+    CAPTURE(one.file);
+    CHECK(problems_of(one.file, {}).empty());
+    const auto problems = problems_of(one.file, one.overrides);
     const auto is_named = [&](const Diagnostic& problem) {
-      return problem.place.file == "command line: " + overrides.back();
+      return problem.place.file == "command line: " + one.overrides.back();
     };
     CHECK(std::ranges::any_of(problems, is_named));
     for (const Diagnostic& problem : problems) CHECK(problem.place.line == 0);

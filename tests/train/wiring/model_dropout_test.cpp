@@ -165,14 +165,14 @@ void check_share(double found, double expected, std::size_t n) {
 struct Rates {
   double embedding = 0, attention = 0, activation = 0, residual = 0;
 };
-struct Place {
+struct RatePlace {
   const char* key;
   double Rates::*rate;
 };
-constexpr std::array<Place, 4> four_places{{{"model.embedding_dropout", &Rates::embedding},
-                                            {"model.attention_dropout", &Rates::attention},
-                                            {"model.activation_dropout", &Rates::activation},
-                                            {"model.residual_dropout", &Rates::residual}}};
+constexpr std::array<RatePlace, 4> four_places{{{"model.embedding_dropout", &Rates::embedding},
+                                                {"model.attention_dropout", &Rates::attention},
+                                                {"model.activation_dropout", &Rates::activation},
+                                                {"model.residual_dropout", &Rates::residual}}};
 
 struct Setting {
   std::vector<std::string> overrides;
@@ -183,7 +183,7 @@ struct Setting {
 /// every activation and score.
 std::vector<Setting> all_settings() {
   std::vector<Setting> settings{{{"model.dropout=0.35"}, {0.35, 0.35, 0.35, 0.35}}};
-  for (const Place& place : four_places) {
+  for (const RatePlace& place : four_places) {
     Setting one{{std::string(place.key) + "=0.3"}, {}};
     one.rates.*place.rate = 0.3;
     Setting other{{"model.dropout=0.5", std::string(place.key) + "=0.2"}, {0.5, 0.5, 0.5, 0.5}};
@@ -220,10 +220,11 @@ double expected_inside(const SublayerPlace& place, const Rates& rates, std::size
 TEST_CASE("each of the four dropout rates applies at its own places of every kind of model only") {
   const Threads one(1);
   for (const KindCase& kind : kind_cases) {
-    for (const auto& [overrides, rates] : all_settings()) {
+    for (const Setting& setting : all_settings()) {
       CAPTURE(kind.name);
-      CAPTURE(overrides.back());
-      const KindOptions options = parsed_options(kind, overrides);
+      CAPTURE(setting.overrides.back());
+      const Rates& rates = setting.rates;
+      const KindOptions options = parsed_options(kind, setting.overrides);
       IsolatedSublayerModel model(options, rows, 11);
       for (const SublayerPlace& place : places_of(options)) {
         CAPTURE(place.path());

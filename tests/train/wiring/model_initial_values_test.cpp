@@ -130,10 +130,10 @@ TEST_CASE("every tensor of every kind of model starts from its documented distri
         if (std::ranges::all_of(drawn, [](const auto& d) { return d.second.size() >= enough; }))
           break;
       }
-      for (const auto& [name, values] : drawn) {
-        CAPTURE(name);
-        CHECK(values.size() >= enough);
-        check_distribution(kinds.at(name), values);
+      for (const auto& tensor : drawn) {
+        CAPTURE(tensor.first);
+        CHECK(tensor.second.size() >= enough);
+        check_distribution(kinds.at(tensor.first), tensor.second);
       }
     }
   }

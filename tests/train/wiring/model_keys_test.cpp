@@ -69,12 +69,12 @@ std::vector<Change> changes_of(const Field& field, const FieldValue& value, cons
   }
   if (key == "max_length") return {{key, "10"}};
   if (key == "patch_size") return {{key, "4"}};
-  for (const char* number : {"1", "4", "0.5"}) {
+  for (const char* number : {"1", "4", "0.5", "true", "false"}) {
     if (domain.print(value) == number || !std::holds_alternative<FieldValue>(domain.parse(number)))
       continue;
     if (!field.use.in_use() || accepted(kind, {}, {key, number})) return {{key, number}};
   }
-  FAIL("no other value of model." << key << " is known: add it to changes_of()");
+  FAIL("no other value of model.", key, " is known: add it to changes_of()");
   return {};
 }
 
@@ -146,12 +146,12 @@ TEST_CASE("every key of a model affects it, as the second implementation says, a
       const KindOptions old_options = options_of(before), options = options_of(*config);
       const auto old_tensors = tensors(model_of(old_options)), now = tensors(model_of(options));
       bool same_tensors = old_tensors.size() == now.size();
-      for (const auto& [name, values] : now) {
-        CAPTURE(name);
-        const auto found = old_tensors.find(name);
+      for (const auto& tensor : now) {
+        CAPTURE(tensor.first);
+        const auto found = old_tensors.find(tensor.first);
         same_tensors = same_tensors && found != old_tensors.end();
         // Tensors of the same name and shape have the same initial bits.
-        if (found != old_tensors.end()) CHECK(values == found->second);
+        if (found != old_tensors.end()) CHECK(tensor.second == found->second);
       }
       const bool effect =
           !same_tensors || results(old_options, training()) != results(options, training());
@@ -210,13 +210,14 @@ TEST_CASE("models of every kind compute what their options say, in every combina
 TEST_CASE("every tensor of a model affects the comparison with the second implementation") {
   for (const KindCase& kind : kind_cases) {
     Model model = perturbed_model(base_options(kind));
-    for (const auto& [name, gradient] : results_of_reference(model, base_options(kind)).gradients) {
+    const Results results = results_of_reference(model, base_options(kind));
+    for (const auto& gradient : results.gradients) {
       CAPTURE(kind.name);
-      CAPTURE(name);
+      CAPTURE(gradient.first);
       // A key's bias adds one number to all scores of a query, which softmax does not see.
       const bool affects =
-          std::ranges::any_of(gradient, [](double g) { return std::abs(g) > 1e-5; });
-      CHECK(affects == !name.ends_with("k_proj.bias"));
+          std::ranges::any_of(gradient.second, [](double g) { return std::abs(g) > 1e-5; });
+      CHECK(affects == !gradient.first.ends_with("k_proj.bias"));
     }
   }
 }
