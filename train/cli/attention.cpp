@@ -179,29 +179,27 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_model(command, arguments->model);
-  add_overrides(command, arguments->overrides);
+void define(CLI::App& command, Arguments& arguments) {
+  add_model(command, arguments.model);
+  add_overrides(command, arguments.overrides);
   CLI::Option* const example =
-      add_value(command, "--example", arguments->example, between(1, 1'000'000'000),
+      add_value(command, "--example", arguments.example, between(1, 1'000'000'000),
                 "Which example of the test set, else of the validation or training "
                 "set");
-  command.add_option("--text", arguments->text, "A text to read instead of an example")
+  command.add_option("--text", arguments.text, "A text to read instead of an example")
       ->excludes(example);
-  command.add_option("--layer", arguments->layer,
+  command.add_option("--layer", arguments.layer,
                      "The only layer to show, such as encoder.layers.0.self_attn");
-  add_value(command, "--head", arguments->head, between(0, 1'000'000),
+  add_value(command, "--head", arguments.head, between(0, 1'000'000),
             "The only head to show, from 0");
-  command.add_flag("--json", arguments->json, "Print one JSON object");
-  add_threads(command, arguments->threads);
+  command.add_flag("--json", arguments.json, "Print one JSON object");
+  add_threads(command, arguments.threads);
   command.footer(
       "A seq2seq model reads the reference of an example, and its own translation of a text.\n"
       "Words that are not in the vocabulary are <unk>.\n"
       "Examples:\n  tapestry attention runs/copy --layer decoder.layers.1.cross_attn\n"
       "  tapestry attention runs/copy --text \"d a c\" --json\n"
       "  tapestry attention configs/copy.yaml model.window=2      the masks of an untrained model");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -209,7 +207,7 @@ Action define(CLI::App& command) {
 
 const Command attention_command{.name = "attention",
                                 .purpose = "Show the attention weights of every layer and head",
-                                .define = attention_cli::define,
+                                .define = with_arguments(attention_cli::define, attention_cli::run),
                                 .memory_hint = "give it a shorter text or example"};
 
 }  // namespace tapestry

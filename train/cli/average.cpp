@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -48,12 +47,7 @@ std::vector<std::filesystem::path> chosen_checkpoints(const Arguments& arguments
 }
 
 int run(const Arguments& arguments) {
-  std::error_code ignored;
-  if (std::filesystem::exists(arguments.output, ignored)) {
-    throw UsageError(
-        fmt::format("{} exists, expected the name of a new file", escaped(arguments.output)),
-        "choose another name, or delete the file");
-  }
+  require_new_file(arguments.output);
   CheckpointAverage average;
   const auto paths = chosen_checkpoints(arguments);
   for (const std::filesystem::path& path : paths) {
@@ -65,15 +59,14 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_path(command, "OUTPUT", arguments->output, "The checkpoint to write, a new file")->required();
-  add_path(command, "INPUTS", arguments->inputs,
+void define(CLI::App& command, Arguments& arguments) {
+  add_path(command, "OUTPUT", arguments.output, "The checkpoint to write, a new file")->required();
+  add_path(command, "INPUTS", arguments.inputs,
            "Checkpoints with the same parameters, or one run directory")
       ->required();
-  CLI::Option* const last = add_value(command, "--last", arguments->last, between(1, 1'000'000),
+  CLI::Option* const last = add_value(command, "--last", arguments.last, between(1, 1'000'000),
                                       "Average this many of the newest checkpoints of the run");
-  add_value(command, "--best", arguments->best, between(1, 1'000'000),
+  add_value(command, "--best", arguments.best, between(1, 1'000'000),
             "Average this many of the checkpoints of the run with the best train.best_metric")
       ->excludes(last);
   command.footer(
@@ -83,7 +76,6 @@ Action define(CLI::App& command) {
       "Examples:\n  tapestry average average.h5 runs/multi30k --best 3\n"
       "  tapestry average average.h5 runs/a/checkpoints/step-00004000.h5 "
       "runs/b/checkpoints/step-00004000.h5");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -91,6 +83,6 @@ Action define(CLI::App& command) {
 
 const Command average_command{.name = "average",
                               .purpose = "Average the parameters of checkpoints",
-                              .define = average_cli::define};
+                              .define = with_arguments(average_cli::define, average_cli::run)};
 
 }  // namespace tapestry

@@ -146,27 +146,26 @@ int run(Arguments arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_path(command, "HYPOTHESES", arguments->hypotheses,
+void define(CLI::App& command, Arguments& arguments) {
+  add_path(command, "HYPOTHESES", arguments.hypotheses,
            "File with one translation a line; -: standard input")
       ->required();
-  add_path(command, "--reference", arguments->references,
+  add_path(command, "--reference", arguments.references,
            "File with the reference of each line; several: several references")
       ->required()
       ->type_name("FILE")
       ->allow_extra_args(false);
-  add_metric_options(command, arguments->metrics);
+  add_metric_options(command, arguments.metrics);
   CLI::Option* const confidence =
-      add_value(command, "--confidence", arguments->confidence, between(0, 1'000'000),
+      add_value(command, "--confidence", arguments.confidence, between(0, 1'000'000),
                 "Bootstrap samples of a 95 % confidence interval, such as 1000; 0: none");
   command
-      .add_flag("--sentence-level", arguments->sentence_level,
+      .add_flag("--sentence-level", arguments.sentence_level,
                 "Score each sentence; BLEU with effective order")
       ->excludes(confidence);
   CLI::Option* const score_only =
-      command.add_flag("--score-only", arguments->score_only, "Print the numbers alone");
-  command.add_flag("--json", arguments->json, "Print one JSON object")->excludes(score_only);
+      command.add_flag("--score-only", arguments.score_only, "Print the numbers alone");
+  command.add_flag("--json", arguments.json, "Print one JSON object")->excludes(score_only);
   command.footer(
       "Scores, signatures and options are those of sacreBLEU. `multi-bleu` is BLEU of text that "
       "is\n"
@@ -176,7 +175,6 @@ Action define(CLI::App& command) {
       "Examples:\n  tapestry translate runs/multi30k < test.en | tapestry bleu - --reference "
       "test.de\n"
       "  tapestry bleu out.de --reference test.de --metrics bleu,chrf++ --confidence 1000");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -184,6 +182,6 @@ Action define(CLI::App& command) {
 
 const Command bleu_command{.name = "bleu",
                            .purpose = "Score translations against references: BLEU, chrF",
-                           .define = bleu_cli::define};
+                           .define = with_arguments(bleu_cli::define, bleu_cli::run)};
 
 }  // namespace tapestry

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <cstddef>
-#include <memory>
 #include <utility>
 
 #include "autograd/kernels/parallel.h"
@@ -112,16 +111,14 @@ int run(const Arguments& arguments) {
   return static_cast<int>(num_passed == num_run ? ExitCode::done : ExitCode::check_failed);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_model(command, arguments->model);
-  add_overrides(command, arguments->overrides);
-  add_json(command, arguments->json);
-  add_threads(command, arguments->threads);
+void define(CLI::App& command, Arguments& arguments) {
+  add_model(command, arguments.model);
+  add_overrides(command, arguments.overrides);
+  add_json(command, arguments.json);
+  add_threads(command, arguments.threads);
   command.footer(list_of_checks() +
                  "\nExamples:\n  tapestry check configs/copy.yaml\n"
                  "  tapestry check runs/copy --json");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -130,7 +127,7 @@ Action define(CLI::App& command) {
 const Command check_command{
     .name = "check",
     .purpose = "Check a model for silent errors, such as attention to masked tokens",
-    .define = check_cli::define,
+    .define = with_arguments(check_cli::define, check_cli::run),
     .memory_hint = smaller_model_hint};
 
 }  // namespace tapestry

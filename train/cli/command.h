@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -36,6 +37,17 @@ struct Command {
   /// Whether it fails if standard output cannot be written, and SIGPIPE ends it.
   bool output_is_the_result = true;
 };
+
+/// Command::define of a command with Arguments: `add` adds them to the command, `run` runs it with
+/// their values.
+template <class Arguments, class Run>
+auto with_arguments(void (*add)(CLI::App& command, Arguments& arguments), Run run) {
+  return [add, run](CLI::App& command) -> Action {
+    const auto arguments = std::make_shared<Arguments>();
+    add(command, *arguments);
+    return [arguments, run] { return run(*arguments); };
+  };
+}
 
 extern const Command train_command, plan_command, evaluate_command, score_command, generate_command,
     gradcheck_command, check_command, attention_command, explain_command, inspect_command,
@@ -88,6 +100,9 @@ using Json = nlohmann::ordered_json;  // writes values that are not finite as nu
 /// indent  spaces for each level; -1: everything on one line
 void print_json(const Json& json, int indent = 2);
 
+/// throws  UsageError if there is something at the path, where a command would write a new file.
+void require_new_file(const std::string& path);
+
 // ---- Arguments shared by several commands.
 
 /// RUN: a run directory or checkpoint.
@@ -120,6 +135,12 @@ CLI::Validator not_empty();
 /// Accepts the values of a config domain.
 CLI::Validator within(const WholeNumber& domain);
 CLI::Validator within(const RealNumber& domain);
+CLI::Validator within(const OneOf& domain);  // help lists the words as {a,b}
+
+/// Accepts these texts.
+inline CLI::Validator one_of(const std::vector<std::string>& choices) {
+  return within(OneOf{choices});
+}
 
 /// Adds an option with a value of a config domain. Help shows its default, if it has one.
 template <class T, class D>
@@ -136,8 +157,5 @@ CLI::Option* add_path(CLI::App& command, const std::string& name, T& path,
                       const std::string& help) {
   return command.add_option(name, path, help)->check(not_empty());
 }
-
-/// Accepts these texts, which help lists as {a,b}.
-CLI::Validator one_of(const std::vector<std::string>& choices);
 
 }  // namespace tapestry

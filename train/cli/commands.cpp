@@ -2,16 +2,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <regex>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
 #include "data/io/error.h"
+#include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/program.h"
 #include "train/cli/command.h"
@@ -120,6 +123,13 @@ void print_json(const Json& json, int indent) {
   fmt::print("{}\n", json.dump(indent, ' ', false, Json::error_handler_t::replace));
 }
 
+void require_new_file(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return;
+  throw UsageError(fmt::format("{} exists, expected the name of a new file", escaped(path)),
+                   "choose another name, or delete the file");
+}
+
 // ---- Arguments shared by several commands.
 
 void add_run(CLI::App& command, std::string& run) {
@@ -164,12 +174,10 @@ std::vector<CLI::Option*> add_sampling(CLI::App& command, SamplingOptions& sampl
 }
 
 void add_long_lines(CLI::App& command, std::string& on_long_line) {
-  command
-      .add_option("--long-lines", on_long_line,
-                  "The answer to a line with more tokens than the model can read: an empty line, "
-                  "the answer to its first tokens, or none: the command fails")
-      ->check(one_of({long_lines::empty, long_lines::cut, long_lines::stop}))
-      ->capture_default_str();
+  add_value(command, "--long-lines", on_long_line,
+            OneOf{{long_lines::empty, long_lines::cut, long_lines::stop}},
+            "The answer to a line with more tokens than the model can read: an empty line, "
+            "the answer to its first tokens, or none: the command fails");
 }
 
 // ---- Checks of values.
@@ -184,8 +192,8 @@ CLI::Validator not_empty() {
 CLI::Validator within(const WholeNumber& domain) { return validator(domain); }
 CLI::Validator within(const RealNumber& domain) { return validator(domain); }
 
-CLI::Validator one_of(const std::vector<std::string>& choices) {
-  return validator(OneOf{choices}, fmt::format("{{{}}}", fmt::join(choices, ",")));
+CLI::Validator within(const OneOf& domain) {
+  return validator(domain, fmt::format("{{{}}}", fmt::join(domain.names, ",")));
 }
 
 }  // namespace tapestry

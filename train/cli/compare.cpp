@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -173,29 +172,26 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_path(command, "REFERENCE", arguments->reference, "File with one reference a line")
+void define(CLI::App& command, Arguments& arguments) {
+  add_path(command, "REFERENCE", arguments.reference, "File with one reference a line")->required();
+  add_path(command, "BASELINE", arguments.baseline, "File with the translations of one system")
       ->required();
-  add_path(command, "BASELINE", arguments->baseline, "File with the translations of one system")
-      ->required();
-  add_path(command, "SYSTEMS", arguments->systems,
+  add_path(command, "SYSTEMS", arguments.systems,
            "Files with the translations of other systems, each compared with the baseline")
       ->required();
-  add_path(command, "--reference", arguments->more_references, "Further references")
+  add_path(command, "--reference", arguments.more_references, "Further references")
       ->type_name("FILE")
       ->allow_extra_args(false);
-  add_metric_options(command, arguments->metrics);
-  add_value(command, "--bootstrap", arguments->samples, between(0, 1'000'000),
+  add_metric_options(command, arguments.metrics);
+  add_value(command, "--bootstrap", arguments.samples, between(0, 1'000'000),
             "Samples of paired bootstrap resampling (Koehn 2004); 0: none");
-  add_json(command, arguments->json);
+  add_json(command, arguments.json);
   command.footer(
       "p is the probability that systems which are equally good differ by more than these.\n\n"
       "JSON: `sentences`, `metrics`; each metric has `name`, `signature` and `systems`, the "
       "baseline\nfirst, with `file`, `score`, `difference`, `confidence_mean`, "
       "`confidence_half_width` and\n`p_bootstrap`.\n\n"
       "Example:\n  tapestry compare test.de greedy.de beam5.de --metrics bleu,chrf");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -204,6 +200,6 @@ Action define(CLI::App& command) {
 const Command compare_command{
     .name = "compare",
     .purpose = "Compare systems by their translations, with significance tests",
-    .define = compare_cli::define};
+    .define = with_arguments(compare_cli::define, compare_cli::run)};
 
 }  // namespace tapestry

@@ -10,7 +10,6 @@
 #include <iostream>
 #include <istream>
 #include <map>
-#include <memory>
 #include <ostream>
 #include <span>
 #include <string>
@@ -305,11 +304,7 @@ std::string ask_for_config(const fs::path& path, std::istream& answers, std::ost
 void write_new(const Arguments& arguments) {
   require_count(arguments, 1, 1, "the path of a new file");
   const std::string& path = arguments.files.front();
-  std::error_code ignored;
-  if (std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) {
-    throw UsageError(fmt::format("{} exists, expected the name of a new file", escaped(path)),
-                     "choose another name, or delete the file");
-  }
+  require_new_file(path);
   const std::string text = ask_for_config(path, std::cin, std::cerr);
   write_file_durably(path, std::as_bytes(std::span(text)));
   fmt::print("{} is written. To check it and its data: {} train {} --dry-run\n", escaped(path),
@@ -327,15 +322,14 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  command.add_option("ACTION", arguments->action, "What to do, see below")
+void define(CLI::App& command, Arguments& arguments) {
+  command.add_option("ACTION", arguments.action, "What to do, see below")
       ->check(one_of({"explain", "diff", "schema", "new"}))
       ->required();
-  command.add_option("FILES", arguments->files,
+  command.add_option("FILES", arguments.files,
                      "Config file, and overrides such as model.d_model=128; for diff, two config "
                      "files, runs or checkpoints; for new, a new file");
-  command.add_flag("--json", arguments->json, "Print explain or diff as JSON");
+  command.add_flag("--json", arguments.json, "Print explain or diff as JSON");
   command.footer(
       "  explain CONFIG [section.key=value ...]  every key with its value, meaning and origin\n"
       "  diff A B                                the keys whose values differ\n"
@@ -346,7 +340,6 @@ Action define(CLI::App& command) {
       "Examples:\n  tapestry config explain configs/copy.yaml train.steps=100\n"
       "  tapestry config diff runs/a runs/b\n"
       "  tapestry config schema > tapestry.schema.json");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -355,6 +348,6 @@ Action define(CLI::App& command) {
 const Command config_command{
     .name = "config",
     .purpose = "Explain, compare or write configs, or print their JSON Schema",
-    .define = config_cli::define};
+    .define = with_arguments(config_cli::define, config_cli::run)};
 
 }  // namespace tapestry

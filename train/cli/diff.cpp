@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -234,11 +233,10 @@ int run(const Arguments& arguments) {
   return static_cast<int>(differ ? ExitCode::check_failed : ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_path(command, "A", arguments->a, "Run directory or checkpoint")->required();
-  add_path(command, "B", arguments->b, "Another one")->required();
-  command.add_flag("--all", arguments->all, "List all arrays that differ, not the first alone");
+void define(CLI::App& command, Arguments& arguments) {
+  add_path(command, "A", arguments.a, "Run directory or checkpoint")->required();
+  add_path(command, "B", arguments.b, "Another one")->required();
+  command.add_flag("--all", arguments.all, "List all arrays that differ, not the first alone");
   command.footer(
       "Of two runs, the digests of the parameters after some steps are compared (events.jsonl,\n"
       "see train.digest_every), the checkpoints of each step that both have, oldest first, and\n"
@@ -248,7 +246,6 @@ Action define(CLI::App& command) {
       "anything but the config differs.\n"
       "Examples:\n  tapestry diff runs/a runs/b\n"
       "  tapestry diff runs/a/checkpoints/step-00001000.h5 runs/b/checkpoints/step-00001000.h5");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -257,6 +254,6 @@ Action define(CLI::App& command) {
 const Command diff_command{
     .name = "diff",
     .purpose = "Compare two runs or checkpoints, down to the first tensor that differs",
-    .define = diff_cli::define};
+    .define = with_arguments(diff_cli::define, diff_cli::run)};
 
 }  // namespace tapestry

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -158,21 +157,20 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_run(command, arguments->run);
-  command.add_option("OVERRIDES", arguments->overrides,
+void define(CLI::App& command, Arguments& arguments) {
+  add_run(command, arguments.run);
+  command.add_option("OVERRIDES", arguments.overrides,
                      "Other data files, such as data.test_text=more.txt");
-  command.add_option("--set", arguments->set, "Held-out set; test, or else validation")
+  command.add_option("--set", arguments.set, "Held-out set; test, or else validation")
       ->check(one_of({"test", "validation"}));
   command
-      .add_option("--by", arguments->by,
+      .add_option("--by", arguments.by,
                   "Order: by the mean loss of an example's labels, or by their sum")
       ->check(one_of({"mean", "sum"}));
-  add_value(command, "--examples", arguments->examples, between(1, 1'000'000),
+  add_value(command, "--examples", arguments.examples, between(1, 1'000'000),
             "Number of examples to list");
-  add_threads(command, arguments->threads);
-  add_json(command, arguments->json);
+  add_threads(command, arguments.threads);
+  add_json(command, arguments.json);
   command.footer(
       "The loss is -log p(label), in nats, without label smoothing. Examples of masked models and\n"
       "language models are listed with the tokens that are predicted wrongly.\n"
@@ -180,7 +178,6 @@ Action define(CLI::App& command) {
       "`loss_sum`, `labels`, `right`, `input`, `expected`, `output` and `tokens`.\n"
       "Examples:\n  tapestry errors runs/multi30k --examples 20\n"
       "  tapestry errors runs/digits --set validation --json");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -188,6 +185,6 @@ Action define(CLI::App& command) {
 
 const Command errors_command{.name = "errors",
                              .purpose = "List the held-out examples with the greatest loss",
-                             .define = errors_cli::define};
+                             .define = with_arguments(errors_cli::define, errors_cli::run)};
 
 }  // namespace tapestry

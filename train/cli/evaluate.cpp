@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -138,23 +137,21 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_run(command, arguments->run);
-  command.add_option("OVERRIDES", arguments->overrides,
+void define(CLI::App& command, Arguments& arguments) {
+  add_run(command, arguments.run);
+  command.add_option("OVERRIDES", arguments.overrides,
                      "Other data files, such as data.test_text=more.txt, or keys of the section "
                      "decoding, such as decoding.beam_size=5");
-  add_value(command, "--examples", arguments->examples, between(0, 1'000'000),
+  add_value(command, "--examples", arguments.examples, between(0, 1'000'000),
             "Inputs to show with their outputs");
-  add_threads(command, arguments->threads);
-  add_json(command, arguments->json);
+  add_threads(command, arguments.threads);
+  add_json(command, arguments.json);
   command.footer(
       "JSON: `model`, `step`, `choice`; `validation` and `test`, null or the scores of the set, "
       "with shares\nfrom 0 to 1; `examples`, each with `input`, `output` and `expected`; "
       "`signatures`, by the name of the score,\nas sacreBLEU prints them.\n"
       "Examples:\n  tapestry evaluate runs/copy\n"
       "  tapestry evaluate runs/copy/checkpoints/step-00002500.h5 --json");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -162,6 +159,6 @@ Action define(CLI::App& command) {
 
 const Command evaluate_command{.name = "evaluate",
                                .purpose = "Score a trained model on its held-out data",
-                               .define = evaluate_cli::define};
+                               .define = with_arguments(evaluate_cli::define, evaluate_cli::run)};
 
 }  // namespace tapestry

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -292,29 +291,28 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_model(command, arguments->model);
+void define(CLI::App& command, Arguments& arguments) {
+  add_model(command, arguments.model);
   command
-      .add_option("TEXT", arguments->text,
+      .add_option("TEXT", arguments.text,
                   "The input: a sentence, or the pixels of an image as for classify; `-` reads a "
                   "line of standard input")
       ->required();
-  add_overrides(command, arguments->overrides);
-  command.add_option("--target", arguments->target,
+  add_overrides(command, arguments.overrides);
+  command.add_option("--target", arguments.target,
                      "What the loss compares the output with: a translation, class, labels or the "
                      "text without blanks; default: the model's own output");
-  add_value(command, "--top", arguments->top, between(1, 1'000),
+  add_value(command, "--top", arguments.top, between(1, 1'000),
             "Number of most likely predictions of each position");
-  CLI::Option* const output = add_path(command, "--output", arguments->output,
+  CLI::Option* const output = add_path(command, "--output", arguments.output,
                                        "File to write; default: explain.html in the directory of a "
                                        "run, else in the working folder")
                                   ->type_name("FILE");
   command
-      .add_flag("--json", arguments->json,
+      .add_flag("--json", arguments.json,
                 "Print one JSON object with all numbers in place of the page")
       ->excludes(output);
-  add_threads(command, arguments->threads);
+  add_threads(command, arguments.threads);
   command.footer(
       "The page has each step of the forward pass with its formula, shapes and numbers, attention "
       "head by head,\nthe most likely predictions, and the gradient of the loss at each step. It "
@@ -324,7 +322,6 @@ Action define(CLI::App& command) {
       "  tapestry explain configs/toy_masked.yaml \"le chat _ dort\" model.d_model=8 "
       "model.num_heads=2\n"
       "  head -n 1 digits.csv | cut -d, -f1-64 | tapestry explain runs/digits_vit - --target 7");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -333,7 +330,7 @@ Action define(CLI::App& command) {
 const Command explain_command{
     .name = "explain",
     .purpose = "Write an HTML file that follows one input through a model, forward and backward",
-    .define = explain_cli::define,
+    .define = with_arguments(explain_cli::define, explain_cli::run),
     .memory_hint = "give it a shorter text, or more memory (see `ulimit -v`)"};
 
 }  // namespace tapestry

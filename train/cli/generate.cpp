@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -115,23 +114,21 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_run(command, arguments->run);
+void define(CLI::App& command, Arguments& arguments) {
+  add_run(command, arguments.run);
   command.add_option(
-      "PROMPT", arguments->prompt,
+      "PROMPT", arguments.prompt,
       "The beginning of the text; `-` reads prompts from standard input, one a line");
-  add_value(command, "--tokens", arguments->tokens, between(0, 1'000'000'000),
+  add_value(command, "--tokens", arguments.tokens, between(0, 1'000'000'000),
             "Characters or words to add");
-  add_sampling(command, arguments->sampling);
-  add_value(command, "--samples", arguments->samples, between(1, 1'000'000),
+  add_sampling(command, arguments.sampling);
+  add_value(command, "--samples", arguments.samples, between(1, 1'000'000),
             "Continuations of each prompt; sample N has the seed of the first plus N - 1");
-  add_threads(command, arguments->threads);
+  add_threads(command, arguments.threads);
   command.footer(
       "If there are several texts, a line such as `== prompt 1, sample 2, seed 2` precedes each.\n"
       "Examples:\n  tapestry generate runs/shakespeare_char \"ROMEO:\" --tokens 300 --samples 3\n"
       "  tapestry generate runs/shakespeare_char - < prompts.txt");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -139,6 +136,6 @@ Action define(CLI::App& command) {
 
 const Command generate_command{.name = "generate",
                                .purpose = "Continue a text with a trained language model",
-                               .define = generate_cli::define};
+                               .define = with_arguments(generate_cli::define, generate_cli::run)};
 
 }  // namespace tapestry

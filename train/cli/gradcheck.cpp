@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -51,22 +50,20 @@ int run(const Arguments& arguments) {
   return static_cast<int>(report.passed() ? ExitCode::done : ExitCode::check_failed);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_model(command, arguments->model);
-  add_overrides(command, arguments->overrides);
-  add_value(command, "--coordinates", arguments->coordinates, between(0, 1'000'000'000),
+void define(CLI::App& command, Arguments& arguments) {
+  add_model(command, arguments.model);
+  add_overrides(command, arguments.overrides);
+  add_value(command, "--coordinates", arguments.coordinates, between(0, 1'000'000'000),
             "Coordinates to move of each tensor; larger ones are sampled");
-  add_value(command, "--directions", arguments->directions, between(0, 1000),
+  add_value(command, "--directions", arguments.directions, between(0, 1000),
             "Random directions in which to move each tensor as a whole");
-  add_value(command, "--seed", arguments->seed, at_least(0),
+  add_value(command, "--seed", arguments.seed, at_least(0),
             "Random seed for coordinates, directions and output weights");
-  command.add_flag("--json", arguments->json, "Print one JSON object");
-  add_threads(command, arguments->threads);
+  command.add_flag("--json", arguments.json, "Print one JSON object");
+  add_threads(command, arguments.threads);
   command.footer(
       "Examples:\n  tapestry gradcheck configs/copy.yaml\n"
       "  tapestry gradcheck configs/copy.yaml model.d_model=16 --coordinates 0");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -75,7 +72,7 @@ Action define(CLI::App& command) {
 const Command gradcheck_command{
     .name = "gradcheck",
     .purpose = "Compare all gradients of a configured model with central differences",
-    .define = gradcheck_cli::define,
+    .define = with_arguments(gradcheck_cli::define, gradcheck_cli::run),
     .memory_hint = smaller_model_hint};
 
 }  // namespace tapestry

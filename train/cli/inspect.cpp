@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -206,10 +205,9 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_run(command, arguments->run);
-  add_json(command, arguments->json);
+void define(CLI::App& command, Arguments& arguments) {
+  add_run(command, arguments.run);
+  add_json(command, arguments.json);
   command.footer(
       "An array of floats has its mean, standard deviation and norm, and a histogram: the "
       "smallest\n"
@@ -217,7 +215,6 @@ Action define(CLI::App& command) {
       "from 0 (none) to 9 (most), and the greatest value.\n"
       "Examples:\n  tapestry inspect runs/copy\n"
       "  tapestry inspect runs/copy/checkpoints/step-00002500.h5 --json");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -225,6 +222,6 @@ Action define(CLI::App& command) {
 
 const Command inspect_command{.name = "inspect",
                               .purpose = "List the checkpoints of a run, and what one holds",
-                              .define = inspect_cli::define};
+                              .define = with_arguments(inspect_cli::define, inspect_cli::run)};
 
 }  // namespace tapestry

@@ -312,13 +312,6 @@ int report(const RunDirectory& directory, const StepComputer& computer, const Ru
   return static_cast<int>(ExitCode::check_failed);
 }
 
-void require_new_file(const std::string& output) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(output, ignored)) return;
-  throw UsageError(fmt::format("{} exists, expected the name of a new file", escaped(output)),
-                   "choose another name with --output, or delete the file");
-}
-
 int run(Arguments arguments) {
   if (arguments.output.empty()) {
     arguments.output = fmt::format("replay-step-{:08}.h5", arguments.step);
@@ -361,27 +354,25 @@ int run(Arguments arguments) {
   return report(directory, computer, step, check.equal(), arguments.output);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_path(command, "RUN", arguments->run, "Run directory")->required();
-  command.add_option("OVERRIDES", arguments->overrides,
+void define(CLI::App& command, Arguments& arguments) {
+  add_path(command, "RUN", arguments.run, "Run directory")->required();
+  command.add_option("OVERRIDES", arguments.overrides,
                      "Data files that have moved, such as data.train_text=more.txt");
-  command.add_option("--step", arguments->step, "The step to compute again")
+  command.add_option("--step", arguments.step, "The step to compute again")
       ->check(within(between(1, 1'000'000'000'000)))
       ->type_name("STEP")
       ->required();
   command
-      .add_option("--output", arguments->output,
+      .add_option("--output", arguments.output,
                   "The HDF5 file to write, a new file; by default replay-step-NNNNNNNN.h5")
       ->type_name("FILE");
-  command.add_flag("--no-activations", arguments->no_activations,
+  command.add_flag("--no-activations", arguments.no_activations,
                    "Leave out activations and their gradients, the greater part of the file");
   command.footer(
       "The run is only read. It keeps few checkpoints: steps before the first of them are "
       "computed\n"
       "from the initial values.\n"
       "Example:\n  tapestry replay runs/copy --step 1234 --output step.h5");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -390,6 +381,6 @@ Action define(CLI::App& command) {
 const Command replay_command{
     .name = "replay",
     .purpose = "Compute a step of a run again, and write its batch, activations and gradients",
-    .define = replay_cli::define};
+    .define = with_arguments(replay_cli::define, replay_cli::run)};
 
 }  // namespace tapestry

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -46,18 +45,17 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_path(command, "RUN", arguments->runs, "Run directories or checkpoints")->required();
-  add_path(command, "--output", arguments->output,
+void define(CLI::App& command, Arguments& arguments) {
+  add_path(command, "RUN", arguments.runs, "Run directories or checkpoints")->required();
+  add_path(command, "--output", arguments.output,
            "File to write; default: report.html in the directory of a single run, else in "
            "the working folder")
       ->type_name("FILE");
-  add_value(command, "--examples", arguments->options.examples, between(0, 10'000),
+  add_value(command, "--examples", arguments.options.examples, between(0, 10'000),
             "Held-out examples to show with the model's outputs, of each run");
-  add_value(command, "--attention", arguments->options.attention, between(0, 100),
+  add_value(command, "--attention", arguments.options.attention, between(0, 100),
             "Held-out examples to show with the weights of every attention head, of each run");
-  add_threads(command, arguments->threads);
+  add_threads(command, arguments.threads);
   command.footer(
       "The file needs no other files and no network: open it in a browser. It has curves of all "
       "runs over one\nanother, the keys in which their configs differ, mean and deviation of runs "
@@ -66,7 +64,6 @@ Action define(CLI::App& command) {
       "be used are left out, with a warning.\n"
       "Examples:\n  tapestry report runs/copy\n"
       "  tapestry report runs/seed1 runs/seed2 runs/seed3 --output seeds.html");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -75,6 +72,6 @@ Action define(CLI::App& command) {
 const Command report_command{
     .name = "report",
     .purpose = "Write an HTML file about runs: curves, examples, attention, weights",
-    .define = report_cli::define};
+    .define = with_arguments(report_cli::define, report_cli::run)};
 
 }  // namespace tapestry

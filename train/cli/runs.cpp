@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <ctime>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -99,17 +98,15 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_path(command, "FOLDER", arguments->folder, "Folder with run directories, or one run")
+void define(CLI::App& command, Arguments& arguments) {
+  add_path(command, "FOLDER", arguments.folder, "Folder with run directories, or one run")
       ->capture_default_str();
-  add_json(command, arguments->json);
+  add_json(command, arguments.json);
   command.footer(
       "A run is running, finished, failed (its error is shown) or stopped. A stopped run resumes\n"
       "from its newest checkpoint, which may be earlier than the step shown, the last of its log.\n"
       "The best value is that of train.best_metric at the last save.\n"
       "Example:\n  tapestry runs runs");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -117,6 +114,6 @@ Action define(CLI::App& command) {
 
 const Command runs_command{.name = "runs",
                            .purpose = "List runs with state, step and best score",
-                           .define = runs_cli::define};
+                           .define = with_arguments(runs_cli::define, runs_cli::run)};
 
 }  // namespace tapestry

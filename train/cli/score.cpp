@@ -276,25 +276,21 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_run(command, arguments->run);
+void define(CLI::App& command, Arguments& arguments) {
+  add_run(command, arguments.run);
   CLI::Option* const source =
-      add_path(command, "SOURCE", arguments->source_file,
+      add_path(command, "SOURCE", arguments.source_file,
                "File with a source per line; without files, lines of standard input are a "
                "source, a tab and its translation");
-  CLI::Option* const target = add_path(command, "TARGET", arguments->target_file,
+  CLI::Option* const target = add_path(command, "TARGET", arguments.target_file,
                                        "File with the translation of each source");
   source->needs(target);
-  command.add_flag("--json", arguments->json, "Print a JSON object for each pair");
-  command
-      .add_option(
-          "--long-lines", arguments->on_long_line,
-          "The answer to a pair with more tokens than the model can read: an empty line, or "
-          "none: the command fails")
-      ->check(one_of({long_lines::empty, long_lines::stop}))
-      ->capture_default_str();
-  add_threads(command, arguments->threads);
+  command.add_flag("--json", arguments.json, "Print a JSON object for each pair");
+  add_value(command, "--long-lines", arguments.on_long_line,
+            OneOf{{long_lines::empty, long_lines::stop}},
+            "The answer to a pair with more tokens than the model can read: an empty line, or "
+            "none: the command fails");
+  add_threads(command, arguments.threads);
   command.footer(
       "Prints for each pair, separated by tabs: log p(target, <eos> | source) in nats, the same "
       "per token, and the number of tokens with <eos>. Standard error gets the perplexity of all.\n"
@@ -302,7 +298,6 @@ Action define(CLI::App& command) {
       "`token_log_probabilities`.\n"
       "Examples:\n  tapestry score runs/multi30k test.en test.de\n"
       "  paste test.en test.de | tapestry score runs/multi30k --json");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -311,7 +306,7 @@ Action define(CLI::App& command) {
 const Command score_command{
     .name = "score",
     .purpose = "Print the log-probabilities of given translations",
-    .define = score_cli::define,
+    .define = with_arguments(score_cli::define, score_cli::run),
     .memory_hint = "give it shorter lines, or more memory (see `ulimit -v`)"};
 
 }  // namespace tapestry

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -62,22 +61,21 @@ int run(const Arguments& arguments) {
                     .halving = arguments.halving});
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_path(command, "CONFIG", arguments->config, "Config file (YAML)")->required();
+void define(CLI::App& command, Arguments& arguments) {
+  add_path(command, "CONFIG", arguments.config, "Config file (YAML)")->required();
   command.add_option(
-      "OVERRIDES", arguments->overrides,
+      "OVERRIDES", arguments.overrides,
       "Config keys with one value or several: model.dropout=0.1,0.3 or train.seed=1..5");
-  add_path(command, "--output", arguments->output,
+  add_path(command, "--output", arguments.output,
            "Folder of the runs; default: runs/NAME-sweep for NAME.yaml")
       ->type_name("FOLDER");
-  add_value(command, "--jobs", arguments->jobs, between(1, 1'024),
+  add_value(command, "--jobs", arguments.jobs, between(1, 1'024),
             "Runs at a time, which share the cores");
-  add_value(command, "--samples", arguments->samples, between(0, max_sweep_runs),
+  add_value(command, "--samples", arguments.samples, between(0, max_sweep_runs),
             "Number of combinations to draw at random; 0: all of them");
-  add_value(command, "--seed", arguments->seed, between(0, 1'000'000'000),
+  add_value(command, "--seed", arguments.seed, between(0, 1'000'000'000),
             "Seed of the random combinations");
-  add_value(command, "--halving", arguments->halving, between(0, 100),
+  add_value(command, "--halving", arguments.halving, between(0, 100),
             "Successive halving: train all runs for few steps, then only the best "
             "1/FACTOR of them for FACTOR times as many, and so on; 0: train all runs to "
             "the end")
@@ -92,7 +90,6 @@ Action define(CLI::App& command) {
       "train.seed=1..3\n"
       "  tapestry sweep configs/copy.yaml model.dropout=0,0.1,0.3 model.d_ff=128,256 --samples 4\n"
       "  tapestry sweep configs/copy.yaml schedule.learning_rate=1e-4,3e-4,1e-3,3e-3 --halving 2");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -101,6 +98,6 @@ Action define(CLI::App& command) {
 const Command sweep_command{
     .name = "sweep",
     .purpose = "Train a run for each combination of values, and compare them",
-    .define = sweep_cli::define};
+    .define = with_arguments(sweep_cli::define, sweep_cli::run)};
 
 }  // namespace tapestry

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "data/io/error.h"
@@ -17,37 +18,22 @@
 
 namespace tapestry {
 
+/// As sacreBLEU names them.
+template <>
+inline constexpr std::array choices_of<BleuSmoothing>{
+    Named{BleuSmoothing::exponential, "exp"}, Named{BleuSmoothing::floor, "floor"},
+    Named{BleuSmoothing::add_k, "add-k"}, Named{BleuSmoothing::none, "none"}};
+
 namespace {
 
 constexpr const char* standard_input = "-";
 
 const std::vector<std::string> metric_names{"bleu", "multi-bleu", "chrf", "chrf++"};
 
-/// Values of an enumeration of BleuOptions and their names in options.
-template <class E>
-using Names = std::vector<std::pair<E, std::string>>;
-
-const Names<BleuSmoothing> smoothings{{BleuSmoothing::exponential, "exp"},
-                                      {BleuSmoothing::floor, "floor"},
-                                      {BleuSmoothing::add_k, "add-k"},
-                                      {BleuSmoothing::none, "none"}};
-
-template <class E>
-std::vector<std::string> choice_names(const Names<E>& names) {
-  std::vector<std::string> result;
-  for (const auto& [value, name] : names) result.push_back(name);
-  return result;
-}
-
-template <class E>
-E find_value(const Names<E>& names, const std::string& name) {
-  return std::ranges::find(names, name, [](const auto& named) { return named.second; })->first;
-}
-
 BleuOptions bleu_options(const MetricArguments& arguments) {
   BleuOptions options = arguments.bleu;
   options.tokenizer = std::get<BleuTokenizer>(Choice<BleuTokenizer>::parse(arguments.tokenizer));
-  options.smoothing = find_value(smoothings, arguments.smoothing);
+  options.smoothing = std::get<BleuSmoothing>(Choice<BleuSmoothing>::parse(arguments.smoothing));
   options.lowercase = arguments.lowercase;
   if (arguments.smooth_value) {
     if (options.smoothing != BleuSmoothing::floor && options.smoothing != BleuSmoothing::add_k) {
@@ -101,14 +87,10 @@ void add_metric_options(CLI::App& command, MetricArguments& arguments) {
       ->check(one_of(metric_names))
       ->default_str(fmt::format("{}", fmt::join(arguments.metrics, ",")));
   command.add_flag("--lowercase", arguments.lowercase, "BLEU and chrF: ignore case");
-  command.add_option("--tokenize", arguments.tokenizer, "BLEU: tokenizer")
-      ->check(one_of(Choice<BleuTokenizer>::names()))
-      ->capture_default_str();
-  command
-      .add_option("--smooth", arguments.smoothing,
-                  "BLEU: smoothing of n-gram orders without a match")
-      ->check(one_of(choice_names(smoothings)))
-      ->capture_default_str();
+  add_value(command, "--tokenize", arguments.tokenizer, OneOf{Choice<BleuTokenizer>::names()},
+            "BLEU: tokenizer");
+  add_value(command, "--smooth", arguments.smoothing, OneOf{Choice<BleuSmoothing>::names()},
+            "BLEU: smoothing of n-gram orders without a match");
   add_value(command, "--smooth-value", arguments.smooth_value, not_negative(),
             "BLEU: value of the smoothing; floor: 0.1 by default, add-k: 1");
   command.add_flag("--effective-order", arguments.bleu.effective_order,

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -109,16 +108,14 @@ int run(const Arguments& arguments) {
   return static_cast<int>(ExitCode::done);
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_path(command, "RUN", arguments->run, "Run directory")->required();
-  add_value(command, "--lines", arguments->lines, between(0, 1'000'000),
+void define(CLI::App& command, Arguments& arguments) {
+  add_path(command, "RUN", arguments.run, "Run directory")->required();
+  add_value(command, "--lines", arguments.lines, between(0, 1'000'000),
             "Earlier lines to print first");
   command.footer(
       "Prints the log of a run as another process writes it, until the run ends; Ctrl-C ends\n"
       "watching, not the run.\n"
       "Example:\n  tapestry watch runs/copy");
-  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace
@@ -126,6 +123,6 @@ Action define(CLI::App& command) {
 
 const Command watch_command{.name = "watch",
                             .purpose = "Follow the log of a run from another terminal",
-                            .define = watch_cli::define};
+                            .define = with_arguments(watch_cli::define, watch_cli::run)};
 
 }  // namespace tapestry
