@@ -101,7 +101,8 @@ using Json = nlohmann::ordered_json;  // writes values that are not finite as nu
 void print_json(const Json& json, int indent = 2);
 
 /// throws  UsageError if there is something at the path, where a command would write a new file.
-void require_new_file(const std::string& path);
+void require_new_file(const std::string& path,
+                      const std::string& hint = "choose another name, or delete the file");
 
 // ---- Arguments shared by several commands.
 

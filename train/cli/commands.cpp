@@ -123,11 +123,10 @@ void print_json(const Json& json, int indent) {
   fmt::print("{}\n", json.dump(indent, ' ', false, Json::error_handler_t::replace));
 }
 
-void require_new_file(const std::string& path) {
+void require_new_file(const std::string& path, const std::string& hint) {
   std::error_code ignored;
   if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return;
-  throw UsageError(fmt::format("{} exists, expected the name of a new file", escaped(path)),
-                   "choose another name, or delete the file");
+  throw UsageError(fmt::format("{} exists, expected the name of a new file", escaped(path)), hint);
 }
 
 // ---- Arguments shared by several commands.

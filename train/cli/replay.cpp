@@ -316,7 +316,7 @@ int run(Arguments arguments) {
   if (arguments.output.empty()) {
     arguments.output = fmt::format("replay-step-{:08}.h5", arguments.step);
   }
-  require_new_file(arguments.output);
+  require_new_file(arguments.output, "choose another name with --output, or delete the file");
   const RunDirectory directory = find_run(arguments.run);
   const Start start = find_start(directory, arguments.step);
   const ArrayStore& origin = start.snapshot ? *start.snapshot : start.newest;
