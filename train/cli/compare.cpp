@@ -144,7 +144,7 @@ void print_json(const std::vector<Comparison>& comparisons, std::size_t sentence
                                {"signature", comparison.signature},
                                {"systems", std::move(systems)}});
   }
-  print_json(json);
+  tapestry::print_json(json);
 }
 
 int run(const Arguments& arguments) {

@@ -117,7 +117,7 @@ void print_json(const std::vector<Finding>& findings, const ModelOrigin& origin,
                                 {"output", example.text.output},
                                 {"tokens", std::move(tokens)}});
   }
-  print_json(json);
+  tapestry::print_json(json);
 }
 
 /// The set that the arguments name.

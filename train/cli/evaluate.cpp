@@ -113,7 +113,7 @@ void print_json(const TrainedModel& trained, const ModelOrigin& origin,
   for (const auto& [input, output, expected] : examples) {
     json["examples"].push_back({{"input", input}, {"output", output}, {"expected", expected}});
   }
-  print_json(json);
+  tapestry::print_json(json);
 }
 
 /// Warns about held-out examples that the scores leave out.

@@ -190,7 +190,7 @@ void print_json(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoi
       {"model", to_json(summarize(model_parameters(snapshot)))},
       {"checkpoints", to_json(checkpoints)},
       {"arrays", std::move(arrays)}};
-  print_json(json);
+  tapestry::print_json(json);
 }
 
 struct Arguments {

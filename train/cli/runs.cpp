@@ -77,7 +77,7 @@ void print_json(const std::vector<RunState>& runs) {
                     {"best_step", run.best_step ? Json(*run.best_step) : Json(nullptr)},
                     {"problem", run.problem}});
   }
-  print_json(json);
+  tapestry::print_json(json);
 }
 
 int run(const Arguments& arguments) {
