@@ -10,7 +10,7 @@ foreach(file ${FILES})
   string(APPEND arrays "constexpr char ${variable}[] = {${bytes}};\n")
   string(APPEND entries "    {\"${name}\", {${variable}, sizeof ${variable}}},\n")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"train/report/page_files.h\"
+file(WRITE ${OUTPUT} "#include \"train/report/html_page.h\"
 
 namespace tapestry {
 namespace {

@@ -171,13 +171,4 @@ ArrayShape read_shape(const Dataspace& space, const std::string& path) {
   return {sizes.begin(), sizes.end()};
 }
 
-H5D_layout_t require_own_storage(const PropertyList& creation, const std::string& path) {
-  const H5D_layout_t layout = H5Pget_layout(creation.get());
-  if (layout == H5D_VIRTUAL) reject(path, "virtual storage", "storage in this file");
-  if (H5Pget_external_count(creation.get()) != 0) {
-    reject(path, "storage in other files", "storage in this one");
-  }
-  return layout;
-}
-
 }  // namespace tapestry::hdf5

@@ -149,11 +149,4 @@ class BytesFile : public VirtualFile {
 /// throws  Error, naming the array by its path, if it has no shape
 ArrayShape read_shape(const Dataspace& space, const std::string& path);
 
-/// Checks that a dataset is stored in its file, and returns its layout. To be called first: reading
-/// the shape of a virtual dataset opens other files.
-///
-/// creation  the properties that the dataset was created with
-/// throws    Error
-H5D_layout_t require_own_storage(const PropertyList& creation, const std::string& path);
-
 }  // namespace tapestry::hdf5

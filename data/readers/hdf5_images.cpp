@@ -73,6 +73,20 @@ hdf5::Object open_dataset(const hdf5::File& file, const char* name) {
   return object;
 }
 
+/// Checks that a dataset is stored in its file, and returns its layout. To be called first: reading
+/// the shape of a virtual dataset opens other files.
+///
+/// creation  the properties that the dataset was created with
+/// throws    Error
+H5D_layout_t require_own_storage(const hdf5::PropertyList& creation, const std::string& path) {
+  const H5D_layout_t layout = H5Pget_layout(creation.get());
+  if (layout == H5D_VIRTUAL) reject(path, "virtual storage", "storage in this file");
+  if (H5Pget_external_count(creation.get()) != 0) {
+    reject(path, "storage in other files", "storage in this one");
+  }
+  return layout;
+}
+
 /// Rejects filters that libhdf5 supports only through plug-ins.
 void require_filters(const hdf5::PropertyList& creation, const char* name) {
   const int count = hdf5::require(H5Pget_nfilters(creation.get()), "count filters of", name);
@@ -134,7 +148,7 @@ void require_bytes(const Array& array, H5D_layout_t layout, std::size_t file_siz
 Array open_array(const hdf5::File& file, std::size_t file_size, const char* name) {
   hdf5::Object dataset = open_dataset(file, name);
   const hdf5::PropertyList creation(H5Dget_create_plist(dataset.get()), "look at", name);
-  const H5D_layout_t layout = hdf5::require_own_storage(creation, name);
+  const H5D_layout_t layout = require_own_storage(creation, name);
   require_filters(creation, name);
   hdf5::Datatype type(H5Dget_type(dataset.get()), "look at the type of", name);
   hdf5::Dataspace space(H5Dget_space(dataset.get()), "look at the shape of", name);

@@ -183,16 +183,16 @@ def check_failures_in_a_row(trials):
         trials.check_run(run, outcome, f"{times} saves that fail in a row", 1)
 
 
-def check_refused_threads(trials):
+def check_threads_rejected(trials):
     """Without a thread for it, training waits while a checkpoint is written, and says so once."""
     run = trials.make_run()
-    refuse = ["strace", "-f", "-o", "trace", "-e", "trace=clone,clone3",
+    reject = ["strace", "-f", "-o", "trace", "-e", "trace=clone,clone3",
               "-e", "inject=clone,clone3:error=EAGAIN"]
-    outcome = run.execute([*refuse, *run.train()])
-    refused = (run.folder / "trace").read_text().count("(INJECTED)")
+    outcome = run.execute([*reject, *run.train()])
+    rejected = (run.folder / "trace").read_text().count("(INJECTED)")
     said = outcome.out.count("warning: training waits while checkpoints are written")
-    require((outcome.code, refused, said) == (0, STEPS - 1, 1),
-            f"{refused} threads were refused, {said} warnings: {outcome}")
+    require((outcome.code, rejected, said) == (0, STEPS - 1, 1),
+            f"{rejected} threads were rejected, {said} warnings: {outcome}")
     trials.check_run(run, outcome, "no threads", STEPS)
 
 
@@ -202,7 +202,7 @@ def test(options, folder):
     trials = Trials(options, folder)
     check_file_size_limit(trials)
     check_failures_in_a_row(trials)
-    check_refused_threads(trials)
+    check_threads_rejected(trials)
     every = list(trials_of(trials.calls, options.full))
     codes = Counter(runs.each(trials.make, every, options.jobs))
     print(f"{len(every):,} faults in {len({trial.call for trial in every})} system calls of "

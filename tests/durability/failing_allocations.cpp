@@ -188,7 +188,7 @@ enum class End { success, no_memory, no_output, other, crash };
 struct Report {
   End end = End::crash;
   std::uint64_t allocations = 0;
-  bool hdf5_failed = false;  ///< libhdf5 was refused memory
+  bool hdf5_failed = false;  ///< libhdf5 got no memory
   std::array<char, 200> loss{};
 
   bool has_loss() const { return loss[0] != '\0'; }

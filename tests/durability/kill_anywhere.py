@@ -52,7 +52,7 @@ def was_in_save(run, pid):
     return any(f".h5.tmp-{pid}-" in path.name for path in run.temporaries())
 
 
-def check_resume_refused(run):
+def check_resume_rejected(run):
     """Without a checkpoint there is nothing to resume; the program says what to do instead."""
     outcome = run.execute(run.resume())
     require(outcome.code == 4 and "start a run: tapestry train CONFIG" in outcome.err,
@@ -80,7 +80,7 @@ def kill_once(run, reference, rng, tally):
     tally.in_save += was_in_save(run, process.pid)
     if newest == 0:
         tally.before_first += 1
-        check_resume_refused(run)
+        check_resume_rejected(run)
     return False
 
 

@@ -1,18 +1,13 @@
 #!/usr/bin/env -S python3 -B
 """Kills sweeps at random moments, with and without their runs, and repeats the command until the
-sweep ends: its table is that of a sweep that was not killed.
+sweep ends: its table is that of a sweep that was not killed."""
 
-kill_sweep.py PROGRAM [--kills N] [--seed N]    5 kills for each kind of sweep by default
-"""
-
-import argparse
 import contextlib
 import os
 import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -73,39 +68,28 @@ def sweep_killed(program, words, kills, longest, rng, folder):
     raise runs.Failure(f"{words}: did not end in {MOST_STARTS} starts")
 
 
-def check(program, name, words, kills, rng):
-    with tempfile.TemporaryDirectory() as parent:
-        for part in ("whole", "killed"):
-            folder = Path(parent) / part
-            folder.mkdir()
-            (folder / "config.yaml").write_text(runs.SMALL_MODEL)
-        whole = Path(parent) / "whole"
-        started = time.monotonic()
-        subprocess.run(command(program, words), cwd=whole, stdout=subprocess.DEVNULL, check=True,
-                       timeout=runs.HANGS)
-        seconds = time.monotonic() - started
-        # The kills are spread over the sweep, as far as it gets between them.
-        found, hits = sweep_killed(program, words, kills, max(0.3, 2 * seconds / kills), rng,
-                                   Path(parent) / "killed")
-        runs.require(found == table(whole), f"{name}: the tables differ:\n{table(whole)}\n{found}")
-        print(f"{name}: {found.count(chr(10)) - 1} runs, {hits} kills, the same table")
+def check(options, folder, name, words, rng):
+    for part in ("whole", "killed"):
+        (folder / name / part).mkdir(parents=True)
+        (folder / name / part / "config.yaml").write_text(runs.SMALL_MODEL)
+    started = time.monotonic()
+    subprocess.run(command(options.program, words), cwd=folder / name / "whole", check=True,
+                   stdout=subprocess.DEVNULL, timeout=runs.HANGS)
+    seconds = time.monotonic() - started
+    # The kills are spread over the sweep, as far as it gets between them.
+    found, hits = sweep_killed(options.program, words, options.kills,
+                               max(0.3, 2 * seconds / options.kills), rng, folder / name / "killed")
+    expected = table(folder / name / "whole")
+    runs.require(found == expected, f"{name}: the tables differ:\n{expected}\n{found}")
+    print(f"{name}: {found.count(chr(10)) - 1} runs, {hits} kills, the same table")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("program", type=Path)
-    parser.add_argument("--kills", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    rng = random.Random(arguments.seed)
-    try:
-        for name, words in SWEEPS.items():
-            check(str(arguments.program.resolve()), name, words, arguments.kills, rng)
-    except runs.Failure as failure:
-        print(failure)
-        return 1
-    return 0
+def test(options, folder):
+    rng = random.Random(options.seed)
+    for name, words in SWEEPS.items():
+        check(options, folder, name, words, rng)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runs.main(test, runs.parse_arguments(__doc__, lambda parser: parser.add_argument(
+        "--kills", type=int, default=5, help="of each sweep; default 5"))))

@@ -247,92 +247,89 @@ def check_resumed(parallel, expected, processes, name):
             f"{name}: resumed from step {saved}: not the checkpoint of one process")
 
 
+class FaultyRun:
+    """Processes of an endless run, one of which gets a signal after two saves. The program is a
+    copy, whose processes are those of this run."""
+
+    def __init__(self, options, folder, fault, processes, victim):
+        self.name = f"{fault.name}-{victim}-of-{processes}"
+        program = folder / self.name / "tapestry"
+        self.parallel = Parallel(program, folder / self.name, "copy")
+        copy_program(options.program, program.parent)
+        self.fault, self.processes, self.victim = fault, processes, victim
+
+    def end(self):
+        """Returns the exit code, the output and the seconds from the signal to the end."""
+        parallel, many = self.parallel, ["train.steps=1000000", "train.save_every=4"]
+        process = parallel.start(self.processes, many)
+        try:
+            wait_for(lambda: len(parallel.run.steps()) >= 2 or process.poll() is not None,
+                     "two saves")
+            found = workers(parallel.run.program)
+            require(len(found) == self.processes,
+                    f"{self.name}: found {found}: {parallel.output()}")
+            os.kill(found[self.victim], self.fault)
+            began = time.monotonic()
+            try:
+                code = process.wait(PEER_TIMEOUT * 4 + 40)
+            except subprocess.TimeoutExpired as expired:
+                raise Failure(f"{self.name}: still running: {parallel.output()}") from expired
+            return code, parallel.output(), time.monotonic() - began
+        finally:
+            process.kill()
+            process.wait()
+
+
 def check_fault(options, folder, expected, fault, processes, victim):
     """A process that is killed or stopped ends the run in time, and it can be resumed."""
-    name = f"{fault.name}-{victim}-of-{processes}"
-    program = folder / name / "tapestry"  # a file of its own, whose processes are those of this run
-    parallel = Parallel(program, folder / name, "copy")
-    copy_program(options.program, program.parent)
-    many = ["train.steps=1000000", "train.save_every=4"]
-    process = parallel.start(processes, many)
-    try:
-        wait_for(lambda: len(parallel.run.steps()) >= 2 or process.poll() is not None, "two saves")
-        found = workers(program)
-        require(len(found) == processes, f"{name}: found {found}: {parallel.output()}")
-        os.kill(found[victim], fault)
-        began = time.monotonic()
-        try:
-            code = process.wait(PEER_TIMEOUT * 4 + 20)
-        except subprocess.TimeoutExpired as expired:
-            raise Failure(f"{name}: still running: {parallel.output()}") from expired
-        took = time.monotonic() - began
-    finally:
-        process.kill()
-        process.wait()
-    said = parallel.output()
+    faulty = FaultyRun(options, folder, fault, processes, victim)
+    code, said, took = faulty.end()
     hangs = fault == signal.SIGSTOP
     # Other processes may notice a lost connection before mpirun notices the death.
     codes = {PEER_FAILED} if hangs else {PEER_FAILED, 128 + fault}
-    require(code in codes, f"{name}: exit code {code}, expected one of {codes}: {said}")
+    require(code in codes, f"{faulty.name}: exit code {code}, expected one of {codes}: {said}")
     require(not hangs or re.search(rf"tapestry: error: rank {victim} on \S+: no heartbeat", said),
-            f"{name}: expected rank and machine: {said}")
-    wait_for(lambda: not workers(program), "the other processes to end", 20)
-    check_resumed(parallel, expected, max(1, processes - 1), name)
+            f"{faulty.name}: expected rank and machine: {said}")
+    wait_for(lambda: not workers(faulty.parallel.run.program), "the other processes to end", 20)
+    check_resumed(faulty.parallel, expected, max(1, processes - 1), faulty.name)
     return took
 
 
 def check_signal(options, folder, expected, processes, victim):
     """SIGTERM to one process saves, and ends all."""
-    program = folder / f"term-{victim}" / "tapestry"
-    parallel = Parallel(program, program.parent, "copy")
-    copy_program(options.program, program.parent)
-    process = parallel.start(processes, ["train.steps=1000000", "train.save_every=4"])
-    try:
-        wait_for(lambda: len(parallel.run.steps()) >= 2 or process.poll() is not None, "two saves")
-        os.kill(workers(program)[victim], signal.SIGTERM)
-        code = process.wait(60)
-    finally:
-        process.kill()
-        process.wait()
-    said = parallel.output()
-    require(code == 128 + signal.SIGTERM, f"SIGTERM to rank {victim}: exit code {code}: {said}")
+    faulty = FaultyRun(options, folder, signal.SIGTERM, processes, victim)
+    code, said, _ = faulty.end()
+    require(code == 128 + signal.SIGTERM, f"{faulty.name}: exit code {code}: {said}")
     stopped = re.search(r"stopped by signal 15 and saved at step ([\d,]+)", said)
-    require(stopped, f"SIGTERM to rank {victim}: {said}")
-    step = int(stopped[1].replace(",", ""))
-    require(parallel.run.steps()[-1] == step, f"SIGTERM to rank {victim}: {parallel.run.steps()}")
-    check_resumed(parallel, expected, processes - 1, f"SIGTERM to rank {victim}")
+    step = int(stopped[1].replace(",", "")) if stopped else None
+    require(faulty.parallel.run.steps()[-1] == step, f"{faulty.name}: {said}")
+    check_resumed(faulty.parallel, expected, processes - 1, faulty.name)
 
 
-def check_refusals(options, folder):
+def check_rejections(options, folder):
     """What cannot work is an error of all processes, with one message."""
-    parallel = Parallel(options.program, folder / "refusals", "copy")
-    command = parallel.command(MICRO_BATCHES + 1, 1)
-    outcome = parallel.run.execute(command, env=environment())
-    require(outcome.code == 2 and outcome.err.count("tapestry: error:") == 1 and
-            "train.accumulate: found 5, expected at least 6, the number of processes" in outcome.err,
-            f"more processes than micro-batches: {outcome}")
-    # Rank 1 has another config.
+    parallel = Parallel(options.program, folder / "rejections", "copy")
+
+    def rejected(command, words, code=2):
+        outcome = parallel.run.execute(command, env=environment())
+        require(outcome.code == code and re.search(words, outcome.err) and
+                (code != 2 or outcome.err.count("tapestry: error:") == 1),
+                f"expected {words}: {outcome}")
+
+    rejected(parallel.command(MICRO_BATCHES + 1, 1),
+             "train.accumulate: found 5, expected at least 6")
+    # Rank 1 has another config, or decides otherwise in the first place.
     one, two = (parallel.command(1, 1, [f"model.dropout={rate}"]) for rate in (0.1, 0.3))
-    outcome = parallel.run.execute([*mpirun(1), *one, ":", "-n", "1", *two], env=environment())
-    require(outcome.code == 2 and outcome.err.count("tapestry: error:") == 1 and
-            re.search(r"rank 1 on \S+: config: found `dropout: 0.3`, expected `dropout: 0.1`",
-                      outcome.err), f"another config: {outcome}")
-    # Rank 1 decides otherwise in the first place.
+    both = [*mpirun(1), *one, ":", "-n", "1"]
+    rejected([*both, *two], r"rank 1 on \S+: config: found `dropout: 0.3`, expected `dropout: 0.1`")
     for option in ("--dry-run", "--resume"):
-        outcome = parallel.run.execute([*mpirun(1), *one, ":", "-n", "1", *one, option],
-                                       env=environment())
-        require(outcome.code == 2 and outcome.err.count("tapestry: error:") == 1 and
-                f": command line: found `{option}`, expected ``" in outcome.err,
-                f"{option} on rank 1 alone: {outcome}")
+        rejected([*both, *one, option], f": command line: found `{option}`, expected ``")
     for epochs in (2, 3):
         text = CONFIGS["copy"].replace("train:\n", f"train:\n  epochs: {epochs}\n")
         (parallel.run.folder / f"epochs-{epochs}.yaml").write_text(text)
     first, second = ([options.program, "train", "--resume", f"epochs-{n}.yaml"] for n in (2, 3))
-    outcome = parallel.run.execute([*mpirun(1), *first, ":", "-n", "1", *second],
-                                   env=environment())
-    require(outcome.code == 2 and outcome.err.count("tapestry: error:") == 1 and
-            ": config: found `epochs: 3`, expected `epochs: 2`" in outcome.err,
-            f"other epochs in the config of rank 1: {outcome}")
+    rejected([*mpirun(1), *first, ":", "-n", "1", *second],
+             ": config: found `epochs: 3`, expected `epochs: 2`")
     # Threads are a setting of the process.
     outcome = parallel.run.execute(
         [*mpirun(1), *one, "--dry-run", ":", "-n", "1", *one, "--dry-run", "train.threads=2"],
@@ -340,11 +337,8 @@ def check_refusals(options, folder):
     require(outcome.code == 0, f"other threads on rank 1: {outcome}")
     # Rank 1 never joins.
     began = time.monotonic()
-    outcome = parallel.run.execute([*mpirun(1), *one, ":", "-n", "1", "sleep", "600"],
-                                   env=environment())
-    require(outcome.code == PEER_FAILED and time.monotonic() - began < PEER_TIMEOUT * 4 + 20 and
-            "waits too long to be connected" in outcome.err,
-            f"a rank that does not join: {outcome}")
+    rejected([*both, "sleep", "600"], "waits too long to be connected", PEER_FAILED)
+    require(time.monotonic() - began < PEER_TIMEOUT * 4 + 20, "a rank that does not join: too late")
     # Without the plugin each process would be a run of its own.
     alone = folder / "alone"
     alone.mkdir()
@@ -352,7 +346,7 @@ def check_refusals(options, folder):
     outcome = parallel.run.execute([*mpirun(2), alone / "tapestry", *one[1:]], env=environment())
     require(outcome.code == 2 and "MPI cannot be loaded: found no" in outcome.err,
             f"without the plugin: {outcome}")
-    require(not parallel.run.directory.exists(), "a refused run has left a directory")
+    require(not parallel.run.directory.exists(), "a rejected run has left a directory")
 
 
 def check_error(options, folder):
@@ -372,7 +366,7 @@ def test(options, folder):
     for name in names:
         total += check_config(options, folder, name)
         print(f"{total} runs, up to {name}, end with the files of one process", flush=True)
-    check_refusals(options, folder)
+    check_rejections(options, folder)
     check_error(options, folder)
     check_many(options, folder, (8, 16, 64) if options.full else (8,))
     checkpoints = {}

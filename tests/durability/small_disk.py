@@ -50,7 +50,7 @@ class Disks:
         try:
             self._check(run, outcome)
             if inodes:
-                # Without inodes for a first save the run is refused before it begins its log.
+                # Without inodes for a first save the run is rejected before it begins its log.
                 require(run.steps() or not (run.directory / "train.log").exists(),
                         "a run began that could not save a checkpoint")
             disk.grow()

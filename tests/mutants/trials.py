@@ -110,8 +110,7 @@ def near_runs(runs, mutant):
 
 def runs_of_tests(own, guarded_first):
     """Everything that CTest runs of the unit tests, as name, command and side of the unreadable
-    pages, or none for plain memory; then random sequences of processes of a run, and power
-    failures of a simulated disk."""
+    pages, or none for plain memory; then power failures of a simulated disk."""
     def tests(suite, guard=None):
         name = suite if guard is None else f"{suite}, guarded at the {guard},"
         return name, [f"{suite}/{suite}_tests", "--reporters=xml", "--abort-after=1"], guard
@@ -120,14 +119,11 @@ def runs_of_tests(own, guarded_first):
     runs = [tests(own)]
     guarded = [tests(suite, guard) for suite in GUARDED_SUITES for guard in GUARDS]
     runs = guarded + runs if guarded_first else runs + guarded
-    return [*runs, *map(tests, others), ("random_runs", ["durability/random_runs"], None),
-            ("power_loss", ["durability/power_loss"], None)]
+    return [*runs, *map(tests, others), ("power_loss", ["durability/power_loss"], None)]
 
 
 def test_kill(suite, code, output):
     failed, running = failed_cases(output)
-    if suite == "random_runs" and code == 1:
-        return TestKill(suite, "fails", output.partition(" fails;")[0])
     if suite == "power_loss" and code == 1:
         return TestKill(suite, "fails", output.partition("\n")[0])
     if code is None:

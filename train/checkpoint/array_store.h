@@ -37,17 +37,6 @@ inline constexpr ElementType element_type_of = [] {
   if constexpr (std::is_same_v<T, std::uint8_t>) return ElementType::uint8;
 }();
 
-/// The maximum number of axes of a stored array.
-inline constexpr std::size_t max_stored_rank = 8;
-
-/// The maximum number of components of a path: "parameters/decoder.weight" has two. Limits paths to
-/// less than 4096 characters.
-inline constexpr std::size_t max_path_depth = 16;
-
-/// Whether a text is a valid path component: 1 to 255 printable ASCII characters without blanks and
-/// slashes, and neither "." nor "..".
-bool is_path_component(std::string_view text);
-
 /// One stored array: the elements as bytes, in row-major order and little-endian.
 struct StoredArray {
   ElementType type = ElementType::uint8;
@@ -57,12 +46,38 @@ struct StoredArray {
   bool operator==(const StoredArray&) const = default;
 };
 
+/// The elements of an array whose element type is T.
+template <typename T>
+std::span<const T> elements_of(const StoredArray& array) {
+  return {reinterpret_cast<const T*>(array.bytes.data()), array.bytes.size() / sizeof(T)};
+}
+
+/// Returns f(elements of the array), a span of its element type.
+template <typename F>
+auto visit_elements(const StoredArray& array, F&& f) {
+  switch (array.type) {
+    case ElementType::float32:
+      return f(elements_of<float>(array));
+    case ElementType::float64:
+      return f(elements_of<double>(array));
+    case ElementType::int32:
+      return f(elements_of<std::int32_t>(array));
+    case ElementType::int64:
+      return f(elements_of<std::int64_t>(array));
+    case ElementType::uint64:
+      return f(elements_of<std::uint64_t>(array));
+    case ElementType::uint8:
+      break;
+  }
+  return f(elements_of<std::uint8_t>(array));
+}
+
 /// The arrays of a checkpoint: a map from path to array, in byte order of the paths.
 ///
-/// A path is "a" or "a/b/c"; the part before a slash is a group and cannot also be an array. put
-/// functions throw std::invalid_argument for a path that is malformed, in use or in conflict with a
-/// group, and for bytes that do not match the shape. get functions throw CheckpointError, naming
-/// the origin and the path, for an array that is missing or has another type or shape.
+/// A path is "a" or "a/b/c", in printable ASCII characters without blanks; the part before a slash
+/// is a group of the file. put functions throw std::invalid_argument for a path that is malformed
+/// or in use, and for bytes that do not match the shape. get functions throw CheckpointError,
+/// naming the origin and the path, for an array that is missing or has another type or shape.
 class ArrayStore {
  public:
   using Arrays = std::map<std::string, StoredArray, std::less<>>;
@@ -119,12 +134,9 @@ class ArrayStore {
   }
 
  private:
-  const StoredArray& typed(std::string_view path, ElementType expected) const;
-  const StoredArray& shaped(std::string_view path, ElementType type,
-                            const ArrayShape& expected) const;
-  void require_no_conflict(const std::string& path) const;
-  [[noreturn]] void mismatch(std::string_view path, std::string_view found,
-                             std::string_view expected) const;
+  /// Without `shape`, any shape.
+  const StoredArray& checked(std::string_view path, ElementType type,
+                             const ArrayShape* shape = nullptr) const;
 
   std::string origin_ = "arrays";
   Arrays arrays_;
@@ -144,19 +156,34 @@ void ArrayStore::put_scalar(std::string path, T value) {
 
 template <typename T>
 std::span<const T> ArrayStore::get(std::string_view path) const {
-  const auto& bytes = typed(path, element_type_of<T>).bytes;
-  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  return elements_of<T>(checked(path, element_type_of<T>));
 }
 
 template <typename T>
 std::span<const T> ArrayStore::get(std::string_view path, const ArrayShape& expected) const {
-  const auto& bytes = shaped(path, element_type_of<T>, expected).bytes;
-  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  return elements_of<T>(checked(path, element_type_of<T>, &expected));
 }
 
 template <typename T>
 T ArrayStore::get_scalar(std::string_view path) const {
   return get<T>(path, {}).front();
 }
+
+/// An array that differs between two checkpoints.
+struct ArrayDifference {
+  std::string path;  ///< `parameters/encoder.norm.weight`
+  /// `only in the first`, `only in the second`, or how types, shapes or elements differ.
+  std::string what;
+};
+
+/// The arrays that differ in presence, type, shape or in any bit of their elements: parameters,
+/// averages, buffers and optimizer state in this order, then all others, each in order of their
+/// paths. Texts and what does not belong to the training state, such as the config and the version
+/// of the program, are left out.
+///
+/// For elements it says how many differ, and index and values of the first; for floating point
+/// numbers also the largest difference of finite ones, and how many have a value that is not
+/// finite.
+std::vector<ArrayDifference> compare_arrays(const ArrayStore& a, const ArrayStore& b);
 
 }  // namespace tapestry

@@ -14,10 +14,10 @@
 #include "train/base/error.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/metrics.h"
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/parameter_file.h"
+#include "train/checkpoint/training_state.h"
 
 namespace tapestry {
 namespace {
@@ -28,23 +28,16 @@ std::string averaged_path(const std::string& path, const std::string& group) {
   return path.starts_with(group) ? parameters_group + path.substr(group.size()) : "";
 }
 
-/// f(values of an array), a std::span of float or double.
-template <typename F>
-auto with_values(const ArrayStore& arrays, const std::string& path, F&& f) {
-  return arrays.at(path).type == ElementType::float64 ? f(arrays.get<double>(path))
-                                                      : f(arrays.get<float>(path));
-}
-
-std::vector<double> values_as_doubles(const ArrayStore& arrays, const std::string& path) {
-  return with_values(arrays, path, [](const auto& values) {
-    return std::vector<double>(values.begin(), values.end());
-  });
+std::vector<double> values_as_doubles(const StoredArray& array) {
+  return visit_elements(
+      array, [](const auto& values) { return std::vector<double>(values.begin(), values.end()); });
 }
 
 /// sums += the values of an array; sums has as many.
-void add_values(const ArrayStore& arrays, const std::string& path, std::vector<double>& sums) {
-  with_values(arrays, path, [&sums](const auto& values) {
-    std::ranges::transform(sums, values, sums.begin(), std::plus<>());
+void add_values(const StoredArray& array, std::vector<double>& sums) {
+  visit_elements(array, [&sums](const auto& values) {
+    std::ranges::transform(values, sums, sums.begin(),
+                           [](auto value, double sum) { return sum + static_cast<double>(value); });
   });
 }
 
@@ -60,7 +53,7 @@ StoredArray as_array(const std::vector<double>& values, const StoredArray& like)
   return converted.at("x");
 }
 
-[[noreturn]] void refuse(const ArrayStore& checkpoint, const std::string& what) {
+[[noreturn]] void reject(const ArrayStore& checkpoint, const std::string& what) {
   throw CheckpointError(fmt::format("{}: {}", checkpoint.origin(), what),
                         "average checkpoints of one run, or of runs of one config");
 }
@@ -70,17 +63,17 @@ bool is_of_training_only(const std::string& key) {
   return key.ends_with("dropout") || key == "model.stochastic_depth";
 }
 
-/// Refuses a checkpoint whose config makes another model of the same parameters than `first`.
+/// Rejects a checkpoint whose config makes another model of the same parameters than `first`.
 void require_same_model(const ArrayStore& first, const ArrayStore& checkpoint) {
   for (const auto& [key, before, now] :
        compare_configs(saved_config(first), saved_config(checkpoint))) {
     if (!key.starts_with("model.") || is_of_training_only(key)) continue;
-    refuse(checkpoint,
+    reject(checkpoint,
            fmt::format("{} is {}, expected {} as in {}", key, now, before, first.origin()));
   }
 }
 
-/// Refuses a checkpoint that reads or writes other text than `first`.
+/// Rejects a checkpoint that reads or writes other text than `first`.
 void require_same_vocabularies(const ArrayStore& first, const ArrayStore& checkpoint) {
   for (const char* path : {"data/source_vocabulary", "data/target_vocabulary",
                            "data/source_subwords", "data/target_subwords"}) {
@@ -88,7 +81,7 @@ void require_same_vocabularies(const ArrayStore& first, const ArrayStore& checkp
     if (checkpoint.contains(path) == exists && (!exists || checkpoint.at(path) == first.at(path))) {
       continue;
     }
-    refuse(checkpoint, fmt::format("{} differs from that of {}", path, first.origin()));
+    reject(checkpoint, fmt::format("{} differs from that of {}", path, first.origin()));
   }
 }
 
@@ -113,7 +106,7 @@ void CheckpointAverage::add(const ArrayStore& checkpoint) {
     const std::string to = averaged_path(path, group);
     if (!to.empty()) {
       rest.put(to, array);
-      if (steps_.empty()) first_values[to] = values_as_doubles(checkpoint, path);
+      if (steps_.empty()) first_values[to] = values_as_doubles(array);
     } else if (!path.starts_with("optimizer/") && !path.starts_with(parameters_group)) {
       rest.put(path, array);
     }
@@ -126,11 +119,11 @@ void CheckpointAverage::add(const ArrayStore& checkpoint) {
   }
   for (const auto& [path, array] : checkpoint) {
     const std::string to = averaged_path(path, group);
-    if (!to.empty()) add_values(checkpoint, path, sums_.at(to));
+    if (!to.empty()) add_values(array, sums_.at(to));
   }
 }
 
-/// Refuses a checkpoint that cannot be averaged with those before.
+/// Rejects a checkpoint that cannot be averaged with those before.
 void CheckpointAverage::require_same_arrays(const ArrayStore& checkpoint,
                                             const std::string& group) const {
   require_same_vocabularies(rest_, checkpoint);
@@ -142,12 +135,12 @@ void CheckpointAverage::require_same_arrays(const ArrayStore& checkpoint,
     ++averaged;
     if (!(rest_.contains(to) && rest_.at(to).shape == array.shape &&
           rest_.at(to).type == array.type)) {
-      refuse(checkpoint, fmt::format("{} does not exist in {} or has another shape or type there",
+      reject(checkpoint, fmt::format("{} does not exist in {} or has another shape or type there",
                                      path, rest_.origin()));
     }
   }
   if (averaged != sums_.size()) {
-    refuse(checkpoint, fmt::format("found {} arrays of parameters, expected the {} of {}", averaged,
+    reject(checkpoint, fmt::format("found {} arrays of parameters, expected the {} of {}", averaged,
                                    sums_.size(), rest_.origin()));
   }
 }

@@ -48,7 +48,7 @@ class Assignments {
       add(*known.insert(group + tensor.name).first, stored_shape(tensor.tensor), 0, tensor.tensor,
           false);
     }
-    refuse_others(group, known);
+    reject_others(group, known);
   }
 
   /// The same for the elements of a shard; all elements are checked, so that all processes of a run
@@ -65,7 +65,7 @@ class Assignments {
           stored_shape(parameters[parameter].tensor), state.ranges[parameter].begin,
           state.tensors[i].tensor, !kinds.empty() && kinds[i / parameters.size()].mean_of_squares);
     }
-    refuse_others(state.group, known);
+    reject_others(state.group, known);
   }
 
   void carry_out() {
@@ -88,28 +88,28 @@ class Assignments {
            const Tensor& tensor, bool squares) {
     dispatch(tensor.dtype(), [&]<class T>() {
       for (const T value : arrays_.get<T>(path, shape)) {
-        if (!std::isfinite(value)) refuse_value(path, value, "finite numbers");
-        if (squares && value < 0) refuse_value(path, value, "a mean of squares");
+        if (!std::isfinite(value)) reject_value(path, value, "finite numbers");
+        if (squares && value < 0) reject_value(path, value, "a mean of squares");
       }
     });
     targets_.push_back({.path = path, .begin = begin, .tensor = tensor});
   }
 
-  void refuse_others(const std::string& group,
+  void reject_others(const std::string& group,
                      const std::set<std::string, std::less<>>& known) const {
     for (const auto& [path, array] : arrays_) {
-      if (path.starts_with(group) && !known.contains(path)) refuse_left_over(path);
+      if (path.starts_with(group) && !known.contains(path)) reject_left_over(path);
     }
   }
 
-  [[noreturn]] void refuse_value(const std::string& path, double value,
+  [[noreturn]] void reject_value(const std::string& path, double value,
                                  std::string_view expected) const {
     throw CheckpointError(
         fmt::format("{}: {}: found {}, expected {}", arrays_.origin(), path, value, expected),
         "use an earlier checkpoint of the run");
   }
 
-  [[noreturn]] void refuse_left_over(const std::string& path) const {
+  [[noreturn]] void reject_left_over(const std::string& path) const {
     throw CheckpointError(fmt::format("{}: {}: found an array that does not belong to the model of "
                                       "the checkpoint's config",
                                       arrays_.origin(), path),

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -21,29 +20,7 @@
 namespace tapestry {
 namespace {
 
-/// The content of a column in the rows of one split.
-enum class Content { whole_number, number, number_or_nothing, nothing };
-
-struct Column {
-  std::string_view name;
-  Content in_training;
-  Content in_validation;
-};
-
 constexpr std::size_t split_column = 2;
-
-constexpr std::array<Column, 10> columns = {{
-    {"step", Content::whole_number, Content::whole_number},
-    {"epoch", Content::whole_number, Content::whole_number},
-    {"split", Content::nothing, Content::nothing},  // read first
-    {"loss", Content::number, Content::number},
-    {"perplexity", Content::number, Content::number},
-    {"token_accuracy", Content::nothing, Content::number},
-    {"exact_match", Content::nothing, Content::number_or_nothing},
-    {"learning_rate", Content::number, Content::nothing},
-    {"gradient_norm", Content::number, Content::nothing},
-    {"target_tokens", Content::whole_number, Content::whole_number},
-}};
 
 using Fields = std::vector<std::string_view>;
 
@@ -70,32 +47,15 @@ bool is_number(std::string_view text) {
   return parse_number<double>(text).has_value();
 }
 
-bool fits(std::string_view text, Content content) {
-  switch (content) {
-    case Content::whole_number:
-      return parse_number<std::uint64_t>(text).has_value();
-    case Content::number:
-      return is_number(text);
-    case Content::number_or_nothing:
-      return text.empty() || is_number(text);
-    case Content::nothing:
-      break;
+/// What a field is not, but must be; empty for a valid field.
+std::string_view missing_content(std::size_t column, std::string_view field) {
+  if (column == split_column) {
+    return field == "train" || field == "validation" ? "" : "train or validation";
   }
-  return text.empty();
-}
-
-std::string_view describe(Content content) {
-  switch (content) {
-    case Content::whole_number:
-      return "a whole number";
-    case Content::number:
-      return "a number";
-    case Content::number_or_nothing:
-      return "a number or nothing";
-    case Content::nothing:
-      break;
+  if (column < split_column) {
+    return parse_number<std::uint64_t>(field) ? "" : "a whole number";
   }
-  return "nothing";
+  return field.empty() || is_number(field) ? "" : "a number or nothing";
 }
 
 /// Reads and checks a table line by line.
@@ -104,66 +64,48 @@ class MetricsReader {
   MetricsReader(std::string_view csv, std::string_view place) : rest_(csv), place_(place) {}
 
   std::vector<std::string> check_all() {
-    check_heading();
-    while (!rest_.empty()) check_row(next_line());
-    return score_names_;
+    const Fields names = check_heading();
+    while (!rest_.empty()) check_row(next_line(), names);
+    return {names.begin() + std::ranges::count(metrics_heading, ',') + 1, names.end()};
   }
 
  private:
-  void check_heading() {
-    const std::string_view found = next_line();
-    const auto refuse_heading = [&] {
-      refuse(fmt::format("'{}'", excerpt(found)), metrics_heading);
-    };
-    if (!found.starts_with(metrics_heading)) refuse_heading();
-    std::string_view more = found.substr(metrics_heading.size());
-    while (!more.empty()) {
-      const std::string_view name = more.substr(1, more.find(',', 1) - 1);
-      if (more.front() != ',' || !is_score_name(name)) refuse_heading();
-      score_names_.emplace_back(name);
-      more.remove_prefix(1 + name.size());
+  Fields check_heading() {
+    const std::string_view heading = next_line();
+    Fields names = split_fields(heading);
+    const std::string_view behind =
+        heading.substr(std::min(heading.size(), metrics_heading.size()));
+    if (!heading.starts_with(metrics_heading) || !(behind.empty() || behind.starts_with(',')) ||
+        !std::ranges::all_of(names, is_score_name)) {
+      reject(fmt::format("'{}'", excerpt(heading)), metrics_heading);
     }
+    return names;
   }
 
-  void check_row(std::string_view line) const {
-    const Fields fields = split(line);
-    const std::string_view split = fields[split_column];
-    const bool training = split == "train";
-    if (!training && split != "validation") {
-      refuse(fmt::format("split '{}'", excerpt(split)), "train or validation");
+  void check_row(std::string_view line, const Fields& names) const {
+    const Fields fields = split_fields(line);
+    if (fields.size() != names.size()) {
+      reject(fmt::format("{} fields", fields.size()), fmt::to_string(names.size()));
     }
     for (std::size_t i = 0; i < fields.size(); ++i) {
-      const Column column = i < columns.size()
-                                ? columns[i]
-                                : Column{.name = score_names_[i - columns.size()],
-                                         .in_training = Content::nothing,
-                                         .in_validation = Content::number_or_nothing};
-      const Content content = training ? column.in_training : column.in_validation;
-      if (i == split_column || fits(fields[i], content)) continue;
-      refuse(fmt::format("{} '{}' in a row of {}", column.name, excerpt(fields[i]), split),
-             describe(content));
+      const std::string_view expected = missing_content(i, fields[i]);
+      if (expected.empty()) continue;
+      reject(fmt::format("{} '{}'", names[i], excerpt(fields[i])), expected);
     }
-  }
-
-  Fields split(std::string_view line) const {
-    const auto count = 1 + static_cast<std::size_t>(std::ranges::count(line, ','));
-    const std::size_t expected = columns.size() + score_names_.size();
-    if (count != expected) refuse(fmt::format("{} fields", count), fmt::to_string(expected));
-    return split_fields(line);
   }
 
   std::string_view next_line() {
     ++line_number_;
     const std::size_t end = rest_.find('\n');
     if (end == rest_.npos) {
-      refuse(fmt::format("the end of the table after '{}'", excerpt(rest_)), "a line end");
+      reject(fmt::format("the end of the table after '{}'", excerpt(rest_)), "a line end");
     }
     const std::string_view line = rest_.substr(0, end);
     rest_.remove_prefix(end + 1);
     return line;
   }
 
-  [[noreturn]] void refuse(std::string_view found, std::string_view expected) const {
+  [[noreturn]] void reject(std::string_view found, std::string_view expected) const {
     throw CheckpointError(
         fmt::format("{}: line {}: found {}, expected {}", place_, line_number_, found, expected),
         "use a checkpoint that this program wrote");
@@ -172,7 +114,6 @@ class MetricsReader {
   std::string_view rest_;
   std::string_view place_;
   std::size_t line_number_ = 0;
-  std::vector<std::string> score_names_;
 };
 
 /// The value of a score as text, empty if the task did not compute it.

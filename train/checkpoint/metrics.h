@@ -82,9 +82,8 @@ inline constexpr std::string_view metrics_heading =
     "step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,gradient_norm,"
     "target_tokens";
 
-/// Checks the text of an untrusted metrics.csv: the heading, then rows as MetricsTable writes them,
-/// each ended by '\n'. The split of a row determines which of its fields are empty. `nan` and `inf`
-/// are valid numbers, since a loss can be either.
+/// Checks the text of a metrics.csv: the heading, then rows of numbers as MetricsTable writes them,
+/// each ended by '\n'. `nan` and `inf` are valid numbers, since a loss can be either.
 ///
 /// place   prefix of error messages
 /// returns the names of the columns after those of metrics_heading

@@ -28,18 +28,13 @@ bool is_float(const StoredArray& array) {
 }
 
 /// Converts the elements of a stored array to those of a tensor of the same shape.
-void copy_array(const ArrayStore& arrays, const std::string& path, Tensor to) {
-  const auto copy = [&](const auto& from) {
+void copy_array(const StoredArray& from, Tensor to) {
+  visit_elements(from, [&](const auto& elements) {
     dispatch(to.dtype(), [&]<class T>() {
-      std::ranges::transform(from, to.mutable_values<T>().begin(),
+      std::ranges::transform(elements, to.mutable_values<T>().begin(),
                              [](auto value) { return static_cast<T>(value); });
     });
-  };
-  if (arrays.at(path).type == ElementType::float32) {
-    copy(arrays.get<float>(path));
-  } else {
-    copy(arrays.get<double>(path));
-  }
+  });
 }
 
 /// The tensors of one group of a file beside those of a model.
@@ -72,7 +67,7 @@ class Group {
     for (const auto& [name, tensor] : tensors_) {
       const std::string path = prefix_ + name;
       if (arrays_.contains(path) && fits(tensor, arrays_.at(path))) {
-        copy_array(arrays_, path, tensor);
+        copy_array(arrays_.at(path), tensor);
       }
     }
   }

@@ -1,9 +1,71 @@
 #include "train/checkpoint/training_state.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 namespace tapestry {
+
+namespace {
+
+constexpr double most_of_guessing = 2.0;
+constexpr double lost_share = 0.5;
+constexpr double deviations = 6.0;
+constexpr std::uint64_t bad_windows_of_divergence = 3;
+
+}  // namespace
+
+DivergenceWatch::DivergenceWatch(const State& state)
+    : steps_(static_cast<std::uint64_t>(state[0])),
+      mean_(state[1]),
+      squares_(state[2]),
+      windows_(static_cast<std::uint64_t>(state[3])),
+      first_mean_(state[4]),
+      last_mean_(state[5]),
+      best_{.mean = state[6], .deviation = state[7]},
+      bad_windows_(static_cast<std::uint64_t>(state[8])) {}
+
+DivergenceWatch::State DivergenceWatch::state() const {
+  return {static_cast<double>(steps_),
+          mean_,
+          squares_,
+          static_cast<double>(windows_),
+          first_mean_,
+          last_mean_,
+          best_.mean,
+          best_.deviation,
+          static_cast<double>(bad_windows_)};
+}
+
+/// Updates mean and squares with Welford's recurrence (Technometrics 1962).
+bool DivergenceWatch::add(double loss, double guessing, std::size_t window) {
+  if (window == 0) return false;
+  ++steps_;
+  const double distance = loss - mean_;
+  mean_ += distance / static_cast<double>(steps_);
+  squares_ += distance * (loss - mean_);
+  return steps_ >= window && close_window(guessing);
+}
+
+bool DivergenceWatch::close_window(double guessing) {
+  const Level level{.mean = mean_, .deviation = std::sqrt(squares_ / static_cast<double>(steps_))};
+  if (windows_ == 0) first_mean_ = level.mean;
+  bad_windows_ = is_bad(level, guessing) ? bad_windows_ + 1 : 0;
+  if (windows_ == 0 || level.mean < best_.mean) best_ = level;
+  last_mean_ = level.mean;
+  ++windows_;
+  steps_ = 0;
+  mean_ = squares_ = 0.0;
+  return bad_windows_ >= bad_windows_of_divergence;
+}
+
+bool DivergenceWatch::is_bad(const Level& level, double guessing) const {
+  if (level.mean > most_of_guessing * guessing) return true;
+  if (windows_ == 0) return false;
+  const double progress = first_mean_ - best_.mean;
+  const double noise = deviations * best_.deviation;
+  return level.mean > best_.mean + std::max(lost_share * progress, noise);
+}
 
 bool TrainingState::compare_validation(const std::string& metric, double value, bool is_due) {
   const bool best = best_step ? is_better(metric, value, best_value) : std::isfinite(value);
@@ -40,6 +102,43 @@ void TrainingState::revert_end_rows() {
   best_value = before.best_value;
   best_step = before.best_step;
   metrics.erase(before.metrics_begin, before.metrics_end);
+}
+
+bool is_further_best(std::uint64_t step, const std::string& metrics_csv,
+                     const TrainOptions& options) {
+  if (options.keep_best == 1) return false;
+  std::vector<std::uint64_t> best = best_validations(metrics_csv, options.best_metric);
+  best.resize(std::min(best.size(), options.keep_best));
+  return std::ranges::find(best, step) != best.end();
+}
+
+std::vector<std::uint64_t> steps_to_average(std::uint64_t step, const TrainOptions& options) {
+  if (options.average_last == 0) return {};
+  std::vector<std::uint64_t> steps{step};
+  const std::uint64_t every = options.save_every;
+  std::uint64_t scheduled = step / every * every;
+  while (scheduled > 0 && steps.size() < options.average_last) {
+    if (scheduled != step) steps.push_back(scheduled);
+    scheduled -= every;
+  }
+  std::ranges::reverse(steps);
+  return steps;
+}
+
+Retention kept_checkpoints(const TrainingState& state, const TrainOptions& options) {
+  Retention kept{.keep_last = options.keep_last, .steps = steps_to_average(state.step, options)};
+  if (options.keep_best > 1) {
+    kept.best_first = best_validations(state.metrics.csv(), options.best_metric);
+    kept.keep_best = options.keep_best;
+    // A validation that only the end of a run adds takes no place: a run that continues drops it.
+    if (state.step % options.validate_every != 0) std::erase(kept.best_first, state.step);
+  }
+  kept.steps.push_back(state.scheduled_save);
+  if (state.best_step) kept.steps.push_back(*state.best_step);
+  if (state.before_end && state.before_end->best_step) {
+    kept.steps.push_back(*state.before_end->best_step);
+  }
+  return kept;
 }
 
 }  // namespace tapestry

@@ -11,7 +11,7 @@
 #include "train/base/format.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
-#include "train/report/report_file.h"
+#include "train/report/report_data.h"
 #include "train/system/standard_streams.h"
 
 namespace tapestry {

@@ -16,6 +16,7 @@
 #include "train/config/fields.h"
 #include "train/loop/training_run.h"
 #include "train/parallel/launch.h"
+#include "train/report/report_data.h"
 #include "train/system/machine.h"
 
 namespace tapestry {

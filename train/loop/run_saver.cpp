@@ -17,9 +17,9 @@
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/base/program.h"
-#include "train/checkpoint/kept_checkpoints.h"
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/run_directory.h"
+#include "train/checkpoint/training_state.h"
 #include "train/loop/non_finite.h"
 
 namespace tapestry {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "train/report/page_files.h"
-
 namespace tapestry {
 namespace {
 

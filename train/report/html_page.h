@@ -1,7 +1,9 @@
 #pragma once
 
-#include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
+
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,7 +12,8 @@ namespace tapestry {
 /// The page of `tapestry report`, or with its script of `tapestry explain`, which draws the data: a
 /// single file without references to others. Text that is not UTF-8 is replaced by U+FFFD.
 ///
-/// data     may contain untrusted text. Of a report: what ReportData::json() returns; of explain.js:
+/// data     may contain untrusted text. Of a report: what ReportData::json() returns; of
+/// explain.js:
 ///          what computation_json() returns
 /// scripts  of page_files()
 std::string html_page(const nlohmann::ordered_json& data,
@@ -22,5 +25,15 @@ std::string html_page(const nlohmann::ordered_json& data,
 ///
 /// json  valid JSON, in which these characters occur in strings only
 std::string json_for_script(std::string_view json);
+
+/// A file of the folder train/report/page as it was when the program was built.
+struct PageFile {
+  std::string_view name;     ///< "page.css"
+  std::string_view content;  ///< its bytes
+};
+
+/// All files of the folder (cmake/embed_files.cmake): the template page.html with the marks
+/// `/*page.css*/`, `/*script*/` and `/*data*/`, and what takes their places.
+std::span<const PageFile> page_files();
 
 }  // namespace tapestry

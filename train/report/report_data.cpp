@@ -1,17 +1,19 @@
 #include "train/report/report_data.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <string>
 #include <system_error>
 #include <utility>
 
+#include "data/io/durable_file.h"
 #include "data/io/error.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
@@ -25,9 +27,9 @@
 #include "train/recording/event_log.h"
 #include "train/recording/weights.h"
 #include "train/report/curve.h"
-#include "train/report/held_out_json.h"
+#include "train/report/html_page.h"
+#include "train/report/report_json.h"
 #include "train/report/run_comparison.h"
-#include "train/report/run_json.h"
 #include "train/system/machine.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
@@ -48,66 +50,73 @@ struct ReportData::Run {
 
 namespace {
 
-// ---- Curves
+// ---- Configs
 
-/// The differences from the step before.
-Json step_differences(const std::vector<std::uint64_t>& steps) {
-  Json list = Json::array();
-  std::uint64_t before = 0;
-  for (const std::uint64_t step : steps) {
-    list.push_back(step - before);
-    before = step;
-  }
-  return list;
+/// A config key in which runs differ.
+struct DifferingKey {
+  std::string key;                  ///< "model.d_model"
+  std::vector<std::string> values;  ///< of each run, as YAML
+};
+
+/// Config values that determine the results of a run.
+std::vector<Config> without_process_settings(std::span<const Config> configs) {
+  std::vector<Config> compared;
+  for (const Config& config : configs) compared.push_back(with_process_settings(config, Config{}));
+  return compared;
 }
 
-Json to_json(const NamedCurve& named, std::size_t most) {
-  const Curve points = extremes(named.curve, most);
-  Json json = {{"name", named.name},
-               {"validation", named.validation},
-               {"count", named.curve.values.size()},
-               {"steps", step_differences(points.steps)},
-               {"values", json_numbers(points.values)}};
-  if (points.values.size() < named.curve.values.size()) {
-    const Curve means = part_means(named.curve, most / 2);
-    json["mean_steps"] = step_differences(means.steps);
-    json["means"] = json_numbers(means.values);
-  }
-  return json;
-}
-
-/// A curve with its deviation, at the points where the mean is extreme if there are many.
-Json to_json(const MeanCurve& mean, std::size_t most) {
-  const Curve points = extremes(mean.mean, most);
-  std::vector<double> deviation;
-  for (std::size_t i = 0, at = 0; i < points.steps.size(); ++i) {
-    while (mean.mean.steps[at] < points.steps[i]) ++at;
-    deviation.push_back(mean.deviation[at]);
-  }
-  return {{"steps", step_differences(points.steps)},
-          {"values", json_numbers(points.values)},
-          {"deviation", json_numbers(deviation)}};
-}
-
-/// The mean of each curve that all runs of a group have.
-Json mean_curves_json(const std::vector<const RunHistory*>& group, std::size_t most) {
-  Json curves = Json::array();
-  for (const NamedCurve& first : group.front()->curves) {
-    std::vector<Curve> same;
-    for (const RunHistory* history : group) {
-      for (const NamedCurve& curve : history->curves) {
-        const bool matches = curve.name == first.name && curve.validation == first.validation;
-        if (matches) same.push_back(curve.curve);
-      }
+/// The keys in which configs differ, in file order. Settings of a process, such as train.threads
+/// and train.run_dir, are not compared.
+std::vector<DifferingKey> differing_keys(std::span<const Config> configs) {
+  if (configs.empty()) return {};
+  const std::vector<Config> compared = without_process_settings(configs);
+  std::map<std::string, std::vector<std::string>> values;
+  for (std::size_t i = 1; i < compared.size(); ++i) {
+    for (const ConfigDifference& difference : compare_configs(compared.front(), compared[i])) {
+      auto [found, is_new] = values.try_emplace(difference.key);
+      if (is_new) found->second.assign(compared.size(), difference.checkpoint);
+      found->second[i] = difference.now;
     }
-    if (same.size() != group.size()) continue;
-    const MeanCurve mean = mean_and_deviation(same);
-    if (mean.mean.steps.empty()) continue;
-    Json json = {{"name", first.name}, {"validation", first.validation}};
-    json.update(to_json(mean, most));
-    curves.push_back(std::move(json));
   }
-  return curves;
+  std::vector<DifferingKey> keys;
+  for (const ConfigKey& key : config_keys()) {
+    const auto found = values.find(key.path());
+    if (found != values.end()) keys.push_back({.key = found->first, .values = found->second});
+  }
+  return keys;
+}
+
+/// The keys of a config whose values are not the defaults, in file order.
+std::vector<std::string> changed_keys(const Config& config) {
+  std::vector<std::string> keys;
+  for (const ConfigDifference& difference : compare_configs(Config{}, config)) {
+    keys.push_back(difference.key);
+  }
+  return keys;
+}
+
+/// The indices of configs that differ in train.seed only, in groups of two or more with different
+/// seeds; in order of their first indices.
+std::vector<std::vector<std::size_t>> seed_groups(std::span<const Config> configs) {
+  std::vector<Config> compared = without_process_settings(configs);
+  for (Config& config : compared) config.train.seed = 0;
+  std::vector<std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < compared.size(); ++i) {
+    const auto same = [&](std::size_t other) {
+      return compare_configs(compared[other], compared[i]).empty();
+    };
+    const auto group = std::ranges::find_if(groups, same, [](const auto& g) { return g.front(); });
+    if (group == groups.end()) {
+      groups.push_back({i});
+      continue;
+    }
+    const auto same_seed = [&](std::size_t other) {
+      return configs[other].train.seed == configs[i].train.seed;
+    };
+    if (std::ranges::none_of(*group, same_seed)) group->push_back(i);
+  }
+  std::erase_if(groups, [](const auto& group) { return group.size() < 2; });
+  return groups;
 }
 
 // ---- Reading a run
@@ -307,7 +316,7 @@ Json ReportData::json() const {
     Json json = run->json;
     json["curves"] = Json::array();
     for (const NamedCurve& curve : run->history.curves) {
-      json["curves"].push_back(to_json(curve, points));
+      json["curves"].push_back(curve_json(curve, points));
     }
     if (names[run->name] > 1) json["name"] = run->path;
     json["notes"] = run->notes;
@@ -333,6 +342,18 @@ Json ReportData::json() const {
           {"runs", std::move(runs)},
           {"differences", std::move(differences)},
           {"groups", std::move(groups)}};
+}
+
+std::size_t write_report(const ReportData& data, const std::filesystem::path& path) {
+  const std::string page = html_page(data.json());
+  write_file_durably(path, std::as_bytes(std::span(page)));
+  return page.size();
+}
+
+void write_report(const RunDirectory& directory, const RunInProgress& run) {
+  ReportData data({});
+  data.add(directory.path().string(), &run);
+  write_report(data, directory.path() / report_file_name);
 }
 
 }  // namespace tapestry

@@ -32,7 +32,7 @@
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
 #include "train/report/curve.h"
-#include "train/report/report_file.h"
+#include "train/report/report_data.h"
 #include "train/system/interruptions.h"
 #include "train/system/machine.h"
 #include "train/system/standard_streams.h"

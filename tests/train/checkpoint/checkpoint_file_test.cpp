@@ -7,7 +7,6 @@
 #include <array>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <string>
 
 #include "data/io/file.h"
@@ -98,24 +97,12 @@ struct CheckpointInFolder {
     }
     return "accepted";
   }
-
-  /// What reading says about an HDF5 file with a valid user block.
-  std::string damage_of_hdf5(const std::function<void(hid_t file)>& fill) const {
-    Bytes bytes = hdf5::file_with(fill, block_size);
-    std::copy_n(original.begin(), block_size, bytes.begin());
-    reseal(bytes);
-    return damage(bytes);
-  }
 };
 
 TEST_CASE("every element type, text, scalar and empty array is restored from a checkpoint") {
   const CheckpointInFolder checkpoint(every_type());
   CHECK(read_checkpoint(checkpoint.path) == every_type());
-}
-
-TEST_CASE("an empty array store can be saved") {
-  const CheckpointInFolder checkpoint{ArrayStore()};
-  CHECK(read_checkpoint(checkpoint.path).size() == 0);
+  CHECK(read_checkpoint(CheckpointInFolder{ArrayStore()}.path).size() == 0);
 }
 
 TEST_CASE("thousands of arrays in nested groups are restored") {
@@ -198,8 +185,9 @@ TEST_CASE("a checkpoint cut at any length is rejected") {
   }
   Bytes cut = checkpoint.original;
   cut.pop_back();
-  CHECK(contains(checkpoint.damage(cut), "truncated: found " + std::to_string(cut.size()) +
-                                             " bytes, expected " + std::to_string(cut.size() + 1)));
+  CHECK(contains(checkpoint.damage(cut), "truncated: found " + std::to_string(cut.size())));
+  cut.resize(checkpoint.original.size() + 1);
+  CHECK(contains(checkpoint.damage(cut), "too long"));
 }
 
 TEST_CASE("a checkpoint with any byte altered is rejected") {
@@ -209,13 +197,6 @@ TEST_CASE("a checkpoint with any byte altered is rejected") {
     altered[at] ^= std::byte{1} << (at % 8);
     if (checkpoint.damage(altered) == "accepted") FAIL("accepted when altered at " << at);
   }
-}
-
-TEST_CASE("bytes behind the end are rejected") {
-  const CheckpointInFolder checkpoint;
-  Bytes longer = checkpoint.original;
-  longer.push_back(std::byte{0});
-  CHECK(contains(checkpoint.damage(longer), "too long"));
 }
 
 TEST_CASE("a file that is no checkpoint is rejected with its first bytes") {
@@ -257,34 +238,19 @@ TEST_CASE("both halves of the digest are compared") {
   }
 }
 
-TEST_CASE("an HDF5 file with other contents than a checkpoint's is rejected with the path") {
+TEST_CASE("HDF5 with other contents than a checkpoint's is rejected") {
   const CheckpointInFolder checkpoint;
-  CHECK(checkpoint.damage_of_hdf5([](hid_t file) {
-    hdf5::create(file, "x", H5T_IEEE_F32LE, {2}, hdf5::allocated_early());
-  }) == "accepted");
-  CHECK(contains(checkpoint.damage_of_hdf5([](hid_t file) {
-    hdf5::create(file, "x", H5T_IEEE_F32LE, {std::uint64_t{1} << 60});
-  }),
-                 "x: found 0 bytes stored"));
-  CHECK(contains(checkpoint.damage_of_hdf5([](hid_t file) {
-    const hdf5::PropertyList options = hdf5::dataset_options();
-    const hsize_t chunk = 2;
-    H5Pset_chunk(options.get(), 1, &chunk);
-    hdf5::create(file, "x", H5T_IEEE_F32LE, {2}, options);
-  }),
-                 "x: found chunked"));
-  CHECK(contains(checkpoint.damage_of_hdf5([](hid_t file) {
-    hdf5::create(file, "x", H5T_STD_I16BE, {2}, hdf5::allocated_early());
-  }),
-                 "x: found another type"));
-  CHECK(contains(checkpoint.damage_of_hdf5([](hid_t file) {
-    hdf5::create(file, "a b", H5T_IEEE_F32LE, {2}, hdf5::allocated_early());
-  }),
-                 "found 'a b'"));
-  CHECK(contains(checkpoint.damage_of_hdf5([](hid_t file) {
-    H5Lcreate_hard(file, "/", file, "itself", H5P_DEFAULT, H5P_DEFAULT);
-  }),
-                 "groups nested deeper"));
+  const auto damage_of = [&](hid_t type, const char* name) {
+    Bytes bytes = hdf5::file_with(
+        [&](hid_t file) { hdf5::create(file, name, type, {2}, hdf5::allocated_early()); },
+        block_size);
+    std::copy_n(checkpoint.original.begin(), block_size, bytes.begin());
+    reseal(bytes);
+    return checkpoint.damage(bytes);
+  };
+  CHECK(damage_of(H5T_IEEE_F32LE, "x") == "accepted");
+  CHECK(contains(damage_of(H5T_STD_I16BE, "x"), "x: found another type"));
+  CHECK(contains(damage_of(H5T_IEEE_F32LE, "a b"), "found 'a b'"));
   Bytes no_hdf5(2048);
   std::copy_n(checkpoint.original.begin(), block_size, no_hdf5.begin());
   reseal(no_hdf5);
@@ -334,10 +300,13 @@ TEST_CASE("a disk that gives few bytes at a time, and interrupted calls, do not 
 
 TEST_CASE("arrays that HDF5 cannot store are an output error, and no file is written") {
   const TemporaryFolder folder;
-  ArrayStore endless;
+  ArrayStore endless, conflict;
   endless.put<float>("x", {},
                      {0, ~std::uint64_t{0}});  // which stands for an unlimited length in HDF5
+  conflict.put_text("a/b", "");
+  conflict.put_text("a/b/c", "");  // in a group that is an array
   CHECK_THROWS_AS(write_checkpoint(folder / "step.h5", endless), OutputError);
+  CHECK_THROWS_AS(write_checkpoint(folder / "step.h5", conflict), OutputError);
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 

@@ -14,6 +14,7 @@
 #include "autograd/random.h"
 #include "layers/transformer.h"
 #include "optim/optimizer.h"
+#include "tests/support/contains.h"
 #include "tests/train/error_text.h"
 #include "tests/train/tiny_run.h"
 #include "train/base/error.h"
@@ -26,6 +27,7 @@
 namespace tapestry {
 namespace {
 
+using test::contains;
 using test::error_text;
 
 Config small_config() {
@@ -122,7 +124,7 @@ StoredArray floats(ArrayShape shape, std::size_t count, float value) {
 }
 
 /// What restoring says; the run it is restored into must not change.
-std::string refusal(const ArrayStore& snapshot) {
+std::string rejection(const ArrayStore& snapshot) {
   Run other(2);
   const ArrayStore before = other.snapshot();
   const std::string text = error_text<CheckpointError>([&] { restore(snapshot, other.parts()); });
@@ -175,7 +177,7 @@ TEST_CASE("invalid fields for continuing beyond the end of a run are an error") 
     CAPTURE(range.first);
     CAPTURE(range.second);
     run.state.before_end = BeforeEnd{.metrics_begin = range.first, .metrics_end = range.second};
-    CHECK(refusal(run.snapshot()).find("train/before_end_counts: found ") != std::string::npos);
+    CHECK(contains(rejection(run.snapshot()), "train/before_end_counts: found "));
   }
 }
 
@@ -244,108 +246,59 @@ TEST_CASE("the config of a snapshot excludes settings of the process") {
   CHECK(stored.train.run_dir.empty());
 }
 
-TEST_CASE("a missing array is reported by name") {
-  Run run(1);
-  const std::string hint = "\nhint: use the config and the program that wrote the checkpoint";
+TEST_CASE("arrays that do not fit are rejected with path, found and expected") {
+  Run run(1), copy(2);
+  const ArrayStore snapshot = run.snapshot();
   for (const char* path :
        {"parameters/output.bias", "optimizer/first_moment/output.bias", "optimizer/steps",
         "train/step", "train/running_loss_sum", "train/best_loss", "train/metrics"}) {
-    CHECK(refusal(with(run.snapshot(), path, std::nullopt)) ==
-          std::string("file.h5: ") + path + ": found nothing, expected an array" + hint);
+    CHECK(contains(rejection(with(snapshot, path, std::nullopt)),
+                   std::string("file.h5: ") + path + ": found nothing, expected an array"));
   }
-}
-
-TEST_CASE("a checkpoint of another shape is refused with both shapes") {
-  Run run(1);
-  CHECK(refusal(with(run.snapshot(), "parameters/output.bias", floats({5}, 5, 0))) ==
-        "file.h5: parameters/output.bias: found float32 (5), expected float32 (7)\n"
-        "hint: use the config and the program that wrote the checkpoint");
-}
-
-TEST_CASE("another element type is refused with both types") {
-  Run run(1);
   ArrayStore doubles;
   doubles.put<double>("x", std::vector<double>(7, 0.5), {7});
-  CHECK(refusal(with(run.snapshot(), "optimizer/second_moment/output.bias", doubles.at("x"))) ==
-        "file.h5: optimizer/second_moment/output.bias: found float64 (7), expected float32 (7)\n"
-        "hint: use the config and the program that wrote the checkpoint");
-}
-
-TEST_CASE("an array that is neither a parameter nor a moment is refused") {
-  Run run(1);
-  for (const char* path : {"parameters/output.gain", "optimizer/momentum/output.bias"}) {
-    CHECK(refusal(with(run.snapshot(), path, floats({1}, 1, 0))) ==
-          std::string("file.h5: ") + path +
-              ": found an array that does not belong to the model of the checkpoint's config\n"
-              "hint: use the version of the program that wrote the checkpoint");
-  }
-}
-
-TEST_CASE("a parameter that is not finite is refused") {
-  Run run(1);
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
-  CHECK(refusal(with(run.snapshot(), "parameters/output.bias", floats({7}, 7, nan))) ==
-        "file.h5: parameters/output.bias: found nan, expected finite numbers\n"
-        "hint: use an earlier checkpoint of the run");
-  CHECK(refusal(with(run.snapshot(), "optimizer/first_moment/output.bias", floats({7}, 7, -inf))) ==
-        "file.h5: optimizer/first_moment/output.bias: found -inf, expected finite numbers\n"
-        "hint: use an earlier checkpoint of the run");
-}
-
-TEST_CASE("a negative second moment is refused, a negative first moment is not") {
-  Run run(1), copy(2);
-  const ArrayStore snapshot = run.snapshot();
-  CHECK(refusal(with(snapshot, "optimizer/second_moment/output.bias", floats({7}, 7, -1))) ==
-        "file.h5: optimizer/second_moment/output.bias: found -1, expected a mean of squares\n"
-        "hint: use an earlier checkpoint of the run");
+  struct Case {
+    std::string path;
+    StoredArray array;
+    std::string words;
+  };
+  for (const auto& [path, array, words] : std::vector<Case>{
+           {"parameters/output.bias", floats({5}, 5, 0), "found float32 (5), expected float32 (7)"},
+           {"optimizer/second_moment/output.bias", doubles.at("x"), "found float64 (7), expected"},
+           {"parameters/output.gain", floats({1}, 1, 0), "found an array that does not belong"},
+           {"optimizer/momentum/output.bias", floats({1}, 1, 0), "found an array that does not belong"},
+           {"parameters/output.bias", floats({7}, 7, nan), "found nan, expected finite numbers"},
+           {"optimizer/first_moment/output.bias", floats({7}, 7, -inf), "found -inf, expected"},
+           {"optimizer/second_moment/output.bias", floats({7}, 7, -1), "found -1, expected"}}) {
+    CAPTURE(path);
+    CHECK(contains(rejection(with(snapshot, path, array)), "file.h5: " + path + ": " + words));
+  }
   CHECK_NOTHROW(restore(with(snapshot, "optimizer/first_moment/output.bias", floats({7}, 7, -1)),
                         copy.parts()));
 }
 
-TEST_CASE("an invalid config in a checkpoint is refused with its own errors") {
+TEST_CASE("texts of a checkpoint that cannot be used are rejected with their place") {
   Run run(1);
-  ArrayStore text;
-  text.put_text("x", "model:\n  d_modl: 8\n");
-  const ArrayStore snapshot = with(run.snapshot(), "config", text.at("x"));
-  CHECK(error_text<CheckpointError>([&] { load_model(snapshot); }) ==
-        "file.h5: its config cannot be used: config of the checkpoint:2:3: unknown key `d_modl` in "
-        "`model`\n"
-        "    d_modl: 8\n"
-        "    ^~~~~~\n"
-        "hint: use the program that wrote the checkpoint, in the same version");
-}
-
-TEST_CASE("a kind of model of another program is named alone") {
-  Run run(1);
-  ArrayStore text;
-  text.put_text("x", "model:\n  kind: aligned\n  own_key: 8\n");
-  const ArrayStore snapshot = with(run.snapshot(), "config", text.at("x"));
-  CHECK(error_text<CheckpointError>([&] { load_model(snapshot); }) ==
-        "file.h5: model.kind `aligned` is unknown to this program\n"
-        "hint: use the program that wrote the run");
-}
-
-TEST_CASE("an invalid list of training files in a checkpoint is refused with its line") {
-  Run run(1);
+  const auto rejection_with = [&](const std::string& path, const std::string& text, auto read) {
+    ArrayStore store;
+    store.put_text("x", text);
+    const ArrayStore snapshot = with(run.snapshot(), path, store.at("x"));
+    return error_text<CheckpointError>([&] { read(snapshot); });
+  };
+  const std::string config = rejection_with("config", "model:\n  d_modl: 8\n", load_model);
+  CHECK(contains(config, "file.h5: its config cannot be used: config of the checkpoint:2:3: "));
+  CHECK_FALSE(contains(config, "did you mean"));
+  CHECK(rejection_with("config", "model:\n  kind: aligned\n  own_key: 8\n", load_model)
+            .starts_with("file.h5: model.kind `aligned` is unknown to this program"));
+  CHECK(rejection_with("data/source_vocabulary", "<pad>\n<unk>\n<bos>\n<eos>\na\na\n", load_model)
+            .starts_with("file.h5: data/source_vocabulary: "));
   for (const std::string line : {"data.train_source", "data.train_source 12", "key 12 xyz",
                                  "key 12 0123456789abcdef more"}) {
-    ArrayStore text;
-    text.put_text("x", line + "\n");
-    const ArrayStore snapshot = with(run.snapshot(), "data/files", text.at("x"));
-    CHECK(error_text<CheckpointError>([&] { data_identity(snapshot); }) ==
-          "file.h5: data/files: found `" + line +
-              "`, expected key, size and digest\nhint: use an earlier checkpoint of the run");
+    CHECK(contains(rejection_with("data/files", line + "\n", data_identity),
+                   "file.h5: data/files: found `" + line + "`, expected key, size and digest"));
   }
-}
-
-TEST_CASE("an invalid vocabulary in a checkpoint is refused with its line") {
-  Run run(1);
-  ArrayStore text;
-  text.put_text("x", "<pad>\n<unk>\n<bos>\n<eos>\na\na\n");
-  const std::string refused = error_text<CheckpointError>(
-      [&] { load_model(with(run.snapshot(), "data/source_vocabulary", text.at("x"))); });
-  CHECK(refused.starts_with("file.h5: data/source_vocabulary: "));
 }
 
 TEST_CASE("a model loaded from a snapshot decodes like the saved one, without other files") {
@@ -357,12 +310,6 @@ TEST_CASE("a model loaded from a snapshot decodes like the saved one, without ot
   const std::vector<Sentence> sources{{4, 5, 6}, {6}, {5, 5}};
   const auto outputs = decode(*run.model.network, 8, sources);
   CHECK(decode(*loaded.model->network, 8, sources) == outputs);
-}
-
-TEST_CASE("loading refuses a parameter that does not fit") {
-  Run run(1);
-  CHECK_THROWS_AS(load_model(with(run.snapshot(), "parameters/output.bias", floats({5}, 5, 0))),
-                  CheckpointError);
 }
 
 TEST_CASE("running moments of batch norms are saved and restored when a run is resumed") {

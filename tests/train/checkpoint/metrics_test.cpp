@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -104,6 +106,88 @@ TEST_CASE("the table is written in place of the old file") {
   const auto bytes = read_binary_file(folder / "metrics.csv").bytes;
   CHECK(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) == header);
   CHECK_THROWS_AS(table.write(folder / "none/metrics.csv"), OutputError);
+}
+
+const std::string training_row = "50,2,train,0.1,1.5,,,0.001,0.25,640\n";
+const std::string validation_row = "100,3,validation,0.5,1.75,0.875,0.25,,,40\n";
+
+/// The error about the text behind its place; empty if it is accepted.
+std::string rejection(const std::string& csv) try {
+  require_metrics(csv, "x.h5: train/metrics");
+  return "";
+} catch (const CheckpointError& error) {
+  const std::string message = error.what(), place = "x.h5: train/metrics: ";
+  CHECK(message.starts_with(place));
+  return message.substr(place.size());
+}
+
+/// The same for a row of training in which one text is replaced.
+std::string rejection_with(const std::string& replaced, const std::string& by) {
+  std::string row = training_row;
+  return rejection(header + validation_row + row.replace(row.find(replaced), replaced.size(), by));
+}
+
+TEST_CASE("metrics are read as they were written, extreme and missing numbers included") {
+  const double inf = std::numeric_limits<double>::infinity();
+  MetricsTable table;
+  table.add({.step = std::numeric_limits<std::uint64_t>::max(),
+             .loss = std::numeric_limits<double>::denorm_min(),
+             .perplexity = inf,
+             .learning_rate = -std::numeric_limits<double>::max(),
+             .gradient_norm = std::nan("")});
+  table.add_validation(1, 1, {.tokens = 4, .loss = -inf, .perplexity = -std::nan("")});
+  table.add_validation(1, 1, {.tokens = 4, .loss = 1e-300, .others = {{"exact_match", 1}}});
+  CHECK_NOTHROW(require_metrics(table.csv(), ""));
+}
+
+TEST_CASE("a metrics table is rejected at the line that is not one of a table") {
+  struct Case {
+    std::string csv, found;
+  };
+  for (const auto& [csv, found] : std::vector<Case>{
+           {"", "line 1: found the end of the table"},
+           {"step,loss\n" + training_row, "line 1: found 'step,loss', expected step,epoch,split"},
+           {header + training_row + "1,1,train,2\n", "line 3: found 4 fields, expected 10"},
+           {header + "\n", "line 2: found 1 fields"},
+           {header + "50,2,tr", "line 2: found the end of the table after '50,2,tr'"}}) {
+    CAPTURE(csv);
+    CHECK(rejection(csv).starts_with(found));
+  }
+  CHECK(rejection_with("640", "640,").starts_with("line 3: found 11 fields"));
+  CHECK(rejection_with("train", "test").starts_with("line 3: found split 'test'"));
+  CHECK(rejection_with("train", "\x1b[2J").starts_with("line 3: found split '\\x1B[2J'"));
+  CHECK(rejection_with("50", "-50") == "line 3: found step '-50', expected a whole number");
+  CHECK(rejection_with("50", "18446744073709551616").starts_with("line 3: found step"));
+  for (const char* text : {"=1+1", "1 ", " 1", "+1", "0x1", "1e", "1e999", "infinity", "NaN",
+                           "nan(1)", "\"1\"", "1;2", "\x1b[2J"}) {
+    CAPTURE(text);
+    CHECK(rejection_with("0.1", text).starts_with("line 3: found loss '"));
+  }
+  CHECK_THROWS_AS(MetricsTable("step,loss\n"), CheckpointError);
+}
+
+TEST_CASE("columns of other scores may follow, with names of small letters, digits and _") {
+  const auto with_columns = [](const std::string& columns, const std::string& rows) {
+    return rejection(std::string(metrics_heading) + columns + "\n" + rows);
+  };
+  CHECK(with_columns(",span_f1,b", "1,1,validation,1,2,0.5,,,,4,0.5,\n").empty());
+  CHECK(require_metrics(std::string(metrics_heading) + ",span_f1,b\n", "") ==
+        std::vector<std::string>{"span_f1", "b"});
+  for (const char* columns : {",", ",a,", ",,a", "a", ",A", ",=1", ",a b"}) {
+    CAPTURE(columns);
+    CHECK(with_columns(columns, "").starts_with("line 1: found 'step,"));
+  }
+  CHECK(with_columns(",a", "1,1,validation,1,2,0.5,,,,4\n").starts_with("line 2: found 10 fields"));
+  CHECK(with_columns(",a", "1,1,validation,1,2,0.5,,,,4,x\n").starts_with("line 2: found a 'x'"));
+}
+
+TEST_CASE("a table cut within a row is rejected, wherever that is") {
+  const std::string table = header + training_row + validation_row;
+  for (std::size_t size = 0; size < table.size(); ++size) {
+    CAPTURE(size);
+    const bool whole = size == header.size() || size == header.size() + training_row.size();
+    CHECK(rejection(table.substr(0, size)).empty() == whole);
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "layers/norm.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
+#include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/error_text.h"
 #include "train/base/error.h"
@@ -24,6 +25,7 @@
 namespace tapestry {
 namespace {
 
+using test::contains;
 using test::error_text;
 using test::TemporaryFolder;
 using Names = std::vector<std::string>;
@@ -96,19 +98,16 @@ TEST_CASE("load_parameters lists all that does not fit, before anything is chang
   save_parameters(SmallModel(1).parameters, path);
   SmallModel wider(2, DType::float32, 4);
   const std::vector<double> before = wider.values();
-  CHECK(error_text<CheckpointError>([&] { load_parameters(wider.parameters, path); }) ==
-        path +
-            ": does not fit the model:\n4 tensors loaded\n"
-            "other shapes: head.weight (2, 3), expected (4, 3), head.bias (2), expected (4)\n"
-            "hint: create the model with the sizes that it was saved with, or load with strict = "
-            "false");
+  const std::string text =
+      error_text<CheckpointError>([&] { load_parameters(wider.parameters, path); });
+  CHECK(text.starts_with(path + ": does not fit the model:\n4 tensors loaded\nother shapes: "));
+  CHECK(contains(text, "head.weight (2, 3), expected (4, 3), head.bias (2), expected (4)"));
   CHECK(wider.values() == before);
 
   SmallModel renamed(2, DType::float32, 2, "output");
-  CHECK(error_text<CheckpointError>([&] { load_parameters(renamed.parameters, path); })
-            .find("4 tensors loaded\n"
-                  "missing in the file: output.weight, output.bias\n"
-                  "not in the model: head.bias, head.weight\n") != std::string::npos);
+  CHECK(contains(
+      error_text<CheckpointError>([&] { load_parameters(renamed.parameters, path); }),
+      "missing in the file: output.weight, output.bias\nnot in the model: head.bias, head.weight"));
 }
 
 TEST_CASE("load_parameters without strict loads tensors that fit and reports the others") {
@@ -174,7 +173,7 @@ TEST_CASE("training continues bit-identically from a file with parameters and op
   });
 }
 
-TEST_CASE("a file without an optimizer, and one of another kind, are refused unchanged") {
+TEST_CASE("a file without an optimizer, and one of another kind, are rejected unchanged") {
   const TemporaryFolder folder;
   SmallModel saved(1);
   Sgd sgd(saved.parameters.list(), {.momentum = 0.9});
@@ -184,29 +183,20 @@ TEST_CASE("a file without an optimizer, and one of another kind, are refused unc
   SmallModel model(2);
   Adam adam(model.parameters.list());
   const std::vector<double> before = model.values();
-  const auto refused = [&] {
-    return error_text<CheckpointError>([&] { load_parameters(model.parameters, adam, path); });
+  const auto rejection = [&](SmallModel& to, Optimizer& optimizer) {
+    return error_text<CheckpointError>([&] { load_parameters(to.parameters, optimizer, path); });
   };
-  CHECK(refused() == path +
-                         ": has no state of an optimizer\nhint: save it with "
-                         "save_parameters(parameters, optimizer, path), or load the parameters "
-                         "alone");
+  CHECK(rejection(model, adam).starts_with(path + ": has no state of an optimizer"));
 
   save_parameters(saved.parameters, sgd, path);
-  CHECK(refused().starts_with(
-      path +
-      ": the state of its optimizer does not fit this one:\n0 tensors loaded\n"
-      "missing in the file: first_moment/norm.weight, first_moment/norm.bias, "));
-  CHECK(refused().find("\nnot in the model: momentum/") != std::string::npos);
-  CHECK(refused().ends_with(
-      "\nhint: create an optimizer of the kind and with the options of the one that was saved"));
+  CHECK(contains(rejection(model, adam), "the state of its optimizer does not fit this one"));
+  CHECK(contains(rejection(model, adam), "missing in the file: first_moment/norm.weight, "));
+  CHECK(contains(rejection(model, adam), "\nnot in the model: momentum/"));
   Sgd plain(model.parameters.list(), {.momentum = 0.0});
-  CHECK_THROWS_AS(load_parameters(model.parameters, plain, path), CheckpointError);
+  CHECK(contains(rejection(model, plain), "the state of its optimizer does not fit this one"));
   SmallModel wider(2, DType::float32, 4);
   Sgd of_wider(wider.parameters.list(), {.momentum = 0.9});
-  CHECK(error_text<CheckpointError>([&] {
-          load_parameters(wider.parameters, of_wider, path);
-        }).find(": does not fit the model:\n") != std::string::npos);
+  CHECK(contains(rejection(wider, of_wider), ": does not fit the model:\n"));
   CHECK(model.values() == before);
   CHECK(adam.steps() == 0);
 
@@ -241,7 +231,7 @@ TEST_CASE("long lists of names are shortened") {
         "layer6, layer7 and 2 more");
 }
 
-TEST_CASE("a damaged or missing file, and one without tensors of the model, are refused") {
+TEST_CASE("a damaged or missing file, and one without tensors of the model, are rejected") {
   const TemporaryFolder folder;
   const std::string path = folder / "other.h5";
   ArrayStore snapshot;

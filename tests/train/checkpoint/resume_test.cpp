@@ -14,8 +14,8 @@
 namespace tapestry {
 namespace {
 
-std::string refusal(const std::vector<ConfigDifference>& differences,
-                    const std::vector<std::string>& allowed = {}) {
+std::string rejection(const std::vector<ConfigDifference>& differences,
+                      const std::vector<std::string>& allowed = {}) {
   try {
     sort_changes("runs/x", differences, allowed);
   } catch (const ConfigError& error) {
@@ -55,50 +55,39 @@ TEST_CASE("keys that determine arrays of the model can never change") {
   }
 }
 
-TEST_CASE("changes of free keys are accepted, others need permission") {
-  const ConfigDifference steps{"train.steps", "10", "20"};
-  const ConfigDifference dropout{"model.dropout", "0.1", "0.2"};
-  const ConfigChanges changes = sort_changes("runs/x", {steps, dropout}, {"model.dropout"});
+TEST_CASE("changes are sorted into taken and allowed ones, or rejected in one table") {
+  const ConfigDifference steps{"train.steps", "10", "20"}, dropout{"model.dropout", "0.1", "0.2"};
+  const ConfigChanges changes =
+      sort_changes("runs/x", {steps, dropout}, {"model.dropout", "data.train_source"});
   REQUIRE(changes.taken.size() == 1);
   REQUIRE(changes.allowed.size() == 1);
   CHECK(to_string(changes.taken[0]) == "train.steps: 10 -> 20");
   CHECK(to_string(changes.allowed[0]) == "model.dropout: 0.1 -> 0.2");
+
+  const std::string table = rejection({{"model.d_model", "16", "32"},
+                                       {"train.steps", "10", "20"},
+                                       {"schedule.learning_rate", "0.001", "0.0025"},
+                                       {"train.run_dir", "\"a\"", "\"b\""}});
+  for (const char* row :
+       {"\n  key                     checkpoint  config  to change it\n",
+        "\n  model.d_model           16          32      start a new run\n",
+        "\n  schedule.learning_rate  0.001       0.0025  --allow-change schedule.learning_rate\n",
+        "\n  train.run_dir           \"a\"         \"b\"     a run is resumed in its own "
+        "directory"}) {
+    CHECK(test::contains(table, row));
+  }
+  CHECK_FALSE(test::contains(table, "train.steps"));
 }
 
-TEST_CASE("all refused changes are one table with what to do for each") {
-  CHECK(refusal({{"model.d_model", "16", "32"},
-                 {"train.steps", "10", "20"},
-                 {"schedule.learning_rate", "0.001", "0.0025"},
-                 {"train.run_dir", "\"a\"", "\"b\""}}) ==
-        "runs/x: the config differs from the checkpoint in keys that affect the run\n"
-        "  key                     checkpoint  config  to change it\n"
-        "  model.d_model           16          32      start a new run\n"
-        "  schedule.learning_rate  0.001       0.0025  --allow-change schedule.learning_rate\n"
-        "  train.run_dir           \"a\"         \"b\"     a run is resumed in its own directory\n"
-        "hint: resume with the saved config, or follow the last column");
-}
-
-TEST_CASE("permission for unknown keys and keys that can never change is refused") {
-  CHECK(refusal({}, {"model.dropuot"}) ==
-        "command line: --allow-change model.dropuot: is not a config key\n"
-        "hint: did you mean `model.dropout`?");
-  CHECK(refusal({}, {"lr"}) ==
-        "command line: --allow-change lr: is not a config key\n"
-        "hint: did you mean `schedule.learning_rate`?");
-  CHECK(refusal({}, {"colour"}) ==
-        "command line: --allow-change colour: is not a config key\n"
-        "hint: see configs/README.md");
-  CHECK(refusal({}, {"model.d_model"}) ==
-        "command line: --allow-change model.d_model: cannot change: the saved state would be "
-        "invalid\n"
-        "hint: start a new run with it");
-}
-
-TEST_CASE("permission for unchanged keys and free keys has no effect") {
-  const ConfigChanges changes =
-      sort_changes("runs/x", {}, {"model.dropout", "train.steps", "data.train_source"});
-  CHECK(changes.taken.empty());
-  CHECK(changes.allowed.empty());
+TEST_CASE("permission for unknown keys and keys that can never change is rejected") {
+  for (const auto& [key, words] :
+       {std::pair("model.dropuot", "did you mean `model.dropout`?"),
+        {"lr", "did you mean `schedule.learning_rate`?"},
+        {"colour", "see configs/README.md"},
+        {"model.d_model", "cannot change: the saved state would be invalid"}}) {
+    CHECK(test::contains(rejection({}, {key}), std::string("--allow-change ") + key));
+    CHECK(test::contains(rejection({}, {key}), words));
+  }
 }
 
 TEST_CASE("a program plans how to resume a run with other settings") {
@@ -126,6 +115,65 @@ TEST_CASE("a program plans how to resume a run with other settings") {
   const ResumePlan allowed = plan({.overrides = dropout, .allowed = {"model.dropout"}});
   REQUIRE(describe_effects(allowed).size() == 1);
   CHECK(test::contains(describe_effects(allowed)[0], "changed model.dropout"));
+}
+
+/// The identity of a training and a validation file.
+DataIdentity two_files() {
+  return {.fingerprint = 1,
+          .files = {{"data.train_text", {.bytes = 10, .digest = 0xA0}},
+                    {"data.validation_text", {.bytes = 20, .digest = 0xB0}}}};
+}
+
+std::vector<std::string> changes(const std::vector<DataFile>& now) {
+  Corpus corpus;
+  corpus.files = now;
+  std::vector<std::string> lines;
+  for (const FileChange& change : changes_between(two_files(), corpus)) {
+    lines.push_back(change.key + ": " + change.what);
+  }
+  return lines;
+}
+
+TEST_CASE("moved files with the same size and digest are unchanged") {
+  CHECK(changes({{"data.train_text", "moved.txt", 10, 0xA0},
+                 {"data.validation_text", "valid.txt", 20, 0xB0}})
+            .empty());
+}
+
+TEST_CASE("each change of a file is reported with found and expected") {
+  const auto changed = changes({{"data.train_text", "a\x1B.txt", 10, 0xA1},
+                                {"data.validation_text", "valid.txt", 21, 0xB0}});
+  REQUIRE(changed.size() == 2);
+  CHECK(test::contains(changed[0],
+                       "a\\x1B.txt (data.train_text): found 10 bytes with digest "
+                       "00000000000000a1, expected 10 bytes with digest "
+                       "00000000000000a0"));
+  CHECK(test::contains(changed[1], "valid.txt (data.validation_text): found 21 bytes"));
+  const auto others =
+      changes({{"data.train_text", "a.txt", 10, 0xA0}, {"data.test_text", "t.txt", 5, 0xC0}});
+  REQUIRE(others.size() == 2);
+  CHECK(test::contains(others[0], "t.txt (data.test_text): found 5 bytes"));
+  CHECK(test::contains(others[0], "expected no such file"));
+  CHECK(test::contains(others[1], "data.validation_text: found no file, expected 20 bytes"));
+}
+
+TEST_CASE("changed labels in a separate file are reported under the key of their images") {
+  const DataIdentity before{.fingerprint = 1,
+                            .files = {{"data.train_images", {.bytes = 10, .digest = 0xA0}},
+                                      {"data.train_images.labels", {.bytes = 20, .digest = 0xB0}}}};
+  const auto only_change = [&](const std::vector<DataFile>& files) {
+    Corpus corpus;
+    corpus.files = files;
+    const std::vector<FileChange> changes = changes_between(before, corpus);
+    REQUIRE(changes.size() == 1);
+    CHECK(changes.front().key == "data.train_images");
+    return changes.front().what;
+  };
+  CHECK(test::contains(only_change({{"data.train_images", "x.npy", 10, 0xA0},
+                                    {"data.train_images.labels", "x.labels.npy", 20, 0xB1}}),
+                       "x.labels.npy (data.train_images.labels): found 20 bytes"));
+  CHECK(test::contains(only_change({{"data.train_images", "x.h5", 10, 0xA0}}),
+                       "data.train_images.labels: found no file, expected 20 bytes"));
 }
 
 }  // namespace

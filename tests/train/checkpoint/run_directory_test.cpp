@@ -13,13 +13,17 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tests/support/contains.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/train/error_text.h"
 #include "train/base/error.h"
 
 namespace tapestry {
 namespace {
 
+using test::contains;
+using test::error_text;
 using test::FaultyFileSystem;
 using test::TemporaryFolder;
 using Steps = std::vector<std::uint64_t>;
@@ -165,84 +169,53 @@ TEST_CASE("a checkpoint that is no regular file is skipped for an older one") {
   }
 }
 
-TEST_CASE("a folder of checkpoints that cannot be listed is not an empty one") {
-  const Run run({10});
+/// A run whose folder of checkpoints cannot be listed.
+struct UnlistedRun : Run {
   FaultyFileSystem files;
-  files.failing_name = "list";
-  files.error = EACCES;
-  const RunDirectory directory(run.directory.path(), files);
-  CHECK_THROWS_WITH_AS(directory.read_newest(),
-                       ((run.directory.path() / "checkpoints").string() +
-                        ": could not list the checkpoints: Permission denied")
-                           .c_str(),
-                       CheckpointError);
-}
+  RunDirectory unlisted{directory.path(), files};
 
-TEST_CASE("the hint of too many open files is the limit on them, not permissions") {
-  const Run run({10});
-  FaultyFileSystem files;
-  files.failing_name = "list";
-  files.error = EMFILE;
-  const RunDirectory directory(run.directory.path(), files);
-  try {
-    (void)directory.steps();
-    FAIL("expected an error");
-  } catch (const CheckpointError& error) {
-    CHECK(error.hint() == "raise the limit on open files (ulimit -n)");
+  explicit UnlistedRun(int error) : Run({10}) {
+    files.failing_name = "list";
+    files.error = error;
   }
-}
+};
 
-TEST_CASE("lack of memory while checkpoints are listed is std::bad_alloc") {
-  const Run run({10});
-  FaultyFileSystem files;
-  files.failing_name = "list";
-  files.error = ENOMEM;
-  CHECK_THROWS_AS(RunDirectory(run.directory.path(), files).steps(), std::bad_alloc);
+TEST_CASE("a folder of checkpoints that cannot be listed is not an empty one") {
+  UnlistedRun run(EACCES);
+  const std::string text = error_text<CheckpointError>([&] { run.unlisted.read_newest(); });
+  CHECK(contains(text, "/checkpoints: could not list the checkpoints: Permission denied"));
+  UnlistedRun limited(EMFILE);
+  CHECK(contains(error_text<CheckpointError>([&] { limited.unlisted.steps(); }), "ulimit -n"));
+  UnlistedRun small(ENOMEM);
+  CHECK_THROWS_AS(small.unlisted.steps(), std::bad_alloc);
 }
 
 TEST_CASE("a save after which old checkpoints cannot be listed succeeds with a problem") {
-  const Run run({10});
-  FaultyFileSystem files;
-  files.failing_name = "list";
-  files.error = EACCES;
-  RunDirectory directory(run.directory.path(), files);
-  const auto problems = directory.save(20, snapshot_of(20), {.keep_last = 1});
-  REQUIRE(problems.size() == 1);
-  CHECK(problems[0] == (run.directory.path() / "checkpoints").string() +
-                           ": could not list the checkpoints: Permission denied");
-  CHECK(run.directory.steps() == Steps{10, 20});
+  for (const auto& [error, words] : {std::pair(EACCES, "could not list the checkpoints"),
+                                     {ENOMEM, "no memory for a list of the checkpoints"}}) {
+    UnlistedRun run(error);
+    const auto problems = run.unlisted.save(20, snapshot_of(20), {.keep_last = 1});
+    REQUIRE(problems.size() == 1);
+    CHECK(contains(problems[0], words));
+    CHECK(run.directory.steps() == Steps{10, 20});
+  }
 }
 
-TEST_CASE("a save after which memory is lacking to list old checkpoints succeeds with a problem") {
-  const Run run({10});
-  FaultyFileSystem files;
-  files.failing_name = "list";
-  files.error = ENOMEM;
-  RunDirectory directory(run.directory.path(), files);
-  const auto problems = directory.save(20, snapshot_of(20), {.keep_last = 1});
-  REQUIRE(problems.size() == 1);
-  CHECK(problems[0] == (run.directory.path() / "checkpoints").string() +
-                           ": no memory for a list of the checkpoints");
-  CHECK(run.directory.steps() == Steps{10, 20});
-}
+/// A disk with few inodes left, on which files cannot be created.
+struct FewInodes : FileSystem {
+  std::optional<std::uint64_t> free = 0;
+  std::optional<std::uint64_t> free_inodes(const char*) override { return free; }
+};
 
 TEST_CASE("a lock file that cannot be created names missing inodes") {
-  struct Full : FileSystem {
+  struct Full : FewInodes {
     int open(const char*, int, mode_t) override { return errno = ENOSPC, -1; }
-    std::optional<std::uint64_t> free_inodes(const char*) override { return 0; }
   } files;
   const Run run;
   RunDirectory directory(run.directory.path(), files);
-  try {
-    directory.lock();
-    FAIL("expected an error");
-  } catch (const OutputError& error) {
-    CHECK(error.what() == run.directory.path().string() +
-                              "/.lock: could not open the lock file: No space left on device (no "
-                              "inode is left for another file)");
-    CHECK(error.hint() == "delete files on the disk of " + run.directory.path().string() +
-                              " or write to another one");
-  }
+  const std::string text = error_text<OutputError>([&] { directory.lock(); });
+  CHECK(contains(text, "/.lock: could not open the lock file: No space left on device"));
+  CHECK(contains(text, "no inode is left"));
 }
 
 TEST_CASE("a folder in place of an old checkpoint is kept and no problem of a save") {
@@ -259,29 +232,19 @@ TEST_CASE("a save returns the old checkpoints that cannot be deleted, and delete
   RunDirectory directory(run.directory.path(), files);
   const auto problems = directory.save(40, snapshot_of(40), {.keep_last = 1});
   REQUIRE(problems.size() == 1);
-  CHECK(problems[0] == run.directory.checkpoint_path(10).string() +
-                           ": could not delete the file: Operation not permitted");
+  CHECK(problems[0].starts_with(run.directory.checkpoint_path(10).string() +
+                                ": could not delete the file"));
   CHECK(run.directory.steps() == Steps{10, 40});
   CHECK(directory.save(50, snapshot_of(50), {.keep_last = 1}).empty());
   CHECK(run.directory.steps() == Steps{50});
 }
 
-TEST_CASE("saving keeps the newest few and the best one") {
+TEST_CASE("saving keeps the newest few and the steps that are named") {
   Run run;
   for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
-    run.directory.save(step, snapshot_of(step), {.keep_last = 2, .steps = {20}});
+    run.directory.save(step, snapshot_of(step), {.keep_last = 2, .steps = {20, 30}});
   }
-  CHECK(run.directory.steps() == Steps{20, 40, 50});
-  run.directory.save(60, snapshot_of(60), {.keep_last = 1});
-  CHECK(run.directory.steps() == Steps{60});
-}
-
-TEST_CASE("saving keeps the checkpoint for rollbacks beside the best one") {
-  Run run;
-  for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
-    run.directory.save(step, snapshot_of(step), {.keep_last = 1, .steps = {20, 30}});
-  }
-  CHECK(run.directory.steps() == Steps{20, 30, 50});
+  CHECK(run.directory.steps() == Steps{20, 30, 40, 50});
   run.directory.save(60, snapshot_of(60), {.keep_last = 1, .steps = {50}});
   CHECK(run.directory.steps() == Steps{50, 60});
 }
@@ -307,35 +270,20 @@ TEST_CASE("a probe reserves the space of a checkpoint in its folder and leaves n
   files.failing_name = "fallocate";
   files.error = ENOSPC;
   files.free_space = 17;
-  const std::string probe = (run.directory.path() / "checkpoints/probe").string();
-  CHECK_THROWS_WITH_AS(directory.probe(5000, 0),
-                       (probe + ": could not reserve space: No space left on device (5000 bytes "
-                                "needed, 17 free)")
-                           .c_str(),
-                       OutputError);
+  CHECK(contains(error_text<OutputError>([&] { directory.probe(5000, 0); }),
+                 "/checkpoints/probe: could not reserve space: No space left on device (5000 bytes "
+                 "needed, 17 free)"));
   CHECK(std::filesystem::is_empty(run.directory.path() / "checkpoints"));
 }
 
-TEST_CASE("a probe refuses a disk with fewer inodes than a checkpoint and the other files need") {
-  struct FewInodes : FileSystem {
-    std::optional<std::uint64_t> free = 0;
-    std::optional<std::uint64_t> free_inodes(const char*) override { return free; }
-  } files;
+TEST_CASE("a probe rejects a disk with fewer inodes than a checkpoint and the other files need") {
+  FewInodes files;
   const Run run;
   const RunDirectory directory(run.directory.path(), files);
-  const std::string path = run.directory.path().string();
   for (const std::uint64_t free : {0, 1, 6}) {
     files.free = free;
-    try {
-      directory.probe(5000, 6);
-      FAIL("expected an error");
-    } catch (const OutputError& error) {
-      CHECK(error.what() == path +
-                                ": could not create the files of a run: No space left on device "
-                                "(7 inodes needed, " +
-                                std::to_string(free) + " free)");
-      CHECK(error.hint() == "delete files on the disk of " + path + " or write to another one");
-    }
+    CHECK(contains(error_text<OutputError>([&] { directory.probe(5000, 6); }),
+                   "(7 inodes needed, " + std::to_string(free) + " free)"));
   }
   files.free = 7;
   CHECK_NOTHROW(directory.probe(5000, 6));
@@ -380,7 +328,7 @@ TEST_CASE("a save that fails deletes nothing") {
   }
 }
 
-TEST_CASE("keeping 0 checkpoints is refused before anything is written") {
+TEST_CASE("keeping 0 checkpoints is rejected before anything is written") {
   Run run({10});
   CHECK_THROWS_AS(run.directory.save(20, snapshot_of(20), {.keep_last = 0}), std::invalid_argument);
   CHECK(run.directory.steps() == Steps{10});
@@ -410,8 +358,7 @@ TEST_CASE("a temporary file that cannot be deleted is reported, and the others a
   const auto folder = run.directory.path() / "checkpoints";
   CHECK(removed == std::vector{folder / ".step-00000030.h5.tmp-17-0"});
   REQUIRE(problems.size() == 1);
-  CHECK(problems[0] == (folder / ".step-00000020.h5.tmp-17-0").string() +
-                           ": could not delete the file: Operation not permitted");
+  CHECK(problems[0].starts_with((folder / ".step-00000020.h5.tmp-17-0").string()));
 }
 
 TEST_CASE("saving into a run directory that was not created is an output error") {

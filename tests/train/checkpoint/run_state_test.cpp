@@ -1,4 +1,4 @@
-#include "train/checkpoint/run_state.h"
+#include "train/checkpoint/open_run.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>

@@ -18,7 +18,7 @@
 #include "tests/train/error_text.h"
 #include "tests/train/tiny_run.h"
 #include "train/base/error.h"
-#include "train/report/report_file.h"
+#include "train/report/report_data.h"
 
 namespace tapestry {
 namespace {

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "tests/support/contains.h"
-#include "train/report/page_files.h"
 
 namespace tapestry {
 namespace {

@@ -100,14 +100,6 @@ TEST_CASE("the data of a run are those of its files") {
   ReadCurve loss = column_of(path / "metrics.csv", 4, "train");
   for (double& value : loss.values) value = std::log(value);
   check_equal(curve_of(run["curves"], "loss", false), loss);
-  check_equal(curve_of(run["curves"], "training_objective", false),
-              column_of(path / "metrics.csv", 3, "train"));
-  check_equal(curve_of(run["curves"], "gradient_norm", false),
-              column_of(path / "metrics.csv", 8, "train"));
-  check_equal(curve_of(run["curves"], "loss", true),
-              column_of(path / "metrics.csv", 3, "validation"));
-  check_equal(curve_of(run["curves"], "bleu", true),
-              column_of(path / "metrics.csv", 10, "validation"));
   CHECK(curve_of(run["curves"], "target_tokens_per_second", false).steps ==
         std::vector<std::uint64_t>{4, 8, 12});
   CHECK(run["history"]["processes"].size() == 1);
@@ -118,13 +110,10 @@ TEST_CASE("the data of a run are those of its files") {
   CHECK(run["recording"]["samples"][0]["steps"] == Json{6, 12});
   CHECK(run["recording"]["samples"][0]["outputs"].size() == 2);
   const Json& block = run["recording"]["blocks"][0];
-  CHECK(block["steps"] == Json{6, 12});
-  for (const char* name : {"update_ratio", "gradient_norm", "weight_norm", "weights"}) {
+  for (const char* name : {"steps", "update_ratio", "gradient_norm", "weight_norm", "weights"}) {
     CHECK(block[name].size() == 2);
     CHECK_FALSE(block[name][1].is_null());
   }
-  CHECK(curve_of(run["curves"], "memory_bytes", false).steps == std::vector<std::uint64_t>{6, 12});
-
   CHECK(run["history"]["profile"] == "");
   CHECK(run["time"]["seconds"].get<double>() > 0.0);
   CHECK(run["time"]["positions"].get<int>() > 0);
@@ -145,18 +134,15 @@ TEST_CASE("the data of a run are those of its files") {
   }
   CHECK(numbers == std::set<int>{1, 2, 3, 4});
   const Json& accuracy = held["accuracy"];
-  std::uint64_t labels = 0, hits = 0;
-  for (const Json& group : accuracy["by_length"]) {
-    labels += group["labels"].get<std::uint64_t>();
-    hits += group["hits"].get<std::uint64_t>();
+  for (const char* groups : {"by_length", "by_frequency"}) {
+    std::uint64_t labels = 0, hits = 0;
+    for (const Json& group : accuracy[groups]) {
+      labels += group["labels"].get<std::uint64_t>();
+      hits += group["hits"].get<std::uint64_t>();
+    }
+    CHECK(labels == accuracy["labels"]);
+    CHECK(hits == accuracy["hits"]);
   }
-  CHECK(labels == accuracy["labels"]);
-  CHECK(hits == accuracy["hits"]);
-  labels = 0;
-  for (const Json& group : accuracy["by_frequency"]) labels += group["labels"].get<std::uint64_t>();
-  CHECK(labels == accuracy["labels"]);
-  CHECK(curve_of(run["curves"], "token_accuracy", false).steps ==
-        std::vector<std::uint64_t>{6, 12});
   CHECK(json["differences"].empty());
   CHECK(json["groups"].empty());
 }
@@ -299,44 +285,11 @@ TEST_CASE("runs are compared key by key, and seeds have mean and deviation") {
           doctest::Approx(std::abs(a.values[0] - b.values[0]) / std::sqrt(2.0)).epsilon(1e-3));
   }
   REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=d", "train.seed=3"}).code == 0);
-  const Json three = report_of({work / "a", work / "b", work / "d"}, {.examples = 0});
+  // A run that is given twice is no further sample.
+  const Json three = report_of({work / "a", work / "b", work / "d", work / "a"}, {.examples = 0});
   REQUIRE(three["groups"].size() == 1);
+  CHECK(three["groups"][0]["runs"] == Json{0, 1, 2});
   CHECK(three["groups"][0]["t_975"] == doctest::Approx(4.302653).epsilon(1e-5));
-}
-
-TEST_CASE("of many validations a report shows 60 records, the newest among them") {
-  const test::Workplace work;
-  work.write("tiny.yaml", test::tiny_yaml);
-  std::size_t done = 0;
-  for (const std::size_t steps : {59, 60, 61, 121, 130}) {
-    CAPTURE(steps);
-    const std::string length = "train.steps=" + std::to_string(steps);
-    const test::Outcome trained =
-        done == 0 ? work.run({"train", "tiny.yaml", length, "train.validate_every=1",
-                              "train.save_every=100", "train.samples=1", "train.digest_every=0",
-                              "train.exact_match_sequences=2"})
-                  : work.run({"train", "--resume", "runs/tiny", length});
-    REQUIRE(trained.code == 0);
-    done = steps;
-    const Json run = report_of({work / "runs/tiny"}, {.examples = 0, .attention = 0})["runs"][0];
-    for (const Json* shown :
-         {&run["recording"]["samples"][0]["steps"], &run["recording"]["blocks"][0]["steps"]}) {
-      const auto found = shown->get<std::vector<std::size_t>>();
-      CHECK(found.size() == std::min<std::size_t>(steps, 60));
-      CHECK(found.back() == steps);
-      CHECK(std::ranges::is_sorted(found, std::less_equal()));
-      // Evenly: the distances differ by one at most.
-      std::size_t before = 0, least = steps, greatest = 0;
-      for (const std::size_t step : found) {
-        least = std::min(least, step - before);
-        greatest = std::max(greatest, step - before);
-        before = step;
-      }
-      CHECK(greatest - least <= 1);
-    }
-    CHECK(curve_of(run["curves"], "loss", true).steps.size() == steps);
-    CHECK(curve_of(run["curves"], "loss", true).steps.back() == steps);
-  }
 }
 
 TEST_CASE("labels are grouped by their frequency in the training set") {
@@ -410,7 +363,7 @@ TEST_CASE("every kind of model has examples, accuracy, attention and weights") {
 TEST_CASE("a report without details has only curves and configs of its runs") {
   const test::TrainedWorkplace work;
   const auto path = work / "runs/tiny";
-  // A checkpoint that is read would be refused.
+  // A checkpoint that is read would be rejected.
   for (const auto& file : std::filesystem::directory_iterator(path / "checkpoints")) {
     std::filesystem::resize_file(file.path(), 100);
   }
@@ -452,31 +405,36 @@ TEST_CASE("data that cannot be read are left out and reported") {
   test::KindWorkplace work;
   REQUIRE(work.run({"train", "classes.yaml"}).code == 0);
   const auto path = work / "runs/classes";
+  const auto report = [&] { return report_of({path})["runs"][0]; };
   SUBCASE("data files") {
     std::filesystem::remove(work / "labels.txt");
-    const Json run = report_of({path})["runs"][0];
+    const Json run = report();
     CHECK(has_note(run, "held-out examples and attention are left out"));
     CHECK_FALSE(run.contains("held_out"));
     CHECK_FALSE(run["weights"].empty());
   }
   SUBCASE("checkpoints that do not exist yet") {
     std::filesystem::remove_all(path / "checkpoints");
-    const Json run = report_of({path})["runs"][0];
+    const Json run = report();
     CHECK(has_note(run, "the run has no checkpoint yet"));
     CHECK_FALSE(run.contains("weights"));
     CHECK_FALSE(run["curves"].empty());
+    for (const char* name : {"metrics.csv", "events.jsonl", "train.log"}) {
+      std::filesystem::remove(path / name);
+    }
+    CHECK(has_note(report(), "no step has been logged and saved yet"));
+    CHECK(report()["curves"].empty());
   }
   SUBCASE("damaged checkpoints") {
     for (const auto& file : std::filesystem::directory_iterator(path / "checkpoints")) {
       std::filesystem::resize_file(file.path(), 100);
     }
-    const Json run = report_of({path})["runs"][0];
-    CHECK(has_note(run, "all unusable"));
-    CHECK_FALSE(run.contains("weights"));
+    CHECK(has_note(report(), "all unusable"));
+    CHECK_FALSE(report().contains("weights"));
   }
   SUBCASE("an empty metrics.csv, which is replaced by that of the checkpoint") {
     work.write("runs/classes/metrics.csv", "");
-    const Json run = report_of({path})["runs"][0];
+    const Json run = report();
     CHECK(has_note(run, "metrics.csv: line 1"));
     CHECK(curve_of(run["curves"], "loss", false).steps.front() == 4);  // up to its step
   }
@@ -485,28 +443,15 @@ TEST_CASE("data that cannot be read are left out and reported") {
     std::string config(std::istreambuf_iterator<char>(file), {});
     config.replace(config.find("kind: classifier"), 16, "kind: aligned");
     work.write("runs/classes/config.yaml", config);
-    const Json run = report_of({path})["runs"][0];
-    REQUIRE(run["notes"].size() == 1);
-    CHECK(run["notes"][0] ==
-          "model.kind `aligned` is unknown to this program\nhint: use the program that wrote the "
-          "run");
+    const Json run = report();
+    CHECK(run["notes"].size() == 1);
+    CHECK(has_note(run, "model.kind `aligned` is unknown to this program\nhint: "));
   }
-  SUBCASE("all files except the config") {
-    std::filesystem::remove_all(path / "checkpoints");
-    for (const char* name : {"metrics.csv", "events.jsonl", "train.log"}) {
-      std::filesystem::remove(path / name);
-    }
-    const Json run = report_of({path})["runs"][0];
-    CHECK(has_note(run, "no step has been logged and saved yet"));
-    CHECK(run["curves"].empty());
-  }
-  SUBCASE("a folder that is no run") {
+  SUBCASE("a folder that is no run, and a single checkpoint, which contains the metrics") {
     std::filesystem::create_directory(work / "folder");
     ReportData data({});
     CHECK_THROWS_AS(data.add((work / "folder").string()), CheckpointError);
     CHECK_THROWS_AS(data.add((work / "nothing").string()), CheckpointError);
-  }
-  SUBCASE("a single checkpoint, which contains the metrics") {
     const Json run = report_of({path / "checkpoints" / "step-00000012.h5"})["runs"][0];
     CHECK(curve_of(run["curves"], "loss", true).steps == std::vector<std::uint64_t>{6, 12});
     CHECK_FALSE(run["weights"].empty());

@@ -1,4 +1,4 @@
-// The page of `tapestry explain`: draws the data of train/report/computation_page.h.
+// The page of `tapestry explain`: draws the data of train/report/computation.h.
 
 // ---- Tensors, and matrices as tables of numbers or as heat maps
 

@@ -1,14 +1,26 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "data/corpus.h"
+#include "train/models/trained_model.h"
 #include "train/recording/weights.h"
+#include "train/report/report_data.h"
 #include "train/report/run_history.h"
 
 /// Parts of the data of a report, as JSON.
 namespace tapestry {
+
+/// A curve reduced to about `max_points` points, see extremes() and part_means().
+nlohmann::ordered_json curve_json(const NamedCurve& named, std::size_t max_points);
+
+/// The mean and the deviation of each curve that all runs of a group have.
+nlohmann::ordered_json mean_curves_json(const std::vector<const RunHistory*>& group,
+                                        std::size_t max_points);
 
 /// Processes, changes of the run by line, profile and log.
 nlohmann::ordered_json history_json(const RunHistory& history, const std::string& changes);
@@ -23,5 +35,12 @@ nlohmann::ordered_json recording_json(const std::vector<ValidationRecord>& recor
 
 /// The distributions of the weights of a model.
 nlohmann::ordered_json weights_json(const std::vector<BlockWeights>& weights);
+
+/// What a model does with held-out data: `held_out` with examples and accuracy, `attention` with
+/// the weights of all heads, `patches` of images. Empty without held-out data.
+///
+/// notes  gets what is left out, and why
+nlohmann::ordered_json held_out_json(const TrainedModel& trained, const Corpus& corpus,
+                                     const ReportOptions& options, std::vector<std::string>& notes);
 
 }  // namespace tapestry
