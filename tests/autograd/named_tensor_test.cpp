@@ -2,9 +2,16 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <thread>
+
 #include "autograd/error.h"
+#include "autograd/operation.h"
+#include "autograd/ops/elementwise.h"
+#include "tests/support/errors.h"
 
 using namespace tapestry;
+using namespace tapestry::test;
 
 namespace {
 
@@ -34,34 +41,104 @@ TEST_CASE("a path selects the tensor of that name and those below it, by whole c
 }
 
 TEST_CASE("a path that selects nothing is refused with the closest existing names") {
-  CHECK_THROWS_WITH_AS(below("hed."),
-                       "freeze: no parameter is named `hed` or below it, expected one of `head`, "
-                       "`encoder`, `encoder_norm`",
-                       ValueError);
-  CHECK_THROWS_WITH_AS(below("enc"), doctest::Contains("expected one of `encoder`, `encoder_norm`"),
-                       ValueError);
-  CHECK_THROWS_WITH_AS(below("encoder.layer.0"),
-                       "freeze: no parameter is named `encoder.layer.0` or below it, expected one "
-                       "of `encoder.layers`, `encoder.norm`",
-                       ValueError);
-  CHECK_THROWS_WITH_AS(below("encoder.layers.2.weight"),
-                       doctest::Contains("expected one of `encoder.layers.0`, `encoder.layers.1`, "
-                                         "`encoder.layers.10`"),
-                       ValueError);
-  CHECK_THROWS_WITH_AS(below("head.weight.x"),
-                       "freeze: no parameter is named `head.weight.x` or below it, expected "
-                       "`head.weight`",
-                       ValueError);
+  check_error<ValueError>("freeze:|`hed`|`head`|`encoder`|`encoder_norm`", [&] { below("hed."); });
+  check_error<ValueError>("expected one of `encoder`, `encoder_norm`", [&] { below("enc"); });
+  check_error<ValueError>("freeze:|`encoder.layer.0`|`encoder.layers`|`encoder.norm`",
+                          [&] { below("encoder.layer.0"); });
+  check_error<ValueError>(
+      "expected one of `encoder.layers.0`, `encoder.layers.1`, `encoder.layers.10`",
+      [&] { below("encoder.layers.2.weight"); });
+  check_error<ValueError>("freeze:|`head.weight.x`|`head.weight`", [&] { below("head.weight.x"); });
   CHECK_THROWS_AS(below("."), ValueError);
   CHECK_THROWS_AS(below("encoder.."), ValueError);
 }
 
 TEST_CASE("a refused path is answered with the five closest names, if there are any") {
   const auto many = named({"a", "b", "c", "d", "e", "wide"});
-  CHECK_THROWS_WITH_AS(indices_below("optimizer", "wise", many),
-                       "optimizer: no parameter is named `wise` or below it, expected one of "
-                       "`wide`, `a`, `b`, `c`, `d`, ...",
-                       ValueError);
-  CHECK_THROWS_WITH_AS(indices_below("freeze", "a", {}),
-                       "freeze: there are no parameters, expected `a`", ValueError);
+  check_error<ValueError>("optimizer:|`wise`|`wide`|`a`|`b`|`c`|`d`",
+                          [&] { indices_below("optimizer", "wise", many); });
+  check_error<ValueError>("freeze:|`a`", [&] { indices_below("freeze", "a", {}); });
+}
+
+namespace {
+
+/// Passes x on, and throws from its backward.
+struct Failing {
+  static constexpr const char* name = "failing";
+  Tensor forward(const Tensor& x) { return x.viewed_as(x.shape()); }
+  void backward(const Tensor& dy, Gradient) const {
+    throw ShapeError("failing: dy has shape " + to_string(dy.shape()));
+  }
+};
+
+std::string message_of_mismatch() {
+  try {
+    add(Tensor::zeros({2}, DType::float32), Tensor::zeros({3}, DType::float32));
+  } catch (const ShapeError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+}  // namespace
+
+TEST_CASE("there is no layer path outside layers") {
+  CHECK(current_layer_path().empty());
+  CHECK(message_of_mismatch().substr(0, 5) == "add: ");
+}
+
+TEST_CASE("the innermost layer path is current until it goes out of scope") {
+  const std::string outer = "encoder";
+  const std::string inner = "encoder.layers.0";
+  const LayerPath outer_path(outer);
+  {
+    const LayerPath inner_path(inner);
+    CHECK(current_layer_path() == "encoder.layers.0");
+  }
+  CHECK(current_layer_path() == "encoder");
+}
+
+TEST_CASE("errors inside a layer start with its path") {
+  const std::string path = "encoder.layers.0.ff.linear1";
+  const LayerPath here(path);
+  CHECK(message_of_mismatch().find("encoder.layers.0.ff.linear1: add: shapes (2) and (3)") == 0);
+}
+
+TEST_CASE("an exception restores the layer path") {
+  const std::string path = "decoder";
+  try {
+    const LayerPath here(path);
+    throw ValueError("out of here");
+  } catch (const ValueError&) {
+    CHECK(current_layer_path().empty());
+  }
+}
+
+TEST_CASE("an error during backward names the layer whose forward recorded the operation") {
+  Tensor x = Tensor::zeros({2}, DType::float32);
+  x.require_gradient();
+  Tape tape;
+  Tensor y;
+  {
+    const LayerPath here(interned_path("encoder.norm"));
+    y = apply(Failing{}, x);
+  }
+  check_error<ShapeError>("encoder.norm: failing:|(2)",
+                          [&] { tape.backward(y, Tensor::zeros({2}, DType::float32)); });
+  CHECK(current_layer_path().empty());
+}
+
+TEST_CASE("every thread has a layer path of its own") {
+  const std::string path = "encoder";
+  const LayerPath here(path);
+  std::string found = "?";
+  std::thread([&] { found = current_layer_path(); }).join();
+  CHECK(found.empty());
+}
+
+TEST_CASE("equal layer paths are interned as one string") {
+  const std::string* first = &interned_path("a.b");
+  CHECK(first == &interned_path(std::string("a.") + "b"));
+  CHECK(first != &interned_path("a.c"));
+  CHECK(*first == "a.b");
 }

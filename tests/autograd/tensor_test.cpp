@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <type_traits>
 #include <vector>
 
@@ -12,6 +10,7 @@
 #include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
+#include "tests/support/errors.h"
 #include "tests/support/guarded_memory.h"
 #include "tests/support/values.h"
 
@@ -78,54 +77,36 @@ TEST_CASE("a default-constructed tensor is absent, and says so when it is used")
   CHECK_FALSE(none.defined());
   CHECK_FALSE(none.requires_gradient());
   CHECK(Tensor::scalar(0.0, DType::float32).defined());
-  const char* message =
-      "tensor: there is none here, expected one: an operand that is absent, or a gradient that "
-      "nothing has contributed to";
-  CHECK_THROWS_WITH_AS(none.shape(), message, ValueError);
-  CHECK_THROWS_WITH_AS(none.values<float>(), message, ValueError);
-  CHECK_THROWS_WITH_AS(none.dtype(), message, ValueError);
+  const char* words = "tensor:|there is none here";
+  check_error<ValueError>(words, [&] { none.shape(); });
+  check_error<ValueError>(words, [&] { none.values<float>(); });
+  check_error<ValueError>(words, [&] { none.dtype(); });
 }
 
 TEST_CASE("an operation on an empty tensor is named, with the number of the input") {
   const Tensor none, x = Tensor::zeros({2}, DType::float32).require_gradient();
-  const std::string expected =
-      " is an empty Tensor, expected one with values (a gradient is empty until backward "
-      "contributes to it)";
-  CHECK_THROWS_WITH_AS(relu(none), ("relu: input 1" + expected).c_str(), EmptyTensorError);
-  CHECK_THROWS_WITH_AS(x + none, ("add: input 2" + expected).c_str(), EmptyTensorError);
-  CHECK_THROWS_WITH_AS(none * x, ("mul: input 1" + expected).c_str(), EmptyTensorError);
-  CHECK_THROWS_WITH_AS(common_dtype("linear", x, none), ("linear: an input" + expected).c_str(),
-                       EmptyTensorError);
+  check_error<EmptyTensorError>("relu: input 1|empty Tensor|backward", [&] { relu(none); });
+  check_error<EmptyTensorError>("add: input 2|empty Tensor", [&] { x + none; });
+  check_error<EmptyTensorError>("mul: input 1|empty Tensor", [&] { none* x; });
+  check_error<EmptyTensorError>("linear: an input|empty Tensor",
+                                [&] { common_dtype("linear", x, none); });
   static const std::string& path = interned_path("encoder.ff");
   const LayerPath here(path);
   const Tape tape;
-  CHECK_THROWS_WITH_AS(exp(x.gradient()), ("encoder.ff: exp: input 1" + expected).c_str(),
-                       ValueError);
+  check_error<ValueError>("encoder.ff: exp: input 1|empty Tensor", [&] { exp(x.gradient()); });
 }
 
 TEST_CASE("tensors refuse the wrong number of values, the wrong type and impossible views") {
-  CHECK_THROWS_WITH_AS(Tensor::from({2, 2}, {1.0, 2.0, 3.0}, DType::float32),
-                       "tensor: 3 values given for shape (2, 2), expected 4", ShapeError);
+  check_error<ShapeError>("tensor:|3|(2, 2)|4", [&] {
+    Tensor::from({2, 2}, {1.0, 2.0, 3.0}, DType::float32);
+  });
   const Tensor x = Tensor::zeros({2, 3}, DType::float32);
-  CHECK_THROWS_WITH_AS(x.values<double>(), "tensor: values are float32, asked for as float64",
-                       DTypeError);
-  CHECK_THROWS_WITH_AS(x.item(), "item: tensor has shape (2, 3), expected one element", ShapeError);
-  CHECK_THROWS_WITH_AS(x.viewed_as({4}),
-                       "viewed_as: shape (2, 3) cannot become (4): 6 elements, expected 4",
-                       ShapeError);
+  check_error<DTypeError>("tensor:|float32|float64", [&] { x.values<double>(); });
+  check_error<ShapeError>("item:|(2, 3)", [&] { x.item(); });
+  check_error<ShapeError>("viewed_as:|(2, 3)|(4)|6|4", [&] { x.viewed_as({4}); });
   const Tensor other = Tensor::zeros({2, 3}, DType::float64);
-  CHECK_THROWS_WITH_AS(common_dtype("op", x, other),
-                       "op: operands are float32 and float64, expected one element type",
-                       DTypeError);
+  check_error<DTypeError>("op:|float32|float64", [&] { common_dtype("op", x, other); });
   CHECK(common_dtype("op", x, x) == DType::float32);
-}
-
-TEST_CASE("a shape whose number of elements overflows is refused") {
-  constexpr std::size_t huge = std::size_t{1} << 40;
-  CHECK_THROWS_WITH_AS(
-      Tensor::empty({huge, huge}, DType::float32),
-      "tensor: shape (1099511627776, 1099511627776) has more elements than memory can hold",
-      ShapeError);
 }
 
 TEST_CASE("a shape of more bytes than a size can hold is refused") {
@@ -139,11 +120,6 @@ TEST_CASE("a shape of more bytes than a size can hold is refused") {
     CHECK_THROWS_AS(Tensor::empty({too_many - 1}, DType::float64), kernels::OutOfMemory);
   }
   CHECK(Tensor::empty({0, half, half}, DType::float64).size() == 0);
-}
-
-TEST_CASE("an item can be read from any tensor with one element") {
-  CHECK(Tensor::from({1, 1}, {3.0}, DType::float64).item() == 3.0);
-  CHECK_THROWS_AS(Tensor::zeros({0}, DType::float64).item(), ShapeError);
 }
 
 TEST_CASE("move_into keeps values and gradient, and handles made before stay valid") {
@@ -266,29 +242,25 @@ TEST_CASE("a tensor that required no gradient may be frozen; an output of an ope
   x.require_gradient();
   Tape tape;
   Tensor y = square(x);
-  CHECK_THROWS_WITH_AS(
-      y.freeze(), "freeze: the tensor is the output of an operation, expected a leaf", ValueError);
+  check_error<ValueError>("freeze:|the tensor is the output of an operation", [&] { y.freeze(); });
   tape.backward(y);
   check_values(x.gradient(), {6.0});
 }
 
 TEST_CASE("the output of an operation does not become a leaf") {
   const Tensor x = Tensor::scalar(3.0, DType::float64).require_gradient();
-  const char* message =
-      "require_gradient: the tensor is the output of an operation, expected a leaf: take "
-      "x.copied(x.dtype()) for a new leaf, or add zeros_like(x).require_gradient() to x and read "
-      "the gradient of these zeros for that of x";
+  const char* words = "require_gradient:|the output of an operation|copied|zeros_like";
   Tensor y;
   {
     Tape tape;
     y = square(x);
-    CHECK_THROWS_WITH_AS(y.require_gradient(), message, ValueError);
+    check_error<ValueError>(words, [&] { y.require_gradient(); });
     const Tensor zeros = zeros_like(y).require_gradient();
     tape.backward(square(y + zeros));
     check_values(zeros.gradient(), {18.0});
     check_values(x.gradient(), {108.0});
   }
-  CHECK_THROWS_WITH_AS(y.require_gradient(), message, ValueError);  // also without the tape
+  check_error<ValueError>(words, [&] { y.require_gradient(); });  // also without the tape
   CHECK(y.copied(y.dtype()).require_gradient().requires_gradient());
   Tensor unrecorded = square(x);
   CHECK(unrecorded.require_gradient().requires_gradient());
@@ -334,8 +306,7 @@ TEST_CASE("a list of values is a tensor of one axis, a list of rows of two") {
   check_values(rows, {1, 2, 3, 4, 5, 6});
   CHECK(Tensor::from({{1.0, 2.0}}, DType::float64).shape() == Shape{1, 2});
   CHECK(Tensor::from({{1.0, 2.0}}, DType::float64).dtype() == DType::float64);
-  CHECK_THROWS_WITH_AS(Tensor::from({{1, 2, 3}, {4, 5}}),
-                       "tensor: row 1 has 2 values, expected 3 as in the first row", ShapeError);
+  check_error<ShapeError>("tensor:|1|2|3", [&] { Tensor::from({{1, 2, 3}, {4, 5}}); });
 }
 
 TEST_CASE("rows of one value are a column, in each way of writing it") {
@@ -357,34 +328,6 @@ TEST_CASE("rows of one value are a column, in each way of writing it") {
   const double x = 3.0;
   CHECK(Tensor::from({x, 2 * x}).shape() == Shape{2});
   CHECK(Tensor::from({{x}, {2 * x}}).shape() == Shape{2, 1});
-}
-
-TEST_CASE("Tensor::from() takes a shape and values in braces, also without values") {
-  CHECK(Tensor::from({0, 3}, {}).shape() == Shape{0, 3});
-  CHECK(Tensor::from({2, 3}, {1, 2, 3, 4, 5, 6}).shape() == Shape{2, 3});
-  CHECK(Tensor::from({1}, {3.0}).shape() == Shape{1});
-  CHECK(Tensor::from({}, {3.0}).shape() == Shape{});
-}
-
-TEST_CASE("all values of a tensor are copied out as doubles, in either precision") {
-  for (const DType dtype : dtypes) {
-    const std::vector<double> values = Tensor::from({{1.5, -2}, {3, 0}}, dtype).to_vector();
-    CHECK(values == std::vector<double>{1.5, -2.0, 3.0, 0.0});
-  }
-  CHECK(Tensor::scalar(4.0).to_vector() == std::vector<double>{4.0});
-  CHECK(Tensor::zeros({0, 3}).to_vector().empty());
-  CHECK_THROWS_AS(Tensor().to_vector(), ValueError);
-}
-
-TEST_CASE("indices can be chained and count from the back if negative") {
-  const Tensor x = Tensor::from({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
-  CHECK(x[1][0][1].item() == 6.0);
-  CHECK(x[-1][-2][-1].item() == 6.0);
-  check_values(x[-2][1], {3.0, 4.0});
-  CHECK_THROWS_WITH_AS(x[-3],
-                       "select: index -3 of axis 0 of x, whose shape is (2, 2, 2), expected -2 <= "
-                       "index < 2",
-                       ValueError);
 }
 
 template <class T>

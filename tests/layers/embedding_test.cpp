@@ -3,29 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "autograd/error.h"
-#include "autograd/tape.h"
+#include "tests/support/errors.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"
 
 using namespace tapestry;
 using namespace tapestry::test;
-
-TEST_CASE("an embedding looks up the row of an id and multiplies it by the scale if there is one") {
-  for (const DType dtype : dtypes) {
-    Parameters parameters(dtype, 1);
-    const Embedding plain(Scope(parameters) / "plain", 3, 4);
-    const Embedding scaled(Scope(parameters) / "scaled", 3, 4, {.scale = 2});
-    set_values(parameters, "plain.weight", {1, 2, 3, 4, 5, 6, 7, 8, -1, 0, 1, 2});
-    set_values(parameters, "scaled.weight", {1, 2, 3, 4, 5, 6, 7, 8, -1, 0, 1, 2});
-    const Ids ids{{2, 0}, {0, 1}};
-    CHECK(plain(ids).shape() == Shape{2, 2, 4});
-    check_values(plain(ids), {-1, 0, 1, 2, 1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 7, 8});
-    check_values(scaled(ids), {-2, 0, 2, 4, 2, 4, 6, 8, 2, 4, 6, 8, 10, 12, 14, 16});
-  }
-}
 
 TEST_CASE("the initial embedding matrix has variance 1 / d_model") {
   Parameters parameters(DType::float64, 1);
@@ -36,44 +23,204 @@ TEST_CASE("the initial embedding matrix has variance 1 / d_model") {
   CHECK(squares / 300 == doctest::Approx(1.0).epsilon(0.02));
 }
 
-TEST_CASE("the shared embedding matrix is the parameter itself") {
-  Parameters parameters(DType::float64, 1);
-  const Embedding layer(Scope(parameters), 2, 1);
-  set_values(parameters, "weight", {8, 9});
-  check_values(layer.weight(), {8, 9});
-}
-
-TEST_CASE("an embedding of 0 rows or 0 tokens has no vectors") {
-  Parameters parameters(DType::float32, 1);
-  const Embedding layer(Scope(parameters), 3, 2, {.padding_id = 0});
-  CHECK(layer(Ids(Shape{0, 4})).shape() == Shape{0, 4, 2});
-  CHECK(layer(Ids(Shape{3, 0})).shape() == Shape{3, 0, 2});
-}
-
-TEST_CASE("the padding row is looked up like any other and gets no gradient") {
-  Parameters parameters(DType::float64, 1);
-  const Embedding layer(Scope(parameters), 3, 1, {.padding_id = 2});
-  set_values(parameters, "weight", {1, 2, 3});
-  Tape tape;
-  const Tensor y = layer(Ids{{0, 1, 1, 2, 2}});
-  check_values(y, {1, 2, 2, 3, 3});
-  tape.backward(y, Tensor::from({1, 5, 1}, {1, 10, 100, 1000, 10000}, DType::float64));
-  check_values(parameter(parameters, "weight").gradient(), {1, 110, 0});
-}
-
-TEST_CASE("the gradient of an embedding agrees with differences, over repeated ids too") {
-  Parameters parameters(DType::float64, 1);
-  const Embedding layer(Scope(parameters), 5, 3, {.scale = 1.5});
-  check_gradients([&] { return layer(Ids{{4, 1, 4}, {0, 4, 2}}); }, parameters, {});
-}
-
 TEST_CASE("an embedding refuses ids outside its vocabulary, with its path and their position") {
   Parameters parameters(DType::float32, 1);
   const Embedding layer(Scope(parameters) / "source_embedding", 11, 2, {.padding_id = 0});
-  CHECK_THROWS_WITH_AS(layer(Ids{{0, 1}, {2, 11}}),
-                       "source_embedding: embedding: id (1, 1) is 11, expected 0 <= id < 11",
-                       ValueError);
-  CHECK_THROWS_WITH_AS(layer(Ids{{-1}}),
-                       "source_embedding: embedding: id (0, 0) is -1, expected 0 <= id < 11",
-                       ValueError);
+  check_error<ValueError>("source_embedding: embedding:|(1, 1)|11|0", [&] {
+    layer(Ids{{0, 1}, {2, 11}});
+  });
+  check_error<ValueError>("source_embedding: embedding:|(0, 0)|-1|0|11", [&] { layer(Ids{{-1}}); });
+}
+
+namespace {
+
+Positions make(Parameters& parameters, PositionKind kind, std::size_t max_length,
+               std::size_t d_model) {
+  return Positions(Scope(parameters) / "target_positions", d_model,
+                   {.kind = kind, .max_length = max_length});
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the table has sines at even and cosines at odd places, from 1 to 1/10000 radian a step") {
+  for (const DType dtype : dtypes) {
+    const Tensor table = sinusoidal_positions(3, 4, dtype);
+    CHECK(table.shape() == Shape{3, 4});
+    CHECK(table.dtype() == dtype);
+    check_values(table,
+                 {0, 1, 0, 1,                                                //
+                  std::sin(1), std::cos(1), std::sin(0.01), std::cos(0.01),  //
+                  std::sin(2), std::cos(2), std::sin(0.02), std::cos(0.02)},
+                 tolerance(dtype));
+  }
+}
+
+TEST_CASE("the table for d_model 512 has the published values") {
+  const auto table = values_of(sinusoidal_positions(51, 512, DType::float64));
+  CHECK(table[512] == doctest::Approx(0.8414709848).epsilon(1e-9));  // PE(1, 0) = sin 1
+  CHECK(table[513] == doctest::Approx(0.5403023059).epsilon(1e-9));  // PE(1, 1) = cos 1
+  CHECK(table[50 * 512 + 256] == doctest::Approx(std::sin(0.5)));    // 10000^(1/2) = 100
+  CHECK(table[50 * 512 + 511] == doctest::Approx(0.9999865674).epsilon(1e-9));
+}
+
+TEST_CASE("a sinusoidal table of odd width ends with a sine") {
+  check_values(sinusoidal_positions(2, 3, DType::float64),
+               {0, 1, 0, std::sin(1), std::cos(1), std::sin(std::pow(10000.0, -2.0 / 3.0))});
+}
+
+TEST_CASE("learned positions start with variance 1 / d_model") {
+  Parameters parameters(DType::float64, 1);
+  make(parameters, PositionKind::learned, 300, 100);
+  double squares = 0.0;
+  for (const double w : values_of(parameters.list()[0].tensor)) squares += w * w;
+  CHECK(squares / 300 == doctest::Approx(1.0).epsilon(0.02));
+}
+
+TEST_CASE("position kinds none, rotary and alibi add nothing and have no parameters") {
+  for (const PositionKind kind : {PositionKind::none, PositionKind::rotary, PositionKind::alibi}) {
+    Parameters parameters(DType::float64, 1);
+    const Positions layer = make(parameters, kind, 5, 4);
+    CHECK(parameters.list().empty());
+    const Tensor x = random_leaf({2, 3, 4}, 1);
+    CHECK(values_of(layer(x)) == values_of(x));
+    CHECK(gradient_error([&] { return layer(x); }, {x}) < 1e-6);
+  }
+}
+
+TEST_CASE("a sequence of max_length passes, and one token more is refused") {
+  for (const PositionKind kind : {PositionKind::sinusoidal, PositionKind::learned,
+                                  PositionKind::none, PositionKind::rotary, PositionKind::alibi}) {
+    Parameters parameters(DType::float32, 1);
+    const Positions layer = make(parameters, kind, 5, 2);
+    CHECK(layer(Tensor::zeros({1, 5, 2}, DType::float32)).shape() == Shape{1, 5, 2});
+    check_error<ShapeError>("target_positions: positions:|6|5", [&] {
+      layer(Tensor::zeros({1, 6, 2}, DType::float32));
+    });
+  }
+}
+
+TEST_CASE("positions refuse inputs that are not batches of vectors of their width") {
+  Parameters parameters(DType::float32, 1);
+  const Positions layer = make(parameters, PositionKind::sinusoidal, 5, 4);
+  check_error<ShapeError>("target_positions: positions:|(3, 4)|4", [&] {
+    layer(Tensor::zeros({3, 4}, DType::float32));
+  });
+  check_error<ShapeError>("target_positions: positions:|(2, 3, 1)|4", [&] {
+    layer(Tensor::zeros({2, 3, 1}, DType::float32));
+  });
+}
+
+namespace {
+
+/// A patch embedding that leaves patches as they are, behind a class token of -1.
+struct Identity {
+  Identity(const ImageShape& image, std::size_t patch_size)
+      : width(patch_size * patch_size * image.channels),
+        layer(Scope(parameters) / "patches", image, patch_size, width) {
+    auto weight = parameter(parameters, "patches.projection.weight").mutable_values<double>();
+    for (std::size_t i = 0; i < width * width; ++i) weight[i] = i % (width + 1) == 0 ? 1 : 0;
+    for (double& value : parameter(parameters, "patches.class_token").mutable_values<double>()) {
+      value = -1;
+    }
+  }
+
+  Parameters parameters{DType::float64, 1};
+  std::size_t width;
+  PatchEmbedding layer;
+};
+
+/// An image whose values say where they stand: row, column, channel.
+Tensor telling_image(const ImageShape& image) {
+  std::vector<double> values;
+  for (std::size_t y = 0; y < image.height; ++y) {
+    for (std::size_t x = 0; x < image.width; ++x) {
+      for (std::size_t c = 0; c < image.channels; ++c) {
+        values.push_back(static_cast<double>(100 * y + 10 * x + c));
+      }
+    }
+  }
+  return Tensor::from({1, image.values()}, values, DType::float64);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "an image of 4 x 4 pixels and 2 channels becomes a class token and four patches in rows") {
+  const ImageShape image{.height = 4, .width = 4, .channels = 2};
+  const Tensor y = Identity(image, 2).layer(telling_image(image));
+  CHECK(y.shape() == Shape{1, 5, 8});
+  check_values(y, {-1,  -1,  -1,  -1,  -1,  -1,  -1,  -1,   //
+                   0,   1,   10,  11,  100, 101, 110, 111,  //
+                   20,  21,  30,  31,  120, 121, 130, 131,  //
+                   200, 201, 210, 211, 300, 301, 310, 311,  //
+                   220, 221, 230, 231, 320, 321, 330, 331});
+}
+
+TEST_CASE("an image may have different height and width") {
+  const ImageShape wide{.height = 1, .width = 3, .channels = 1};
+  check_values(Identity(wide, 1).layer(telling_image(wide)), {-1, 0, 10, 20});
+  const ImageShape high{.height = 4, .width = 2, .channels = 1};
+  check_values(Identity(high, 2).layer(telling_image(high)), {-1, -1, -1, -1,   //
+                                                              0, 10, 100, 110,  //
+                                                              200, 210, 300, 310});
+}
+
+TEST_CASE("each image of a batch has its patches and the same class token") {
+  Identity made({.height = 1, .width = 2, .channels = 1}, 1);
+  check_values(made.layer(Tensor::from({2, 2}, {1, 2, 3, 4}, DType::float64)),
+               {-1, 1, 2, -1, 3, 4});
+  CHECK(made.layer(Tensor::zeros({0, 2}, DType::float64)).shape() == Shape{0, 3, 1});
+}
+
+TEST_CASE("all patches go through one linear map") {
+  Parameters parameters(DType::float64, 1);
+  const PatchEmbedding layer(Scope(parameters), {.height = 1, .width = 2, .channels = 1}, 1, 2);
+  set_values(parameters, "projection.weight", {2, 3});
+  set_values(parameters, "projection.bias", {10, 20});
+  set_values(parameters, "class_token", {7, 8});
+  check_values(layer(Tensor::from({1, 2}, {1, -1}, DType::float64)), {7, 8, 12, 23, 8, 17});
+}
+
+TEST_CASE("a patch embedding has a projection and a class token with variance 1 / d_model") {
+  Parameters parameters(DType::float64, 1);
+  const PatchEmbedding layer(Scope(parameters) / "patches",
+                             {.height = 4, .width = 6, .channels = 3}, 2, 1000);
+  CHECK(listing(parameters) == std::vector<std::string>{"patches.projection.weight (1000, 12)",
+                                                        "patches.projection.bias (1000)",
+                                                        "patches.class_token (1, 1, 1000)"});
+  const auto token = values_of(parameter(parameters, "patches.class_token"));
+  const double squares = std::inner_product(token.begin(), token.end(), token.begin(), 0.0);
+  // Standard deviation 0.045.
+  CHECK(squares == doctest::Approx(1.0).epsilon(0.2));
+}
+
+TEST_CASE("the gradients of patches, class token and image agree with differences") {
+  Parameters parameters(DType::float64, 1);
+  const PatchEmbedding layer(Scope(parameters), {.height = 4, .width = 2, .channels = 2}, 2, 3);
+  perturb(parameters);
+  const Tensor images = random_leaf({3, 16}, 1);
+  check_gradients([&] { return layer(images); }, parameters, {images});
+}
+
+TEST_CASE("a patch size that does not divide the image is refused") {
+  const auto made = [](const ImageShape& image, std::size_t patch_size) {
+    Parameters parameters(DType::float32, 1);
+    PatchEmbedding(Scope(parameters) / "patches", image, patch_size, 4);
+  };
+  check_error<ShapeError>("patches: patch embedding:|4|6", [&] { made({4, 6, 1}, 4); });
+  check_error<ShapeError>("patches: patch embedding:|6|4", [&] { made({6, 4, 1}, 4); });
+  check_error<ShapeError>("patches: patch embedding:|4|8", [&] { made({4, 4, 1}, 8); });
+  check_error<ShapeError>("patches: patch embedding:|4|0", [&] { made({4, 4, 1}, 0); });
+  check_error<ShapeError>("patches: patch embedding:|0|4|2", [&] { made({0, 4, 1}, 2); });
+}
+
+TEST_CASE("images of another shape are refused") {
+  Identity made({.height = 2, .width = 2, .channels = 1}, 2);
+  check_error<ShapeError>("patches: patch embedding:|(3, 5)|2|1", [&] {
+    made.layer(Tensor::zeros({3, 5}, DType::float64));
+  });
+  check_error<ShapeError>("patches: patch embedding:|(1, 2, 2)|2|1", [&] {
+    made.layer(Tensor::zeros({1, 2, 2}, DType::float64));
+  });
 }

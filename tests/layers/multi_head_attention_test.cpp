@@ -3,13 +3,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <functional>
-#include <limits>
+#include <string>
+#include <vector>
 
+#include "autograd/attention_trace.h"
 #include "autograd/error.h"
-#include "autograd/tape.h"
+#include "layers/encoder_decoder.h"
 #include "tests/layers/attention_layer.h"
+#include "tests/layers/transformer_cases.h"
+#include "tests/support/errors.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"
@@ -18,8 +22,6 @@ using namespace tapestry;
 using namespace tapestry::test;
 
 namespace {
-
-constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
 Attention identity_attention(DType dtype) {
   Attention attention(2, 1, 0.0, dtype);
@@ -62,93 +64,6 @@ TEST_CASE("by default multi-head attention has 8 heads and drops nothing") {
         values_of(layer(x, x, {}, Mode::inference())));
 }
 
-TEST_CASE("multi-head attention equals its composition from linear, matmul and softmax") {
-  const Attention attention(6, 3);
-  perturb(attention.parameters);
-  const Tensor queries = random_leaf({2, 2, 6}, 1);
-  const Tensor memory = random_leaf({2, 3, 6}, 2);
-  const AttentionMask mask = AttentionMask::padding({1, 3});
-  const Tensor bias =
-      Tensor::from({2, 1, 3}, {0, minus_infinity, minus_infinity, 0, 0, 0}, DType::float64);
-  const auto run = [&](const std::function<Tensor()>& function) {
-    Tape tape;
-    const Tensor y = function();
-    tape.backward(y, y);
-    std::vector<Tensor> results{y};
-    for (NamedTensor p : attention.parameters) {
-      results.push_back(p.tensor.gradient().copied(DType::float64));
-      p.tensor.clear_gradient();
-    }
-    return results;
-  };
-  const auto fused = run([&] { return attention.layer(queries, memory, mask, Mode::inference()); });
-  const auto plain = run([&] { return composed(attention.parameters, queries, memory, 3, bias); });
-  for (std::size_t i = 0; i < plain.size(); ++i) check_values(fused[i], values_of(plain[i]));
-}
-
-TEST_CASE("recorded weights are those of the layer: each row sums to 1, masked keys have 0") {
-  const Attention attention = identity_attention(DType::float64);
-  const Tensor x = random_leaf({2, 4, 2}, 1);
-  const AttentionMask mask = AttentionMask::causal() & AttentionMask::padding({4, 2});
-  const Tensor weights = weights_of(attention.layer, x, x, mask);
-  REQUIRE(weights.shape() == Shape{2, 1, 4, 4});
-  check_values(attention.layer(x, x, mask, Mode::inference()),
-               values_of(matmul(weights.viewed_as({2, 4, 4}), x)));
-  const auto w = values_of(weights);
-  for (std::size_t row = 0; row < 8; ++row) {
-    double sum = 0.0;
-    for (std::size_t j = 0; j < 4; ++j) {
-      const bool hidden = j > row % 4 || (row >= 4 && j >= 2);
-      CHECK((w[row * 4 + j] == 0.0) == hidden);
-      sum += w[row * 4 + j];
-    }
-    CHECK(sum == doctest::Approx(1.0).epsilon(1e-14));
-  }
-}
-
-TEST_CASE("a query that may attend to no key gives the bias of the output projection") {
-  const Attention attention(2, 1);
-  set_values(attention.parameters, "attn.out_proj.bias", {3, -4});
-  const Tensor x = random_leaf({1, 2, 2}, 1);
-  check_values(attention.layer(x, x, AttentionMask::padding({0}), Mode::inference()),
-               {3, -4, 3, -4});
-}
-
-TEST_CASE("dropout of all weights leaves the bias of the output projection") {
-  const Attention attention(2, 1, 1.0);
-  set_values(attention.parameters, "attn.out_proj.bias", {0.5, -3});
-  const Tensor x = random_leaf({1, 2, 2}, 1);
-  check_values(attention.layer(x, x, {}, Mode::training(RandomStream(1))), {0.5, -3, 0.5, -3});
-}
-
-TEST_CASE("NaN and infinity in padded memory change no output") {
-  const Attention attention(4, 2);
-  const Tensor queries = random_leaf({2, 3, 4}, 1);
-  const Tensor memory = random_leaf({2, 5, 4}, 2);
-  const AttentionMask mask = AttentionMask::padding({5, 3});
-  const Tensor expected = attention.layer(queries, memory, mask, Mode::inference());
-  for (const double bad : {std::nan(""), minus_infinity, -minus_infinity}) {
-    Tensor spoilt = memory.copied(DType::float64);
-    const auto values = spoilt.mutable_values<double>();
-    std::fill(values.end() - 8, values.end(), bad);
-    check_values(attention.layer(queries, spoilt, mask, Mode::inference()), values_of(expected));
-  }
-}
-
-TEST_CASE("a fully masked sentence changes no other sentence of the batch") {
-  const Attention attention(4, 2);
-  const Tensor x = random_leaf({3, 4, 4}, 1);
-  const auto plain = values_of(attention.layer(x, x, {}, Mode::inference()));
-  const auto masked =
-      values_of(attention.layer(x, x, AttentionMask::padding({4, 0, 4}), Mode::inference()));
-  for (std::size_t i = 0; i < 48; ++i) CHECK((masked[i] == plain[i]) == (i < 16 || i >= 32));
-  CHECK(gradient_error(
-            [&] {
-              return attention.layer(x, x, AttentionMask::padding({4, 0, 4}), Mode::inference());
-            },
-            {x}) < 1e-6);
-}
-
 TEST_CASE("attention dropout follows the stream in training and is off in inference") {
   const Attention attention(4, 2, 0.5);
   const Attention same(4, 2, 0.0);
@@ -181,51 +96,368 @@ TEST_CASE("two layers with equal weights and one stream drop different weights")
         values_of(b(x, x, {}, Mode::training(RandomStream(1)))));
 }
 
-TEST_CASE("the gradients of multi-head attention agree with differences, with dropout too") {
-  for (const double rate : {0.0, 0.4}) {
-    const Attention attention(4, 2, rate);
-    perturb(attention.parameters);
-    const Tensor queries = random_leaf({2, 3, 4}, 1);
-    const Tensor memory = random_leaf({2, 5, 4}, 2);
-    const Mode mode = Mode::training(RandomStream(5));
-    check_gradients(
-        [&] {
-          return attention.layer(queries, memory, AttentionMask::padding({5, 2}), mode);
-        },
-        attention.parameters, {queries, memory});
-    check_gradients([&] { return attention.layer(memory, memory, AttentionMask::causal(), mode); },
-                    attention.parameters, {memory});
-  }
-}
-
 TEST_CASE("multi-head attention refuses inputs that do not fit and names the layer") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const Attention attention(4, 2);
-  CHECK_THROWS_WITH_AS(Attention(6, 4),
-                       "attn: multi-head attention: d_model 6 is not a multiple of num_heads 4",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(Attention(6, 0),
-                       "attn: multi-head attention: d_model 6 is not a multiple of num_heads 0",
-                       ShapeError);
+  check_error<ShapeError>("attn: multi-head attention:|6|4", [&] { Attention(6, 4); });
+  check_error<ShapeError>("attn: multi-head attention:|6|0", [&] { Attention(6, 0); });
   CHECK_THROWS_AS(Attention(6, {.num_heads = 0, .d_head = 2}), ShapeError);
   CHECK_NOTHROW(Attention(6, {.num_heads = 4, .d_head = 2}));
-  CHECK_THROWS_WITH_AS(
-      attention.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, Mode::inference()),
-      "attn.q_proj: linear: x has shape (1, 2, 3), expected last axis 4 (weight is "
-      "(4, 4))",
-      ShapeError);
-  CHECK_THROWS_WITH_AS(attention.layer(zeros({2, 2, 4}), zeros({1, 2, 4}), {}, Mode::inference()),
-                       "attn: scaled_dot_product_attention: q has shape (2, 2, 4) and k (1, 2, 4), "
-                       "expected equal first and last axes",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(
-      attention.layer(zeros({2, 2, 4}), zeros({2, 2, 4}), AttentionMask::padding({1}),
-                      Mode::inference()),
-      "attn: scaled_dot_product_attention: the padding mask has 1 lengths, expected 2 (the batch "
-      "size)",
-      ShapeError);
+  check_error<ShapeError>("attn.q_proj: linear:|(1, 2, 3)|4|(4, 4)", [&] {
+    attention.layer(zeros({1, 2, 3}), zeros({1, 2, 4}), {}, Mode::inference());
+  });
+  check_error<ShapeError>("attn: scaled_dot_product_attention:|(2, 2, 4)|(1, 2, 4)", [&] {
+    attention.layer(zeros({2, 2, 4}), zeros({1, 2, 4}), {}, Mode::inference());
+  });
+  check_error<ShapeError>("attn: scaled_dot_product_attention:|1|2", [&] {
+    attention.layer(zeros({2, 2, 4}), zeros({2, 2, 4}), AttentionMask::padding({1}),
+                    Mode::inference());
+  });
   const Attention all_dropped(4, 2, 1.5);
-  CHECK_THROWS_WITH_AS(all_dropped.layer(zeros({1, 1, 4}), zeros({1, 1, 4}), {}, Mode::inference()),
-                       "attn: scaled_dot_product_attention: dropout is 1.5, expected 0 to 1",
-                       ValueError);
+  check_error<ValueError>("attn: scaled_dot_product_attention:|1.5|0|1", [&] {
+    all_dropped.layer(zeros({1, 1, 4}), zeros({1, 1, 4}), {}, Mode::inference());
+  });
+}
+
+/// Every kind of attention that a config can choose: scores, widths of heads, no parameters,
+/// windows and positions.
+
+namespace {
+
+Attention with_score(AttentionScore score, double dropout = 0.0) {
+  return Attention(4, {.num_heads = 2, .score = score, .dropout = dropout});
+}
+
+}  // namespace
+
+TEST_CASE("attention scores with parameters have one weight for each head") {
+  const auto own = [](AttentionScore score) {
+    const Attention attention = with_score(score);
+    const auto names = listing(attention.parameters);
+    return std::vector<std::string>(names.begin() + 8, names.end());
+  };
+  CHECK(own(AttentionScore::dot_product).empty());
+  CHECK(own(AttentionScore::additive) == std::vector<std::string>{"attn.score.weight (2, 2)"});
+  CHECK(own(AttentionScore::bilinear) == std::vector<std::string>{"attn.score.weight (2, 2, 2)"});
+}
+
+TEST_CASE("each score has the weights of its formula") {
+  const double root = std::sqrt(2.0);
+  const auto first_weight = [](double s1, double s2) { return 1 / (1 + std::exp(s2 - s1)); };
+  const auto check = [&](AttentionScore score, std::initializer_list<double> weight,
+                         double expected) {
+    for (const DType dtype : dtypes) {
+      const Attention attention(2, {.num_heads = 1, .score = score}, dtype);
+      make_projections_identities(attention.parameters);
+      if (weight.size() != 0) set_values(attention.parameters, "attn.score.weight", weight);
+      const Tensor q = Tensor::from({1, 1, 2}, {1, 2}, dtype);
+      const Tensor k = Tensor::from({1, 2, 2}, {1, 0, 0, 1}, dtype);
+      check_values(weights_of(attention.layer, q, k, {}), {expected, 1 - expected},
+                   tolerance(dtype));
+    }
+  };
+  check(AttentionScore::scaled_dot_product, {}, first_weight(1 / root, 2 / root));
+  check(AttentionScore::dot_product, {}, first_weight(1, 2));
+  check(AttentionScore::additive, {3, -5},
+        first_weight(3 * std::tanh(2) - 5 * std::tanh(2), 3 * std::tanh(1) - 5 * std::tanh(3)));
+  check(AttentionScore::bilinear, {1, 10, 100, 1000}, first_weight(1 + 20, 100 + 2000));
+  check(AttentionScore::bilinear, {0.1, 0.2, 0.3, 0.4}, first_weight(0.5, 1.1));  // W q
+}
+
+TEST_CASE("heads may have any width, with an output projection of that width") {
+  const Attention attention(5, {.num_heads = 2, .d_head = 3});
+  CHECK(listing(attention.parameters) ==
+        std::vector<std::string>{"attn.q_proj.weight (6, 5)", "attn.q_proj.bias (6)",
+                                 "attn.k_proj.weight (6, 5)", "attn.k_proj.bias (6)",
+                                 "attn.v_proj.weight (6, 5)", "attn.v_proj.bias (6)",
+                                 "attn.out_proj.weight (5, 6)", "attn.out_proj.bias (5)"});
+  perturb(attention.parameters);
+  const Tensor queries = random_leaf({2, 2, 5}, 1), memory = random_leaf({2, 3, 5}, 2);
+  const Tensor bias = Tensor::zeros({2, 1, 3}, DType::float64);
+  check_values(attention.layer(queries, memory, {}, Mode::inference()),
+               values_of(composed(attention.parameters, queries, memory, 2, bias)));
+  check_gradients([&] { return attention.layer(queries, memory, {}, Mode::inference()); },
+                  attention.parameters, {queries, memory});
+}
+
+TEST_CASE("parameter-free attention weights the vectors themselves by softmax(X X^T)") {
+  for (const DType dtype : dtypes) {
+    const Attention attention(2,
+                              {.kind = AttentionKind::parameter_free,
+                               .num_heads = 1,
+                               .score = AttentionScore::dot_product},
+                              dtype);
+    CHECK(attention.parameters.list().empty());
+    const double ln2 = std::log(2.0);
+    const double a = std::sqrt(ln2);  // a^2 = ln 2
+    const Tensor x = Tensor::from({1, 2, 2}, {a, 0, 0, 2 * a}, dtype);
+    // X X^T = ((ln 2, 0), (0, 4 ln 2)): weights (2, 1) / 3 and (1, 16) / 17.
+    check_values(weights_of(attention.layer, x, x, {}), {2. / 3, 1. / 3, 1. / 17, 16. / 17},
+                 tolerance(dtype));
+    check_values(attention.layer(x, x, {}, Mode::inference()),
+                 {2 * a / 3, 2 * a / 3, a / 17, 32 * a / 17}, tolerance(dtype));
+  }
+}
+
+TEST_CASE("a window restricts attention in addition to its mask, and none leaves it unchanged") {
+  const Attention attention(4, {.num_heads = 2, .window = 1});
+  const Tensor x = random_leaf({2, 5, 4}, 1);
+  const auto w = values_of(weights_of(attention.layer, x, x, AttentionMask::padding({5, 4})));
+  for (std::size_t row = 0; row < 20; ++row) {
+    const std::size_t i = row % 5;
+    for (std::size_t j = 0; j < 5; ++j) {
+      const bool seen = j + 1 >= i && j <= i + 1 && (row < 10 || j < 4);
+      CHECK((w[row * 5 + j] > 0) == seen);
+    }
+  }
+  const Attention wide(4, {.num_heads = 2, .window = 0});
+  for (const double weight : values_of(weights_of(wide.layer, x, x, {}))) CHECK(weight > 0);
+}
+
+namespace {
+
+constexpr MultiHeadAttentionOptions without_positions{.num_heads = 2};
+constexpr MultiHeadAttentionOptions with_rotary{.num_heads = 2, .rotary = true};
+constexpr MultiHeadAttentionOptions with_alibi{.num_heads = 2, .alibi = true};
+
+MultiHeadAttentionOptions with_score(MultiHeadAttentionOptions options, AttentionScore score) {
+  options.score = score;
+  return options;
+}
+
+/// The weights of one head for equal vectors at all positions.
+std::vector<double> weights_among_equals(const MultiHeadAttentionOptions& options) {
+  const Attention attention(8, options);
+  perturb(attention.parameters);
+  const auto one = values_of(random_leaf({8}, 1));
+  std::vector<double> all;
+  for (int i = 0; i < 6; ++i) all.insert(all.end(), one.begin(), one.end());
+  const Tensor x = Tensor::from({1, 6, 8}, all, DType::float64);
+  auto weights = values_of(weights_of(attention.layer, x, x, {}));
+  weights.resize(36);
+  return weights;
+}
+
+}  // namespace
+
+TEST_CASE("attention scores with rotary positions and ALiBi depend on the distance only") {
+  for (const MultiHeadAttentionOptions& options : {with_rotary, with_alibi}) {
+    for (const AttentionScore score :
+         {AttentionScore::scaled_dot_product, AttentionScore::bilinear}) {
+      const auto w = weights_among_equals(with_score(options, score));
+      for (std::size_t i = 0; i + 1 < 6; ++i) {
+        for (std::size_t j = 0; j + 1 < 6; ++j) {
+          // Ratios within a row are those of the row below, one to the right.
+          const double here = w[i * 6 + j] / w[i * 6 + i];
+          const double below = w[(i + 1) * 6 + j + 1] / w[(i + 1) * 6 + i + 1];
+          CHECK(here == doctest::Approx(below).epsilon(1e-10));
+        }
+      }
+      CHECK(w[0] != doctest::Approx(w[1]).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("bilinear scores with rotary positions apply W to the query before its rotation") {
+  using Pair = std::array<double, 2>;
+  const auto rotated = [](const Pair& x, double angle) {  // at position m the angle is m
+    return Pair{std::cos(angle) * x[0] - std::sin(angle) * x[1],
+                std::sin(angle) * x[0] + std::cos(angle) * x[1]};
+  };
+  const Attention attention(2, {.num_heads = 1, .score = AttentionScore::bilinear, .rotary = true});
+  make_projections_identities(attention.parameters);
+  set_values(attention.parameters, "attn.score.weight", {1.0, 2.0, 0.5, -1.0});
+  const Pair x[] = {{1.0, 0.5}, {-0.5, 0.75}, {0.25, -1.0}};
+  const Tensor all = Tensor::from({1, 3, 2}, {1.0, 0.5, -0.5, 0.75, 0.25, -1.0}, DType::float64);
+  std::vector<double> expected;
+  for (int i = 0; i < 3; ++i) {
+    const Pair wq = {x[i][0] + 2.0 * x[i][1], 0.5 * x[i][0] - x[i][1]};
+    double e[3], total = 0.0;
+    for (int j = 0; j < 3; ++j) {
+      const Pair r = rotated(wq, i - j);
+      total += e[j] = std::exp(x[j][0] * r[0] + x[j][1] * r[1]);
+    }
+    for (const double weight : e) expected.push_back(weight / total);
+  }
+  check_values(weights_of(attention.layer, all, all, {}), expected, 1e-12);
+}
+
+TEST_CASE("attention of the last queries alone equals theirs among all, for all position kinds") {
+  for (const auto& options : {without_positions, with_rotary, with_alibi}) {
+    const Attention attention(8, options);
+    const Tensor x = random_leaf({1, 5, 8}, 1);
+    const auto all = values_of(attention.layer(x, x, AttentionMask::causal(), Mode::inference()));
+    const Tensor last = slice(x, 1, 3, 5);
+    check_values(attention.layer(last, x, AttentionMask::causal(), Mode::inference()),
+                 {all.begin() + 24, all.end()});
+  }
+}
+
+TEST_CASE("parameter-free attention refuses heads, widths and scores with parameters") {
+  const auto make = [](std::size_t heads, std::size_t d_head, AttentionScore score) {
+    return Attention(4, {.kind = AttentionKind::parameter_free,
+                         .num_heads = heads,
+                         .d_head = d_head,
+                         .score = score});
+  };
+  check_error<ValueError>("attn: parameter-free attention:|2|0|1",
+                          [&] { make(2, 0, AttentionScore::dot_product); });
+  check_error<ValueError>("attn: parameter-free attention:|1|4|0",
+                          [&] { make(1, 4, AttentionScore::dot_product); });
+  check_error<ValueError>("attn: parameter-free attention:|1|0",
+                          [&] { make(1, 0, AttentionScore::additive); });
+  CHECK_THROWS_AS(make(1, 0, AttentionScore::bilinear), ValueError);
+}
+
+/// What attention is and is not, whatever its scores: blind to order but for positions, blind to
+/// the future in a decoder, and between encoder and decoder a question to the one by the other.
+namespace {
+
+constexpr PositionKind every_position[] = {PositionKind::sinusoidal, PositionKind::learned,
+                                           PositionKind::rotary, PositionKind::alibi};
+
+/// Every way to attend, without positions.
+std::vector<TransformerOptions> every_attention() {
+  std::vector<TransformerOptions> all;
+  using enum AttentionScore;
+  for (const AttentionScore score : {scaled_dot_product, dot_product, additive, bilinear}) {
+    TransformerOptions options = small();
+    options.score = score;
+    options.positions = PositionKind::none;
+    all.push_back(options);
+  }
+  TransformerOptions wide = all[0];
+  wide.d_head = 10;
+  TransformerOptions bare = all[0];
+  bare.attention = AttentionKind::parameter_free;
+  bare.num_heads = 1;
+  all.insert(all.end(), {wide, bare});
+  return all;
+}
+
+const std::vector<std::size_t> order = {3, 0, 4, 2, 1};
+
+TokenBatch sentence(const std::vector<std::size_t>& places) {
+  const std::vector<std::int32_t> ids = {5, 6, 7, 8, 9};
+  TokenBatch batch{.ids = {{0, 0, 0, 0, 0}}, .lengths = {5}};
+  for (std::size_t t = 0; t < 5; ++t) batch.ids(0, t) = ids[places[t]];
+  return batch;
+}
+
+/// The largest difference between what the encoder makes of a token in the sentence and of the same
+/// token in the sentence in another order.
+double dependence_on_order(const TransformerOptions& options) {
+  const TestTransformer model(options);
+  const auto plain =
+      values_of(model.transformer.encode(sentence({0, 1, 2, 3, 4}), Mode::inference()));
+  const auto permuted = values_of(model.transformer.encode(sentence(order), Mode::inference()));
+  double largest = 0.0;
+  for (std::size_t t = 0; t < 5; ++t) {
+    for (std::size_t c = 0; c < options.d_model; ++c) {
+      const double difference =
+          permuted[t * options.d_model + c] - plain[order[t] * options.d_model + c];
+      largest = std::max(largest, std::abs(difference));
+    }
+  }
+  return largest;
+}
+
+/// A decoder layer, d_model 2 and one head, whose self-attention and feed-forward add nothing and
+/// whose cross-attention projects by identities.
+void leave_cross_attention_alone(const Parameters& parameters) {
+  set_values(parameters, "decoder.self_attn.out_proj.weight", {0, 0, 0, 0});
+  for (const char* projection : {"q", "k", "v", "out"}) {
+    set_values(parameters, std::string("decoder.cross_attn.") + projection + "_proj.weight",
+               {1, 0, 0, 1});
+  }
+  set_values(parameters, "decoder.ff.linear2.weight", {0, 0, 0, 0, 0, 0});
+}
+
+}  // namespace
+
+TEST_CASE("an encoder without positions is equivariant to permutations, for every attention") {
+  for (const TransformerOptions& options : every_attention()) {
+    CHECK(dependence_on_order(options) < 1e-12);
+  }
+}
+
+TEST_CASE("with positions of any kind the encoder depends on the order") {
+  for (const PositionKind positions : every_position) {
+    TransformerOptions options = small();
+    options.positions = positions;
+    CHECK(dependence_on_order(options) > 1e-4);
+  }
+}
+
+TEST_CASE("the decoder never attends to later tokens, for every attention and position kind") {
+  std::vector<TransformerOptions> all = every_attention();
+  for (const PositionKind positions : every_position) {
+    TransformerOptions options = small();
+    options.positions = positions;
+    all.push_back(options);
+    options.window = 2;
+    all.push_back(options);
+  }
+  const TokenBatch read = sentence({0, 1, 2, 3, 4});
+  for (const TransformerOptions& options : all) {
+    const TestTransformer model(options);
+    const auto logits = [&](const TokenBatch& written) {
+      return values_of(model.transformer(read, written, Mode::inference()));
+    };
+    const auto before = logits(read);
+    for (std::size_t changed = 0; changed < 5; ++changed) {
+      TokenBatch other = read;
+      other.ids(0, changed) = 10;
+      const auto after = logits(other);
+      const auto first = static_cast<std::ptrdiff_t>(changed * vocabulary);
+      CHECK(std::equal(before.begin(), before.begin() + first, after.begin()));
+      CHECK_FALSE(std::equal(before.begin() + first, before.begin() + first + vocabulary,
+                             after.begin() + first));
+    }
+  }
+}
+
+TEST_CASE("cross-attention takes queries from the decoder, keys and values from the encoder") {
+  Parameters parameters(DType::float64, 1);
+  const DecoderLayer layer(Scope(parameters) / "decoder", 2,
+                           {.self_attn = {.num_heads = 1},
+                            .cross_attn = {.num_heads = 1},
+                            .ff = {.d_ff = 3},
+                            .residual = {.norm = {.epsilon = 1e-12}}});
+  leave_cross_attention_alone(parameters);
+  const double a = std::log(3.0) / std::sqrt(2.0);
+  // The norm of (1, 3) is (-1, 1), that of (9, 5) is (1, -1). Scores q.k / sqrt(2) with the keys
+  // (a, -a), (0, 0), (0, 2a): -ln 3, 0, ln 3 and their negatives.
+  const Tensor x = Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64);
+  const Tensor memory = Tensor::from({1, 3, 2}, {a, -a, 0, 0, 0, 2 * a}, DType::float64);
+  const AttentionRecorder recorder;
+  const Tensor y = layer(x, memory, {}, Mode::inference());
+  REQUIRE(recorder.records().size() == 2);
+  CHECK(recorder.records()[0].path == "decoder.self_attn");
+  CHECK(recorder.records()[0].weights.shape() == Shape{1, 1, 2, 2});
+  CHECK(recorder.records()[1].path == "decoder.cross_attn");
+  const double total = 1. / 3 + 1 + 3, small = 1. / 3 / total, middle = 1 / total, big = 3 / total;
+  check_values(recorder.records()[1].weights, {small, middle, big, big, middle, small}, 1e-9);
+  check_values(y,
+               {1 + small * a, 3 - small * a + 2 * big * a,  //
+                9 + big * a, 5 - big * a + 2 * small * a},
+               1e-9);
+}
+
+TEST_CASE("an AttentionRecorder has the weights of every layer and head, in the order of calls") {
+  const TestTransformer model(small());
+  const AttentionRecorder recorder;
+  model.transformer(source, target, Mode::inference());
+  std::vector<std::string> lines;
+  for (const auto& [path, weights] : recorder.records()) {
+    lines.push_back(path + " " + to_string(weights.shape()));
+  }
+  CHECK(lines == std::vector<std::string>{
+                     "encoder.layers.0.self_attn (3, 2, 4, 4)",
+                     "encoder.layers.1.self_attn (3, 2, 4, 4)",
+                     "decoder.layers.0.self_attn (3, 2, 3, 3)",
+                     "decoder.layers.0.cross_attn (3, 2, 3, 4)",
+                     "decoder.layers.1.self_attn (3, 2, 3, 3)",
+                     "decoder.layers.1.cross_attn (3, 2, 3, 4)",
+                 });
 }

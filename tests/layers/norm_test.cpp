@@ -2,11 +2,17 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <span>
 
 #include "autograd/error.h"
 #include "autograd/tape.h"
+#include "layers/basic_layers.h"
 #include "layers/encoder_decoder.h"
+#include "layers/parameters.h"
+#include "tests/support/errors.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"
@@ -42,8 +48,8 @@ TEST_CASE("Norm has the kind and epsilon of its options") {
   CHECK(norm("c", Normalization::rms_norm) == values_of(RmsNorm(root / "d", 4, 0.25)(x)));
   CHECK(norm("e", Normalization::batch_norm) ==
         values_of(BatchNorm(root / "f", 4, 0.25)(x, {}, training)));
-  CHECK_THROWS_WITH_AS(norm("g", static_cast<Normalization>(9)), "norm: unknown normalization",
-                       ValueError);
+  check_error<ValueError>("norm:|unknown normalization",
+                          [&] { norm("g", static_cast<Normalization>(9)); });
 }
 
 TEST_CASE("a norm is by default a layer norm with the epsilon of PyTorch, 1e-5") {
@@ -69,37 +75,309 @@ TEST_CASE("an encoder has the same kind of norm everywhere") {
   }
 }
 
-TEST_CASE("the gradients of an encoder agree with differences under every norm") {
-  for (const Normalization normalization : normalizations) {
-    for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
-      Parameters parameters(DType::float64, 1);
-      const Encoder encoder(Scope(parameters) / "encoder", 4,
-                            encoder_with(normalization, placement));
-      perturb(parameters);
-      std::vector<NamedTensor> tensors = parameters.list();
-      const Tensor x = random_leaf({2, 3, 4}, 1);
-      tensors.push_back({"x", x});
-      const auto run = [&] {
-        return encoder(x, AttentionMask::causal(), Mode::training(RandomStream(3)));
-      };
-      const GradcheckReport report = gradcheck(run, tensors, {.max_coordinates = 6});
-      CHECK(report.worst_relative_error() < 1e-6);
-    }
+TEST_CASE("a norm starts with a weight of ones and, unless it is an rms norm, a bias of zeros") {
+  for (const Normalization kind : normalizations) {
+    Parameters parameters(DType::float32, 1);
+    const Norm norm(Scope(parameters) / "norm", 3, {.kind = kind});
+    check_values(parameter(parameters, "norm.weight"), {1, 1, 1});
+    CHECK(parameters.list().size() == (kind == Normalization::rms_norm ? 1 : 2));
+    if (kind != Normalization::rms_norm)
+      check_values(parameter(parameters, "norm.bias"), {0, 0, 0});
   }
 }
 
-TEST_CASE("an encoder of batch norms is causal in inference, and mixes all positions in training") {
+TEST_CASE("a norm refuses another width and an epsilon of 0, and names itself") {
+  for (const Normalization kind : normalizations) {
+    Parameters parameters(DType::float32, 1);
+    const Scope scope = Scope(parameters) / "ff_residual";
+    const Norm norm(scope / "norm", 4, {.kind = kind});
+    for (const Mode& mode : {Mode::training(RandomStream(1)), Mode::inference()}) {
+      check_error<ShapeError>("ff_residual.norm: |_norm|(4)|(3)|(2, 3)", [&] {
+        norm(Tensor::zeros({2, 3}, DType::float32), {}, mode);
+      });
+    }
+    const Norm flat(scope / "flat", 4, {.kind = kind, .epsilon = 0.0});
+    check_error<ValueError>("ff_residual.flat: |_norm", [&] {
+      flat(Tensor::zeros({2, 4}, DType::float32), {}, Mode::inference());
+    });
+  }
+}
+
+namespace {
+
+/// A training loop that commits averages itself.
+const Mode training = Mode::training(RandomStream(1)).with_deferred_averages();
+
+struct Made {
+  explicit Made(std::size_t n, DType dtype = DType::float64, double epsilon = 1e-5)
+      : parameters(dtype, 1), layer(Scope(parameters) / "norm", n, epsilon) {}
+
+  std::vector<double> running_mean() const { return values_of(parameters.buffers()[0].tensor); }
+  std::vector<double> running_var() const { return values_of(parameters.buffers()[1].tensor); }
+
+  Parameters parameters;
+  BatchNorm layer;
+};
+
+/// A training forward that is recorded.
+Tensor train(const Made& made, const Tensor& x) {
+  Tape tape;
+  return made.layer(x, {}, training);
+}
+
+}  // namespace
+
+TEST_CASE("batch norm normalizes by the batch in training, by the running moments in inference") {
+  for (const DType dtype : dtypes) {
+    Made made(2, dtype, 4.0);
+    set_values(made.parameters, "norm.weight", {3, 10});
+    set_values(made.parameters, "norm.bias", {1, -1});
+    // Means 4 and 2, biased variances 5 and 0, unbiased 20 / 3 and 0.
+    const Tensor x = Tensor::from({2, 2, 2}, {1, 2, 3, 2, 5, 2, 7, 2}, dtype);
+    check_values(train(made, x), {-2, -1, 0, -1, 2, -1, 4, -1}, tolerance(dtype));
+    made.parameters.commit_buffers();
+    check_values(made.parameters.buffers()[0].tensor, {0.4, 0.2}, tolerance(dtype));
+    check_values(made.parameters.buffers()[1].tensor, {0.9 + 2.0 / 3, 0.9}, tolerance(dtype));
+    const double a = 3 / std::sqrt(0.9 + 2.0 / 3 + 4), b = 10 / std::sqrt(4.9);
+    check_values(made.layer(Tensor::from({1, 2}, {1.4, 0.2}, dtype), {}, Mode::inference()),
+                 {a + 1, -1}, tolerance(dtype));
+    check_values(made.layer(Tensor::from({1, 2}, {0.4, 1.2}, dtype), {}, Mode::inference()),
+                 {1, b - 1}, tolerance(dtype));
+  }
+}
+
+TEST_CASE("a batch norm without padding accepts any leading axes, also in a Sequential") {
+  const Tensor x = random_normal({3, 4, 2}, RandomStream(1), DType::float64);
+  Made made(2, DType::float64, 4.0);
+  for (const Mode& mode : {Mode::training(RandomStream(1)), Mode::inference()}) {
+    const Tensor y = made.layer(x, mode);
+    CHECK(y.to_vector() == made.layer(x, {}, mode).to_vector());
+    CHECK(Sequential{made.layer}(x, mode).to_vector() == y.to_vector());
+  }
+}
+
+TEST_CASE("batch norm excludes padding from the moments and sets it to 0 in training") {
+  constexpr std::int32_t lengths[] = {3, 1};
+  const Tensor x = random_leaf({2, 3, 2}, 1);
+  const auto values = values_of(x);
+  const Tensor together = Tensor::from({4, 2}, std::span(values).first(8), DType::float64);
+  Tensor spoilt = x.copied(DType::float64);
+  std::ranges::fill(spoilt.mutable_values<double>().subspan(8), NAN);
+  Made padded(2), packed(2);
+  Tape tape;
+  auto expected = values_of(packed.layer(together, {}, training));
+  expected.resize(12, 0.0);
+  CHECK(values_of(padded.layer(spoilt, lengths, training)) == expected);
+  padded.parameters.commit_buffers();
+  packed.parameters.commit_buffers();
+  CHECK(padded.running_mean() == packed.running_mean());
+  CHECK(padded.running_var() == packed.running_var());
+}
+
+TEST_CASE("a batch norm has running moments, which start as mean 0 and variance 1") {
+  const Made made(3);
+  REQUIRE(made.parameters.buffers().size() == 2);
+  CHECK(made.parameters.buffers()[0].name == "norm.running_mean");
+  CHECK(made.parameters.buffers()[1].name == "norm.running_var");
+  CHECK(made.running_mean() == std::vector<double>{0, 0, 0});
+  CHECK(made.running_var() == std::vector<double>{1, 1, 1});
+}
+
+TEST_CASE("training updates the running moments at once as commit_buffers() does after a step") {
+  Made made(3), deferring(3);
+  for (const std::uint64_t seed : {1, 2}) {
+    const Tensor x = random_leaf({4, 3}, seed);
+    {
+      Tape tape;
+      made.layer(x, {}, Mode::training());
+    }
+    train(deferring, x);
+  }
+  CHECK(made.running_mean() != std::vector<double>(3, 0.0));
+  CHECK(deferring.running_mean() == std::vector<double>(3, 0.0));
+  deferring.parameters.commit_buffers();
+  CHECK(made.running_mean() == deferring.running_mean());
+  CHECK(made.running_var() == deferring.running_var());
+}
+
+TEST_CASE("a skipped step does not change the running moments") {
+  Made skipping(3), plain(3);
+  const Tensor first = random_leaf({4, 3}, 1), second = random_leaf({4, 3}, 2);
+  train(skipping, second);
+  skipping.parameters.clear_gradients();  // the next step begins
+  for (Made* made : {&skipping, &plain}) {
+    train(*made, first);
+    made->parameters.commit_buffers();
+  }
+  CHECK(skipping.running_mean() == plain.running_mean());
+  CHECK(skipping.running_var() == plain.running_var());
+}
+
+TEST_CASE("the batches of a step update the running moments one after the other") {
+  Made together(3), apart(3);
+  const Tensor first = random_leaf({4, 3}, 1), second = random_leaf({4, 3}, 2);
+  train(together, first);
+  train(together, second);
+  together.parameters.commit_buffers();
+  for (const Tensor& x : {first, second}) {
+    train(apart, x);
+    apart.parameters.commit_buffers();
+  }
+  CHECK(together.running_mean() == apart.running_mean());
+  CHECK(together.running_var() == apart.running_var());
+}
+
+TEST_CASE("inference, and training without a tape, do not update the running moments") {
+  Made made(3);
+  const Tensor x = random_leaf({4, 3}, 1);
+  made.layer(x, {}, training);
+  {
+    Tape tape;
+    made.layer(x, {}, Mode::inference());
+  }
+  made.parameters.commit_buffers();
+  CHECK(made.running_mean() == std::vector<double>{0, 0, 0});
+  CHECK(made.running_var() == std::vector<double>{1, 1, 1});
+}
+
+TEST_CASE("batch norm refuses one vector (no unbiased variance) and none (no moments)") {
+  Made made(2);
+  check_values(train(made, Tensor::from({1, 1, 2}, {5, -3}, DType::float64)), {0, 0});
+  CHECK(train(made, Tensor::zeros({0, 3, 2}, DType::float64)).shape() == Shape{0, 3, 2});
+  made.parameters.commit_buffers();
+  check_values(made.parameters.buffers()[0].tensor, {0.5, -0.3});
+  CHECK(made.running_var() == std::vector<double>{1, 1});
+}
+
+TEST_CASE("batch norm accepts two vectors") {
+  Made made(2);
+  train(made, Tensor::from({2, 1, 2}, {5, -3, 7, -3}, DType::float64));
+  made.parameters.commit_buffers();
+  check_values(made.parameters.buffers()[0].tensor, {0.6, -0.3});
+  check_values(made.parameters.buffers()[1].tensor, {0.9 + 0.1 * 2, 0.9});  // 2 is unbiased
+}
+
+TEST_CASE("the gradients of a batch norm agree with differences, in training and inference") {
+  Made made(5);
+  perturb(made.parameters);
+  set_values(made.parameters.buffers()[0].tensor, {0.1, -0.2, 0.3, -0.4, 0.5});
+  set_values(made.parameters.buffers()[1].tensor, {0.5, 1, 1.5, 2, 2.5});
+  const Tensor x = random_leaf({2, 3, 5}, 1);
+  check_gradients([&] { return made.layer(x, {}, training); }, made.parameters, {x});
+  check_gradients([&] { return made.layer(x, {}, Mode::inference()); }, made.parameters, {x});
+}
+
+namespace {
+
+Tensor pair(double a, double b, DType dtype = DType::float64) {
+  return Tensor::from({2}, {a, b}, dtype);
+}
+
+}  // namespace
+
+TEST_CASE("commit() updates a RunningAverage by note(), in the order of the calls") {
+  for (const DType dtype : dtypes) {
+    const RunningAverage average(pair(8, 16, dtype));
+    average.note(pair(4, 0, dtype), 0.5, 0.25);
+    average.note(pair(10, 20, dtype), 0.5, 0.5);
+    check_values(average.value(), {8, 16});
+    average.commit();
+    check_values(average.value(), {7.5, 14});  // (8 / 2 + 4 / 4) / 2 + 10 / 2, ...
+    average.commit();
+    check_values(average.value(), {7.5, 14});
+  }
+}
+
+TEST_CASE("discard() drops the values passed to note()") {
+  const RunningAverage average(pair(1, 2));
+  average.note(pair(5, 5), 0.5, 0.5);
+  CHECK(average.pending() == 1);
+  average.discard();
+  CHECK(average.pending() == 0);
+  average.note(pair(3, 4), 0.0, 1.0);
+  average.commit();
+  check_values(average.value(), {3, 4});
+}
+
+TEST_CASE("copies of a RunningAverage share one value, which can be assigned") {
+  Tensor value = pair(1, 2);
+  const RunningAverage average(value);
+  const RunningAverage copy = average;
+  copy.note(pair(3, 3), 1.0, 1.0);
+  value.mutable_values<double>()[0] = 10;
+  average.commit();
+  check_values(value, {13, 5});
+}
+
+TEST_CASE("note() refuses values of another shape or element type") {
+  const RunningAverage average(pair(1, 2));
+  check_error<ShapeError>("running average:|(3)|(2)",
+                          [&] { average.note(Tensor::zeros({3}, DType::float64), 0.5, 0.5); });
+  check_error<DTypeError>("running average:|float64|float32",
+                          [&] { average.note(Tensor::zeros({2}, DType::float32), 0.5, 0.5); });
+  CHECK(average.pending() == 0);
+}
+
+TEST_CASE("buffers are listed apart from parameters, in order and without gradients") {
+  Parameters parameters(DType::float32, 1);
+  const Scope scope = Scope(parameters) / "norm";
+  scope.buffer("running_var", {3}, ones_initializer());
+  scope.parameter("weight", {3}, ones_initializer());
+  const RunningAverage mean = scope.buffer("running_mean", {3}, zeros_initializer());
+  CHECK(parameters.list().size() == 1);
+  CHECK(parameters.num_values() == 3);
+  CHECK(parameters.find("norm.running_mean") == nullptr);
+  REQUIRE(parameters.buffers().size() == 2);
+  CHECK(parameters.buffers()[0].name == "norm.running_var");
+  CHECK(parameters.buffers()[1].name == "norm.running_mean");
+  CHECK(parameters.buffers()[1].tensor.dtype() == DType::float32);
+  CHECK_FALSE(parameters.buffers()[1].tensor.requires_gradient());
+  check_values(parameters.buffers()[0].tensor, {1, 1, 1});
+  CHECK(parameters.buffers()[1].tensor.values<float>().data() ==
+        mean.value().values<float>().data());
+}
+
+TEST_CASE("Parameters commit and discard all buffers, and clear_gradients() discards") {
   Parameters parameters(DType::float64, 1);
-  const Encoder encoder(Scope(parameters) / "encoder", 4, encoder_with(Normalization::batch_norm));
-  const Tensor x = random_leaf({1, 3, 4}, 1);
-  Tensor other = x.copied(DType::float64);
-  other.mutable_values<double>()[11] += 1;
-  const auto first_of = [&](const Tensor& in, const Mode& mode) {
-    auto values = values_of(encoder(in, AttentionMask::causal(), mode));
-    values.resize(4);
-    return values;
+  const RunningAverage a = parameters.create_buffer("a", {2}, zeros_initializer());
+  const RunningAverage b = parameters.create_buffer("b", {2}, zeros_initializer());
+  const auto note = [&] {
+    a.note(pair(1, 2), 1.0, 1.0);
+    b.note(pair(3, 4), 1.0, 1.0);
   };
-  CHECK(first_of(x, Mode::inference()) == first_of(other, Mode::inference()));
-  CHECK(first_of(x, Mode::training(RandomStream(1))) !=
-        first_of(other, Mode::training(RandomStream(1))));
+  note();
+  parameters.commit_buffers();
+  note();
+  parameters.discard_pending();
+  parameters.commit_buffers();
+  note();
+  parameters.clear_gradients();
+  parameters.commit_buffers();
+  check_values(a.value(), {1, 2});
+  check_values(b.value(), {3, 4});
+}
+
+TEST_CASE("gather() does not move buffers") {
+  Parameters parameters(DType::float64, 1);
+  const RunningAverage average = parameters.create_buffer("mean", {2}, ones_initializer());
+  parameters.create("weight", {2}, ones_initializer());
+  parameters.gather();
+  average.note(pair(3, 5), 0.0, 1.0);
+  parameters.commit_buffers();
+  check_values(parameters.buffers()[0].tensor, {3, 5});
+}
+
+TEST_CASE("parameters and buffers share one space of names, closed by gather()") {
+  Parameters parameters(DType::float64, 1);
+  parameters.create_buffer("mean", {1}, zeros_initializer());
+  parameters.create("weight", {1}, zeros_initializer());
+  const auto buffer = [&](const char* name) {
+    parameters.create_buffer(name, {1}, zeros_initializer());
+  };
+  check_error<ValueError>("parameters:|`mean`", [&] { buffer("mean"); });
+  check_error<ValueError>("parameters:|`weight`", [&] { buffer("weight"); });
+  check_error<ValueError>("parameters:|`mean`",
+                          [&] { parameters.create("mean", {1}, zeros_initializer()); });
+  parameters.gather();
+  check_error<ValueError>("parameters:|`late`|`gather`", [&] { buffer("late"); });
 }

@@ -2,27 +2,29 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <optional>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include "autograd/error.h"
 #include "autograd/ops/linear.h"
 #include "autograd/tape.h"
 #include "layers/basic_layers.h"
 #include "layers/embedding.h"
+#include "tests/support/errors.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
+#include "tests/support/threads.h"
 #include "tests/support/values.h"
 
 using namespace tapestry;
 using namespace tapestry::test;
 
 namespace {
-
-std::vector<double> created(const std::string& name, DType dtype, std::uint64_t seed) {
-  Parameters parameters(dtype, seed);
-  return values_of(parameters.create(name, {3, 5}, normal_initializer(1.0)));
-}
 
 /// Two linear layers, one after the other, in one map.
 struct TwoLayers {
@@ -58,13 +60,6 @@ TEST_CASE("parameters are listed in the order of creation and found by name") {
   CHECK(parameters.find("b")->tensor.values<float>().data() == b.values<float>().data());
 }
 
-TEST_CASE("Parameters without any parameter have 0 values and can be gathered") {
-  Parameters parameters(DType::float64, 1);
-  CHECK(parameters.num_values() == 0);
-  parameters.gather();
-  CHECK(parameters.begin() == parameters.end());
-}
-
 TEST_CASE("parameters without values have names and shapes and allocate no memory") {
   Parameters parameters = Parameters::without_values(DType::float32);
   const std::size_t huge = std::size_t{1} << 40U;  // no machine has so much
@@ -73,25 +68,12 @@ TEST_CASE("parameters without values have names and shapes and allocate no memor
         std::vector<std::string>{"ff.weight (2, 1099511627776)", "ff.bias (2)"});
   CHECK(parameters.num_values() == 2 * huge + 2);
   CHECK(parameters.dtype() == DType::float32);
-  CHECK_THROWS_WITH_AS(parameters.create("ff.bias", {2}, zeros_initializer()),
-                       "parameters: `ff.bias` exists already", ValueError);
+  check_error<ValueError>("parameters:|`ff.bias`",
+                          [&] { parameters.create("ff.bias", {2}, zeros_initializer()); });
 
   const Positions table(Scope(parameters), 2, {.max_length = huge});
   CHECK(parameters.num_constants() == 2 * huge);
   CHECK(parameters.num_values() == 2 * huge + 2);
-}
-
-TEST_CASE("a table is not a parameter and has the element type of the parameters") {
-  Parameters parameters(DType::float64, 1);
-  const Tensor table = Scope(parameters).constant({3}, [](DType dtype) {
-    return Tensor::from({3}, {1, 2, 3}, dtype);
-  });
-  CHECK(table.dtype() == DType::float64);
-  check_values(table, {1, 2, 3});
-  CHECK(parameters.num_constants() == 3);
-  Scope(parameters).constant({2, 2}, [](DType dtype) { return Tensor::zeros({2, 2}, dtype); });
-  CHECK(parameters.num_constants() == 3 + 4);
-  CHECK(parameters.begin() == parameters.end());
 }
 
 TEST_CASE("every parameter requires a gradient, and clear_gradients() clears all") {
@@ -103,23 +85,6 @@ TEST_CASE("every parameter requires a gradient, and clear_gradients() clears all
     CHECK(p.tensor.requires_gradient());
     CHECK_FALSE(p.tensor.gradient().defined());
   }
-}
-
-TEST_CASE("initial values depend on name and seed only") {
-  const auto values = created("weight", DType::float64, 1);
-  CHECK(created("weight", DType::float64, 1) == values);
-  CHECK(created("weight", DType::float64, 2) != values);
-  CHECK(created("other", DType::float64, 1) != values);
-
-  Parameters parameters(DType::float64, 1);
-  parameters.create("made before", {7}, normal_initializer(1.0));
-  CHECK(values_of(parameters.create("weight", {3, 5}, normal_initializer(1.0))) == values);
-}
-
-TEST_CASE("float32 and float64 models have the same initial values up to rounding") {
-  const auto exact = created("weight", DType::float64, 1);
-  const auto rounded = created("weight", DType::float32, 1);
-  for (std::size_t i = 0; i < exact.size(); ++i) CHECK(rounded[i] == static_cast<float>(exact[i]));
 }
 
 TEST_CASE("a scope joins names and numbers with dots") {
@@ -180,36 +145,14 @@ TEST_CASE("gathered parameters give the bits of ones that are not, step after st
   }
 }
 
-TEST_CASE("gradients are summed over backward passes, gathered or not") {
-  for (const bool gather : {false, true}) {
-    TwoLayers layers;
-    if (gather) layers.parameters.gather();
-    const Tensor x = random_leaf({4, 3}, 1);
-    const auto once = step(layers, x).back();
-    Tape tape;
-    const Tensor y = layers(x);
-    tape.backward(y, y);
-    const auto twice = values_of(layers.parameters.list().back().tensor.gradient());
-    for (std::size_t i = 0; i < once.size(); ++i) CHECK(twice[i] == doctest::Approx(2 * once[i]));
-  }
-}
-
-TEST_CASE("layers use values that are written through Parameters, also after gather()") {
-  TwoLayers layers;
-  layers.parameters.gather();
-  set_values(layers.parameters, "second.weight", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
-  set_values(layers.parameters, "second.bias", {3, 4});
-  check_values(layers(random_leaf({1, 3}, 1)), {3, 4});
-}
-
 TEST_CASE("a name that exists, and a parameter after gather(), are refused") {
   Parameters parameters(DType::float64, 1);
   parameters.create("ff.weight", {1}, ones_initializer());
-  CHECK_THROWS_WITH_AS(parameters.create("ff.weight", {2}, ones_initializer()),
-                       "parameters: `ff.weight` exists already", ValueError);
+  check_error<ValueError>("parameters:|`ff.weight`",
+                          [&] { parameters.create("ff.weight", {2}, ones_initializer()); });
   parameters.gather();
-  CHECK_THROWS_WITH_AS(parameters.create("ff.bias", {1}, ones_initializer()),
-                       "parameters: `ff.bias` comes after `gather`", ValueError);
+  check_error<ValueError>("parameters:|`ff.bias`|`gather`",
+                          [&] { parameters.create("ff.bias", {1}, ones_initializer()); });
   CHECK(listing(parameters) == std::vector<std::string>{"ff.weight (1)"});
 }
 
@@ -254,25 +197,18 @@ TEST_CASE("load() refuses a snapshot that does not fit and changes nothing") {
   changed[0].tensor = Tensor::zeros({5, 3}, DType::float64);
   auto without = changed;
   without.pop_back();
-  CHECK_THROWS_WITH_AS(layers.parameters.load(without),
-                       "parameters: load: the snapshot has no `second.bias`", ValueError);
+  check_error<ValueError>("parameters: load:|`second.bias`",
+                          [&] { layers.parameters.load(without); });
   auto reshaped = changed;
   reshaped[3].tensor = Tensor::zeros({3}, DType::float64);
-  CHECK_THROWS_WITH_AS(
-      layers.parameters.load(reshaped),
-      "parameters: load: `second.bias` has shape (3) in the snapshot, expected (2)", ShapeError);
+  check_error<ShapeError>("parameters: load:|`second.bias`|(3)|(2)",
+                          [&] { layers.parameters.load(reshaped); });
   auto more = changed;
   more.push_back({"third", Tensor::zeros({1}, DType::float64)});
-  CHECK_THROWS_WITH_AS(
-      layers.parameters.load(more),
-      "parameters: load: the snapshot has `third`, expected each parameter and buffer once",
-      ValueError);
+  check_error<ValueError>("parameters: load:|`third`", [&] { layers.parameters.load(more); });
   auto twice = changed;
   twice.push_back(changed[1]);
-  CHECK_THROWS_WITH_AS(
-      layers.parameters.load(twice),
-      "parameters: load: the snapshot has `first.bias`, expected each parameter and buffer once",
-      ValueError);
+  check_error<ValueError>("parameters: load:|`first.bias`", [&] { layers.parameters.load(twice); });
   CHECK(values_of(weight) == before);
   static_assert(!std::is_copy_constructible_v<Parameters>);  // would share the values
 }
@@ -293,4 +229,69 @@ TEST_CASE("parameters for loaded values are 0, and no initializer is called") {
   CHECK(parameters.buffers().front().tensor.to_vector() == std::vector<double>(3, 0.0));
   CHECK(table.to_vector() == std::vector<double>{5, 5});
   CHECK(weight.requires_gradient());
+}
+
+namespace {
+
+constexpr std::size_t many = 40000;
+
+std::vector<double> drawn(const Initializer& initializer, std::uint64_t seed,
+                          DType dtype = DType::float64) {
+  Tensor tensor = Tensor::empty({many}, dtype);
+  initialize(tensor, initializer, RandomStream(seed));
+  return values_of(tensor);
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double mean_square(const std::vector<double>& values) {
+  return std::inner_product(values.begin(), values.end(), values.begin(), 0.0) /
+         static_cast<double>(values.size());
+}
+
+}  // namespace
+
+TEST_CASE("zeros and ones initializers fill a tensor with 0 and 1") {
+  for (const DType dtype : dtypes) {
+    Tensor tensor = Tensor::full({2, 2}, 5, dtype);
+    initialize(tensor, zeros_initializer(), RandomStream(1));
+    CHECK(values_of(tensor) == std::vector<double>{0, 0, 0, 0});
+    initialize(tensor, ones_initializer(), RandomStream(1));
+    CHECK(values_of(tensor) == std::vector<double>{1, 1, 1, 1});
+  }
+}
+
+TEST_CASE("Glorot uniform with fan 4 and 2 maps the stream from (0, 1) to (-1, 1)") {
+  const RandomStream random(3);
+  const Initializer initializer = glorot_uniform(4, 2);
+  for (std::size_t i = 0; i < 5; ++i) {
+    CHECK(initializer(random, i) == doctest::Approx(2 * random.uniform(i) - 1).epsilon(1e-15));
+  }
+}
+
+TEST_CASE("Glorot uniform fills its range evenly and has variance 2 / (fan_in + fan_out)") {
+  const auto values = drawn(glorot_uniform(30, 20), 1);
+  const double limit = std::sqrt(6.0 / 50.0);
+  const auto [lowest, highest] = std::ranges::minmax(values);
+  CHECK(lowest > -limit);
+  CHECK(lowest < -0.999 * limit);
+  CHECK(highest < limit);
+  CHECK(highest > 0.999 * limit);
+  CHECK(mean_of(values) == doctest::Approx(0.0).epsilon(0.005).scale(1.0));
+  CHECK(mean_square(values) == doctest::Approx(2.0 / 50.0).epsilon(0.02));
+}
+
+TEST_CASE("a normal initializer has mean 0 and the given standard deviation") {
+  const auto values = drawn(normal_initializer(0.25), 1);
+  CHECK(mean_of(values) == doctest::Approx(0.0).epsilon(0.005).scale(1.0));
+  CHECK(std::sqrt(mean_square(values)) == doctest::Approx(0.25).epsilon(0.02));
+  const auto beyond_two = std::ranges::count_if(values, [](double v) { return std::abs(v) > 0.5; });
+  CHECK(static_cast<double>(beyond_two) / many == doctest::Approx(0.0455).epsilon(0.1));
+}
+
+TEST_CASE("initial values depend on the stream and not on the number of threads") {
+  CHECK(same_on_any_number_of_threads([] { return drawn(glorot_uniform(3, 4), 1); }));
+  CHECK(drawn(glorot_uniform(3, 4), 1) != drawn(glorot_uniform(3, 4), 2));
 }

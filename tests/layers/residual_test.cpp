@@ -6,11 +6,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numbers>
 #include <vector>
 
 #include "autograd/error.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
+#include "layers/basic_layers.h"
+#include "tests/support/errors.h"
 #include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
 #include "tests/support/values.h"
@@ -77,22 +80,6 @@ TEST_CASE("dropout of elements is independent of stochastic depth") {
   CHECK(*std::ranges::max_element(alike) < kept);
 }
 
-TEST_CASE("dropout drops elements of the sublayer's output and never of the residual") {
-  const Tensor x = random_leaf({4, 6}, 1);
-  const Block block(NormPlacement::pre, 6, 0.5);
-  const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
-  const auto before = values_of(x);
-  const auto y = values_of(block.layer(x, {}, Mode::training(RandomStream(1)), ones));
-  std::size_t dropped = 0;
-  for (std::size_t i = 0; i < y.size(); ++i) {
-    CHECK((y[i] == before[i] || y[i] == before[i] + 2.0));
-    dropped += y[i] == before[i];
-  }
-  CHECK(dropped > 0);
-  CHECK(dropped < y.size());
-  CHECK(values_of(block.layer(x, {}, Mode::inference(), ones)) == values_of(add(x, ones(x))));
-}
-
 TEST_CASE("a residual block drops the same elements as dropout_add with its path") {
   const Tensor x = random_leaf({4, 6}, 1), y = random_leaf({4, 6}, 2);
   const auto f = [&](const Tensor&) { return y; };
@@ -101,16 +88,6 @@ TEST_CASE("a residual block drops the same elements as dropout_add with its path
   const auto found = values_of(Block(6, {.dropout = 0.5}).layer(x, {}, mode, f));
   CHECK(found == values_of(dropout_add(x, y, 0.5, random.named("block.dropout"))));
   CHECK(found != values_of(Block(6, {.dropout = 0.5}, "other").layer(x, {}, mode, f)));
-}
-
-TEST_CASE("by default a residual block is x + f(norm(x)) in training too") {
-  const Tensor x = random_leaf({4, 6}, 1);
-  const auto f = [](const Tensor& v) { return scale(v, 10); };
-  Parameters parameters(DType::float64, 1);
-  const Residual layer(Scope(parameters) / "block", 6);
-  const Norm norm(Scope(parameters) / "norm", 6);
-  check_values(layer(x, {}, Mode::training(RandomStream(1)), f),
-               values_of(add(x, f(norm(x, {}, Mode::inference())))));
 }
 
 TEST_CASE("skip_scale multiplies the input, sublayer_scale the output of the sublayer") {
@@ -170,31 +147,102 @@ TEST_CASE("the gradients of a residual block agree with differences, with all of
   }
 }
 
-TEST_CASE("the gradients of a residual block agree with differences, with dropout too") {
-  for (const NormPlacement placement : placements) {
-    for (const double rate : {0.0, 0.4}) {
-      const Block block(placement, 5, rate);
-      perturb(block.parameters);
-      const Tensor x = random_leaf({2, 3, 5}, 1);
-      const auto run = [&] {
-        return block.layer(x, {}, Mode::training(RandomStream(2)),
-                           [](const Tensor& v) { return square(v); });
-      };
-      check_gradients(run, block.parameters, {x});
-    }
-  }
-}
-
 TEST_CASE("a residual block refuses a sublayer that changes the shape, and another width") {
   const Block block(NormPlacement::post, 4);
   const Tensor x = Tensor::zeros({2, 4}, DType::float64);
   const auto narrow = [](const Tensor&) { return Tensor::zeros({2, 3}, DType::float64); };
   const auto same = [](const Tensor& v) { return v; };
-  CHECK_THROWS_WITH_AS(
-      block.layer(x, {}, Mode::inference(), narrow),
-      "block.dropout: dropout_add: residual has shape (2, 4) and x (2, 3), expected one shape",
-      ShapeError);
-  CHECK_THROWS_WITH_AS(
-      block.layer(Tensor::zeros({2, 3}, DType::float64), {}, Mode::inference(), same),
-      "block.norm: layer_norm: weight has shape (4), expected (3) (x is (2, 3))", ShapeError);
+  check_error<ShapeError>("block.dropout: dropout_add:|(2, 4)|(2, 3)",
+                          [&] { block.layer(x, {}, Mode::inference(), narrow); });
+  check_error<ShapeError>("block.norm: layer_norm:|(4)|(3)|(2, 3)", [&] {
+    block.layer(Tensor::zeros({2, 3}, DType::float64), {}, Mode::inference(), same);
+  });
+}
+
+namespace {
+
+constexpr Activation plain_activations[] = {Activation::relu, Activation::gelu,
+                                            Activation::gelu_tanh, Activation::silu};
+constexpr Activation activations[] = {Activation::relu, Activation::gelu,   Activation::gelu_tanh,
+                                      Activation::silu, Activation::swiglu, Activation::geglu};
+
+struct InnerBlock {
+  InnerBlock(std::size_t d_model, std::size_t d_ff, Activation activation, double dropout = 0.0,
+             DType dtype = DType::float64)
+      : InnerBlock(d_model, {.d_ff = d_ff, .activation = activation, .dropout = dropout}, dtype) {}
+  InnerBlock(std::size_t d_model, const FeedForwardOptions& options, DType dtype = DType::float64)
+      : parameters(dtype, 1), layer(Scope(parameters) / "ff", d_model, options) {}
+
+  Parameters parameters;
+  FeedForward layer;
+};
+
+double activated(Activation activation, double x) {
+  if (activation == Activation::relu) return std::max(x, 0.0);
+  if (activation == Activation::silu) return x / (1 + std::exp(-x));
+  if (activation == Activation::gelu) return x * 0.5 * (1 + std::erf(x / std::numbers::sqrt2));
+  const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+  return 0.5 * x * (1 + std::tanh(inner));
+}
+
+}  // namespace
+
+TEST_CASE("the activation is applied between the two maps") {
+  for (const Activation activation : plain_activations) {
+    const InnerBlock block(1, 1, activation);
+    set_values(block.parameters, "ff.linear1.weight", {1});
+    set_values(block.parameters, "ff.linear2.weight", {1});
+    for (const double x : {-2.0, -0.5, 0.0, 1.0, 3.0}) {
+      check_values(block.layer(Tensor::full({1, 1}, x, DType::float64), Mode::inference()),
+                   {activated(activation, x)});
+    }
+  }
+}
+
+TEST_CASE("a feed-forward block has two linear maps") {
+  const InnerBlock block(2, 3, Activation::gelu);
+  CHECK(listing(block.parameters) ==
+        std::vector<std::string>{"ff.linear1.weight (3, 2)", "ff.linear1.bias (3)",
+                                 "ff.linear2.weight (2, 3)", "ff.linear2.bias (2)"});
+}
+
+TEST_CASE(
+    "by default a feed-forward block is four times as wide inside, with relu and no dropout") {
+  const InnerBlock block(2, {}), explicitly(2, 8, Activation::relu);
+  CHECK(listing(block.parameters) == listing(explicitly.parameters));
+  const Tensor x = random_leaf({5, 2}, 1);
+  CHECK(values_of(block.layer(x, Mode::training(RandomStream(1)))) ==
+        values_of(explicitly.layer(x, Mode::inference())));
+}
+
+TEST_CASE("without d_ff a feed-forward block has 4 d_model values inside, gated or not") {
+  for (const Activation activation : activations) {
+    CAPTURE(static_cast<int>(activation));
+    CHECK(listing(InnerBlock(3, {.activation = activation}).parameters) ==
+          listing(InnerBlock(3, 12, activation).parameters));
+  }
+}
+
+TEST_CASE("dropout at rate 1 leaves nothing but the bias of the second map") {
+  for (const Activation activation : activations) {
+    const InnerBlock block(2, 3, activation, 1.0);
+    set_values(block.parameters, "ff.linear2.bias", {7, 8});
+    const Tensor x = random_leaf({2, 2}, 1);
+    check_values(block.layer(x, Mode::training(RandomStream(1))), {7, 8, 7, 8});
+    CHECK(values_of(block.layer(x, Mode::inference())) !=
+          values_of(block.layer(x, Mode::training(RandomStream(1)))));
+  }
+}
+
+TEST_CASE("a feed-forward block refuses another width and names its first map") {
+  const InnerBlock block(4, 8, Activation::relu);
+  check_error<ShapeError>("ff.linear1: linear:|(2, 3)|4|(8, 4)", [&] {
+    block.layer(Tensor::zeros({2, 3}, DType::float64), Mode::inference());
+  });
+  check_error<ValueError>("ff.dropout: dropout:|-1|0|1",
+                          [&] { InnerBlock(4, 8, Activation::relu, -1); });
+  const InnerBlock unknown(4, 8, static_cast<Activation>(9));
+  check_error<ValueError>("ff: feed-forward:|unknown activation", [&] {
+    unknown.layer(Tensor::zeros({2, 4}, DType::float64), Mode::inference());
+  });
 }

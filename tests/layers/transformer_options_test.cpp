@@ -2,13 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <vector>
 
-#include "tests/support/parameters.h"
-
 using namespace tapestry;
-using namespace tapestry::test;
 
 namespace {
 
@@ -124,19 +120,6 @@ TEST_CASE("self-attention has rotary positions or ALiBi if the model has them") 
   }
 }
 
-TEST_CASE("the input of a stack has the model's positions, max_length and dropout rate") {
-  const InputEmbeddingOptions input = input_embedding_options(unlike_the_defaults());
-  CHECK(input.positions.kind == PositionKind::rotary);
-  CHECK(input.positions.max_length == 33);
-  CHECK(input.dropout == 0.11);
-}
-
-TEST_CASE("token vectors are scaled by the root of d_model, and the padding row is frozen") {
-  const EmbeddingOptions embedding = embedding_options(unlike_the_defaults(), 7);
-  CHECK(embedding.scale == std::sqrt(48.0));
-  CHECK(embedding.padding_id == 7);
-}
-
 TEST_CASE("`dropout` is the rate of each place without a rate of its own") {
   TransformerOptions options{.dropout = 0.25};
   CHECK(rates(options) == std::vector<double>(8, 0.25));
@@ -161,9 +144,4 @@ TEST_CASE("the output projection has a weight of its own unless the options tie 
     CHECK(output.logits(Tensor::zeros({2, 4}, DType::float32)).shape() == Shape{2, 7});
     CHECK((parameters.find("output.weight") != nullptr) == (tie == TiedEmbeddings::none));
   }
-}
-
-TEST_CASE("d_head is the width of a head, by default d_model over num_heads") {
-  CHECK(head_width(TransformerOptions{.d_model = 48, .num_heads = 3}) == 16);
-  CHECK(head_width(TransformerOptions{.d_model = 48, .num_heads = 3, .d_head = 10}) == 10);
 }

@@ -8,78 +8,22 @@
 #include <set>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/losses.h"
+#include "autograd/ops/reductions.h"
 #include "autograd/tape.h"
 #include "tests/layers/transformer_cases.h"
+#include "tests/support/errors.h"
+#include "tests/support/gradients.h"
 #include "tests/support/parameters.h"
+#include "tests/support/threads.h"
 #include "tests/support/values.h"
 
 using namespace tapestry;
 using namespace tapestry::test;
-
-namespace {
-
-/// The logits of the positions that hold tokens; 0 elsewhere.
-Tensor logits_of_tokens(const Tensor& logits, const TokenBatch& tokens) {
-  const Shape& shape = logits.shape();
-  Tensor keep = Tensor::zeros({shape[0], shape[1], 1}, logits.dtype());
-  for (std::size_t r = 0; r < shape[0]; ++r) {
-    const auto row = keep.mutable_values<double>().subspan(r * shape[1]);
-    std::fill_n(row.begin(), tokens.lengths[r], 1.0);
-  }
-  return mul(logits, keep);
-}
-
-/// "name (shape)" of the parameters outside the two stacks.
-std::vector<std::string> outer_parameters(const TransformerOptions& options) {
-  std::vector<std::string> names;
-  for (const std::string& line : listing(TestTransformer(options).parameters)) {
-    if (!line.starts_with("encoder.") && !line.starts_with("decoder.")) names.push_back(line);
-  }
-  return names;
-}
-
-}  // namespace
-
-TEST_CASE("with no layers the logits are tied dot products of embeddings plus positions") {
-  TransformerOptions options{.d_model = 2,
-                             .num_heads = 1,
-                             .num_encoder_layers = 0,
-                             .num_decoder_layers = 0,
-                             .dropout = 0.0,
-                             .norm = NormPlacement::post,
-                             .tie_embeddings = TiedEmbeddings::target};
-  const TestTransformer model(options, DType::float64, 1, 3);
-  set_values(model.parameters, "target_embedding.weight", {0, 0, 1, 2, 3, 4});
-  set_values(model.parameters, "output.bias", {10, 20, 30});
-  const TokenBatch tokens{.ids = {{1, 2}}, .lengths = {2}};
-  const Tensor y = model.transformer(tokens, tokens, Mode::inference());
-  CHECK(y.shape() == Shape{1, 2, 3});
-  const double root = std::sqrt(2.0);
-  const double a = 3 * root + std::sin(1.0);
-  const double b = 4 * root + std::cos(1.0);
-  check_values(y, {10, 20 + root + 2 * (2 * root + 1), 30 + 3 * root + 4 * (2 * root + 1),  //
-                   10, 20 + a + 2 * b, 30 + 3 * a + 4 * b});
-}
-
-TEST_CASE("tied weights are one matrix and listed once") {
-  TransformerOptions options = small();
-  options.tie_embeddings = TiedEmbeddings::none;
-  CHECK(outer_parameters(options) == std::vector<std::string>{"target_embedding.weight (11, 8)",
-                                                              "source_embedding.weight (11, 8)",
-                                                              "output.weight (11, 8)",
-                                                              "output.bias (11)"});
-  options.tie_embeddings = TiedEmbeddings::target;
-  CHECK(outer_parameters(options) == std::vector<std::string>{"target_embedding.weight (11, 8)",
-                                                              "source_embedding.weight (11, 8)",
-                                                              "output.bias (11)"});
-  options.tie_embeddings = TiedEmbeddings::all;
-  CHECK(outer_parameters(options) ==
-        std::vector<std::string>{"target_embedding.weight (11, 8)", "output.bias (11)"});
-}
 
 TEST_CASE("two models in different scopes share one Parameters") {
   Parameters parameters(DType::float64, 1);
@@ -95,33 +39,6 @@ TEST_CASE("two models in different scopes share one Parameters") {
         values_of(second(source, target, Mode::inference())));
 }
 
-TEST_CASE("the padding row of either embedding gets no gradient") {
-  TransformerOptions options = small();
-  options.tie_embeddings = TiedEmbeddings::none;
-  const TestTransformer model(options);
-  // Within the lengths, where a padding id has an influence on the logits.
-  const TokenBatch tokens{.ids = {{5, padding_id, 7}}, .lengths = {3}};
-  Tape tape;
-  const Tensor logits = model.transformer(tokens, tokens, Mode::inference());
-  tape.backward(logits, logits);
-  for (const char* side : {"source", "target"}) {
-    const auto gradient =
-        values_of(parameter(model.parameters, std::string(side) + "_embedding.weight").gradient());
-    CHECK(std::ranges::all_of(std::span(gradient).first(8), [](double g) { return g == 0.0; }));
-    CHECK(std::ranges::any_of(gradient, [](double g) { return g != 0.0; }));
-  }
-}
-
-TEST_CASE("learned positions have one table for source and target each") {
-  TransformerOptions options = small();
-  options.positions = PositionKind::learned;
-  CHECK(outer_parameters(options) == std::vector<std::string>{"target_embedding.weight (11, 8)",
-                                                              "source_embedding.weight (11, 8)",
-                                                              "source_positions.weight (7, 8)",
-                                                              "target_positions.weight (7, 8)",
-                                                              "output.bias (11)"});
-}
-
 TEST_CASE("a Transformer has encoder and decoder layers of the given number and sizes") {
   const TestTransformer model(small());
   CHECK(parameter(model.parameters, "encoder.layers.1.ff.linear1.weight").shape() == Shape{12, 8});
@@ -134,20 +51,6 @@ TEST_CASE("a Transformer has encoder and decoder layers of the given number and 
   CHECK(model.parameters.num_values() == encoder + decoder + 2 * 11 * 8 + 11);
   CHECK(model.parameters.num_constants() == 2 * 7 * 8);  // positions of both sides
   CHECK(model.transformer.options().d_ff == 12);
-}
-
-TEST_CASE("the gradient of every parameter agrees with differences, for every choice") {
-  for (const TransformerOptions& options : every_choice()) {
-    CAPTURE(static_cast<int>(options.norm));
-    CAPTURE(static_cast<int>(options.activation));
-    const TestTransformer model(options);
-    perturb(model.parameters);
-    const auto run = [&] {
-      return logits_of_tokens(model.transformer(source, target, Mode::training(RandomStream(4))),
-                              target);
-    };
-    check_gradients(run, model.parameters, {}, {.max_coordinates = 6});
-  }
 }
 
 TEST_CASE("each of the four rates of dropout applies in its places, and `dropout` in the others") {
@@ -184,20 +87,6 @@ TEST_CASE("the call operator is encode, decode and logits one after the other") 
         values_of(model.transformer(source, target, Mode::inference())));
 }
 
-TEST_CASE("dropout applies to the embeddings of either side") {
-  TransformerOptions options = small();
-  options.num_encoder_layers = 0;
-  options.num_decoder_layers = 0;
-  options.dropout = 0.5;
-  const TestTransformer model(options);
-  const Transformer& transformer = model.transformer;
-  const Mode mode = Mode::training(RandomStream(1));
-  const Tensor memory = transformer.encode(source, Mode::inference());
-  CHECK(values_of(transformer.encode(source, mode)) != values_of(memory));
-  CHECK(values_of(transformer.decode(target, memory, source, mode)) !=
-        values_of(transformer.decode(target, memory, source, Mode::inference())));
-}
-
 TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with tied embeddings") {
   constexpr std::size_t words = 1000;
   const auto first_loss = [](NormPlacement norm, TiedEmbeddings tie) {
@@ -221,59 +110,278 @@ TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with t
   }
 }
 
-TEST_CASE("a sequence of max_length passes, a longer source or target is refused") {
-  const TestTransformer model(small());
-  const TokenBatch longest = padded(source, 3, padding_id);
-  CHECK(model.transformer(longest, longest, Mode::inference()).shape() == Shape{3, 7, 11});
-  const TokenBatch longer = padded(source, 4, padding_id);
-  CHECK_THROWS_WITH_AS(model.transformer(longer, target, Mode::inference()),
-                       "source_positions: positions: the sequence has 8 tokens, expected at most 7 "
-                       "(max_length)",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(model.transformer(source, longer, Mode::inference()),
-                       "target_positions: positions: the sequence has 8 tokens, expected at most 7 "
-                       "(max_length)",
-                       ShapeError);
-}
-
-TEST_CASE("ids outside the vocabulary are refused with side and position") {
-  const TestTransformer model(small());
-  TokenBatch wrong = source;
-  wrong.ids(2, 1) = 11;
-  CHECK_THROWS_WITH_AS(model.transformer(wrong, target, Mode::inference()),
-                       "source_embedding: embedding: id (2, 1) is 11, expected 0 <= id < 11",
-                       ValueError);
-  wrong.ids(2, 1) = -1;
-  CHECK_THROWS_WITH_AS(model.transformer(source, wrong, Mode::inference()),
-                       "target_embedding: embedding: id (2, 1) is -1, expected 0 <= id < 11",
-                       ValueError);
-}
-
 TEST_CASE("lengths, batches and widths that do not fit are refused with the path of the layer") {
   const TestTransformer model(small());
   TokenBatch short_of_lengths = source;
   short_of_lengths.lengths.pop_back();
-  CHECK_THROWS_WITH_AS(model.transformer(short_of_lengths, target, Mode::inference()),
-                       "encoder.layers.0.self_attn: scaled_dot_product_attention: the padding mask "
-                       "has 2 lengths, expected 3 (the batch size)",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(
-      model.transformer.logits(Tensor::zeros({3, 7}, DType::float64)),
-      "output: linear: x has shape (3, 7), expected last axis 8 (weight is (11, 8))", ShapeError);
+  check_error<ShapeError>("0|2|3|encoder.layers.0.self_attn",
+                          [&] { model.transformer(short_of_lengths, target, Mode::inference()); });
+  check_error<ShapeError>("output: linear:|(3, 7)|8|(11, 8)", [&] {
+    model.transformer.logits(Tensor::zeros({3, 7}, DType::float64));
+  });
   TransformerOptions options = small();
   options.num_heads = 3;
-  CHECK_THROWS_WITH_AS(TestTransformer{options},
-                       "encoder.layers.0.self_attn: multi-head attention: d_model 8 is not a "
-                       "multiple of num_heads 3",
-                       ShapeError);
+  check_error<ShapeError>("0|8|3|encoder.layers.0.self_attn", [&] { TestTransformer{options}; });
 }
 
 TEST_CASE("embeddings shared by all require one common vocabulary") {
   TransformerOptions options = small();
   options.tie_embeddings = TiedEmbeddings::all;
   Parameters parameters(DType::float32, 1);
-  CHECK_THROWS_WITH_AS(Transformer(Scope(parameters), options, 10, 11, padding_id),
-                       "transformer: tie_embeddings is all, but the vocabularies have 10 and 11 "
-                       "entries, expected one common vocabulary",
-                       ShapeError);
+  check_error<ShapeError>("transformer:|10|11",
+                          [&] { Transformer(Scope(parameters), options, 10, 11, padding_id); });
+}
+
+namespace {
+
+/// The logits (vocabulary) of position t in row r.
+std::vector<double> at(const Tensor& logits, std::size_t r, std::size_t t) {
+  const auto all = values_of(logits);
+  const auto begin =
+      all.begin() + static_cast<std::ptrdiff_t>((r * logits.shape()[1] + t) * logits.shape()[2]);
+  return {begin, begin + static_cast<std::ptrdiff_t>(logits.shape()[2])};
+}
+
+/// Equal but for what BLAS makes of a row that stands elsewhere in a matrix.
+void check_close(const std::vector<double>& found, const std::vector<double>& expected) {
+  check_values(Tensor::from({found.size()}, found, DType::float64), expected, 1e-13);
+}
+
+}  // namespace
+
+TEST_CASE("every target position depends on all tokens of its source sentence") {
+  const TestTransformer model(small());
+  for (std::size_t changed = 0; changed < 4; ++changed) {
+    TokenBatch other = source;
+    other.ids(0, changed) = 10;
+    const Tensor before = model.transformer(source, target, Mode::inference());
+    const Tensor after = model.transformer(other, target, Mode::inference());
+    for (std::size_t t = 0; t < 3; ++t) CHECK(at(before, 0, t) != at(after, 0, t));
+    CHECK(at(before, 1, 0) == at(after, 1, 0));
+  }
+}
+
+TEST_CASE("more columns of padding with any ids change no logits of tokens") {
+  for (const TransformerOptions& options : every_choice()) {
+    const TestTransformer model(options);
+    const Tensor before = model.transformer(source, target, Mode::inference());
+    const Tensor after =
+        model.transformer(padded(source, 3, 7), padded(target, 2, 9), Mode::inference());
+    for (std::size_t r = 0; r < 3; ++r) {
+      for (std::size_t t = 0; t < static_cast<std::size_t>(target.lengths[r]); ++t) {
+        check_close(at(after, r, t), at(before, r, t));
+      }
+    }
+  }
+}
+
+TEST_CASE("initial values depend on seed and name, the same in both precisions up to rounding") {
+  const TestTransformer exact(small());
+  const TestTransformer rounded(small(), DType::float32);
+  const TestTransformer other(small(), DType::float64, 2);
+  TransformerOptions deeper = small();
+  deeper.num_encoder_layers = 3;
+  deeper.tie_embeddings = TiedEmbeddings::none;
+  const TestTransformer larger(deeper);
+  for (const NamedTensor& p : exact.parameters) {
+    CAPTURE(p.name);
+    const auto values = values_of(p.tensor);
+    const auto singles = values_of(parameter(rounded.parameters, p.name));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      CHECK(singles[i] == static_cast<float>(values[i]));
+    }
+    CHECK(values_of(parameter(larger.parameters, p.name)) == values);
+    const bool random = p.name.ends_with("weight") && !p.name.ends_with("norm.weight");
+    CHECK((values_of(parameter(other.parameters, p.name)) != values) == random);
+  }
+  CHECK(values_of(parameter(exact.parameters, "encoder.layers.0.self_attn.q_proj.weight")) !=
+        values_of(parameter(exact.parameters, "encoder.layers.1.self_attn.q_proj.weight")));
+}
+
+TEST_CASE("source and target have different dropout, even for the same tokens") {
+  TransformerOptions options = small();
+  options.num_encoder_layers = 0;
+  options.num_decoder_layers = 0;
+  options.norm = NormPlacement::post;
+  options.tie_embeddings = TiedEmbeddings::all;
+  options.dropout = 0.2;
+  const Transformer model = TestTransformer(options).transformer;
+  const auto encoded = [&](const Mode& mode) { return values_of(model.encode(source, mode)); };
+  const auto decoded = [&](const Mode& mode) {
+    return values_of(model.decode(source, model.encode(source, Mode::inference()), source, mode));
+  };
+  CHECK(encoded(Mode::inference()) == decoded(Mode::inference()));
+  CHECK(encoded(Mode::training(RandomStream(1))) != decoded(Mode::training(RandomStream(1))));
+}
+
+namespace {
+
+/// `rows` sentences of `length` tokens each, all counted as tokens.
+TokenBatch full_batch(std::size_t rows, std::size_t length) {
+  return {.ids = random_ids(rows, length, vocabulary, 3),
+          .lengths = std::vector<std::int32_t>(rows, static_cast<std::int32_t>(length))};
+}
+
+/// The gradients of all parameters, one after the other; an absent one counts as zeros.
+std::vector<double> all_gradients(const Parameters& parameters) {
+  std::vector<double> all;
+  for (const NamedTensor& p : parameters) {
+    const Tensor gradient = p.tensor.gradient();
+    const auto values =
+        gradient.defined() ? values_of(gradient) : std::vector<double>(p.tensor.size());
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+/// Forward, backward and the gradients they leave.
+std::vector<double> step(const TestTransformer& model, const TokenBatch& from, const TokenBatch& to,
+                         const Mode& mode) {
+  Tape tape;
+  const Tensor logits = model.transformer(from, to, mode);
+  tape.backward(logits, random_leaf(logits.shape(), 5).copied(logits.dtype()));
+  return all_gradients(model.parameters);
+}
+
+bool all_zero(const std::vector<double>& values) {
+  return std::ranges::all_of(values, [](double value) { return value == 0.0; });
+}
+
+bool all_finite(const std::vector<double>& values) {
+  return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+}
+
+std::vector<double> row_of(const Tensor& x, std::size_t r) {
+  const auto all = values_of(x);
+  const auto n = static_cast<std::ptrdiff_t>(all.size() / x.shape()[0]);
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(r) * n;
+  return {begin, begin + n};
+}
+
+/// The loss of a small step in float32, and the gradients it leaves.
+std::vector<double> small_training_step(std::uint64_t seed) {
+  TransformerOptions options = small();
+  options.dropout = 0.2;
+  const TestTransformer model(options, DType::float32, seed);
+  return step(model, source, target, Mode::training(RandomStream(seed)));
+}
+
+}  // namespace
+
+TEST_CASE("sources of 0 tokens give finite logits and gradients") {
+  for (const TransformerOptions& options : every_choice()) {
+    const TestTransformer model(options);
+    CHECK(all_finite(values_of(model.transformer(full_batch(3, 0), target, Mode::inference()))));
+    CHECK(all_finite(step(model, full_batch(3, 0), target, Mode::inference())));
+  }
+}
+
+TEST_CASE("the gradients of sentences of one token agree with differences") {
+  for (const TransformerOptions& options : every_choice()) {
+    const TestTransformer model(options);
+    perturb(model.parameters);
+    const Threads one(1);
+    const auto run = [&] {
+      return model.transformer(full_batch(1, 1), full_batch(1, 1), Mode::training(RandomStream(2)));
+    };
+    const auto report = gradcheck(run, model.parameters.list(), {.max_coordinates = 4});
+    CHECK(report.worst_relative_error() < 1e-6);
+  }
+}
+
+TEST_CASE("a source of padding only is finite and leaves the other sentences unchanged") {
+  TokenBatch blank = source;
+  blank.lengths[1] = 0;
+  for (const TransformerOptions& options : every_choice()) {
+    const TestTransformer model(options);
+    const Tensor before = model.transformer(source, target, Mode::inference());
+    const Tensor after = model.transformer(blank, target, Mode::inference());
+    CHECK(row_of(after, 0) == row_of(before, 0));
+    CHECK(row_of(after, 2) == row_of(before, 2));
+    CHECK(row_of(after, 1) != row_of(before, 1));
+    CHECK(all_finite(values_of(after)));
+    CHECK(all_finite(step(model, blank, target, Mode::inference())));
+  }
+}
+
+TEST_CASE("with dropout at rate 1 logits and gradients are finite, and those of embeddings zero") {
+  TransformerOptions options = small();
+  options.dropout = 1.0;
+  options.tie_embeddings = TiedEmbeddings::none;
+  const TestTransformer model(options);
+  const Mode mode = Mode::training(RandomStream(3));
+  CHECK(all_finite(values_of(model.transformer(source, target, mode))));
+  CHECK(all_finite(step(model, source, target, mode)));
+  for (const char* name : {"source_embedding.weight", "target_embedding.weight"}) {
+    CHECK(all_zero(values_of(parameter(model.parameters, name).gradient())));
+  }
+  CHECK_FALSE(all_zero(values_of(parameter(model.parameters, "output.bias").gradient())));
+}
+
+TEST_CASE("backward through the encoder gives its parameters gradients, and the decoder's none") {
+  const TestTransformer model(small());
+  Tape tape;
+  const Tensor memory = model.transformer.encode(source, Mode::inference());
+  tape.backward(memory, random_leaf(memory.shape(), 5).copied(DType::float64));
+  for (const NamedTensor& p : model.parameters) {
+    CAPTURE(p.name);
+    const bool of_encoder = p.name.starts_with("encoder.") || p.name.starts_with("source_");
+    CHECK(p.tensor.gradient().defined() == of_encoder);
+  }
+}
+
+TEST_CASE("ids that do not occur and positions beyond the sentences have zero gradients") {
+  TransformerOptions options = small();
+  options.positions = PositionKind::learned;
+  options.tie_embeddings = TiedEmbeddings::none;
+  const TestTransformer model(options);
+  step(model, source, target, Mode::inference());
+  const Tensor words = parameter(model.parameters, "source_embedding.weight").gradient();
+  const Tensor places = parameter(model.parameters, "source_positions.weight").gradient();
+  for (const std::size_t absent : {1, 2}) CHECK(all_zero(row_of(words, absent)));
+  CHECK(all_zero(row_of(words, padding_id)));
+  CHECK_FALSE(all_zero(row_of(words, 5)));
+  for (const std::size_t beyond : {4, 5, 6}) CHECK(all_zero(row_of(places, beyond)));
+  CHECK_FALSE(all_zero(row_of(places, 3)));
+}
+
+TEST_CASE("backward works after the model is destroyed, if a parameter is still held") {
+  std::optional<TestTransformer> model(std::in_place, small());
+  const Tensor weight = parameter(model->parameters, "encoder.layers.0.ff.linear1.weight");
+  const TestTransformer same(small());
+  Tape tape;
+  const Tensor logits = model->transformer(source, target, Mode::inference());
+  model.reset();
+  tape.backward(logits, random_leaf(logits.shape(), 5).copied(DType::float64));
+  step(same, source, target, Mode::inference());
+  CHECK(values_of(weight.gradient()) ==
+        values_of(parameter(same.parameters, "encoder.layers.0.ff.linear1.weight").gradient()));
+}
+
+TEST_CASE("two threads train a model each, with the bits of one thread") {
+  const std::vector<std::vector<double>> alone = {small_training_step(1), small_training_step(2)};
+  REQUIRE(alone[0] != alone[1]);
+  std::vector<int> wrong(2, 0);
+  const auto work = [&](std::size_t i) {
+    for (int repeat = 0; repeat < 5; ++repeat) wrong[i] += small_training_step(i + 1) != alone[i];
+  };
+  std::thread first(work, 0), second(work, 1);
+  first.join();
+  second.join();
+  CHECK(wrong == std::vector<int>{0, 0});
+}
+
+TEST_CASE("two threads that call one model at the same time get the same logits") {
+  const TestTransformer model(small(), DType::float32);
+  const auto alone = values_of(model.transformer(source, target, Mode::inference()));
+  std::vector<int> wrong(2, 0);
+  const auto work = [&](std::size_t i) {
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      wrong[i] += values_of(model.transformer(source, target, Mode::inference())) != alone;
+    }
+  };
+  std::thread first(work, 0), second(work, 1);
+  first.join();
+  second.join();
+  CHECK(wrong == std::vector<int>{0, 0});
 }

@@ -1,5 +1,8 @@
+#include "tests/autograd/edges/every_operation.h"
+
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -10,14 +13,19 @@
 #include <set>
 #include <string>
 
+#include "autograd/error.h"
 #include "autograd/ids.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/losses.h"
-#include "autograd/tape.h"
-#include "tests/autograd/edges/every_operation.h"
+#include "autograd/ops/reductions.h"
+#include "autograd/ops/shape_ops.h"
 #include "tests/support/contains.h"
 #include "tests/support/source_folder.h"
+#include "tests/support/threads.h"
+
+using namespace tapestry;
+using namespace tapestry::test;
 
 namespace {
 
@@ -38,6 +46,62 @@ std::set<std::string> parse_functions(const std::string& header) {
   return names;
 }
 
+/// Collects the formulas of what is recorded.
+class Formulas : public TapeObserver {
+ public:
+  void forward_ran(const RecordedCall& call) override {
+    CAPTURE(call.operation);
+    CHECK_FALSE(call.formula.empty());
+    CHECK_FALSE(call.derivative.empty());
+    of[call.operation] = call.formula;
+  }
+  void backward_ran(const GradientSlot&, const Tensor&) override {}
+  bool splits_fused() const override { return splits; }
+
+  std::map<std::string, std::string> of;
+  bool splits = false;
+};
+
+/// The worst relative error of a gradient of the operation; infinite if one is inconclusive.
+double gradient_error_of(const OperationCase& operation) {
+  const Operands leaves = leaves_of(operands_of(operation, DType::float64));
+  std::vector<NamedTensor> named;
+  for (const Tensor& leaf : leaves) {
+    if (leaf.size() > 0) named.push_back({"operand " + std::to_string(named.size()), leaf});
+  }
+  const GradcheckReport report =
+      gradcheck([&] { return operation.run(leaves); }, named, {.max_coordinates = 24});
+  const bool conclusive = std::ranges::none_of(report.rows, [](const GradcheckRow& row) {
+    return row.verdict == GradcheckVerdict::inconclusive;
+  });
+  return conclusive ? report.worst_relative_error() : inf;
+}
+
+/// Runs every operation on operands of these extents and checks that gradients have the sizes of
+/// operands, which are zero where there are no rows; returns the names of those that throw.
+std::set<std::string> rejections_of(std::size_t rows, std::size_t n, DType dtype) {
+  std::set<std::string> rejected;
+  for (const OperationCase& operation : every_operation(rows, n)) {
+    CAPTURE(operation.name);
+    const Operands operands = operands_of(operation, dtype);
+    try {
+      const Results results = results_of(operation, dtype);
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        CHECK(results.gradients[i].size() == operands[i].size());
+        // What is left of an operand without rows, such as a transposed one or a bias.
+        if (rows == 0)
+          CHECK(std::ranges::count(results.gradients[i], 0.0) == std::ssize(results.gradients[i]));
+      }
+      if (rows == 0) CHECK(std::ranges::count(results.y, 0.0) == std::ssize(results.y));
+    } catch (const ShapeError&) {
+      rejected.insert(operation.name);
+    }
+  }
+  return rejected;
+}
+
+}  // namespace
+
 TEST_CASE("the list of all operations has each function of autograd/ops with a gradient") {
   const std::set<std::string> without_gradient{"additive_attention_weights",
                                                "attention_weights",
@@ -48,7 +112,7 @@ TEST_CASE("the list of all operations has each function of autograd/ops with a g
                                                "one_hot",
                                                "to_tensor",
                                                "topk_log_softmax"};
-  const std::filesystem::path sources = tapestry::test::source_folder();
+  const std::filesystem::path sources = source_folder();
   const std::string list = read_file(sources / "tests/autograd/edges/every_operation.cpp");
   std::size_t found = 0;
   for (const auto& file : std::filesystem::directory_iterator(sources / "autograd/ops")) {
@@ -56,78 +120,166 @@ TEST_CASE("the list of all operations has each function of autograd/ops with a g
     for (const std::string& name : parse_functions(read_file(file.path()))) {
       if (without_gradient.contains(name)) continue;
       CAPTURE(name);
-      CHECK(
-          std::regex_search(list, std::regex("\\b" + name + "\\(o\\[0\\]|\\b" + name + "\\(\\{o")));
+      CHECK(std::regex_search(
+          list, std::regex("\\b" + name + "\\((o\\[0\\]|\\{o)|(unary|binary)\\(" + name + "\\)")));
       ++found;
     }
   }
   CHECK(found > 70);
 }
 
-/// Collects the formulas of what is recorded.
-class Formulas : public tapestry::TapeObserver {
- public:
-  void forward_ran(const tapestry::RecordedCall& call) override {
-    CAPTURE(call.operation);
-    CHECK_FALSE(call.formula.empty());
-    CHECK_FALSE(call.derivative.empty());
-    of[call.operation] = call.formula;
-  }
-  void backward_ran(const tapestry::GradientSlot&, const tapestry::Tensor&) override {}
-  bool splits_fused() const override { return splits; }
+TEST_CASE("the gradients of every operation agree with differences, around the width of vectors") {
+  for_every_operation(3, {1, 2, 5, 8, 17}, [](const OperationCase& operation) {
+    // The row of the padding id has no gradient on purpose: indexing_test checks it.
+    if (operation.name == "embedding") return;
+    CHECK(gradient_error_of(operation) < 1e-6);
+  });
+}
 
-  std::map<std::string, std::string> of;
-  bool splits = false;
-};
+TEST_CASE("every operation on many rows has the same bits on any number of threads") {
+  for_every_operation(400, {90}, [](const OperationCase& operation) {
+    CHECK(same_on_any_number_of_threads([&] { return results_of(operation, DType::float32); }));
+  });
+}
+
+// The gradients of float64 are checked against differences, which float32 is too coarse for.
+TEST_CASE("every operation has the values and gradients of float64 in float32, up to rounding") {
+  for (const std::size_t rows : {1, 3}) {
+    for (std::size_t n = 1; n <= 33; ++n) {
+      for_every_operation(rows, {n}, [](const OperationCase& operation) {
+        CHECK(difference(results_of(operation, DType::float32),
+                         results_of(operation, DType::float64)) < 2e-5);
+      });
+    }
+  }
+}
+
+TEST_CASE("every operation rejects operands of mixed element types and names them in order") {
+  std::size_t rejected = 0;
+  for_every_operation(3, {5}, [&](const OperationCase& operation) {
+    const Operands single = operands_of(operation, DType::float32);
+    for (std::size_t i = 0; single.size() > 1 && i < single.size(); ++i) {
+      CAPTURE(i);
+      Operands mixed = single;
+      mixed[i] = operands_of(operation, DType::float64)[i];
+      check_error<DTypeError>(i == 0 ? "operands are float64 and float32, expected"
+                                     : "operands are float32 and float64, expected",
+                              [&] { operation.run(mixed); });
+      ++rejected;
+    }
+  });
+  CHECK(rejected > 40);
+}
+
+TEST_CASE("element-wise operations keep shapes, and are not recorded without a leaf") {
+  for (const DType dtype : dtypes) {
+    for (const Shape& shape : {Shape{}, Shape{0}, Shape{3, 0, 2}, Shape{2, 1, 3}}) {
+      for (const OperationCase& operation : every_elementwise_operation(shape)) {
+        CAPTURE(operation.name);
+        const Tape tape;
+        const Tensor y = operation.run(operands_of(operation, dtype));
+        CHECK(y.shape() == shape);
+        CHECK(y.dtype() == dtype);
+        CHECK(tape.size() == 0);
+      }
+    }
+    const auto scalars = every_elementwise_operation({}),
+               vectors = every_elementwise_operation({1});
+    for (std::size_t i = 0; i < scalars.size(); ++i) {
+      CAPTURE(scalars[i].name);
+      CHECK(results_of(scalars[i], dtype) == results_of(vectors[i], dtype));
+    }
+  }
+}
+
+TEST_CASE("the gradients of operations on scalars agree with differences") {
+  const Tensor x = random_leaf({}, 1), y = random_leaf({}, 2);
+  const Tensor target = Tensor::scalar(0.25, DType::float64).require_gradient();
+  const std::function<Tensor()> functions[] = {
+      [&] { return sum(x); },
+      [&] { return mean(x); },
+      [&] { return max(x); },
+      [&] {
+        return stack({x, y, x}, 0);
+      },
+      [&] {
+        return reshape(x, {1, 1});
+      },
+      [&] { return mean_squared_error(x, y); },
+      [&] { return binary_cross_entropy_with_logits(x, target); }};
+  for (const auto& f : functions) CHECK(gradient_error(f, {x}) < 1e-6);
+}
+
+TEST_CASE("with 0 rows every operation but a mean over rows has empty results and zero gradients") {
+  const std::set<std::string> means = {"mean_squared_error", "binary_cross_entropy_with_logits"};
+  for (const DType dtype : dtypes) CHECK(rejections_of(0, 5, dtype) == means);
+}
+
+TEST_CASE("rows of 0 elements are accepted by all operations that do not need a last axis") {
+  const std::set<std::string> expected = {"attention",
+                                          "attention with dropout",
+                                          "attention with linear biases",
+                                          "additive_attention",
+                                          "rotary",
+                                          "softmax",
+                                          "log_softmax",
+                                          "layer_norm",
+                                          "rms_norm",
+                                          "batch_norm",
+                                          "batch_norm_given",
+                                          "mean_squared_error",
+                                          "binary_cross_entropy_with_logits",
+                                          "cross_entropy",
+                                          "cross_entropy, smoothed",
+                                          "max of the rows",
+                                          "mean of the rows",
+                                          "linear_cross_entropy"};
+  for (const DType dtype : dtypes) {
+    CHECK(rejections_of(3, 0, dtype) == expected);
+    CHECK(rejections_of(0, 0, dtype).contains("softmax"));
+  }
+}
 
 TEST_CASE("every operation tells an observer its formula and its derivative") {
   Formulas formulas;
-  for (const auto& operation : tapestry::test::every_operation(2, 4)) {
-    CAPTURE(operation.name);
-    const auto operands = tapestry::test::operands_of(operation, tapestry::DType::float64);
-    const auto leaves = tapestry::test::leaves_of(operands);
-    const tapestry::Tape tape(&formulas);
+  for_every_operation(2, {4}, [&](const OperationCase& operation) {
+    const Operands leaves = leaves_of(operands_of(operation, DType::float64));
+    const Tape tape(&formulas);
     operation.run(leaves);
-  }
+  });
   CHECK(formulas.of.size() > 50);
   CHECK(formulas.of["relu"] == "y = max(x, 0)");
-  CHECK(tapestry::test::contains(formulas.of["linear"], "Wᵀ"));
+  CHECK(contains(formulas.of["linear"], "Wᵀ"));
 }
 
 TEST_CASE("the formula of an operation has the values of its attributes") {
-  using tapestry::Tensor;
   Formulas formulas;
-  const Tensor x = Tensor::full({3, 4}, 0.5, tapestry::DType::float64).require_gradient();
-  const tapestry::Tape tape(&formulas);
-  tapestry::scale(x, -2.5);
+  const Tensor x = Tensor::full({3, 4}, 0.5, DType::float64).require_gradient();
+  const Tape tape(&formulas);
+  scale(x, -2.5);
   CHECK(formulas.of["scale"] == "y = -2.5 x");
-  const tapestry::Ids ids({2}, {0, 1});
-  tapestry::embedding(x, ids, std::nullopt, 3.0);
-  CHECK(tapestry::test::contains(formulas.of["embedding"], "3 · W"));
-  tapestry::embedding(x, ids);
+  const Ids ids({2}, {0, 1}), labels({3}, {0, 1, 2});
+  embedding(x, ids, std::nullopt, 3.0);
+  CHECK(contains(formulas.of["embedding"], "3 · W"));
+  embedding(x, ids);
   CHECK(formulas.of["embedding"] == "yᵢ = W[idᵢ]");
-  const tapestry::Ids labels({3}, {0, 1, 2});
-  tapestry::cross_entropy(x, labels, {});
-  CHECK(tapestry::test::contains(formulas.of["cross_entropy"], "n = 3"));
-  CHECK_FALSE(tapestry::test::contains(formulas.of["cross_entropy"], "α"));
-  tapestry::cross_entropy(x, labels, {.label_smoothing = 0.25});
-  CHECK(tapestry::test::contains(formulas.of["cross_entropy"], "α = 0.25"));
+  cross_entropy(x, labels, {});
+  CHECK(contains(formulas.of["cross_entropy"], "n = 3"));
+  CHECK_FALSE(contains(formulas.of["cross_entropy"], "α"));
+  cross_entropy(x, labels, {.label_smoothing = 0.25});
+  CHECK(contains(formulas.of["cross_entropy"], "α = 0.25"));
 }
 
 TEST_CASE("an observer can ask for linear and cross entropy in place of the fused operation") {
-  using tapestry::Tensor;
-  const Tensor x = Tensor::full({3, 4}, 0.5, tapestry::DType::float64).require_gradient();
-  const tapestry::Ids labels({3}, {0, 1, 2});
+  const Tensor x = Tensor::full({3, 4}, 0.5, DType::float64).require_gradient();
   for (const bool splits : {false, true}) {
     Formulas formulas;
     formulas.splits = splits;
-    const tapestry::Tape tape(&formulas);
-    const tapestry::Loss loss = tapestry::linear_cross_entropy(x, x, Tensor(), labels, {});
+    const Tape tape(&formulas);
+    const Loss loss = linear_cross_entropy(x, x, Tensor(), Ids({3}, {0, 1, 2}), {});
     CHECK(loss.mean.item() == doctest::Approx(std::log(3.0)));
     CHECK(formulas.of.contains("linear_cross_entropy") == !splits);
     CHECK(formulas.of.contains("linear") == splits);
     CHECK(formulas.of.contains("cross_entropy") == splits);
   }
 }
-
-}  // namespace

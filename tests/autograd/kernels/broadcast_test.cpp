@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
-#include <initializer_list>
 #include <vector>
 
 #include "tests/support/threads.h"

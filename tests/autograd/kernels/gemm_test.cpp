@@ -2,19 +2,133 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
+#include "autograd/instruction_set.h"
+#include "autograd/kernels/gemm_tile.h"
 #include "autograd/kernels/matmul.h"
 #include "autograd/kernels/parallel.h"
 #include "autograd/kernels/simd.h"
-#include "tests/autograd/kernels/product_check.h"
 #include "tests/support/threads.h"
 
 using namespace tapestry;
 using namespace tapestry::kernels;
-using namespace tapestry::kernels::test;
+
+namespace {
+
+/// Uneven values. What stands between the rows and behind the last one is NaN: a product must not
+/// see it, not even times 0.
+template <class T>
+struct Matrix {
+  std::size_t rows, columns, stride;
+  bool transposed;  ///< stored (columns, rows)
+  std::vector<T> data;
+
+  Matrix(std::size_t m, std::size_t n, bool is_transposed, std::size_t padding, double seed)
+      : rows(m), columns(n), stride((is_transposed ? m : n) + padding), transposed(is_transposed) {
+    const std::size_t stored_rows = transposed ? n : m;
+    data.assign(stored_rows * stride + padding, std::numeric_limits<T>::quiet_NaN());
+    for (std::size_t i = 0; i < stored_rows * stride; ++i) {
+      if (i % stride + padding < stride) {
+        data[i] = static_cast<T>(std::sin(seed + 2.3 * static_cast<double>(i)));
+      }
+    }
+  }
+  double at(std::size_t i, std::size_t j) const {
+    return static_cast<double>(transposed ? data[j * stride + i] : data[i * stride + j]);
+  }
+  Operand<T> operand() const { return {data.data(), stride, transposed}; }
+};
+
+template <class T>
+using Gemm = void (*)(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>, Target<T>,
+                      std::size_t, const T*);
+
+/// A product with its right operand laid out beforehand.
+template <class T>
+void by_packed(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
+               Target<T> out, std::size_t out_stride, const T* bias) {
+  use_kernels(TAPESTRY_INSTRUCTION_SET);  // lays out its operand
+  gemm_packed<T>(m, scale, a, PackedOperand<T>(k, n, b), out, out_stride, bias);
+}
+
+/// Every product of our own.
+template <class T>
+const std::vector<Gemm<T>> own_products = {gemm<T>, gemm_here<T>, by_packed<T>};
+
+struct Case {
+  std::size_t m, n, k;
+  bool a_transposed = false, b_transposed = false, add = false;
+  std::size_t padding = 0;  ///< elements between the rows of a, of b and of the result
+  double scale = 1.0;
+  bool biased = false;
+};
+
+/// Column j of a bias.
+double bias_at(std::size_t j) { return 0.25 * static_cast<double>(j % 7) - 0.5; }
+
+/// The result in rows of n + padding values, in between and behind which is 77; 0.5 is added to.
+template <class T>
+std::vector<T> product_of(Gemm<T> gemm_function, const Case& c, const Matrix<T>& a,
+                          const Matrix<T>& b) {
+  const std::size_t stride = c.n + c.padding;
+  std::vector<T> out(c.m * stride + 1, T(77));
+  const T before = c.add ? T(0.5) : std::numeric_limits<T>::quiet_NaN();
+  for (std::size_t i = 0; i < c.m; ++i) std::fill_n(out.data() + i * stride, c.n, before);
+  std::vector<T> bias(c.n);
+  for (std::size_t j = 0; j < c.n; ++j) bias[j] = static_cast<T>(bias_at(j));
+  gemm_function(c.m, c.n, c.k, static_cast<T>(c.scale), a.operand(), b.operand(),
+                {out.data(), c.add}, stride, c.biased ? bias.data() : nullptr);
+  return out;
+}
+
+/// How far element (i, j) is from the sum over k, as a part of its terms; infinite for NaN.
+template <class T>
+double relative_error(double found, const Case& c, const Matrix<T>& a, const Matrix<T>& b,
+                      std::size_t i, std::size_t j) {
+  double sum = (c.add ? 0.5 : 0.0) + (c.biased ? bias_at(j) : 0.0), magnitude = 1.0;
+  for (std::size_t l = 0; l < c.k; ++l) {
+    const double term = c.scale * a.at(i, l) * b.at(l, j);
+    sum += term;
+    magnitude += std::abs(term);
+  }
+  const double error = std::abs(found - sum) / magnitude;
+  return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+}
+
+/// Checks one product against a triple loop, and that nothing beside the result is written to.
+template <class T>
+void check_product(Gemm<T> gemm_function, const Case& c) {
+  CAPTURE(c.m);
+  CAPTURE(c.n);
+  CAPTURE(c.k);
+  CAPTURE(c.a_transposed);
+  CAPTURE(c.b_transposed);
+  CAPTURE(c.add);
+  CAPTURE(c.biased);
+  const Matrix<T> a(c.m, c.k, c.a_transposed, c.padding, 1.0);
+  const Matrix<T> b(c.k, c.n, c.b_transposed, c.padding, 2.0);
+  const std::size_t stride = c.n + c.padding;
+  const std::vector<T> out = product_of(gemm_function, c, a, b);
+  double worst = 0.0;
+  bool guarded = out.back() == T(77);
+  for (std::size_t i = 0; i < c.m; ++i) {
+    for (std::size_t j = 0; j < c.n; ++j) {
+      const auto found = static_cast<double>(out[i * stride + j]);
+      worst = std::max(worst, relative_error(found, c, a, b, i, j));
+    }
+    for (std::size_t j = c.n; j < stride; ++j) guarded = guarded && out[i * stride + j] == T(77);
+  }
+  CHECK(guarded);
+  CHECK(worst <=
+        static_cast<double>(std::numeric_limits<T>::epsilon()) * (2.0 + static_cast<double>(c.k)));
+}
+
+}  // namespace
 
 namespace {
 
@@ -159,4 +273,143 @@ TEST_CASE("gemm_here works inside the pieces of parallel_for") {
     gemm_here<float>(n, n, n, 1.0F, a.operand(), a.operand(), {results[i].data()}, n);
   });
   for (const auto& result : results) CHECK(result == results[0]);
+}
+
+/// Products around the sizes of the tiles and blocks that they are computed in: tiles of 12 (or 6)
+/// rows and two vectors, over blocks of 256 along k and of 16 tiles' rows.
+namespace {
+
+/// Every product of our own, for all transpositions, written to dense rows, and scaled and added
+/// with a bias to rows that stand apart.
+template <class T>
+void check_own(std::size_t m, std::size_t n, std::size_t k) {
+  for (const Gemm<T> product : own_products<T>) {
+    for (const bool a_transposed : {false, true}) {
+      for (const bool b_transposed : {false, true}) {
+        check_product<T>(product, {m, n, k, a_transposed, b_transposed});
+        check_product<T>(product, {m, n, k, a_transposed, b_transposed, true, 5, -1.5, true});
+      }
+    }
+  }
+}
+
+template <class T>
+void check_heights() {
+  const std::size_t n = tile_width<T> + 3;
+  for (std::size_t m = 1; m <= tile_height + 1; ++m) check_own<T>(m, n, 20);
+  for (const std::size_t m : {23, 24, 25, 95, 96, 97, 191, 192}) check_own<T>(m, n, 20);
+  for (const std::size_t m : {193, 205}) check_own<T>(m, n, 259);
+}
+
+template <class T>
+void check_widths() {
+  for (const std::size_t vectors : {1, 2, 4, 6}) {
+    const std::size_t width = vectors * lanes<T>;
+    for (const std::size_t n : {width - 1, width, width + 1}) {
+      for (const std::size_t m : {5, 36, 37}) check_own<T>(m, n, 19);
+    }
+  }
+}
+
+/// Products of all kinds in one block of k and in several.
+template <class T>
+void check_blocks_of_k() {
+  for (const std::size_t k : {1, 255, 256, 257, 511, 512, 513}) {
+    for (const Gemm<T> product : own_products<T>) {
+      for (const bool add : {false, true}) {
+        for (const bool biased : {false, true}) {
+          check_product<T>(product, {13, 35, k, false, false, add, 0, 0.5, biased});
+          check_product<T>(product, {13, 35, k, true, true, add, 2, 0.5, biased});
+        }
+      }
+    }
+  }
+}
+
+/// The places of `out` (m, n) that are NaN.
+std::vector<std::size_t> nan_places(const std::vector<float>& out) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (std::isnan(out[i])) places.push_back(i);
+  }
+  return places;
+}
+
+}  // namespace
+
+TEST_CASE("gemm agrees with triple loops around the heights of tiles and blocks of rows") {
+  check_heights<float>();
+  check_heights<double>();
+}
+
+TEST_CASE("gemm of a full block of rows, packed for many panels, has room and is right") {
+  for (const bool transposed : {false, true}) {
+    for (const std::size_t k : {256, 257}) {
+      check_product<float>(gemm_here<float>,
+                           {16 * tile_height, 8 * tile_width<float> + 1, k, transposed});
+      check_product<double>(gemm_here<double>,
+                            {16 * tile_height, 8 * tile_width<double> + 1, k, transposed});
+    }
+  }
+}
+
+TEST_CASE("gemm agrees with triple loops around the widths of tiles, b packed or not") {
+  check_widths<float>();
+  check_widths<double>();
+}
+
+TEST_CASE("gemm agrees with triple loops around blocks of k, with a bias, written and added") {
+  check_blocks_of_k<float>();
+  check_blocks_of_k<double>();
+}
+
+TEST_CASE("gemm has the same bits with a right operand that was packed beforehand") {
+  if (sizeof(Vec<float>) < 32) return;  // BLAS does the work, and promises nothing
+  for (const std::size_t m : {1, 36, 37, 200}) {
+    for (const bool transposed : {false, true}) {
+      CAPTURE(m);
+      const Case c{m, 77, 300, transposed, transposed, true, 3, -1.5, true};
+      const Matrix<float> a(c.m, c.k, transposed, c.padding, 1.0);
+      const Matrix<float> b(c.k, c.n, transposed, c.padding, 2.0);
+      const auto expected = product_of<float>(by_packed<float>, c, a, b);
+      CHECK(product_of<float>(gemm<float>, c, a, b) == expected);
+      CHECK(product_of<float>(gemm_here<float>, c, a, b) == expected);
+    }
+  }
+}
+
+TEST_CASE("gemm: NaN in a row of a or a column of b affects that row or column alone") {
+  constexpr std::size_t m = 25, n = 67, k = 260;
+  for (const Gemm<float> product : own_products<float>) {
+    for (const bool transposed : {false, true}) {
+      Matrix<float> a(m, k, transposed, 0, 1.0), b(k, n, transposed, 0, 2.0);
+      const Case c{m, n, k, transposed, transposed};
+      const auto set_nan = [](Matrix<float>& x, std::size_t i, std::size_t j) {
+        x.data[x.transposed ? j * x.stride + i : i * x.stride + j] =
+            std::numeric_limits<float>::quiet_NaN();
+      };
+      for (const std::size_t bad : {0, 12, 24}) {
+        Matrix<float> broken = a;
+        set_nan(broken, bad, 258);
+        auto out = product_of(product, c, broken, b);
+        std::vector<std::size_t> expected;
+        for (std::size_t j = 0; j < n; ++j) expected.push_back(bad * n + j);
+        CHECK(nan_places(out) == expected);
+      }
+      for (const std::size_t bad : {0, 32, 63, 66}) {
+        Matrix<float> broken = b;
+        set_nan(broken, 3, bad);
+        auto out = product_of(product, c, a, broken);
+        std::vector<std::size_t> expected;
+        for (std::size_t i = 0; i < m; ++i) expected.push_back(i * n + bad);
+        CHECK(nan_places(out) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("gemm with tiles that shrink and grow again uses memory of the right size") {
+  for (const std::size_t k : {700, 3, 900}) {
+    for (const std::size_t n : {5, 170, 40}) check_own<float>(14, n, k);
+  }
 }

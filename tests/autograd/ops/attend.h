@@ -1,11 +1,7 @@
 #pragma once
 
-#include <vector>
-
 #include "autograd/ops/attention.h"
-#include "autograd/tape.h"
-#include "tests/support/gradients.h"
-#include "tests/support/values.h"
+#include "tests/support/cases.h"
 
 /// What the tests of attention share.
 namespace tapestry::test {
@@ -15,22 +11,12 @@ inline Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const At
   return scaled_dot_product_attention(q, k, v, {.num_heads = heads, .mask = mask});
 }
 
-struct AttentionResults {
-  std::vector<double> y, dq, dk, dv;
-
-  bool operator==(const AttentionResults&) const = default;
-};
-
-/// The value, and the gradients for uneven upstream ones, on leaves with the values of q, k and v.
-inline AttentionResults attention_results(const Tensor& q, const Tensor& k, const Tensor& v,
-                                          const AttentionOptions& options) {
-  const auto leaf = [](const Tensor& x) { return x.copied(x.dtype()).require_gradient(); };
-  const Tensor own_q = leaf(q), own_k = leaf(k), own_v = leaf(v);
-  Tape tape;
-  const Tensor y = scaled_dot_product_attention(own_q, own_k, own_v, options);
-  tape.backward(y, random_leaf(y.shape(), 77).copied(y.dtype()));
-  return {values_of(y), values_of(own_q.gradient()), values_of(own_k.gradient()),
-          values_of(own_v.gradient())};
+/// The value, and the gradients of q, k and v.
+inline Results attention_results(const Tensor& q, const Tensor& k, const Tensor& v,
+                                 const AttentionOptions& options) {
+  return results_of(
+      [&](const Operands& o) { return scaled_dot_product_attention(o[0], o[1], o[2], options); },
+      {q, k, v});
 }
 
 }  // namespace tapestry::test

@@ -1,125 +1,105 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/error.h"
+#include "autograd/kernels/matmul.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/linear.h"
 #include "autograd/ops/reductions.h"
 #include "autograd/ops/shape_ops.h"
-#include "autograd/tape.h"
 #include "tests/autograd/ops/attend.h"
+#include "tests/support/cases.h"
 #include "tests/support/gradients.h"
-#include "tests/support/values.h"
 
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("a causal mask hides keys behind the query") {
-  const Tensor x = random_leaf({1, 4, 2}, 1);
-  const auto w = values_of(attention_weights(x, x, {.mask = AttentionMask::causal()}));
-  for (std::size_t i = 0; i < 4; ++i) {
-    double sum = 0;
-    for (std::size_t j = 0; j < 4; ++j) {
-      if (j > i) CHECK(w[i * 4 + j] == 0.0);
-      if (j <= i) CHECK(w[i * 4 + j] > 0.0);
-      sum += w[i * 4 + j];
-    }
-    CHECK(sum == doctest::Approx(1.0));
-  }
-}
-
-TEST_CASE("a causal mask takes fewer queries than keys as the last positions") {
-  const Tensor k = random_leaf({1, 3, 2}, 1);
-  const Tensor q = random_leaf({1, 2, 2}, 2);
-  const auto w = values_of(attention_weights(q, k, {.mask = AttentionMask::causal()}));
-  CHECK(w[2] == 0.0);
-  CHECK(w[5] > 0.0);
-}
-
-TEST_CASE("a window mask hides keys farther away than its radius, on both sides") {
-  const Tensor x = random_leaf({1, 5, 2}, 1);
-  const auto w = values_of(attention_weights(x, x, {.mask = AttentionMask::window(1)}));
-  for (std::size_t i = 0; i < 5; ++i) {
-    for (std::size_t j = 0; j < 5; ++j) {
-      CHECK((w[i * 5 + j] > 0) == (i <= j + 1 && j <= i + 1));
-    }
-  }
-}
-
-TEST_CASE("a window mask wider than the sequence hides nothing") {
-  const Tensor x = random_leaf({1, 5, 2}, 1);
-  for (const std::size_t radius : {std::size_t{10}, ~std::size_t{0} - 1, ~std::size_t{0}}) {
-    CHECK(values_of(attention_weights(x, x, {.mask = AttentionMask::window(radius)})) ==
-          values_of(attention_weights(x, x)));
-  }
-}
-
-TEST_CASE("the weights under a window mask times the values are the output, over many tiles too") {
-  const Tensor x = random_leaf({1, 150, 2}, 1), v = random_leaf({1, 150, 2}, 2);
-  const AttentionMask mask = AttentionMask::window(8);
-  const Tensor weights = attention_weights(x, x, {.mask = mask});
-  const Tensor y = matmul(reshape(weights, {150, 150}), reshape(v, {150, 2}));
-  check_values(attend(x, x, v, mask), values_of(y), 1e-9);
-}
-
-TEST_CASE("combined masks: a query may attend to a key if all masks allow it") {
-  const AttentionMask mask = AttentionMask::causal() & AttentionMask::padding({2}) &
-                             AttentionMask::padding({3}) & AttentionMask::window(1) &
-                             AttentionMask::keep(1, 3, 3, {1, 1, 1, 1, 1, 1, 1, 1, 1}) &
-                             AttentionMask::keep(1, 3, 3, {1, 1, 1, 0, 1, 1, 1, 1, 1});
-  const Tensor x = random_leaf({1, 3, 2}, 1);
-  const auto w = values_of(attention_weights(x, x, {.mask = mask}));
-  const std::vector<double> expected = {1, 0, 0, 0, 1, 0, 0, 1, 0};
-  CHECK(w == expected);
-}
-
-TEST_CASE("a query that may attend to no key gives 0 with zero gradient and affects no other") {
-  const Tensor q = random_leaf({2, 2, 2}, 1);
-  const Tensor k = random_leaf({2, 3, 2}, 2);
-  const Tensor v = random_leaf({2, 3, 2}, 3);
-  const AttentionMask mask = AttentionMask::padding({0, 3});
-  const auto y = values_of(attend(q, k, v, mask));
-  for (std::size_t i = 0; i < 4; ++i) CHECK(y[i] == 0.0);
-  for (std::size_t i = 4; i < 8; ++i) CHECK(y[i] != 0.0);
-  CHECK(gradient_error([&] { return attend(q, k, v, mask); }, {q, k, v}) < 1e-6);
-}
-
-TEST_CASE("a keep-mask row of zeros gives 0 with zero gradient") {
-  const Tensor q = random_leaf({1, 2, 2}, 1);
-  const Tensor k = random_leaf({1, 3, 2}, 2);
-  const AttentionMask mask = AttentionMask::keep(1, 2, 3, {0, 0, 0, 1, 0, 1});
-  const auto w = values_of(attention_weights(q, k, {.mask = mask}));
-  for (const std::size_t masked : {0, 1, 2, 4}) CHECK(w[masked] == 0.0);
-  CHECK(w[3] + w[5] == doctest::Approx(1.0));
-  CHECK(gradient_error([&] { return attend(q, k, k, mask); }, {q, k}) < 1e-6);
-}
-
-TEST_CASE("the gradients of attention agree with differences under every kind of mask") {
-  const AttentionMask masks[] = {AttentionMask(), AttentionMask::causal(),
-                                 AttentionMask::padding({2, 5}), AttentionMask::window(1),
-                                 AttentionMask::causal() & AttentionMask::padding({4, 2})};
-  for (const AttentionMask& mask : masks) {
-    const Tensor q = random_leaf({2, 5, 4}, 1);
-    const Tensor k = random_leaf({2, 5, 4}, 2);
-    const Tensor v = random_leaf({2, 5, 6}, 3);
-    CHECK(gradient_error([&] { return attend(q, k, v, mask, 2); }, {q, k, v}) < 1e-6);
-  }
-}
-
+/// Masks and values that are not finite. Masks are compared with -inf in scores in
+/// attention_test.cpp too.
 namespace {
 
-/// Row b of the first axis of x, alone.
+/// Row b of the first axis of x, of `parts`.
 std::vector<double> part(const std::vector<double>& x, std::size_t parts, std::size_t b) {
   const auto n = static_cast<std::ptrdiff_t>(x.size() / parts);
   const auto begin = x.begin() + static_cast<std::ptrdiff_t>(b) * n;
   return {begin, begin + n};
 }
+Results part(const Results& all, std::size_t parts, std::size_t b) {
+  Results own{part(all.y, parts, b), {}};
+  for (const auto& gradient : all.gradients) own.gradients.push_back(part(gradient, parts, b));
+  return own;
+}
 
-AttentionResults part(const AttentionResults& all, std::size_t parts, std::size_t b) {
-  return {part(all.y, parts, b), part(all.dq, parts, b), part(all.dk, parts, b),
-          part(all.dv, parts, b)};
+/// x with its last row filled with one value.
+Tensor with_last_row(const Tensor& x, double value) {
+  auto values = values_of(x);
+  std::fill(values.end() - static_cast<std::ptrdiff_t>(x.shape().back()), values.end(), value);
+  return Tensor::from(x.shape(), values, x.dtype());
+}
+
+bool all_finite(const Results& results) {
+  const auto finite = [](const std::vector<double>& values) {
+    return std::ranges::all_of(values, [](double x) { return std::isfinite(x); });
+  };
+  return finite(results.y) && std::ranges::all_of(results.gradients, finite);
+}
+
+/// A sentence (1, n, 1).
+Tensor column(std::initializer_list<double> values, DType dtype) {
+  return Tensor::from({1, values.size(), 1}, values, dtype);
+}
+
+/// A mask (batch, n_q, n_k) that hides the last key.
+AttentionMask without_last_key(std::size_t batch, std::size_t n_q, std::size_t n_k) {
+  std::vector<std::uint8_t> keep(batch * n_q * n_k, 1);
+  for (std::size_t row = 0; row < batch * n_q; ++row) keep[(row + 1) * n_k - 1] = 0;
+  return AttentionMask::keep(batch, n_q, n_k, keep);
 }
 
 }  // namespace
+
+TEST_CASE("masks hide the keys that they say, and the other weights of a query add up to 1") {
+  struct Case {
+    const char* name;
+    std::size_t n_q, n_k;
+    AttentionMask mask;
+    bool (*allows)(std::size_t, std::size_t);
+  };
+  using I = std::size_t;
+  const AttentionMask combined = AttentionMask::causal() & AttentionMask::padding({2}) &
+                                 AttentionMask::padding({3}) & AttentionMask::window(1) &
+                                 AttentionMask::keep(1, 3, 3, {1, 1, 1, 1, 1, 1, 1, 1, 1}) &
+                                 AttentionMask::keep(1, 3, 3, {1, 1, 1, 0, 1, 1, 1, 1, 1});
+  const Case cases[] = {
+      {"causal", 4, 4, AttentionMask::causal(), [](I i, I j) { return j <= i; }},
+      {"causal, fewer queries", 2, 3, AttentionMask::causal(), [](I i, I j) { return j <= i + 1; }},
+      {"window", 5, 5, AttentionMask::window(1), [](I i, I j) { return i <= j + 1 && j <= i + 1; }},
+      {"wide window", 5, 5, AttentionMask::window(~I{0} - 1), [](I, I) { return true; }},
+      {"widest window", 5, 5, AttentionMask::window(~I{0}), [](I, I) { return true; }},
+      {"padding", 2, 4, AttentionMask::padding({3}), [](I, I j) { return j < 3; }},
+      {"no key", 2, 4, AttentionMask::padding({0}), [](I, I) { return false; }},
+      {"keep", 2, 3, AttentionMask::keep(1, 2, 3, {0, 0, 0, 1, 0, 1}),
+       [](I i, I j) { return i == 1 && j != 1; }},
+      {"combined", 3, 3, combined, [](I i, I j) { return j == (i == 0 ? 0 : 1); }},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    const Tensor q = random_leaf({1, c.n_q, 2}, 1), k = random_leaf({1, c.n_k, 2}, 2);
+    const auto w = values_of(attention_weights(q, k, {.mask = c.mask}));
+    for (std::size_t i = 0; i < c.n_q; ++i) {
+      double sum = 0.0;
+      bool any = false;
+      for (std::size_t j = 0; j < c.n_k; ++j) {
+        CHECK((w[i * c.n_k + j] > 0.0) == c.allows(i, j));
+        any = any || c.allows(i, j);
+        sum += w[i * c.n_k + j];
+      }
+      CHECK(sum == doctest::Approx(any ? 1.0 : 0.0));
+    }
+  }
+}
 
 TEST_CASE("a fully masked sentence gives zeros and changes no other sentence of the batch") {
   constexpr std::size_t batch = 3, n_q = 3, n_k = 70;
@@ -134,13 +114,19 @@ TEST_CASE("a fully masked sentence gives zeros and changes no other sentence of 
     const Tensor k = random_leaf({batch, n_k, 10}, 2).copied(dtype);
     const Tensor v = random_leaf({batch, n_k, 6}, 3).copied(dtype);
     for (std::size_t m = 0; m < std::size(masks); ++m) {
-      const auto masked = attention_results(q, k, v, {.num_heads = 2, .mask = masks[m]});
-      const auto plain = attention_results(q, k, v, {.num_heads = 2, .mask = without[m]});
-      CHECK(part(masked, batch, 0) == part(plain, batch, 0));
-      CHECK(part(masked, batch, 2) == part(plain, batch, 2));
-      const AttentionResults zeros = {std::vector<double>(n_q * 6), std::vector<double>(n_q * 10),
-                                      std::vector<double>(n_k * 10), std::vector<double>(n_k * 6)};
-      CHECK(part(masked, batch, 1) == zeros);
+      for (const double rate : {0.0, 0.4}) {
+        const auto with = [&](const AttentionMask& mask) {
+          return attention_results(
+              q, k, v, {.num_heads = 2, .mask = mask, .dropout = rate, .random = RandomStream(5)});
+        };
+        const auto masked = with(masks[m]), plain = with(without[m]);
+        CHECK(part(masked, batch, 0) == part(plain, batch, 0));
+        if (rate == 0.0) CHECK(part(masked, batch, 2) == part(plain, batch, 2));
+        const std::vector<double> zeros(n_k * 10);
+        CHECK(difference(part(masked, batch, 1), {std::vector<double>(n_q * 6),
+                                                  {std::vector<double>(n_q * 10), zeros,
+                                                   std::vector<double>(n_k * 6)}}) == 0.0);
+      }
     }
   }
 }
@@ -162,41 +148,227 @@ TEST_CASE("keys that no query attends to keep the gradients of their other uses"
   }
 }
 
-TEST_CASE("queries before the first key attend to nothing under a causal mask or a window") {
-  const Tensor q = random_leaf({1, 4, 2}, 1);
-  const Tensor k = random_leaf({1, 2, 2}, 2);
-  const Tensor v = random_leaf({1, 2, 2}, 3);
-  for (const AttentionMask& mask : {AttentionMask::causal(), AttentionMask::window(0)}) {
-    const AttentionResults results = attention_results(q, k, v, {.mask = mask});
-    for (std::size_t i = 0; i < 4; ++i) {
-      CHECK(results.y[i] == 0.0);
-      CHECK(results.dq[i] == 0.0);
+TEST_CASE("attention accepts 0 sentences, 0 queries and 0 keys") {
+  const auto results = [&](const Shape& q, const Shape& k) {
+    return attention_results(Tensor::zeros(q, DType::float64), Tensor::zeros(k, DType::float64),
+                             Tensor::ones(k, DType::float64), {});
+  };
+  const std::vector<double> zero(24, 0.0);
+  CHECK(results({0, 2, 4}, {0, 3, 4}) == Results{{}, {{}, {}, {}}});
+  CHECK(results({2, 0, 4}, {2, 3, 4}) == Results{{}, {{}, zero, zero}});
+  CHECK(results({2, 3, 4}, {2, 0, 4}) == Results{zero, {zero, {}, {}}});
+  CHECK(attention_weights(zeros({2, 3, 4}), zeros({2, 0, 4})).shape() == Shape{2, 1, 3, 0});
+}
+
+TEST_CASE("padded keys have the effect of keys that are not there") {
+  const Tensor q = random_leaf({1, 3, 2}, 1), k2 = random_leaf({1, 2, 2}, 2);
+  const Tensor k4 = concat({k2, Tensor::full({1, 2, 2}, not_a_number, DType::float64)}, 1);
+  const Tensor y = attend(q, k4, k4, AttentionMask::padding({2}));
+  const std::vector<double> expected = values_of(scaled_dot_product_attention(q, k2, k2));
+  check_values(y, expected);
+  if (matmul_in_use() == Matmul::tapestry) CHECK(values_of(y) == expected);
+}
+
+TEST_CASE("NaN and infinity at masked keys change no value and no gradient, with dropout too") {
+  struct Size {
+    std::size_t queries, keys, width = 4;
+  };
+  // More than one tile of queries; more keys than a product takes at once; more than a vector.
+  for (const Size& size : {Size{70, 67}, Size{3, 530}, Size{5, 20, 44}}) {
+    const std::size_t queries = size.queries, keys = size.keys;
+    CAPTURE(keys);
+    const AttentionMask masks[] = {AttentionMask::padding({static_cast<std::int32_t>(keys) - 1}),
+                                   without_last_key(1, queries, keys)};
+    for (const DType dtype : dtypes) {
+      const Tensor q = random_leaf({1, queries, size.width}, 1).copied(dtype);
+      const Tensor k = with_last_row(random_leaf({1, keys, size.width}, 2).copied(dtype), 0.0);
+      const Tensor v = with_last_row(random_leaf({1, keys, size.width}, 3).copied(dtype), 0.0);
+      const Tensor w = random_leaf({2, size.width / 2}, 4).copied(dtype);
+      for (const AttentionMask& mask : masks) {
+        for (const double rate : {0.0, 0.5}) {
+          const AttentionOptions options{
+              .num_heads = 2, .mask = mask, .dropout = rate, .random = RandomStream(5)};
+          const auto additive = [&](const Tensor& keys_in, const Tensor& values_in) {
+            return results_of(
+                [&](const Operands& o) {
+                  return additive_attention(o[0], o[1], o[2], o[3], options);
+                },
+                {q, keys_in, values_in, w});
+          };
+          const Results expected = attention_results(q, k, v, options), other = additive(k, v);
+          for (const double hidden : {not_a_number, inf, -inf}) {
+            CAPTURE(hidden);
+            const Tensor bad_k = with_last_row(k, hidden), bad_v = with_last_row(v, hidden);
+            CHECK(difference(attention_results(q, bad_k, bad_v, options), expected) < 1e-5);
+            CHECK(difference(additive(bad_k, bad_v), other) < 1e-5);
+          }
+        }
+      }
     }
-    CHECK(results.y[4] == v.values<double>()[0]);  // the third query sees the first key alone
-    CHECK(gradient_error([&] { return attend(q, k, v, mask); }, {q, k, v}) < 1e-6);
   }
 }
 
-TEST_CASE("the weights of a fully masked query are all 0") {
-  const Tensor q = random_leaf({2, 2, 4}, 1);
-  const Tensor k = random_leaf({2, 3, 4}, 2);
-  const AttentionOptions options{.num_heads = 2, .mask = AttentionMask::padding({0, 3})};
-  const auto weights = values_of(attention_weights(q, k, options));
-  CHECK(part(weights, 2, 0) == std::vector<double>(12, 0.0));
-  double sum = 0.0;
-  for (const double weight : part(weights, 2, 1)) sum += weight;
-  CHECK(sum == doctest::Approx(4.0));
+TEST_CASE("NaN and infinity in the masked last row of any operand have no effect, for any size") {
+  struct Size {
+    std::size_t n_q, n_k, d_k, d_v;
+  };
+  // Two heads; several pieces of work; each extent and each width the larger one.
+  for (const Size& size : {Size{18, 18, 300, 300}, Size{5, 2, 2, 6}, Size{2, 5, 6, 2},
+                           Size{5, 2, 6, 2}, Size{2, 5, 2, 6}}) {
+    const std::size_t n_q = size.n_q, n_k = size.n_k;
+    CAPTURE(n_q);
+    CAPTURE(size.d_k);
+    std::vector<std::uint8_t> last_query(2 * n_q * n_k, 1);
+    std::fill_n(last_query.end() - static_cast<std::ptrdiff_t>(n_k), n_k, std::uint8_t{0});
+    const AttentionOptions options{
+        .num_heads = 2,
+        .mask = without_last_key(2, n_q, n_k) & AttentionMask::keep(2, n_q, n_k, last_query)};
+    const Operands sound{random_leaf({2, n_q, 2 * size.d_k}, 1),
+                         random_leaf({2, n_k, 2 * size.d_k}, 2),
+                         random_leaf({2, n_k, 2 * size.d_v}, 3)};
+    for (std::size_t which = 0; which <= sound.size(); ++which) {
+      for (const double hidden : {not_a_number, inf, -inf}) {
+        CAPTURE(which);
+        CAPTURE(hidden);
+        Operands x = sound;
+        if (which < x.size()) x[which] = with_last_row(x[which], hidden);
+        const Operands leaves = leaves_of(x);
+        Tape tape;
+        const Tensor y = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], options);
+        const Tensor dy = upstream_of(y);
+        tape.backward(y, which == x.size() ? with_last_row(dy, hidden) : dy);
+        CHECK(all_finite({values_of(y), gradient_values(leaves)}));
+      }
+    }
+  }
 }
 
-TEST_CASE("attention accepts 0 sentences, 0 queries and 0 keys") {
-  const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
-  const auto results = [&](const Shape& q, const Shape& k) {
-    return attention_results(zeros(q), zeros(k), Tensor::full(k, 1.0, DType::float64), {});
+TEST_CASE("a NaN value behind a causal mask changes only queries that may attend to it") {
+  const Tensor q = random_leaf({1, 3, 2}, 1), k = random_leaf({1, 3, 2}, 2);
+  const Tensor v = with_last_row(random_leaf({1, 3, 2}, 3), not_a_number).require_gradient();
+  Tape tape;
+  const Tensor y = attend(q, k, v, AttentionMask::causal());
+  tape.backward(y, exact({1, 3, 2}, {1, 2, 3, 4, 0, 0}));
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(std::isfinite(values_of(y)[i]));
+    CHECK(std::isfinite(values_of(q.gradient())[i]));
+  }
+  CHECK(std::isnan(values_of(y)[4]));
+}
+
+TEST_CASE("attention with scores of +-1e4 has weights 0, 1 and 1/2, and finite gradients") {
+  for (const DType dtype : dtypes) {
+    const Tensor q = column({100, -100}, dtype), k = column({100, -100, 100}, dtype);
+    check_values(attention_weights(q, k), {0.5, 0, 0.5, 0, 1, 0});
+    const Results results = attention_results(q, k, column({1, 2, 5}, dtype), {});
+    CHECK(results.y == std::vector<double>{3, 2});
+    CHECK(all_finite(results));
+    CHECK(results.gradients[1][1] == 0.0);  // no weight of either query depends on it any more
+  }
+}
+
+TEST_CASE("additive attention with saturated and infinite sums has scores +-w, finite gradients") {
+  const double e = std::exp(1.0);
+  check_worked({worked("saturated",
+                       {exact({1, 1, 1}, {0}), exact({1, 3, 1}, {1e4, -1e4, inf}),
+                        exact({1, 3, 1}, {1, 2, 3}), exact({1, 1}, {0.5})},
+                       [](const Operands& o) { return additive_attention(o[0], o[1], o[2], o[3]); },
+                       exact({1, 1, 1}, {(4 * e + 2) / (2 * e + 1)}), {1}, {{0}, {0, 0, 0}})});
+}
+
+TEST_CASE("scores of -inf have the effect of masks, also where they are all of a query") {
+  for (const DType dtype : dtypes) {
+    const Tensor v = column({1, 2, 5}, dtype);
+    const Results one =
+        attention_results(column({1, 2}, dtype), column({0.5, 1.5, -inf}, dtype), v, {});
+    CHECK(difference(one, attention_results(column({1, 2}, dtype), column({0.5, 1.5, 0}, dtype), v,
+                                            {.mask = AttentionMask::padding({2})})) < 1e-6);
+    const Tensor k = column({-1, -2}, dtype), w = column({3, 4}, dtype);
+    const Results all = attention_results(column({inf, 1}, dtype), k, w, {});
+    CHECK(all.y[0] == 0.0);
+    CHECK(all.gradients[0][0] == 0.0);
+    CHECK(difference(all, attention_results(column({0, 1}, dtype), k, w,
+                                            {.mask = AttentionMask::keep(1, 2, 2, {0, 0, 1, 1})})) <
+          1e-6);
+  }
+}
+
+TEST_CASE("a score of +inf makes exactly the queries that may attend to it NaN") {
+  for (const DType dtype : dtypes) {
+    const Tensor q = column({1, 1, 1}, dtype);
+    const auto y = values_of(attend(q, column({1, 2, inf}, dtype), q, AttentionMask::causal()));
+    CHECK(y[0] == 1.0);
+    CHECK(y[1] == doctest::Approx(1.0));
+    CHECK(std::isnan(y[2]));
+  }
+}
+
+TEST_CASE("float32 gradients of attention stay close to float64 where scores are in thousands") {
+  // All keys share a large coordinate: each row of scores is far from 0 and its weights are even.
+  const auto leaf = [](std::uint64_t seed, double shared) {
+    Tensor x = random_leaf({1, 6, 4}, seed);
+    for (std::size_t row = 0; row < 6; ++row) x.mutable_values<double>()[row * 4] = shared;
+    return x.copied(DType::float32);
   };
-  CHECK(results({0, 2, 4}, {0, 3, 4}) == AttentionResults{});
-  CHECK(results({2, 0, 4}, {2, 3, 4}).dk == std::vector<double>(24, 0.0));
-  CHECK(results({2, 0, 4}, {2, 3, 4}).dv == std::vector<double>(24, 0.0));
-  CHECK(results({2, 3, 4}, {2, 0, 4}).y == std::vector<double>(24, 0.0));
-  CHECK(results({2, 3, 4}, {2, 0, 4}).dq == std::vector<double>(24, 0.0));
-  CHECK(attention_weights(zeros({2, 3, 4}), zeros({2, 0, 4})).shape() == Shape{2, 1, 3, 0});
+  const Tensor x[] = {leaf(1, 80.0), leaf(2, 100.0),
+                      random_leaf({1, 6, 4}, 3).copied(DType::float32)};
+  const auto single = attention_results(x[0], x[1], x[2], {});
+  const auto twice = attention_results(x[0].copied(DType::float64), x[1].copied(DType::float64),
+                                       x[2].copied(DType::float64), {});
+  for (const std::size_t which : {0, 1}) {
+    double largest = 0.0, worst = 0.0;
+    for (std::size_t i = 0; i < 24; ++i) {
+      largest = std::max(largest, std::abs(twice.gradients[which][i]));
+      worst = std::max(worst, std::abs(single.gradients[which][i] - twice.gradients[which][i]));
+    }
+    CHECK(worst < 2e-3 * largest);
+  }
+}
+
+TEST_CASE("attention with num_keys has the bits of attention to a slice of the keys") {
+  const auto with_room = [](const Tensor& x) {
+    return concat({x, Tensor::full({3, 5, x.shape()[2]}, not_a_number, x.dtype())}, 1);
+  };
+  for (const DType dtype : dtypes) {
+    for (const std::size_t n_q : {1, 3}) {
+      for (const std::size_t n_k : {3, 16, 21}) {
+        const Tensor q = random_leaf({3, n_q, 8}, 1).copied(dtype);
+        const Tensor k = random_leaf({3, n_k, 8}, 2).copied(dtype);
+        const Tensor v = random_leaf({3, n_k, 6}, 3).copied(dtype);
+        const Tensor odd = with_last_row(v, not_a_number), w = random_leaf({2, 4}, 4).copied(dtype);
+        const AttentionMask masks[] = {{},
+                                       AttentionMask::causal(),
+                                       AttentionMask::window(2),
+                                       AttentionMask::padding({1, 2, 1}),
+                                       without_last_key(3, n_q, n_k)};
+        for (const AttentionMask& mask : masks) {
+          for (const bool alibi : {false, true}) {
+            AttentionOptions options{.num_heads = 2, .mask = mask, .alibi = alibi};
+            const auto results = [&](const Tensor& keys, const Tensor& values,
+                                     const Tensor& odd_values) {
+              return std::vector{
+                  scaled_dot_product_attention(q, keys, values, options).to_vector(),
+                  attention_weights(q, keys, options).to_vector(),
+                  additive_attention(q, keys, values, w, options).to_vector(),
+                  scaled_dot_product_attention(q, keys, odd_values, options).to_vector()};
+            };
+            const auto expected = results(k, v, odd);
+            options.num_keys = n_k;
+            const auto found = results(with_room(k), with_room(v), with_room(odd));
+            for (std::size_t i = 0; i < found.size(); ++i) {
+              CHECK(first_difference(found[i], expected[i], 0.0) == "");
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("attention rejects num_keys above the number of keys, and on a tape") {
+  const Tensor q = random_leaf({1, 2, 4}, 1), k = random_leaf({1, 3, 4}, 2);
+  check_error<ShapeError>("num_keys is 4|(1, 3, 4)",
+                          [&] { scaled_dot_product_attention(q, k, k, {.num_keys = 4}); });
+  const Tape tape;
+  CHECK_THROWS_AS(scaled_dot_product_attention(q, k, k, {.num_keys = 2}), ValueError);
 }

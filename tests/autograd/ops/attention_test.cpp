@@ -3,300 +3,412 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <functional>
+#include <numeric>
+#include <set>
+#include <string>
 
 #include "autograd/error.h"
-#include "autograd/kernels/parallel.h"
+#include "autograd/kernels/attention_tile.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
-#include "autograd/tape.h"
+#include "autograd/ops/reductions.h"
+#include "autograd/ops/shape_ops.h"
 #include "tests/autograd/ops/attend.h"
+#include "tests/support/cases.h"
 #include "tests/support/gradients.h"
-#include "tests/support/values.h"
 
 using namespace tapestry;
 using namespace tapestry::test;
 
 namespace {
 
-/// The same values with heads of width d pulled out of the last axis: head h alone.
-Tensor head_of(const Tensor& x, std::size_t h, std::size_t d) {
-  const auto all = values_of(x);
-  std::vector<double> own;
-  for (std::size_t row = 0; row < x.size() / x.shape().back(); ++row) {
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(row * x.shape().back() + h * d);
-    own.insert(own.end(), begin, begin + static_cast<std::ptrdiff_t>(d));
-  }
-  return Tensor::from(x.shape().with_last(d), own, x.dtype());
+std::vector<double> slopes(std::size_t heads) {
+  std::vector<double> all;
+  for (std::size_t h = 0; h < heads; ++h) all.push_back(kernels::alibi_slope(h, heads));
+  return all;
 }
 
-}  // namespace
-
-TEST_CASE("scores 112 and 96 with d_k = 64 give 14 and 12 and the weights 0.88 and 0.12") {
-  std::vector<double> keys(128, 1.0);
-  for (std::size_t i = 64; i < 128; ++i) keys[i] = 96.0 / 112.0;
-  const Tensor q = Tensor::full({1, 1, 64}, 112.0 / 64.0, DType::float64);
-  const Tensor k = Tensor::from({1, 2, 64}, keys, DType::float64);
-  const Tensor scores = matmul(q, k, {.transpose_b = true, .scale = 1.0 / std::sqrt(64.0)});
-  check_values(scores, {14, 12});
-  const Tensor weights = attention_weights(q, k);
-  check_values(weights, {0.88, 0.12}, 0.002);
-  check_values(weights, {1 / (1 + std::exp(-2.0)), 1 / (1 + std::exp(2.0))});
-}
-
-TEST_CASE("queries (1,2) and (1,1) over unit keys and values give (0.33, 0.67) and (0.50, 0.50)") {
-  for (const DType dtype : dtypes) {
-    const Tensor q = Tensor::from({1, 2, 2}, {1, 2, 1, 1}, dtype);
-    const Tensor unit = Tensor::from({1, 2, 2}, {1, 0, 0, 1}, dtype);
-    const Tensor scores = matmul(q, unit, {.transpose_b = true, .scale = 1.0 / std::sqrt(2.0)});
-    check_values(scores, {0.71, 1.41, 0.71, 0.71}, 0.01);
-    check_values(scaled_dot_product_attention(q, unit, unit), {0.33, 0.67, 0.50, 0.50}, 0.01);
-  }
-}
-
-TEST_CASE("attention equals softmax(scale q k^T) v composed from its parts, values and gradients") {
-  const Tensor q = random_leaf({2, 3, 4}, 1);
-  const Tensor k = random_leaf({2, 5, 4}, 2);
-  const Tensor v = random_leaf({2, 5, 3}, 3);
-  const auto composed = [&] {
-    return matmul(softmax(matmul(q, k, {.transpose_b = true, .scale = 0.5})), v);
-  };
-  const auto run = [&](const Tensor& y, Tape& tape) {
-    tape.backward(y, Tensor::from(y.shape(),
-                                  std::vector<double>{1, -2, 3, .5, 1, 2, -1, 1, 4, 2, 2, -3, 1, 1,
-                                                      1, -.5, 2, 1},
-                                  DType::float64));
-    std::vector<std::vector<double>> all{values_of(y)};
-    for (Tensor leaf : {q, k, v}) {
-      all.push_back(values_of(leaf.gradient()));
-      leaf.clear_gradient();
-    }
-    return all;
-  };
-  Tape first;
-  const auto fused = run(scaled_dot_product_attention(q, k, v), first);
-  Tape second;
-  const auto plain = run(composed(), second);
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    for (std::size_t j = 0; j < plain[i].size(); ++j) {
-      CHECK(fused[i][j] == doctest::Approx(plain[i][j]).epsilon(1e-13));
-    }
-  }
-}
-
-TEST_CASE("a given scale replaces 1 / sqrt(d_k), in the gradients too") {
-  const Tensor q = Tensor::from({1, 1, 1}, {2.0}, DType::float64);
-  const Tensor k = Tensor::from({1, 2, 1}, {0.0, std::log(3.0)}, DType::float64);
-  check_values(attention_weights(q, k, {.scale = 0.5}), {0.25, 0.75});  // scores 0 and ln 3
-  check_values(attention_weights(q, k, {.scale = 0.0}), {0.5, 0.5});
-  const Tensor x = random_leaf({2, 3, 4}, 1);
-  const AttentionOptions options{.num_heads = 2, .scale = 0.3};
-  CHECK(gradient_error([&] { return scaled_dot_product_attention(x, x, x, options); }, {x}) < 1e-6);
-}
-
-TEST_CASE("scaling scores by 1 / sqrt(d) is scaling queries and keys by d^(-1/4)") {
-  const Tensor q = random_leaf({2, 3, 4}, 1), k = random_leaf({2, 5, 4}, 2);
-  const Tensor v = random_leaf({2, 5, 3}, 3);
-  const AttentionOptions masked{.mask = AttentionMask::padding({5, 2})};
-  AttentionOptions unscaled = masked;
-  unscaled.scale = 1.0;
-  const double factor = std::pow(4.0, -0.25);
-  const auto run = [&](const std::function<Tensor()>& function) {
-    Tape tape;
-    const Tensor y = function();
-    tape.backward(y, y);
-    std::vector<double> all = values_of(y);
-    for (Tensor leaf : {q, k, v}) {
-      for (const double g : values_of(leaf.gradient())) all.push_back(g);
-      leaf.clear_gradient();
-    }
-    return all;
-  };
-  const auto scores = run([&] { return scaled_dot_product_attention(q, k, v, masked); });
-  const auto both = run([&] {
-    return scaled_dot_product_attention(scale(q, factor), scale(k, factor), v, unscaled);
-  });
-  REQUIRE(both.size() == scores.size());
-  for (std::size_t i = 0; i < both.size(); ++i) {
-    CHECK(both[i] == doctest::Approx(scores[i]).epsilon(1e-13).scale(1.0));
-  }
-}
-
-TEST_CASE("attention heads are adjacent columns and do not mix") {
-  const Tensor q = random_leaf({2, 3, 6}, 1);
-  const Tensor k = random_leaf({2, 4, 6}, 2);
-  const Tensor v = random_leaf({2, 4, 6}, 3);
-  const Tensor y = scaled_dot_product_attention(q, k, v, {.num_heads = 3});
-  for (std::size_t h = 0; h < 3; ++h) {
-    check_values(head_of(y, h, 2), values_of(scaled_dot_product_attention(
-                                       head_of(q, h, 2), head_of(k, h, 2), head_of(v, h, 2))));
-  }
-}
-
-TEST_CASE("queries, keys and values may be one tensor, and some may require no gradient") {
-  const Tensor x = random_leaf({2, 3, 4}, 1);
-  const Tensor fixed = random_leaf({2, 3, 4}, 2).copied(DType::float64);
-  CHECK(gradient_error([&] { return attend(x, x, x, AttentionMask::causal(), 2); }, {x}) < 1e-6);
-  CHECK(gradient_error([&] { return attend(x, fixed, fixed, {}, 2); }, {x}) < 1e-6);
-  CHECK(gradient_error([&] { return attend(fixed, x, fixed, {}, 2); }, {x}) < 1e-6);
-  CHECK(gradient_error([&] { return attend(fixed, fixed, x, {}, 2); }, {x}) < 1e-6);
-}
-
-TEST_CASE("any two of queries, keys and values may be one tensor") {
-  const Tensor x = random_leaf({2, 3, 4}, 1), other = random_leaf({2, 3, 4}, 2);
-  CHECK(gradient_error([&] { return attend(x, x, other, {}, 2); }, {x, other}) < 1e-6);
-  CHECK(gradient_error([&] { return attend(x, other, x, {}, 2); }, {x, other}) < 1e-6);
-  CHECK(gradient_error([&] { return attend(other, x, x, {}, 2); }, {x, other}) < 1e-6);
-}
-
-TEST_CASE("attention over several tiles equals the composed form, values and gradients") {
-  const Tensor q = random_leaf({1, 150, 4}, 1);
-  const Tensor v = random_leaf({1, 150, 4}, 2);
-  const auto composed = [&] {
-    return matmul(softmax(matmul(q, q, {.transpose_b = true, .scale = 0.5})), v);
-  };
-  const auto fused = values_of(scaled_dot_product_attention(q, q, v));
-  const auto plain = values_of(composed());
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    CHECK(fused[i] == doctest::Approx(plain[i]).epsilon(1e-12));
-  }
-  const AttentionMask mask = AttentionMask::causal() & AttentionMask::window(80);
-  CHECK(gradient_error([&] { return attend(q, q, v, mask); }, {q, v}) < 1e-6);
-}
-
-namespace {
-
-/// The rows of sentence b of x (batch, n, heads * d), head h alone.
-Tensor part_of(const Tensor& x, std::size_t b, std::size_t h, std::size_t heads) {
-  const std::size_t n = x.shape()[1], d = x.shape()[2] / heads;
-  const auto all = values_of(head_of(x, h, d));
-  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(b * n * d);
-  return Tensor::from(
-      {1, n, d}, std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(n * d)), x.dtype());
-}
-
-/// y, dq, dk and dv for this dL/dy.
-std::vector<Tensor> results_for(const Tensor& q, const Tensor& k, const Tensor& v,
-                                const AttentionOptions& options, const Tensor& dy) {
-  const auto leaf = [](const Tensor& x) { return x.copied(x.dtype()).require_gradient(); };
-  const Tensor own_q = leaf(q), own_k = leaf(k), own_v = leaf(v);
-  Tape tape;
-  const Tensor y = scaled_dot_product_attention(own_q, own_k, own_v, options);
-  tape.backward(y, dy);
-  return {y, own_q.gradient(), own_k.gradient(), own_v.gradient()};
-}
-
-}  // namespace
-
-TEST_CASE("each head of each sentence of several tiles has the results that it has alone") {
-  constexpr std::size_t batch = 2, heads = 3;
-  struct Size {
-    std::size_t n_q, n_k, radius;
-  };
-  // Weights computed again for backward; kept; kept, with a first tile that sees nothing.
-  for (const Size& size : {Size{130, 70, 50}, Size{130, 20, 200}, Size{130, 20, 30}}) {
-    const std::size_t n_q = size.n_q, n_k = size.n_k;
-    CAPTURE(n_k);
-    CAPTURE(size.radius);
-    const std::int32_t lengths[] = {static_cast<std::int32_t>(n_k),
-                                    static_cast<std::int32_t>(n_k) - 7};
-    const Tensor q = random_leaf({batch, n_q, heads * 2}, 1);
-    const Tensor k = random_leaf({batch, n_k, heads * 2}, 2);
-    const Tensor v = random_leaf({batch, n_k, heads * 5}, 3);
-    const Tensor dy = random_leaf({batch, n_q, heads * 5}, 4).copied(DType::float64);
-    const AttentionMask window = AttentionMask::window(size.radius);
-    const AttentionOptions all{.num_heads = heads,
-                               .mask = AttentionMask::padding(lengths) & window};
-    const std::vector<Tensor> together = results_for(q, k, v, all, dy);
-    const auto weights = values_of(attention_weights(q, k, all));
-    for (std::size_t b = 0; b < batch; ++b) {
-      for (std::size_t h = 0; h < heads; ++h) {
-        const auto own = [&](const Tensor& x) { return part_of(x, b, h, heads); };
-        const AttentionOptions one{.mask = AttentionMask::padding({lengths[b]}) & window};
-        const std::vector<Tensor> alone = results_for(own(q), own(k), own(v), one, own(dy));
-        for (std::size_t i = 0; i < alone.size(); ++i) {
-          check_values(own(together[i]), values_of(alone[i]));
-        }
-        const auto begin =
-            weights.begin() + static_cast<std::ptrdiff_t>((b * heads + h) * n_q * n_k);
-        check_values(attention_weights(own(q), own(k), one),
-                     {begin, begin + static_cast<std::ptrdiff_t>(n_q * n_k)});
+/// What is added to the scores of a head: -inf at masked keys, and the distances of ALiBi.
+Tensor bias(const AttentionOptions& options, std::size_t head, const Shape& shape) {
+  Tensor result = Tensor::full(shape, -inf, DType::float64);
+  const std::size_t n_q = shape[1], n_k = shape[2];
+  for (std::size_t b = 0; b < shape[0]; ++b) {
+    for (std::size_t i = 0; i < n_q; ++i) {
+      const auto [first, last] = options.mask.keys(b, i, n_q, n_k);
+      const std::uint8_t* const keep = options.mask.keep_row(b, i);
+      for (std::size_t j = first; j < last; ++j) {
+        if (keep != nullptr && keep[j] == 0) continue;
+        const double position = static_cast<double>(i + n_k) - static_cast<double>(n_q);
+        const double slope = options.alibi ? slopes(options.num_heads)[head] : 0.0;
+        result.mutable_values<double>()[(b * n_q + i) * n_k + j] =
+            -slope * std::abs(position - static_cast<double>(j));
       }
     }
   }
+  return result;
 }
 
-TEST_CASE("attention has the same bits on any number of threads") {
-  const auto run = [](std::size_t threads) {
-    kernels::set_num_threads(threads);
-    const Tensor x = random_leaf({3, 100, 8}, 1).copied(DType::float32).require_gradient();
+/// The formula from small operations on q, k, v and, for additive scores, w.
+Tensor composed(const Operands& o, const AttentionOptions& options) {
+  const bool additive = o.size() == 4;
+  const std::size_t batch = o[0].shape()[0], n_q = o[0].shape()[1], n_k = o[1].shape()[1];
+  const std::size_t heads = options.num_heads;
+  const std::size_t d = o[0].shape()[2] / heads, d_v = o[2].shape()[2] / heads;
+  const double root = 1.0 / std::sqrt(static_cast<double>(d));
+  const auto part = [](const Tensor& x, std::size_t h, std::size_t width) {
+    return slice(x, -1, static_cast<std::ptrdiff_t>(h * width),
+                 static_cast<std::ptrdiff_t>((h + 1) * width));
+  };
+  std::vector<Tensor> outputs;
+  for (std::size_t h = 0; h < heads; ++h) {
+    const Tensor q = part(o[0], h, d), k = part(o[1], h, d);
+    const Tensor products =
+        additive ? sum(tanh(reshape(q, {batch, n_q, 1, d}) + reshape(k, {batch, 1, n_k, d})) *
+                           select(o[3], 0, static_cast<std::ptrdiff_t>(h)),
+                       {-1})
+                 : matmul(q, k, {.transpose_b = true});
+    const Tensor scores = products * options.scale.value_or(additive ? 1.0 : root);
+    outputs.push_back(
+        matmul(softmax(scores + bias(options, h, {batch, n_q, n_k})), part(o[2], h, d_v)));
+  }
+  return concat(outputs, -1);
+}
+
+Tensor fused(const Operands& o, const AttentionOptions& options) {
+  return o.size() == 4 ? additive_attention(o[0], o[1], o[2], o[3], options)
+                       : scaled_dot_product_attention(o[0], o[1], o[2], options);
+}
+
+/// Random operands with heads of width 3 for keys and 2 for values.
+Operands random_operands(bool additive, std::size_t batch, std::size_t n_q, std::size_t n_k,
+                         std::size_t heads) {
+  Operands o{random_leaf({batch, n_q, heads * 3}, 1), random_leaf({batch, n_k, heads * 3}, 2),
+             random_leaf({batch, n_k, heads * 2}, 3)};
+  if (additive) o.push_back(random_leaf({heads, 3}, 4));
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("attention gives hand-worked weights and values") {
+  std::vector<double> keys(128, 1.0);
+  for (std::size_t i = 64; i < 128; ++i) keys[i] = 96.0 / 112.0;
+  const double e2 = std::exp(2.0), root3 = std::sqrt(3.0), root2 = std::sqrt(2.0);
+  const double a = std::exp(root2 / 2) / (1 + std::exp(root2 / 2));  // of scores 1.41 and 0.71
+  const double ln3 = std::log(3.0);
+  const Tensor unit = exact({1, 2, 2}, {1, 0, 0, 1});
+  const Tensor two_keys = exact({1, 2, 1}, {0, ln3});
+  const auto weights = [](const AttentionOptions& options) {
+    return [=](const Operands& o) { return attention_weights(o[0], o[1], options); };
+  };
+  const auto additive_weights = [](const AttentionOptions& options) {
+    return [=](const Operands& o) { return additive_attention_weights(o[0], o[1], o[2], options); };
+  };
+  const double atanh_half = std::atanh(0.5);
+  const Operands additive{exact({1, 1, 1}, {0.25}), exact({1, 2, 1}, {-0.25, atanh_half - 0.25}),
+                          exact({1, 1}, {2 * ln3})};
+  check_worked({
+      worked("scores 112 and 96 with d_k = 64 are 14 and 12",
+             {Tensor::full({1, 1, 64}, 112.0 / 64.0, DType::float64), exact({1, 2, 64}, keys)},
+             weights({}), exact({1, 1, 1, 2}, {e2 / (1 + e2), 1 / (1 + e2)})),
+      worked(
+          "queries (1,2) and (1,1) over unit keys and values",
+          {exact({1, 2, 2}, {1, 2, 1, 1}), unit, unit},
+          [](const Operands& o) { return scaled_dot_product_attention(o[0], o[1], o[2]); },
+          exact({1, 2, 2}, {1 - a, a, 0.5, 0.5})),
+      worked("a given scale", {exact({1, 1, 1}, {2}), two_keys}, weights({.scale = 0.5}),
+             exact({1, 1, 1, 2}, {0.25, 0.75})),
+      worked("a scale of 0", {exact({1, 1, 1}, {2}), two_keys}, weights({.scale = 0.0}),
+             exact({1, 1, 1, 2}, {0.5, 0.5})),
+      // Scores w tanh(q + k) of 0 and ln 3.
+      worked("additive scores", additive, additive_weights({}), exact({1, 1, 1, 2}, {0.25, 0.75})),
+      worked("scaled additive scores", additive, additive_weights({.scale = 0.5}),
+             exact({1, 1, 1, 2}, {1 / (1 + root3), root3 / (1 + root3)})),
+  });
+}
+
+TEST_CASE("attention equals its composition from small operations, values and gradients") {
+  struct Case {
+    std::size_t n_q, n_k;
+    AttentionOptions options;
+  };
+  const AttentionMask window = AttentionMask::causal() & AttentionMask::window(40);
+  std::vector<std::uint8_t> keep(2 * 5 * 5, 1);
+  for (std::size_t i = 0; i < keep.size(); i += 3) keep[i] = 0;
+  std::fill_n(keep.begin() + 10, 5, std::uint8_t{0});
+  const Case cases[] = {
+      {3, 5, {}},
+      {5, 5, {.num_heads = 2, .mask = AttentionMask::causal()}},
+      {4, 2, {.num_heads = 2, .mask = AttentionMask::causal()}},  // queries before the first key
+      {4, 2, {.num_heads = 2, .mask = AttentionMask::window(0)}},
+      {5, 5, {.num_heads = 2, .mask = AttentionMask::keep(2, 5, 5, keep)}},
+      {5, 5, {.num_heads = 2, .mask = AttentionMask::padding({0, 3}), .scale = 0.3}},
+      {2, 21, {.num_heads = 3, .mask = AttentionMask::padding({21, 18}), .alibi = true}},
+      // Several tiles: weights computed again for backward; kept; a first tile that sees nothing.
+      {130,
+       70,
+       {.num_heads = 2, .mask = AttentionMask::padding({70, 63}) & AttentionMask::window(50)}},
+      {130, 20, {.num_heads = 2, .mask = AttentionMask::padding({20, 13})}},
+      {130, 20, {.num_heads = 2, .mask = AttentionMask::window(30), .alibi = true}},
+      {150, 150, {.mask = window, .alibi = true}},
+      {150, 150, {}},
+  };
+  for (const Case& c : cases) {
+    for (const bool additive : {false, true}) {
+      CAPTURE(additive);
+      CAPTURE(c.n_q);
+      CAPTURE(c.n_k);
+      const Operands o = random_operands(additive, 2, c.n_q, c.n_k, c.options.num_heads);
+      const auto run = [&](auto f) {
+        return results_of([&](const Operands& p) { return f(p, c.options); }, o);
+      };
+      CHECK(difference(run(fused), run(composed)) < 1e-11);
+    }
+  }
+}
+
+TEST_CASE("the weights of attention times the values are the output, over many tiles too") {
+  const Tensor x = random_leaf({1, 150, 2}, 1), v = random_leaf({1, 150, 2}, 2);
+  const AttentionMask mask = AttentionMask::window(8);
+  const Tensor weights = attention_weights(x, x, {.mask = mask});
+  const Tensor y = matmul(reshape(weights, {150, 150}), reshape(v, {150, 2}));
+  check_values(attend(x, x, v, mask), values_of(y), 1e-9);
+}
+
+TEST_CASE("queries, keys and values may be one tensor, and some may require no gradient") {
+  const Tensor x = random_leaf({2, 3, 4}, 1), w = random_leaf({2, 2}, 2);
+  const Tensor fixed = random_leaf({2, 3, 4}, 3).copied(DType::float64);
+  const AttentionMask mask = AttentionMask::causal();
+  CHECK(gradient_error([&] { return attend(x, x, x, mask, 2); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return attend(x, x, fixed, mask, 2); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return attend(fixed, x, x, mask, 2); }, {x}) < 1e-6);
+  CHECK(gradient_error([&] { return additive_attention(x, x, x, w, {.num_heads = 2}); }, {x, w}) <
+        1e-6);
+}
+
+TEST_CASE("the slopes of ALiBi are those of the paper, and of its reference for any number") {
+  CHECK(slopes(1) == std::vector<double>{std::exp2(-8)});
+  CHECK(slopes(8) ==
+        std::vector<double>{1. / 2, 1. / 4, 1. / 8, 1. / 16, 1. / 32, 1. / 64, 1. / 128, 1. / 256});
+  CHECK(slopes(16)[0] == doctest::Approx(std::exp2(-0.5)).epsilon(1e-15));
+  CHECK(slopes(16)[15] == std::exp2(-8));
+  // get_slopes(n) of the reference implementation.
+  CHECK(slopes(3) == std::vector<double>{std::exp2(-4), std::exp2(-8), std::exp2(-2)});
+  CHECK(slopes(6) == std::vector<double>{std::exp2(-2), std::exp2(-4), std::exp2(-6), std::exp2(-8),
+                                         std::exp2(-1), std::exp2(-3)});
+}
+
+TEST_CASE("with equal scores ALiBi weights keys by e^(-slope distance)") {
+  const Tensor x = Tensor::zeros({1, 3, 2}, DType::float64);
+  std::vector<double> expected;
+  for (const double d : {std::exp(-1. / 16), std::exp(-1. / 256)}) {  // the slopes of two heads
+    for (const auto& row :
+         {std::vector{1.0, d, d * d}, std::vector{d, 1.0, d}, std::vector{d * d, d, 1.0}}) {
+      for (const double weight : row) expected.push_back(weight / (row[0] + row[1] + row[2]));
+    }
+  }
+  check_values(attention_weights(x, x, {.num_heads = 2, .alibi = true}), expected);
+}
+
+TEST_CASE("the gradients of attention agree with differences with dropout of the weights") {
+  struct Case {
+    std::size_t n_q, n_k;
+    AttentionMask mask;
+  };
+  // Few weights; so many that backward recomputes them; several tiles of stored ones.
+  const Case cases[] = {{3, 4, AttentionMask::padding({0, 4})},
+                        {3, 90, AttentionMask()},
+                        {70, 20, AttentionMask::padding({20, 9})}};
+  for (const Case& c : cases) {
+    for (const bool additive : {false, true}) {
+      CAPTURE(c.n_k);
+      const AttentionOptions options{.num_heads = 2,
+                                     .mask = c.mask,
+                                     .alibi = additive,
+                                     .dropout = 0.4,
+                                     .random = RandomStream(5)};
+      const Operands o = random_operands(additive, 2, c.n_q, c.n_k, 2);
+      const auto f = [&] { return fused(o, options); };
+      CHECK((additive ? gradient_error(f, {o[0], o[1], o[2], o[3]})
+                      : gradient_error(f, {o[0], o[1], o[2]})) < 1e-6);
+      CHECK(values_of(fused(o, options)) == values_of(fused(o, options)));
+    }
+  }
+}
+
+TEST_CASE("attention dropout keeps the mean at rates near 1, and backward drops what forward did") {
+  // All weights are 1 / n and all values 1: an output is the sum of its kept weights.
+  constexpr std::size_t batch = 4, n = 1024, heads = 4;
+  constexpr auto count = static_cast<double>(batch * heads * n * n);
+  const Tensor q = zeros({batch, n, heads});
+  const auto scales = [](const Tensor& x) {  // sum of the scales of the kept weights
+    const std::vector<double> values = values_of(x);
+    return std::accumulate(values.begin(), values.end(), 0.0) * static_cast<double>(n);
+  };
+  for (const double rate : {0.999, 0.99999}) {
+    CAPTURE(rate);
+    const Tensor v = Tensor::full({batch, n, heads}, 1.0, DType::float32).require_gradient();
     Tape tape;
     const Tensor y = scaled_dot_product_attention(
-        x, x, x, {.num_heads = 2, .dropout = 0.1, .random = RandomStream(1)});
-    tape.backward(y, y);
-    kernels::set_num_threads(0);
-    return std::vector{values_of(y), values_of(x.gradient())};
-  };
-  CHECK(run(1) == run(2));
+        q, q, v, {.num_heads = heads, .dropout = rate, .random = RandomStream(5)});
+    tape.backward(y, Tensor::full(y.shape(), 1.0, DType::float32));
+    const double sigma = std::sqrt(count * rate * (1.0 - rate)) / (1.0 - rate);
+    CHECK(std::abs(scales(y) - count) < 4.0 * sigma);
+    CHECK(scales(v.gradient()) == doctest::Approx(scales(y)).epsilon(1e-4));
+  }
 }
 
-TEST_CASE("attention refuses shapes that do not fit, with the expected shape") {
-  const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
-  const auto call = [&](const Shape& q, const Shape& k, const Shape& v,
-                        const AttentionOptions& options) {
-    return scaled_dot_product_attention(zeros(q), zeros(k), zeros(v), options);
+TEST_CASE("attention dropout draws differently for each query, head, sentence and length") {
+  constexpr std::size_t batch = 2, n_q = 130, n_k = 32, heads = 2, short_length = 16;
+  // Every head's values are the unit matrix: its output is its dropped weights.
+  std::vector<double> units(batch * n_k * heads * n_k, 0.0);
+  for (std::size_t i = 0; i < batch * n_k * heads; ++i) units[i * n_k + i / heads % n_k] = 1.0;
+  const Tensor v = Tensor::from({batch, n_k, heads * n_k}, units, DType::float32);
+  const auto dropped = [&](const AttentionMask& mask) {
+    return values_of(scaled_dot_product_attention(
+        zeros({batch, n_q, heads}), zeros({batch, n_k, heads}), v,
+        {.num_heads = heads, .mask = mask, .dropout = 0.5, .random = RandomStream(1)}));
   };
-  CHECK_THROWS_WITH_AS(call({2, 3, 5}, {2, 3, 5}, {2, 3, 5}, {.num_heads = 2}),
-                       "scaled_dot_product_attention: q has shape (2, 3, 5), expected (batch, "
-                       "length, 2 heads * width)",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(call({2, 3, 4}, {2, 5, 3}, {2, 5, 4}, {.num_heads = 2}),
-                       "scaled_dot_product_attention: k has shape (2, 5, 3), expected (batch, "
-                       "length, 2 heads * width)",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(call({2, 3, 4}, {2, 5, 4}, {2, 5, 9}, {.num_heads = 2}),
-                       "scaled_dot_product_attention: v has shape (2, 5, 9), expected (batch, "
-                       "length, 2 heads * width)",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(call({2, 3, 4}, {2, 3, 4}, {2, 3, 4}, {.num_heads = 0}),
-                       "scaled_dot_product_attention: q has shape (2, 3, 4), expected (batch, "
-                       "length, 0 heads * width)",
-                       ShapeError);
+  const auto y = dropped({});
+  std::set<std::vector<double>> rows;
+  for (auto row = y.begin(); row != y.end(); row += n_k) rows.emplace(row, row + n_k);
+  CHECK(rows.size() == batch * n_q * heads);
+  // Which weights are dropped, in the order in which they are drawn.
+  const auto shorter = dropped(AttentionMask::padding({n_k, short_length}));
+  std::string of_long, of_short;
+  for (std::size_t query = 0; query < n_q; ++query) {
+    for (std::size_t key = 0; key < n_k; ++key) {
+      of_long += shorter[query * heads * n_k + key] == 0.0 ? '-' : '+';
+      const bool is_dropped = shorter[(n_q + query) * heads * n_k + key] == 0.0;
+      if (key < short_length) of_short += is_dropped ? '-' : '+';
+    }
+  }
+  CHECK(of_long.find(of_short.substr(0, 4 * short_length)) == std::string::npos);
+}
+
+TEST_CASE("attention at dropout 0 has the bits of attention without, at dropout 1 it is 0") {
+  for (const DType dtype : dtypes) {
+    const Tensor x = random_leaf({2, 5, 4}, 1).copied(dtype);
+    const auto with = [&](double rate, const RandomStream& random) {
+      return attention_results(x, x, x, {.num_heads = 2, .dropout = rate, .random = random});
+    };
+    const auto plain = with(0.0, {});
+    CHECK(with(0.0, RandomStream(5)) == plain);
+    CHECK(with(0.7, RandomStream()) == plain);
+    const std::vector<double> zero(40, 0.0);
+    CHECK(with(1.0, RandomStream(5)) == Results{zero, {zero, zero, zero}});
+  }
+}
+
+TEST_CASE("attention rejects shapes that do not fit") {
+  const auto call = [](const Shape& q, const Shape& k, const Shape& v,
+                       const AttentionOptions& options = {}) {
+    return [=] { scaled_dot_product_attention(zeros(q), zeros(k), zeros(v), options); };
+  };
+  const AttentionOptions two{.num_heads = 2};
+  const std::string name = "scaled_dot_product_attention: ";
+  check_error<ShapeError>(name + "q|(2, 3, 5)|2 heads", call({2, 3, 5}, {2, 3, 5}, {2, 3, 5}, two));
+  check_error<ShapeError>(name + "k|(2, 5, 3)|2 heads", call({2, 3, 4}, {2, 5, 3}, {2, 5, 4}, two));
+  check_error<ShapeError>(name + "v|(2, 5, 9)|2 heads", call({2, 3, 4}, {2, 5, 4}, {2, 5, 9}, two));
+  check_error<ShapeError>("0 heads", call({2, 3, 4}, {2, 3, 4}, {2, 3, 4}, {.num_heads = 0}));
   for (const Shape& q : {Shape{3, 4}, Shape{1, 2, 3, 4}, Shape{2, 3, 0}}) {
-    CHECK_THROWS_AS(call(q, {2, 3, 4}, {2, 3, 4}, {}), ShapeError);
+    check_error<ShapeError>(name + "q", call(q, {2, 3, 4}, {2, 3, 4}));
   }
-  CHECK_THROWS_WITH_AS(call({2, 3, 4}, {2, 5, 6}, {2, 5, 4}, {}),
-                       "scaled_dot_product_attention: q has shape (2, 3, 4) and k (2, 5, 6), "
-                       "expected equal first and last axes",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(call({2, 3, 4}, {2, 5, 4}, {1, 5, 4}, {}),
-                       "scaled_dot_product_attention: k has shape (2, 5, 4) and v (1, 5, 4), "
-                       "expected equal first two axes",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(call({2, 3, 4}, {1, 3, 4}, {2, 3, 4}, {}),
-                       "scaled_dot_product_attention: q has shape (2, 3, 4) and k (1, 3, 4), "
-                       "expected equal first and last axes",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(call({2, 3, 4}, {2, 3, 4}, {2, 2, 4}, {}),
-                       "scaled_dot_product_attention: k has shape (2, 3, 4) and v (2, 2, 4), "
-                       "expected equal first two axes",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(
-      call({2, 3, 4}, {2, 3, 4}, {2, 3, 4}, {.mask = AttentionMask::padding({1})}),
-      "scaled_dot_product_attention: the padding mask has 1 lengths, expected 2 (the batch size)",
-      ShapeError);
-  CHECK_THROWS_WITH_AS(
-      call({1, 2, 4}, {1, 3, 4}, {1, 3, 4}, {.mask = AttentionMask::keep(1, 1, 1, {1})}),
-      "scaled_dot_product_attention: the keep-mask is (1, 1, 1), expected (1, 2, 3)", ShapeError);
-  CHECK_THROWS_WITH_AS(call({1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {.dropout = 1.5}),
-                       "scaled_dot_product_attention: dropout is 1.5, expected 0 to 1", ValueError);
-  for (const double dropout : {-0.1, std::nan("")}) {
-    CHECK_THROWS_AS(call({1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {.dropout = dropout}), ValueError);
+  check_error<ShapeError>("q|(2, 3, 4)|k (2, 5, 6)|last", call({2, 3, 4}, {2, 5, 6}, {2, 5, 4}));
+  check_error<ShapeError>("q|(2, 3, 4)|k (1, 3, 4)|first", call({2, 3, 4}, {1, 3, 4}, {2, 3, 4}));
+  check_error<ShapeError>("k|(2, 5, 4)|v (1, 5, 4)|two axes",
+                          call({2, 3, 4}, {2, 5, 4}, {1, 5, 4}));
+  check_error<ShapeError>("k|(2, 3, 4)|v (2, 2, 4)|two axes",
+                          call({2, 3, 4}, {2, 3, 4}, {2, 2, 4}));
+  check_error<ShapeError>(
+      name + "the padding mask|1 lengths|2",
+      call({2, 3, 4}, {2, 3, 4}, {2, 3, 4}, {.mask = AttentionMask::padding({1})}));
+  check_error<ShapeError>(
+      name + "the keep-mask|(1, 1, 1)|(1, 2, 3)",
+      call({1, 2, 4}, {1, 3, 4}, {1, 3, 4}, {.mask = AttentionMask::keep(1, 1, 1, {1})}));
+  for (const double dropout : {1.5, -0.1, not_a_number}) {
+    check_error<ValueError>(name + "dropout|0 to 1",
+                            call({1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {.dropout = dropout}));
   }
-  const Tensor single = zeros({1, 1, 1}), wide = Tensor::zeros({1, 1, 1}, DType::float64);
-  CHECK_THROWS_AS(scaled_dot_product_attention(single, wide, wide), DTypeError);
-  CHECK_THROWS_AS(scaled_dot_product_attention(single, single, wide), DTypeError);
-  CHECK_THROWS_AS(AttentionMask::padding({-1}), ValueError);
-  CHECK_THROWS_AS(AttentionMask::keep(1, 2, 2, {1}), ShapeError);
+  const auto additive = [](const Shape& k, const Shape& v, const Shape& w) {
+    return [=] {
+      additive_attention(zeros({2, 3, 4}), zeros(k), zeros(v), zeros(w), {.num_heads = 2});
+    };
+  };
+  check_error<ShapeError>("additive_attention: w|(4)|(2, 2)|(2, 3, 4), 2 heads",
+                          additive({2, 3, 4}, {2, 3, 4}, {4}));
+  check_error<ShapeError>("additive_attention: q|k (1, 3, 4)",
+                          additive({1, 3, 4}, {2, 3, 4}, {2, 2}));
+  check_error<ShapeError>("additive_attention: k|v (2, 2, 4)",
+                          additive({2, 3, 4}, {2, 2, 4}, {2, 2}));
+  for (const Shape& w : {Shape{2, 3}, Shape{1, 2}, Shape{2, 2, 1}}) {
+    check_error<ShapeError>("additive_attention: w", [&] {
+      additive_attention_weights(zeros({2, 3, 4}), zeros({2, 3, 4}), zeros(w), {.num_heads = 2});
+    });
+  }
+}
+
+TEST_CASE("rotary turns each pair of adjacent elements by the position times base^(-2i / d)") {
+  const double c = std::cos(0.1), s = std::sin(0.1), c2 = std::cos(0.2), s2 = std::sin(0.2);
+  const Tensor x = exact({1, 3, 4}, {1, 0, 0, 2, 1, 0, 0, 2, 1, 0, 0, 2});
+  const Tensor y = exact({1, 3, 4}, {1, 0, 0, 2,                               //
+                                     std::cos(1), std::sin(1), -2 * s, 2 * c,  //
+                                     std::cos(2), std::sin(2), -2 * s2, 2 * c2});
+  check_worked({worked(
+      "angles of 1 and of 1/10", {x}, [](const Operands& o) { return rotary(o[0], {.base = 100}); },
+      y)});
+  for (const double m : {65535.0, 40007.0, -3.0, -65535.0}) {
+    check_values(
+        rotary(exact({1, 1, 2}, {1, 0}), {.first_position = static_cast<std::ptrdiff_t>(m)}),
+        {std::cos(m), std::sin(m)}, 1e-13);
+  }
+}
+
+TEST_CASE("rotary turns all heads alike, and every sentence from position 0") {
+  const Tensor one = random_leaf({1, 5, 6}, 1);
+  const Tensor heads = concat({one, one}, 2);
+  const auto alone = values_of(rotary(one));
+  const auto y = values_of(rotary(concat({heads, heads}, 0), {.num_heads = 2}));
+  for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == alone[i / 12 % 5 * 6 + i % 6]);
+}
+
+TEST_CASE("the dot product of rotated vectors depends only on the distance of their positions") {
+  const Tensor q = random_leaf({1, 1, 8}, 1), k = random_leaf({1, 1, 8}, 2);
+  const auto score = [&](std::ptrdiff_t m, std::ptrdiff_t n) {
+    return values_of(matmul(rotary(q, {.first_position = m}), rotary(k, {.first_position = n}),
+                            {.transpose_b = true}))[0];
+  };
+  for (const std::ptrdiff_t distance : {-7, -1, 0, 1, 13}) {
+    for (const std::ptrdiff_t m : {1, 5, 100, 5000}) {
+      CHECK(score(m, m + distance) == doctest::Approx(score(0, distance)).epsilon(1e-11));
+    }
+  }
+  CHECK(score(0, 1) != doctest::Approx(score(0, 2)).epsilon(1e-3));
+}
+
+TEST_CASE("rotary: a token at position p has the same bits for every start position") {
+  const Tensor x = random_leaf({1, 40, 6}, 1);
+  const Tensor whole = rotary(x);
+  for (const std::ptrdiff_t first : {1, 15, 16, 21}) {
+    CHECK(values_of(rotary(slice(x, 1, first, 40), {.first_position = first})) ==
+          values_of(slice(whole, 1, first, 40)));
+  }
+  for (const std::size_t d : {2, 6, 16, 22}) {
+    const Tensor heads = random_leaf({2, 3, 2 * d}, 1);
+    CHECK(gradient_error([&] { return rotary(heads, {.num_heads = 2, .first_position = 5}); },
+                         {heads}) < 1e-6);
+  }
+}
+
+TEST_CASE("rotary rejects odd widths and inputs without the axes of heads and positions") {
+  check_error<ShapeError>("rotary: x|(1, 2, 6)|2 heads * even width", [] {
+    rotary(zeros({1, 2, 6}), {.num_heads = 2});
+  });
+  check_error<ShapeError>("rotary", [] { rotary(zeros({2, 4})); });
+  check_error<ShapeError>("rotary", [] { rotary(zeros({1, 2, 0})); });
+  check_error<ShapeError>("rotary", [] { rotary(zeros({1, 2, 4}), {.num_heads = 0}); });
+  for (const double base : {0.0, not_a_number}) {
+    check_error<ValueError>("rotary: base|> 0", [&] { rotary(zeros({1, 2, 4}), {.base = base}); });
+  }
 }

@@ -8,155 +8,145 @@
 #include <memory>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/reductions.h"
+#include "autograd/ops/shape_ops.h"
 #include "autograd/tape.h"
+#include "tests/support/cases.h"
 #include "tests/support/gradients.h"
-#include "tests/support/threads.h"
-#include "tests/support/values.h"
 
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("linear multiplies by the transposed weight and adds the bias") {
-  for (const DType dtype : dtypes) {
-    const Tensor x = Tensor::from({2, 2}, {1, 1, 1, 0}, dtype);
-    const Tensor w = Tensor::from({3, 2}, {1, 2, 3, 4, 5, 6}, dtype);
-    const Tensor b = Tensor::from({3}, {0.5, 0, -1}, dtype);
-    check_values(linear(x, w, b), {3.5, 7, 10, 1.5, 3, 4});
-    check_values(linear(x, w), {3, 7, 11, 1, 3, 5});
-  }
+namespace {
+
+/// A shape whose last two axes are swapped if asked.
+Shape stored(const Shape& shape, bool transposed) {
+  Shape result = shape;
+  if (transposed) std::swap(result[shape.rank() - 1], result[shape.rank() - 2]);
+  return result;
 }
 
-TEST_CASE("linear maps the last axis of any number of axes") {
-  const Tensor w = Tensor::from({1, 2}, {1, 10}, DType::float64);
-  const Tensor x = Tensor::from({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}, DType::float64);
-  const Tensor y = linear(x, w);
-  CHECK(y.shape() == Shape{2, 2, 1});
-  check_values(y, {21, 43, 65, 87});
-  CHECK(linear(Tensor::from({2}, {1, 1}, DType::float64), w).shape() == Shape{1});
-  CHECK(linear(Tensor::zeros({0, 2}, DType::float64), w).shape() == Shape{0, 1});
+Shape joined(Shape shape, const Shape& more) {
+  for (const std::size_t extent : more) shape = shape.inserted(shape.rank(), extent);
+  return shape;
 }
 
-TEST_CASE("the gradients of linear agree with differences") {
-  for (const std::size_t in : {1, 7, 16}) {
-    const Tensor x = random_leaf({2, 5, in}, 1);
-    const Tensor w = random_leaf({3, in}, 2);
-    const Tensor b = random_leaf({3}, 3);
-    CHECK(gradient_error([&] { return linear(x, w, b); }, {x, w, b}) < 1e-6);
-    CHECK(gradient_error([&] { return linear(x, w); }, {x, w}) < 1e-6);
-  }
+/// A case of the product of ((1, 2), (3, 4)) and ((5, 6), (7, 8)).
+WorkedCase product(const char* name, const MatmulOptions& options, const std::vector<double>& y) {
+  return {name,
+          {exact({2, 2}, {1, 2, 3, 4}), exact({2, 2}, {5, 6, 7, 8})},
+          [=](const Operands& o) { return matmul(o[0], o[1], options); },
+          exact({2, 2}, y)};
 }
 
-TEST_CASE("linear of a tensor with itself adds both gradients") {
-  const Tensor x = random_leaf({3, 3}, 1);
-  CHECK(gradient_error([&] { return linear(x, x); }, {x}) < 1e-6);
-}
+}  // namespace
 
-TEST_CASE("linear computes only the gradients that are required") {
-  const Tensor x = Tensor::full({2, 2}, 1.0, DType::float64);
-  const Tensor w = random_leaf({2, 2}, 1);
-  Tape tape;
-  tape.backward(linear(x, w), Tensor::full({2, 2}, 1.0, DType::float64));
-  check_values(w.gradient(), {2, 2, 2, 2});
-  CHECK_FALSE(x.requires_gradient());
-}
-
-TEST_CASE("a large linear map has the same bits on any number of threads") {
-  const auto run = [](std::size_t threads) {
-    kernels::set_num_threads(threads);
-    const Tensor x = random_leaf({300, 70}, 1).copied(DType::float32).require_gradient();
-    const Tensor w = random_leaf({90, 70}, 2).copied(DType::float32).require_gradient();
-    const Tensor b = random_leaf({90}, 3).copied(DType::float32).require_gradient();
-    Tape tape;
-    const Tensor y = linear(x, w, b);
-    tape.backward(y, y);
-    std::vector<double> all;
-    for (const Tensor& t : {y, x.gradient(), w.gradient(), b.gradient()}) {
-      const auto values = values_of(t);
-      all.insert(all.end(), values.begin(), values.end());
-    }
-    kernels::set_num_threads(0);
-    return all;
+TEST_CASE("linear, head_linear and matmul give hand-worked products") {
+  const auto linear_of = [](const Operands& o) {
+    return o.size() == 2 ? linear(o[0], o[1]) : linear(o[0], o[1], o[2]);
   };
-  const auto one = run(1);
-  CHECK(one == run(2));
-  CHECK(one == run(5));
+  const Tensor x = exact({2, 2}, {1, 1, 1, 0}), w = exact({3, 2}, {1, 2, 3, 4, 5, 6});
+  check_worked({
+      worked("linear", {x, w}, linear_of, exact({2, 3}, {3, 7, 11, 1, 3, 5})),
+      worked("linear with bias", {x, w, exact({0.5, 0, -1})}, linear_of,
+             exact({2, 3}, {3.5, 7, 10, 1.5, 3, 4}), {1, 0, 2, 0, 10, 0},
+             {{11, 14, 30, 40}, {1, 1, 10, 0, 2, 2}, {1, 10, 2}}),
+      worked("linear of any number of axes",
+             {exact({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), exact({1, 2}, {1, 10})}, linear_of,
+             exact({2, 2, 1}, {21, 43, 65, 87})),
+      worked("linear of a vector", {exact({1, 1}), exact({1, 2}, {1, 10})}, linear_of, exact({11})),
+      worked(
+          "head_linear",
+          {exact({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}), exact({2, 1, 2}, {1, 10, 100, 1000})},
+          [](const Operands& o) { return head_linear(o[0], o[1]); },
+          exact({2, 2}, {21, 4300, 65, 8700})),
+      product("matmul", {}, {19, 22, 43, 50}),
+      product("matmul, a transposed", {.transpose_a = true}, {26, 30, 38, 44}),
+      product("matmul, b transposed", {.transpose_b = true}, {17, 23, 39, 53}),
+      product("matmul, scaled", {.transpose_a = true, .transpose_b = true, .scale = 2.0},
+              {46, 62, 68, 92}),
+      worked(
+          "queries of (1,1) and (1,0) under W = [[1,1],[0,1]]", {x, exact({2, 2}, {1, 1, 0, 1})},
+          [](const Operands& o) { return matmul(o[0], o[1]); }, exact({2, 2}, {1, 2, 1, 1})),
+      worked("matmul over an empty inner axis", {exact({2, 0}, {}), exact({0, 2}, {})},
+             [](const Operands& o) { return matmul(o[0], o[1]); }, exact({2, 2}, {0, 0, 0, 0}),
+             {1, 1, 1, 1}, {{}, {}}),
+  });
 }
 
-TEST_CASE("linear refuses shapes that do not fit, with the expected shape") {
-  const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
-  CHECK_THROWS_WITH_AS(
-      linear(zeros({32, 10, 64}), zeros({256, 128})),
-      "linear: x has shape (32, 10, 64), expected last axis 128 (weight is (256, 128))",
-      ShapeError);
-  CHECK_THROWS_WITH_AS(linear(zeros({2}), zeros({2})),
-                       "linear: weight has shape (2), expected (out, in)", ShapeError);
-  CHECK_THROWS_WITH_AS(linear(zeros({}), zeros({2, 2})),
-                       "linear: x has shape (), expected last axis 2 (weight is (2, 2))",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(linear(zeros({2}), zeros({3, 2}), zeros({2})),
-                       "linear: bias has shape (2), expected (3) (weight is (3, 2))", ShapeError);
-  CHECK_THROWS_AS(linear(zeros({2}), Tensor::zeros({3, 2}, DType::float64)), DTypeError);
-}
-
-TEST_CASE("head_linear multiplies each head by the transpose of its own weight") {
-  for (const DType dtype : dtypes) {
-    const Tensor x = Tensor::from({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}, dtype);
-    const Tensor w = Tensor::from({2, 1, 2}, {1, 10, 100, 1000}, dtype);
-    const Tensor y = head_linear(x, w);
-    CHECK(y.shape() == Shape{2, 2});
-    check_values(y, {21, 4300, 65, 8700});
-  }
-}
-
-TEST_CASE("head_linear of one head is linear, of any number of axes") {
+TEST_CASE("head_linear of one head is linear") {
   const Tensor x = random_leaf({2, 3, 4}, 1), w = random_leaf({1, 5, 4}, 2);
   CHECK(values_of(head_linear(x, w)) == values_of(linear(x, w.viewed_as({5, 4}))));
-  CHECK(head_linear(Tensor::zeros({0, 4}, DType::float64), w).shape() == Shape{0, 5});
 }
 
-TEST_CASE("the gradients of head_linear agree with differences") {
-  const Tensor x = random_leaf({2, 3, 6}, 1), w = random_leaf({2, 4, 3}, 2);
-  CHECK(gradient_error([&] { return head_linear(x, w); }, {x, w}) < 1e-6);
-  const Tensor square = random_leaf({1, 3, 3}, 3);
-  CHECK(gradient_error([&] { return head_linear(square, square); }, {square}) < 1e-6);
+TEST_CASE("matmul broadcasts stacks of matrices, with the gradients of both operands") {
+  const std::pair<Shape, Shape> batches[] = {
+      {{2, 3}, {3}},       {{3}, {2, 3}}, {{2, 1}, {1, 3}},      {{2, 1, 3}, {4, 1}},
+      {{4, 1}, {2, 1, 3}}, {{2, 1}, {3}}, {{}, {2, 3}},          {{2, 3}, {}},
+      {{1}, {}},           {{0}, {1}},    {{2, 3, 2}, {2, 1, 2}}};
+  for (const auto& batch : batches) {
+    const Tensor a = random_leaf(joined(batch.first, {2, 4}), 1);
+    const Tensor b = random_leaf(joined(batch.second, {4, 3}), 2);
+    CAPTURE(to_string(a.shape()));
+    CAPTURE(to_string(b.shape()));
+    // (..., m, k, 1) * (..., 1, k, n), summed over k.
+    const Tensor expected =
+        sum(unsqueeze(a, -1) * unsqueeze(b, static_cast<std::ptrdiff_t>(b.rank()) - 2), {-2});
+    const Tensor y = matmul(a, b);
+    CHECK(y.shape() == expected.shape());
+    CHECK(difference(values_of(y), values_of(expected)) < 1e-12);
+    CHECK(gradient_error([&] { return matmul(a, b); }, {a, b}) < 1e-6);
+  }
 }
 
-TEST_CASE("head_linear computes only the gradients that are required") {
-  const Tensor x = Tensor::full({2, 2}, 1.0, DType::float64);
-  const Tensor w = random_leaf({2, 1, 1}, 1);
-  Tape tape;
-  tape.backward(head_linear(x, w), Tensor::from({2, 2}, {1, 2, 3, 4}, DType::float64));
-  check_values(w.gradient(), {4, 6});
+TEST_CASE("the gradients of matmul agree with differences for every transposition and batch") {
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      const MatmulOptions options{.transpose_a = ta, .transpose_b = tb, .scale = 0.7};
+      for (const Shape& batch : {Shape{}, Shape{2}, Shape{1}}) {
+        const Tensor a = random_leaf(stored(joined(batch, {3, 4}), ta), 1);
+        const Tensor b = random_leaf(stored({2, 4, 5}, tb), 2);
+        CAPTURE(to_string(a.shape()));
+        CHECK(gradient_error([&] { return matmul(a, b, options); }, {a, b}) < 1e-6);
+      }
+    }
+  }
 }
 
-TEST_CASE("head_linear has the same bits on any number of threads") {
-  const Tensor x = random_leaf({300, 64}, 1).copied(DType::float32).require_gradient();
-  const Tensor w = random_leaf({4, 16, 16}, 2).copied(DType::float32).require_gradient();
-  CHECK(same_on_any_number_of_threads([&] {
-    Tape tape;
-    const Tensor y = head_linear(x, w);
-    tape.backward(y, y);
-    const std::vector results{values_of(y), values_of(x.gradient()), values_of(w.gradient())};
-    for (Tensor leaf : {x, w}) leaf.clear_gradient();
-    return results;
-  }));
+TEST_CASE("linear, head_linear and matmul reject shapes that do not fit") {
+  check_error<ShapeError>("linear: x|(32, 10, 64)|last axis 128|(256, 128)", [] {
+    linear(zeros({32, 10, 64}), zeros({256, 128}));
+  });
+  check_error<ShapeError>("linear: weight|(2)|(out, in)", [] { linear(zeros({2}), zeros({2})); });
+  check_error<ShapeError>("linear: x|()|last axis 2", [] { linear(zeros({}), zeros({2, 2})); });
+  check_error<ShapeError>("linear: bias|(2)|(3)|(3, 2)", [] {
+    linear(zeros({2}), zeros({3, 2}), zeros({2}));
+  });
+  check_error<ShapeError>("head_linear: weight|(4, 4)|(num_heads, out, in)", [] {
+    head_linear(zeros({2, 4}), zeros({4, 4}));
+  });
+  check_error<ShapeError>("head_linear: x|(2, 4)|last axis 8|(2, 4, 4)", [] {
+    head_linear(zeros({2, 4}), zeros({2, 4, 4}));
+  });
+  check_error<ShapeError>("head_linear", [] { head_linear(zeros({}), zeros({1, 1, 1})); });
+  const auto product = [](const Shape& a, const Shape& b, const MatmulOptions& options = {}) {
+    return [=] { matmul(zeros(a), zeros(b), options); };
+  };
+  check_error<ShapeError>("matmul: a is (2, 3)|b is (2, 3),|(..., k, n)", product({2, 3}, {2, 3}));
+  check_error<ShapeError>("a is (2, 3) and|b is (3, 2) transposed",
+                          product({2, 3}, {3, 2}, {.transpose_b = true}));
+  check_error<ShapeError>("a is (2, 3) transposed|b is (3, 2),",
+                          product({2, 3}, {3, 2}, {.transpose_a = true}));
+  check_error<ShapeError>("matmul", product({3, 2}, {2}));
+  check_error<ShapeError>("matmul", product({3}, {3, 2}));
+  check_error<ShapeError>("matmul", product({2, 2, 3}, {3, 3, 2}));
 }
-
-TEST_CASE("head_linear refuses shapes that do not fit") {
-  const auto of = [](const Shape& shape) { return Tensor::zeros(shape, DType::float32); };
-  CHECK_THROWS_WITH_AS(head_linear(of({2, 4}), of({4, 4})),
-                       "head_linear: weight has shape (4, 4), expected (num_heads, out, in)",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(
-      head_linear(of({2, 4}), of({2, 4, 4})),
-      "head_linear: x has shape (2, 4), expected last axis 8 (weight is (2, 4, 4))", ShapeError);
-  CHECK_THROWS_AS(head_linear(of({}), of({1, 1, 1})), ShapeError);
-}
-
 TEST_CASE("packed weights of any number and shape give the same bits") {
   for (const DType dtype : dtypes) {
     for (const std::size_t rows : {1, 2, 5, 64}) {

@@ -4,75 +4,146 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "autograd/error.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/linear.h"
 #include "autograd/ops/reductions.h"
 #include "autograd/ops/shape_ops.h"
-#include "autograd/tape.h"
+#include "tests/support/cases.h"
 #include "tests/support/gradients.h"
-#include "tests/support/values.h"
 
 using namespace tapestry;
 using namespace tapestry::test;
 
 namespace {
 
-constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+const double ln2 = std::log(2.0), ln3 = std::log(3.0), ln4 = std::log(4.0);
+
+/// Logits (1, targets, classes) and a number, the loss.
+WorkedCase loss_case(const char* name, const std::vector<double>& logits,
+                     const std::vector<std::int32_t>& targets, const CrossEntropyOptions& options,
+                     double loss, const std::vector<double>& gradient = {}) {
+  const Shape shape{1, targets.size(), logits.size() / targets.size()};
+  const Ids ids(Shape{1, targets.size()}, targets);
+  return {name,
+          {exact(shape, logits)},
+          [=](const Operands& o) { return cross_entropy(o[0], ids, options).mean; },
+          exact({}, {loss}),
+          gradient.empty() ? std::vector<double>() : std::vector<double>{1.0},
+          {gradient}};
+}
+
+Tensor binary_loss(const Operands& o) { return binary_cross_entropy_with_logits(o[0], o[1]); }
+
+WorkedCase binary_case(const char* name, const std::vector<double>& logits,
+                       const std::vector<double>& targets, double loss,
+                       const std::vector<double>& gradient = {}) {
+  return {name,
+          {exact(logits), exact(targets)},
+          binary_loss,
+          exact({}, {loss}),
+          gradient.empty() ? std::vector<double>() : std::vector<double>{1.0},
+          {gradient}};
+}
+
+constexpr std::int32_t ignored = -7;
+
+/// A problem of linear_cross_entropy.
+struct Problem {
+  std::size_t rows, length, d, vocabulary;
+  double label_smoothing = 0.0;
+  bool bias = true;
+  /// Each target whose place is a multiple of this is ignored; 0: none.
+  std::size_t ignore_every = 0;
+
+  Ids targets() const {
+    Ids ids(Shape{rows, length});
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const bool left_out = ignore_every != 0 && i % ignore_every == 0;
+      ids[i] = left_out ? ignored : static_cast<std::int32_t>(i * i % vocabulary);
+    }
+    return ids;
+  }
+  CrossEntropyOptions options() const {
+    return {.ignored_id = ignored, .label_smoothing = label_smoothing};
+  }
+  /// x, weight and bias.
+  Operands operands(DType dtype) const {
+    Operands o{random_leaf({rows, length, d}, 1).copied(dtype),
+               random_leaf({vocabulary, d}, 2).copied(dtype)};
+    if (bias) o.push_back(random_leaf({vocabulary}, 3).copied(dtype));
+    return o;
+  }
+};
+
+/// Checks linear_cross_entropy against cross_entropy of linear: loss, sums and gradients.
+void check_against_parts(const Problem& p) {
+  CAPTURE(p.rows * p.length);
+  CAPTURE(p.vocabulary);
+  CAPTURE(p.ignore_every);
+  for (const DType dtype : dtypes) {
+    Loss fused, parts;
+    const auto bias = [](const Operands& o) { return o.size() == 3 ? o[2] : Tensor(); };
+    const Results found = results_of(
+        [&](const Operands& o) {
+          fused = linear_cross_entropy(o[0], o[1], bias(o), p.targets(), p.options());
+          return fused.mean;
+        },
+        p.operands(dtype));
+    const Results expected = results_of(
+        [&](const Operands& o) {
+          parts = cross_entropy(linear(o[0], o[1], bias(o)), p.targets(), p.options());
+          return parts.mean;
+        },
+        p.operands(dtype));
+    const double limit = dtype == DType::float32 ? 1e-5 : 1e-12;
+    CHECK(difference(found, expected) < limit);
+    CHECK(fused.nll_sum == doctest::Approx(parts.nll_sum).epsilon(2 * limit));
+    CHECK(fused.num_targets == parts.num_targets);
+  }
+}
 
 }  // namespace
 
-TEST_CASE("cross entropy is minus the mean log-probability of the targets") {
-  for (const DType dtype : dtypes) {
-    const Tensor logits = Tensor::from(
-        {1, 2, 2}, {std::log(1.0), std::log(3.0), std::log(2.0), std::log(2.0)}, dtype);
-    const double expected = (-std::log(0.75) - std::log(0.5)) / 2;
-    check_values(cross_entropy(logits, Ids{{1, 0}}).mean, {expected}, tolerance(dtype));
-  }
-}
-
-TEST_CASE("equal logits have the loss ln(vocabulary), whatever the smoothing") {
-  const Tensor logits = Tensor::full({1, 3, 50}, 2.0, DType::float64);
-  for (const double alpha : {0.0, 0.1, 0.9}) {
-    check_values(cross_entropy(logits, Ids{{0, 7, 49}}, {.label_smoothing = alpha}).mean,
-                 {std::log(50.0)});
-  }
-}
-
-TEST_CASE("label smoothing spreads alpha over the whole vocabulary, target included") {
-  // p = (0.2, 0.8), target 1, alpha 0.5: weights 0.25 and 0.75.
-  const Tensor logits = Tensor::from({1, 1, 2}, {0.0, std::log(4.0)}, DType::float64);
-  check_values(cross_entropy(logits, Ids{{1}}, {.label_smoothing = 0.5}).mean,
-               {-0.25 * std::log(0.2) - 0.75 * std::log(0.8)});
+// p = (1/4, 3/4) of logits (0, ln 3), and (1/5, 4/5) of (0, ln 4).
+TEST_CASE("cross entropy gives hand-worked losses and gradients") {
+  const double e = 1e4;
+  check_worked({
+      loss_case("minus the mean log-probability", {0, ln3, ln2, ln2}, {1, 0}, {},
+                (-std::log(0.75) + ln2) / 2, {0.125, -0.125, -0.25, 0.25}),
+      loss_case("smoothing spreads alpha over the whole vocabulary", {0, ln4}, {1},
+                {.label_smoothing = 0.5}, -0.25 * std::log(0.2) - 0.75 * std::log(0.8),
+                {0.2 - 0.25, 0.8 - 0.75}),
+      loss_case("equal logits", {2, 2, 2, 2}, {3}, {.label_smoothing = 0.9}, ln4),
+      loss_case("a vocabulary of one word", {3, -e}, {0, 0}, {.label_smoothing = 0.3}, 0, {0, 0}),
+      loss_case("an ignored target", {0, 0, 5, -5}, {1, 9}, {.ignored_id = 9}, ln2,
+                {0.5, -0.5, 0, 0}),
+      loss_case("a normalizer", {0, 0, 5, -5}, {1, 9}, {.ignored_id = 9, .normalizer = 4}, ln2 / 4,
+                {0.125, -0.125, 0, 0}),
+      loss_case("all ignored, with a normalizer", {1, 2, 5, -5}, {9, 9},
+                {.ignored_id = 9, .normalizer = 5}, 0, {0, 0, 0, 0}),
+      loss_case("not finite at an ignored target", {0, 0, not_a_number, inf}, {1, 9},
+                {.ignored_id = 9, .label_smoothing = 0.2}, ln2, {0.4, -0.4, 0, 0}),
+      loss_case("logits of 1e4", {e, -e, e, -e}, {0, 1}, {}, e, {0, 0, 0.5, -0.5}),
+      loss_case("a class excluded by -inf", {0, 0, -inf}, {0}, {}, ln2, {-0.5, 0.5, 0}),
+      loss_case("an excluded target", {0, 0, -inf}, {2}, {}, inf),
+      loss_case("an excluded class with smoothing", {0, 0, -inf}, {0}, {.label_smoothing = 0.1},
+                inf),
+      loss_case("NaN", {0, not_a_number}, {1}, {}, not_a_number),
+      loss_case("infinity", {0, inf}, {1}, {}, not_a_number),
+  });
 }
 
 TEST_CASE("cross_entropy returns the sum of -log p(target), unsmoothed, and the target count") {
-  const Tensor logits = Tensor::from({1, 2, 2}, {0.0, std::log(4.0), 0.0, 0.0}, DType::float64);
+  const Tensor logits = exact({1, 2, 2}, {0, ln4, 0, 0});
   const Loss loss = cross_entropy(logits, Ids{{1, 0}}, {.label_smoothing = 0.5});
   CHECK(loss.nll_sum == doctest::Approx(-std::log(0.8) - std::log(0.5)));
   CHECK(loss.num_targets == 2);
   const Loss half = cross_entropy(logits, Ids{{1, 9}}, {.ignored_id = 9, .normalizer = 7});
   CHECK(half.nll_sum == doctest::Approx(-std::log(0.8)));
   CHECK(half.num_targets == 1);
-}
-
-TEST_CASE("ignored targets have no loss and zero gradient") {
-  const Tensor logits = random_leaf({2, 2, 3}, 1);
-  const Ids all{{2, 1}, {0, 1}};
-  const Ids some{{2, 0}, {0, 0}};
-  const auto loss = [&](const Ids& ids, std::int32_t ignored) {
-    return cross_entropy(logits, ids, {.ignored_id = ignored}).mean.item();
-  };
-  CHECK(loss(some, 0) == doctest::Approx(loss(Ids{{2, 7}, {7, 7}}, 7)).epsilon(1e-14));
-  CHECK(loss(all, -1) != doctest::Approx(loss(some, 0)));
-  Tape tape;
-  tape.backward(cross_entropy(logits, some, {.ignored_id = 0}).mean);
-  const auto gradient = values_of(logits.gradient());
-  for (std::size_t i = 0; i < 3; ++i) CHECK(gradient[i] != 0.0);
-  for (std::size_t i = 3; i < 12; ++i) CHECK(gradient[i] == 0.0);
 }
 
 TEST_CASE("an ignored target does not change gradients that other uses of the logits contribute") {
@@ -83,138 +154,60 @@ TEST_CASE("an ignored target does not change gradients that other uses of the lo
   check_values(logits.gradient(), {1.5, 0.5, 1.0, 1.0});
 }
 
-TEST_CASE("with a normalizer the losses of parts add up to the loss of the whole") {
-  const Tensor logits = random_leaf({2, 3, 5}, 1);
-  const auto part = [&](std::size_t row) {
-    const auto values = logits.values<double>().subspan(row * 15, 15);
-    return Tensor::from({1, 3, 5}, values, DType::float64);
-  };
-  const Ids ids{{1, 2, 0}, {3, 0, 0}};
-  const double whole = cross_entropy(logits, ids, {.ignored_id = 0}).mean.item();
-  const CrossEntropyOptions shared{.ignored_id = 0, .normalizer = 3};
-  const double parts = cross_entropy(part(0), Ids{{1, 2, 0}}, shared).mean.item() +
-                       cross_entropy(part(1), Ids{{3, 0, 0}}, shared).mean.item();
-  CHECK(parts == doctest::Approx(whole).epsilon(1e-14));
-  CHECK(cross_entropy(part(0), Ids{{0, 0, 0}}, shared).mean.item() == 0.0);
-}
-
 TEST_CASE("the gradient of cross entropy agrees with differences") {
   for (const std::size_t vocabulary : {1, 2, 7, 8, 17}) {
+    CAPTURE(vocabulary);
     const Tensor logits = random_leaf({2, 2, vocabulary}, vocabulary);
     const auto last = static_cast<std::int32_t>(vocabulary - 1);
+    const Ids ids{{0, 99}, {last, last}};
     for (const double alpha : {0.0, 0.3}) {
       const CrossEntropyOptions options{.ignored_id = 99, .label_smoothing = alpha};
-      const Ids ids{{0, 99}, {last, last}};
-      CAPTURE(vocabulary);
       CHECK(gradient_error([&] { return cross_entropy(logits, ids, options).mean; }, {logits}) <
             1e-6);
     }
   }
 }
 
-TEST_CASE("cross entropy is finite for logits of 1e4 either way") {
-  for (const DType dtype : dtypes) {
-    const Tensor logits = Tensor::from({1, 1, 2}, {1e4, -1e4}, dtype);
-    check_values(cross_entropy(logits, Ids{{0}}).mean, {0.0});
-    check_values(cross_entropy(logits, Ids{{1}}).mean, {2e4});
+TEST_CASE("cross_entropy takes targets of any shape, with the bits of a batch of single rows") {
+  const Tensor flat = random_leaf({6, 5}, 1);
+  const std::vector<std::int32_t> ids{0, 4, 2, 3, 1, 1};
+  const double expected = cross_entropy(flat, Ids(Shape{6}, ids)).mean.item();
+  for (const Shape& shape : {Shape{2, 3}, Shape{1, 3, 2}}) {
+    const Tensor logits = flat.viewed_as(shape.inserted(shape.rank(), 5));
+    CHECK(cross_entropy(logits, Ids(shape, ids)).mean.item() == expected);
   }
+  CHECK(cross_entropy(zeros({4}), Ids(Shape{}, 2)).mean.item() == doctest::Approx(ln4));
 }
 
-TEST_CASE("the gradient of cross entropy is finite for logits of 1e4 either way") {
-  for (const DType dtype : dtypes) {
-    const Tensor logits = Tensor::from({1, 2, 2}, {1e4, -1e4, 1e4, -1e4}, dtype).require_gradient();
-    Tape tape;
-    tape.backward(cross_entropy(logits, Ids{{0, 1}}).mean);
-    check_values(logits.gradient(), {0.0, 0.0, 0.5, -0.5});
-  }
-}
-
-TEST_CASE("a logit of -inf excludes its class, and gives infinite loss only as the target") {
-  for (const DType dtype : dtypes) {
-    const Tensor logits = Tensor::from({1, 1, 3}, {0.0, 0.0, -inf}, dtype).require_gradient();
-    Tape tape;
-    const Tensor loss = cross_entropy(logits, Ids{{0}}).mean;
-    check_values(loss, {std::log(2.0)}, tolerance(dtype));
-    tape.backward(loss);
-    check_values(logits.gradient(), {-0.5, 0.5, 0.0}, tolerance(dtype));
-    CHECK(cross_entropy(logits, Ids{{2}}).mean.item() == inf);
-    CHECK(cross_entropy(logits, Ids{{0}}, {.label_smoothing = 0.1}).mean.item() == inf);
-  }
-}
-
-TEST_CASE("cross_entropy propagates NaN and +inf") {
-  for (const DType dtype : dtypes) {
-    for (const double bad : {not_a_number, inf}) {
-      const Tensor logits = Tensor::from({1, 1, 2}, {0.0, bad}, dtype);
-      CHECK(std::isnan(cross_entropy(logits, Ids{{1}}).mean.item()));
-    }
-  }
-}
-
-TEST_CASE("NaN and infinity at ignored targets affect neither loss nor gradients") {
-  for (const DType dtype : dtypes) {
-    for (const double bad : {not_a_number, inf, -inf}) {
-      const Tensor logits = Tensor::from({1, 2, 2}, {0.0, 0.0, bad, bad}, dtype).require_gradient();
-      Tape tape;
-      const Tensor loss =
-          cross_entropy(logits, Ids{{1, 9}}, {.ignored_id = 9, .label_smoothing = 0.2}).mean;
-      check_values(loss, {std::log(2.0)}, tolerance(dtype));
-      tape.backward(loss);
-      check_values(logits.gradient(), {0.4, -0.4, 0.0, 0.0}, tolerance(dtype));
-    }
-  }
-}
-
-TEST_CASE("cross entropy of a vocabulary of one word is 0, and so is its gradient") {
-  const Tensor logits = Tensor::from({1, 2, 1}, {3.0, -1e4}, DType::float64).require_gradient();
-  Tape tape;
-  const Tensor loss = cross_entropy(logits, Ids{{0, 0}}, {.label_smoothing = 0.3}).mean;
-  CHECK(loss.item() == 0.0);
-  tape.backward(loss);
-  check_values(logits.gradient(), {0.0, 0.0});
-}
-
-TEST_CASE("a batch whose targets are all ignored has loss 0 and zero gradient under a normalizer") {
-  const Tensor logits = random_leaf({2, 2, 3}, 1);
-  Tape tape;
-  const Tensor loss =
-      cross_entropy(logits, Ids{{0, 0}, {0, 0}}, {.ignored_id = 0, .normalizer = 5}).mean;
-  CHECK(loss.item() == 0.0);
-  tape.backward(loss);
-  check_values(logits.gradient(), std::vector<double>(12, 0.0));
-}
-
-TEST_CASE("cross_entropy of 0 targets behaves as if all were ignored") {
-  const Tensor logits = Tensor::zeros({2, 0, 3}, DType::float32);
-  CHECK_THROWS_WITH_AS(
-      cross_entropy(logits, Ids(Shape{2, 0}), {.ignored_id = 1}),
-      "cross_entropy: all 0 targets are ignored (id 1), expected at least one that counts",
-      ValueError);
-}
-
-TEST_CASE("cross_entropy refuses shapes that do not fit, with the expected shape") {
-  const Tensor logits = Tensor::zeros({1, 2, 3}, DType::float32);
-  CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 2, 0}}),
-                       "cross_entropy: logits have shape (1, 2, 3), expected (1, 3, vocabulary) "
-                       "(targets are (1, 3))",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(cross_entropy(Tensor::zeros({2, 5, 3}, DType::float32),
-                                     Ids{{0, 1, 2, 0, 1}, {2, 1, -3, 0, 1}}),
-                       "cross_entropy: target (1, 2) is -3, expected 0 <= id < 3", ValueError);
+TEST_CASE("cross_entropy and accuracy reject targets and shapes that do not fit") {
+  const Tensor logits = zeros({1, 2, 3});
+  const auto loss = [](const Tensor& x, const Ids& ids, const CrossEntropyOptions& options = {}) {
+    return [=] { cross_entropy(x, ids, options); };
+  };
+  check_error<ShapeError>("cross_entropy: logits|(1, 2, 3)|(1, 3, vocabulary)|(1, 3)",
+                          loss(logits, Ids{{1, 2, 0}}));
+  check_error<ShapeError>("cross_entropy: |(6, 5)|(5, vocabulary)",
+                          loss(zeros({6, 5}), Ids(Shape{5})));
   for (const Shape& shape : {Shape{2, 2, 3}, Shape{1, 3, 3}, Shape{1, 2, 0}, Shape{2, 3}}) {
-    CHECK_THROWS_AS(cross_entropy(Tensor::zeros(shape, DType::float32), Ids{{1, 2}}), ShapeError);
+    check_error<ShapeError>("cross_entropy", loss(zeros(shape), Ids{{1, 2}}));
   }
-  for (const double alpha : {-0.1, not_a_number, inf}) {
-    CHECK_THROWS_AS(cross_entropy(logits, Ids{{1, 1}}, {.label_smoothing = alpha}), ValueError);
+  check_error<ValueError>("cross_entropy: target (1, 2) is -3|< 3",
+                          loss(zeros({2, 3, 3}), Ids{{0, 1, 2}, {2, 1, -3}}));
+  check_error<ValueError>("target (0, 1) is 3|< 3", loss(logits, Ids{{1, 3}}));
+  check_error<ValueError>("all 2 targets|(id 1)", loss(logits, Ids{{1, 1}}, {.ignored_id = 1}));
+  check_error<ValueError>("all 0 targets",
+                          loss(zeros({2, 0, 3}), Ids(Shape{2, 0}), {.ignored_id = 1}));
+  for (const double alpha : {-0.1, 1.0, not_a_number, inf}) {
+    check_error<ValueError>("label_smoothing",
+                            loss(logits, Ids{{1, 1}}, {.label_smoothing = alpha}));
   }
-  CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 3}}),
-                       "cross_entropy: target (0, 1) is 3, expected 0 <= id < 3", ValueError);
-  CHECK_THROWS_WITH_AS(
-      cross_entropy(logits, Ids{{1, 1}}, {.ignored_id = 1}),
-      "cross_entropy: all 2 targets are ignored (id 1), expected at least one that counts",
-      ValueError);
-  CHECK_THROWS_WITH_AS(cross_entropy(logits, Ids{{1, 1}}, {.label_smoothing = 1.0}),
-                       "cross_entropy: label_smoothing is 1, expected 0 <= alpha < 1", ValueError);
+  const auto share = [](const Ids& ids, std::int32_t ignored_id = -1) {
+    return [=] { accuracy(zeros({2, 3}), ids, ignored_id); };
+  };
+  check_error<ShapeError>("accuracy: logits|(2, 3)|(1, 2, vocabulary)", share(Ids{{1, 2}}));
+  check_error<ValueError>("accuracy: target (1) is 3", share(Ids::from({0, 3})));
+  check_error<ValueError>("accuracy: target", share(Ids::from({0, -1}), 7));
+  check_error<ValueError>("accuracy: all 2 targets|(id 2)", share(Ids::from({2, 2}), 2));
 }
 
 TEST_CASE("accuracy is the share of targets that have the largest logit of their row") {
@@ -230,204 +223,137 @@ TEST_CASE("accuracy is the share of targets that have the largest logit of their
   CHECK(accuracy(Tensor::from({1.0, 3.0}), Ids(Shape{}, 1)) == 1.0);
 }
 
-TEST_CASE("accuracy refuses shapes that do not fit, with the expected shape") {
-  const Tensor logits = Tensor::zeros({2, 3});
-  CHECK_THROWS_WITH_AS(
-      accuracy(logits, Ids{{1, 2}}),
-      "accuracy: logits have shape (2, 3), expected (1, 2, vocabulary) (targets are (1, 2))",
-      ShapeError);
-  CHECK_THROWS_WITH_AS(accuracy(logits, Ids::from({0, 3})),
-                       "accuracy: target (1) is 3, expected 0 <= id < 3", ValueError);
-  CHECK_THROWS_AS(accuracy(logits, Ids::from({0, -1})), ValueError);
-  CHECK_THROWS_WITH_AS(
-      accuracy(logits, Ids::from({2, 2}), 2),
-      "accuracy: all 2 targets are ignored (id 2), expected at least one that counts", ValueError);
-}
-
-TEST_CASE("mean_squared_error of a hand-worked pair, with both gradients") {
-  for (const DType dtype : dtypes) {
-    const Tensor prediction = Tensor::from({2, 2}, {1.0, 2.0, 3.0, 4.0}, dtype).require_gradient();
-    const Tensor target = Tensor::from({2, 2}, {1.0, 0.0, 4.0, 1.0}, dtype).require_gradient();
-    Tape tape;
-    const Tensor loss = mean_squared_error(prediction, target);
-    check_values(loss, {(0.0 + 4.0 + 1.0 + 9.0) / 4.0}, tolerance(dtype));
-    CHECK(loss.shape() == Shape{});
-    tape.backward(scale(loss, 2.0));
-    check_values(prediction.gradient(), {0.0, 2.0, -1.0, 3.0}, tolerance(dtype));
-    check_values(target.gradient(), {0.0, -2.0, 1.0, -3.0}, tolerance(dtype));
+TEST_CASE("mean_squared_error and binary cross entropy give hand-worked losses and gradients") {
+  const double e50 = std::exp(-50.0);
+  check_worked({
+      worked("mean_squared_error", {exact({2, 2}, {1, 2, 3, 4}), exact({2, 2}, {1, 0, 4, 1})},
+             [](const Operands& o) { return mean_squared_error(o[0], o[1]); }, exact({}, {3.5}),
+             {2}, {{0, 2, -1, 3}, {0, -2, 1, -3}}),
+      // sigmoid = 1/2, 3/4, 1/4
+      worked("binary cross entropy", {exact({0, ln3, -ln3}), exact({1, 0, 0.5})}, binary_loss,
+             exact({}, {(ln2 + ln4 + 0.5 * ln4 - 0.5 * std::log(0.75)) / 3}), {6},
+             {{-1, 1.5, -0.5}, {0, -2 * ln3, 2 * ln3}}),
+      binary_case("1e4", {1e4, 1e4, -1e4, -1e4}, {1, 0, 0, 1}, 5e3, {0, 0.25, 0, -0.25}),
+      binary_case("infinite and right", {inf, -inf}, {1, 0}, 0, {0, 0}),
+      binary_case("infinite and wrong", {inf, -inf}, {1, 1}, inf, {0, -0.5}),
+      binary_case("infinite and in between", {-inf}, {0.5}, inf),
+      binary_case("NaN", {not_a_number}, {0.5}, not_a_number),
+  });
+  for (const DType dtype : dtypes) {  // no cancellation
+    const Results right = results_of(
+        binary_loss, {Tensor::from({50.0, -50.0}, dtype), Tensor::from({1.0, 0.0}, dtype)});
+    CHECK(right.y[0] == doctest::Approx(e50).epsilon(1e-6).scale(0.0));
+    CHECK(right.gradients[0][0] / right.gradients[0][1] == doctest::Approx(-1.0));
+    CHECK(std::abs(right.gradients[0][0]) > 0.01 * e50);
   }
 }
 
-TEST_CASE("mean_squared_error is the mean of the squared difference") {
-  const Tensor a = random_leaf({5, 13}, 1);
-  const Tensor b = random_leaf({5, 13}, 2);
-  check_values(mean_squared_error(a, b), values_of(mean(square(a - b))));
-}
-
-TEST_CASE("mean_squared_error computes no gradient of a target that requires none") {
-  const Tensor prediction = Tensor::scalar(3.0, DType::float32).require_gradient();
-  const Tensor target = Tensor::scalar(1.0, DType::float32);
-  Tape tape;
-  tape.backward(mean_squared_error(prediction, target));
-  check_values(prediction.gradient(), {4.0});
-  CHECK_FALSE(target.gradient().defined());
-}
-
-TEST_CASE("mean_squared_error of a tensor with itself is 0, and so is its gradient") {
-  const Tensor x = Tensor::from({2}, {1.0, 2.0}, DType::float32).require_gradient();
-  Tape tape;
-  const Tensor loss = mean_squared_error(x, x);
-  check_values(loss, {0.0});
-  tape.backward(loss);
-  check_values(x.gradient(), {0.0, 0.0});
-}
-
-TEST_CASE("the gradient of mean_squared_error agrees with differences") {
-  const Tensor a = random_leaf({3, 9}, 1);
-  const Tensor b = random_leaf({3, 9}, 2);
-  CHECK(gradient_error([&] { return mean_squared_error(a, b); }, {a, b}) < 1e-6);
-}
-
-TEST_CASE("mean_squared_error refuses shapes that differ, empty ones and mixed element types") {
-  const Tensor x = Tensor::zeros({2, 3}, DType::float32);
-  CHECK_THROWS_WITH_AS(mean_squared_error(x, Tensor::zeros({3}, DType::float32)),
-                       "mean_squared_error: prediction has shape (2, 3) and target (3), expected "
-                       "one shape with at least 1 element",
-                       ShapeError);
-  const Tensor none = Tensor::zeros({0}, DType::float32);
-  CHECK_THROWS_AS(mean_squared_error(none, none), ShapeError);
-  CHECK_THROWS_WITH_AS(
-      mean_squared_error(x, Tensor::zeros({2, 3}, DType::float64)),
-      "mean_squared_error: operands are float32 and float64, expected one element type",
-      DTypeError);
-}
-
-TEST_CASE("cross_entropy takes targets of any shape, with the bits of a batch of single rows") {
-  const Tensor flat = random_leaf({6, 5}, 1);
-  const std::vector<std::int32_t> ids{0, 4, 2, 3, 1, 1};
-  const double expected = cross_entropy(flat, Ids(Shape{6}, ids)).mean.item();
-  CHECK(cross_entropy(flat.viewed_as({2, 3, 5}), Ids(Shape{2, 3}, ids)).mean.item() == expected);
-  CHECK(cross_entropy(flat.viewed_as({1, 3, 2, 5}), Ids(Shape{1, 3, 2}, ids)).mean.item() ==
-        expected);
-  CHECK(cross_entropy(Tensor::zeros({4}), Ids(Shape{}, 2)).mean.item() ==
-        doctest::Approx(std::log(4.0)));
-  CHECK(gradient_error([&] { return cross_entropy(flat, Ids(Shape{6}, ids)).mean; }, {flat}) <
-        1e-6);
-  CHECK_THROWS_WITH_AS(cross_entropy(flat, Ids(Shape{5})),
-                       "cross_entropy: logits have shape (6, 5), expected (5, vocabulary) (targets "
-                       "are (5))",
-                       ShapeError);
-  CHECK_THROWS_WITH_AS(cross_entropy(flat, Ids(Shape{6}, 5)),
-                       "cross_entropy: target (0) is 5, expected 0 <= id < 5", ValueError);
-}
-
-TEST_CASE("binary cross entropy of a hand-worked example, with both gradients") {
-  for (const DType dtype : dtypes) {
-    // sigmoid = 1/2, 3/4, 1/4
-    const Tensor logits =
-        Tensor::from({0.0, std::log(3.0), -std::log(3.0)}, dtype).require_gradient();
-    const Tensor target = Tensor::from({1.0, 0.0, 0.5}, dtype).require_gradient();
-    Tape tape;
-    const Tensor loss = binary_cross_entropy_with_logits(logits, target);
-    CHECK(loss.shape() == Shape{});
-    const double expected =
-        -(std::log(0.5) + std::log(0.25) + 0.5 * std::log(0.25) + 0.5 * std::log(0.75)) / 3;
-    check_values(loss, {expected}, tolerance(dtype));
-    tape.backward(scale(loss, 6.0));
-    check_values(logits.gradient(), {-1.0, 1.5, -0.5}, tolerance(dtype));
-    check_values(target.gradient(), {0.0, -2 * std::log(3.0), 2 * std::log(3.0)}, tolerance(dtype));
-  }
-}
-
-TEST_CASE("binary cross entropy equals cross entropy of two classes, one with logit 0") {
-  const Tensor logits = random_leaf({6}, 1, 0.1, 5.0);
-  const Tensor both = stack({Tensor::zeros({6}, DType::float64), logits}, 1);
-  const Ids classes = Ids::from({0, 1, 1, 0, 1, 0});
-  const Tensor target = Tensor::from({0, 1, 1, 0, 1, 0}, DType::float64);
-  check_values(binary_cross_entropy_with_logits(logits, target),
-               cross_entropy(both, classes).mean.to_vector());
-}
-
-TEST_CASE("binary cross entropy of logits of 1e4 is exact, and so is its gradient") {
-  for (const DType dtype : dtypes) {
-    const Tensor logits = Tensor::from({1e4, 1e4, -1e4, -1e4}, dtype).require_gradient();
-    const auto loss = [&](std::size_t i, double t) {
-      return binary_cross_entropy_with_logits(logits[static_cast<std::ptrdiff_t>(i)],
-                                              Tensor::scalar(t, dtype))
-          .item();
-    };
-    CHECK(loss(0, 1.0) == 0.0);
-    CHECK(loss(0, 0.0) == 1e4);
-    CHECK(loss(2, 1.0) == 1e4);
-    CHECK(loss(2, 0.0) == 0.0);
-    Tape tape;
-    tape.backward(
-        binary_cross_entropy_with_logits(logits, Tensor::from({1.0, 0.0, 0.0, 1.0}, dtype)));
-    check_values(logits.gradient(), {0.0, 0.25, 0.0, -0.25});
-  }
-}
-
-TEST_CASE("binary cross entropy of confident right answers has no cancellation, nor its gradient") {
-  for (const DType dtype : dtypes) {
-    for (const double sign : {1.0, -1.0}) {
-      const Tensor logit = Tensor::scalar(sign * 50.0, dtype).require_gradient();
-      Tape tape;
-      const Tensor loss =
-          binary_cross_entropy_with_logits(logit, Tensor::scalar(sign > 0 ? 1.0 : 0.0, dtype));
-      CHECK(loss.item() == doctest::Approx(std::exp(-50.0)).epsilon(1e-6).scale(0.0));
-      tape.backward(loss);
-      CHECK(logit.gradient().item() ==
-            doctest::Approx(-sign * std::exp(-50.0)).epsilon(1e-6).scale(0.0));
-    }
-  }
-}
-
-TEST_CASE("binary cross entropy of infinite logits is 0 for the right target, else infinite") {
-  for (const DType dtype : dtypes) {
-    const auto loss = [&](double z, double t) {
-      return binary_cross_entropy_with_logits(Tensor::scalar(z, dtype), Tensor::scalar(t, dtype))
-          .item();
-    };
-    CHECK(loss(inf, 1.0) == 0.0);
-    CHECK(loss(-inf, 0.0) == 0.0);
-    CHECK(loss(inf, 0.0) == inf);
-    CHECK(loss(-inf, 0.5) == inf);
-    for (const double t : {0.0, 0.5, 1.0}) CHECK(std::isnan(loss(not_a_number, t)));
-    const Tensor logits = Tensor::from({inf, -inf}, dtype).require_gradient();
-    Tape tape;
-    tape.backward(binary_cross_entropy_with_logits(logits, Tensor::from({1.0, 1.0}, dtype)));
-    check_values(logits.gradient(), {0.0, -0.5});
-  }
-}
-
-TEST_CASE("the gradient of binary cross entropy agrees with differences, for any shape") {
+TEST_CASE("losses of pairs equal their formulas, for any shape") {
   for (const Shape& shape : {Shape{}, Shape{3, 9}, Shape{2, 1, 5}}) {
     const Tensor logits = random_leaf(shape, 1, 0.1, 6.0);
     Tensor target = random_leaf(shape, 2);
     for (double& t : target.mutable_values<double>()) t = 0.1 + 0.5 * std::abs(t);
     CHECK(gradient_error([&] { return binary_cross_entropy_with_logits(logits, target); },
                          {logits, target}) < 1e-6);
+    check_values(mean_squared_error(logits, target), values_of(mean(square(logits - target))));
+  }
+  const Tensor logits = random_leaf({6}, 1, 0.1, 5.0);
+  const Tensor both = stack({Tensor::zeros({6}, DType::float64), logits}, 1);
+  check_values(binary_cross_entropy_with_logits(logits, exact({0, 1, 1, 0, 1, 0})),
+               cross_entropy(both, Ids::from({0, 1, 1, 0, 1, 0})).mean.to_vector());
+}
+
+TEST_CASE("losses of pairs reject shapes that differ and targets that are not probabilities") {
+  const Tensor x = zeros({2, 2});
+  check_error<ShapeError>("mean_squared_error: prediction|(2, 2)|target (2)",
+                          [&] { mean_squared_error(x, zeros({2})); });
+  check_error<ShapeError>("mean_squared_error",
+                          [&] { mean_squared_error(zeros({0}), zeros({0})); });
+  check_error<ShapeError>("binary_cross_entropy_with_logits: logits|(2, 2)|target (2)",
+                          [&] { binary_cross_entropy_with_logits(x, zeros({2})); });
+  check_error<ShapeError>("binary",
+                          [&] { binary_cross_entropy_with_logits(zeros({0}), zeros({0})); });
+  const auto with = [&](const Tensor& target) {
+    return [&x, target] { binary_cross_entropy_with_logits(x, target); };
+  };
+  check_error<ValueError>("target [1, 0] is 1.5|<= 1", with(Tensor::from({{0, 1}, {1.5, -1}})));
+  check_error<ValueError>("target [1, 1] is -0.25", with(Tensor::from({{0, 1}, {1, -0.25}})));
+  check_error<ValueError>("target [0, 0]", with(Tensor::full({2, 2}, not_a_number)));
+}
+
+TEST_CASE("linear_cross_entropy equals cross_entropy of linear around the width of vectors") {
+  for (const std::size_t vocabulary : {1, 2, 7, 8, 15, 16, 17, 31, 33}) {
+    for (const double alpha : {0.0, 0.1}) {
+      check_against_parts({2, 3, 5, vocabulary, alpha});
+      check_against_parts({3, 1, 1, vocabulary, alpha, false});
+      check_against_parts({2, 5, 17, vocabulary, alpha, true, 3});
+    }
   }
 }
 
-TEST_CASE("binary cross entropy refuses targets outside [0, 1] and names their position") {
-  const Tensor logits = Tensor::zeros({2, 2});
-  CHECK_THROWS_WITH_AS(
-      binary_cross_entropy_with_logits(logits, Tensor::from({{0, 1}, {1.5, -1}})),
-      "binary_cross_entropy_with_logits: target [1, 0] is 1.5, expected 0 <= target <= 1",
-      ValueError);
-  CHECK_THROWS_WITH_AS(
-      binary_cross_entropy_with_logits(logits, Tensor::from({{0, 1}, {1, -0.25}})),
-      "binary_cross_entropy_with_logits: target [1, 1] is -0.25, expected 0 <= target <= 1",
-      ValueError);
-  CHECK_THROWS_AS(binary_cross_entropy_with_logits(logits, Tensor::full({2, 2}, not_a_number)),
-                  ValueError);
-  CHECK_THROWS_WITH_AS(binary_cross_entropy_with_logits(logits, Tensor::zeros({2})),
-                       "binary_cross_entropy_with_logits: logits have shape (2, 2) and target (2), "
-                       "expected one shape with at least 1 element",
-                       ShapeError);
-  const Tensor none = Tensor::zeros({0});
-  CHECK_THROWS_AS(binary_cross_entropy_with_logits(none, none), ShapeError);
-  CHECK_THROWS_AS(binary_cross_entropy_with_logits(logits, Tensor::zeros({2, 2}, DType::float64)),
-                  DTypeError);
+TEST_CASE("linear_cross_entropy equals cross_entropy of linear around the length of a chunk") {
+  for (const std::size_t rows : {95, 96, 97, 192, 193, 200}) {
+    check_against_parts({rows, 1, 3, 11000, 0.1});
+  }
+  check_against_parts({25, 9, 3, 11000, 0.1, true, 2});  // fewer than a chunk more than one count
+  check_against_parts({130, 2, 2, 8000, 0.0, false, 7});
+}
+
+TEST_CASE("linear_cross_entropy: an ignored target has no loss and no gradient, whatever its x") {
+  const Problem p{.rows = 3, .length = 4, .d = 6, .vocabulary = 9, .ignore_every = 2};
+  const auto run = [&](double behind) {
+    Operands o = p.operands(DType::float64);
+    for (std::size_t i = 0; i < o[0].size(); ++i) {
+      if (i / 6 % 2 == 0) o[0].mutable_values<double>()[i] = behind;
+    }
+    return results_of(
+        [&](const Operands& x) {
+          return linear_cross_entropy(x[0], x[1], x[2], p.targets(), p.options()).mean;
+        },
+        o);
+  };
+  const Results clean = run(0.5);
+  CHECK(run(not_a_number) == clean);
+  for (std::size_t i = 0; i < 72; ++i) CHECK((clean.gradients[0][i] == 0.0) == (i / 6 % 2 == 0));
+}
+
+TEST_CASE("linear_cross_entropy is 0 with zero gradients if all targets are ignored") {
+  const Results results = results_of(
+      [](const Operands& o) {
+        return linear_cross_entropy(o[0], o[1], o[2], Ids{{ignored, ignored}},
+                                    {.ignored_id = ignored, .normalizer = 5})
+            .mean;
+      },
+      {random_leaf({1, 2, 3}, 1), random_leaf({4, 3}, 2), random_leaf({4}, 3)});
+  CHECK(results ==
+        Results{{0.0}, {std::vector(6, 0.0), std::vector(12, 0.0), std::vector(4, 0.0)}});
+}
+
+TEST_CASE("gradients of linear_cross_entropy scale with dL/dloss and agree with differences") {
+  const Tensor x = random_leaf({2, 3, 4}, 1), weight = random_leaf({5, 4}, 2),
+               bias = random_leaf({5}, 3);
+  const Ids ids{{0, 4, ignored}, {2, 2, 1}};
+  const CrossEntropyOptions options{.ignored_id = ignored, .label_smoothing = 0.2};
+  CHECK(gradient_error(
+            [&] { return -3.0 * linear_cross_entropy(x, weight, bias, ids, options).mean; },
+            {x, weight, bias}) < 1e-6);
+}
+
+TEST_CASE("linear_cross_entropy rejects shapes that do not fit") {
+  const Tensor x = zeros({1, 2, 3}), weight = zeros({4, 3}), bias = zeros({4});
+  const Ids ids{{3, 1}};
+  const auto call = [&](const Tensor& in, const Tensor& w, const Tensor& b, const Ids& targets,
+                        const CrossEntropyOptions& options = {}) {
+    return [=] { linear_cross_entropy(in, w, b, targets, options); };
+  };
+  check_error<ShapeError>("linear_cross_entropy: weight|(4)|(vocabulary, d)",
+                          call(x, zeros({4}), bias, ids));
+  check_error<ShapeError>("weight|(0, 3)|(vocabulary, d)", call(x, zeros({0, 3}), bias, ids));
+  check_error<ShapeError>("x|(1, 3, 3)|(1, 2, 3)|(4, 3)",
+                          call(zeros({1, 3, 3}), weight, bias, ids));
+  check_error<ShapeError>("bias|(3)|(4)|(4, 3)", call(x, weight, zeros({3}), ids));
+  check_error<ValueError>("linear_cross_entropy: target (0, 1) is 4",
+                          call(x, weight, bias, Ids{{3, 4}}));
+  check_error<ValueError>("label_smoothing", call(x, weight, bias, ids, {.label_smoothing = 1.0}));
+  check_error<ValueError>("ignored", call(x, weight, bias, Ids{{7, 7}}, {.ignored_id = 7}));
 }

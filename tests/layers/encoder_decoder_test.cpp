@@ -1,0 +1,354 @@
+#include "layers/encoder_decoder.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "autograd/error.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/tape.h"
+#include "tests/support/errors.h"
+#include "tests/support/gradients.h"
+#include "tests/support/parameters.h"
+#include "tests/support/values.h"
+
+using namespace tapestry;
+using namespace tapestry::test;
+
+/// The stacks of an encoder and of a decoder, by the same cases.
+namespace {
+
+constexpr NormPlacement placements[] = {NormPlacement::pre, NormPlacement::post};
+constexpr double rounding = 1e-9;  // an epsilon of 1e-12 moves norms by less
+
+DecoderLayerOptions layer_options(NormPlacement placement, std::size_t num_heads, double epsilon,
+                                  double dropout) {
+  const MultiHeadAttentionOptions attention{.num_heads = num_heads, .dropout = dropout};
+  return {.self_attn = attention,
+          .cross_attn = attention,
+          .ff = {.d_ff = 3, .activation = Activation::gelu, .dropout = dropout},
+          .residual = {.placement = placement, .norm = {.epsilon = epsilon}, .dropout = dropout}};
+}
+/// For a d_model of 2.
+DecoderLayerOptions tiny(NormPlacement placement) { return layer_options(placement, 1, 1e-12, 0); }
+/// For a d_model of 4.
+DecoderLayerOptions small(NormPlacement placement, double dropout = 0.0) {
+  return layer_options(placement, 2, 1e-5, dropout);
+}
+
+/// What a test of both stacks needs to know of one.
+struct OfEncoder {
+  using Layer = EncoderLayer;
+  using Stack = Encoder;
+  static constexpr bool is_decoder = false;
+  static constexpr std::size_t parameters_per_layer = 16;
+
+  static EncoderLayerOptions layer(const DecoderLayerOptions& o) {
+    return {.self_attn = o.self_attn, .ff = o.ff, .residual = o.residual};
+  }
+  static EncoderOptions stack(const DecoderLayerOptions& o, std::size_t num_layers = 2) {
+    return {.num_layers = num_layers, .layer = layer(o)};
+  }
+  static Tensor run(const auto& layer, const Tensor& x, const Tensor&, const DecoderMasks& masks,
+                    const Mode& mode) {
+    return layer(x, masks.self, mode);
+  }
+};
+struct OfDecoder {
+  using Layer = DecoderLayer;
+  using Stack = Decoder;
+  static constexpr bool is_decoder = true;
+  static constexpr std::size_t parameters_per_layer = 26;
+
+  static DecoderLayerOptions layer(const DecoderLayerOptions& o) { return o; }
+  static DecoderOptions stack(const DecoderLayerOptions& o, std::size_t num_layers = 2) {
+    return {.num_layers = num_layers, .layer = o};
+  }
+  static Tensor run(const auto& layer, const Tensor& x, const Tensor& memory,
+                    const DecoderMasks& masks, const Mode& mode) {
+    return layer(x, memory, masks, mode);
+  }
+};
+
+/// A stack or one layer of it.
+template <class Layer>
+struct Made {
+  template <class Options>
+  Made(std::size_t d_model, const Options& options)
+      : layer(Scope(parameters) / "stack", d_model, options) {}
+
+  Parameters parameters{DType::float64, 1};
+  Layer layer;
+};
+
+/// The attentions of a layer.
+template <class Of>
+std::vector<std::string> attentions() {
+  if (Of::is_decoder) return {".self_attn", ".cross_attn"};
+  return {".self_attn"};
+}
+
+/// Makes a layer of tiny sizes one that adds the means of what its attentions see, then (10, 30).
+template <class Of>
+void attend_evenly(const Parameters& parameters, const std::string& layer) {
+  for (const std::string& attention : attentions<Of>()) {
+    set_values(parameters, layer + attention + ".q_proj.weight", {0, 0, 0, 0});
+    set_values(parameters, layer + attention + ".v_proj.weight", {1, 0, 0, 1});
+    set_values(parameters, layer + attention + ".out_proj.weight", {1, 0, 0, 1});
+  }
+  set_values(parameters, layer + ".ff.linear2.weight", {0, 0, 0, 0, 0, 0});
+  set_values(parameters, layer + ".ff.linear2.bias", {10, 30});
+}
+
+/// Its rows have the norms (-1, 1) and (1, -1).
+Tensor two_rows() { return Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64); }
+Tensor two_encoded() { return Tensor::from({1, 2, 2}, {100, 200, 300, 600}, DType::float64); }
+
+/// `row` six times.
+std::vector<double> six(const std::vector<double>& row) {
+  std::vector<double> all;
+  for (int i = 0; i < 6; ++i) all.insert(all.end(), row.begin(), row.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a pre-norm layer adds attention over norms, then the memory as it is, then its block") {
+  const Made<EncoderLayer> encoder(2, OfEncoder::layer(tiny(NormPlacement::pre)));
+  attend_evenly<OfEncoder>(encoder.parameters, "stack");
+  const Mode mode = Mode::inference();
+  check_values(encoder.layer(two_rows(), {}, mode), {11, 33, 19, 35}, rounding);
+  check_values(encoder.layer(two_rows(), AttentionMask::padding({1}), mode), {10, 34, 18, 36},
+               rounding);
+  const Made<DecoderLayer> decoder(2, tiny(NormPlacement::pre));
+  attend_evenly<OfDecoder>(decoder.parameters, "stack");
+  check_values(decoder.layer(two_rows(), two_encoded(), {}, mode), {211, 433, 219, 435}, rounding);
+  const DecoderMasks masks{.self = AttentionMask::causal(), .cross = AttentionMask::padding({1})};
+  check_values(decoder.layer(two_rows(), two_encoded(), masks, mode), {110, 234, 119, 235},
+               rounding);
+}
+
+TEST_CASE("a post-norm layer normalizes after each of its additions") {
+  const Made<EncoderLayer> encoder(2, OfEncoder::layer(tiny(NormPlacement::post)));
+  attend_evenly<OfEncoder>(encoder.parameters, "stack");
+  set_values(encoder.parameters, "stack.self_attn_residual.norm.bias", {100, 0});
+  set_values(encoder.parameters, "stack.ff_residual.norm.weight", {2, 3});
+  // (1, 3) + (5, 4) -> (-1 + 100, 1) or (1 + 100, -1); + (10, 30) -> (2, -3).
+  check_values(encoder.layer(two_rows(), {}, Mode::inference()), {2, -3, 2, -3}, rounding);
+  const Made<DecoderLayer> decoder(2, tiny(NormPlacement::post));
+  attend_evenly<OfDecoder>(decoder.parameters, "stack");
+  set_values(decoder.parameters, "stack.self_attn_residual.norm.weight", {1000, 0});
+  set_values(decoder.parameters, "stack.cross_attn_residual.norm.bias", {100, 0});
+  set_values(decoder.parameters, "stack.ff_residual.norm.weight", {2, 3});
+  // (1, 3) + (5, 4) -> (-1000, 0); + (200, 400) -> (-1 + 100, 1); + (10, 30) -> (2, -3).
+  // (9, 5) + (5, 4) -> (1000, 0); + (200, 400) -> (1 + 100, -1); + (10, 30) -> (2, -3).
+  check_values(decoder.layer(two_rows(), two_encoded(), {}, Mode::inference()), {2, -3, 2, -3},
+               rounding);
+}
+
+TEST_CASE("two pre-norm layers add up and the norm comes last") {
+  const Tensor opposed = Tensor::from({1, 2, 2}, {1, 3, 900, 5}, DType::float64);
+  const Made<Encoder> encoder(2, OfEncoder::stack(tiny(NormPlacement::pre)));
+  const Made<Decoder> decoder(2, OfDecoder::stack(tiny(NormPlacement::pre)));
+  for (const char* layer : {"stack.layers.0", "stack.layers.1"}) {
+    attend_evenly<OfEncoder>(encoder.parameters, layer);
+    attend_evenly<OfDecoder>(decoder.parameters, layer);
+  }
+  set_values(encoder.parameters, "stack.norm.weight", {5, 7});
+  set_values(decoder.parameters, "stack.norm.weight", {5, 7});
+  // (1, 3) -> (11, 33) -> (21, 63) and (900, 5) -> (910, 35) -> (920, 65).
+  check_values(encoder.layer(opposed, {}, Mode::inference()), {-5, 7, 5, -7}, rounding);
+  // (1, 3) -> (211, 433) -> (421, 863) and (900, 5) -> (1110, 435) -> (1320, 865).
+  check_values(decoder.layer(opposed, two_encoded(), {}, Mode::inference()), {-5, 7, 5, -7},
+               rounding);
+}
+
+TEST_CASE_TEMPLATE("the parameters of a layer are named as documented", Of, OfEncoder, OfDecoder) {
+  const Made<typename Of::Layer> made(2, Of::layer(tiny(NormPlacement::post)));
+  std::vector<std::string> expected, norms;
+  for (const std::string& attention : attentions<Of>()) {
+    for (const std::string projection : {"q_proj", "k_proj", "v_proj", "out_proj"}) {
+      expected.push_back("stack" + attention + "." + projection + ".weight (2, 2)");
+      expected.push_back("stack" + attention + "." + projection + ".bias (2)");
+    }
+    norms.push_back("stack" + attention + "_residual.norm");
+  }
+  norms.push_back("stack.ff_residual.norm");
+  expected.insert(expected.end(), {"stack.ff.linear1.weight (3, 2)", "stack.ff.linear1.bias (3)",
+                                   "stack.ff.linear2.weight (2, 3)", "stack.ff.linear2.bias (2)"});
+  for (const std::string& norm : norms) {
+    expected.push_back(norm + ".weight (2)");
+    expected.push_back(norm + ".bias (2)");
+  }
+  CHECK(listing(made.parameters) == expected);
+}
+
+TEST_CASE_TEMPLATE("each part of a layer drops by its own rate", Of, OfEncoder, OfDecoder) {
+  const Tensor x = random_leaf({2, 3, 4}, 1);
+  // What the layer adds to x where all elements of some parts are dropped.
+  const auto added = [&](double attention, double activation, double residual) {
+    DecoderLayerOptions options = small(NormPlacement::pre);
+    options.self_attn.dropout = options.cross_attn.dropout = attention;
+    options.ff.dropout = activation;
+    options.residual.dropout = residual;
+    const Made<typename Of::Layer> made(4, Of::layer(options));
+    set_values(made.parameters, "stack.self_attn.out_proj.bias", {1, 0, 0, 0});
+    if (Of::is_decoder) set_values(made.parameters, "stack.cross_attn.out_proj.bias", {0, 1, 0, 0});
+    set_values(made.parameters, "stack.ff.linear2.bias", {0, 0, 0, 2});
+    return values_of(Of::run(made.layer, x, x, {}, Mode::training(RandomStream(1))) - x);
+  };
+  // Only the biases behind what is dropped are left.
+  const double cross = Of::is_decoder ? 1 : 0;
+  check_values(Tensor::from(added(1, 1, 0), DType::float64), six({1, cross, 0, 2}));
+  check_values(Tensor::from(added(0, 0, 1), DType::float64), six({0, 0, 0, 0}));
+  for (const auto& [attention, activation] : {std::pair(1.0, 0.0), std::pair(0.0, 1.0)}) {
+    CHECK(added(attention, activation, 0) != added(1, 1, 0));
+    CHECK(added(attention, activation, 0) != added(0, 0, 0));
+  }
+}
+
+TEST_CASE_TEMPLATE("a stack ends with a norm only where norms come first", Of, OfEncoder,
+                   OfDecoder) {
+  for (const NormPlacement placement : placements) {
+    const bool pre = placement == NormPlacement::pre;
+    const Made<typename Of::Stack> made(2, Of::stack(tiny(placement)));
+    CHECK(made.parameters.find("stack.layers.1.ff.linear1.weight") != nullptr);
+    CHECK(made.parameters.list().size() == 2 * Of::parameters_per_layer + (pre ? 2 : 0));
+    CHECK((made.parameters.find("stack.norm.weight") != nullptr) == pre);
+    const Made<typename Of::Stack> none(2, Of::stack(tiny(placement), 0));
+    check_values(Of::run(none.layer, two_rows(), two_encoded(), {}, Mode::inference()),
+                 pre ? std::vector<double>{-1, 1, 1, -1} : values_of(two_rows()), rounding);
+  }
+}
+
+TEST_CASE_TEMPLATE("by default a stack has six pre-norm layers of width 4 d_model inside", Of,
+                   OfEncoder, OfDecoder) {
+  const Made<typename Of::Stack> made(8, decltype(Of::stack(tiny(placements[0])))());
+  CHECK(made.parameters.find("stack.layers.5.ff.linear1.weight") != nullptr);
+  CHECK(made.parameters.find("stack.layers.6.ff.linear1.weight") == nullptr);
+  CHECK(parameter(made.parameters, "stack.layers.0.ff.linear1.weight").shape() == Shape{32, 8});
+  CHECK(made.parameters.find("stack.norm.weight") != nullptr);
+}
+
+TEST_CASE_TEMPLATE("stochastic depth drops the second of two layers twice as often as the first",
+                   Of, OfEncoder, OfDecoder) {
+  DecoderLayerOptions options = small(NormPlacement::pre);
+  options.residual.stochastic_depth = 0.8;
+  const Made<typename Of::Stack> made(4, Of::stack(options));
+  for (const std::string path : {"stack.layers.0", "stack.layers.1"}) {
+    for (const std::string& attention : attentions<Of>()) {
+      set_values(parameter(made.parameters, path + attention + ".out_proj.weight"),
+                 std::vector<double>(16, 0.0));
+    }
+    set_values(parameter(made.parameters, path + ".ff.linear2.weight"),
+               std::vector<double>(12, 0.0));
+  }
+  set_values(made.parameters, "stack.layers.0.ff.linear2.bias", {1, 0, 0, 0});
+  set_values(made.parameters, "stack.layers.1.ff.linear2.bias", {0, 1, 0, 0});
+  constexpr std::size_t rows = 2000;
+  const Tensor zeros = Tensor::zeros({rows, 1, 4}, DType::float64);
+  const auto y = values_of(Of::run(made.layer, zeros, zeros, {}, Mode::training(RandomStream(3))));
+  std::size_t first = 0, second = 0;  // rows with the bias of each, next to features without
+  for (std::size_t row = 0; row < rows; ++row) {
+    first += y[4 * row] > y[4 * row + 2];
+    second += y[4 * row + 1] > y[4 * row + 2];
+  }
+  // 1 - 0.4 and 1 - 0.8, with a standard deviation of 0.011.
+  CHECK(std::abs(static_cast<double>(first) / rows - 0.6) < 0.05);
+  CHECK(std::abs(static_cast<double>(second) / rows - 0.2) < 0.05);
+}
+
+TEST_CASE_TEMPLATE("padding enters no batch norm of a stack", Of, OfEncoder, OfDecoder) {
+  for (const NormPlacement placement : placements) {
+    DecoderLayerOptions options = small(placement);
+    options.residual.norm.kind = Normalization::batch_norm;
+    const auto run = [&](double behind) {
+      Made<typename Of::Stack> made(4, Of::stack(options));
+      perturb(made.parameters);
+      Tensor x = random_leaf({2, 3, 4}, 1).copied(DType::float64);
+      for (std::size_t i = 20; i < 24; ++i) x.mutable_values<double>()[i] = behind;
+      const DecoderMasks masks{.self = AttentionMask::padding({3, 2}),
+                               .cross = AttentionMask::padding({3, 3})};
+      Tape tape;
+      auto all = values_of(Of::run(made.layer, x, random_leaf({2, 3, 4}, 2), masks,
+                                   Mode::training(RandomStream(3))));
+      all.resize(20);  // those of tokens
+      made.parameters.commit_buffers();
+      for (const NamedTensor& buffer : made.parameters.buffers()) {
+        for (const double value : values_of(buffer.tensor)) all.push_back(value);
+      }
+      return all;
+    };
+    CHECK(run(0.5) == run(-7.0));
+  }
+}
+
+TEST_CASE("an encoder of batch norms is causal in inference, and mixes all positions in training") {
+  DecoderLayerOptions options = small(NormPlacement::pre);
+  options.residual.norm.kind = Normalization::batch_norm;
+  const Made<Encoder> made(4, OfEncoder::stack(options));
+  const Tensor x = random_leaf({1, 3, 4}, 1);
+  Tensor other = x.copied(DType::float64);
+  other.mutable_values<double>()[11] += 1;
+  const auto first_of = [&](const Tensor& in, const Mode& mode) {
+    auto values = values_of(made.layer(in, AttentionMask::causal(), mode));
+    values.resize(4);
+    return values;
+  };
+  CHECK(first_of(x, Mode::inference()) == first_of(other, Mode::inference()));
+  CHECK(first_of(x, Mode::training(RandomStream(1))) !=
+        first_of(other, Mode::training(RandomStream(1))));
+}
+
+TEST_CASE_TEMPLATE("the gradients of a stack agree with differences, with dropout and batch norms",
+                   Of, OfEncoder, OfDecoder) {
+  for (const NormPlacement placement : placements) {
+    for (const Normalization norm : {Normalization::layer_norm, Normalization::batch_norm}) {
+      DecoderLayerOptions options = small(placement, 0.3);
+      options.residual.norm.kind = norm;
+      options.residual.norm.epsilon = 0.25;
+      const Made<typename Of::Stack> made(4, Of::stack(options));
+      perturb(made.parameters);
+      const Tensor x = random_leaf({2, 3, 4}, 1), memory = random_leaf({2, 2, 4}, 2);
+      const DecoderMasks masks{.self = AttentionMask::padding({3, 2}),
+                               .cross = AttentionMask::padding({1, 2})};
+      std::vector<NamedTensor> tensors = made.parameters.list();
+      tensors.push_back({"x", x});
+      if (Of::is_decoder) tensors.push_back({"memory", memory});
+      const auto run = [&] {
+        return Of::run(made.layer, x, memory, masks, Mode::training(RandomStream(3)));
+      };
+      CHECK(gradcheck(run, tensors, {.max_coordinates = 6}).worst_relative_error() < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("stacks reject inputs that do not fit and name the layer inside") {
+  const auto of = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
+  const Made<Encoder> pre(4, OfEncoder::stack(small(NormPlacement::pre)));
+  const Made<Encoder> post(4, OfEncoder::stack(small(NormPlacement::post)));
+  const Made<Decoder> decoder(4, OfDecoder::stack(small(NormPlacement::post)));
+  const Mode mode = Mode::inference();
+  const std::string first = "stack.layers.0.";
+  check_error<ShapeError>(first + "self_attn_residual.norm: layer_norm|(4)|(1, 2, 3)", [&] {
+    pre.layer(of({1, 2, 3}), {}, mode);
+  });
+  check_error<ShapeError>(first + "self_attn.q_proj: linear|(1, 2, 3)|last axis 4", [&] {
+    post.layer(of({1, 2, 3}), {}, mode);
+  });
+  check_error<ShapeError>(first + "self_attn: scaled_dot_product|3 lengths|2", [&] {
+    post.layer(of({2, 2, 4}), AttentionMask::padding({1, 1, 1}), mode);
+  });
+  check_error<ShapeError>(first + "self_attn.q_proj: linear|(1, 2, 3)", [&] {
+    decoder.layer(of({1, 2, 3}), of({1, 2, 4}), {}, mode);
+  });
+  check_error<ShapeError>(first + "cross_attn.k_proj: linear|(1, 2, 3)", [&] {
+    decoder.layer(of({1, 2, 4}), of({1, 2, 3}), {}, mode);
+  });
+  check_error<ShapeError>(first + "cross_attn: scaled|(2, 2, 4)|(1, 2, 4)", [&] {
+    decoder.layer(of({2, 2, 4}), of({1, 2, 4}), {}, mode);
+  });
+}
