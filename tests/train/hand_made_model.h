@@ -8,10 +8,20 @@
 #include <vector>
 
 #include "data/text/vocabulary.h"
-#include "tests/train/make_model.h"
+#include "layers/model.h"
+#include "train/tasks/task.h"
 
 /// Models whose parameters are set by hand, so that their outputs are known.
 namespace tapestry::test {
+
+/// A model of the kind that `kind`, a value of model.kind, names.
+inline Model make_model(const std::string& kind, const TransformerOptions& options,
+                        const NetworkSizes& sizes, DType dtype, std::uint64_t seed) {
+  Config config;
+  config.model_kind = kind;
+  config.model = options;
+  return Model(network_maker(config, sizes), dtype, seed);
+}
 
 inline constexpr std::size_t hand_made_vocabulary = 10;  ///< <pad>, <unk>, <bos>, <eos>, 4 to 9
 

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/train/make_model.h"
+#include "tests/train/hand_made_model.h"
 
 #include <algorithm>
 #include <array>

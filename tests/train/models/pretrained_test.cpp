@@ -7,7 +7,7 @@
 #include <map>
 
 #include "tests/train/error_text.h"
-#include "tests/train/make_model.h"
+#include "tests/train/hand_made_model.h"
 #include "train/base/error.h"
 
 namespace tapestry {

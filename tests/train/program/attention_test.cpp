@@ -1,13 +1,10 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "tests/train/kind_configs.h"
-#include "tests/train/refusal.h"
+#include "tests/train/kinds.h"
 #include "train/checkpoint/checkpoint_file.h"
 
 /// `tapestry attention`.
@@ -15,14 +12,11 @@ namespace tapestry {
 namespace {
 
 using Json = nlohmann::json;
-using test::Arguments;
-using test::check_refusal;
-using test::KindWorkplace;
-using test::Outcome;
+using test::contains;
 
-/// A workplace with an untrained seq2seq model beside the others.
-struct LookingWorkplace : KindWorkplace {
-  LookingWorkplace() {
+/// A workplace with a config of an untrained seq2seq model, pairs.yaml.
+struct AttentionWorkplace : test::KindWorkplace {
+  AttentionWorkplace() {
     write("pairs.yaml",
           "data: {task: copy, num_symbols: 6, min_length: 2, max_length: 5, train_size: 20, "
           "validation_size: 3, test_size: 2}\n"
@@ -30,18 +24,11 @@ struct LookingWorkplace : KindWorkplace {
           "d_ff: 16, max_length: 12}\n");
   }
 
-  std::string show(Arguments arguments) const {
-    arguments.insert(arguments.begin(), "attention");
-    const Outcome done = run(arguments);
-    CHECK(done.code == 0);
-    CHECK(done.err.empty());
-    return done.out;
+  Json json(const std::string& arguments) const {
+    return Json::parse(out("attention " + arguments + " --json"));
   }
-
-  Json json(Arguments arguments) const {
-    arguments.emplace_back("--json");
-    return Json::parse(show(arguments));
-  }
+  /// The keys of the first layer.
+  Json tokens(const std::string& arguments) const { return json(arguments)["layers"][0]["keys"]; }
 };
 
 std::vector<std::string> layers_of(const Json& shown) {
@@ -51,9 +38,10 @@ std::vector<std::string> layers_of(const Json& shown) {
 }
 
 TEST_CASE("attention prints each layer and head with queries and keys") {
-  const LookingWorkplace work;
-  const Json shown = work.json({"pairs.yaml", "--text", "c a b"});
+  const AttentionWorkplace work;
+  const Json shown = work.json("pairs.yaml --text 'c a b'");
   CHECK(shown.at("example") == "the text given");
+  CHECK(shown.at("model") == "pairs.yaml, initial values");
   CHECK(layers_of(shown) == std::vector<std::string>{"encoder.layers.0.self_attn",
                                                      "decoder.layers.0.self_attn",
                                                      "decoder.layers.0.cross_attn"});
@@ -69,94 +57,81 @@ TEST_CASE("attention prints each layer and head with queries and keys") {
   for (const Json& layer : shown["layers"]) CHECK(layer["heads"].size() == 2);
 }
 
-TEST_CASE("the weights of every token sum to 1, and a decoder has none for later tokens") {
-  const LookingWorkplace work;
-  const Json shown = work.json({"pairs.yaml"});
-  for (const Json& layer : shown.at("layers")) {
-    const bool causal = layer["layer"] == "decoder.layers.0.self_attn";
-    for (const Json& head : layer["heads"]) {
-      REQUIRE(head["weights"].size() == layer["queries"].size());
-      for (std::size_t i = 0; i < head["weights"].size(); ++i) {
-        const auto row = head["weights"][i].get<std::vector<double>>();
-        REQUIRE(row.size() == layer["keys"].size());
-        double sum = 0.0;
-        for (std::size_t j = 0; j < row.size(); ++j) {
-          sum += row[j];
-          if (causal) CHECK((row[j] > 0.0) == (j <= i));
-        }
-        CHECK(std::abs(sum - 1.0) < 1e-12);
-      }
-    }
-  }
-}
-
-TEST_CASE("attention prints the tokens that each kind of model reads") {
-  const LookingWorkplace work;
-  const auto tokens = [&](const char* config) {
-    const Json shown = work.json({config, "--example", "2"});
-    CHECK(shown["layers"][0]["queries"] == shown["layers"][0]["keys"]);
-    return shown["layers"][0]["keys"];
-  };
-  CHECK(tokens("language.yaml").size() == 6);
-  CHECK(tokens("words.yaml")[0] == "<bos>");
-  CHECK(tokens("masked.yaml").back() == "<eos>");
-  CHECK(tokens("classes.yaml") == Json{"<bos>", "a", "fine", "day", "<eos>"});
-  CHECK(tokens("images.yaml") == Json{"class", "0,0", "0,1", "1,0", "1,1"});
-}
-
-TEST_CASE("an example is of the test set, else of the validation set, else of the training set") {
-  const LookingWorkplace work;
-  const auto name = [&](Arguments overrides) {
-    overrides.insert(overrides.begin(), "pairs.yaml");
-    return work.json(overrides).at("example");
-  };
-  CHECK(name({}) == "test 1");
-  CHECK(name({"data.test_size=0"}) == "validation 1");
-  CHECK(name({"data.test_size=0", "data.validation_size=0"}) == "training 1");
-}
-
-TEST_CASE("patches of a rectangular image are named by row and column") {
-  const LookingWorkplace work;
-  std::string lines;
-  for (int i = 0; i < 32; ++i) lines += i % 2 == 0 ? "1,2,3,4,5,6,7,8,a\n" : "8,7,6,5,4,3,2,1,b\n";
-  work.write("wide.csv", lines);
-  const Json shown = work.json({"images.yaml", "data.train_images=wide.csv", "data.image_height=2",
-                                "data.image_width=4", "model.patch_size=1", "model.max_length=9"});
-  CHECK(shown["layers"][0]["keys"] ==
-        Json{"class", "0,0", "0,1", "0,2", "0,3", "1,0", "1,1", "1,2", "1,3"});
-}
-
-TEST_CASE("a window and a causal mask give zeros, for every score") {
-  const LookingWorkplace work;
-  for (const char* override :
-       {"model.score=additive", "model.score=bilinear", "model.positions=alibi"}) {
-    CAPTURE(override);
-    const Json shown = work.json({"pairs.yaml", override, "model.window=1", "--text", "a b c a b"});
+TEST_CASE("the weights of a token sum to 1; a window and a causal mask give zeros, for any score") {
+  const AttentionWorkplace work;
+  for (const char* score : {"model.score=dot_product", "model.score=additive",
+                            "model.score=bilinear", "model.positions=alibi"}) {
+    CAPTURE(score);
+    const Json shown =
+        work.json(std::string("pairs.yaml model.window=1 --text 'a b c a b' ") + score);
     for (const Json& layer : shown["layers"]) {
       const bool self = layer["layer"].get<std::string>().ends_with("self_attn");
       const bool causal = layer["layer"].get<std::string>().starts_with("decoder");
-      const Json& rows = layer["heads"][1]["weights"];
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        for (std::size_t j = 0; j < rows[i].size(); ++j) {
-          const bool seen = !self || (j + 1 >= i && j <= (causal ? i : i + 1));
-          CHECK((rows[i][j].get<double>() > 0.0) == seen);
+      for (const Json& head : layer["heads"]) {
+        REQUIRE(head["weights"].size() == layer["queries"].size());
+        for (std::size_t i = 0; i < head["weights"].size(); ++i) {
+          const auto row = head["weights"][i].get<std::vector<double>>();
+          REQUIRE(row.size() == layer["keys"].size());
+          double sum = 0.0;
+          for (std::size_t j = 0; j < row.size(); ++j) {
+            sum += row[j];
+            CHECK((row[j] > 0.0) == (!self || (j + 1 >= i && j <= (causal ? i : i + 1))));
+          }
+          CHECK(std::abs(sum - 1.0) < 1e-12);
         }
       }
     }
   }
 }
 
+TEST_CASE("attention prints the tokens that each kind of model reads, of an example or a text") {
+  const AttentionWorkplace work;
+  CHECK(work.tokens("language.yaml --example 2").size() == 6);
+  CHECK(work.tokens("words.yaml --example 2")[0] == "<bos>");
+  CHECK(work.tokens("masked.yaml --example 2").back() == "<eos>");
+  CHECK(work.tokens("classes.yaml --example 2") == Json{"<bos>", "a", "fine", "day", "<eos>"});
+  CHECK(work.tokens("images.yaml --example 2") == Json{"class", "0,0", "0,1", "1,0", "1,1"});
+  CHECK(work.tokens("language.yaml --text dab") == Json{"d", "a", "b"});
+  CHECK(work.tokens("classes.yaml --text 'a fine xylophone'") ==
+        Json{"<bos>", "a", "fine", "<unk>", "<eos>"});
+  CHECK(work.tokens("words.yaml --text 'le chat'").size() == 3);
+  CHECK(work.tokens("masked.yaml --text 'le chat xyz'") ==
+        Json{"<bos>", "le", "chat", "<unk>", "<eos>"});
+  for (const std::string config : {"pairs.yaml", "words.yaml", "masked.yaml", "classes.yaml"}) {
+    CAPTURE(config);
+    const Json example = work.tokens(config);
+    std::string text;
+    for (const std::string token : example) {
+      if (token != "<bos>" && token != "<eos>") text += token + " ";
+    }
+    CHECK(work.tokens(config + " --text '" + text + "'") == example);
+  }
+  std::string lines;
+  for (int i = 0; i < 32; ++i) lines += i % 2 == 0 ? "1,2,3,4,5,6,7,8,a\n" : "8,7,6,5,4,3,2,1,b\n";
+  work.write("wide.csv", lines);
+  CHECK(work.tokens("images.yaml data.train_images=wide.csv data.image_height=2 "
+                    "data.image_width=4 model.patch_size=1 model.max_length=9") ==
+        Json{"class", "0,0", "0,1", "0,2", "0,3", "1,0", "1,1", "1,2", "1,3"});
+}
+
+TEST_CASE("an example is of the test set, else of the validation set, else of the training set") {
+  const AttentionWorkplace work;
+  CHECK(work.json("pairs.yaml").at("example") == "test 1");
+  CHECK(work.json("pairs.yaml data.test_size=0").at("example") == "validation 1");
+  CHECK(work.json("pairs.yaml data.test_size=0 data.validation_size=0").at("example") ==
+        "training 1");
+}
+
 TEST_CASE("every layer of a trained model is shown, and a text needs no data files") {
-  const LookingWorkplace work;
-  CHECK(work.run({"train", "classes.yaml", "model.num_encoder_layers=2",
-                  "model.normalization=batch_norm", "model.attention=parameter_free",
-                  "model.num_heads=1"})
-            .code == 0);
+  const AttentionWorkplace work;
+  work.out(
+      "train classes.yaml model.num_encoder_layers=2 model.normalization=batch_norm "
+      "model.attention=parameter_free model.num_heads=1");
   const std::vector<std::string> layers{"encoder.layers.0.self_attn", "encoder.layers.1.self_attn"};
-  CHECK(layers_of(work.json({"runs/classes"})) == layers);
+  CHECK(layers_of(work.json("runs/classes")) == layers);
   // An example is read by a copy of the model, which has its averages of the norms.
-  const Json example = work.json({"runs/classes", "--example", "2"})["layers"][1];
-  const Json same = work.json({"runs/classes", "--text", "a fine day"})["layers"][1];
+  const Json example = work.json("runs/classes --example 2")["layers"][1];
+  const Json same = work.json("runs/classes --text 'a fine day'")["layers"][1];
   REQUIRE(example["keys"] == same["keys"]);
   for (std::size_t i = 0; i < example["keys"].size(); ++i) {
     for (std::size_t j = 0; j < example["keys"].size(); ++j) {
@@ -165,7 +140,7 @@ TEST_CASE("every layer of a trained model is shown, and a text needs no data fil
     }
   }
   // The weights do depend on them.
-  const std::string checkpoint = "runs/classes/checkpoints/step-00000012.h5";
+  const std::string checkpoint = work.checkpoint(12, "runs/classes");
   ArrayStore forgetful;
   for (const auto& [path, array] : read_checkpoint(work / checkpoint)) {
     if (path.starts_with("buffers/")) {
@@ -177,52 +152,38 @@ TEST_CASE("every layer of a trained model is shown, and a text needs no data fil
   }
   write_checkpoint(work / "forgetful.h5", forgetful);
   const auto first_weight = [&](const std::string& model) {
-    return work.json({model, "--text", "a fine day"})["layers"][1]["heads"][0]["weights"][0][0]
+    return work.json(model + " --text 'a fine day'")["layers"][1]["heads"][0]["weights"][0][0]
         .get<double>();
   };
   CHECK(std::abs(first_weight("forgetful.h5") - first_weight(checkpoint)) > 0.01);
   std::filesystem::remove(work / "labels.txt");
-  const Json shown = work.json({"runs/classes", "--text", "a day"});
+  const Json shown = work.json("runs/classes --text 'a day'");
   CHECK(layers_of(shown) == layers);
   CHECK(shown["layers"][1]["heads"].size() == 1);
-  const Json second =
-      work.json({"runs/classes", "--text", "a day", "--layer", layers[1], "--head", "0"});
+  const Json second = work.json("runs/classes --text 'a day' --head 0 --layer " + layers[1]);
   CHECK(second["layers"][0] == shown["layers"][1]);
-  const Outcome without = work.run({"attention", "runs/classes"});
-  CHECK(without.code == 3);
-  CHECK(without.out.empty());
-}
-
-TEST_CASE("attention prints the model: a config, or a checkpoint with its step") {
-  const LookingWorkplace work;
-  CHECK(work.json({"pairs.yaml"}).at("model") == "pairs.yaml, initial values");
-  REQUIRE(work.run({"train", "pairs.yaml", "train.steps=3"}).code == 0);
-  const std::string place = "runs/pairs/checkpoints/step-00000003.h5, step 3";
-  CHECK(work.json({"runs/pairs"}).at("model") == place);
-  CHECK(work.json({"runs/pairs", "--text", "a b"}).at("model") == place);
-  CHECK(work.show({"runs/pairs"}).starts_with(place + ", test 1\n"));
+  CHECK(work.run("attention runs/classes").code == 3);
 }
 
 TEST_CASE("the target of a text is the output of translate, of an example its reference") {
-  const LookingWorkplace work;
-  REQUIRE(work.run({"train", "pairs.yaml", "train.steps=60", "train.max_decode_length=7",
-                    "schedule.learning_rate=0.003"})
-              .code == 0);
-  const auto target = [&](Arguments arguments) {
-    arguments.insert(arguments.begin(), "runs/pairs");
-    const Json tokens = work.json(arguments)["layers"][1]["keys"];
+  const AttentionWorkplace work;
+  work.out(
+      "train pairs.yaml train.steps=60 train.max_decode_length=7 "
+      "schedule.learning_rate=0.003");
+  CHECK(contains(work.json("runs/pairs").at("model").get<std::string>(), ".h5, step "));
+  const auto target = [&](const std::string& text) {
+    const Json tokens = work.json("runs/pairs --text '" + text + "'")["layers"][1]["keys"];
     CHECK(tokens.front() == "<bos>");
-    std::string text;
+    std::string words;
     for (std::size_t i = 1; i < tokens.size(); ++i) {
-      text += (i == 1 ? "" : " ") + tokens[i].get<std::string>();
+      words += (i == 1 ? "" : " ") + tokens[i].get<std::string>();
     }
-    return text;
+    return words + "\n";
   };
-  for (const char* text : {"a b c d e", "f f", "c"}) {
-    CHECK(target({"--text", text}) + "\n" ==
-          work.run({"translate", "runs/pairs"}, std::string(text) + "\n").out);
+  for (const std::string text : {"a b c d e", "f f", "c"}) {
+    CHECK(target(text) == work.run("translate runs/pairs", text + "\n").out);
   }
-  const Json reference = work.json({"runs/pairs", "--example", "2"});
+  const Json reference = work.json("runs/pairs --example 2");
   Json source = reference["layers"][0]["keys"];
   REQUIRE(source.back() == "<eos>");
   source.erase(source.size() - 1);
@@ -231,75 +192,31 @@ TEST_CASE("the target of a text is the output of translate, of an example its re
   CHECK(copied == source);  // the task is to copy
 }
 
-TEST_CASE("attention shows all words of a text to a masked language model") {
-  const LookingWorkplace work;
-  const Json written = {"<bos>", "le", "chat", "<unk>", "<eos>"};
-  CHECK(work.json({"masked.yaml", "--text", "le chat xyz"})["layers"][0]["keys"] == written);
-}
-
-TEST_CASE("the text of an example as --text gives the tokens of the example") {
-  const LookingWorkplace work;
-  for (const std::string config : {"pairs.yaml", "words.yaml", "masked.yaml", "classes.yaml"}) {
-    CAPTURE(config);
-    const Json example = work.json({config})["layers"][0]["keys"];
-    std::string text;
-    for (const std::string token : example) {
-      if (token != "<bos>" && token != "<eos>") text += token + " ";
-    }
-    CHECK(work.json({config, "--text", text})["layers"][0]["keys"] == example);
-  }
-}
-
-TEST_CASE("a text is read as the kind of model reads it") {
-  const LookingWorkplace work;
-  const auto tokens = [&](const char* config, const char* text) {
-    return work.json({config, "--text", text})["layers"][0]["keys"];
-  };
-  CHECK(tokens("language.yaml", "dab") == Json{"d", "a", "b"});
-  CHECK(tokens("classes.yaml", "a fine xylophone") == Json{"<bos>", "a", "fine", "<unk>", "<eos>"});
-  const Json words = tokens("words.yaml", "le chat");
-  CHECK(words.size() == 3);
-  CHECK(words[0] == "<bos>");
-  CHECK(tokens("masked.yaml", "le chat").size() == 4);
-}
-
 TEST_CASE("a table has a row for each token and a dot for masked weights") {
-  const LookingWorkplace work;
-  const std::string shown = work.show(
-      {"language.yaml", "--text", "da", "--layer", "decoder.layers.0.self_attn", "--head", "1"});
+  const AttentionWorkplace work;
+  const std::string shown =
+      work.out("attention language.yaml --text da --layer decoder.layers.0.self_attn --head 1");
   CHECK(shown.starts_with("language.yaml, initial values, the text given\n"));
-  CHECK(shown.find("\ndecoder.layers.0.self_attn, head 1\n      d   a\n  d 100   .\n  a ") !=
-        std::string::npos);
-  CHECK(shown.find("head 0") == std::string::npos);
+  CHECK(contains(shown, "\ndecoder.layers.0.self_attn, head 1\n      d   a\n  d 100   .\n  a "));
+  CHECK_FALSE(contains(shown, "head 0"));
 }
 
-TEST_CASE("attention refuses layers, heads and examples that do not exist") {
-  const LookingWorkplace work;
-  const auto refused = [&](Arguments arguments, const std::string& message) {
-    arguments.insert(arguments.begin(), "attention");
-    check_refusal(work, arguments, 2, message);
-  };
-  refused({"pairs.yaml", "--example", "3"},
-          "command line: --example 3: the test set has 2 examples\nhint: use 1 to 2");
-  refused({"pairs.yaml", "--head", "2"},
-          "command line: --head 2: there are 2 heads\nhint: use 0 to 1");
-  refused({"images.yaml", "--layer", "encoder"},
-          "command line: --layer encoder: there is no such layer\n"
-          "hint: use encoder.layers.0.self_attn");
-  refused({"pairs.yaml", "--text", " "},
-          "command line: --text: found no word\n"
-          "hint: give it a sentence");
-  refused({"pairs.yaml", "--text", "a b a b a b a b a b a b"},
-          "command line: --text: found 13 tokens to read, expected at most 12 "
-          "(model.max_length)\nhint: cut the text");
-  refused({"language.yaml", "--text", "dabadab"},
-          "command line: --text: found 7 tokens to read, expected at most 6 (data.context)\n"
-          "hint: cut the text");
-  CHECK(work.run({"attention", "pairs.yaml", "--text", "a", "--example", "1"}).code == 2);
-  CHECK(work.run({"attention", "language.yaml", "--text", "\xFF"}).code == 3);
-  refused({"images.yaml", "--text", "a"},
-          "command line: --text: the model reads images, expected --example\n"
-          "hint: leave --text out");
+TEST_CASE("attention rejects layers, heads, examples and texts that it cannot show") {
+  test::check_rows(
+      AttentionWorkplace(),
+      {{"attention pairs.yaml --example 3", 2, {"--example 3", "2 examples", "1 to 2"}},
+       {"attention pairs.yaml --head 2", 2, {"--head 2", "2 heads", "0 to 1"}},
+       {"attention images.yaml --layer encoder",
+        2,
+        {"no such layer", "encoder.layers.0.self_attn"}},
+       {"attention pairs.yaml --text ' '", 2, {"--text: found no word"}},
+       {"attention pairs.yaml --text 'a b a b a b a b a b a b'",
+        2,
+        {"13 tokens", "at most 12", "model.max_length"}},
+       {"attention language.yaml --text dabadab", 2, {"7 tokens", "at most 6", "data.context"}},
+       {"attention pairs.yaml --text a --example 1", 2, {"--example", "--text"}},
+       {"attention language.yaml --text \xFF", 3, {"UTF-8"}},
+       {"attention images.yaml --text a", 2, {"reads images", "--example"}}});
 }
 
 }  // namespace

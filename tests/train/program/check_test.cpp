@@ -1,133 +1,167 @@
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
-#include "tests/support/contains.h"
-#include "tests/train/kind_configs.h"
+#include "tests/train/kinds.h"
 #include "train/checks/check.h"
 
-/// What `tapestry check` prints and returns.
+/// `tapestry check` and `tapestry gradcheck`. What each check finds: tests/train/checks.
 namespace tapestry {
 namespace {
 
-using Arguments = std::vector<std::string>;
+using nlohmann::json;
 using test::contains;
 using test::Outcome;
+using test::TinyWorkplace;
 using test::TrainedWorkplace;
-using test::Workplace;
 
-TEST_CASE("check prints a line for each check, and the number that passed") {
-  const Workplace work;
-  work.write("tiny.yaml", test::tiny_yaml);
-  const Outcome done = work.run({"check", "tiny.yaml", "model.norm=post"});
-  CHECK(done.code == 0);
-  CHECK(done.err.empty());
-  CHECK(done.out.starts_with("tiny.yaml, initial values\nok      causality     d(logits at t)/"));
-  CHECK(done.out.ends_with("\n10 of 10 checks passed\n"));
-  CHECK(std::ranges::count(done.out, '\n') == 12);
+std::ptrdiff_t count_lines(const std::string& text, const std::string& status) {
+  return std::ranges::count_if(test::split_lines(text),
+                               [&](const std::string& line) { return line.starts_with(status); });
 }
 
-TEST_CASE("check --help describes each check") {
-  const Outcome help = Workplace().run({"check", "--help"});
-  CHECK(help.code == 0);
+TEST_CASE("check prints a line for each check, and the number that passed") {
+  const TinyWorkplace work;
+  const std::string out = work.out("check tiny.yaml model.norm=post");
+  CHECK(out.starts_with("tiny.yaml, initial values\nok      causality     d(logits at t)/"));
+  CHECK(out.ends_with("\n10 of 10 checks passed\n"));
+  CHECK(count_lines(out, "") == 12);
+  CHECK(contains(out, "gradients of 3 + 3 examples add up to those of 6 "));
+  CHECK(contains(out, " threads (float32, 22 examples)\n"));
+  CHECK(contains(work.out("check tiny.yaml data.train_size=40 train.dtype=float64"),
+                 " threads (float64, 32 examples)\n"));
   std::string list = "Checks:";
   for (const Check& check : all_checks()) {
     list += fmt::format("\n  {:<14}{}", check.name, check.meaning);
   }
-  CHECK(contains(help.out, list));
-  CHECK(contains(help.out, "\n  threads       any number of threads gives the same bits\n"));
+  CHECK(contains(work.out("check --help"), list));
+
+  const json result = json::parse(work.out("check tiny.yaml model.norm=post --json"));
+  CHECK(result.at("model") == "tiny.yaml, initial values");
+  CHECK(result.at("passed") == 10);
+  CHECK(result.at("run") == 10);
+  for (const json& check : result.at("checks")) {
+    CHECK(check.at("status") == "passed");
+    CHECK(contains(out, check.at("name").get<std::string>()));
+    CHECK(check.at("details").is_string());
+  }
 }
 
 TEST_CASE("check of a trained run skips the initial loss") {
-  const TrainedWorkplace work;
-  const Outcome done = work.run({"check", "runs/tiny"});
-  CHECK(done.code == 0);
-  CHECK(contains(done.out, "\nskipped initial loss  the model is trained; its loss is "));
-  CHECK(done.out.ends_with("\n9 of 9 checks passed\n"));
+  const std::string out = TrainedWorkplace().out("check runs/tiny");
+  CHECK(contains(out, "\nskipped initial loss  the model is trained; its loss is "));
+  CHECK(out.ends_with("\n9 of 9 checks passed\n"));
 }
 
 TEST_CASE("a failed check is a line of its own and exit code 1") {
-  const Workplace work;
-  work.write("tiny.yaml", test::tiny_yaml);
-  const Outcome failed = work.run({"check", "tiny.yaml", "model.layer_norm_epsilon=1e30"});
+  const Outcome failed = TinyWorkplace().run("check tiny.yaml model.layer_norm_epsilon=1e30");
   CHECK(failed.code == 1);
   CHECK(failed.err.empty());
   CHECK(contains(failed.out, "\nFAILED  overfitting   loss of 6 examples from "));
-  const auto lines_with = [&](const std::string& status) {
-    std::size_t count = 0;
-    for (auto at = failed.out.find("\n" + status); at != std::string::npos;
-         at = failed.out.find("\n" + status, at + 1)) {
-      ++count;
-    }
-    return count;
-  };
-  const std::size_t passed = lines_with("ok      "), wrong = lines_with("FAILED  ");
-  REQUIRE(passed + wrong + lines_with("skipped ") == 10);
+  const auto passed = count_lines(failed.out, "ok      "),
+             wrong = count_lines(failed.out, "FAILED");
+  REQUIRE(passed + wrong + count_lines(failed.out, "skipped ") == 10);
   CHECK(failed.out.ends_with(fmt::format("\n{} of {} checks passed\n", passed, passed + wrong)));
 }
 
 TEST_CASE("a check that a model may be unable to pass is skipped with the reason") {
   const test::KindWorkplace work;
-  work.write("tiny.yaml", test::tiny_yaml);
-  const auto overfitting = [&](const Arguments& arguments) {
-    Arguments all{"check"};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    all.emplace_back("model.layer_norm_epsilon=1e30");  // with which nothing is learned
-    const std::string out = work.run(all).out;
-    const std::size_t status = out.rfind('\n', out.find("overfitting   loss of 6 ")) + 1;
-    const std::string line = out.substr(status, out.find('\n', status) - status);
-    const std::size_t reason = line.find(": ");
-    return line.substr(0, line.find(' ')) +
-           (reason == std::string::npos ? "" : line.substr(reason));
+  const auto overfitting = [&](const std::string& arguments) {
+    // With this epsilon nothing is learned.
+    const auto lines =
+        test::split_lines(work.run("check " + arguments + " model.layer_norm_epsilon=1e30").out);
+    return *std::ranges::find_if(lines, [](auto& line) { return contains(line, "overfitting "); });
   };
-  CHECK(overfitting({"tiny.yaml", "model.positions=none"}) == "skipped: it has no positions");
-  CHECK(overfitting({"tiny.yaml", "model.attention=parameter_free", "model.num_heads=1"}) ==
-        "skipped: its attention has no parameters");
-  CHECK(overfitting({"classes.yaml", "model.positions=alibi"}) ==
-        "skipped: with alibi, an encoder knows distances but no directions");
-  CHECK(overfitting({"language.yaml", "model.positions=alibi"}) == "FAILED");
+  const auto check = [&](const std::string& arguments, const std::string& reason) {
+    const std::string line = overfitting(arguments);
+    CHECK(line.starts_with("skipped "));
+    CHECK(contains(line, reason));
+  };
+  check("tiny.yaml model.positions=none", ": it has no positions");
+  check("tiny.yaml model.attention=parameter_free model.num_heads=1",
+        ": its attention has no parameters");
+  check("classes.yaml model.positions=alibi", ": with alibi, an encoder knows distances but no");
+  CHECK(overfitting("language.yaml model.positions=alibi").starts_with("FAILED"));
 }
 
 TEST_CASE("check pads each side that a kind of model reads, up to its positions") {
   const test::KindWorkplace work;
-  work.write("tiny.yaml", test::tiny_yaml);
-  const auto columns = [&](const std::string& config, const char* more = "train.seed=1") {
-    const std::string out = work.run({"check", config, more}).out;
+  const auto columns = [&](const std::string& arguments) {
+    const std::string out = work.run("check " + arguments).out;
     const std::size_t end = out.find(" more columns");
     const std::size_t begin = out.rfind("; ", end) + 2;
     return out.substr(begin, end - begin);
   };
   CHECK(columns("tiny.yaml") == "3 + 3");
-  CHECK(columns("tiny.yaml", "model.max_length=6") == "1 + 1");
+  CHECK(columns("tiny.yaml model.max_length=6") == "1 + 1");
   CHECK(columns("language.yaml") == "0 + 2");  // 6 tokens of 8
   CHECK(columns("masked.yaml") == "0 + 3");
   CHECK(columns("classes.yaml") == "3 + 0");
 }
 
-TEST_CASE("check uses six sentences, for threads up to 32, in the precision of the run") {
-  const Workplace work;
-  work.write("tiny.yaml", test::tiny_yaml);
-  const std::string few = work.run({"check", "tiny.yaml"}).out;
-  CHECK(contains(few, "gradients of 3 + 3 examples add up to those of 6 "));
-  CHECK(contains(few, " threads (float32, 22 examples)\n"));
-  CHECK(contains(work.run({"check", "tiny.yaml", "data.train_size=40", "train.dtype=float64"}).out,
-                 " threads (float64, 32 examples)\n"));
+TEST_CASE("gradcheck prints a line for each tensor and output and finds no wrong gradient") {
+  const TinyWorkplace work;
+  const std::string out = work.out("gradcheck tiny.yaml model.tie_embeddings=none");
+  CHECK(out.starts_with("tiny.yaml, initial values with random offsets, float64, 3 examples\n"));
+  test::check_words(
+      out, {"\ngradients of the loss ", "\ngradients of the logits ",
+            "\nencoder.layers.0.self_attn.q_proj.weight ", "\nsource (token vectors) ",
+            "\nnot distinguishable from zero (zero, or below the rounding error):\n"
+            "  encoder.layers.0.self_attn.k_proj.bias (of loss): norm ",
+            "\n104 gradients: 98 agree, 6 too small, 0 wrong, 0 inconclusive; worst relative "});
+  CHECK(work.contents().size() == 1);
 }
 
-TEST_CASE("check allows tied embeddings a larger initial loss, by their width") {
-  const Workplace work;
-  work.write("tiny.yaml", test::tiny_yaml);
-  const auto tolerance = [&](const char* tied) {
-    const std::string out = work.run({"check", "tiny.yaml", tied}).out;
-    const std::size_t begin = out.find("ln(9) is 2.197, tolerance ");
-    return out.substr(begin, out.find('\n', begin) - begin);
+TEST_CASE("gradcheck takes a run directory and a checkpoint, with their trained values") {
+  const TrainedWorkplace work;
+  const Outcome run = work.run("gradcheck runs/tiny --coordinates 2");
+  CHECK(run.code == 0);
+  CHECK(run.out.starts_with("runs/tiny/checkpoints/step-"));
+  CHECK(contains(run.out, " 0 wrong"));
+  CHECK(work.out("gradcheck " + work.checkpoint(12) + " --coordinates 2 --directions 1")
+            .starts_with(work.checkpoint(12) + ", step 12, float64, "));
+}
+
+TEST_CASE("gradcheck checks 8 coordinates and 3 directions of a tensor with seed 1") {
+  const TinyWorkplace work;
+  const auto report = [&](const std::string& options) {
+    return json::parse(work.out("gradcheck tiny.yaml --json " + options));
   };
-  CHECK(tolerance("model.tie_embeddings=none") == "ln(9) is 2.197, tolerance 1.5");
-  // 1.5 + ln(1 + exp(sqrt(16)) / 9)
-  CHECK(tolerance("model.tie_embeddings=target") == "ln(9) is 2.197, tolerance 3.46");
+  const json usual = report("");
+  CHECK(usual.at("model") == "tiny.yaml, initial values");
+  CHECK(usual.at("verdict") == "agrees");
+  CHECK(usual.at("first_wrong").is_null());
+  for (const json& row : usual.at("rows")) {
+    CHECK(row.at("coordinates") == json{{"checked", 8}, {"inconclusive", 0}});
+    CHECK(row.at("directions") == json{{"checked", 3}, {"inconclusive", 0}});
+  }
+  const json& first = usual.at("rows")[0];
+  CHECK(first.at("output") == "loss");
+  CHECK(first.at("verdict") == "agrees");
+  CHECK(first.at("shape").size() == 2);
+  CHECK(first.at("worst_relative_error").get<double>() < 1e-6);
+  CHECK(report("--seed 1 --coordinates 8 --directions 3").at("rows") == usual.at("rows"));
+  // The model is the same, and the weight of the loss +-1 in all cases.
+  const json other = report("--seed 2").at("rows")[0];
+  CHECK(other.at("gradient_norm").get<double>() ==
+        doctest::Approx(first.at("gradient_norm").get<double>()).epsilon(1e-12));
+  CHECK(other.at("worst_relative_error") != first.at("worst_relative_error"));
+  for (const json& row : report("--coordinates 0 --directions 1").at("rows")) {
+    CHECK(row.at("coordinates").at("checked") == 0);
+    CHECK(row.at("directions").at("checked") == 1);
+  }
+}
+
+TEST_CASE("gradcheck rejects overrides of a trained model, and options that leave nothing") {
+  test::check_rows(TrainedWorkplace(),
+                   {{"gradcheck runs/tiny model.d_model=8", 2, {"model.d_model=8", "keeps its"}},
+                    {"gradcheck runs/tiny model.d_model=16", 2, {"keeps its config"}},
+                    {"gradcheck runs/tiny more", 2, {"more: expected only data files"}},
+                    {"gradcheck tiny.yaml --coordinates 0 --directions 0", 2, {"nothing is left"}},
+                    {"gradcheck tiny.yaml --coordinates -1", 2, {"--coordinates"}},
+                    {"gradcheck", 2, {"MODEL is required"}}});
 }
 
 }  // namespace

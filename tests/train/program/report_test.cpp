@@ -1,107 +1,117 @@
-#include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
 
-#include "tests/support/contains.h"
-#include "tests/train/kind_configs.h"
-#include "tests/train/refusal.h"
+#include "tests/train/kinds.h"
 
-/// `tapestry report`. What a page contains: tests/train/report.
+/// `tapestry report`, `runs` and `watch`. What a page contains: tests/train/report.
 namespace tapestry {
 namespace {
 
-using test::check_refusal;
+namespace fs = std::filesystem;
+using test::check_words;
 using test::contains;
-using test::Outcome;
+using test::TrainedWorkplace;
 
-TEST_CASE("report writes a page into the directory of a run") {
-  const test::TrainedWorkplace work;
-  const Outcome written = work.run({"report", "runs/tiny"});
-  CHECK(written.code == 0);
-  CHECK(written.err.empty());
-  CHECK(written.out.starts_with("runs/tiny/report.html: 0."));
-  const std::string page = test::read_text(work / "runs/tiny/report.html");
+TEST_CASE(
+    "report writes a page into the directory of a run, or of several into the working folder") {
+  const TrainedWorkplace work;
+  CHECK(work.run("report runs/tiny").out.starts_with("runs/tiny/report.html: 0."));
+  const std::string page = work.read("runs/tiny/report.html");
   CHECK(page.starts_with("<!DOCTYPE html>"));
   CHECK(contains(page, R"("name":"tiny")"));
   // A report of the folder of checkpoints has the same place.
-  REQUIRE(work.run({"report", "runs/tiny/checkpoints"}).code == 0);
-  CHECK_FALSE(std::filesystem::exists(work / "runs/tiny/checkpoints/report.html"));
+  REQUIRE(work.run("report runs/tiny/checkpoints").code == 0);
+  CHECK_FALSE(work.has("runs/tiny/checkpoints/report.html"));
   // The run can still be resumed, and its page replaced.
-  REQUIRE(work.run({"train", "--resume", "runs/tiny", "train.steps=14"}).code == 0);
-  REQUIRE(work.run({"report", "runs/tiny"}).code == 0);
-  CHECK(contains(test::read_text(work / "runs/tiny/report.html"), R"("steps":14)"));
-}
+  work.out("train --resume runs/tiny train.steps=14");
+  REQUIRE(work.run("report runs/tiny").code == 0);
+  CHECK(contains(work.read("runs/tiny/report.html"), R"("steps":14)"));
 
-TEST_CASE("report of several runs or of a checkpoint is written to the working folder") {
-  const test::TrainedWorkplace work;
-  const Outcome both = work.run({"report", "runs/tiny", work.checkpoint(12)});
-  CHECK(both.code == 0);
-  CHECK(both.out.starts_with("report.html: "));
-  CHECK(std::filesystem::exists(work / "report.html"));
-  REQUIRE(work.run({"report", work.checkpoint(12), "--output", "one.html"}).code == 0);
-  CHECK(std::filesystem::exists(work / "one.html"));
-  CHECK_FALSE(std::filesystem::exists(work / "runs/tiny/report.html"));
+  fs::remove(work / "runs/tiny/report.html");
+  CHECK(work.out("report runs/tiny " + work.checkpoint(12)).starts_with("report.html: "));
+  CHECK(work.has("report.html"));
+  CHECK(work.run("report --output one.html " + work.checkpoint(12)).code == 0);
+  CHECK(work.has("one.html"));
+  CHECK_FALSE(work.has("runs/tiny/report.html"));
+  fs::create_directory(work / "folder");
+  check_rows(work,
+             {{"report folder", 4, {"folder: holds no checkpoint", "train first"}},
+              {"report runs/tiny folder", 4, {"folder: holds no checkpoint"}},
+              {"report", 2, {"RUN is required"}},
+              {"report runs/tiny --output missing/r.html", 5, {"create the folder missing"}}});
 }
 
 TEST_CASE("a run writes its report after validations and at its end") {
-  const test::Workplace work;
-  work.write("tiny.yaml", test::tiny_yaml);
-  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=with", "train.report_every=1"}).code == 0);
-  const std::string page = test::read_text(work / "with/report.html");
-  CHECK(contains(page, R"("in_progress":false)"));
-  CHECK(contains(page, R"("held_out":{"set":"test")"));
-  CHECK(contains(page, R"("checkpoint":{"file":"with/checkpoints/step-)"));
+  const test::TinyWorkplace work;
+  work.out("train tiny.yaml train.run_dir=with train.report_every=1");
+  check_words(work.read("with/report.html"),
+              {R"("in_progress":false)", R"("held_out":{"set":"test")",
+               R"("checkpoint":{"file":"with/checkpoints/step-)"});
   // It changes no number of the run.
-  REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=without"}).code == 0);
-  CHECK_FALSE(std::filesystem::exists(work / "without/report.html"));
-  CHECK(test::read_text(work / "with/metrics.csv") ==
-        test::read_text(work / "without/metrics.csv"));
+  work.out("train tiny.yaml train.run_dir=without");
+  CHECK_FALSE(work.has("without/report.html"));
+  CHECK(work.read("with/metrics.csv") == work.read("without/metrics.csv"));
   const auto digest = [&](const std::string& run) {
-    const std::string text = work.run({"inspect", run + "/checkpoints/step-00000012.h5"}).out;
+    const std::string text = work.out("inspect " + work.checkpoint(12, run));
     const std::string name = "digest of all numbers: ";
     return text.substr(text.find(name) + name.size(), 16);
   };
   CHECK(digest("with") == digest("without"));
 }
 
-TEST_CASE("a report that a run cannot write is a warning") {
-  const test::TrainedWorkplace work;
-  std::filesystem::create_directory(work / "runs/tiny/report.html");
-  const Outcome done =
-      work.run({"train", "--resume", "runs/tiny", "train.steps=14", "train.report_every=1"});
-  CHECK(done.code == 0);
-  CHECK(contains(done.out, "\nwarning: report not written: runs/tiny/report.html: "));
-}
-
-TEST_CASE("report warns about data that are left out") {
-  const test::KindWorkplace work;
-  REQUIRE(work.run({"train", "tags.yaml"}).code == 0);
-  std::filesystem::remove(work / "tags.txt");
-  const Outcome written = work.run({"report", "runs/tags"});
+TEST_CASE("a report that a run cannot write, or not whole, is a warning") {
+  const TrainedWorkplace work;
+  fs::create_directory(work / "runs/tiny/report.html");
+  CHECK(contains(work.out("train --resume runs/tiny train.steps=14 train.report_every=1"),
+                 "\nwarning: report not written: runs/tiny/report.html: "));
+  const test::KindWorkplace tags;
+  tags.out("train tags.yaml");
+  fs::remove(tags / "tags.txt");
+  const test::Outcome written = tags.run("report runs/tags");
   CHECK(written.code == 0);
-  CHECK(contains(written.err,
-                 "tapestry: warning: runs/tags: held-out examples and attention are "
-                 "left out: "));
+  CHECK(contains(written.err, "warning: runs/tags: held-out examples and attention are left out"));
 }
 
-TEST_CASE("report refuses paths that are no runs, and folders that it cannot write to") {
-  const test::TrainedWorkplace work;
-  std::filesystem::create_directory(work / "folder");
-  check_refusal(work, {"report", "folder"}, 4,
-                "folder: holds no checkpoint, expected a run directory or a checkpoint file\n"
-                "hint: train first: tapestry train CONFIG");
-  check_refusal(work, {"report", "runs/tiny", "folder"}, 4,
-                "folder: holds no checkpoint, expected a run directory or a checkpoint file\n"
-                "hint: train first: tapestry train CONFIG");
-  check_refusal(work, {"report"}, 2,
-                "command line: RUN is required\nhint: see `tapestry report --help`");
-  check_refusal(work, {"report", "runs/tiny", "--output", ""}, 2,
-                "command line: --output: found an empty text, expected a path\n"
-                "hint: see `tapestry report --help`");
-  check_refusal(work, {"report", "runs/tiny", "--output", "missing/report.html"}, 5,
-                "missing/report.html: could not open its folder: No such file or directory\n"
-                "hint: create the folder missing");
+TEST_CASE("runs lists every run with its state, and the error of a failed one") {
+  const TrainedWorkplace work;
+  REQUIRE(work.run("train tiny.yaml train.run_dir=runs/bad optimizer.kind=sgd "
+                   "schedule.learning_rate=1e30 optimizer.clip_norm=0")
+              .code == 6);
+  check_words(work.out("runs"),
+              {"runs/tiny  finished  12/12  loss ", "runs/bad   failed", "\n  step "});
+  const std::string json = work.out("runs runs/tiny --json");
+  CHECK(contains(json, "\"state\": \"finished\""));
+  CHECK_FALSE(contains(json, "runs/bad"));
+  CHECK(work.out("runs runs/tiny/checkpoints") == "no runs in runs/tiny/checkpoints\n");
+  check_rejected(work, "runs missing", 2, {"missing"});
+}
+
+TEST_CASE("watch prints the last lines of a run that has ended") {
+  const TrainedWorkplace work;
+  const std::string watched = work.out("watch runs/tiny --lines 1");
+  check_words(watched, {"  done: 12 steps", "runs/tiny is finished\n"});
+  CHECK_FALSE(contains(watched, "validation at"));
+  check_rejected(work, "watch .", 4, {"."});
+}
+
+TEST_CASE("pipes and huge files in a run directory neither block nor exhaust a command") {
+  const TrainedWorkplace work;
+  fs::copy(work / "runs/tiny", work / "runs/copy", fs::copy_options::recursive);
+  const auto metrics = work / "runs/copy/metrics.csv", log = work / "runs/copy/train.log";
+  fs::resize_file(metrics, std::uintmax_t{1} << 40);
+  CHECK(work.run("diff runs/tiny runs/copy").code == 3);
+  fs::remove(metrics);
+  REQUIRE(::mkfifo(metrics.c_str(), 0600) == 0);
+  CHECK(contains(work.run("diff runs/tiny runs/copy").err, "found a pipe"));
+  CHECK(contains(work.run("runs").out, "found a pipe"));
+  test::write_text(log, std::string(3 << 20, 'x') + "\nlast\n");
+  CHECK(contains(work.run("watch runs/copy --lines 1").out, "last\nruns/copy is "));
+  CHECK(work.run("watch runs/copy --lines 2").out.size() > (3 << 20));
+  fs::remove(log);
+  REQUIRE(::mkfifo(log.c_str(), 0600) == 0);
+  CHECK(contains(work.run("watch runs/copy").err, "found a pipe"));
 }
 
 }  // namespace

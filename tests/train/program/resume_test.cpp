@@ -1,25 +1,24 @@
-#include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "autograd/instruction_set.h"
-#include "tests/support/contains.h"
-#include "tests/train/refusal.h"
+#include "tests/train/limits.h"
+#include "tests/train/program.h"
 #include "train/checkpoint/checkpoint_file.h"
+#include "train/system/machine.h"
 
 /// How the program goes on with a run, and what may have changed since.
 namespace tapestry {
 namespace {
 
-using test::Arguments;
-using test::check_refusal;
+namespace fs = std::filesystem;
+using test::check_rejected;
+using test::check_words;
 using test::contains;
-using test::Outcome;
-using test::TextWorkplace;
+using test::TinyWorkplace;
 using test::TrainedWorkplace;
 using test::Workplace;
 
@@ -27,355 +26,336 @@ std::string history(const Workplace& work, const std::string& checkpoint) {
   return read_checkpoint(work / checkpoint).get_text("train/history");
 }
 
+// ---- Which run, and to which step
+
 TEST_CASE("a run is resumed by its directory, by its config or by both, in any order") {
-  const std::vector<Arguments> ways = {
-      {"train", "--resume", "runs/tiny", "train.steps=14"},
-      {"train", "tiny.yaml", "--resume", "train.steps=14"},
-      {"train", "--resume", "tiny.yaml", "train.steps=14"},
-      {"train", "--resume", "train.steps=14", "tiny.yaml", "runs/tiny"},
-      {"train", "runs/tiny", "tiny.yaml", "train.steps=14", "--resume"},
-  };
   std::string expected;
-  for (const Arguments& way : ways) {
+  for (const char* way :
+       {"train --resume runs/tiny train.steps=14", "train tiny.yaml --resume train.steps=14",
+        "train --resume tiny.yaml train.steps=14",
+        "train --resume train.steps=14 tiny.yaml runs/tiny",
+        "train runs/tiny tiny.yaml train.steps=14 --resume"}) {
+    CAPTURE(way);
     const TrainedWorkplace work;
-    const Outcome resumed = work.run(way);
-    CHECK(resumed.code == 0);
-    CHECK(resumed.err.empty());
-    CHECK(resumed.out.starts_with(
+    CHECK(work.out(way).starts_with(
         "resuming runs/tiny at step 12 of 14\nchanged train.steps: 12 -> 14\ndata: "));
-    const std::string end = test::read_text(work / work.checkpoint(14));
+    const std::string end = work.read(work.checkpoint(14));
     if (expected.empty()) expected = end;
     CHECK(end == expected);
     CHECK(history(work, work.checkpoint(14)).empty());
   }
 }
 
-/// Files may be no larger than this while it is alive, in processes that it starts too.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(std::size_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit tight{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &tight);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-  ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+TEST_CASE("a run can be resumed from any folder, by any path to it") {
+  const TrainedWorkplace work;
+  fs::create_directory(work / "runs.d");
+  fs::rename(work / "runs/tiny", work / "runs.d/lr=1");
+  CHECK(work.out("train --resume runs.d/lr=1").starts_with("runs.d/lr=1 is finished: 12 of 12"));
+  work.out("train --resume " + work.at("runs.d/lr=1") + " train.steps=13");
+  CHECK(work.has(work.checkpoint(13, "runs.d/lr=1")));
+  CHECK(work.out("train --resume runs.d/lr=1 tiny.yaml train.steps=14")
+            .starts_with("resuming runs.d/lr=1 at step 13 of 14"));
+  CHECK(work.out("train --resume tiny.yaml runs.d/lr=1 train.steps=16")
+            .starts_with("resuming runs.d/lr=1 at step 14 of 16"));
+}
 
- private:
-  rlimit before_{};
-};
+TEST_CASE("a resumed run with more steps ends like a run of as many steps, and says the same") {
+  const TrainedWorkplace work;
+  const std::string out =
+      work.out("train --resume runs/tiny train.steps=20 train.threads=2 train.max_time=1m");
+  check_words(out, {"\ndata: 22 training pairs, 6 validation, 4 test; vocabularies of ",
+                    " tensors; threads: 2; " + arithmetic() + "; run directory runs/tiny\n",
+                    "the largest step of 4 x 5 x 5 tokens"});
+  CHECK(out.ends_with("\ndone: 20 steps; next: tapestry evaluate runs/tiny\n"));
+  CHECK(contains(work.read("runs/tiny/config.yaml"), "\n  steps: 20\n"));
+  CHECK(test::split_lines(work.read("runs/tiny/train.log")).size() ==
+        test::split_lines(work.trained.out + out).size());
+  work.out("train tiny.yaml train.steps=20 train.run_dir=at-once");
+  CHECK(work.read(work.checkpoint(20)) == work.read(work.checkpoint(20, "at-once")));
+  CHECK(work.read("runs/tiny/metrics.csv") == work.read("at-once/metrics.csv"));
+}
+
+TEST_CASE("train --until saves and stops after a step, and the run can be resumed") {
+  const TrainedWorkplace work;
+  CHECK(contains(work.out("train tiny.yaml train.run_dir=parts --until 5"),
+                 "stopped by --until and saved at step 5; resume with: "));
+  CHECK(contains(work.out("train --resume parts --until 3"), "saved at step 5"));
+  work.out("train --resume parts");
+  for (const std::string file : {"/metrics.csv", "/checkpoints/step-00000012.h5"}) {
+    CHECK(work.read("parts" + file) == work.read("runs/tiny" + file));
+  }
+}
+
+TEST_CASE("a finished run is unchanged, whatever leftovers and lock it has") {
+  const TrainedWorkplace work;
+  work.write("runs/tiny/checkpoints/.step-00000013.h5.tmp-1-0", "of a crash");
+  const auto lock_before = fs::last_write_time(work / "runs/tiny/.lock");
+  const auto before = work.contents();
+  CHECK(work.out("train tiny.yaml --resume") ==
+        "runs/tiny is finished: 12 of 12 steps; give more with train.steps=N\n");
+  CHECK(work.contents() == before);
+  CHECK(fs::last_write_time(work / "runs/tiny/.lock") == lock_before);
+  CHECK(contains(work.out("train --resume runs/tiny train.steps=10"),
+                 "it has done 12 steps, and train.steps is 10"));
+}
+
+TEST_CASE("a run that ended by train.patience is finished until the patience is increased") {
+  const TinyWorkplace work;
+  CHECK(work.out("train tiny.yaml train.validate_every=1 train.patience=1 optimizer.kind=sgd "
+                 "schedule.learning_rate=1e-30")
+            .ends_with("\ndone: 2 steps, no new best in 1 validations; next: tapestry evaluate "
+                       "runs/tiny\n"));
+  CHECK(contains(work.out("train --resume runs/tiny"), "to continue, raise train.patience=N\n"));
+  CHECK(work.out("train --resume runs/tiny train.patience=2")
+            .starts_with("resuming runs/tiny at step 2 of 12\n"));
+}
+
+TEST_CASE("temporary files of crashes are removed at the next start, if they can be") {
+  const TrainedWorkplace work;
+  const std::vector<std::string> leftovers = {"runs/tiny/checkpoints/.step-00000013.h5.tmp-1-0",
+                                              "runs/tiny/.metrics.csv.tmp-17-3"};
+  for (const std::string& name : leftovers) work.write(name, "of a crash");
+  work.write("runs/tiny/.notes", "of the user");
+  work.out("train --resume runs/tiny train.steps=13");
+  for (const std::string& name : leftovers) CHECK_FALSE(work.has(name));
+  CHECK(work.has("runs/tiny/.notes"));
+  fs::create_directory(work / leftovers.front());
+  CHECK(contains(work.out("train --resume runs/tiny train.steps=14"),
+                 "warning: temporary file of a crash not deleted: " + leftovers.front()));
+  CHECK(work.has(work.checkpoint(14)));
+}
 
 TEST_CASE("a run that cannot save a checkpoint does not begin a step, new or resumed") {
   const TrainedWorkplace work;
-  const auto bytes = std::filesystem::file_size(work / work.checkpoint(12));
-  const FileSizeLimit limit(bytes / 4);
-  for (const Arguments& way : {Arguments{"train", "--resume", "runs/tiny", "train.steps=14"},
-                               Arguments{"train", "tiny.yaml", "train.run_dir=runs/other"}}) {
-    const Outcome refused = work.run(way);
-    CHECK(refused.code == 5);
-    CHECK(contains(refused.err, "checkpoints/probe: could not reserve space: File too large"));
-    CHECK_FALSE(contains(refused.out, "step 1/"));
-    CHECK_FALSE(contains(refused.out, "step 13/"));
+  const auto bytes = fs::file_size(work / work.checkpoint(12));
+  const test::ResourceLimit limit(RLIMIT_FSIZE, bytes / 4);
+  for (const char* way :
+       {"train --resume runs/tiny train.steps=14", "train tiny.yaml train.run_dir=runs/other"}) {
+    const test::Outcome rejected = work.run(way);
+    CHECK(rejected.code == 5);
+    CHECK(contains(rejected.err, "checkpoints/probe: could not reserve space: File too large"));
+    CHECK_FALSE(contains(rejected.out, "step 1/"));
+    CHECK_FALSE(contains(rejected.out, "step 13/"));
   }
 }
 
-TEST_CASE("a run directory may have a dot and an equals sign in its path") {
-  const TrainedWorkplace work;
-  std::filesystem::create_directory(work / "runs.d");
-  std::filesystem::rename(work / "runs/tiny", work / "runs.d/lr=1");
-  const Outcome resumed = work.run({"train", "--resume", "runs.d/lr=1"});
-  CHECK(resumed.code == 0);
-  CHECK(resumed.out.starts_with("runs.d/lr=1 is finished: 12 of 12 steps"));
-}
+// ---- Changed configs
 
 TEST_CASE("a changed config is compared key by key with the checkpoint") {
   const TrainedWorkplace work;
-  check_refusal(work,
-                {"train", "tiny.yaml", "--resume", "train.steps=20", "model.d_model=32",
-                 "model.dropout=0.4", "train.seed=2"},
-                2,
-                "runs/tiny: the config differs from the checkpoint in keys that affect the run\n"
-                "  key            checkpoint  config  to change it\n"
-                "  model.d_model  16          32      start a new run\n"
-                "  model.dropout  0.2         0.4     --allow-change model.dropout\n"
-                "  train.seed     1           2       start a new run\n"
-                "hint: resume with the saved config, or follow the last column");
-  check_refusal(work, {"train", "--resume", "runs/tiny", "train.run_dir=other"}, 2,
-                "runs/tiny: the config differs from the checkpoint in keys that affect the run\n"
-                "  key            checkpoint   config   to change it\n"
-                "  train.run_dir  \"runs/tiny\"  \"other\"  a run is resumed in its own directory\n"
-                "hint: resume with the saved config, or follow the last column");
+  check_rejected(work,
+                 "train tiny.yaml --resume train.steps=20 model.d_model=32 model.dropout=0.4 "
+                 "train.seed=2",
+                 2,
+                 {"runs/tiny: the config differs from the checkpoint in keys that affect the run\n"
+                  "  key            checkpoint  config  to change it\n"
+                  "  model.d_model  16          32      start a new run\n"
+                  "  model.dropout  0.2         0.4     --allow-change model.dropout\n"
+                  "  train.seed     1           2       start a new run\n"});
+  check_rejected(work, "train --resume runs/tiny train.run_dir=other", 2,
+                 {"  train.run_dir  \"runs/tiny\"  \"other\"  a run is resumed in its own dir"});
 }
 
-TEST_CASE("a change with --allow-change is made and recorded") {
+TEST_CASE("a change with --allow-change is made and recorded, and goes with the checkpoint") {
   const TrainedWorkplace work;
-  const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=14",
-                                    "model.dropout=0.4", "--allow-change", "model.dropout"});
-  CHECK(resumed.code == 0);
-  CHECK(contains(resumed.out, "\nwarning: changed model.dropout: 0.2 -> 0.4\n"));
-  CHECK(history(work, work.checkpoint(14)) == "step 12: changed model.dropout: 0.2 -> 0.4\n");
-  CHECK(contains(work.run({"inspect", work.checkpoint(14)}).out,
-                 "\nhistory:\nstep 12: changed model.dropout: 0.2 -> 0.4\n"));
-  // From now on the run has it, and its history goes with it.
-  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=15"}).code == 0);
-  CHECK(history(work, work.checkpoint(15)) == "step 12: changed model.dropout: 0.2 -> 0.4\n");
-  CHECK(work.run({"train", "tiny.yaml", "--resume", "train.steps=16"}).code == 2);
+  const std::string change = "changed model.dropout: 0.2 -> 0.4\n", line = "step 12: " + change;
+  CHECK(contains(work.out("train --resume runs/tiny train.steps=14 train.keep_last=9 "
+                          "model.dropout=0.4 --allow-change model.dropout"),
+                 "\nwarning: " + change));
+  CHECK(history(work, work.checkpoint(14)) == line);
+  CHECK(contains(work.out("inspect " + work.checkpoint(14)), "\nhistory:\n" + line));
+  // From now on the run has it.
+  work.out("train --resume runs/tiny train.steps=15");
+  CHECK(history(work, work.checkpoint(15)) == line);
+  check_rejected(work, "train tiny.yaml --resume train.steps=16", 2, {"model.dropout"});
+  // An older checkpoint is the end of a run of 12 steps, and has its own history.
+  for (const auto& entry : fs::directory_iterator(work / "runs/tiny/checkpoints")) {
+    if (entry.path() != work / work.checkpoint(12)) fs::resize_file(entry, 100);
+  }
+  const test::Outcome finished = work.run("train --resume runs/tiny");
+  CHECK(finished.code == 0);
+  CHECK(contains(finished.out, "runs/tiny is finished: 12 of 12 steps"));
+  check_words(finished.err, {"; an older checkpoint is used\n", "to have as many again, add"});
+  work.out("train --resume runs/tiny train.steps=15");
+  CHECK_FALSE(contains(work.out("inspect " + work.checkpoint(15)), "\nhistory:\n"));
 }
 
-TEST_CASE("--allow-change needs --resume") {
-  const TrainedWorkplace work;
-  CHECK(work.run({"train", "tiny.yaml", "--allow-change", "model.dropout"}).code == 2);
+/// Begins tiny.yaml with 10 steps, which end within the second epoch of 6 batches of 4.
+struct BegunWorkplace : TinyWorkplace {
+  BegunWorkplace() { out("train tiny.yaml train.steps=10 train.log_every=1"); }
+
+  /// Resumes to `steps` with a change that is allowed.
+  std::string change(const std::string& steps, const std::string& override) const {
+    return out("train --resume runs/tiny train.steps=" + steps + " " + override +
+               " --allow-change " + override.substr(0, override.find('=')));
+  }
+};
+
+TEST_CASE("batch size, data size and optimizer may change with permission, which is printed") {
+  struct Change {
+    std::string override, history;
+    bool new_epoch, new_state;
+  };
+  const std::vector<Change> changes = {
+      {"train.batch_size=8", "train.batch_size: 4 -> 8", true, false},
+      {"train.batch_tokens=25", "train.batch_tokens: 0 -> 25", true, false},
+      {"data.train_size=40", "data.train_size: 22 -> 40", true, false},
+      {"optimizer.kind=adamw", "optimizer.kind: adam -> adamw", false, false},
+      {"optimizer.kind=sgd", "optimizer.kind: adam -> sgd", false, true},
+      {"optimizer.weight_decay=0.1", "optimizer.weight_decay: 0 -> 0.1", false, false}};
+  const std::string end = TinyWorkplace::checkpoint(20), metrics = "runs/tiny/metrics.csv";
+  for (const Change& change : changes) {
+    CAPTURE(change.override);
+    const BegunWorkplace at_once, in_parts;
+    check_rejected(at_once, "train --resume runs/tiny train.steps=20 " + change.override, 2,
+                   {"  --allow-change "});
+    CHECK(contains(at_once.change("20", change.override), "\nwarning: changed " + change.history));
+    std::string history = "step 10: changed " + change.history + "\n";
+    if (change.new_state) history += "step 10: the state of the optimizer starts anew\n";
+    if (change.new_epoch) history += "step 10: continues with the first batch of an epoch\n";
+    CHECK(contains(at_once.out("inspect " + end), "\nhistory:\n" + history));
+
+    // Resumed once more, the run ends with the same bytes.
+    in_parts.change("13", change.override);
+    in_parts.out("train --resume runs/tiny train.steps=20");
+    CHECK(in_parts.read(end) == at_once.read(end));
+    CHECK(in_parts.read(metrics) == at_once.read(metrics));
+    if (change.override != "train.batch_size=8") continue;
+    // 10 steps of 6 batches an epoch, then 3 batches of 8 an epoch.
+    check_words(at_once.read(metrics),
+                {"\n10,2,train,", "\n11,3,train,", "\n13,3,train,", "\n14,4,train,",
+                 "\n16,4,train,", "\n17,5,train,", "\n20,6,train,"});
+  }
 }
 
 /// A workplace with a finished run of 12 steps whose learning rate decays to 0.
-struct DecayedWorkplace : Workplace {
+struct DecayedWorkplace : TinyWorkplace {
   explicit DecayedWorkplace(const std::string& warmup = "4") {
     std::string text = test::tiny_yaml;
     text.replace(text.find("inverse_sqrt"), 12, "cosine");
     text.replace(text.find("warmup_steps: 4"), 15, "warmup_steps: " + warmup);
     write("tiny.yaml", text);
-    REQUIRE(run({"train", "tiny.yaml"}).code == 0);
+    out("train tiny.yaml");
   }
 };
 
 TEST_CASE("a run that has decayed to 0 and gets more steps needs a new end of the decay") {
-  const DecayedWorkplace work;
-  const std::string refusal =
-      "runs/tiny: train.steps is raised from 12 to 16, but the learning rate decays to 0 until "
-      "step "
-      "12 (schedule.decay_steps) and would stay 0\n"
-      "hint: give the decay a new end, with schedule.decay_steps=16 --allow-change "
-      "schedule.decay_steps, or a minimum above 0, with schedule.min_learning_rate=RATE "
-      "--allow-change schedule.min_learning_rate";
-  check_refusal(work, {"train", "tiny.yaml", "--resume", "train.steps=16"}, 2, refusal);
-  check_refusal(work, {"train", "--resume", "runs/tiny", "train.steps=16"}, 2, refusal);
-}
-
-TEST_CASE("a run that has decayed continues on a cosine to the new end") {
+  const DecayedWorkplace rejected;
+  for (const char* run : {"tiny.yaml", "runs/tiny"}) {
+    check_rejected(rejected, std::string("train train.steps=16 --resume ") + run, 2,
+                   {"raised from 12 to 16", "decays to 0 until step 12",
+                    "schedule.decay_steps=16 --allow-change schedule.decay_steps",
+                    "schedule.min_learning_rate"});
+  }
   std::string expected;
-  for (const Arguments& way :
-       {Arguments{"--resume", "runs/tiny", "train.steps=16", "schedule.decay_steps=16"},
-        Arguments{"--resume", "runs/tiny", "train.steps=16", "schedule.decay_steps=100%"},
-        Arguments{"--resume", "tiny.yaml", "train.steps=16"}}) {
+  for (const std::string way :
+       {"runs/tiny train.steps=16 schedule.decay_steps=16",
+        "runs/tiny train.steps=16 schedule.decay_steps=100%", "tiny.yaml train.steps=16"}) {
+    CAPTURE(way);
     const DecayedWorkplace work;
-    Arguments words{"train", "train.log_every=2", "--allow-change", "schedule.decay_steps"};
-    words.insert(words.end(), way.begin(), way.end());
-    const Outcome resumed = work.run(words);
-    CHECK(resumed.code == 0);
-    CHECK(history(work, "runs/tiny/checkpoints/step-00000016.h5") ==
+    work.out("train train.log_every=2 --allow-change schedule.decay_steps --resume " + way);
+    CHECK(history(work, work.checkpoint(16)) ==
           "step 12: changed schedule.decay_steps: 12 -> 16\n");
-    const std::string metrics = test::read_text(work / "runs/tiny/metrics.csv");
+    const std::string metrics = work.read("runs/tiny/metrics.csv");
     if (expected.empty()) expected = metrics;
     CHECK(metrics == expected);
-    // Steps 14 and 16 of a warm-up of 4 and a decay until 16: half a cosine over 12 steps.
-    CHECK(contains(metrics, fmt::format("\n14,")));
+    CHECK(contains(metrics, "\n14,"));
   }
-}
+  const std::string minimum =
+      " schedule.min_learning_rate=0.001 --allow-change schedule.min_learning_rate";
+  rejected.out("train --resume runs/tiny train.steps=14" + minimum);
+  rejected.out("train --resume runs/tiny train.steps=15");
 
-TEST_CASE("a run that has decayed to a minimum above 0 and gets more steps keeps that rate") {
-  const DecayedWorkplace work;
-  CHECK(
-      work.run({"train", "--resume", "runs/tiny", "train.steps=14",
-                "schedule.min_learning_rate=0.001", "--allow-change", "schedule.min_learning_rate"})
-          .code == 0);
-  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=15"}).code == 0);
-}
-
-TEST_CASE("a run that stops within its decay can be resumed for the rest of it") {
-  const Workplace work;
-  std::string text = test::tiny_yaml;
-  text.replace(text.find("inverse_sqrt"), 12, "cosine\n  decay_steps: 14");
-  work.write("tiny.yaml", text);
-  REQUIRE(work.run({"train", "tiny.yaml"}).code == 0);
-  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=14"}).code == 0);
-  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=15"}).code == 2);
+  // A run that stops within its decay can be resumed for the rest of it.
+  const TinyWorkplace within;
+  within.out("train tiny.yaml schedule.kind=cosine schedule.decay_steps=14");
+  within.out("train --resume runs/tiny train.steps=14");
+  check_rejected(within, "train --resume runs/tiny train.steps=15", 2, {"decay"});
 }
 
 TEST_CASE("a resumed run keeps the numbers of steps that its config gives as percentages") {
   const DecayedWorkplace work("25%");
-  CHECK(contains(test::read_text(work / "runs/tiny/config.yaml"), "\n  warmup_steps: 3\n"));
-  const Arguments more{"train",
-                       "--resume",
-                       "tiny.yaml",
-                       "train.steps=16",
-                       "schedule.min_learning_rate=0.001",
-                       "--allow-change",
-                       "schedule.min_learning_rate"};
-  CHECK(work.run(more).code == 0);
-  CHECK(contains(test::read_text(work / "runs/tiny/config.yaml"), "\n  warmup_steps: 3\n"));
+  CHECK(contains(work.read("runs/tiny/config.yaml"), "\n  warmup_steps: 3\n"));
+  work.out(
+      "train --resume tiny.yaml train.steps=16 schedule.min_learning_rate=0.001 "
+      "--allow-change schedule.min_learning_rate");
+  CHECK(contains(work.read("runs/tiny/config.yaml"), "\n  warmup_steps: 3\n"));
   // On the command line a percentage is a new number, which needs permission.
-  Arguments longer{"train", "--resume", "runs/tiny", "train.steps=20", "schedule.warmup_steps=25%"};
-  const Outcome refused = work.run(longer);
-  CHECK(refused.code == 2);
-  CHECK(contains(refused.err, "schedule.warmup_steps  3           5  "));
-  longer.insert(longer.end(), {"--allow-change", "schedule.warmup_steps"});
-  CHECK(work.run(longer).code == 0);
+  const std::string longer = "train --resume runs/tiny train.steps=20 schedule.warmup_steps=25%";
+  check_rejected(work, longer, 2, {"schedule.warmup_steps  3           5  "});
+  work.out(longer + " --allow-change schedule.warmup_steps");
 }
 
-TEST_CASE("a resumed run with other kernels warns and records it") {
-  const TrainedWorkplace work;
-  ArrayStore other;
-  for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {
-    if (path != "arithmetic") other.put(path, array);
+TEST_CASE("a resumed run with other kernels, or another revision of them, warns and records it") {
+  const std::string same = fmt::format("kernels {}, matmul tapestry", kernels_in_use());
+  for (const std::string before : {std::string("kernels mmx, matmul tapestry"), same}) {
+    CAPTURE(before);
+    const TrainedWorkplace work;
+    ArrayStore other;
+    for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {
+      if (path != "arithmetic") other.put(path, array);
+    }
+    other.put_text("arithmetic", before);  // as written before there were revisions
+    write_checkpoint(work / work.checkpoint(12), other);
+    check_words(work.out("train --resume runs/tiny train.steps=13"),
+                {"\nwarning: changed arithmetic: " + before + " -> ",
+                 ", revision 4; results will differ from a run "});
+    CHECK(history(work, work.checkpoint(13)).starts_with("step 12: changed arithmetic: "));
   }
-  other.put_text("arithmetic", "kernels mmx, matmul tapestry");
-  write_checkpoint(work / work.checkpoint(12), other);
-  const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=13"});
-  CHECK(resumed.code == 0);
-  CHECK(contains(resumed.out, "\nwarning: changed arithmetic: kernels mmx, matmul tapestry -> "));
-  CHECK(history(work, work.checkpoint(13)).starts_with("step 12: changed arithmetic: "));
 }
 
-TEST_CASE("a resumed run with another revision of arithmetic warns, though the kernels are equal") {
-  const TrainedWorkplace work;
-  ArrayStore other;
-  for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {
-    if (path != "arithmetic") other.put(path, array);
-  }
-  const std::string before = fmt::format("kernels {}, matmul tapestry", kernels_in_use());
-  other.put_text("arithmetic", before);  // as written before there were revisions
-  write_checkpoint(work / work.checkpoint(12), other);
-  const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=13"});
-  CHECK(resumed.code == 0);
-  CHECK(contains(resumed.out, "\nwarning: changed arithmetic: " + before + " -> " + before +
-                                  ", revision 4; results will differ from a run "));
-}
+// ---- Changed data
 
 /// A workplace with a finished run of text.
-struct TrainedOnText : TextWorkplace {
-  TrainedOnText() { REQUIRE(run({"train", "text.yaml"}).code == 0); }
+struct TrainedOnText : test::TextWorkplace {
+  TrainedOnText() { out("train text.yaml"); }
 
   const std::string checkpoint = "runs/text/checkpoints/step-00000003.h5";
 };
 
 TEST_CASE("training files may move") {
   const TrainedOnText work;
-  std::filesystem::create_directory(work / "elsewhere");
-  std::filesystem::rename(work / "train.de", work / "elsewhere/renamed.de");
-  const Outcome resumed = work.run({"train", "text.yaml", "--resume", "train.steps=3",
-                                    "data.train_source=elsewhere/renamed.de"});
-  CHECK(resumed.code == 0);
-  CHECK(contains(resumed.out, "\nchanged data.train_source: "));
+  fs::create_directory(work / "elsewhere");
+  fs::rename(work / "train.de", work / "elsewhere/renamed.de");
+  CHECK(contains(work.out("train text.yaml --resume train.steps=3 "
+                          "data.train_source=elsewhere/renamed.de"),
+                 "\nchanged data.train_source: "));
   CHECK(history(work, work.checkpoint).empty());
 }
 
-TEST_CASE("a changed training file is refused by name, unless that is allowed") {
+TEST_CASE("a changed training file is rejected by name, unless that is allowed") {
   const TrainedOnText work;
   work.write("train.de", "ein haus\neine maus\n");
-  const auto before = work.contents();
-  const Outcome refused = work.run({"train", "--resume", "runs/text", "train.steps=3"});
-  CHECK(refused.code == 3);
-  CHECK(refused.err.starts_with("tapestry: error: " + work.at("train.de") +
-                                " (data.train_source): found 19 bytes with digest "));
-  CHECK(contains(refused.err, ", expected 20 bytes with digest "));
-  CHECK(
-      refused.err.ends_with("\nhint: restore the original files, or permit the change with "
-                            "--allow-change data.train_source\n"));
-  CHECK(work.contents() == before);
-
-  const Outcome resumed = work.run(
-      {"train", "--resume", "runs/text", "train.steps=3", "--allow-change", "data.train_source"});
-  CHECK(resumed.code == 0);
-  CHECK(
-      contains(resumed.out, "\nwarning: changed " + work.at("train.de") + " (data.train_source)"));
+  const std::string resume = "train --resume runs/text train.steps=3";
+  check_rejected(work, resume, 3,
+                 {work.at("train.de") + " (data.train_source): found 19 bytes with digest ",
+                  ", expected 20 bytes with digest ", "--allow-change data.train_source"});
+  CHECK(contains(work.out(resume + " --allow-change data.train_source"),
+                 "\nwarning: changed " + work.at("train.de") + " (data.train_source)"));
   CHECK(history(work, work.checkpoint).starts_with("step 2: changed "));
   // The words that the model knows are still the old ones.
-  CHECK(read_checkpoint(work / work.checkpoint).get_text("data/source_vocabulary").find("katze") !=
-        std::string::npos);
-  CHECK(work.run({"train", "--resume", "runs/text", "train.steps=4"}).code == 0);
+  CHECK(contains(read_checkpoint(work / work.checkpoint).get_text("data/source_vocabulary"),
+                 "katze"));
+  work.out("train --resume runs/text train.steps=4");
+
+  // With fewer data than before it continues with its next epoch.
+  work.write("train.de", "ein haus\n");
+  work.write("train.en", "a house\n");
+  work.out(
+      "train --resume runs/text train.steps=5 --allow-change data.train_source "
+      "--allow-change data.train_target");
 }
 
 TEST_CASE("an additional or missing data file is a change") {
   const TrainedOnText work;
-  const Arguments with_test{"train",
-                            "text.yaml",
-                            "--resume",
-                            "train.steps=3",
-                            "data.test_source=valid.de",
-                            "data.test_target=valid.en"};
-  const Outcome refused = work.run(with_test);
-  CHECK(refused.code == 3);
-  CHECK(contains(refused.err, "valid.de (data.test_source): found "));
-  CHECK(contains(refused.err, ", expected no such file, as the run began without one\n"));
-  Arguments allowed = with_test;
-  for (const char* key : {"data.test_source", "data.test_target"}) {
-    allowed.insert(allowed.end(), {"--allow-change", key});
-  }
-  CHECK(work.run(allowed).code == 0);
-  const Outcome less = work.run({"train", "text.yaml", "--resume", "train.steps=4"});
-  CHECK(less.code == 3);
-  CHECK(contains(less.err, "data.test_source: found no file, expected 9 bytes with digest "));
-}
-
-TEST_CASE("a run with fewer data than before continues with its next epoch") {
-  const TrainedOnText work;
-  work.write("train.de", "ein haus\n");
-  work.write("train.en", "a house\n");
-  const Outcome resumed =
-      work.run({"train", "--resume", "runs/text", "train.steps=5", "--allow-change",
-                "data.train_source", "--allow-change", "data.train_target"});
-  CHECK(resumed.code == 0);
-  CHECK(resumed.err.empty());
-}
-
-TEST_CASE("a finished run is unchanged, whatever leftovers and lock it has") {
-  const TrainedWorkplace work;
-  work.write("runs/tiny/checkpoints/.step-00000013.h5.tmp-1-0", "of a crash");
-  const auto lock_before = std::filesystem::last_write_time(work / "runs/tiny/.lock");
-  const auto before = work.contents();
-  const Outcome finished = work.run({"train", "tiny.yaml", "--resume"});
-  CHECK(finished.code == 0);
-  CHECK(finished.out == "runs/tiny is finished: 12 of 12 steps; give more with train.steps=N\n");
-  CHECK(work.contents() == before);
-  CHECK(std::filesystem::last_write_time(work / "runs/tiny/.lock") == lock_before);
-  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=10"}).out ==
-        "runs/tiny is finished: it has done 12 steps, and train.steps is 10; give more with "
-        "train.steps=N\n");
-}
-
-TEST_CASE("a run that ended by train.patience is finished until the patience is increased") {
-  const Workplace work;
-  work.write("tiny.yaml", test::tiny_yaml);
-  const Arguments train{"train",
-                        "tiny.yaml",
-                        "train.validate_every=1",
-                        "train.patience=1",
-                        "optimizer.kind=sgd",
-                        "schedule.learning_rate=1e-30"};
-  const Outcome done = work.run(train);
-  CHECK(done.code == 0);
-  CHECK(done.out.ends_with(
-      "\ndone: 2 steps, no new best in 1 validations; next: tapestry evaluate runs/tiny\n"));
-  const Outcome again = work.run({"train", "--resume", "runs/tiny"});
-  CHECK(again.code == 0);
-  CHECK(again.out ==
-        "runs/tiny is finished: 1 validations without improvement; to continue, raise "
-        "train.patience=N\n");
-  const Outcome more = work.run({"train", "--resume", "runs/tiny", "train.patience=2"});
-  CHECK(more.out.starts_with("resuming runs/tiny at step 2 of 12\n"));
-}
-
-TEST_CASE("temporary files of crashes are removed at the next start") {
-  const TrainedWorkplace work;
-  const std::vector<std::string> leftovers = {"runs/tiny/checkpoints/.step-00000013.h5.tmp-1-0",
-                                              "runs/tiny/.metrics.csv.tmp-17-3"};
-  for (const std::string& name : leftovers) work.write(name, "of a crash");
-  work.write("runs/tiny/.notes", "of the user");
-  CHECK(work.run({"train", "--resume", "runs/tiny", "train.steps=13"}).code == 0);
-  for (const std::string& name : leftovers) CHECK_FALSE(std::filesystem::exists(work / name));
-  CHECK(std::filesystem::exists(work / "runs/tiny/.notes"));
-}
-
-TEST_CASE("a temporary file of a crash that cannot be deleted is a warning") {
-  const TrainedWorkplace work;
-  const std::string leftover = "runs/tiny/checkpoints/.step-00000013.h5.tmp-1-0";
-  std::filesystem::create_directory(work / leftover);
-  const Outcome resumed = work.run({"train", "--resume", "runs/tiny", "train.steps=13"});
-  CHECK(resumed.code == 0);
-  CHECK(resumed.out.find("warning: temporary file of a crash not deleted: " + leftover +
-                         ": could not delete the file: Is a directory\n") != std::string::npos);
-  CHECK(std::filesystem::exists(work / work.checkpoint(13)));
+  const std::string with_test =
+      "train text.yaml --resume train.steps=3 data.test_source=valid.de data.test_target=valid.en";
+  check_rejected(work, with_test, 3,
+                 {"valid.de (data.test_source): found ",
+                  ", expected no such file, as the run began without one\n"});
+  work.out(with_test + " --allow-change data.test_source --allow-change data.test_target");
+  check_rejected(work, "train text.yaml --resume train.steps=4", 3,
+                 {"data.test_source: found no file, expected 9 bytes with digest "});
 }
 
 }  // namespace

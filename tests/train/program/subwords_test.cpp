@@ -1,12 +1,9 @@
-#include <doctest/doctest.h>
-
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "data/text/subwords.h"
-#include "tests/support/contains.h"
-#include "tests/train/kind_configs.h"
+#include "tests/train/kinds.h"
 #include "train/base/error.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
@@ -15,11 +12,10 @@
 namespace tapestry {
 namespace {
 
-using Arguments = std::vector<std::string>;
+using test::check_rejected;
+using test::check_words;
 using test::contains;
 using test::KindWorkplace;
-using test::Outcome;
-using test::Workplace;
 
 const std::string settings =
     "schedule: {learning_rate: 0.01}\n"
@@ -27,7 +23,7 @@ const std::string settings =
     "5}\n";
 
 /// A translation task of subwords.
-struct PairWorkplace : Workplace {
+struct PairWorkplace : test::Workplace {
   PairWorkplace() {
     std::string source, target;
     const std::vector<std::string> words = {"eins", "zwei", "drei", "zweifach", "einfach"};
@@ -48,18 +44,21 @@ struct PairWorkplace : Workplace {
               settings);
   }
 
-  std::string checkpoint(std::uint64_t step) const {
-    return "runs/pairs/checkpoints/step-" + std::string(step < 10 ? "0000000" : "000000") +
-           std::to_string(step) + ".h5";
+  /// Trains into a directory and returns its last checkpoint.
+  ArrayStore train(const std::string& directory, const std::string& more = "") const {
+    out("train pairs.yaml train.run_dir=" + directory + " " + more);
+    return has(last(directory)) ? read_checkpoint(*this / last(directory)) : ArrayStore();
+  }
+  /// Goes on with a run of 7 steps, on more threads.
+  ArrayStore resume(const std::string& directory) const {
+    out("train train.steps=12 train.threads=3 --resume " + directory);
+    return read_checkpoint(*this / last(directory));
+  }
+  static std::string last(const std::string& directory) {
+    return test::TinyWorkplace::checkpoint(12, directory);
   }
 };
 
-void check_refusal(const Outcome& outcome, int code, const std::string& part) {
-  CHECK(outcome.code == code);
-  CHECK(contains(outcome.err, part));
-}
-
-/// Two workplaces have files of different paths.
 void check_same_but_config(const ArrayStore& a, const ArrayStore& b) {
   CHECK(a.size() == b.size());
   for (const auto& array : a) {
@@ -70,127 +69,80 @@ void check_same_but_config(const ArrayStore& a, const ArrayStore& b) {
 
 TEST_CASE("a translation model of subwords reads and writes text") {
   const PairWorkplace work;
-  const Outcome trained = work.run({"train", "pairs.yaml", "train.steps=150"});
-  CHECK(trained.err.empty());
-  CHECK(contains(trained.out, "vocabularies of 20 and 20"));
-  const Outcome translated =
-      work.run({"translate", "runs/pairs"}, "zwei drei.\n\neinfach zweifach.\n");
-  CHECK(translated.code == 0);
-  CHECK_FALSE(contains(translated.out, "\u2581"));
-  CHECK(translated.out == "two three.\n\nonefold twofold.\n");
-  const std::string object =
-      work.run({"translate", "runs/pairs", "--align", "--json"}, "zwei drei.\n").out;
-  CHECK(contains(object, R"("source_words":["zwei","drei."])"));
-  CHECK(contains(object, R"("words":["two","three."])"));
-  const std::string aligned = work.run({"translate", "runs/pairs", "--align"}, "zwei drei.\n").out;
+  CHECK(contains(work.out("train pairs.yaml train.steps=150"), "vocabularies of 20 and 20"));
+  CHECK(work.out("translate runs/pairs", "zwei drei.\n\neinfach zweifach.\n") ==
+        "two three.\n\nonefold twofold.\n");
+  check_words(work.out("translate runs/pairs --align --json", "zwei drei.\n"),
+              {R"("source_words":["zwei","drei."])", R"("words":["two","three."])"});
+  const std::string aligned = work.out("translate runs/pairs --align", "zwei drei.\n");
   REQUIRE(aligned.starts_with("two three. ||| "));
-  CHECK(aligned.find_first_not_of("01- \n", std::string("two three. ||| ").size()) ==
-        std::string::npos);
-  CHECK(contains(work.run({"evaluate", "runs/pairs"}).out, "validation"));
+  CHECK(aligned.find_first_not_of("01- \n", 15) == std::string::npos);
+  CHECK(contains(work.run("evaluate runs/pairs").out, "validation"));
 }
 
 TEST_CASE("a run of subwords resumes bit-identically, on more threads, without its model file") {
-  const PairWorkplace whole;
-  REQUIRE(whole.run({"train", "pairs.yaml"}).code == 0);
-  const ArrayStore snapshot = read_checkpoint(whole / whole.checkpoint(12));
-  const auto model = saved_vocabularies(snapshot).source.subwords();
+  const PairWorkplace work;
+  const ArrayStore whole = work.train("whole");
+  const auto model = saved_vocabularies(whole).source.subwords();
   REQUIRE(model);
-  CHECK(snapshot.get_text("data/source_subwords") == model->serialized());
-  CHECK(saved_vocabularies(snapshot).target->subwords() != nullptr);
+  const auto target = saved_vocabularies(whole).target->subwords();
+  REQUIRE(target != nullptr);
+  CHECK(whole.get_text("data/source_subwords") == model->serialized());
+  work.train("halves", "train.steps=7");
+  check_same_but_config(work.resume("halves"), whole);
 
-  const PairWorkplace halves;
-  REQUIRE(halves.run({"train", "pairs.yaml", "train.steps=7"}).code == 0);
-  const Outcome resumed =
-      halves.run({"train", "--resume", "runs/pairs", "train.steps=12", "train.threads=3"});
-  CHECK(resumed.code == 0);
-  check_same_but_config(read_checkpoint(halves / halves.checkpoint(12)), snapshot);
-
-  const PairWorkplace other;
-  other.write("source.model", model->serialized());
-  other.write("target.model", saved_vocabularies(snapshot).target->subwords()->serialized());
-  const std::vector<std::string> files = {"data.subwords=file", "data.vocabulary_size=8000",
-                                          "data.subword_file=source.model",
-                                          "data.target_subword_file=target.model"};
-  Arguments begin = {"train", "pairs.yaml", "train.steps=7"};
-  begin.insert(begin.end(), files.begin(), files.end());
-  REQUIRE(other.run(begin).code == 0);
-  std::filesystem::remove(other / "source.model");
-  std::filesystem::remove(other / "target.model");
-  CHECK(other.run({"train", "--resume", "runs/pairs", "train.steps=12"}).code == 0);
-  const ArrayStore end = read_checkpoint(other / other.checkpoint(12));
-  for (const auto& [path, array] : snapshot) {
+  work.write("source.model", model->serialized());
+  work.write("target.model", target->serialized());
+  work.train("files",
+             "train.steps=7 data.subwords=file data.vocabulary_size=8000 "
+             "data.subword_file=source.model data.target_subword_file=target.model");
+  std::filesystem::remove(work / "source.model");
+  std::filesystem::remove(work / "target.model");
+  const ArrayStore end = work.resume("files");
+  for (const auto& [path, array] : whole) {
     if (path.starts_with("parameters/") || path.starts_with("data/")) CHECK(end.at(path) == array);
   }
-}
 
-TEST_CASE("a run with subword regularization resumes bit-identically on more threads") {
-  const std::vector<Arguments> kinds = {{"data.subword_alpha=0.2"},
-                                        {"data.subwords=bpe", "data.subword_dropout=0.3"}};
-  for (const Arguments& kind : kinds) {
-    CAPTURE(kind.front());
-    const auto train = [&](const PairWorkplace& work, const std::string& steps) {
-      Arguments arguments = {"train", "pairs.yaml", "--fresh", steps};
-      arguments.insert(arguments.end(), kind.begin(), kind.end());
-      REQUIRE(work.run(arguments).code == 0);
-    };
-    const PairWorkplace whole, halves;
-    train(whole, "train.steps=12");
-    train(halves, "train.steps=7");
-    const Outcome resumed =
-        halves.run({"train", "--resume", "runs/pairs", "train.steps=12", "train.threads=3"});
-    CHECK(resumed.code == 0);
-    const ArrayStore end = read_checkpoint(whole / whole.checkpoint(12));
-    check_same_but_config(read_checkpoint(halves / halves.checkpoint(12)), end);
-
-    const PairWorkplace plain;
-    Arguments without = {"train", "pairs.yaml", "train.steps=12"};
-    if (kind.size() > 1) without.push_back(kind.front());
-    REQUIRE(plain.run(without).code == 0);
-    const std::string weight = "parameters/output.weight";
-    CHECK(read_checkpoint(plain / plain.checkpoint(12)).at(weight) != end.at(weight));
-  }
-}
-
-TEST_CASE("a checkpoint whose subword model is damaged is refused") {
-  const PairWorkplace work;
-  REQUIRE(work.run({"train", "pairs.yaml"}).code == 0);
-  const ArrayStore good = read_checkpoint(work / work.checkpoint(12));
-  const auto with_model = [&](const std::string& bytes) {
+  // A checkpoint whose subword model is damaged is rejected.
+  const auto check = [&](const std::string& bytes, const char* message) {
     ArrayStore damaged;
-    for (const auto& [path, array] : good) {
+    for (const auto& [path, array] : whole) {
       if (path != "data/source_subwords") damaged.put(path, array);
     }
     damaged.put_text("data/source_subwords", bytes);
-    return damaged;
+    CHECK_THROWS_WITH_AS(saved_vocabularies(damaged), doctest::Contains(message), CheckpointError);
   };
-  CHECK_THROWS_WITH_AS(saved_vocabularies(with_model("no model")),
-                       doctest::Contains("data/source_vocabulary: data/source_subwords: is not a "
-                                         "SentencePiece model"),
-                       CheckpointError);
-  CHECK_THROWS_WITH_AS(saved_vocabularies(with_model(good.get_text("data/target_subwords"))),
-                       doctest::Contains("other words than those of its subword model"),
-                       CheckpointError);
+  check("no model", "data/source_subwords: is not a SentencePiece model");
+  check(target->serialized(), "other words than those of its subword model");
+}
+
+TEST_CASE("a run with subword regularization resumes bit-identically on more threads") {
+  const PairWorkplace work;
+  for (const auto& [kind, regularization] : std::vector<std::pair<std::string, std::string>>{
+           {"unigram", "data.subword_alpha=0.2"}, {"bpe", "data.subword_dropout=0.3"}}) {
+    CAPTURE(kind);
+    const std::string plain = "--fresh data.subwords=" + kind, with = plain + " " + regularization;
+    const ArrayStore whole = work.train("whole", with);
+    work.train("halves", with + " train.steps=7");
+    check_same_but_config(work.resume("halves"), whole);
+    const std::string weight = "parameters/output.weight";
+    CHECK(work.train("plain", plain).at(weight) != whole.at(weight));
+  }
 }
 
 TEST_CASE("mistakes in keys and files of subwords end with their exit codes") {
   const PairWorkplace work;
-  check_refusal(work.run({"train", "pairs.yaml", "data.vocabulary_size=5000"}), 3,
-                "data.vocabulary_size: found 5000, expected at most ");
-  check_refusal(work.run({"train", "pairs.yaml", "data.vocabulary_size=12"}), 3,
-                "data.vocabulary_size: found 12, expected at least ");
-  const Arguments file = {"train",
-                          "pairs.yaml",
-                          "data.subwords=file",
-                          "data.vocabulary_size=8000",
-                          "data.shared_vocabulary=true",
-                          "data.subword_file=train.de"};
-  check_refusal(work.run(file), 3, "train.de: is not a SentencePiece model: ");
+  const std::string file =
+      "train pairs.yaml data.subwords=file data.vocabulary_size=8000 data.shared_vocabulary=true ";
+  check_rows(
+      work,
+      {{"train pairs.yaml data.vocabulary_size=5000", 3, {"found 5000, expected at most "}},
+       {"train pairs.yaml data.vocabulary_size=12", 3, {"found 12, expected at least "}},
+       {file + "data.subword_file=train.de", 3, {"train.de: is not a SentencePiece model: "}}});
   work.write("train.de", "");
-  for (const char* kind : {"unigram", "bpe"}) {
-    check_refusal(work.run({"train", "pairs.yaml", "data.subwords=" + std::string(kind)}), 3,
-                  (work / "train.de").string() +
-                      ": found an empty file, expected one sentence a line\n"
-                      "hint: name the file with the sentences\n");
+  for (const std::string kind : {"unigram", "bpe"}) {
+    check_rejected(work, "train pairs.yaml data.subwords=" + kind, 3,
+                   {work.at("train.de") + ": found an empty file, expected one sentence a line"});
   }
 }
 
@@ -203,15 +155,12 @@ TEST_CASE("language models, masked models and classifiers of subwords read and w
   }
   work.write("text.txt", text);
   work.write("labels.txt", labels);
-  const std::string size = "data.vocabulary_size=20";
-  REQUIRE(work.run({"train", "language.yaml", "data.subwords=bpe", size}).code == 0);
-  CHECK(contains(work.run({"evaluate", "runs/language"}).out, "bits per subword"));
-  const Outcome generated =
-      work.run({"generate", "runs/language", "a bad", "--tokens", "30", "--seed", "1"});
-  CHECK(generated.code == 0);
-  CHECK(generated.out.starts_with("a bad"));
-  CHECK_FALSE(contains(generated.out, "\u2581"));
-  CHECK_FALSE(contains(generated.out, "<newline>"));
+  work.out("train language.yaml data.subwords=bpe data.vocabulary_size=20");
+  CHECK(contains(work.run("evaluate runs/language").out, "bits per subword"));
+  const std::string generated = work.run("generate runs/language 'a bad' --tokens 30").out;
+  CHECK(generated.starts_with("a bad"));
+  CHECK_FALSE(contains(generated, "\u2581"));
+  CHECK_FALSE(contains(generated, "<newline>"));
 
   work.write("masked_text.yaml",
              "data: {task: text, train_text: text.txt, context: 6, subwords: unigram, "
@@ -219,43 +168,29 @@ TEST_CASE("language models, masked models and classifiers of subwords read and w
              "model: {kind: masked_language_model, d_model: 32, num_heads: 2, "
              "num_encoder_layers: 1, d_ff: 64, max_length: 8}\n" +
                  settings);
-  REQUIRE(work.run({"train", "masked_text.yaml"}).code == 0);
-  const Outcome filled = work.run({"fill", "runs/masked_text"}, "a _ cab\n\na cab\n");
-  CHECK(filled.code == 0);
-  CHECK(filled.out.starts_with("a"));
-  CHECK(filled.out.ends_with("\n\na cab\n"));
-  CHECK_FALSE(contains(filled.out, "_"));
-  CHECK_FALSE(contains(filled.out, "\u2047"));
+  work.out("train masked_text.yaml");
+  const std::string filled = work.out("fill runs/masked_text", "a _ cab\n\na cab\n");
+  CHECK(filled.starts_with("a"));
+  CHECK(filled.ends_with("\n\na cab\n"));
+  CHECK_FALSE(contains(filled, "_"));
+  CHECK_FALSE(contains(filled, "\u2047"));
 
-  REQUIRE(work.run({"train", "classes.yaml", "data.subwords=unigram", "data.vocabulary_size=19",
-                    "train.steps=60"})
-              .code == 0);
-  const Outcome classified = work.run({"classify", "runs/classes"}, "it rains again\na fine day\n");
-  CHECK(classified.out.starts_with("no\t"));
-  CHECK(contains(classified.out, "\nyes\t"));
+  work.out("train classes.yaml data.subwords=unigram data.vocabulary_size=19 train.steps=60");
+  const std::string classified =
+      work.run("classify runs/classes", "it rains again\na fine day\n").out;
+  CHECK(classified.starts_with("no\t"));
+  CHECK(contains(classified, "\nyes\t"));
 }
 
 TEST_CASE("line ends that are written as bytes do not divide an answer into lines") {
   const PairWorkplace work;
-  REQUIRE(work.run({"train", "pairs.yaml", "data.byte_fallback=true", "data.vocabulary_size=276",
-                    "data.text_normalization=identity", "train.steps=1"})
-              .code == 0);
+  work.out(
+      "train pairs.yaml data.byte_fallback=true data.vocabulary_size=276 "
+      "data.text_normalization=identity train.steps=1");
   work.write("ends", "<0x0A>\n<0x0D>\n<0x00>\n");
-  const Arguments translate = {"translate",    "runs/pairs", "--allow",      "ends",
-                               "--min-length", "4",          "--max-length", "4"};
-  const std::string ends = "    ";
-  CHECK(work.run(translate, "zwei\ndrei\n").out == ends + "\n" + ends + "\n");
-  Arguments list = translate;
-  list.insert(list.end(), {"--n-best", "1"});
-  CHECK(work.run(list, "zwei\n").out.starts_with("0 ||| " + ends + " ||| LogP= "));
-}
-
-TEST_CASE("a pretrained vocabulary is refused if only it or only the config has subwords") {
-  const KindWorkplace work;
-  REQUIRE(work.run({"train", "masked.yaml"}).code == 0);
-  check_refusal(
-      work.run({"train", "classes.yaml", "data.subwords=bpe", "train.initialize_from=runs/masked"}),
-      2, "has a vocabulary of words, expected one of subwords");
+  const std::string translate = "translate runs/pairs --allow ends --min-length 4 --max-length 4";
+  CHECK(work.run(translate, "zwei\ndrei\n").out == "    \n    \n");
+  CHECK(work.run(translate + " --n-best 1", "zwei\n").out.starts_with("0 |||      ||| LogP= "));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 #include "data/text/vocabulary.h"
 #include "tests/support/model_kind.h"
 #include "tests/support/values.h"
-#include "tests/train/make_model.h"
+#include "tests/train/hand_made_model.h"
 #include "tests/train/own_loss.h"
 #include "train/config/config.h"
 #include "train/inference/batch_tensors.h"

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "tests/support/contains.h"
-#include "tests/train/kind_configs.h"
+#include "tests/train/kinds.h"
 #include "train/base/error.h"
 #include "train/checkpoint/metrics.h"
 #include "train/config/config.h"

@@ -17,8 +17,8 @@
 #include "tests/support/model_kind.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/error_text.h"
-#include "tests/train/kind_properties.h"
-#include "tests/train/make_model.h"
+#include "tests/train/hand_made_model.h"
+#include "tests/train/kinds.h"
 #include "train/config/fields.h"
 #include "train/config/rules.h"
 

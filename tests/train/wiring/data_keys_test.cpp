@@ -11,6 +11,8 @@
 
 #include "data/io/error.h"
 #include "data/text/codec.h"
+#include "tests/train/kinds.h"
+#include "tests/train/wiring/data_reference.h"
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
@@ -150,8 +152,7 @@ TEST_CASE("every kind of model is tested with every task that it learns") {
   for (const ConfigKind& kind : model_kinds()) {
     for (const std::string& task : data_tasks_for(kind.name)) {
       const std::string name = TaskCase{std::string(kind.name), task}.name();
-      CHECK_MESSAGE(listed.contains(name), name,
-                    " is not in kind_cases in tests/train/kind_cases.h");
+      CHECK_MESSAGE(listed.contains(name), name, " is not in kind_cases in tests/train/kinds.h");
     }
   }
 }

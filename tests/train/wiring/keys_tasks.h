@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/train/kind_cases.h"
-#include "tests/train/kind_properties.h"
+#include "tests/train/kinds.h"
 #include "tests/train/program.h"
 #include "train/config/config.h"
 #include "train/config/fields.h"

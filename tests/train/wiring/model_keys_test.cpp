@@ -115,13 +115,13 @@ Mode training() { return Mode::training(RandomStream(3)); }
 TEST_CASE("the kinds of models are those of the tests") {
   for (const ConfigKind& kind : model_kinds()) {
     CHECK_MESSAGE(std::ranges::count(kind_cases, kind.name, &KindCase::name) == 1, kind.name,
-                  " is not in kind_cases in tests/train/kind_cases.h");
+                  " is not in kind_cases in tests/train/kinds.h");
   }
   std::set<std::set<std::string>> different;
   for (const KindCase& kind : kind_cases) {
     // seq2seq is the kind of the other tests of commands.
     CHECK_MESSAGE(kind.configs.empty() == (kind.kind == ModelKind::seq2seq), kind.name,
-                  " has no configs in kind_cases in tests/train/kind_cases.h");
+                  " has no configs in kind_cases in tests/train/kinds.h");
     std::set<std::string> names;
     for (const auto& tensor : tensors(model_of(parsed_options(kind)))) names.insert(tensor.first);
     different.insert(names);

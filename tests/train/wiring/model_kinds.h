@@ -9,8 +9,7 @@
 #include "layers/transformer.h"
 #include "tests/support/gradients.h"
 #include "tests/support/model_kind.h"
-#include "tests/train/kind_cases.h"
-#include "tests/train/kind_properties.h"
+#include "tests/train/kinds.h"
 #include "train/config/config.h"
 #include "train/tasks/task.h"
 

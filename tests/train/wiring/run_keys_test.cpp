@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/support/contains.h"
-#include "tests/train/kind_properties.h"
+#include "tests/train/kinds.h"
 #include "tests/train/wiring/finished_runs.h"
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/tasks/data_source.h"

@@ -1,15 +1,43 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/support/model_kind.h"
+#include "tests/train/program.h"
+#include "train/tasks/task.h"
 
 /// One description of each kind of model, with the configs and data that the tests of every kind
-/// use. What a kind is, such as whether it predicts classes, tests ask the task:
-/// tests/train/kind_properties.h.
+/// use. What a kind is, such as whether it predicts classes, tests ask the task.
 namespace tapestry::test {
+
+// ---- What a kind of model is, by its task.
+
+/// Whether the kind lists a key that not all kinds use.
+inline bool lists_key(std::string_view model_kind, std::string_view key) {
+  const std::vector<std::string_view>& keys = find_task(model_kind).kind().keys;
+  return std::ranges::find(keys, key) != keys.end();
+}
+
+/// Whether the kind has an encoder.
+inline bool encodes(std::string_view model_kind) {
+  return lists_key(model_kind, "model.num_encoder_layers");
+}
+
+/// Whether the kind has a decoder.
+inline bool decodes(std::string_view model_kind) {
+  return lists_key(model_kind, "model.num_decoder_layers");
+}
+
+/// Whether the kind predicts classes instead of tokens.
+inline bool predicts_classes(std::string_view model_kind) {
+  return find_task(model_kind).layout().labels_are_classes;
+}
+
+// ---- Configs and data.
 
 /// The contents of small training files that a model learns, badly, within milliseconds.
 struct KindFiles {
@@ -133,6 +161,34 @@ inline const std::vector<KindCase> kind_cases = {
                   .model = "num_encoder_layers: 1, max_length: 8",
                   .file = "tags.txt",
                   .lines = KindFiles::tagged()}}},
+};
+
+/// The configs of all kinds, see kind_cases.
+inline const std::vector<KindConfig> kind_configs = [] {
+  std::vector<KindConfig> configs;
+  for (const KindCase& kind : kind_cases) {
+    configs.insert(configs.end(), kind.configs.begin(), kind.configs.end());
+  }
+  return configs;
+}();
+
+/// A workplace with the files and a tiny config of each kind of model, of which each is learned,
+/// badly, within milliseconds.
+struct KindWorkplace : TinyWorkplace {
+  KindWorkplace() {
+    for (const KindCase& kind : kind_cases) {
+      for (const KindConfig& config : kind.configs) {
+        if (!config.file.empty()) write(config.file, config.lines);
+        write(config.name + ".yaml",
+              "data: {" + config.data + "}\nmodel: {kind: " + kind.name +
+                  ", d_model: 32, num_heads: 2, d_ff: 64, dropout: 0.2, " + config.model +
+                  "}\n"
+                  "schedule: {learning_rate: 0.01}\n"
+                  "train: {steps: 12, batch_size: 4, threads: 1, log_every: 4, "
+                  "validate_every: 6, save_every: 5}\n");
+      }
+    }
+  }
 };
 
 }  // namespace tapestry::test

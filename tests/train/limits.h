@@ -1,0 +1,61 @@
+#pragma once
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <fstream>
+
+namespace tapestry::test {
+
+/// While it is alive, this process and those that it starts have another limit of the system, such
+/// as RLIMIT_FSIZE.
+class ResourceLimit {
+ public:
+  ResourceLimit(__rlimit_resource resource, rlim_t value) : resource_(resource) {
+    ::getrlimit(resource, &before_);
+    const rlimit limit{value, before_.rlim_max};
+    is_set_ = ::setrlimit(resource, &limit) == 0;
+  }
+  ResourceLimit(const ResourceLimit&) = delete;
+  ResourceLimit& operator=(const ResourceLimit&) = delete;
+  ~ResourceLimit() { ::setrlimit(resource_, &before_); }
+
+  /// False if the system allows only smaller ones.
+  bool is_set() const { return is_set_; }
+
+ private:
+  __rlimit_resource resource_;
+  rlimit before_{};
+  bool is_set_ = false;
+};
+
+/// A limit on address space; or what this process has already, for threads of other tests, and what
+/// it needs to start another. Under the sanitizers, which need terabytes of it, there is no limit.
+inline ResourceLimit limit_memory(std::size_t bytes) {
+#if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)
+  constexpr std::size_t to_start_a_process = std::size_t{16} << 20;
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const std::size_t used = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return {RLIMIT_AS, std::max(bytes, used + to_start_a_process)};
+#else
+  static_cast<void>(bytes);
+  return {RLIMIT_AS, RLIM_INFINITY};
+#endif
+}
+
+/// Processor time of the child processes that have ended, in seconds. Unlike time on the clock it
+/// says little about what else the machine does.
+inline double child_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace tapestry::test
