@@ -6,53 +6,52 @@
 
 #include "data/example_file.h"
 #include "data/io/error.h"
-#include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/memory_file.h"
+#include "tests/fuzz/fuzz.h"
 
-using namespace tapestry;
-
+namespace tapestry::fuzz {
 namespace {
 
-constexpr std::size_t ids = 100;
-
 /// Reads a file of examples, which was made from what it says itself.
-void read_all(const std::string& bytes) try {
-  constexpr std::size_t digest = sizeof(std::uint64_t);
+void read_all(const std::string& bytes) {
+  constexpr std::size_t ids = 100, digest = sizeof(std::uint64_t);
   std::uint64_t origin = 0;
   if (bytes.size() >= 2 * digest) {
     std::memcpy(&origin, bytes.data() + bytes.size() - 2 * digest, sizeof origin);
   }
-  const fuzz::MemoryFile memory(bytes);
-  const ExampleFile file(memory.path(), origin, ids);
+  const ExampleFile file(write_input(bytes), origin, ids);
   Example example;
   std::size_t count = 0;
   for (std::size_t i = 0; i < file.size(); ++i) {
     file.read(i, example);
     const ExampleLengths lengths = file.lengths(i);
-    fuzz::require(lengths.source == example.source.size(), "sources have their lengths");
-    fuzz::require(lengths.target == example.target.size(), "targets have their lengths");
+    require(lengths.source == example.source.size(), "sources have their lengths");
+    require(lengths.target == example.target.size(), "targets have their lengths");
     for (const auto* side : {&example.source, &example.target}) {
       for (const std::int32_t id : *side) {
-        fuzz::require(id >= 0 && static_cast<std::size_t>(id) < ids, "all ids are known");
+        require(id >= 0 && static_cast<std::size_t>(id) < ids, "all ids are known");
       }
     }
   }
   file.for_each([&](const Example&) { ++count; });
-  fuzz::require(count == file.size(), "every example is read once");
-} catch (const DataError& error) {
-  fuzz::require_presentable(error.what());
-  fuzz::require_presentable(error.hint());
+  require(count == file.size(), "every example is read once");
 }
 
 }  // namespace
 
 /// Input: a file of examples; read as it is and with a digest that fits.
-void tapestry::fuzz::feed(std::string_view input) {
+void feed_examples(std::string_view input) {
   std::string bytes(input);
-  read_all(bytes);
+  try {
+    read_all(bytes);
+  } catch (const DataError& error) {
+    require_presentable(error.what());
+    require_presentable(error.hint());
+  }
   if (bytes.size() < sizeof(std::uint64_t)) return;
   const std::size_t hashed = bytes.size() - sizeof(std::uint64_t);
   const std::uint64_t digest = XXH3_64bits(bytes.data(), hashed);
   std::memcpy(bytes.data() + hashed, &digest, sizeof digest);
   read_all(bytes);
 }
+
+}  // namespace tapestry::fuzz

@@ -1,10 +1,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz.h"
 
-/// Entry points of libFuzzer.
+/// What libFuzzer calls with the inputs that it makes up for the target TAPESTRY_FUZZ_TARGET.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  tapestry::fuzz::feed_in_time({reinterpret_cast<const char*>(data), size});
+  tapestry::fuzz::feed_in_time(TAPESTRY_FUZZ_TARGET, {reinterpret_cast<const char*>(data), size});
   return 0;
 }

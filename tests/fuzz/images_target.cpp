@@ -6,60 +6,75 @@
 #include "data/io/error.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
+#include "data/readers/image_arrays.h"
 #include "data/readers/images.h"
-#include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/memory_file.h"
+#include "tests/fuzz/fuzz.h"
 
-using namespace tapestry;
-
+namespace tapestry::fuzz {
 namespace {
 
-constexpr std::size_t pixels = 2;
+/// Of images of two pixels.
+ImageOptions image_options() {
+  ImageOptions options;
+  options.image_height = 1;
+  options.image_width = 2;
+  options.pixel_maximum = 16;
+  return options;
+}
 
-void require_images(const Corpus& corpus) {
-  for (const Example& image : corpus.train) {
-    fuzz::require(image.source.empty(), "an image has no words");
-    fuzz::require(image.pixels.size() == pixels, "an image has all of its pixels");
-    fuzz::require(std::ranges::all_of(image.pixels, [](float x) { return std::isfinite(x); }),
-                  "a pixel is a finite number");
-    fuzz::require(image.target.size() == 1, "an image has one class");
-    fuzz::require(!corpus.target_vocabulary.token(image.target.front()).empty() &&
-                      image.target.front() >= first_word_id,
-                  "the class of an image has a name");
-  }
+void require_pixels(const std::vector<float>& pixels) {
+  require(pixels.size() == 2, "an image has all of its pixels");
+  require(std::ranges::all_of(pixels, [](float x) { return std::isfinite(x); }),
+          "a pixel is a finite number");
 }
 
 /// A line as of a table without labels.
 void feed_line(std::string_view line, const ImageOptions& options) try {
-  const std::vector<float> image = parse_image(line, "input:1", options);
-  fuzz::require(image.size() == pixels, "an image has all of its pixels");
-  fuzz::require(std::ranges::all_of(image, [](float x) { return std::isfinite(x); }),
-                "a pixel is a finite number");
+  require_pixels(parse_image(line, "input:1", options));
 } catch (const DataError& error) {
-  fuzz::require_presentable(error.what());
-  fuzz::require_presentable(error.hint());
+  require_presentable(error.what());
+  require_presentable(error.hint());
 }
 
 }  // namespace
 
-/// Input: a table of images of two pixels.
-void tapestry::fuzz::feed(std::string_view bytes) try {
-  const MemoryFile file(bytes);
-  ImageOptions options;
-  options.train_images = file.path();
-  options.image_height = 1;
-  options.image_width = pixels;
-  options.pixel_maximum = 16;
-  const auto lines = read_text_file(file.path()).lines;
+/// Input: a table of images.
+void feed_images(std::string_view bytes) {
+  ImageOptions options = image_options();
+  options.train_images = write_input(bytes).string();
+  const auto lines = read_text_file(options.train_images).lines;
   for (const std::string& line : lines) feed_line(line, options);
   const Corpus corpus = load_images(options, {.validation = 0, .test = 0}, "/");
-  require_images(corpus);
+  for (const Example& image : corpus.train) {
+    require(image.source.empty(), "an image has no words");
+    require_pixels(image.pixels);
+    require(image.target.size() == 1 && image.target.front() >= first_word_id &&
+                !corpus.target_vocabulary.token(image.target.front()).empty(),
+            "an image has one class, which has a name");
+  }
   require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are two classes or more");
   const auto filled = static_cast<std::size_t>(
       std::ranges::count_if(lines, [](const std::string& line) { return !is_blank(line); }));
   require(corpus.train.size() == filled || corpus.train.size() + 1 == filled,
           "no line but the heading is left out");
-} catch (const DataError& error) {
-  fuzz::require_presentable(error.what());
-  fuzz::require_presentable(error.hint());
 }
+
+/// Input: a .npy file of images, and behind the line `=== labels` that of their labels.
+void feed_npy(std::string_view input) {
+  constexpr std::string_view border = "\n=== labels\n";
+  const std::size_t end = std::min(input.find(border), input.size());
+  const auto images = write_input(input.substr(0, end), "x.npy");
+  write_input(input.substr(std::min(end + border.size(), input.size())), "x.labels.npy");
+  Corpus corpus;
+  const ImageFile file = read_npy_images("data.train_images", images, image_options(), corpus);
+  require(corpus.files.size() == 2, "both files count");
+  require(!file.images.empty(), "there is an image");
+  require(file.images.size() <= input.size(), "no more is made than there are bytes");
+  for (const LabelledImage& image : file.images) {
+    require_pixels(image.pixels);
+    require(can_be_class(image.label) && !find_invalid_utf8(image.label),
+            "a label can name a class");
+  }
+}
+
+}  // namespace tapestry::fuzz

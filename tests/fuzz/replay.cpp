@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -7,45 +7,53 @@
 #include <string>
 #include <vector>
 
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz.h"
 
-/// Feeds the target that it is linked with all files of the given folders, and given files, in the
-/// order of their names. Exits with 1 if one is a finding, or without inputs.
+/// Feeds targets all inputs of their archives: replay .../TARGET.tar ... Exits with 1 if an input
+/// is a finding, or if there is none to feed.
 namespace {
 
-namespace fs = std::filesystem;
+struct Input {
+  std::string name;
+  std::vector<char> bytes;  ///< so that a sanitizer sees a read behind the end
+};
 
-std::vector<fs::path> files_of(const std::vector<std::string>& arguments) {
-  std::vector<fs::path> files;
-  for (const fs::path path : arguments) {
-    if (!fs::is_directory(path)) {
-      files.push_back(path);
-      continue;
+/// The files of a tar archive.
+std::vector<Input> read_archive(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  constexpr std::size_t block = 512, size_field = 124, type_field = 156;
+  std::vector<Input> files;
+  for (std::size_t at = 0; at + block <= bytes.size() && bytes[at] != '\0';) {
+    const std::size_t size = std::strtoull(bytes.c_str() + at + size_field, nullptr, 8);
+    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(at + block);
+    if (bytes[at + type_field] == '0') {
+      files.push_back({bytes.c_str() + at, {begin, begin + static_cast<std::ptrdiff_t>(size)}});
     }
-    for (const auto& entry : fs::directory_iterator(path)) files.push_back(entry.path());
+    at += block + (size + block - 1) / block * block;
   }
-  std::ranges::sort(files);
   return files;
 }
 
-bool replay(const fs::path& path) try {
-  std::ifstream file(path, std::ios::binary);
-  // A vector, so that a sanitizer sees a read behind the end of the input.
-  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw std::runtime_error("cannot be read");
-  tapestry::fuzz::feed_in_time({bytes.data(), bytes.size()});
+bool replay(const std::string& target, const Input& input) try {
+  tapestry::fuzz::feed_in_time(target, {input.bytes.data(), input.bytes.size()});
   return true;
 } catch (const std::exception& error) {
-  std::cerr << path.string() << ": " << error.what() << '\n';
+  std::cerr << target << ", " << input.name << ": " << error.what() << '\n';
   return false;
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-  const std::vector<fs::path> files = files_of({arguments + 1, arguments + count});
-  const auto findings =
-      std::ranges::count_if(files, [](const auto& file) { return !replay(file); });
-  std::cout << files.size() << " inputs, " << findings << " findings\n";
-  return files.empty() || findings > 0 ? 1 : 0;
+  std::size_t inputs = 0, findings = 0;
+  for (const std::filesystem::path path :
+       std::vector<std::string>{arguments + 1, arguments + count}) {
+    for (const Input& input : read_archive(path)) {
+      ++inputs;
+      findings += replay(path.stem().string(), input) ? 0 : 1;
+    }
+  }
+  std::cout << inputs << " inputs, " << findings << " findings\n";
+  return inputs == 0 || findings > 0 ? 1 : 0;
 }

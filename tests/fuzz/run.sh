@@ -10,8 +10,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=.build/asan
 corpus=tests/fuzz/corpus
 work=$build/fuzz/corpus
+seeds=$build/fuzz/seeds
 findings=$build/fuzz/findings
-targets=(config examples images labels metrics npy subwords tags text vocabulary)
+archives=("$corpus"/*.tar)
+targets=("${archives[@]##*/}")
+targets=("${targets[@]%.tar}")
 
 seconds=${1:-60}
 if [[ ! $seconds =~ ^([1-9][0-9]*|--merge)$ ]]; then
@@ -25,6 +28,13 @@ fi
 cmake --preset asan ${CI:+-DTAPESTRY_WERROR=ON} >/dev/null
 cmake --build --preset asan --parallel "$(nproc)" --target "${targets[@]/#/fuzz_}"
 
+# unpack TARGET: the corpus as files, which libFuzzer reads, in $seeds/TARGET.
+unpack() {
+  rm -rf "${seeds:?}/$1"
+  mkdir -p "$seeds/$1" "$work/$1" "$findings/$1"
+  tar -xf "$corpus/$1.tar" -C "$seeds/$1"
+}
+
 # fuzz TARGET ARGUMENT...: an input is of some kilobytes, so that 512 MB in all or 128 MB at once are
 # a finding. So are 5 s of processor time, which the target itself checks; -timeout is for hangs.
 fuzz() {
@@ -37,8 +47,11 @@ fuzz() {
 # Only edges count, not how often each is taken: the corpus stays small.
 if [ "$seconds" = --merge ]; then
   for target in "${targets[@]}"; do
-    fuzz "$target" -merge=1 -use_counters=0 "$corpus/$target" "$work/$target" 2>&1 |
+    unpack "$target"
+    fuzz "$target" -merge=1 -use_counters=0 "$seeds/$target" "$work/$target" 2>&1 |
       sed -n "s/^MERGE-OUTER: \(.* new files.*\)/$target: \1/p"
+    tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --format=ustar \
+      -cf "$corpus/$target.tar" -C "$seeds/$target" .
   done
   exit
 fi
@@ -52,10 +65,10 @@ TIMEFORMAT='%U %S'
 # fuzz_for_a_while TARGET: prints what came of it; fails if there is a finding.
 fuzz_for_a_while() {
   local target=$1 log=$build/fuzz/$1.log dictionary=() status=0 cpu
-  mkdir -p "$work/$target" "$findings/$target"
+  unpack "$target"
   [ ! -f "tests/fuzz/$target.dict" ] || dictionary=(-dict="tests/fuzz/$target.dict")
   cpu=$({ time fuzz "$target" -max_total_time="$seconds" -print_final_stats=1 \
-    "${dictionary[@]}" -artifact_prefix="$findings/$target/" "$work/$target" "$corpus/$target" \
+    "${dictionary[@]}" -artifact_prefix="$findings/$target/" "$work/$target" "$seeds/$target" \
     >"$log" 2>&1; } 2>&1) || status=$?
   printf "$row" "$target" "$(number stat::number_of_executed_units: "$log")" \
     "$(awk '{printf "%.0f", $1 + $2}' <<<"$cpu")" "$(number '#[0-9]*.* cov:' "$log")" \
@@ -68,7 +81,7 @@ fuzz_for_a_while() {
 }
 
 printf "$row" target executions cpu-s edges features findings
-export -f fuzz fuzz_for_a_while number
-export build corpus work findings seconds row TIMEFORMAT
+export -f unpack fuzz fuzz_for_a_while number
+export build corpus work seeds findings seconds row TIMEFORMAT
 printf '%s\n' "${targets[@]}" |
   xargs -n 1 -P "$(nproc)" bash -c 'set -euo pipefail; fuzz_for_a_while "$1"' fuzz_for_a_while || exit 1

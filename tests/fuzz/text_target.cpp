@@ -3,16 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "data/io/error.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
 #include "data/text/codec.h"
 #include "data/text/vocabulary.h"
-#include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/memory_file.h"
+#include "tests/fuzz/fuzz.h"
 
-using namespace tapestry;
-
+namespace tapestry::fuzz {
 namespace {
 
 std::string without_white_space(std::string_view text) {
@@ -33,30 +30,30 @@ std::string concatenated(const Tokens& tokens) {
 
 void require_lines(std::string_view bytes, const std::vector<std::string>& lines) {
   const auto breaks = static_cast<std::size_t>(std::ranges::count(bytes, '\n'));
-  fuzz::require(lines.size() == breaks + (bytes.ends_with('\n') ? 0 : 1), "no line is lost");
+  require(lines.size() == breaks + (bytes.ends_with('\n') ? 0 : 1), "no line is lost");
   std::size_t total = breaks;
   for (const std::string& line : lines) {
     total += line.size();
-    fuzz::require(!find_invalid_utf8(line), "a line is UTF-8");
-    fuzz::require(line.find_first_of(std::string_view("\0\n", 2)) == line.npos,
-                  "a line holds neither NUL nor line feed");
+    require(!find_invalid_utf8(line), "a line is UTF-8");
+    require(line.find_first_of(std::string_view("\0\n", 2)) == line.npos,
+            "a line holds neither NUL nor line feed");
   }
   const auto returns = static_cast<std::size_t>(std::ranges::count(bytes, '\r'));
-  fuzz::require(total <= bytes.size() && bytes.size() <= total + returns + 3,
-                "nothing but line ends and a byte order mark is lost");
+  require(total <= bytes.size() && bytes.size() <= total + returns + 3,
+          "nothing but line ends and a byte order mark is lost");
 }
 
 void require_tokens(const std::string& line) {
   const Tokens words = WordTokenizer().split(line);
-  fuzz::require(concatenated(words) == without_white_space(line),
-                "tokens hold all characters that are not white space");
+  require(concatenated(words) == without_white_space(line),
+          "tokens hold all characters that are not white space");
   const Tokens small = WordTokenizer(true).split(line);
-  fuzz::require(small.size() == words.size(), "lowering the case moves no token");
+  require(small.size() == words.size(), "lowering the case moves no token");
   for (const Tokens& tokens : {words, small, SpaceTokenizer().split(line)}) {
-    fuzz::require(std::ranges::none_of(tokens, &std::string::empty), "no token is empty");
+    require(std::ranges::none_of(tokens, &std::string::empty), "no token is empty");
   }
   for (const std::string& token : small) {
-    fuzz::require(!find_invalid_utf8(token), "a token in lower case is UTF-8");
+    require(!find_invalid_utf8(token), "a token in lower case is UTF-8");
   }
 }
 
@@ -67,26 +64,25 @@ void require_codec(const std::vector<std::string>& lines) {
   const TextCodec codec({.tokenizer = WordTokenizer(true)}, counter.vocabulary(), Vocabulary());
   for (const std::string& line : lines) {
     const std::vector<std::int32_t> ids = codec.encode_source(line);
-    fuzz::require(std::ranges::none_of(ids, [](std::int32_t id) { return id < first_word_id; }),
-                  "each word of the text is in its vocabulary");
-    fuzz::require(without_white_space(codec.decode_source(ids)) ==
-                      concatenated(WordTokenizer(true).split(line)),
-                  "decoding gives the words back");
+    require(std::ranges::none_of(ids, [](std::int32_t id) { return id < first_word_id; }),
+            "each word of the text is in its vocabulary");
+    require(without_white_space(codec.decode_source(ids)) ==
+                concatenated(WordTokenizer(true).split(line)),
+            "decoding gives the words back");
     const auto unknown = codec.encode_target(line);
-    fuzz::require(std::ranges::all_of(unknown, [](std::int32_t id) { return id == unk_id; }),
-                  "a word that is not in the vocabulary is unknown");
+    require(std::ranges::all_of(unknown, [](std::int32_t id) { return id == unk_id; }),
+            "a word that is not in the vocabulary is unknown");
   }
 }
 
 }  // namespace
 
 /// Input: a file of sentences, one a line.
-void tapestry::fuzz::feed(std::string_view bytes) try {
-  const std::vector<std::string> lines = read_text_file(MemoryFile(bytes).path()).lines;
+void feed_text(std::string_view bytes) {
+  const std::vector<std::string> lines = read_text_file(write_input(bytes)).lines;
   require_lines(bytes, lines);
   for (const std::string& line : lines) require_tokens(line);
   require_codec(lines);
-} catch (const DataError& error) {
-  fuzz::require_presentable(error.what());
-  fuzz::require_presentable(error.hint());
 }
+
+}  // namespace tapestry::fuzz

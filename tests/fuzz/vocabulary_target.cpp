@@ -1,17 +1,31 @@
-#include "data/io/error.h"
-#include "data/text/vocabulary.h"
-#include "tests/fuzz/fuzz_target.h"
+#include <memory>
+#include <string>
 
-using namespace tapestry;
+#include "data/text/subwords.h"
+#include "data/text/vocabulary.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace tapestry::fuzz {
 
 /// Input: the text of a vocabulary, as a checkpoint holds it.
-void tapestry::fuzz::feed(std::string_view text) try {
+void feed_vocabulary(std::string_view text) {
   const Vocabulary vocabulary = Vocabulary::from_text(text);
-  fuzz::require(vocabulary.to_text() == text, "only what to_text() writes is read");
+  require(vocabulary.to_text() == text, "only what to_text() writes is read");
   for (std::int32_t id = first_word_id; id < static_cast<std::int32_t>(vocabulary.size()); ++id) {
-    fuzz::require(vocabulary.id(vocabulary.token(id)) == id, "each word has its id");
+    require(vocabulary.id(vocabulary.token(id)) == id, "no two words have one id");
   }
-} catch (const DataError& error) {
-  fuzz::require_presentable(error.what());
-  fuzz::require_presentable(error.hint());
 }
+
+/// Input: a .model file of SentencePiece.
+void feed_subwords(std::string_view bytes) {
+  const auto model = std::make_shared<const SubwordModel>(std::string(bytes), "input");
+  require(model->serialized() == bytes, "the model is stored as it is");
+  const Vocabulary vocabulary(model);
+  require(vocabulary.size() == first_word_id + model->tokens().size(),
+          "every token is a word of the vocabulary");
+  for (const char* text : {"", "a b", "\xE2\x96\x81 x", "caf\xC3\xA9 \xF0\x9F\x98\x80"}) {
+    model->join(vocabulary.decode(vocabulary.encode(model->split(text))));
+  }
+}
+
+}  // namespace tapestry::fuzz
