@@ -1,12 +1,27 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 #include "autograd/profiler.h"
 #include "tests/bench/problems.h"
-#include "tests/bench/result.h"
 
 namespace tapestry::bench {
+
+/// What was measured of one problem.
+struct Result {
+  std::string problem;
+  std::size_t threads = 0;
+  double seconds = 0.0;                ///< of a step, 10th percentile
+  double tokens_per_second = 0.0;      ///< of the target
+  double flops_per_second = 0.0;       ///< see flops_per_step()
+  double peak_flops_per_second = 0.0;  ///< see GemmPeak
+  std::uint64_t peak_memory = 0;       ///< bytes, of the whole process
+  double page_faults = 0.0;            ///< a step, like the next two
+  double pool_allocations = 0.0;
+  double calls_of_new = 0.0;
+};
 
 /// Times `steps` >= 1 training steps after a warm-up, on as many threads as the kernels use, with
 /// products of OpenBLAS before, between and after them for comparison.
@@ -14,5 +29,10 @@ Result measure(const Problem& problem, std::size_t steps);
 
 /// Where the time of so many steps goes, after the same warm-up.
 Profile profile(const Problem& problem, std::size_t steps);
+
+/// One line for a reader.
+std::string to_line(const Result& result);
+/// One JSON object with the fields' names.
+std::string to_json(const Result& result);
 
 }  // namespace tapestry::bench

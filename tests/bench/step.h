@@ -2,15 +2,29 @@
 
 #include <cstdint>
 #include <memory>
+#include <variant>
 
+#include "autograd/ids.h"
+#include "layers/encoder_models.h"
+#include "layers/model.h"
+#include "layers/parameters.h"
+#include "layers/transformer.h"
 #include "optim/optimizer.h"
-#include "tests/bench/model.h"
 #include "tests/bench/problems.h"
 
 namespace tapestry::bench {
 
-/// A problem's model, its batch and its optimizer: what it takes to train on that batch again and
-/// again.
+/// Random ids, none of them padding.
+struct Batch {
+  explicit Batch(const Problem& problem);
+
+  TokenBatch source;  ///< empty for a language model
+  TokenBatch target;  ///< what the decoder reads
+  Ids labels;         ///< (rows, length), what it is to say
+};
+
+/// A problem's model in float32, encoder-decoder or decoder-only, its batch and its optimizer: what
+/// it takes to train on that batch again and again.
 class TrainingStep {
  public:
   explicit TrainingStep(const Problem& problem);
@@ -23,13 +37,13 @@ class TrainingStep {
   double evaluate() const;
 
   const Batch& batch() const { return batch_; }
-  const Parameters& parameters() const { return model_.parameters(); }
+  const Parameters& parameters() const { return parameters_; }
 
  private:
-  double gradient_norm() const;
-  void update_parameters(double gradient_norm);
+  Tensor loss(const Mode& mode) const;
 
-  Model model_;
+  Parameters parameters_;
+  std::variant<Transformer, LanguageModel> model_;
   Batch batch_;
   std::unique_ptr<Optimizer> optimizer_;
 };

@@ -1,6 +1,9 @@
 #include "tests/bench/micro/benchmark.h"
 
+#include <CLI/CLI.hpp>
 #include <cmath>
+
+#include "autograd/kernels/parallel.h"
 
 namespace tapestry::bench {
 
@@ -21,3 +24,24 @@ void report(benchmark::State& state, const Work& work) {
 }
 
 }  // namespace tapestry::bench
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  CLI::App app{"Times kernels one after the other."};
+  std::size_t threads = 1;
+  app.add_option("--threads", threads, "of the kernels; 0 means one for each core (default 1)");
+  CLI11_PARSE(app, argc, argv);
+
+  tapestry::kernels::set_num_threads(threads);
+  benchmark::AddCustomContext("threads of a kernel",
+                              std::to_string(tapestry::kernels::num_threads()));
+  tapestry::bench::add_gemm_benchmarks();
+  tapestry::bench::add_attention_benchmarks();
+  tapestry::bench::add_row_benchmarks();
+  tapestry::bench::add_loss_benchmarks();
+  tapestry::bench::add_movement_benchmarks();
+  tapestry::bench::add_elementwise_benchmarks();
+  tapestry::bench::add_operation_benchmarks();
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}
