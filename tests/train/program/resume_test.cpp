@@ -288,7 +288,7 @@ TEST_CASE("a resumed run keeps the numbers of steps that its config gives as per
 
 TEST_CASE("a resumed run with other kernels, or another revision of them, warns and records it") {
   const std::string same = fmt::format("kernels {}, matmul tapestry", kernels_in_use());
-  for (const std::string before : {std::string("kernels mmx, matmul tapestry"), same}) {
+  for (const std::string& before : {std::string("kernels mmx, matmul tapestry"), same}) {
     CAPTURE(before);
     const TrainedWorkplace work;
     ArrayStore other;
