@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,6 +51,8 @@ CommandLine::CommandLine(const std::string& typed) {
     if (c != '\'') words.back() += c;
   }
 }
+
+std::string CommandLine::text() const { return fmt::format("{}", fmt::join(words, " ")); }
 
 std::string read_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -100,7 +103,9 @@ Process::~Process() {
   wait();
 }
 
-void Process::send(int signal) const { ::kill(pid_, signal); }
+void Process::send(int signal) const {
+  if (pid_ > 0) ::kill(pid_, signal);
+}
 
 int Process::wait() {
   int status = 0;
@@ -152,7 +157,7 @@ void check_words(const std::string& text, const Words& words) {
 
 void check_rejected(const Workplace& work, const CommandLine& command, int code, const Words& words,
                     const std::string& input) {
-  CAPTURE(command.words);
+  CAPTURE(command.text());
   const auto before = work.contents();
   const Outcome rejected = work.run(command, input);
   CHECK(rejected.code == code);
@@ -160,7 +165,7 @@ void check_rejected(const Workplace& work, const CommandLine& command, int code,
   CHECK(contains(rejected.err, "\nhint: "));
   check_words(rejected.err, words);
   CHECK(rejected.out.empty());
-  CHECK(work.contents() == before);
+  CHECK_MESSAGE(work.contents() == before, "a file has changed");
 }
 
 void check_rows(const Workplace& work, const std::vector<CommandRow>& rows) {
@@ -169,7 +174,7 @@ void check_rows(const Workplace& work, const std::vector<CommandRow>& rows) {
       check_rejected(work, command, code, words, input);
       continue;
     }
-    CAPTURE(command.words);
+    CAPTURE(command.text());
     check_words(work.out(command, input), words);
   }
 }

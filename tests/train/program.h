@@ -29,6 +29,9 @@ struct CommandLine {
   CommandLine(Arguments list) : words(std::move(list)) {}
   CommandLine(std::initializer_list<std::string> list) : words(list) {}
 
+  /// For messages.
+  std::string text() const;
+
   Arguments words;
 };
 

@@ -66,41 +66,6 @@ TEST_CASE("a failed check is a line of its own and exit code 1") {
   CHECK(failed.out.ends_with(fmt::format("\n{} of {} checks passed\n", passed, passed + wrong)));
 }
 
-TEST_CASE("a check that a model may be unable to pass is skipped with the reason") {
-  const test::KindWorkplace work;
-  const auto overfitting = [&](const std::string& arguments) {
-    // With this epsilon nothing is learned.
-    const auto lines =
-        test::split_lines(work.run("check " + arguments + " model.layer_norm_epsilon=1e30").out);
-    return *std::ranges::find_if(lines, [](auto& line) { return contains(line, "overfitting "); });
-  };
-  const auto check = [&](const std::string& arguments, const std::string& reason) {
-    const std::string line = overfitting(arguments);
-    CHECK(line.starts_with("skipped "));
-    CHECK(contains(line, reason));
-  };
-  check("tiny.yaml model.positions=none", ": it has no positions");
-  check("tiny.yaml model.attention=parameter_free model.num_heads=1",
-        ": its attention has no parameters");
-  check("classes.yaml model.positions=alibi", ": with alibi, an encoder knows distances but no");
-  CHECK(overfitting("language.yaml model.positions=alibi").starts_with("FAILED"));
-}
-
-TEST_CASE("check pads each side that a kind of model reads, up to its positions") {
-  const test::KindWorkplace work;
-  const auto columns = [&](const std::string& arguments) {
-    const std::string out = work.run("check " + arguments).out;
-    const std::size_t end = out.find(" more columns");
-    const std::size_t begin = out.rfind("; ", end) + 2;
-    return out.substr(begin, end - begin);
-  };
-  CHECK(columns("tiny.yaml") == "3 + 3");
-  CHECK(columns("tiny.yaml model.max_length=6") == "1 + 1");
-  CHECK(columns("language.yaml") == "0 + 2");  // 6 tokens of 8
-  CHECK(columns("masked.yaml") == "0 + 3");
-  CHECK(columns("classes.yaml") == "3 + 0");
-}
-
 TEST_CASE("gradcheck prints a line for each tensor and output and finds no wrong gradient") {
   const TinyWorkplace work;
   const std::string out = work.out("gradcheck tiny.yaml model.tie_embeddings=none");

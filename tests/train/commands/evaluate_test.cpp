@@ -252,7 +252,7 @@ TEST_CASE("evaluate without the training file scores the sets that have files of
                          {"images", "images.csv", "data.validation_images", true}}) {
     CAPTURE(row.kind);
     const std::string run = "runs/" + row.kind;
-    work.out("train --fresh train.steps=1 " + row.kind + ".yaml");
+    work.out("train " + row.kind + ".yaml --fresh train.steps=1");
     fs::rename(work / row.training, work / "moved");
     CHECK(work.run("evaluate " + run).code == 3);
     const Outcome scored = work.run("evaluate " + run + " " + row.other + "=moved");

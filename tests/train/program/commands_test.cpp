@@ -163,7 +163,7 @@ TEST_CASE("every numeric option rejects other text, and names itself") {
         std::string mistake;
         try {
           CLI::App fresh;
-          add_commands(fresh);
+          const auto actions = add_commands(fresh);  // which hold what is parsed
           fresh.parse(std::vector<std::string>{value, name, "runs/tiny", command.name});
         } catch (const CLI::ParseError& error) {
           mistake = error.what();

@@ -118,16 +118,18 @@ TEST_CASE("examples that are too long are counted, by file and line, before trai
 
 TEST_CASE("an example of the second training file is named by that file") {
   const TextWorkplace work;
-  work.write("more.de", "ein\na b c d e f g\n");
-  work.write("more.en", "a\na\n");
   const std::string two =
       "train text.yaml 'data.train_source=[train.de, more.de]' "
       "'data.train_target=[train.en, more.en]' data.cache=";
-  for (const std::string cache : {"never", "always"}) {
-    check_rejected(work, two + cache, 3, {work.at("more.de") + ":2: found 8 tokens"});
-    work.write("more.en", "a\na b c d e f g h\n");
-    check_rejected(work, two + cache, 3, {work.at("more.en") + ":2: found 9 tokens"});
+  for (const std::string side : {"more.de", "more.en"}) {
+    work.write("more.de", "ein\nein\n");
     work.write("more.en", "a\na\n");
+    work.write(side, "a\na b c d e f g\n");
+    for (const std::string cache : {"never", "always"}) {
+      const Outcome rejected = work.run(two + cache);
+      CHECK(rejected.code == 3);
+      CHECK(contains(rejected.err, work.at(side) + ":2: found 8 tokens"));
+    }
   }
 }
 
@@ -195,12 +197,13 @@ TEST_CASE("the last part of a text is held out whole, however long its lines are
   const std::string plan = "train language.yaml --dry-run data.validation_share=0.5 ";
   const auto windows = [&](const std::string& text) {
     work.write("text.txt", text);
-    const std::string out = work.out(plan);
-    const std::size_t end = out.find(" validation, ");
+    std::string out = work.out(plan);
+    std::erase(out, ',');
+    const std::size_t end = out.find(" validation ");
     const std::size_t begin = out.rfind(' ', end - 1) + 1;
     return std::stoul(out.substr(begin, end - begin));
   };
-  CHECK(windows(line + "\n" + line + "\n") == line.size() / 6);
+  CHECK(windows(line + "\n" + line + "\n") == (line.size() + 5) / 6);
   CHECK(std::abs(static_cast<double>(windows(line)) - 200'000 / 2 / 6.0) < 100);
 }
 
@@ -217,7 +220,7 @@ TEST_CASE("the skipped header of a table of images is printed") {
 TEST_CASE("names of files are escaped in messages and results") {
   const TextWorkplace work;
   const auto check = [&](const test::CommandLine& command, const std::string& escaped) {
-    CAPTURE(command.words);
+    CAPTURE(command.text());
     const Outcome done = work.run(command);
     CHECK(done.code == 0);
     CHECK(contains(done.out, escaped));

@@ -43,7 +43,7 @@ TEST_CASE("a model of every kind is trained, scored, resumed, replayed and check
     CHECK(contains(listed, "validation: the 3 of " + held_out + " " + kind.examples + " with the"));
     CHECK((contains(listed, "\n   expected  ") || contains(listed, "\n   tokens    ")));
 
-    work.out("train train.run_dir=parts train.steps=7 train.threads=2 " + config);
+    work.out("train " + config + " train.run_dir=parts train.steps=7 train.threads=2");
     work.out("train --resume parts train.steps=12");
     CHECK(work.read(work.checkpoint(12, "parts")) == work.read(work.checkpoint(12, run)));
     CHECK(work.read("parts/metrics.csv") == work.read(run + "/metrics.csv"));
@@ -67,7 +67,8 @@ TEST_CASE("a model of every kind is trained, scored, resumed, replayed and check
 TEST_CASE("the data line counts words and classes by the kind of model") {
   const KindWorkplace work;
   const auto check = [&](const std::string& config, const std::string& line) {
-    CHECK(contains("\n" + work.out("train train.steps=1 " + config), "\ndata: " + line + "\n"));
+    CHECK(
+        contains("\n" + work.out("train " + config + " train.steps=1"), "\ndata: " + line + "\n"));
   };
   // The letters a, b, c, d and f, space and line end, and the four special symbols.
   check("language.yaml", "30 training windows, 4 validation, 0 test; vocabulary of 11");

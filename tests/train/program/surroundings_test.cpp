@@ -121,13 +121,13 @@ TEST_CASE("absolute paths work if the working folder was deleted") {
   for (const std::string& command : {"train " + tiny + " train.steps=2 train.run_dir=" + next,
                                      "train train.steps=4 --resume " + next,
                                      "train train.steps=13 --resume " + run + "/config.yaml",
-                                     "evaluate " + run, "evaluate decoding.beam_size=2 " + run,
+                                     "evaluate " + run, "evaluate " + run + " decoding.beam_size=2",
                                      "translate " + run, "inspect " + run, "attention " + tiny}) {
     CAPTURE(command);
     CHECK(code(command) == 0);
     CHECK(test::read_text(work.stream("err")).empty());
   }
-  CHECK(code("attention data.train_text=a.txt " + tiny) == 2);
+  CHECK(code("attention " + tiny + " data.train_text=a.txt") == 2);
   check_words(test::read_text(work.stream("err")),
               {"found a relative path, and the working folder does not exist
 ",
