@@ -108,11 +108,6 @@ DataIdentity identify(const Corpus& corpus) {
 }
 
 std::vector<std::string> read_corpus_lines(const std::string& key,
-                                           const std::filesystem::path& path, Corpus& corpus) {
-  return read_corpus_lines(key, path, corpus, TextContent());
-}
-
-std::vector<std::string> read_corpus_lines(const std::string& key,
                                            const std::filesystem::path& path, Corpus& corpus,
                                            const TextContent& content) {
   TextFile file = with_key_in_hint(key, [&] { return read_text_file(path, content); });

@@ -147,10 +147,6 @@ DataIdentity identify(const Corpus& corpus);
 ///
 /// throws  DataError as read_text_file(); the hint names the key if the file cannot be opened.
 std::vector<std::string> read_corpus_lines(const std::string& key,
-                                           const std::filesystem::path& path, Corpus& corpus);
-
-/// The same for a file with other content than sentences.
-std::vector<std::string> read_corpus_lines(const std::string& key,
                                            const std::filesystem::path& path, Corpus& corpus,
                                            const TextContent& content);
 

@@ -10,7 +10,7 @@
 
 #include "data/examples.h"
 #include "data/io/error.h"
-#include "data/io/file_system.h"
+#include "data/io/file.h"
 
 /// Files of tokenized examples, which are larger than memory or take long to tokenize.
 ///

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -100,5 +101,13 @@ class Examples {
   std::span<const WeightedExamples> parts_;
   std::size_t size_ = 0;
 };
+
+/// The indices of `count` evenly spaced examples of `size`, beginning with the first; all if there
+/// are fewer.
+inline std::vector<std::size_t> evenly_spaced(std::size_t size, std::size_t count) {
+  std::vector<std::size_t> indices(std::min(count, size));
+  for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = i * size / indices.size();
+  return indices;
+}
 
 }  // namespace tapestry

@@ -32,7 +32,7 @@
 #include "data/io/error.h"
 #include "data/metrics/bleu.h"
 #include "data/metrics/chrf.h"
-#include "data/metrics/significance.h"
+#include "data/metrics/text_metric.h"
 #include "layers/basic_layers.h"
 #include "layers/embedding.h"
 #include "layers/encoder_decoder.h"

@@ -2,6 +2,9 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace tapestry {
@@ -27,5 +30,10 @@ struct CsvOptions {
 ///         another number of fields than the first; if there are no numbers; and if the file cannot
 ///         be read or is not a text.
 CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
+
+/// The fields of a line of a CSV file (RFC 4180): separated by commas, without the spaces and tabs
+/// around them. A field in double quotes may contain commas, and a double quote as "". nullopt if a
+/// quote is not closed; a field does not continue on the next line.
+std::optional<std::vector<std::string>> split_csv_line(std::string_view line);
 
 }  // namespace tapestry

@@ -1,16 +1,24 @@
 #include "data/io/file.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
-#include <xxhash.h>
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
-#include <xxh_x86dispatch.h>  // XXH3 with the widest instructions of the processor; same values
 #endif
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <xxh_x86dispatch.h>  // XXH3 with the widest instructions of the processor; same values
+#include <xxhash.h>
+
 #include <cerrno>
+#include <cstdio>
+#include <memory>
 #include <new>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "data/io/utf8.h"
 
@@ -123,17 +131,6 @@ void OpenFile::refuse_special_file() const {
                      kind_.special_hint);
 }
 
-std::size_t read_some(int descriptor, std::span<std::byte> bytes, const std::string& name,
-                      const std::string& hint) {
-  ssize_t count = 0;
-  do {
-    count = ::read(descriptor, bytes.data(), bytes.size());
-  } while (count < 0 && errno == EINTR);
-  if (count >= 0) return static_cast<std::size_t>(count);
-  throw DataError(
-      fmt::format("{}: cannot be read: {}", name, std::generic_category().message(errno)), hint);
-}
-
 std::uint64_t xxh3(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
@@ -160,5 +157,84 @@ BinaryFile read_binary_file(const std::filesystem::path& path) {
   result.digest = hash.value();
   return result;
 }
+
+int FileSystem::open(const char* path, int flags, mode_t mode) { return ::open(path, flags, mode); }
+
+ssize_t FileSystem::write(int fd, const void* bytes, std::size_t count) {
+  return ::write(fd, bytes, count);
+}
+
+ssize_t FileSystem::pread(int fd, void* bytes, std::size_t count, std::uint64_t offset) {
+  return ::pread(fd, bytes, count, static_cast<off_t>(offset));
+}
+
+int FileSystem::fstat(int fd, struct stat& status) { return ::fstat(fd, &status); }
+
+int FileSystem::fsync(int fd) { return ::fsync(fd); }
+
+int FileSystem::ftruncate(int fd, std::uint64_t size) {
+  return ::ftruncate(fd, static_cast<off_t>(size));
+}
+
+int FileSystem::fallocate(int fd, std::uint64_t size) {
+  return ::fallocate(fd, 0, 0, static_cast<off_t>(size));
+}
+
+int FileSystem::flock(int fd, int operation) { return ::flock(fd, operation); }
+
+int FileSystem::close(int fd) { return ::close(fd); }
+
+int FileSystem::rename(const char* from, const char* to) { return ::rename(from, to); }
+
+int FileSystem::unlink(const char* path) { return ::unlink(path); }
+
+int FileSystem::mkdir(const char* path, mode_t mode) { return ::mkdir(path, mode); }
+
+int FileSystem::list(const char* folder, std::vector<std::string>& names) {
+  const auto close = [](DIR* open) { ::closedir(open); };
+  const std::unique_ptr<DIR, decltype(close)> stream(::opendir(folder), close);
+  if (stream == nullptr) return -1;
+  // Only errno distinguishes the end of the folder from an error.
+  errno = 0;
+  while (const dirent* entry = ::readdir(stream.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+    errno = 0;
+  }
+  return errno == 0 ? 0 : -1;
+}
+
+int FileSystem::free_bytes(const char* path, std::uint64_t& bytes) {
+  struct statvfs status {};
+  if (::statvfs(path, &status) != 0) return -1;
+  bytes = static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
+  return 0;
+}
+
+std::optional<std::uint64_t> FileSystem::free_inodes(const char* path) {
+  struct statvfs status {};
+  if (::statvfs(path, &status) != 0 || status.f_files == 0) return std::nullopt;
+  return status.f_favail;
+}
+
+FileSystem& posix_file_system() {
+  static FileSystem files;
+  return files;
+}
+
+FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
+    : files_(other.files_), fd_(std::exchange(other.fd_, -1)) {}
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  std::swap(files_, other.files_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+FileDescriptor::~FileDescriptor() {
+  if (is_open()) close();
+}
+
+int FileDescriptor::close() { return files_->close(std::exchange(fd_, -1)); }
 
 }  // namespace tapestry

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <limits>
 #include <span>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -25,6 +28,20 @@ FileKind file_kind(const TextContent& content) {
   FileKind kind = text_kind;
   if (content.any_size) kind.max_bytes = largest_text;
   return kind;
+}
+
+/// Reads the next bytes from a descriptor, at most bytes.size(); returns 0 at the end of the file.
+///
+/// throws  DataError with `hint` if reading fails; `name` is the file name in the message.
+std::size_t read_some(int descriptor, std::span<std::byte> bytes, const std::string& name,
+                      const std::string& hint) {
+  ssize_t count = 0;
+  do {
+    count = ::read(descriptor, bytes.data(), bytes.size());
+  } while (count < 0 && errno == EINTR);
+  if (count >= 0) return static_cast<std::size_t>(count);
+  throw DataError(
+      fmt::format("{}: cannot be read: {}", name, std::generic_category().message(errno)), hint);
 }
 
 /// Whether read() would return at once, with bytes, the end of the text or an error.

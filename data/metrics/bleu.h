@@ -4,12 +4,21 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "data/metrics/bleu_tokenizer.h"
 #include "data/metrics/text_metric.h"
 
 namespace tapestry {
+
+/// How BLEU splits sentences into tokens.
+enum class BleuTokenizer {
+  mteval_13a,     ///< `13a`: mteval-v13a, ASCII punctuation; what WMT and most papers report
+  none,           ///< `none`: white space, for text that is tokenized already
+  character,      ///< `char`: every character
+  international,  ///< `intl`: mteval-v14, punctuation and symbols of Unicode
+  chinese         ///< `zh`: Chinese characters one by one, other text as 13a
+};
 
 /// What BLEU does with n-gram orders that have no match, see Chen & Cherry 2014, "A systematic
 /// comparison of smoothing techniques for sentence-level BLEU".

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "data/io/unicode.h"
+#include "data/io/utf8.h"
 #include "data/metrics/ngrams.h"
 
 namespace tapestry {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "data/io/unicode.h"
+#include "data/io/utf8.h"
 
 namespace tapestry {
 

@@ -1,12 +1,18 @@
 #include "data/readers/corpus_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <limits>
 #include <span>
 #include <system_error>
 #include <utility>
 
+#include "data/corpus.h"
 #include "data/io/file.h"
+#include "data/io/random.h"
 #include "data/io/utf8.h"
 
 namespace tapestry {
@@ -80,6 +86,66 @@ void CorpusText::found(const FileDigest& digest) {
                     "wait until the file is complete, then try again");
   }
   digest_ = digest;
+}
+
+void TextSample::add(std::string sentence) {
+  const std::uint64_t number = added_++;
+  Sentence added{.random = RandomDraws(0, DrawPurpose::subword_text, number).next(),
+                 .number = number,
+                 .text = std::move(sentence)};
+  if (added.bytes() > limit_) return;
+  if (has_evicted_ && kept_.front() < added) return;
+  bytes_ += added.bytes();
+  kept_.push_back(std::move(added));
+  std::ranges::push_heap(kept_, std::less<>());
+  while (bytes_ > limit_) {
+    std::ranges::pop_heap(kept_, std::less<>());
+    bytes_ -= kept_.back().bytes();
+    kept_.pop_back();
+    has_evicted_ = true;
+  }
+}
+
+std::vector<std::string> TextSample::take() && {
+  std::ranges::sort(kept_, {}, &Sentence::number);
+  std::vector<std::string> sentences;
+  sentences.reserve(kept_.size());
+  for (Sentence& sentence : kept_) sentences.push_back(std::move(sentence.text));
+  kept_ = {};
+  return sentences;
+}
+
+namespace {
+
+std::shared_ptr<const SubwordModel> read_subwords(const SubwordOptions& options, SubwordSide side,
+                                                  const std::filesystem::path& base) {
+  const bool of_source = side == SubwordSide::source;
+  const std::filesystem::path path = base / (of_source ? options.file : options.target_file);
+  Corpus unused;
+  const std::vector<std::byte> bytes =
+      read_corpus_bytes(of_source ? "data.subword_file" : "data.target_subword_file", path, unused);
+  return std::make_shared<const SubwordModel>(
+      std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
+      escaped(path.native()));
+}
+
+}  // namespace
+
+std::shared_ptr<const SubwordModel> make_subwords(TextSample sentences, const WordOptions& words,
+                                                  SubwordSide side,
+                                                  const std::filesystem::path& base,
+                                                  const std::string& place,
+                                                  std::vector<std::string>& notes) {
+  if (words.subwords.kind == SubwordKind::file) return read_subwords(words.subwords, side, base);
+  if (sentences.is_partial()) {
+    notes.push_back(fmt::format("subwords of {}: learned from {} of {} sentences, drawn at random",
+                                place, sentences.kept(), sentences.added()));
+  }
+  std::vector<std::string> text = std::move(sentences).take();
+  if (words.lowercase) {
+    for (std::string& sentence : text) sentence = to_lowercase(sentence);
+  }
+  return train_subwords(text, words.subwords, place);
 }
 
 }  // namespace tapestry

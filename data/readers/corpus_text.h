@@ -1,14 +1,18 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "data/corpus.h"
 #include "data/io/text_file.h"
+#include "data/text/subwords.h"
+#include "data/text/vocabulary.h"
 
 namespace tapestry {
 
@@ -72,5 +76,71 @@ class CorpusText {
   std::string name_;
   std::optional<FileDigest> digest_;
 };
+
+/// A uniform random sample of the sentences of a text that may be larger than memory, from which
+/// subwords are learned: all of them, if they fit. Deterministic.
+///
+/// Each sentence gets a random number; those with the smallest ones are kept, as many as fit
+/// ("bottom-k" sampling). A sentence that does not fit alone is left out.
+class TextSample {
+ public:
+  /// The memory of a sample; SentencePiece takes more for its training.
+  static constexpr std::size_t default_limit = std::size_t{1} << 28;
+  /// The memory of a sentence besides its text.
+  static constexpr std::size_t bytes_per_sentence = 64;
+
+  TextSample() = default;
+  /// limit  in bytes, of the sentences and of `bytes_per_sentence` for each
+  explicit TextSample(std::size_t limit) : limit_(limit) {}
+
+  /// Adds the next sentence of the text.
+  void add(std::string sentence);
+
+  /// Whether sentences have been left out.
+  bool is_partial() const { return kept_.size() < added_; }
+  std::uint64_t added() const { return added_; }
+  std::size_t kept() const { return kept_.size(); }
+
+  /// The sentences, in the order of the text.
+  std::vector<std::string> take() &&;
+
+ private:
+  struct Sentence {
+    std::uint64_t random;
+    std::uint64_t number;  ///< in the text
+    std::string text;
+
+    std::size_t bytes() const { return text.size() + bytes_per_sentence; }
+    bool operator<(const Sentence& other) const {
+      return random != other.random ? random < other.random : number < other.number;
+    }
+  };
+
+  std::size_t limit_ = default_limit;
+  std::size_t bytes_ = 0;
+  std::uint64_t added_ = 0;
+  bool has_evicted_ = false;    ///< a sentence that would fit alone has been left out
+  std::vector<Sentence> kept_;  ///< a heap, the largest random number first
+};
+
+/// The side of a corpus that subwords are for.
+enum class SubwordSide {
+  source,  ///< sources, or both sides: SubwordOptions::file
+  target   ///< targets with a vocabulary of their own: SubwordOptions::target_file
+};
+
+/// The subwords of a corpus as words.subwords says: the model of its file, relative to `base`, or a
+/// model trained on the sentences, in lower case with words.lowercase. The file is not one of
+/// Corpus::files: the fingerprint has its content, and a trained model does not need it.
+///
+/// sentences  of the training set; none for the model of a file
+/// place      of the sentences in messages, such as a file name
+/// notes      get a line if the model is trained on some of the sentences alone
+/// throws     DataError as SubwordModel, train_subwords() and read_binary_file().
+std::shared_ptr<const SubwordModel> make_subwords(TextSample sentences, const WordOptions& words,
+                                                  SubwordSide side,
+                                                  const std::filesystem::path& base,
+                                                  const std::string& place,
+                                                  std::vector<std::string>& notes);
 
 }  // namespace tapestry

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "data/io/csv_line.h"
+#include "data/io/csv_table.h"
 #include "data/io/error.h"
 #include "data/io/number.h"
 #include "data/io/text_file.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/corpus.h"
-#include "data/readers/bad_lines.h"
+#include "data/readers/training_set.h"
 
 namespace tapestry {
 

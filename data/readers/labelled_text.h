@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "data/corpus.h"
-#include "data/readers/bad_lines.h"
 #include "data/readers/training_set.h"
 #include "data/text/vocabulary.h"
 

@@ -18,7 +18,6 @@
 #include "data/io/error.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
-#include "data/readers/corpus_subwords.h"
 #include "data/readers/corpus_text.h"
 #include "data/text/tokenizer.h"
 #include "data/text/vocabulary.h"

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "data/corpus.h"
-#include "data/readers/bad_lines.h"
 #include "data/readers/training_set.h"
 #include "data/text/vocabulary.h"
 

@@ -243,4 +243,88 @@ Tokens english_words() {
   return words;
 }
 
+// ---- Random sentences
+
+namespace {
+
+template <typename Word>
+const Word* draw_word(std::span<const Word> words, RandomDraws& random) {
+  return &words[random.below(words.size())];
+}
+
+template <typename Word, typename Condition>
+const Word* draw_word_if(std::span<const Word> words, Condition condition, RandomDraws& random) {
+  const Word* word = draw_word(words, random);
+  while (!condition(*word)) word = draw_word(words, random);
+  return word;
+}
+
+Number draw_number(RandomDraws& random) {
+  return random.one_in(2) ? Number::singular : Number::plural;
+}
+
+Determiner draw_determiner(RandomDraws& random) {
+  constexpr std::array all = {Determiner::definite, Determiner::indefinite,
+                              Determiner::demonstrative, Determiner::possessive};
+  return all[random.below(all.size())];
+}
+
+const Adjective* draw_adjective(bool before_noun, RandomDraws& random) {
+  return draw_word_if(
+      adjectives(), [=](const Adjective& a) { return a.before_noun == before_noun; }, random);
+}
+
+/// Adds up to two different adjectives.
+void draw_adjectives(NounPhrase& phrase, RandomDraws& random) {
+  if (random.one_in(3)) phrase.adjective_before = draw_adjective(true, random);
+  if (random.one_in(2)) phrase.adjectives_after.push_back(draw_adjective(false, random));
+  const bool room_for_another =
+      phrase.adjective_before == nullptr && phrase.adjectives_after.size() == 1;
+  if (!room_for_another || !random.one_in(3)) return;
+  const Adjective* another = draw_adjective(false, random);
+  if (another != phrase.adjectives_after.front()) phrase.adjectives_after.push_back(another);
+}
+
+template <typename Condition>
+NounPhrase draw_noun_phrase(Condition condition, RandomDraws& random) {
+  NounPhrase phrase;
+  phrase.determiner = draw_determiner(random);
+  phrase.number = draw_number(random);
+  phrase.noun = draw_word_if(nouns(), condition, random);
+  draw_adjectives(phrase, random);
+  return phrase;
+}
+
+bool is_animal(const Noun& noun) { return noun.kind == NounKind::animal; }
+bool is_place(const Noun& noun) { return noun.kind == NounKind::place; }
+bool is_animal_or_thing(const Noun& noun) { return !is_place(noun); }
+
+void draw_object(Sentence& sentence, RandomDraws& random) {
+  if (random.one_in(5)) {
+    const Gender gender = random.one_in(2) ? Gender::masculine : Gender::feminine;
+    sentence.object = Pronoun{gender, draw_number(random)};
+    return;
+  }
+  NounPhrase object = draw_noun_phrase(is_animal_or_thing, random);
+  if (sentence.negated && object.determiner == Determiner::indefinite) {
+    object.determiner = Determiner::definite;
+  }
+  sentence.object = object;
+}
+
+}  // namespace
+
+Sentence draw_sentence(RandomDraws& random) {
+  Sentence sentence;
+  sentence.subject = draw_noun_phrase(is_animal, random);
+  sentence.verb = draw_word(verbs(), random);
+  sentence.negated = random.one_in(4);
+  if (random.one_in(4)) sentence.adverb = draw_word(adverbs(), random);
+  if (sentence.verb->transitive) draw_object(sentence, random);
+  if (random.one_in(2)) {
+    sentence.place = Place{draw_word(prepositions(), random), draw_noun_phrase(is_place, random)};
+  }
+  return sentence;
+}
+
 }  // namespace tapestry::toy

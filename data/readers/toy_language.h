@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/io/random.h"
 #include "data/text/vocabulary.h"
 
 /// A small French-English language for generated tasks: its words and its grammar.
@@ -105,5 +106,10 @@ Tokens english(const Sentence& sentence);
 /// Every word that french() and english() can use, possibly more than once.
 Tokens french_words();
 Tokens english_words();
+
+/// A random sentence of the toy language: 3 to 17 French words; subjects are animals, places are
+/// nouns of places. The object of a negated verb has no indefinite determiner, because French has
+/// "pas de" for singular and plural alike.
+Sentence draw_sentence(RandomDraws& random);
 
 }  // namespace tapestry::toy

@@ -13,7 +13,6 @@
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"
-#include "data/text/sentencepiece_model.h"
 #include "data/text/subwords.h"
 
 namespace tapestry {
@@ -236,14 +235,12 @@ class SubwordSampler::Segmenter {
     std::int32_t id = first_word_id;
     for (const Piece& piece : pieces.pieces) {
       using enum SentencePieceModel::Type;
-      const bool is_token =
-          piece.type == normal || piece.type == user_defined || piece.type == byte;
       if (piece.type == normal) {
         piece_texts_[static_cast<std::size_t>(id)] = piece.text;
         if (!bpe_) trie_.add(piece.text, {id, weight(alpha, piece.score)});
       }
       if (bpe_ && piece.type != byte) add_merge(piece, piece.type == normal ? id : Merges::none);
-      if (is_token) ++id;
+      if (piece.is_token()) ++id;
     }
   }
 

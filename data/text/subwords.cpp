@@ -4,9 +4,14 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
+#include <bit>
 #include <charconv>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -14,7 +19,6 @@
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"
-#include "data/text/sentencepiece_model.h"
 
 namespace tapestry {
 namespace {
@@ -32,93 +36,65 @@ std::string token_name(const std::string& piece) {
   return name;
 }
 
-bool is_token(SentencePieceModel::Type type) {
-  using enum SentencePieceModel::Type;
-  return type == normal || type == user_defined || type == byte;
+/// Throws for a function that fails, which happens only for models that are contradictory in
+/// themselves, such as those whose normalization loses characters.
+void require(const sentencepiece::util::Status& status) {
+  if (status.ok()) return;
+  throw DataError(
+      fmt::format("subword model: SentencePiece cannot use it: {}", escaped(status.ToString())),
+      "use another .model file: this one is damaged");
 }
+
+constexpr std::size_t no_token = static_cast<std::size_t>(-1);
 
 }  // namespace
 
-class SubwordModel::Processor {
- public:
-  Processor(std::string serialized, const std::string& name)
-      : serialized_(std::move(serialized)),
-        model_(parse_sentencepiece_model(serialized_, name)),
-        token_of_piece_(model_.pieces.size(), none) {
-    load(name);
-    for (std::size_t i = 0; i < model_.pieces.size(); ++i) {
-      if (!is_token(model_.pieces[i].type)) continue;
-      token_of_piece_[i] = tokens_.size();
-      tokens_.push_back(token_name(model_.pieces[i].text));
-      piece_of_token_.try_emplace(tokens_.back(), static_cast<int>(i));
-    }
-  }
-
-  const std::string& serialized() const { return serialized_; }
-  const Tokens& tokens() const { return tokens_; }
-  const SentencePieceModel& pieces() const { return model_; }
-
-  Tokens split(std::string_view text) const {
-    std::vector<int> pieces;
-    require(sentencepiece_.Encode(text, &pieces));
-    Tokens tokens;
-    tokens.reserve(pieces.size());
-    for (const int piece : pieces) {
-      const std::size_t token = token_of_piece_.at(static_cast<std::size_t>(piece));
-      tokens.push_back(token == none ? unknown_token : tokens_[token]);
-    }
-    return tokens;
-  }
-
-  std::string join(const Tokens& tokens) const {
-    std::vector<int> pieces;
-    pieces.reserve(tokens.size());
-    for (const std::string& token : tokens) {
-      const auto found = piece_of_token_.find(token);
-      pieces.push_back(found == piece_of_token_.end() ? sentencepiece_.unk_id() : found->second);
-    }
-    std::string text;
-    require(sentencepiece_.Decode(pieces, &text));
-    return text;
-  }
-
- private:
-  static constexpr std::size_t none = static_cast<std::size_t>(-1);
-
-  void load(const std::string& name) {
-    const auto status = sentencepiece_.LoadFromSerializedProto(serialized_);
-    if (status.ok()) return;
+SubwordModel::SubwordModel(std::string serialized, const std::string& name)
+    : serialized_(std::move(serialized)),
+      model_(parse_sentencepiece_model(serialized_, name)),
+      token_of_piece_(model_.pieces.size(), no_token),
+      sentencepiece_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
+  const auto status = sentencepiece_->LoadFromSerializedProto(serialized_);
+  if (!status.ok()) {
     throw DataError(
         fmt::format("{}: SentencePiece cannot load it: {}", name, escaped(status.message())),
         "name a .model file that SentencePiece wrote, of type unigram or bpe");
   }
-
-  /// The functions fail only for models that are contradictory in themselves, such as those whose
-  /// normalization loses characters.
-  static void require(const sentencepiece::util::Status& status) {
-    if (status.ok()) return;
-    throw DataError(
-        fmt::format("subword model: SentencePiece cannot use it: {}", escaped(status.ToString())),
-        "use another .model file: this one is damaged");
+  for (std::size_t i = 0; i < model_.pieces.size(); ++i) {
+    if (!model_.pieces[i].is_token()) continue;
+    token_of_piece_[i] = tokens_.size();
+    tokens_.push_back(token_name(model_.pieces[i].text));
+    piece_of_token_.try_emplace(tokens_.back(), static_cast<int>(i));
   }
+}
 
-  std::string serialized_;
-  SentencePieceModel model_;
-  std::vector<std::size_t> token_of_piece_;  ///< by id of SentencePiece; none for its symbols
-  Tokens tokens_;
-  std::unordered_map<std::string, int> piece_of_token_;
-  sentencepiece::SentencePieceProcessor sentencepiece_;
-};
-
-SubwordModel::SubwordModel(std::string serialized, const std::string& name)
-    : processor_(std::make_unique<const Processor>(std::move(serialized), name)) {}
 SubwordModel::~SubwordModel() = default;
 
-const std::string& SubwordModel::serialized() const { return processor_->serialized(); }
-const Tokens& SubwordModel::tokens() const { return processor_->tokens(); }
-const SentencePieceModel& SubwordModel::pieces() const { return processor_->pieces(); }
-Tokens SubwordModel::split(std::string_view text) const { return processor_->split(text); }
-std::string SubwordModel::join(const Tokens& tokens) const { return processor_->join(tokens); }
+Tokens SubwordModel::split(std::string_view text) const {
+  std::vector<int> pieces;
+  require(sentencepiece_->Encode(text, &pieces));
+  Tokens tokens;
+  tokens.reserve(pieces.size());
+  for (const int piece : pieces) {
+    const std::size_t token = token_of_piece_.at(static_cast<std::size_t>(piece));
+    tokens.push_back(token == no_token ? unknown_token : tokens_[token]);
+  }
+  return tokens;
+}
+
+std::string SubwordModel::join(const Tokens& tokens) const {
+  std::vector<int> pieces;
+  pieces.reserve(tokens.size());
+  for (const std::string& token : tokens) {
+    const auto found = piece_of_token_.find(token);
+    pieces.push_back(found == piece_of_token_.end() ? sentencepiece_->unk_id() : found->second);
+  }
+  std::string text;
+  require(sentencepiece_->Decode(pieces, &text));
+  return text;
+}
+
+// ---- Training
 
 namespace {
 
@@ -230,6 +206,249 @@ std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> 
   const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &input, &serialized);
   if (!status.ok()) refuse_training(status.message(), options, place);
   return std::make_shared<const SubwordModel>(std::move(serialized), place);
+}
+
+// ---- The file format
+
+namespace {
+
+constexpr std::size_t most_pieces = 1'000'000;
+
+/// A reason why the content is not a model; the name of the file is added by the caller.
+struct Malformed {
+  std::string found;
+};
+
+/// A field of a protocol buffer message.
+struct ProtoField {
+  std::uint32_t number = 0;
+  std::uint64_t value = 0;     ///< of a varint, and of a fixed32
+  std::string_view content{};  ///< of a string or message
+  std::uint32_t wire_type = 0;
+};
+
+constexpr std::uint32_t varint = 0, fixed64 = 1, delimited = 2, fixed32 = 5;
+
+/// Reads the fields of a message one by one (protobuf.dev/programming-guides/encoding).
+class ProtoReader {
+ public:
+  explicit ProtoReader(std::string_view message) : rest_(message) {}
+
+  std::optional<ProtoField> next() {
+    if (rest_.empty()) return std::nullopt;
+    const std::uint64_t tag = read_varint();
+    if (tag >> 3U == 0 || tag >> 3U >= 1U << 29U) throw Malformed{"a field with a wrong number"};
+    ProtoField field{.number = static_cast<std::uint32_t>(tag >> 3U),
+                     .wire_type = static_cast<std::uint32_t>(tag & 7U)};
+    switch (field.wire_type) {
+      case varint:
+        field.value = read_varint();
+        break;
+      case delimited:
+        field.content = take(read_varint());
+        break;
+      case fixed32:
+        field.value = little_endian(take(4));
+        break;
+      case fixed64:
+        field.value = little_endian(take(8));
+        break;
+      default:
+        throw Malformed{"a field of an unknown type"};
+    }
+    return field;
+  }
+
+ private:
+  std::uint64_t read_varint() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const auto byte = static_cast<unsigned char>(take(1).front());
+      value |= static_cast<std::uint64_t>(byte & 0x7FU) << shift;
+      if (byte < 0x80U) return value;
+    }
+    throw Malformed{"a number of more than 64 bits"};
+  }
+
+  std::string_view take(std::uint64_t count) {
+    if (count > rest_.size()) throw Malformed{"the end of the data within a field"};
+    const std::string_view taken = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return taken;
+  }
+
+  static std::uint64_t little_endian(std::string_view bytes) {
+    std::uint64_t value = 0;
+    for (std::size_t i = bytes.size(); i-- > 0;) {
+      value = value << 8U | static_cast<unsigned char>(bytes[i]);
+    }
+    return value;
+  }
+
+  std::string_view rest_;
+};
+
+void require_type(const ProtoField& field, std::uint32_t wire_type) {
+  if (field.wire_type != wire_type) {
+    throw Malformed{fmt::format("field {} of type {}, expected type {}", field.number,
+                                field.wire_type, wire_type)};
+  }
+}
+
+SentencePieceModel::Piece parse_piece(std::string_view message) {
+  SentencePieceModel::Piece piece;
+  ProtoReader reader(message);
+  while (const auto field = reader.next()) {
+    if (field->number == 1) {
+      require_type(*field, delimited);
+      piece.text = field->content;
+    } else if (field->number == 2) {
+      require_type(*field, fixed32);
+      piece.score = std::bit_cast<float>(static_cast<std::uint32_t>(field->value));
+    } else if (field->number == 3) {
+      require_type(*field, varint);
+      if (field->value < 1 || field->value > 6) {
+        throw Malformed{fmt::format("a piece of type {}, expected 1 to 6", field->value)};
+      }
+      piece.type = static_cast<SentencePieceModel::Type>(field->value);
+    }
+  }
+  const std::string& text = piece.text;
+  if (text.empty()) throw Malformed{"an empty piece"};
+  if (find_invalid_utf8(text)) throw Malformed{"a piece that is not UTF-8"};
+  if (text.find('\0') != std::string::npos) throw Malformed{"a piece that contains NUL"};
+  if (!std::isfinite(piece.score)) {
+    throw Malformed{
+        fmt::format("the score {} of the piece \"{}\"", piece.score, excerpt(piece.text))};
+  }
+  return piece;
+}
+
+/// The trie of a precompiled normalization: a double array of 32-bit units, as the library Darts
+/// (clone) stores it.
+class NormalizationTrie {
+ public:
+  explicit NormalizationTrie(std::string_view units) : units_(units) {}
+
+  std::size_t size() const { return units_.size() / 4; }
+
+  /// Calls leaf(value) for each string of the trie.
+  ///
+  /// throws  Malformed if a look-up could leave the array.
+  void check(const std::function<void(std::uint32_t)>& leaf) const {
+    if (size() == 0) throw Malformed{"an empty normalization"};
+    std::vector<bool> seen(size());
+    std::vector<std::size_t> nodes{0};
+    seen[0] = true;
+    while (!nodes.empty()) {
+      const std::size_t node = nodes.back();
+      nodes.pop_back();
+      const std::size_t children = node ^ offset(unit(node));
+      if ((children | 0xFFU) >= size()) throw Malformed{"a damaged normalization"};
+      if (has_leaf(unit(node))) leaf(unit(children) & 0x7FFFFFFFU);
+      for (std::size_t byte = 0; byte < 256; ++byte) {
+        const std::size_t child = children ^ byte;
+        if (label(unit(child)) != byte || seen[child]) continue;
+        seen[child] = true;
+        nodes.push_back(child);
+      }
+    }
+  }
+
+ private:
+  std::uint32_t unit(std::size_t index) const {
+    std::uint32_t value = 0;
+    for (std::size_t i = 4; i-- > 0;) {
+      value = value << 8U | static_cast<unsigned char>(units_[4 * index + i]);
+    }
+    return value;
+  }
+  static bool has_leaf(std::uint32_t unit) { return (unit >> 8U & 1U) == 1; }
+  static std::uint32_t label(std::uint32_t unit) { return unit & (1U << 31U | 0xFFU); }
+  static std::size_t offset(std::uint32_t unit) {
+    return static_cast<std::size_t>(unit >> 10U) << ((unit & 1U << 9U) >> 6U);
+  }
+
+  std::string_view units_;
+};
+
+/// Checks a precompiled_charsmap: the size of the trie in bytes, the trie, and the replacements to
+/// which its values point, each of which ends with NUL.
+void check_normalization(std::string_view map) {
+  if (map.empty()) return;
+  std::uint32_t bytes = 0;
+  if (map.size() < sizeof bytes) throw Malformed{"a normalization that is cut off"};
+  for (std::size_t i = sizeof bytes; i-- > 0;) {
+    bytes = bytes << 8U | static_cast<unsigned char>(map[i]);
+  }
+  map.remove_prefix(sizeof bytes);
+  if (bytes % 4 != 0 || bytes >= map.size()) throw Malformed{"a normalization that is cut off"};
+  const std::string_view replacements = map.substr(bytes);
+  if (replacements.back() != '\0' || find_invalid_utf8(replacements)) {
+    throw Malformed{"a damaged normalization"};
+  }
+  NormalizationTrie(map.substr(0, bytes)).check([&](std::uint32_t position) {
+    if (position >= replacements.size()) throw Malformed{"a damaged normalization"};
+  });
+}
+
+void check_normalizer(std::string_view message) {
+  ProtoReader reader(message);
+  std::size_t maps = 0;
+  while (const auto field = reader.next()) {
+    if (field->number != 2) continue;
+    require_type(*field, delimited);
+    if (++maps > 1) throw Malformed{"two normalizations"};
+    check_normalization(field->content);
+  }
+}
+
+/// Whether the model is of byte-pair encoding.
+bool parse_trainer(std::string_view message) {
+  constexpr std::uint64_t unigram = 1, bpe = 2, word = 3;
+  std::uint64_t kind = unigram;
+  ProtoReader reader(message);
+  while (const auto field = reader.next()) {
+    if (field->number != 3) continue;
+    require_type(*field, varint);
+    kind = field->value;
+  }
+  if (kind == unigram || kind == bpe) return kind == bpe;
+  throw Malformed{kind == word ? "a model of words, expected unigram or bpe"
+                               : "a model of characters, expected unigram or bpe"};
+}
+
+SentencePieceModel parse(std::string_view content) {
+  SentencePieceModel model;
+  std::set<std::uint32_t> seen;
+  ProtoReader reader(content);
+  while (const auto field = reader.next()) {
+    if (field->number >= 1 && field->number <= 5) require_type(*field, delimited);
+    if (field->number != 1 && !seen.insert(field->number).second) {
+      throw Malformed{fmt::format("field {} twice", field->number)};
+    }
+    if (field->number == 1) {
+      if (model.pieces.size() == most_pieces) throw Malformed{"more than a million pieces"};
+      model.pieces.push_back(parse_piece(field->content));
+    } else if (field->number == 2) {
+      model.bpe = parse_trainer(field->content);
+    } else if (field->number == 3 || field->number == 5) {
+      check_normalizer(field->content);
+    }
+  }
+  if (model.pieces.empty()) throw Malformed{"no pieces"};
+  return model;
+}
+
+}  // namespace
+
+SentencePieceModel parse_sentencepiece_model(std::string_view content, const std::string& name) {
+  try {
+    return parse(content);
+  } catch (const Malformed& reason) {
+    throw DataError(fmt::format("{}: is not a SentencePiece model: found {}", name, reason.found),
+                    "name a .model file that SentencePiece wrote, of type unigram or bpe");
+  }
 }
 
 }  // namespace tapestry

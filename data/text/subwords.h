@@ -1,17 +1,58 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
-#include "data/text/subword_options.h"
 #include "data/text/vocabulary.h"
+
+namespace sentencepiece {
+class SentencePieceProcessor;
+}
 
 namespace tapestry {
 
-struct SentencePieceModel;  // data/text/sentencepiece_model.h
+/// The parts of a SentencePiece model file that Tapestry relies on. The file is a protocol buffer,
+/// a `ModelProto` of sentencepiece_model.proto.
+struct SentencePieceModel {
+  /// SentencePiece::Type of the proto.
+  enum class Type : std::uint8_t {
+    normal = 1,
+    unknown = 2,
+    control = 3,
+    user_defined = 4,
+    unused = 5,
+    byte = 6
+  };
+
+  /// An entry of the vocabulary of SentencePiece.
+  struct Piece {
+    std::string text;  ///< with U+2581 for a space
+    float score = 0;   ///< unigram: log probability; bpe: higher scores are merged first
+    Type type = Type::normal;
+
+    /// Whether texts are divided into it: it is none of the symbols of SentencePiece.
+    bool is_token() const {
+      return type == Type::normal || type == Type::user_defined || type == Type::byte;
+    }
+  };
+
+  std::vector<Piece> pieces{};  ///< in the order of the ids of SentencePiece
+  bool bpe = false;             ///< byte-pair encoding, otherwise a unigram language model
+};
+
+/// Parses the content of a .model file, and checks what SentencePiece itself takes on trust, so
+/// that a damaged file cannot crash it: pieces are UTF-8 without NUL, scores are finite, and the
+/// double-array trie of the normalization stays within its bounds.
+///
+/// name    of the file, for messages
+/// throws  DataError if the content is not a unigram or BPE model of SentencePiece.
+SentencePieceModel parse_sentencepiece_model(std::string_view content, const std::string& name);
 
 /// A SentencePiece model, which divides text into subwords, such as "▁play" and "ing"; U+2581
 /// stands for a space. Immutable; can be used from several threads at once.
@@ -31,13 +72,13 @@ class SubwordModel {
   SubwordModel& operator=(const SubwordModel&) = delete;
 
   /// The content of the .model file.
-  const std::string& serialized() const;
+  const std::string& serialized() const { return serialized_; }
 
   /// All tokens; the id of token i in a vocabulary is first_word_id + i.
-  const Tokens& tokens() const;
+  const Tokens& tokens() const { return tokens_; }
 
   /// The pieces of the model, in its own order.
-  const SentencePieceModel& pieces() const;
+  const SentencePieceModel& pieces() const { return model_; }
 
   /// The most probable segmentation of a text without line ends, after normalization; "<unk>" for
   /// characters without a piece. Empty if nothing remains after normalization.
@@ -50,8 +91,12 @@ class SubwordModel {
   std::string join(const Tokens& tokens) const;
 
  private:
-  class Processor;
-  std::unique_ptr<const Processor> processor_;
+  std::string serialized_;
+  SentencePieceModel model_;
+  Tokens tokens_;
+  std::vector<std::size_t> token_of_piece_;  ///< by id of SentencePiece; no_token for its symbols
+  std::unordered_map<std::string, int> piece_of_token_;
+  std::unique_ptr<sentencepiece::SentencePieceProcessor> sentencepiece_;
 };
 
 /// Trains a model on sentences. The result is the same for sentences in any order and on any number

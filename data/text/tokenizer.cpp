@@ -19,15 +19,6 @@ namespace {
 
 constexpr std::string_view space_token = "<space>";
 
-void require_utf8(std::string_view sentence) {
-  const auto position = find_invalid_utf8(sentence);
-  if (!position) return;
-  throw DataError(
-      fmt::format("text: byte {} (0x{:02X}) is not UTF-8", *position + 1,
-                  static_cast<unsigned>(static_cast<unsigned char>(sentence[*position]))),
-      "convert the text to UTF-8, for example with iconv");
-}
-
 /// The code point of a token such as "<U+000A>"; nullopt for other tokens.
 std::optional<char32_t> parse_code_point(std::string_view token) {
   constexpr std::string_view begin = "<U+";
@@ -251,6 +242,35 @@ std::string join(const Tokenizer& tokenizer, const Tokens& tokens) {
     text += of_line(begin, end) + '\n';
   }
   return text + of_line(begin, tokens.end());
+}
+
+TextCodec::TextCodec(TextFormat format, Vocabulary source_vocabulary, Vocabulary target_vocabulary)
+    : format_(format),
+      source_vocabulary_(std::move(source_vocabulary)),
+      target_vocabulary_(std::move(target_vocabulary)) {}
+
+Tokens TextCodec::tokenize(const Tokenizer& tokenizer, std::string_view text) const {
+  return format_.multiple_lines ? split_lines(tokenizer, text) : split(tokenizer, text);
+}
+
+const Tokenizer& TextCodec::target_tokenizer() const {
+  return format_.target_tokenizer ? *format_.target_tokenizer : format_.tokenizer;
+}
+
+std::vector<std::int32_t> TextCodec::encode_source(std::string_view line) const {
+  return source_vocabulary_.encode(tokenize(format_.tokenizer, line));
+}
+
+std::vector<std::int32_t> TextCodec::encode_target(std::string_view line) const {
+  return target_vocabulary_.encode(tokenize(target_tokenizer(), line));
+}
+
+std::string TextCodec::decode_source(std::span<const std::int32_t> ids) const {
+  return join(format_.tokenizer, source_vocabulary_.decode(ids));
+}
+
+std::string TextCodec::decode_target(std::span<const std::int32_t> ids) const {
+  return join(target_tokenizer(), target_vocabulary_.decode(ids));
 }
 
 }  // namespace tapestry

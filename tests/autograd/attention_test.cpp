@@ -9,6 +9,7 @@
 
 #include "autograd/attention_mask.h"
 #include "autograd/error.h"
+#include "autograd/execution_context.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/elementwise.h"
@@ -219,7 +220,7 @@ TEST_CASE("a recorder keeps path and weights of every call of attention, whateve
 
 TEST_CASE("nested attention recorders: only the innermost records, then the outer one again") {
   const Tensor x = random_leaf({1, 2, 2}, 1);
-  CHECK(AttentionRecorder::active() == nullptr);
+  CHECK(execution_context().attention_recorder == nullptr);
   {
     const AttentionRecorder outer;
     {
@@ -231,7 +232,7 @@ TEST_CASE("nested attention recorders: only the innermost records, then the oute
     scaled_dot_product_attention(x, x, x);
     CHECK(outer.records().size() == 1);
   }
-  CHECK(AttentionRecorder::active() == nullptr);
+  CHECK(execution_context().attention_recorder == nullptr);
 }
 
 TEST_CASE("a recorder changes neither what is computed nor what a tape records") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "autograd/execution_context.h"
 #include "autograd/operation.h"
 #include "autograd/ops/elementwise.h"
 #include "tests/support/errors.h"
@@ -236,7 +237,7 @@ TEST_CASE("NoGrad without a tape, and on another thread, changes nothing") {
   Tape tape;
   std::thread([] { const NoGrad no_grad; }).join();
   std::thread([] {
-    CHECK(Tape::active() == nullptr);
+    CHECK(execution_context().tape == nullptr);
     Tape own;
     const Tensor w = leaf(2.0);
     own.backward(square(w));

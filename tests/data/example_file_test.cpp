@@ -90,18 +90,17 @@ TEST_CASE("examples, lines, parts and notes are read as they were written") {
     CHECK(file.bytes() == std::filesystem::file_size(folder / "x"));
   }
   CHECK(names_in(folder) == std::vector<std::string>{"x"});
-}
-
-TEST_CASE("ids take two bytes if the vocabulary allows it") {
-  const TemporaryFolder folder;
-  const Examples examples{{.source = std::vector<std::int32_t>(1000, 4), .target = {}}};
+  // Ids take two bytes if the vocabulary allows it.
   const auto size = [&](std::size_t ids) {
-    ExampleFileWriter writer(folder / "x", ids);
-    writer.add(examples[0], 1);
-    writer.finish(origin, {1}, {});
+    write(folder / "x", Examples(1000, some[0]), ids);
     return std::filesystem::file_size(folder / "x");
   };
-  CHECK(size(65537) - size(65536) == 2000);
+  CHECK(size(65537) - size(65536) == 2 * 3 * 1000);
+  // A file may be deleted while it is mapped.
+  write(folder / "x", some);
+  const ExampleFile file(folder / "x", origin, 10);
+  std::filesystem::remove(folder / "x");
+  CHECK(all_of(file) == some);
 }
 
 TEST_CASE("a buffer that overflows leaves the file unchanged") {
@@ -162,14 +161,6 @@ TEST_CASE("a file of many blocks is read in order, and an unknown id is found at
   CHECK(others == 0);
 }
 
-TEST_CASE("an example file may be deleted while it is mapped") {
-  const TemporaryFolder folder;
-  write(folder / "x", some);
-  const ExampleFile file(folder / "x", origin, 10);
-  std::filesystem::remove(folder / "x");
-  CHECK(all_of(file) == some);
-}
-
 TEST_CASE("an example file with any bit changed or any number of bytes cut is refused") {
   const TemporaryFolder folder;
   write(folder / "x", some);
@@ -216,25 +207,27 @@ TEST_CASE("a changed example file with a matching digest is checked as well") {
 TEST_CASE("the error of an example file states what is wrong") {
   const TemporaryFolder folder;
   write(folder / "x", some);
-  const std::string good = read_bytes(folder / "x"), name = (folder / "x").string() + ": ";
-  const auto message = [&](const std::string& bytes, std::uint64_t of = origin) {
+  const std::string good = read_bytes(folder / "x");
+  std::string version = good, damaged = good, unknown = good;
+  version[8] = 2;
+  damaged[16] = 5;
+  unknown[16] = 10;
+  const auto open = [&](const std::string& bytes) {
     folder.write("x", bytes);
-    const std::string text = refusal([&] { ExampleFile(folder / "x", of, 10); });
-    REQUIRE(text.starts_with(name));
-    return text.substr(name.size());
+    ExampleFile(folder / "x", origin, 10);
   };
-  CHECK(message("") == "is too short");
-  CHECK(message(std::string(200, 'x')) == "is not a file of examples");
-  CHECK(message(good, origin + 1) == "was made from other text, vocabularies or options");
-  CHECK(message(good.substr(0, good.size() - 1)) == "is damaged or was cut off");
-  std::string other = good;
-  other[8] = 2;
-  CHECK(message(other) == "found format 2 and byte order 01020304, expected 1 and 01020304");
-  other = good;
-  other[16] = 5;
-  CHECK(message(other) == "is damaged: its digest differs");
-  other[16] = 10;
-  CHECK(message(with_digest(other)) == "found ids that the vocabulary does not have");
+  const std::string name = (folder / "x").string() + ": ";
+  test::check_rejected(
+      {{"", {name + "is too short"}},
+       {std::string(200, 'x'), {name + "is not a file of examples"}},
+       {good.substr(0, good.size() - 1), {"is damaged or was cut off"}},
+       {version, {"found format 2 and byte order 01020304, expected 1 and 01020304"}},
+       {damaged, {"is damaged: its digest differs"}},
+       {with_digest(unknown), {"found ids that the vocabulary does not have"}}},
+      open);
+  folder.write("x", good);
+  CHECK(
+      contains(refusal([&] { ExampleFile(folder / "x", origin + 1, 10); }), "was made from other"));
   std::filesystem::remove(folder / "x");
   CHECK_THROWS_AS(ExampleFile(folder / "x", origin, 10), UnopenedFile);
   std::filesystem::create_directory(folder / "x");
@@ -275,42 +268,22 @@ TEST_CASE("whichever call fails, an earlier example file is unchanged and no fil
   }
 }
 
-TEST_CASE("an ExampleFileWriter without finish() leaves no file") {
+TEST_CASE("what an example file cannot hold is rejected, and an unfinished file is deleted") {
   const TemporaryFolder folder;
   {
     ExampleFileWriter writer(folder / "x", 10);
-    writer.add(some[0], 1);
+    constexpr std::size_t last_line = 4'294'967'295;
+    CHECK_NOTHROW(writer.add(some[0], last_line));
+    test::check_rejected(
+        {{"", {"line 4294967296", "at most 4294967295", "divide the training file"}}},
+        [&](const std::string&) { writer.add(some[0], last_line + 1); });
+    CHECK_THROWS_AS(writer.add({.source = {10}, .target = {}}, 1), std::invalid_argument);
+    CHECK_THROWS_AS(writer.add({.source = {}, .target = {-1}}, 1), std::invalid_argument);
+    CHECK_THROWS_AS(writer.finish(origin, {2}, {}), std::invalid_argument);
     CHECK(names_in(folder).size() == 1);
     CHECK(names_in(folder)[0].starts_with(".x.tmp-"));
   }
   CHECK(names_in(folder).empty());
-}
-
-TEST_CASE("an id outside the vocabulary is refused") {
-  const TemporaryFolder folder;
-  ExampleFileWriter writer(folder / "x", 10);
-  CHECK_THROWS_AS(writer.add({.source = {10}, .target = {}}, 1), std::invalid_argument);
-  CHECK_THROWS_AS(writer.add({.source = {}, .target = {-1}}, 1), std::invalid_argument);
-}
-
-TEST_CASE("a line number too large for the file is refused") {
-  const TemporaryFolder folder;
-  ExampleFileWriter writer(folder / "x", 10);
-  constexpr std::size_t last = 4'294'967'295;
-  CHECK_NOTHROW(writer.add(some[0], last));
-  const auto add_later = [&] { writer.add(some[0], last + 1); };
-  CHECK(
-      refusal(add_later) ==
-      "data: found an example in line 4294967296, expected at most 4294967295 lines in a training "
-      "file");
-  CHECK(test::hint_of(add_later) == "divide the training file into several files");
-}
-
-TEST_CASE("the parts of an example file are those of all examples") {
-  const TemporaryFolder folder;
-  ExampleFileWriter writer(folder / "x", 10);
-  writer.add(some[0], 1);
-  CHECK_THROWS_AS(writer.finish(origin, {2}, {}), std::invalid_argument);
 }
 
 TEST_CASE("processes that write the same example file at once leave a complete one") {

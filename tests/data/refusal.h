@@ -4,13 +4,12 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/io/error.h"
 #include "tests/support/contains.h"
 
 namespace tapestry::test {
-
-using test::contains;
 
 /// The text of the DataError that `action` throws; fails the test if it throws none or one without
 /// a hint.
@@ -36,6 +35,33 @@ std::string hint_of(Action action) {
   }
   FAIL("expected a DataError");
   return {};
+}
+
+/// An input that a reader rejects, and words that the message or the hint must have.
+struct BadInput {
+  std::string input;
+  std::vector<std::string> words;
+};
+
+/// Checks that read(input) throws a DataError with these words for each input.
+template <typename Read>
+void check_rejected(const std::vector<BadInput>& inputs, Read read) {
+  for (const BadInput& bad : inputs) {
+    CAPTURE(bad.input.substr(0, 200));
+    std::string text = "no error";
+    try {
+      read(bad.input);
+    } catch (const DataError& error) {
+      CHECK_FALSE(error.hint().empty());
+      text = std::string(error.what()) + " | " + error.hint();
+    }
+    CHECK(text.size() < 2000);  // excerpts, however long the input is
+    for (const std::string& word : bad.words) {
+      CAPTURE(text);
+      CAPTURE(word);
+      CHECK(contains(text, word));
+    }
+  }
 }
 
 }  // namespace tapestry::test

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "data/io/file_system.h"
+#include "data/io/file.h"
 #include "tests/train/tiny_run.h"
 #include "train/base/error.h"
 #include "train/checkpoint/checkpoint_file.h"

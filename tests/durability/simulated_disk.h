@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/io/file_system.h"
+#include "data/io/file.h"
 
 namespace tapestry::test {
 

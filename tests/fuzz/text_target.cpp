@@ -5,7 +5,7 @@
 
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
-#include "data/text/codec.h"
+#include "data/text/tokenizer.h"
 #include "data/text/vocabulary.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -11,8 +11,6 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "optim/options.h"
-#include "optim/schedule.h"
 #include "tests/optim/leaves.h"
 #include "tests/support/errors.h"
 #include "tests/support/threads.h"

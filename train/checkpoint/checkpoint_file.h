@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "data/io/file_system.h"
+#include "data/io/file.h"
 #include "train/checkpoint/array_store.h"
 
 /// Checkpoint files: a user block of 512 bytes, by which damage is found, in front of an HDF5 file

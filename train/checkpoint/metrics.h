@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/io/file_system.h"
+#include "data/io/file.h"
 #include "train/inference/evaluator.h"
 
 namespace tapestry {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "data/io/file_system.h"
+#include "data/io/file.h"
 #include "train/checkpoint/array_store.h"
 
 namespace tapestry {

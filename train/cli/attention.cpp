@@ -13,7 +13,6 @@
 #include "train/cli/open_model.h"
 #include "train/config/domain.h"
 #include "train/config/error.h"
-#include "train/inference/attention_table.h"
 #include "train/inference/attention_view.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"

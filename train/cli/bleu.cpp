@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "data/metrics/significance.h"
 #include "data/metrics/text_metric.h"
 #include "train/base/error.h"
 #include "train/cli/command.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "data/io/utf8.h"
-#include "data/metrics/significance.h"
 #include "data/metrics/text_metric.h"
 #include "train/base/error.h"
 #include "train/cli/command.h"

@@ -11,9 +11,9 @@
 #include "train/base/format.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/inference/example_losses.h"
-#include "train/models/held_out_data.h"
+#include "train/inference/evaluator.h"
 #include "train/models/held_out_results.h"
+#include "train/models/run_data.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
-#include "data/batch.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/models/held_out_data.h"
+#include "train/models/held_out_results.h"
+#include "train/models/run_data.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
@@ -27,34 +27,6 @@ struct Arguments {
   std::size_t threads = 0;
   bool json = false;
 };
-
-/// The scores of a held-out set.
-struct SetScores {
-  const char* name;  ///< "validation" or "test"
-  Scores scores;
-  double unknown;  ///< share of unknown tokens
-};
-
-std::vector<SetScores> score_sets(const TrainedModel& trained, const Corpus& corpus) {
-  const Config& config = trained.config;
-  const Task& task = find_task(config);
-  const Vocabulary& targets = trained.codec.target_vocabulary();
-  std::vector<SetScores> all;
-  const auto score = [&](const char* name, const std::vector<Example>& examples,
-                         const ExampleLines& lines) {
-    if (examples.empty()) return;
-    const EvaluationSet set{
-        .examples = examples, .target_texts = lines.target_texts, .codec = trained.codec};
-    all.push_back(
-        {.name = name,
-         .scores = task.evaluate(*trained.model, config, batch_rules(config, targets.size()), set,
-                                 /*decoded=*/examples.size()),
-         .unknown = share_of_unknown_tokens(examples, task.layout())});
-  };
-  score("validation", corpus.validation, corpus.validation_lines);
-  score("test", corpus.test, corpus.test_lines);
-  return all;
-}
 
 std::vector<ShownExample> shown_examples(const TrainedModel& trained, std::vector<Example> examples,
                                          std::size_t count) {
@@ -130,7 +102,7 @@ int run(const Arguments& arguments) {
   corpus.clear_training();  // the training set is not used and may no longer fit the model
   require_fitting_examples(corpus, trained.config);
   warn_of_skipped(corpus);
-  const auto sets = score_sets(trained, corpus);
+  const auto sets = score_held_out_sets(trained, corpus);
   const auto examples = shown_examples(
       trained, corpus.test.empty() ? corpus.validation : corpus.test, arguments.examples);
   (arguments.json ? print_json : print_text)(trained, origin, sets, examples);

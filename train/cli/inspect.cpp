@@ -17,8 +17,6 @@
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
-#include "train/models/checkpoint_contents.h"
-#include "train/models/model_json.h"
 #include "train/models/model_summary.h"
 #include "train/recording/weights.h"
 

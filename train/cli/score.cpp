@@ -19,7 +19,7 @@
 #include "train/base/format.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
-#include "train/inference/pair_scores.h"
+#include "train/inference/forced_decoding.h"
 #include "train/models/line_input.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"

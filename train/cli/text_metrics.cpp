@@ -10,7 +10,6 @@
 
 #include "data/io/error.h"
 #include "data/io/text_file.h"
-#include "data/io/unicode.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/cli/command.h"

@@ -9,7 +9,6 @@
 
 #include "data/metrics/bleu.h"
 #include "data/metrics/chrf.h"
-#include "data/metrics/significance.h"
 #include "data/metrics/text_metric.h"
 #include "train/cli/command.h"
 

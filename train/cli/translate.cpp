@@ -19,7 +19,7 @@
 #include "train/config/domain.h"
 #include "train/config/error.h"
 #include "train/inference/beam_search.h"
-#include "train/inference/word_alignment.h"
+#include "train/inference/forced_decoding.h"
 #include "train/models/line_input.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"

@@ -20,7 +20,7 @@
 #include "data/readers/training_set.h"
 #include "data/text/tokenizer.h"
 #include "layers/transformer.h"
-#include "optim/options.h"
+#include "optim/optimizer.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
 

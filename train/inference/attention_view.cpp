@@ -1,12 +1,16 @@
 #include "train/inference/attention_view.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "autograd/attention_trace.h"
+#include "data/io/utf8.h"
+#include "train/config/text.h"
 #include "train/inference/batch_tensors.h"
 
 namespace tapestry {
@@ -52,6 +56,90 @@ AttentionViews attention_weights(const Model& model, const Batch& batch,
                     tokens.decoder.size()));
   }
   return views;
+}
+
+namespace {
+
+std::string aligned_right(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, count_characters(text)), ' ') + text;
+}
+
+std::vector<std::size_t> column_widths(const Tokens& names) {
+  constexpr std::size_t narrowest = 3;  // width of "100"
+  std::vector<std::size_t> widths;
+  for (const std::string& name : names)
+    widths.push_back(std::max(narrowest, count_characters(name)));
+  return widths;
+}
+
+/// The names with control characters escaped for a terminal.
+Tokens shown(Tokens names) {
+  for (std::string& name : names) name = escaped(name);
+  return names;
+}
+
+std::string weight_text(double weight) {
+  return weight == 0.0 ? "." : fmt::format("{:.0f}", 100 * weight);
+}
+
+std::string table(const LayerAttention& layer, std::size_t head) {
+  const Tokens queries = shown(layer.queries), keys = shown(layer.keys);
+  const auto widths = column_widths(keys);
+  const std::size_t margin = std::ranges::max(column_widths(queries));
+  std::string text = fmt::format("\n{}, head {}\n{}", layer.layer, head, std::string(margin, ' '));
+  for (std::size_t j = 0; j < keys.size(); ++j) text += ' ' + aligned_right(keys[j], widths[j]);
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    text += '\n' + aligned_right(queries[i], margin);
+    for (std::size_t j = 0; j < keys.size(); ++j) {
+      text += ' ' + aligned_right(weight_text(layer.weight(head, i, j)), widths[j]);
+    }
+  }
+  return text + '\n';
+}
+
+using Json = nlohmann::ordered_json;
+
+Json head_to_json(const LayerAttention& layer, std::size_t head) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < layer.queries.size(); ++i) {
+    Json row = Json::array();
+    for (std::size_t j = 0; j < layer.keys.size(); ++j) row.push_back(layer.weight(head, i, j));
+    rows.push_back(std::move(row));
+  }
+  return {{"head", head}, {"weights", std::move(rows)}};
+}
+
+Json layer_to_json(const LayerAttention& layer, HeadRange range) {
+  Json heads = Json::array();
+  for (std::size_t head = range.begin; head < range.end; ++head) {
+    heads.push_back(head_to_json(layer, head));
+  }
+  return {{"layer", layer.layer},
+          {"queries", layer.queries},
+          {"keys", layer.keys},
+          {"heads", std::move(heads)}};
+}
+
+}  // namespace
+
+std::string attention_tables(const std::vector<LayerAttention>& layers, HeadRange heads) {
+  std::string text = "rows: queries; columns: keys; weights in per cent; `.`: exactly 0 (masked)\n";
+  for (const LayerAttention& layer : layers) {
+    for (std::size_t head = heads.begin; head < heads.end; ++head) {
+      text += table(layer, head);
+    }
+  }
+  return text;
+}
+
+std::string attention_json(const std::vector<LayerAttention>& layers, HeadRange heads,
+                           const std::string& model, const std::string& example) {
+  Json list = Json::array();
+  for (const LayerAttention& layer : layers) {
+    list.push_back(layer_to_json(layer, heads));
+  }
+  const Json json = {{"model", model}, {"example", example}, {"layers", std::move(list)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace tapestry

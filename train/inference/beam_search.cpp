@@ -17,7 +17,7 @@
 #include "autograd/profiler.h"
 #include "train/config/config.h"
 #include "train/inference/batch_tensors.h"
-#include "train/inference/incremental_decoder.h"
+#include "train/inference/sampler.h"
 #include "train/inference/source_search.h"
 
 namespace tapestry {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -12,7 +14,7 @@
 #include "autograd/ops/reductions.h"
 #include "data/batch.h"
 #include "data/batch_schedule.h"
-#include "data/evenly_spaced.h"
+#include "data/examples.h"
 #include "train/inference/batch_tensors.h"
 #include "train/system/message.h"
 
@@ -133,26 +135,57 @@ std::vector<std::vector<LikelyClass>> ranked_classes(const Model& model,
   return classes;
 }
 
-std::vector<LikelyClass> most_likely_classes(const Model& model,
-                                             const std::vector<Example>& examples,
-                                             std::size_t batch_size) {
-  std::vector<LikelyClass> classes(examples.size());
+namespace {
+
+/// The loss of a row of a batch.
+///
+/// log_probabilities  (rows, target_length, classes), row-major
+/// best               (rows, target_length): the most likely classes
+ExampleLoss loss_of_row(const Batch& batch, std::size_t row,
+                        std::span<const double> log_probabilities, const Ids& best) {
+  const std::size_t classes = log_probabilities.size() / batch.labels.size();
+  ExampleLoss loss{.example = batch.examples[row]};
+  for (std::size_t i = row * batch.target_length; i < (row + 1) * batch.target_length; ++i) {
+    const std::int32_t label = batch.labels[i];
+    if (label == no_label) continue;
+    ++loss.labels;
+    if (best[i] == label) ++loss.hits;
+    loss.sum -= log_probabilities[i * classes + static_cast<std::size_t>(label)];
+  }
+  return loss;
+}
+
+}  // namespace
+
+std::vector<ExampleLoss> example_losses(const Model& model, const std::vector<Example>& examples,
+                                        std::size_t batch_size, const BatchRules& rules,
+                                        const TakePredictions& take) {
+  std::vector<ExampleLoss> losses(examples.size());
   Batch batch;
   for (const BatchIndices& indices : evaluation_batches(examples, batch_size)) {
-    fill_batch(examples, indices, batch, {.layout = class_rows});
+    fill_batch(examples, indices, batch, rules);
     const Tensor logits =
         (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
+    const Tensor log_probabilities = log_softmax(logits.copied(DType::float64));
     const Ids best = argmax(logits);
-    const Tensor probabilities = softmax(logits.copied(DType::float64));
-    const auto values = probabilities.values<double>();
-    const std::size_t width = values.size() / indices.size();
-    for (std::size_t row = 0; row < indices.size(); ++row) {
-      const auto column = static_cast<std::size_t>(best[row]);
-      classes[indices[row]] = {.id = best[row] + first_word_id,
-                               .probability = values[row * width + column]};
+    for (std::size_t row = 0; row < batch.rows; ++row) {
+      losses[batch.examples[row]] =
+          loss_of_row(batch, row, log_probabilities.values<double>(), best);
     }
+    if (take) take(batch, std::span(best.data(), best.size()));
   }
-  return classes;
+  return losses;
+}
+
+std::vector<ExampleLoss> greatest_losses(std::vector<ExampleLoss> losses, std::size_t count,
+                                         double (*value)(const ExampleLoss&)) {
+  const auto order = [&](const ExampleLoss& loss) {
+    const double chosen = value(loss);
+    return std::isnan(chosen) ? std::numeric_limits<double>::infinity() : chosen;
+  };
+  std::ranges::stable_sort(losses, std::ranges::greater(), order);
+  losses.resize(std::min(count, losses.size()));
+  return losses;
 }
 
 }  // namespace tapestry

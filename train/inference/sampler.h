@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
-#include "layers/encoder_models.h"
 #include "layers/model.h"
 
 namespace tapestry {
@@ -48,14 +48,17 @@ void penalize_repetition(std::vector<double>& scores, std::span<const std::int32
 /// has been sampled. The model reads as many of the last tokens as the options and its positions
 /// allow. Token i depends only on the seed, i and the preceding tokens. Special symbols are never
 /// sampled.
-void generate(const LanguageModel& model, std::vector<std::int32_t> prompt, std::size_t count,
-              const SamplingOptions& options, const std::function<void(std::int32_t)>& take);
-
-/// The same for any network whose logits at a position predict the next target token.
 ///
+/// network    its logits at a position predict the next target token
 /// positions  the maximum number of tokens that the network reads
 void generate(const Network& network, std::size_t positions, std::vector<std::int32_t> prompt,
               std::size_t count, const SamplingOptions& options,
               const std::function<void(std::int32_t)>& take);
+
+/// The network's own incremental decoder (Network::start_decoding), or else one that computes the
+/// whole sequences for each token. The network must outlive it.
+///
+/// sources  for networks that read source tokens
+std::unique_ptr<IncrementalDecoder> make_decoder(const Network& network, const TokenBatch& sources);
 
 }  // namespace tapestry

@@ -60,12 +60,9 @@ Average average_checkpoints(const RunDirectory& directory, const std::vector<std
 
 Scores validate(const ArrayStore& average, const Config& config, const Corpus& corpus) {
   const TrainedModel trained = load_model(average);
-  const EvaluationSet set{.examples = corpus.validation,
-                          .target_texts = corpus.validation_lines.target_texts,
-                          .codec = trained.codec};
-  return find_task(config).evaluate(*trained.model, config,
-                                    batch_rules(config, corpus.target_vocabulary.size()), set,
-                                    config.train.exact_match_sequences);
+  return find_task(config).evaluate(
+      *trained.model, config, batch_rules(config, corpus.target_vocabulary.size()),
+      validation_set(corpus, trained.codec), config.train.exact_match_sequences);
 }
 
 /// The snapshot with the value of train.best_metric of the average in place of the best one of the

@@ -14,7 +14,7 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
-#include "data/evenly_spaced.h"
+#include "data/examples.h"
 #include "data/text/vocabulary.h"
 #include "optim/optimizer.h"
 #include "train/base/error.h"

@@ -9,7 +9,7 @@
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
 #include "train/loop/training_run.h"
-#include "train/models/pretrained.h"
+#include "train/models/trained_model.h"
 #include "train/parallel/process_group.h"
 #include "train/tasks/data_source.h"
 

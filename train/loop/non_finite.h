@@ -10,7 +10,7 @@
 #include "autograd/tensor.h"
 #include "data/batch.h"
 #include "data/corpus.h"
-#include "data/text/codec.h"
+#include "data/text/tokenizer.h"
 #include "layers/parameters.h"
 #include "optim/optimizer.h"
 #include "train/config/config.h"

@@ -17,7 +17,6 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/config/config.h"
-#include "train/config/process_settings.h"
 #include "train/config/rules.h"
 #include "train/loop/final_average.h"
 #include "train/loop/new_run.h"

@@ -9,7 +9,7 @@
 #include "train/checkpoint/run_directory.h"
 #include "train/loop/trainer.h"
 #include "train/loop/training_run.h"
-#include "train/models/data_changes.h"
+#include "train/models/run_data.h"
 #include "train/parallel/process_group.h"
 
 namespace tapestry {

@@ -19,7 +19,7 @@
 #include "train/checkpoint/resume.h"
 #include "train/inference/batch_tensors.h"
 #include "train/loop/non_finite.h"
-#include "train/models/pretrained.h"
+#include "train/models/trained_model.h"
 #include "train/parallel/gradient_sum.h"
 #include "train/recording/run_events.h"
 #include "train/system/message.h"

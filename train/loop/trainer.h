@@ -8,7 +8,7 @@
 
 #include "data/batch.h"
 #include "data/corpus.h"
-#include "data/text/codec.h"
+#include "data/text/tokenizer.h"
 #include "layers/model.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_directory.h"

@@ -81,15 +81,12 @@ Scores Validator::score_with_present_weights(const std::atomic<bool>* cancel) {
     return std::string();
   });
   const Corpus& corpus = run_.corpus;
-  const EvaluationSet set{.examples = corpus.validation,
-                          .target_texts = corpus.validation_lines.target_texts,
-                          .codec = codec_,
-                          .share = share};
   constexpr std::uint64_t epoch = 0;  // masks the same tokens in each validation
   const BatchRules rules = batch_rules(run_.config, corpus.target_vocabulary.size(), epoch);
   Scores scores =
       find_task(run_.config)
-          .evaluate(run_.model, run_.config, rules, set, run_.config.train.exact_match_sequences);
+          .evaluate(run_.model, run_.config, rules, validation_set(corpus, codec_, share),
+                    run_.config.train.exact_match_sequences);
   scores.training = sample_accuracy(run_.model, corpus.training(),
                                     training_sample(run_.config, corpus), rules, share);
   return scores;

@@ -3,10 +3,9 @@
 #include <atomic>
 #include <functional>
 
-#include "data/text/codec.h"
+#include "data/text/tokenizer.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/inference/evaluator.h"
-#include "train/inference/work_share.h"
 #include "train/loop/progress.h"
 #include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"

@@ -11,7 +11,7 @@
 
 #include "autograd/ops/activations.h"
 #include "autograd/ops/reductions.h"
-#include "data/evenly_spaced.h"
+#include "data/examples.h"
 #include "data/io/utf8.h"
 #include "train/base/format.h"
 #include "train/inference/batch_tensors.h"
@@ -206,6 +206,23 @@ std::size_t tokens_read(const Example& example, const Config& config) {
 }
 
 }  // namespace
+
+std::vector<SetScores> score_held_out_sets(const TrainedModel& trained, const Corpus& corpus) {
+  const Config& config = trained.config;
+  const Task& task = find_task(config);
+  const BatchRules rules = batch_rules(config, trained.codec.target_vocabulary().size());
+  std::vector<SetScores> all;
+  const auto score = [&](const char* name, const EvaluationSet& set) {
+    if (set.examples.empty()) return;
+    all.push_back({.name = name,
+                   .scores = task.evaluate(*trained.model, config, rules, set,
+                                           /*decoded=*/set.examples.size()),
+                   .unknown = share_of_unknown_tokens(set.examples, task.layout())});
+  };
+  score("validation", validation_set(corpus, trained.codec));
+  score("test", test_set(corpus, trained.codec));
+  return all;
+}
 
 HeldOutSet held_out_set(const Corpus& corpus) {
   if (!corpus.test.empty()) return {.name = "test", .examples = corpus.test};

@@ -7,11 +7,22 @@
 
 #include "data/corpus.h"
 #include "train/inference/attention_view.h"
-#include "train/inference/example_losses.h"
+#include "train/inference/evaluator.h"
 #include "train/tasks/task.h"
 
 /// What a report shows of a trained model on held-out data.
 namespace tapestry {
+
+/// The scores of a held-out set.
+struct SetScores {
+  std::string name;  ///< "validation" or "test"
+  Scores scores;
+  double unknown;  ///< share of unknown tokens
+};
+
+/// The scores of a model on the validation and the test set of a corpus, of which all examples are
+/// decoded; an empty set has none.
+std::vector<SetScores> score_held_out_sets(const TrainedModel& trained, const Corpus& corpus);
 
 /// Labels that have something in common, such as the length of their example.
 struct LabelGroup {

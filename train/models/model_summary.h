@@ -1,12 +1,17 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "autograd/shape.h"
 #include "layers/parameters.h"
+#include "train/checkpoint/array_store.h"
 
 namespace tapestry {
 
@@ -50,5 +55,36 @@ std::string to_line(const ModelSummary& summary);
 
 /// A table of the blocks with the shapes of their tensors, and the totals.
 std::string to_table(const ModelSummary& summary);
+
+/// The blocks of a model with the shapes of their tensors, and the totals, as `inspect --json` and
+/// `plan --json` print them.
+nlohmann::ordered_json to_json(const ModelSummary& summary);
+
+// ---- Contents of checkpoints, for `tapestry inspect`
+
+/// A checkpoint of a run.
+struct ListedCheckpoint {
+  std::uint64_t step;
+  std::filesystem::path path;
+  std::uint64_t bytes;
+  std::optional<double> validation_loss;
+  bool best, newest;
+};
+
+/// The checkpoints of a run directory, oldest first; empty for a checkpoint file.
+///
+/// throws  CheckpointError if the newest checkpoint cannot be read.
+std::vector<ListedCheckpoint> list_checkpoints(const std::string& run);
+
+/// The parameters of the model of a checkpoint: in the order of the model and with those that are
+/// frozen, if this program can make the model; else in the order of the checkpoint.
+std::vector<ParameterShape> model_parameters(const ArrayStore& snapshot);
+
+/// The digest of the names and bytes of all arrays except texts: equal for runs with bit-identical
+/// parameters, optimizer state and counters, whatever their configs and programs.
+std::uint64_t digest_of_numbers(const ArrayStore& snapshot);
+
+/// Whether save_parameters() has written the file: it has no training state and no config.
+bool is_parameter_file(const ArrayStore& snapshot);
 
 }  // namespace tapestry

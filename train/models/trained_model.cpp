@@ -1,9 +1,17 @@
 #include "train/models/trained_model.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
+#include "train/checkpoint/resume.h"
+#include "train/config/error.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 
@@ -25,6 +33,137 @@ TrainedModel load_model(const ArrayStore& snapshot) {
 
 TrainedModel load_trained_model(const std::filesystem::path& path) {
   return load_model(open_run(path.string()).arrays);
+}
+
+namespace {
+
+/// The vocabularies that a model of `config` takes from the pretrained `model`. Classes are not
+/// taken.
+FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& config) {
+  FixedVocabularies words{.source = model.codec.source_vocabulary(), .target = std::nullopt};
+  if (!find_task(config).layout().labels_are_classes) {
+    words.target = model.codec.target_vocabulary();
+  }
+  return words;
+}
+
+/// Refuses the value of train.initialize_from, `origin`.
+[[noreturn]] void refuse_pretrained(const std::string& origin, const std::string& what,
+                                    const std::string& hint) {
+  throw ConfigError({{.place = {.file = "train.initialize_from"},
+                      .message = fmt::format("{}: {}", origin, what),
+                      .hint = hint}});
+}
+
+/// The model that train.initialize_from names.
+TrainedModel load_named_model(const std::string& origin) {
+  std::error_code error;
+  if (!std::filesystem::exists(origin, error)) {
+    refuse_pretrained(origin, "found no file or folder, expected a run or a checkpoint",
+                      "name a run directory or a checkpoint; a relative path starts at the folder "
+                      "of the config file, on the command line at the working folder");
+  }
+  return load_model(open_run(origin).arrays);
+}
+
+/// Refuses a pretrained model whose vocabulary is of subwords if the run has none, and vice versa.
+void require_same_subwords(const FixedVocabularies& pretrained, const Config& config) {
+  const bool has = pretrained.source.subwords() != nullptr;
+  const bool wanted = config.data.words.subwords.kind != SubwordKind::none;
+  if (has == wanted) return;
+  refuse_pretrained(
+      config.train.initialize_from,
+      fmt::format("has a vocabulary of {}, expected one of {}", has ? "subwords" : "words",
+                  wanted ? "subwords" : "words"),
+      fmt::format("set data.subwords to {}", has ? "that of the pretrained run" : "none"));
+}
+
+/// Refuses to initialize an image model from a text model and vice versa.
+void require_same_input(const Config& before, const Config& config) {
+  const bool reads_images = find_task(config).traits().reads_images;
+  const bool read_images = find_task(before).traits().reads_images;
+  if (read_images == reads_images) return;
+  const auto input = [](bool images) { return images ? "images" : "text"; };
+  refuse_pretrained(config.train.initialize_from,
+                    fmt::format("is a model of {}, expected a model of {}", input(read_images),
+                                input(reads_images)),
+                    "name another run, or leave the key out");
+}
+
+/// "encoder.norm.weight (64)"
+std::string described(const NamedTensor& parameter) {
+  return fmt::format("{} {}", parameter.name, to_string(parameter.tensor.shape()));
+}
+
+/// "new: 2 tensors: head.bias (2), head.weight (2, 64)"
+std::string listed(const char* what, const std::vector<std::string>& tensors) {
+  return fmt::format("{}: {} {}{}{}", what, tensors.size(),
+                     tensors.size() == 1 ? "tensor" : "tensors", tensors.empty() ? "" : ": ",
+                     fmt::join(tensors, ", "));
+}
+
+}  // namespace
+
+InitialState load_initial_state(const Config& config) {
+  InitialState initial;
+  if (config.train.initialize_from.empty()) {
+    initial.corpus = load_fitting_corpus(config);
+    return initial;
+  }
+  initial.model = load_named_model(config.train.initialize_from);
+  require_same_input(initial.model->config, config);
+  const FixedVocabularies words = shared_vocabularies(*initial.model, config);
+  require_same_subwords(words, config);
+  for (const FileChange& change : changed_subword_files(config, words)) {
+    refuse_pretrained(config.train.initialize_from,
+                      fmt::format("has other subwords than {}", change.key),
+                      "name the model file of the pretrained run; its subwords are used");
+  }
+  try {
+    initial.corpus = load_fitting_corpus(config, &words);
+  } catch (const OtherVocabularies& error) {
+    refuse_pretrained(config.train.initialize_from, error.what(),
+                      "name a run of the same data.task, or leave the key out");
+  }
+  return initial;
+}
+
+std::vector<std::string> load_pretrained(const TrainedModel& from, const std::string& origin,
+                                         const Vocabulary& targets, Model& to) {
+  const bool same_targets = from.codec.target_vocabulary() == targets;
+  /// Whether a tensor has a counterpart in the other model to copy.
+  const auto same = [&](const NamedTensor& one, const Parameters& other) {
+    const NamedTensor* found = other.find(one.name);
+    const bool of_head = one.name.starts_with("head.");
+    return found != nullptr && found->tensor.shape() == one.tensor.shape() &&
+           (same_targets || !of_head);
+  };
+  const Parameters& given = from.model->parameters;
+  std::vector<std::string> made, left;
+  std::size_t loaded = 0, values = 0;
+  for (const NamedTensor& parameter : to.parameters) {
+    if (!same(parameter, given)) {
+      made.push_back(described(parameter));
+      continue;
+    }
+    copy_values(given.find(parameter.name)->tensor, parameter.tensor);
+    ++loaded;
+    values += parameter.tensor.size();
+  }
+  for (const NamedTensor& parameter : given) {
+    if (!same(parameter, to.parameters)) left.push_back(described(parameter));
+  }
+  if (loaded == 0) {
+    refuse_pretrained(origin, "found no tensor with the name and shape of one of the model",
+                      "name a run with the model's sizes (d_model, d_ff, layers), or leave the key "
+                      "out");
+  }
+  // Rounded down, so that 100.0 % is printed only if no values are new.
+  const std::size_t permille = 1000 * values / to.parameters.num_values();
+  return {
+      fmt::format("initialized from {}, step {}: {} of {} tensors loaded, {}.{} % of the values",
+                  origin, from.step, loaded, loaded + made.size(), permille / 10, permille % 10),
+      listed("  new", made), listed("  left", left)};
 }
 
 }  // namespace tapestry

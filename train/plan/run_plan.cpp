@@ -15,13 +15,13 @@
 #include <utility>
 
 #include "autograd/kernels/parallel.h"
-#include "data/evenly_spaced.h"
+#include "data/examples.h"
 #include "data/io/utf8.h"
 #include "train/base/format.h"
 #include "train/loop/run_description.h"
 #include "train/loop/step.h"
 #include "train/loop/validator.h"
-#include "train/models/model_json.h"
+#include "train/models/model_summary.h"
 #include "train/parallel/gradient_exchange.h"
 #include "train/system/machine.h"
 #include "train/tasks/task_data.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/io/file_system.h"
+#include "data/io/file.h"
 
 namespace tapestry {
 

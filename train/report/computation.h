@@ -13,7 +13,7 @@
 #include "autograd/ids.h"
 #include "autograd/tensor.h"
 #include "data/batch.h"
-#include "data/text/codec.h"
+#include "data/text/tokenizer.h"
 #include "layers/model.h"
 #include "train/config/config.h"
 #include "train/tasks/task.h"

@@ -15,7 +15,7 @@
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"
-#include "data/readers/held_out.h"
+#include "data/readers/generated_tasks.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/system/machine.h"

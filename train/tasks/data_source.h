@@ -2,7 +2,7 @@
 
 #include "data/corpus.h"
 #include "data/io/error.h"
-#include "data/text/codec.h"
+#include "data/text/tokenizer.h"
 #include "train/config/config.h"
 #include "train/config/kind.h"
 

@@ -42,7 +42,8 @@ void check_patches(const Config& config, const ConfigCheck& check) {
                                     side, data.images.image_height, data.images.image_width),
                         "set `patch_size` to a number that divides height and width");
   }
-  const std::size_t tokens = (data.images.image_height / side) * (data.images.image_width / side) + 1;
+  const std::size_t tokens =
+      (data.images.image_height / side) * (data.images.image_width / side) + 1;
   if (tokens <= config.model.max_length) return;
   check.refuse({"model.max_length", "model.patch_size", "data.image_height", "data.image_width",
                 "model.kind"},
@@ -59,17 +60,8 @@ void check_batches(const Config& config, const ConfigCheck& check) {
                "remove `batch_tokens`, and set `batch_size`");
 }
 
-class ImageClasses : public TaskAnswers {
+class ImageClasses : public ClassAnswers {
  public:
-  std::vector<ShownExample> show(const TrainedModel& trained,
-                                 const std::vector<Example>& images) const override {
-    return show_classes(trained, images, [](const Example&, std::size_t i) {
-      return fmt::format("image {}", i + 1);
-    });
-  }
-
-  const LineCommand* command() const override { return &classify_command(); }
-
   std::optional<Example> read_line(const std::string& line, std::size_t number,
                                    const std::string& place,
                                    const TrainedModel& trained) const override {
@@ -77,17 +69,6 @@ class ImageClasses : public TaskAnswers {
     const bool heading = number == 1 && is_image_heading(line, options);
     if (heading || is_blank(line)) return std::nullopt;
     return Example{.target = {first_word_id}, .pixels = parse_image(line, place, options)};
-  }
-
-  std::vector<std::string> answer(const TrainedModel& trained,
-                                  const std::vector<Example>& images) const override {
-    return classify(trained, images);
-  }
-
-  std::vector<std::string> top_answers(const TrainedModel& trained,
-                                       const std::vector<Example>& examples,
-                                       std::size_t count) const override {
-    return rank_classes(trained, examples, count);
   }
 
   /// "class" and the row and column of each patch, "0,1".
@@ -100,6 +81,11 @@ class ImageClasses : public TaskAnswers {
       }
     }
     return {.encoder = names, .decoder = names};
+  }
+
+ private:
+  std::string describe(const Example&, std::size_t i, const TextCodec&) const override {
+    return fmt::format("image {}", i + 1);
   }
 };
 
@@ -125,7 +111,8 @@ class ImageClassification : public Task {
                           "data.test_size", "data.on_bad_line"},
                  .check =
                      [](const Config& config, const ConfigCheck& check) {
-                       require_file(config, check, "data.train_images", config.data.images.train_images);
+                       require_file(config, check, "data.train_images",
+                                    config.data.images.train_images);
                      }},
         .load = load,
         .held_out = held_out,

@@ -5,7 +5,7 @@
 #include <numbers>
 #include <utility>
 
-#include "data/readers/toy_language_tasks.h"
+#include "data/readers/generated_tasks.h"
 #include "layers/encoder_models.h"
 #include "train/base/format.h"
 

@@ -8,8 +8,8 @@
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"
+#include "data/readers/generated_tasks.h"
 #include "data/readers/labelled_text.h"
-#include "data/readers/toy_language_tasks.h"
 #include "data/text/vocabulary.h"
 #include "layers/encoder_models.h"
 #include "train/base/error.h"
@@ -39,23 +39,14 @@ std::string in_words(const LikelyClass& likely, const TextCodec& codec) {
   return fmt::format("{}\t{:.4f}", codec.decode_target(std::array{likely.id}), likely.probability);
 }
 
-class SentenceClasses : public TaskAnswers {
+class SentenceClasses : public ClassAnswers {
  public:
-  std::vector<ShownExample> show(const TrainedModel& trained,
-                                 const std::vector<Example>& examples) const override {
-    return show_classes(trained, examples, [&](const Example& example, std::size_t) {
-      return trained.codec.decode_source(example.source);
-    });
-  }
-
   Example read_text(std::string_view text, const TextCodec& codec) const override {
     std::vector<std::int32_t> ids = codec.encode_source(text);
     if (ids.empty()) return {};
     ids.insert(ids.begin(), bos_id);
     return {.source = std::move(ids), .target = {first_word_id}};
   }
-
-  const LineCommand* command() const override { return &classify_command(); }
 
   std::optional<Example> read_line(const std::string& line, std::size_t number,
                                    const std::string& place,
@@ -64,15 +55,9 @@ class SentenceClasses : public TaskAnswers {
     return TaskAnswers::read_line(line, number, place, trained);
   }
 
-  std::vector<std::string> answer(const TrainedModel& trained,
-                                  const std::vector<Example>& examples) const override {
-    return classify(trained, examples);
-  }
-
-  std::vector<std::string> top_answers(const TrainedModel& trained,
-                                       const std::vector<Example>& examples,
-                                       std::size_t count) const override {
-    return rank_classes(trained, examples, count);
+ private:
+  std::string describe(const Example& example, std::size_t, const TextCodec& codec) const override {
+    return codec.decode_source(example.source);
   }
 };
 
@@ -180,7 +165,7 @@ std::string format_class_scores(const Scores& scores) {
   return fmt::format("loss {:.4f}  accuracy {:.2f} %", scores.loss, 100 * scores.token_accuracy);
 }
 
-const LineCommand& classify_command() {
+const LineCommand* ClassAnswers::command() const {
   static constexpr LineCommand classify{
       .name = "classify",
       .purpose = "Classify each sentence or image on standard input",
@@ -195,21 +180,12 @@ const LineCommand& classify_command() {
           "  cut -d, -f1-64 digits.csv | tapestry classify runs/digits_vit",
       .ranks = true,
       .memory_hint = "end other programs or give it more memory (see `ulimit -v`)"};
-  return classify;
+  return &classify;
 }
 
-std::vector<std::string> classify(const TrainedModel& trained,
-                                  const std::vector<Example>& examples) {
-  std::vector<std::string> lines;
-  for (const LikelyClass& likely :
-       most_likely_classes(*trained.model, examples, trained.config.train.batch_size)) {
-    lines.push_back(in_words(likely, trained.codec));
-  }
-  return lines;
-}
-
-std::vector<std::string> rank_classes(const TrainedModel& trained,
-                                      const std::vector<Example>& examples, std::size_t count) {
+std::vector<std::string> ClassAnswers::top_answers(const TrainedModel& trained,
+                                                   const std::vector<Example>& examples,
+                                                   std::size_t count) const {
   std::vector<std::string> lines;
   for (const std::vector<LikelyClass>& ranked :
        ranked_classes(*trained.model, examples, trained.config.train.batch_size, count)) {
@@ -223,16 +199,14 @@ std::vector<std::string> rank_classes(const TrainedModel& trained,
   return lines;
 }
 
-std::vector<ShownExample> show_classes(
-    const TrainedModel& trained, const std::vector<Example>& examples,
-    const std::function<std::string(const Example&, std::size_t i)>& describe) {
+std::vector<ShownExample> ClassAnswers::show(const TrainedModel& trained,
+                                             const std::vector<Example>& examples) const {
   const TextCodec& codec = trained.codec;
-  const auto classes =
-      most_likely_classes(*trained.model, examples, trained.config.train.batch_size);
+  const auto classes = ranked_classes(*trained.model, examples, trained.config.train.batch_size, 1);
   std::vector<ShownExample> shown;
   for (std::size_t i = 0; i < examples.size(); ++i) {
-    shown.push_back({.input = describe(examples[i], i),
-                     .output = codec.decode_target(std::array{classes[i].id}),
+    shown.push_back({.input = describe(examples[i], i, codec),
+                     .output = codec.decode_target(std::array{classes[i].front().id}),
                      .expected = codec.decode_target(examples[i].target)});
   }
   return shown;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,27 +14,27 @@ std::string describe_classes(const Corpus& corpus);
 /// "loss 0.1234  accuracy 96.10 %"
 std::string format_class_scores(const Scores& scores);
 
-/// The command `classify`, for sentences and images.
-const LineCommand& classify_command();
-
-/// One line per example: its most likely class, a tab and the probability.
+/// Answers with classes, for sentences and images: the command `classify`, whose answer to a line
+/// is the most likely class, a tab and its probability; of several classes, separated by tabs.
 ///
-/// throws  NumericError if the scores of an example are not finite.
-std::vector<std::string> classify(const TrainedModel& trained,
-                                  const std::vector<Example>& examples);
+/// answer() and top_answers() throw  NumericError if the scores of an example are not finite.
+class ClassAnswers : public TaskAnswers {
+ public:
+  const LineCommand* command() const override;
+  std::vector<ShownExample> show(const TrainedModel& trained,
+                                 const std::vector<Example>& examples) const override;
+  std::vector<std::string> answer(const TrainedModel& trained,
+                                  const std::vector<Example>& examples) const override {
+    return top_answers(trained, examples, 1);
+  }
+  std::vector<std::string> top_answers(const TrainedModel& trained,
+                                       const std::vector<Example>& examples,
+                                       std::size_t count) const override;
 
-/// One line per example: its `count` most likely classes, each with a tab and its probability,
-/// separated by tabs.
-///
-/// throws  NumericError if the scores of an example are not finite.
-std::vector<std::string> rank_classes(const TrainedModel& trained,
-                                      const std::vector<Example>& examples, std::size_t count);
-
-/// The examples with their predicted classes, as `tapestry evaluate` shows them.
-///
-/// describe  the input of example i, from 0
-std::vector<ShownExample> show_classes(
-    const TrainedModel& trained, const std::vector<Example>& examples,
-    const std::function<std::string(const Example&, std::size_t i)>& describe);
+ private:
+  /// The input of example i, from 0, as `tapestry evaluate` shows it.
+  virtual std::string describe(const Example& example, std::size_t i,
+                               const TextCodec& codec) const = 0;
+};
 
 }  // namespace tapestry

@@ -25,6 +25,14 @@ BatchRules training_rules(const Config& config, const Corpus& corpus, std::uint6
 /// A batch of one example for inference: nothing is masked.
 Batch inference_batch(const Task& task, const Example& example);
 
+/// The validation set of a corpus with what its scores need, valid as long as the corpus and the
+/// codec.
+///
+/// share  of this process in the evaluation
+EvaluationSet validation_set(const Corpus& corpus, const TextCodec& codec, WorkShare share = {});
+/// The test set in the same way.
+EvaluationSet test_set(const Corpus& corpus, const TextCodec& codec);
+
 /// Whether batches have sentences of similar or of mixed length. Batch norm needs mixed lengths:
 /// its moments estimate those of the training set only if every batch is a random sample. With
 /// batches sorted by length, configs/reverse.yaml reached 30 % instead of 100 %.
@@ -53,5 +61,22 @@ void require_fitting_examples(const Corpus& corpus, const Config& config);
 ///         not made yet (TrainingSetOptions::find_too_long). DataError if no training example
 ///         remains.
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed = nullptr);
+
+/// Subword regularization of training examples: other segmentations of the same text, drawn as
+/// data.subword_alpha or data.subword_dropout say; empty if neither is set. A pure function of the
+/// example, its index, the epoch and train.seed.
+///
+/// An example that would not fit the model keeps its own segmentation; a window of a text is cut to
+/// its number of tokens, at a place that is drawn as well.
+///
+/// throws  DataError if the model of subwords is of another kind than the key.
+ExampleTransform subword_regularization(const Config& config, const Corpus& corpus);
+
+/// The lengths of training examples in an epoch, by which they are divided into batches; empty
+/// without subword regularization, and for windows, which keep their lengths.
+///
+/// corpus  must outlive the function
+/// throws  DataError as subword_regularization().
+LengthsInEpoch lengths_in_epoch(const Config& config, const Corpus& corpus);
 
 }  // namespace tapestry

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "data/evenly_spaced.h"
+#include "data/examples.h"
 #include "data/io/utf8.h"
 #include "data/metrics/bleu.h"
 #include "data/metrics/chrf.h"
 #include "data/metrics/text_metric.h"
-#include "data/readers/toy_language_tasks.h"
+#include "data/readers/generated_tasks.h"
 #include "layers/transformer.h"
 #include "train/base/format.h"
 #include "train/inference/beam_search.h"

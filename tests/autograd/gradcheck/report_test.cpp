@@ -8,7 +8,6 @@
 
 #include "autograd/error.h"
 #include "autograd/gradcheck/gradcheck.h"
-#include "autograd/gradcheck/report.h"
 #include "autograd/gradcheck/tensor_check.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/losses.h"

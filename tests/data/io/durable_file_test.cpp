@@ -53,6 +53,7 @@ std::string file_beside(const std::filesystem::path& path) {
   return "";
 }
 
+/// The message and the hint of the OutputError that `action` throws.
 std::string output_error(const auto& action) {
   try {
     action();
@@ -61,6 +62,26 @@ std::string output_error(const auto& action) {
   }
   return "no OutputError";
 }
+
+/// Checks that writing "text" to `path` fails with these words in the message or the hint.
+void check_failure(const std::filesystem::path& path, FileSystem& files,
+                   const std::vector<std::string>& words) {
+  const std::string error = output_error([&] { write(path, "text", files); });
+  for (const std::string& word : words) {
+    CAPTURE(error);
+    CAPTURE(word);
+    CHECK(error.find(word) != error.npos);
+  }
+}
+
+/// A file system without free inodes.
+struct NoInodes : FileSystem {
+  int open(const char* path, int flags, mode_t mode) override {
+    if ((flags & O_CREAT) == 0) return FileSystem::open(path, flags, mode);
+    return errno = ENOSPC, -1;
+  }
+  std::optional<std::uint64_t> free_inodes(const char*) override { return 0; }
+};
 
 TEST_CASE("a file is written, replaced and may be empty") {
   const TemporaryFolder folder;
@@ -104,10 +125,6 @@ TEST_CASE("a file of pieces has them in order, whatever their sizes") {
     CAPTURE(sizes.size());
     write_pieces(folder / "x", sizes);
   }
-}
-
-TEST_CASE("small pieces are written and read back together") {
-  const TemporaryFolder folder;
   const Calls calls = write_pieces(folder / "x", std::vector<std::size_t>(3'000, 1'000));
   CHECK(std::ranges::count(calls, "write") == 3);
   CHECK(std::ranges::count(calls, "pread") == 3);
@@ -154,154 +171,98 @@ TEST_CASE("a folder that could not be flushed is reported with the new file in p
   write(folder / "x", "old");
   FaultyFileSystem files;
   files.failing_call = 8;
-  const std::string error = output_error([&] { write(folder / "x", "new", files); });
+  check_failure(folder / "x", files, {"after the new file was put in place"});
   REQUIRE(files.calls.at(8) == "fsync");
-  CHECK(error.find("after the new file was put in place") != error.npos);
-  CHECK(content(folder / "x") == "new");
-}
-
-TEST_CASE("a full disk is reported with the bytes needed and free") {
-  const TemporaryFolder folder;
-  FaultyFileSystem files;
-  files.failing_name = "fallocate";
-  files.error = ENOSPC;
-  files.free_space = 17;
-  CHECK(output_error([&] { write(folder / "x", "text", files); }) ==
-        (folder / "x").string() +
-            ": could not reserve space: No space left on device (4 bytes needed, 17 free) | free "
-            "space on the disk of " +
-            folder.path().string() + " or write to another one");
-}
-
-TEST_CASE("a failure other than lack of space is reported without the bytes needed") {
-  const TemporaryFolder folder;
-  FaultyFileSystem files;
-  files.failing_name = "rename";
-  files.error = EPERM;
-  CHECK(output_error([&] { write(folder / "x", "text", files); }) ==
-        (folder / "x").string() +
-            ": could not rename the temporary file: Operation not permitted | make " +
-            folder.path().string() + " writable or write elsewhere");
-}
-
-TEST_CASE("a line feed in the path of an error is escaped") {
-  FaultyFileSystem files;
-  files.failing_name = "open";
-  files.error = EACCES;
-  CHECK(output_error([&] { write("/a\nb/x", "text", files); }) ==
-        "/a\\nb/x: could not open its folder: Permission denied | make /a\\nb writable or write "
-        "elsewhere");
-}
-
-TEST_CASE("each failure has a hint") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path().string();
-  const std::vector<std::pair<int, std::string>> hints = {
-      {EDQUOT, "free space on the disk of " + path + " or write to another one"},
-      {EACCES, "make " + path + " writable or write elsewhere"},
-      {EPERM, "make " + path + " writable or write elsewhere"},
-      {EROFS, "make " + path + " writable or write elsewhere"},
-      {ENOTDIR, "create the folder " + path},
-      {EEXIST, "move the file of that name away or write elsewhere"},
-      {EFBIG, "raise the limit on file sizes (ulimit -f)"},
-      {EIO, "check the disk"}};
-  for (const auto& expected : hints) {
-    CAPTURE(expected.second);
-    FaultyFileSystem files;
-    files.failing_name = "write";
-    files.error = expected.first;
-    CHECK(output_error([&] {
-            write(folder / "x", "text", files);
-          }).ends_with(" | " + expected.second));
-  }
-}
-
-TEST_CASE("a file system that cannot reserve space is supported") {
-  const TemporaryFolder folder;
+  CHECK(content(folder / "x") == "text");
+  // Some file systems cannot flush folders, or reserve space.
+  files.calls.clear();
+  files.error = EINVAL;
+  CHECK_NOTHROW(write(folder / "x", "text", files));
   for (const int error : {EOPNOTSUPP, ENOSYS}) {
-    FaultyFileSystem files;
-    files.failing_name = "fallocate";
-    files.error = error;
-    write(folder / "x", std::to_string(error), files);
+    FaultyFileSystem without;
+    without.failing_name = "fallocate";
+    without.error = error;
+    write(folder / "x", std::to_string(error), without);
     CHECK(content(folder / "x") == std::to_string(error));
   }
 }
 
-TEST_CASE("a file system that cannot flush folders is supported") {
+TEST_CASE("each failure has a hint, and a full disk the bytes needed and free") {
   const TemporaryFolder folder;
+  const std::string path = folder.path().string(), file = (folder / "x").string();
+  struct {
+    const char* call;
+    int error;
+    std::vector<std::string> words;
+  } const failures[] = {
+      {"fallocate",
+       ENOSPC,
+       {file + ": could not reserve space: No space left", "(4 bytes needed, 17 free)",
+        "free space on the disk of " + path}},
+      {"write", EDQUOT, {"(4 bytes needed, 17 free)", "free space on the disk of " + path}},
+      {"write", EACCES, {"make " + path + " writable"}},
+      {"write", EPERM, {"make " + path + " writable"}},
+      {"write", EROFS, {"make " + path + " writable"}},
+      {"write", ENOTDIR, {"create the folder " + path}},
+      {"write", EEXIST, {"move the file of that name away"}},
+      {"write", EFBIG, {"(4 bytes needed, 17 free)", "ulimit -f"}},
+      {"write", EIO, {"Input/output error", "check the disk"}},
+      {"open", EMFILE, {"ulimit -n"}},
+      {"rename", EPERM, {"could not rename the temporary file: Operation not permitted | make "}},
+  };
+  for (const auto& failure : failures) {
+    CAPTURE(failure.error);
+    FaultyFileSystem files;
+    files.free_space = 17;
+    files.failing_name = failure.call;
+    files.error = failure.error;
+    check_failure(folder / "x", files, failure.words);
+    CHECK(files_in(folder.path()) == 0);
+  }
+  check_failure(folder / "none/x", posix_file_system(),
+                {"could not open its folder: No such file or directory", "create the folder"});
   FaultyFileSystem files;
-  files.failing_call = 8;
-  files.error = EINVAL;
-  CHECK_NOTHROW(write(folder / "x", "text", files));
-  REQUIRE(files.calls.at(8) == "fsync");
-}
-
-TEST_CASE("a disk that loses bytes and reports success is detected") {
-  const TemporaryFolder folder;
-  write(folder / "x", "old");
-  FaultyFileSystem files;
-  files.lose_last_byte = true;
-  const std::string error = output_error([&] { write(folder / "x", "new", files); });
-  CHECK(error.find("gave back other bytes") != error.npos);
-  CHECK(content(folder / "x") == "old");
-  CHECK(files_in(folder.path()) == 1);
-}
-
-TEST_CASE("a disk that reports more bytes than it was given is an error") {
-  const TemporaryFolder folder;
-  write(folder / "x", "old");
-  FaultyFileSystem files;
-  files.excess_claimed = 100;
-  const std::string error = output_error([&] { write(folder / "x", "new", files); });
-  CHECK(error.find("could not write: Input/output error") != error.npos);
-  CHECK(content(folder / "x") == "old");
-  CHECK(files_in(folder.path()) == 1);
-}
-
-TEST_CASE("a disk that writes 0 bytes without an error is an error") {
-  const TemporaryFolder folder;
-  FaultyFileSystem files;
-  files.excess_claimed = -4;
-  const std::string error = output_error([&] { write(folder / "x", "text", files); });
-  CHECK(error.find("could not write: Input/output error") != error.npos);
-  CHECK(files_in(folder.path()) == 0);
-}
-
-TEST_CASE("a file that is shorter when it is read back is an error") {
-  struct Forgetful : FileSystem {
-    ssize_t pread(int, void*, std::size_t, std::uint64_t) override { return 0; }
-  } files;
-  const TemporaryFolder folder;
-  const std::string error = output_error([&] { write(folder / "x", "text", files); });
-  CHECK(error.find("gave back other bytes than were written, from byte 0 on of 4") != error.npos);
-  CHECK(files_in(folder.path()) == 0);
-}
-
-TEST_CASE("an unknown number of free bytes is reported as unknown") {
+  files.failing_name = "open";
+  files.error = EACCES;
+  check_failure("/a\nb/x", files, {"/a\\nb/x: could not open its folder", "make /a\\nb writable"});
   struct Unknown : FileSystem {
     int fallocate(int, std::uint64_t) override { return errno = ENOSPC, -1; }
     int free_bytes(const char*, std::uint64_t&) override { return -1; }
-  } files;
+  } unknown;
+  check_failure(folder / "x", unknown, {"(4 bytes needed, unknown free)"});
+}
+
+TEST_CASE("a disk that loses bytes, or reports another number than it wrote, is detected") {
+  struct Forgetful : FileSystem {
+    ssize_t pread(int, void*, std::size_t, std::uint64_t) override { return 0; }
+  } forgetful;
   const TemporaryFolder folder;
-  const std::string error = output_error([&] { write(folder / "x", "text", files); });
-  CHECK(error.find("(4 bytes needed, unknown free)") != error.npos);
+  write(folder / "x", "old");
+  FaultyFileSystem losing, claiming, idle;
+  losing.lose_last_byte = true;
+  claiming.excess_claimed = 100;
+  idle.excess_claimed = -4;
+  check_failure(folder / "x", losing, {"gave back other bytes than were written"});
+  check_failure(folder / "x", forgetful, {"gave back other bytes", "from byte 0 on of 4"});
+  for (FaultyFileSystem* files : {&claiming, &idle}) {
+    check_failure(folder / "x", *files, {"could not write: Input/output error"});
+  }
+  CHECK(content(folder / "x") == "old");
+  CHECK(files_in(folder.path()) == 1);
 }
 
 TEST_CASE("a file system without free inodes is reported as such, whatever space is free") {
-  struct Full : FileSystem {
-    int open(const char* path, int flags, mode_t mode) override {
-      if ((flags & O_CREAT) == 0) return FileSystem::open(path, flags, mode);
-      return errno = ENOSPC, -1;
-    }
-    std::optional<std::uint64_t> free_inodes(const char*) override { return 0; }
-  } files;
+  NoInodes files;
   const TemporaryFolder folder;
-  const std::string error = output_error([&] { write(folder / "x", "text", files); });
-  CHECK(error.find(": No space left on device (no inode is left for another file)") != error.npos);
-  CHECK(error.find("bytes needed") == error.npos);
+  check_failure(folder / "x", files,
+                {"No space left on device (no inode is left for another file)",
+                 "delete files on the disk of " + folder.path().string()});
+  CHECK(output_error([&] { write(folder / "x", "text", files); }).find("bytes needed") ==
+        std::string::npos);
+  CHECK(inode_hint("/a\nb") == "delete files on the disk of /a\\nb or write to another one");
 }
 
-TEST_CASE("a file is not written if all temporary names are taken") {
+TEST_CASE("names of temporary files that are taken are left alone, up to a number of them") {
   struct Crowded : FileSystem {
     int attempts = 0;
     int open(const char* path, int flags, mode_t mode) override {
@@ -311,25 +272,14 @@ TEST_CASE("a file is not written if all temporary names are taken") {
     }
   } files;
   const TemporaryFolder folder;
-  const std::string error = output_error([&] { write(folder / "x", "text", files); });
-  CHECK(error.find("could not create a temporary file: File exists") != error.npos);
+  check_failure(folder / "x", files, {"could not create a temporary file: File exists"});
   CHECK(files.attempts == 100);
-}
-
-TEST_CASE("a temporary file left by a crashed process of the same number is no error") {
-  const TemporaryFolder folder;
+  // A file left by a crashed process of the same number
   const std::string stray = ".x.tmp-" + std::to_string(::getpid()) + "-0";
   std::ofstream(folder / stray) << "half";
   write(folder / "x", "text");
   CHECK(content(folder / "x") == "text");
   CHECK(content(folder / stray) == "half");
-}
-
-TEST_CASE("a missing folder is reported") {
-  const TemporaryFolder folder;
-  const std::string error = output_error([&] { write(folder / "none/x", "text"); });
-  CHECK(error.find("could not open its folder: No such file or directory") != error.npos);
-  CHECK(error.find("create the folder") != error.npos);
 }
 
 TEST_CASE("a temporary file becomes its target when it is committed, and is flushed before") {
@@ -380,7 +330,7 @@ TEST_CASE("a temporary file that is not committed leaves the target unchanged an
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("a full disk is reported with the bytes written if the size is not known") {
+TEST_CASE("errors of a temporary file have the bytes written, and the hint that its user adds") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   files.free_space = 17;
@@ -388,34 +338,13 @@ TEST_CASE("a full disk is reported with the bytes written if the size is not kno
   file.write(text_bytes("some"));
   files.failing_name = "write";
   files.error = ENOSPC;
-  CHECK(output_error([&] { file.write(text_bytes("more")); }) ==
-        (folder / "x").string() +
-            ": could not write: No space left on device (4 bytes written, 17 free) | free space "
-            "on the disk of " +
-            folder.path().string() + " or write to another one, or do without");
-}
-
-TEST_CASE("every hint of a temporary file has what its user adds") {
-  struct Full : FileSystem {
-    int open(const char* path, int flags, mode_t mode) override {
-      if ((flags & O_CREAT) == 0) return FileSystem::open(path, flags, mode);
-      return errno = ENOSPC, -1;
-    }
-    std::optional<std::uint64_t> free_inodes(const char*) override { return 0; }
-  } full;
-  const TemporaryFolder folder;
-  const auto create = [&](const std::filesystem::path& path, FileSystem& files) {
-    return output_error([&] { TemporaryFile(path, files, {}, ", or do without"); });
-  };
-  CHECK(create(folder / "x", full)
-            .ends_with(" | delete files on the disk of " + folder.path().string() +
-                       " or write to another one, or do without"));
-  CHECK(create(folder / "none/x", posix_file_system())
-            .ends_with(" | create the folder " + (folder / "none").string() + ", or do without"));
-}
-
-TEST_CASE("the hint for a disk without free inodes names the folder, escaped") {
-  CHECK(inode_hint("/a\nb") == "delete files on the disk of /a\\nb or write to another one");
+  const std::string error = output_error([&] { file.write(text_bytes("more")); });
+  CHECK(error.find("(4 bytes written, 17 free)") != error.npos);
+  CHECK(error.ends_with(" or write to another one, or do without"));
+  NoInodes full;
+  CHECK(output_error([&] {
+          TemporaryFile(folder / "y", full, {}, ", or do without");
+        }).ends_with(" or write to another one, or do without"));
 }
 
 TEST_CASE("is_temporary_name() recognizes names of temporary files") {
@@ -430,28 +359,14 @@ TEST_CASE("is_temporary_name() recognizes names of temporary files") {
   }
 }
 
-TEST_CASE("folders are created with all missing parents") {
+TEST_CASE("folders are created with all missing parents, unless a file is there") {
   const TemporaryFolder folder;
   create_folder_durably(folder / "a/b/c");
   create_folder_durably(folder / "a/b/c");
   CHECK(std::filesystem::is_directory(folder / "a/b/c"));
-}
-
-TEST_CASE("a folder cannot be created where a file is") {
-  const TemporaryFolder folder;
   write(folder / "x", "");
   CHECK_THROWS_AS(create_folder_durably(folder / "x"), OutputError);
   CHECK_THROWS_AS(create_folder_durably(folder / "x/y"), OutputError);
-}
-
-TEST_CASE("a folder that cannot be accessed is reported neither as missing nor as existing") {
-  const TemporaryFolder folder;
-  FaultyFileSystem files;
-  files.failing_name = "open";
-  files.error = EMFILE;
-  const std::string error = output_error([&] { create_folder_durably(folder / "a", files); });
-  CHECK(error.find("a: could not look at the folder: Too many open files") != error.npos);
-  CHECK(files_in(folder.path()) == 0);
 }
 
 TEST_CASE("a folder that another process has just created is used like a new one") {
@@ -466,20 +381,20 @@ TEST_CASE("a folder that another process has just created is used like a new one
   CHECK(std::filesystem::is_directory(folder / "a"));
 }
 
-TEST_CASE("a folder that cannot be created, or not be flushed, is reported") {
+TEST_CASE("a folder that cannot be looked at, created or flushed is reported") {
   const TemporaryFolder folder;
-  const auto failing = [&](std::size_t call, const char* name) {
+  const auto failing = [&](std::size_t call, const char* name, const char* words) {
     std::filesystem::remove(folder / "a");
     FaultyFileSystem files;
     files.failing_call = call;
     const std::string error = output_error([&] { create_folder_durably(folder / "a", files); });
     REQUIRE(files.calls.at(call) == name);
-    return error;
+    CHECK(error.find(words) != error.npos);
   };
-  CHECK(failing(3, "mkdir").find("could not create the folder: Input/output") != std::string::npos);
-  for (const auto& error : {failing(4, "open"), failing(5, "fsync")}) {
-    CHECK(error.find("could not flush the folder above it: Input/output") != error.npos);
-  }
+  failing(0, "open", "a: could not look at the folder: Input/output");
+  failing(3, "mkdir", "could not create the folder: Input/output");
+  failing(4, "open", "could not flush the folder above it: Input/output");
+  failing(5, "fsync", "could not flush the folder above it: Input/output");
 }
 
 TEST_CASE("deleting a file succeeds if it does not exist") {

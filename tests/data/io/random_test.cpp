@@ -15,16 +15,12 @@ TEST_CASE("the stream is Philox4x32-10, by the published known answers") {
   CHECK(zeros.next() == 0x9b00dbd8bc57ac4cu);
 }
 
-TEST_CASE("the same seed, purpose and index draw the same numbers") {
-  RandomDraws a(7, DrawPurpose::batch_order, 3), b(7, DrawPurpose::batch_order, 3);
-  for (int i = 0; i < 10; ++i) CHECK(a.next() == b.next());
-}
-
 TEST_CASE("seed, purpose and index each change the numbers, in their high halves too") {
   const auto first = [](std::uint64_t seed, DrawPurpose purpose, std::uint64_t index) {
     return RandomDraws(seed, purpose, index).next();
   };
   const std::uint64_t reference = first(7, DrawPurpose::batch_order, 3);
+  CHECK(first(7, DrawPurpose::batch_order, 3) == reference);
   CHECK(first(8, DrawPurpose::batch_order, 3) != reference);
   CHECK(first(7 + (1ull << 32), DrawPurpose::batch_order, 3) != reference);
   CHECK(first(7, DrawPurpose::training_example, 3) != reference);
@@ -82,9 +78,6 @@ TEST_CASE("shuffle permutes the items, and every order of three is equally likel
   }
   // A share has mean 1000 and standard deviation 29.
   for (const int count : counts) CHECK(std::abs(count - 1000) < 150);
-}
-
-TEST_CASE("shuffle of 0 or 1 items changes nothing") {
   RandomDraws random(1, DrawPurpose::batch_order, 0);
   std::vector<int> none, one = {4};
   shuffle(none, random);

@@ -2,10 +2,19 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
+#include <array>
+#include <chrono>
+#include <csignal>
 #include <fstream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
 
 #include "tests/data/refusal.h"
 #include "tests/support/meanwhile.h"
@@ -13,7 +22,7 @@
 
 using namespace tapestry;
 using namespace std::string_view_literals;
-using tapestry::test::contains;
+using tapestry::test::check_rejected;
 using tapestry::test::Meanwhile;
 using tapestry::test::refusal;
 using tapestry::test::TemporaryFolder;
@@ -24,10 +33,6 @@ namespace {
 Lines read_lines(std::string_view text) {
   const TemporaryFolder folder;
   return read_text_file(folder.write("text", text)).lines;
-}
-
-std::string message_for(std::string_view text) {
-  return refusal([&] { read_lines(text); });
 }
 
 /// The refusal of a file that another thread changes, which may not get its turn at once.
@@ -42,118 +47,135 @@ std::string refusal_in_time(const std::filesystem::path& path) {
   return "none";
 }
 
+/// A reader of the text of a file.
+struct OpenText {
+  explicit OpenText(std::string_view text)
+      : descriptor(::open(folder.write("text", text).c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~OpenText() { ::close(descriptor); }
+
+  TemporaryFolder folder;
+  int descriptor;
+  LineReader reader{descriptor, "the text", "try again"};
+};
+
+volatile std::sig_atomic_t interruptions = 0;
+
+/// Lets SIGUSR1 interrupt what a thread waits for, while one is alive.
+class Interruptible {
+ public:
+  Interruptible() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { interruptions = interruptions + 1; };
+    ::sigaction(SIGUSR1, &action, &before_);
+  }
+  ~Interruptible() { ::sigaction(SIGUSR1, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ {};
+};
+
+/// A text that a program is still writing.
+class GrowingText {
+ public:
+  GrowingText() { REQUIRE(::pipe2(ends_.data(), O_CLOEXEC) == 0); }
+  ~GrowingText() {
+    ::close(ends_[0]);
+    end();
+  }
+  GrowingText(const GrowingText&) = delete;
+  GrowingText& operator=(const GrowingText&) = delete;
+
+  int descriptor() const { return ends_[0]; }
+  void add(std::string_view text) const {
+    REQUIRE(::write(ends_[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  }
+  void end() {
+    if (ends_[1] >= 0) ::close(ends_[1]);
+    ends_[1] = -1;
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
 }  // namespace
 
-TEST_CASE("lines end with a line feed, the last one with or without it") {
-  CHECK(read_lines("one\ntwo\n") == Lines{"one", "two"});
-  CHECK(read_lines("one\ntwo") == Lines{"one", "two"});
-  CHECK(read_lines("one") == Lines{"one"});
-}
-
-TEST_CASE("blank lines are lines") {
-  CHECK(read_lines("\n") == Lines{""});
-  CHECK(read_lines("a\n\n b\n\n") == Lines{"a", "", " b", ""});
-}
-
-TEST_CASE("a carriage return before the line feed is dropped") {
-  CHECK(read_lines("one\r\ntwo\r\n") == Lines{"one", "two"});
-}
-
-TEST_CASE("a carriage return anywhere else is refused with file, line and byte") {
-  CHECK(contains(message_for("one\rtwo\n"),
-                 "/text:1: byte 4 (0x0D) is a carriage return without a line feed after it"));
-  CHECK(contains(message_for("one\r\r\n"), "/text:1: byte 4 (0x0D) is a carriage return"));
-  CHECK(contains(message_for("one\ntwo\r"), "/text:2: byte 4 (0x0D) is a carriage return"));
-}
-
-TEST_CASE("no other character ends a line") {
-  CHECK(read_lines("a\u2028b\u0085c\vd\fe\n").size() == 1);
-}
-
-TEST_CASE("a byte order mark at the front is skipped") {
-  CHECK(read_lines("\xEF\xBB\xBFone\ntwo\n") == Lines{"one", "two"});
-}
-
-TEST_CASE("a byte order mark in the middle is refused with file, line and byte") {
-  CHECK(contains(message_for("one\n\xEF\xBB\xBFtwo\n"),
-                 "/text:2: byte 1 (0xEF) is the start of a byte order mark, which belongs at the "
-                 "front of a file"));
-  CHECK(contains(message_for("\xEF\xBB\xBFone\xEF\xBB\xBF\n"), "/text:1: byte 7 (0xEF)"));
-}
-
-TEST_CASE("a file larger than the read buffer is read whole") {
+TEST_CASE("lines end with a line feed, after a carriage return or not, the last one also without") {
+  const std::pair<std::string_view, Lines> texts[] = {
+      {"one\ntwo\n", {"one", "two"}},
+      {"one\ntwo", {"one", "two"}},
+      {"one", {"one"}},
+      {"\n", {""}},
+      {"a\n\n b\n\n", {"a", "", " b", ""}},
+      {"one\r\ntwo\r\n", {"one", "two"}},
+      {"\xEF\xBB\xBFone\ntwo\n", {"one", "two"}},
+      {"a\u2028b\u0085c\vd\fe\n", {"a\u2028b\u0085c\vd\fe"}},
+  };
+  for (const auto& [text, lines] : texts) CHECK(read_lines(text) == lines);
   std::string text;
   for (int i = 0; i < 20000; ++i) text += "line " + std::to_string(i) + "\n";
-  const Lines lines = read_lines(text);
+  const Lines lines = read_lines(text);  // larger than the buffer
   CHECK(lines.size() == 20000);
   CHECK(lines[19999] == "line 19999");
 }
 
-TEST_CASE("an empty file is refused") {
-  CHECK(contains(message_for(""), "/text: found an empty file, expected one sentence a line"));
-  CHECK(contains(message_for("\xEF\xBB\xBF"), "found an empty file"));
+TEST_CASE("texts that programs interpret differently are rejected with file, line and byte") {
+  const std::string zeros(2 * longest_line, '\0');
+  std::string old_macintosh;
+  while (old_macintosh.size() < 2 * longest_line) old_macintosh += "line\r";
+  const std::string carriage_return = "is a carriage return without a line feed after it";
+  check_rejected(
+      {
+          {"one\rtwo\n", {"/text:1: byte 4 (0x0D) " + carriage_return}},
+          {"one\r\r\n", {"/text:1: byte 4 (0x0D) " + carriage_return}},
+          {"one\ntwo\r", {"/text:2: byte 4 (0x0D) " + carriage_return}},
+          {old_macintosh, {"/text:1: byte 5 (0x0D) " + carriage_return}},
+          {"one\n\xEF\xBB\xBFtwo\n", {"/text:2: byte 1 (0xEF)", "byte order mark"}},
+          {"\xEF\xBB\xBFone\xEF\xBB\xBF\n", {"/text:1: byte 7 (0xEF)", "byte order mark"}},
+          {"", {"/text: found an empty file, expected one sentence a line"}},
+          {"\xEF\xBB\xBF", {"found an empty file"}},
+          {"ok\n\xC3\xA4pf\xE4l\n", {"/text:2: byte 5 (0xE4) is not UTF-8"}},
+          {"cut \xE2\x82\n", {"/text:1: byte 5 (0xE2) is not UTF-8"}},
+          {std::string("one\ntw\0o\n", 9), {"/text:2: byte 3 (0x00) is NUL"}},
+          {zeros, {"/text:1: byte 1 (0x00) is NUL"}},
+          {std::string("\xFF\xFEh\0\n\0", 6), {"/text: found little-endian UTF-16", "iconv"}},
+          {std::string("\xFE\xFF\0h\0\n", 6), {"found big-endian UTF-16"}},
+          {std::string("\xFF\xFE\0\0h\0\0\0", 8), {"found little-endian UTF-32"}},
+          {std::string("\0\0\xFE\xFF\0\0\0h", 8), {"found big-endian UTF-32"}},
+          {std::string("one\n\xFF\xFEt\0\n\0", 10), {"/text:2: byte 4 (0x00) is NUL"}},
+          {"one\n\xFE\xFFtwo\n", {"/text:2: byte 1 (0xFE) is not UTF-8"}},
+          {"one\n" + std::string(longest_line + 1, 'x') + "\n",
+           {"/text:2: the line is longer than 1048576 bytes"}},
+      },
+      [](const std::string& text) { read_lines(text); });
 }
 
-TEST_CASE("bytes that are not UTF-8 are refused with file, line and byte") {
-  CHECK(contains(message_for("ok\n\xC3\xA4pf\xE4l\n"), "/text:2: byte 5 (0xE4) is not UTF-8"));
-  CHECK(contains(message_for("cut \xE2\x82\n"), "/text:1: byte 5 (0xE2) is not UTF-8"));
-}
-
-TEST_CASE("a NUL byte is refused with file, line and byte") {
-  CHECK(contains(message_for("one\ntw\0o\n"sv), "/text:2: byte 3 (0x00) is NUL, expected text"));
-}
-
-TEST_CASE("UTF-16 and UTF-32 are refused by their names") {
-  CHECK(contains(message_for("\xFF\xFEh\0\n\0"sv),
-                 "/text: found little-endian UTF-16, expected UTF-8"));
-  CHECK(contains(message_for("\xFE\xFF\0h\0\n"sv), "found big-endian UTF-16"));
-  CHECK(contains(message_for("\xFF\xFE\0\0h\0\0\0"sv), "found little-endian UTF-32"));
-  CHECK(contains(message_for("\0\0\xFE\xFF\0\0\0h"sv), "found big-endian UTF-32"));
-  CHECK(contains(message_for("one\n\xFF\xFEt\0\n\0"sv), "/text:2: byte 4 (0x00) is NUL"));
-  CHECK(contains(message_for("one\n\xFE\xFFtwo\n"), "/text:2: byte 1 (0xFE) is not UTF-8"));
-}
-
-TEST_CASE("a missing file is refused with its name and the reason") {
+TEST_CASE("what is no readable text file is rejected with its name and the reason") {
   const TemporaryFolder folder;
-  const auto path = folder.path() / "missing";
-  CHECK(refusal([&] { read_text_file(path); }) ==
-        path.string() + ": cannot be read: No such file or directory");
-  folder.write("file", "text\n");
-  CHECK(contains(refusal([&] { read_text_file(folder.path() / "file" / "x"); }),
-                 "cannot be read: Not a directory"));
-}
-
-TEST_CASE("a folder is refused") {
-  const TemporaryFolder folder;
-  CHECK(refusal([&] { read_text_file(folder.path()); }) ==
-        folder.path().string() + ": found a folder, expected a text file");
-}
-
-TEST_CASE("a pipe, a socket and a device are refused without blocking") {
-  const TemporaryFolder folder;
-  const auto pipe = folder.path() / "pipe";
-  const auto socket = folder.path() / "socket";
-  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  REQUIRE(mknod(socket.c_str(), S_IFSOCK | 0600, 0) == 0);
-  for (const auto& path : {pipe, socket, std::filesystem::path("/dev/zero")}) {
-    CHECK(refusal([&] { read_text_file(path); }) ==
-          path.string() + ": found a pipe, socket or device, expected a text file");
-  }
-}
-
-TEST_CASE("a symbolic link is read, unless its target is missing or the link itself") {
-  const TemporaryFolder folder;
-  folder.write("text", "one\n");
-  std::filesystem::create_symlink("text", folder.path() / "link");
-  CHECK(read_text_file(folder.path() / "link").lines == Lines{"one"});
-  std::filesystem::create_symlink("loop", folder.path() / "loop");
-  CHECK(contains(refusal([&] { read_text_file(folder.path() / "loop"); }), "cannot be read"));
-}
-
-TEST_CASE("a read that fails half-way is refused") {
-  // A regular file by its type, but reading its first page is an input/output error.
-  CHECK(refusal([] { read_text_file("/proc/self/mem"); }) ==
-        "/proc/self/mem: cannot be read: Input/output error");
+  const auto at = [&](const char* name) { return (folder.path() / name).string(); };
+  REQUIRE(mkfifo(at("pipe").c_str(), 0600) == 0);
+  REQUIRE(mknod(at("socket").c_str(), S_IFSOCK | 0600, 0) == 0);
+  folder.write("file", "one\n");
+  std::filesystem::create_symlink("file", at("link"));
+  std::filesystem::create_symlink("loop", at("loop"));
+  CHECK(read_text_file(at("link")).lines == Lines{"one"});
+  std::filesystem::resize_file(folder.write("large", "one\n"), std::uint64_t{1} << 42);
+  const std::string special = ": found a pipe, socket or device, expected a text file";
+  check_rejected(
+      {
+          {at("missing"), {at("missing") + ": cannot be read: No such file or directory"}},
+          {at("file/x"), {"cannot be read: Not a directory"}},
+          {at("loop"), {"cannot be read"}},
+          {folder.path().string(), {folder.path().string() + ": found a folder"}},
+          {at("pipe"), {at("pipe") + special}},
+          {at("socket"), {at("socket") + special}},
+          {"/dev/zero", {"/dev/zero" + special}},
+          // A regular file by its type, but reading its first page is an input/output error.
+          {"/proc/self/mem", {"/proc/self/mem: cannot be read: Input/output error"}},
+          {at("large"), {at("large") + ": found 4398046511104 bytes, expected at most "}},
+          {at("a\nb\x1B[31m\xFF"), {"/a\\nb\\x1B[31m\\xFF: cannot be read"}},
+      },
+      [](const std::string& path) { read_text_file(path); });
 }
 
 TEST_CASE("size and digest of a text cover all bytes of the file, line ends included") {
@@ -162,15 +184,6 @@ TEST_CASE("size and digest of a text cover all bytes of the file, line ends incl
   const TextFile file = read_text_file(folder.write("text", text));
   CHECK(file.bytes == text.size());
   CHECK(file.digest == XXH3_64bits(text.data(), text.size()));
-}
-
-TEST_CASE("a text file larger than memory is refused before it is read") {
-  const TemporaryFolder folder;
-  const auto path = folder.write("text", "one\n");
-  std::filesystem::resize_file(path, std::uint64_t{1} << 42);
-  CHECK(refusal([&] {
-          read_text_file(path);
-        }).starts_with(path.string() + ": found 4398046511104 bytes, expected at most "));
 }
 
 TEST_CASE("a file that changes while it is read is refused") {
@@ -192,8 +205,103 @@ TEST_CASE("reading a file that grows at the same speed ends") {
   CHECK(refusal_in_time(path) == path.string() + ": changed while it was read");
 }
 
-TEST_CASE("control characters in the name of a file are escaped") {
-  const TemporaryFolder folder;
-  CHECK(refusal([&] { read_text_file(folder.path() / "a\nb\x1B[31m\xFF"); }) ==
-        folder.path().string() + "/a\\nb\\x1B[31m\\xFF: cannot be read: No such file or directory");
+// ---- LineReader
+
+TEST_CASE("LineReader gives lines one by one with their numbers, then none") {
+  OpenText text("one\n\nthree");
+  CHECK(text.reader.next() == "one");
+  CHECK(text.reader.line_number() == 1);
+  CHECK(text.reader.next() == "");
+  CHECK(text.reader.next() == "three");
+  CHECK(text.reader.line_number() == 3);
+  CHECK_FALSE(text.reader.next());
+  CHECK_FALSE(text.reader.next());
+}
+
+TEST_CASE("the rest of a line that is too long can be skipped, and the next line is read") {
+  const std::string huge(2 * longest_line + 9, 'x');
+  for (const std::string& lines : {"a\n" + huge + "\nb\n", "a\n" + huge + "\r\nb"}) {
+    OpenText text(lines);
+    CHECK(text.reader.next() == "a");
+    CHECK_THROWS_AS((void)text.reader.next(), OverlongLine);
+    text.reader.skip_line();
+    CHECK(text.reader.next() == "b");
+    CHECK(text.reader.line_number() == 3);
+    CHECK_FALSE(text.reader.next());
+  }
+}
+
+TEST_CASE("LineReader returns a line before it checks the next one") {
+  OpenText text("fine\nbad \xFF\n");
+  CHECK(text.reader.next() == "fine");
+  CHECK(refusal([&] { text.reader.next(); }) == "the text:2: byte 5 (0xFF) is not UTF-8");
+}
+
+TEST_CASE("a line of the greatest length is read whole, with any line end") {
+  const std::string line(longest_line, 'x');
+  for (const char* end : {"", "\n", "\r\n"}) {
+    OpenText text(line + end);
+    CHECK(text.reader.next() == line);
+    CHECK_FALSE(text.reader.next());
+  }
+}
+
+TEST_CASE("a line that is too long is rejected before it is read to its end") {
+  OpenText endless(std::string(10 * longest_line, 'x'));
+  CHECK_THROWS_AS((void)endless.reader.next(), OverlongLine);
+  CHECK(endless.reader.bytes_read() < 2 * longest_line);
+}
+
+TEST_CASE("a line is ready once it is complete or the text ends") {
+  GrowingText text;
+  LineReader reader(text.descriptor(), "the text", "try again");
+  CHECK_FALSE(reader.line_is_ready());
+  text.add("on");
+  CHECK_FALSE(reader.line_is_ready());
+  text.add("e\ntwo\nth");
+  CHECK(reader.line_is_ready());
+  CHECK(reader.next() == "one");
+  CHECK(reader.line_is_ready());
+  CHECK(reader.next() == "two");
+  CHECK_FALSE(reader.line_is_ready());
+  text.end();
+  CHECK(reader.line_is_ready());
+  CHECK(reader.next() == "th");
+  CHECK(reader.line_is_ready());
+  CHECK_FALSE(reader.next());
+}
+
+TEST_CASE("a line that is too long is not ready, and no more of it is read") {
+  GrowingText text;
+  LineReader reader(text.descriptor(), "the text", "try again", 10);
+  text.add("more than ten bytes");
+  CHECK_FALSE(reader.line_is_ready());
+  text.add("and more");
+  CHECK_FALSE(reader.line_is_ready());
+  CHECK(reader.bytes_read() == 19);
+}
+
+TEST_CASE("a descriptor that cannot be read is refused with the reason") {
+  LineReader reader(-1, "the text", "try again");
+  CHECK(refusal([&] { reader.next(); }) == "the text: cannot be read: Bad file descriptor");
+}
+
+TEST_CASE("a read that a signal interrupts is continued") {
+  const Interruptible interruptible;
+  std::array<int, 2> pipe{};
+  REQUIRE(::pipe(pipe.data()) == 0);
+  std::thread writer([&, reading = ::pthread_self()] {
+    for (int i = 0; i < 20; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ::pthread_kill(reading, SIGUSR1);
+    }
+    CHECK(::write(pipe[1], "one\n", 4) == 4);
+    ::close(pipe[1]);
+  });
+  LineReader reader(pipe[0], "the text", "try again");
+  CHECK(reader.next() == "one");
+  CHECK_FALSE(reader.next());
+  writer.join();
+  CHECK(interruptions > 0);
+  ::close(pipe[0]);
 }

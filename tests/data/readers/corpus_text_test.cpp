@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -39,11 +41,8 @@ TEST_CASE("CorpusText can be read repeatedly, and its digest is that of the byte
   CHECK(again.digest().bytes == 15);
   Corpus corpus;
   again.record(corpus);
-  const Corpus expected_files = [&] {
-    Corpus read;
-    read_corpus_lines("data.x", folder / "x", read);
-    return read;
-  }();
+  Corpus expected_files;
+  read_corpus_lines("data.x", folder / "x", expected_files, {});
   CHECK(corpus.files == expected_files.files);
 }
 
@@ -81,6 +80,59 @@ TEST_CASE("a text larger than memory is refused unless that is allowed") {
   CHECK(contains(refusal([&] { read_lines(text); }), "is NUL"));
   std::filesystem::resize_file(path, largest_text + 1);
   CHECK(contains(refusal([&] { read_lines(text); }), "expected at most"));
+}
+
+// ---- TextSample
+
+constexpr std::size_t overhead = TextSample::bytes_per_sentence;
+
+/// A sample of "10000", "10001", ..., limited to `kept` of them.
+std::vector<std::string> sample_of(std::size_t sentences, std::size_t kept) {
+  TextSample sample(kept * (overhead + 5));
+  for (std::size_t i = 0; i < sentences; ++i) sample.add(std::to_string(10'000 + i));
+  CHECK(sample.is_partial() == (kept < sentences));
+  CHECK(sample.added() == sentences);
+  CHECK(sample.kept() == std::min(kept, sentences));
+  return std::move(sample).take();
+}
+
+TEST_CASE("a text sample has as many sentences as fit, in the order of the text") {
+  CHECK(sample_of(3, 3) == std::vector<std::string>{"10000", "10001", "10002"});
+  const std::vector<std::string> small = sample_of(1000, 50), large = sample_of(1000, 60);
+  CHECK(small.size() == 50);
+  CHECK(std::ranges::is_sorted(small));
+  CHECK(std::ranges::includes(large, small));
+}
+
+TEST_CASE("all parts of a text are equally frequent in a sample") {
+  const std::vector<std::string> sentences = sample_of(10'000, 1000);
+  std::vector<int> of_tenth(10);
+  for (const std::string& sentence : sentences) ++of_tenth[std::stoul(sentence) / 1000 - 10];
+  for (const int count : of_tenth) CHECK(std::abs(count - 100) < 40);  // 4 standard deviations
+}
+
+TEST_CASE("a text sample counts the bytes of its sentences") {
+  TextSample sample(4 * (overhead + 5));
+  std::size_t long_ones = 0;
+  for (std::size_t i = 0; i < 100; ++i)
+    sample.add(std::string(i % 2 == 0 ? 5 : overhead + 10, 'x'));
+  std::size_t bytes = 0;
+  for (const std::string& sentence : std::move(sample).take()) {
+    bytes += sentence.size() + overhead;
+    long_ones += sentence.size() > 5 ? 1 : 0;
+  }
+  CHECK(bytes <= 4 * (overhead + 5));
+  CHECK(bytes > 2 * (overhead + 5));
+  CHECK(long_ones > 0);
+}
+
+TEST_CASE("a text sample leaves out a sentence larger than the limit and no other one") {
+  TextSample sample(4 * (overhead + 5));
+  sample.add("first");
+  sample.add(std::string(1000, 'x'));
+  sample.add("third");
+  CHECK(sample.is_partial());
+  CHECK(std::move(sample).take() == std::vector<std::string>{"first", "third"});
 }
 
 }  // namespace

@@ -1,28 +1,113 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "tests/data/readers/hdf5_images.h"
+#include "data/readers/images.h"
+#include "tests/data/refusal.h"
+#include "tests/support/hdf5_files.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tapestry {
 namespace {
 
 using hdf5::Dataset;
-using test::ArrayFolder;
-using test::chunked;
-using test::contains;
-using test::Fill;
-using test::put;
-using test::put_three;
 using test::refusal;
-using test::Shape;
-using test::TextType;
+
+using Shape = std::vector<hsize_t>;
+using Fill = std::function<void(hid_t file)>;
+
+template <class T>
+hid_t type_of() {
+  if constexpr (std::is_same_v<T, float>) return H5T_NATIVE_FLOAT;
+  if constexpr (std::is_same_v<T, double>) return H5T_NATIVE_DOUBLE;
+  if constexpr (std::is_same_v<T, std::int32_t>) return H5T_NATIVE_INT32;
+  if constexpr (std::is_same_v<T, std::int64_t>) return H5T_NATIVE_INT64;
+  if constexpr (std::is_same_v<T, std::uint64_t>) return H5T_NATIVE_UINT64;
+  if constexpr (std::is_same_v<T, std::uint8_t>) return H5T_NATIVE_UINT8;
+}
+
+/// Writes a dataset.
+template <class T>
+void put(hid_t file, const char* name, const Shape& shape, const std::vector<T>& values,
+         const hdf5::PropertyList& options = hdf5::dataset_options()) {
+  const hdf5::Dataset dataset = hdf5::create(file, name, type_of<T>(), shape, options);
+  REQUIRE(H5Dwrite(dataset.get(), type_of<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0);
+}
+
+/// Three images of 1 x 2 pixels in two classes.
+void put_three(hid_t file) {
+  put<std::uint8_t>(file, "images", {3, 1, 2}, {0, 255, 51, 102, 153, 204});
+  put<std::int64_t>(file, "labels", {3}, {7, 3, 7});
+}
+
+/// A folder with a file of images, and options that read it.
+struct ArrayFolder {
+  ArrayFolder() {
+    options.train_images = (folder.path() / "train.h5").string();
+    options.image_height = 1;
+    options.image_width = 2;
+  }
+
+  void write(const Fill& fill) const { write_bytes(hdf5::file_with(fill)); }
+  void write_bytes(const std::vector<std::byte>& bytes) const {
+    std::ofstream file(options.train_images, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+
+  Corpus load() const { return load_images(options, {.validation = 0, .test = 0}, "."); }
+
+  /// Checks that the file is rejected with its name and these words.
+  void check_rejected(const std::vector<std::string>& words) const {
+    test::check_rejected({{options.train_images, words}}, [this](const std::string&) { load(); });
+    CHECK(test::refusal([this] { load(); }).starts_with(options.train_images + ": "));
+  }
+  void check_rejected(const Fill& fill, const std::vector<std::string>& words) const {
+    write(fill);
+    check_rejected(words);
+  }
+
+  test::TemporaryFolder folder;
+  ImageOptions options;
+};
+
+/// A type of strings.
+struct TextType {
+  std::size_t size = H5T_VARIABLE;
+  H5T_str_t padding = H5T_STR_NULLPAD;
+  H5T_cset_t characters = H5T_CSET_ASCII;
+
+  hdf5::Datatype make() const {
+    hdf5::Datatype type(H5Tcopy(H5T_C_S1), "copy");
+    REQUIRE(H5Tset_size(type.get(), size) >= 0);
+    if (size != H5T_VARIABLE) REQUIRE(H5Tset_strpad(type.get(), padding) >= 0);
+    REQUIRE(H5Tset_cset(type.get(), characters) >= 0);
+    return type;
+  }
+};
+
+/// The options of a dataset that h5py makes with chunks=... and, with `gzip`, compression="gzip".
+hdf5::PropertyList chunked(const Shape& chunk, bool gzip = true) {
+  hdf5::PropertyList options = hdf5::dataset_options();
+  REQUIRE(H5Pset_chunk(options.get(), static_cast<int>(chunk.size()), chunk.data()) >= 0);
+  if (gzip) {
+    REQUIRE(H5Pset_shuffle(options.get()) >= 0);
+    REQUIRE(H5Pset_deflate(options.get(), 4) >= 0);
+    REQUIRE(H5Pset_fletcher32(options.get()) >= 0);
+  }
+  return options;
+}
 
 TEST_CASE("images and labels of an HDF5 file equal those of the same table") {
   ArrayFolder arrays;
@@ -230,7 +315,7 @@ TEST_CASE("channels are the last axis, which may be absent for one channel") {
     put<std::int32_t>(file, "labels", {2}, {0, 1});
   });
   CHECK(arrays.load().train[1].pixels == std::vector<float>{4, 5, 6, 7});
-  CHECK(arrays.message(put_three) == "found images of shape (3, 1, 2), expected (n, 1, 2, 2)");
+  arrays.check_rejected(put_three, {"(3, 1, 2)", "(n, 1, 2, 2)"});
   arrays.options.image_channels = 1;
   arrays.write([](hid_t file) {
     put<float>(file, "images", {2, 1, 2, 1}, {0, 1, 2, 3});
@@ -239,28 +324,16 @@ TEST_CASE("channels are the last axis, which may be absent for one channel") {
   CHECK(arrays.load().train[1].pixels == std::vector<float>{2, 3});
 }
 
-TEST_CASE("images are held out of an array as of a table") {
-  ArrayFolder arrays;
-  arrays.held_out.test = 1;
-  arrays.write([](hid_t file) {
-    put<float>(file, "images", {4, 1, 2}, std::vector<float>(8, 0.5F));
-    put<std::int32_t>(file, "labels", {4}, {0, 1, 0, 1});
-  });
-  const Corpus corpus = arrays.load();
-  CHECK(corpus.train.size() == 3);
-  CHECK(corpus.test.size() == 1);
-}
-
 TEST_CASE("a test image of a class that training lacks is refused with its index") {
   ArrayFolder arrays;
   arrays.options.test_images = (arrays.folder.path() / "test.csv").string();
   std::ofstream(arrays.options.test_images) << "0,255,9\n";
   arrays.write(put_three);
-  CHECK(contains(refusal([&] { arrays.load(); }), "test.csv:1: found the label 9, expected"));
+  CHECK(test::contains(refusal([&] { arrays.load(); }), "test.csv:1: found the label 9, expected"));
   std::swap(arrays.options.train_images, arrays.options.test_images);
   std::ofstream(arrays.options.train_images) << "0,255,7\n0,0,8\n";
-  CHECK(
-      contains(refusal([&] { arrays.load(); }), "train.h5: image 1: found the label 3, expected"));
+  CHECK(test::contains(refusal([&] { arrays.load(); }),
+                       "train.h5: image 1: found the label 3, expected"));
 }
 
 TEST_CASE("integer labels keep all their digits and their sign") {
@@ -327,27 +400,229 @@ TEST_CASE("labels may be text of any length, compressed or not") {
   }
 }
 
-TEST_CASE("text labels that are no valid class name are refused with the index of the image") {
+// ---- Rejected files
+
+TEST_CASE("text labels that are no valid class name are rejected with the index of the image") {
   const ArrayFolder arrays;
-  CHECK(arrays.message(with_labels(2, TextType{3}, "catd g")) ==
-        "image 1: found the label \"d g\", expected one word");
-  CHECK(arrays.message(with_labels(2, TextType{3}, "cat\0\0\0")) ==
-        "image 1: found the label \"\", expected one word");
-  CHECK(arrays.message(with_labels(2, TextType{3}, "ca\xFFx\0y")) ==
-        "image 0: found the label \"ca\\xFF\", expected one word");
-  CHECK(arrays.message(with_labels(2, TextType{3}, "catx\0y")) ==
-        "image 1: found the label \"x\\x00y\", expected one word");
+  const std::string word = "expected one word";
+  arrays.check_rejected(with_labels(2, TextType{3}, "catd g"), {"image 1", "\"d g\"", word});
+  arrays.check_rejected(with_labels(2, TextType{3}, "cat\0\0\0"), {"image 1", "\"\"", word});
+  arrays.check_rejected(with_labels(2, TextType{3}, "ca\xFFx\0y"), {"image 0", "ca\\xFF", word});
+  arrays.check_rejected(with_labels(2, TextType{3}, "catx\0y"), {"image 1", "x\\x00y", word});
   const std::string long_name(1001, 'x');
-  CHECK(arrays.message(with_labels(1, TextType{1001}, long_name.data())) ==
-        "labels: found text of 1001 bytes, expected at most 1000");
   const std::vector<const char*> labels{"x", long_name.c_str()}, none{"x", nullptr};
-  CHECK(arrays.message(with_labels(2, TextType{}, labels.data())) ==
-        "labels: found text of 1001 bytes, expected at most 1000");
-  CHECK(arrays.message(with_labels(2, TextType{}, none.data())) ==
-        "image 1: found the label \"\", expected one word");
+  arrays.check_rejected(with_labels(1, TextType{1001}, long_name.data()),
+                        {"labels", "1001", "1000"});
+  arrays.check_rejected(with_labels(2, TextType{}, labels.data()), {"labels", "1001", "1000"});
+  arrays.check_rejected(with_labels(2, TextType{}, none.data()), {"image 1", "\"\"", word});
   const std::vector<const char*> longest{"x", long_name.c_str() + 1};
   arrays.write(with_labels(2, TextType{}, longest.data()));
   CHECK(label_names(arrays.load()).back() == std::string(1000, 'x'));
+}
+
+TEST_CASE("a filter that libhdf5 does not have is named, and no plug-in is loaded") {
+  const ArrayFolder arrays;
+  const auto keep = [](unsigned, std::size_t, const unsigned*, std::size_t size, std::size_t*,
+                       void**) { return size; };
+  const H5Z_class2_t filter{H5Z_CLASS_T_VERS, 32000, 1, 1, "lzf", nullptr, nullptr, keep};
+  const auto fill = [&](hid_t file) {
+    REQUIRE(H5Zregister(&filter) >= 0);
+    const hdf5::PropertyList options = chunked({3, 1, 2}, false);
+    REQUIRE(H5Pset_filter(options.get(), filter.id, H5Z_FLAG_OPTIONAL, 0, nullptr) >= 0);
+    put<std::uint8_t>(file, "images", {3, 1, 2}, {0, 255, 51, 102, 153, 204}, options);
+    put<std::int64_t>(file, "labels", {3}, {7, 3, 7});
+    REQUIRE(H5Zunregister(filter.id) >= 0);
+  };
+  arrays.check_rejected(fill, {"images: found the filter lzf", "with gzip or without compression"});
+}
+
+/// Creates a dataset of a type that no array of C++ has, without writing it.
+void create_unwritten(hid_t file, const char* name, const hdf5::Datatype& type,
+                      const Shape& shape) {
+  hdf5::create(file, name, type.get(), shape, hdf5::allocated_early());
+}
+
+/// Creates `images` of one byte with a dataspace that is no array.
+void create_images_in(hid_t file, const hdf5::Dataspace& space) {
+  put<std::int32_t>(file, "labels", {2}, {0, 1});
+  const Dataset images(H5Dcreate2(file, "images", H5T_STD_U8LE, space.get(), H5P_DEFAULT,
+                                  hdf5::allocated_early().get(), H5P_DEFAULT),
+                       "create");
+}
+
+TEST_CASE("arrays of other shapes and types are rejected with found and expected") {
+  const ArrayFolder arrays;
+  const auto images_of = [](const Shape& shape, const std::vector<float>& pixels,
+                            const std::vector<std::int32_t>& labels) {
+    return [=](hid_t file) {
+      put<float>(file, "images", shape, pixels);
+      put<std::int32_t>(file, "labels", {labels.size()}, labels);
+    };
+  };
+  const auto images_as = [](const auto& make_type) {
+    return [=](hid_t file) {
+      put<std::int32_t>(file, "labels", {2}, {0, 1});
+      create_unwritten(file, "images", make_type(), {2, 1, 2});
+    };
+  };
+  const auto labels_as = [](const auto& make_type) {
+    return [=](hid_t file) {
+      put<float>(file, "images", {2, 1, 2}, {0, 0, 0, 0});
+      create_unwritten(file, "labels", make_type(), {2});
+    };
+  };
+  const std::string numbers = "expected integers or floating-point numbers";
+  const std::vector<std::pair<Fill, std::vector<std::string>>> files{
+      {images_of({1, 2, 2}, {0, 0, 0, 0}, {0}), {"images of shape (1, 2, 2)", "(n, 1, 2)"}},
+      {images_of({2, 1, 2}, {0, 0, 0, 0}, {0, 1, 2}), {"labels of shape (3)", "(2), one for each"}},
+      {images_of({2, 1, 2}, {0, 0, NAN, 0}, {0, 1}), {"image 1", "nan", "finite"}},
+      {images_of({0, 1, 2}, {}, {}), {"no image", "one or more"}},
+      {images_as([] { return TextType{4}.make(); }), {"images: found text", numbers}},
+      {images_as([] {
+         hdf5::Datatype complex(H5Tcreate(H5T_COMPOUND, 8), "create");
+         H5Tinsert(complex.get(), "r", 0, H5T_IEEE_F32LE);
+         H5Tinsert(complex.get(), "i", 4, H5T_IEEE_F32LE);
+         return complex;
+       }),
+       {"images: found structures", numbers}},
+      {labels_as([] { return hdf5::Datatype(H5Tcopy(H5T_IEEE_F32LE), "copy"); }),
+       {"labels: found float32", "expected integers or text"}},
+      {labels_as([] { return hdf5::Datatype(H5Tvlen_create(H5T_STD_U8LE), "create"); }),
+       {"labels: found another type", "expected integers or text"}},
+      {labels_as([] {
+         hdf5::Datatype large(H5Tcopy(H5T_STD_I64LE), "copy");
+         H5Tset_size(large.get(), 16);
+         return large;
+       }),
+       {"labels: found int128", "int64 or uint64"}},
+      {[](hid_t file) {
+         create_images_in(file, {H5Screate(H5S_NULL), "create"});
+       },
+       {"images: found no shape", "a scalar or an array"}},
+      {[](hid_t file) {
+         create_images_in(file, {H5Screate(H5S_SCALAR), "create"});
+       },
+       {"images of shape ()", "(n, 1, 2)"}},
+  };
+  for (const auto& [fill, words] : files) arrays.check_rejected(fill, words);
+}
+
+TEST_CASE("arrays that are missing, links, groups or in other files are rejected unread") {
+  const ArrayFolder arrays;
+  const std::string other = (arrays.folder.path() / "other.h5").string();
+  const auto bytes = hdf5::file_with(put_three);
+  std::ofstream(other, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  const std::string link = "found a soft or external link, expected a dataset";
+  const std::vector<std::pair<Fill, std::vector<std::string>>> files{
+      {[](hid_t) {}, {"images: found nothing", "expected a dataset"}},
+      {[](hid_t file) {
+         put<float>(file, "images", {1, 1, 2}, {0, 0});
+       },
+       {"labels: found nothing", "expected a dataset"}},
+      {[](hid_t file) { H5Lcreate_soft("/other", file, "images", H5P_DEFAULT, H5P_DEFAULT); },
+       {"images: " + link}},
+      {[](hid_t file) {
+         const hdf5::Object group(H5Gcreate2(file, "images", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                                  "create");
+       },
+       {"images: found a group", "expected a dataset"}},
+      {[&](hid_t file) {
+         put<std::uint8_t>(file, "images", {3, 1, 2}, {0, 255, 51, 102, 153, 204});
+         H5Lcreate_external(other.c_str(), "/labels", file, "labels", H5P_DEFAULT, H5P_DEFAULT);
+       },
+       {"labels: " + link}},
+      {[&](hid_t file) {
+         const hdf5::PropertyList options = hdf5::dataset_options();
+         H5Pset_external(options.get(), other.c_str(), 0, 6);
+         hdf5::create(file, "images", H5T_STD_U8LE, {3, 1, 2}, options);
+         put<std::int64_t>(file, "labels", {3}, {7, 3, 7});
+       },
+       {"images: found storage in other files"}},
+      {[&](hid_t file) {
+         const Shape shape{3, 1, 2};
+         const hdf5::Dataspace space(H5Screate_simple(3, shape.data(), nullptr), "create");
+         const hdf5::PropertyList options = hdf5::dataset_options();
+         H5Pset_virtual(options.get(), space.get(), other.c_str(), "images", space.get());
+         hdf5::create(file, "images", H5T_STD_U8LE, shape, options);
+         put<std::int64_t>(file, "labels", {3}, {7, 3, 7});
+       },
+       {"images: found virtual storage"}},
+  };
+  for (const auto& [fill, words] : files) arrays.check_rejected(fill, words);
+}
+
+TEST_CASE("arrays that were never written, or not completely, or are damaged, are rejected") {
+  const ArrayFolder arrays;
+  const auto write_some = [](hid_t file) {
+    const Dataset images =
+        hdf5::create(file, "images", H5T_STD_U8LE, {5, 1, 2}, chunked({2, 1, 1}));
+    const hdf5::Dataspace all(H5Dget_space(images.get()), "look at");
+    const Shape begin{0, 0, 0}, count{4, 1, 2};
+    H5Sselect_hyperslab(all.get(), H5S_SELECT_SET, begin.data(), nullptr, count.data(), nullptr);
+    const std::vector<std::uint8_t> pixels(8);
+    const hdf5::Dataspace some(H5Screate_simple(3, count.data(), nullptr), "create");
+    REQUIRE(H5Dwrite(images.get(), H5T_NATIVE_UINT8, some.get(), all.get(), H5P_DEFAULT,
+                     pixels.data()) >= 0);
+  };
+  const auto write_garbage = [](hid_t file) {
+    const std::string garbage = "this was never compressed";
+    const Dataset images =
+        hdf5::create(file, "images", H5T_STD_U8LE, {3, 1, 2}, chunked({3, 1, 2}));
+    const Shape begin{0, 0, 0};
+    REQUIRE(H5Dwrite_chunk(images.get(), H5P_DEFAULT, 0, begin.data(), garbage.size(),
+                           garbage.data()) >= 0);
+    put<std::int64_t>(file, "labels", {3}, {7, 3, 7});
+  };
+  arrays.check_rejected(
+      [](hid_t file) {
+        hdf5::create(file, "images", H5T_STD_U8LE, {hsize_t{1} << 60, 1, 2});
+      },
+      {"images: found 0 bytes stored", "uint8 (1152921504606846976, 1, 2)"});
+  arrays.check_rejected(
+      [](hid_t file) {
+        hdf5::create(file, "images", H5T_STD_U8LE, {1'000'000'000'000, 1, 2}, chunked({10, 1, 2}));
+      },
+      {"images: found 0 chunks written", "100000000000"});
+  arrays.check_rejected(write_some, {"images: found 4 chunks written", "the 6 of shape (5, 1, 2)"});
+  arrays.check_rejected(write_garbage, {"HDF5 could not read images: "});
+}
+
+/// Replaces every run of these numbers, as a file has them.
+void replace_all(std::vector<std::byte>& bytes, const std::vector<std::uint64_t>& numbers,
+                 const std::vector<std::uint64_t>& by) {
+  const auto old = std::as_bytes(std::span(numbers)), now = std::as_bytes(std::span(by));
+  for (auto place = bytes.begin();
+       (place = std::search(place, bytes.end(), old.begin(), old.end())) != bytes.end();) {
+    place = std::ranges::copy(now, place).out;
+  }
+}
+
+TEST_CASE("arrays that claim to be larger than their file allocate no memory") {
+  const ArrayFolder arrays;
+  std::vector<std::byte> bytes = hdf5::file_with([](hid_t file) {
+    put<std::uint8_t>(file, "images", {77, 1, 2}, std::vector<std::uint8_t>(154, 7));
+    put<std::int64_t>(file, "labels", {77}, std::vector<std::int64_t>(77, 7));
+  });
+  constexpr std::uint64_t many = std::uint64_t{1} << 40;
+  replace_all(bytes, {77, 1, 2}, {many, 1, 2});
+  replace_all(bytes, {77}, {many});          // labels, and the largest extents of both
+  replace_all(bytes, {154}, {2 * many});     // bytes of images
+  replace_all(bytes, {8 * 77}, {8 * many});  // of labels
+  arrays.write_bytes(bytes);
+  arrays.check_rejected({"found the end of the file inside `images`"});
+}
+
+TEST_CASE("other files, and truncated HDF5 files, are rejected") {
+  const ArrayFolder arrays;
+  std::vector<std::byte> truncated = hdf5::file_with(put_three);
+  truncated.resize(truncated.size() / 2);
+  for (const auto& bytes :
+       {std::vector<std::byte>(), std::vector<std::byte>(1000, std::byte{'x'}), truncated}) {
+    arrays.write_bytes(bytes);
+    arrays.check_rejected({"HDF5 could not open the file: "});
+  }
 }
 
 }  // namespace

@@ -2,11 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 #include "data/text/tokenizer.h"
 #include "tests/data/readers/text_folder.h"
 
 using namespace tapestry;
-using tapestry::test::refusal;
+using Ids = std::vector<std::int32_t>;
 
 namespace {
 
@@ -15,7 +18,23 @@ struct LabelFolder : test::TextFolder<load_labelled_text> {
   LabelFolder() : TextFolder("good\tA fine day.\nbad\tA day.\n\ngood\tfine\n") {}
 };
 
+/// A file with two tagged sentences.
+struct TagFolder : test::TextFolder<load_tagged_text> {
+  TagFolder() : TextFolder("Ada\tB-PER\nlives\tO\n\nin\tO\nNew\tB-LOC\nYork\tI-LOC\n") {}
+};
+
+std::vector<std::string> keys(const Corpus& corpus) {
+  std::vector<std::string> names;
+  for (const DataFile& file : corpus.files) names.push_back(file.key);
+  return names;
+}
+
+const std::vector<std::string> all_keys{"data.train_text", "data.validation_text",
+                                        "data.test_text"};
+
 }  // namespace
+
+// ---- Labelled text
 
 TEST_CASE("a label, a tab and a sentence become <bos>, the words and the class") {
   const Corpus corpus = LabelFolder().load();
@@ -27,12 +46,6 @@ TEST_CASE("a label, a tab and a sentence become <bos>, the words and the class")
   CHECK(corpus.train[2] == Example{{bos_id, 7}, {5}});
   CHECK(corpus.validation.empty());
   CHECK(corpus.test.empty());
-}
-
-TEST_CASE("classes that are whole numbers are ordered as numbers") {
-  const LabelFolder text;
-  text.write("10\ta\n9\ta\n-1\ta\n");
-  CHECK(text.load().target_vocabulary == Vocabulary({"-1", "9", "10"}));
 }
 
 TEST_CASE("labels of a single line are noted if labels have ten lines on average") {
@@ -72,71 +85,46 @@ TEST_CASE("held-out sentences have the words and classes of training") {
   REQUIRE(corpus.validation.size() == 1);
   CHECK(corpus.validation[0] == Example{{bos_id, 5, unk_id, 6}, {4}});
   CHECK(corpus.test == corpus.validation);
-  REQUIRE(corpus.files.size() == 3);
-  CHECK(corpus.files[0].key == "data.train_text");
-  CHECK(corpus.files[1].key == "data.validation_text");
-  CHECK(corpus.files[2].key == "data.test_text");
+  CHECK(keys(corpus) == all_keys);
+  text.write("\nfair\tA day\n", "other.txt");
+  text.check_rejected_now({"other.txt:2: found the label fair", "classes bad, good"});
 }
 
-TEST_CASE("a vocabulary may be given, but classes are always those of the training file") {
-  const FixedVocabularies fixed = {Vocabulary({"day", "night"}), std::nullopt};
-  const Corpus corpus = LabelFolder().load(&fixed);
+TEST_CASE("a vocabulary may be given, and classes, which labels then have to be among") {
+  const LabelFolder text;
+  FixedVocabularies fixed{Vocabulary({"day", "night"}), std::nullopt};
+  Corpus corpus = text.load(&fixed);
   CHECK(corpus.source_vocabulary == fixed.source);
   CHECK(corpus.target_vocabulary == Vocabulary({"bad", "good"}));
-  CHECK(corpus.train[1].source == std::vector<std::int32_t>{bos_id, unk_id, 4, unk_id});
+  CHECK(corpus.train[1].source == Ids{bos_id, unk_id, 4, unk_id});
+  fixed.target = Vocabulary({"good", "bad", "fair"});
+  corpus = text.load(&fixed);
+  CHECK(corpus.target_vocabulary == *fixed.target);
+  CHECK(corpus.train.front().target == Ids{fixed.target->id("good")});
+  fixed.target = Vocabulary({"good", "fair"});
+  text.check_rejected_now({"train.txt:2: found the label bad", "classes good, fair"}, &fixed);
 }
 
-TEST_CASE("a line that is not a label, a tab and a sentence is refused with its line number") {
-  const LabelFolder text;
-  const std::string expected = ", expected a label, a tab and a sentence";
-  CHECK(text.message("a\tb\n\ngood day\n") == "3: found no tab" + expected);
-  CHECK(text.message("\tb\n") == "1: found no label before the tab" + expected);
-  CHECK(text.message(" \tb\n") == "1: found no label before the tab" + expected);
-  CHECK(text.message("a\t\n") == "1: found no sentence after the tab" + expected);
-  CHECK(text.message("a\t \t\u00A0\n") == "1: found no sentence after the tab" + expected);
-  CHECK(text.message("a b\tc\n") == "1: found the label \"a b\", which is not one word" + expected);
-  CHECK(text.message(" a\tc\n") == "1: found the label \" a\", which is not one word" + expected);
-  CHECK(text.message("a\vb\tc\n") ==
-        "1: found the label \"a\\x0Bb\", which is not one word" + expected);
-  CHECK(text.message("<eos>\tc\n") ==
-        "1: found the label \"<eos>\", which is not one word" + expected);
-  CHECK(text.message(std::string(100'000, 'x') + " y\tc\n") ==
-        "1: found the label \"" + std::string(60, 'x') + "...\", which is not one word" + expected);
-}
-
-TEST_CASE("a file of blank lines, or with one class, is refused") {
-  const LabelFolder text;
-  CHECK(text.message("\n \t\n\u00A0\n") ==
-        " found only blank lines, expected labels and sentences");
-  CHECK(text.message("a\tb\na\tc\n") ==
-        " every example has the label a, expected two or more classes");
-}
-
-TEST_CASE("a held-out label of sentences that training lacks is refused with its line") {
+TEST_CASE("lines that are not a label, a tab and a sentence are rejected with their numbers") {
   LabelFolder text;
-  text.write("\nfair\tA day\n", "other.txt");
-  text.files.test_text = "other.txt";
-  CHECK(refusal([&] { text.load(); }) ==
-        text.name("other.txt") + ":2: found the label fair, expected one of the classes bad, good");
-}
-
-TEST_CASE("with given classes of sentences, another label is refused") {
-  const FixedVocabularies more = {Vocabulary({"day"}), Vocabulary({"good", "bad", "fair"})};
-  const Corpus corpus = LabelFolder().load(&more);
-  CHECK(corpus.target_vocabulary == *more.target);
-  CHECK(corpus.train.front().target == std::vector<std::int32_t>{more.target->id("good")});
-
-  const LabelFolder text;
-  const FixedVocabularies less = {Vocabulary({"day"}), Vocabulary({"good", "fair"})};
-  CHECK(refusal([&] {
-          text.load(&less);
-        }).ends_with(": found the label bad, expected one of the classes good, fair"));
-}
-
-TEST_CASE("a min_frequency that no word of labelled text reaches is refused") {
-  LabelFolder text;
+  const std::string expected = "expected a label, a tab and a sentence", word = "not one word";
+  text.check_rejected_texts({
+      {"a\tb\n\ngood day\n", {"3: found no tab", expected}},
+      {"\tb\n", {"1: found no label before the tab", expected}},
+      {" \tb\n", {"1: found no label before the tab"}},
+      {"a\t\n", {"1: found no sentence after the tab"}},
+      {"a\t \t\u00A0\n", {"1: found no sentence after the tab"}},
+      {"a b\tc\n", {"1: found the label \"a b\"", word}},
+      {" a\tc\n", {"1: found the label \" a\"", word}},
+      {"a\vb\tc\n", {"1: found the label \"a\\x0Bb\"", word}},
+      {"<eos>\tc\n", {"1: found the label \"<eos>\"", word}},
+      {std::string(100'000, 'x') + " y\tc\n", {"1: found", std::string(60, 'x') + "...\"", word}},
+      {"\n \t\n\u00A0\n", {" found only blank lines"}},
+      {"a\tb\na\tc\n", {" every example has the label a", "two or more classes"}},
+  });
   text.words.min_frequency = 4;
-  CHECK(refusal([&] { text.load(); }) == "vocabulary: no word occurs 4 times in the training text");
+  text.write("good\tA fine day.\nbad\tA day.\n");
+  text.check_rejected_now({"no word occurs 4 times"});
 }
 
 TEST_CASE("sentences of labelled text may be subwords, labels remain whole") {
@@ -152,4 +140,71 @@ TEST_CASE("sentences of labelled text may be subwords, labels remain whole") {
         "the dogs play");
   const FixedVocabularies fixed = {corpus.source_vocabulary, std::nullopt};
   CHECK(text.load(&fixed).train == corpus.train);
+}
+
+// ---- Tagged text
+
+TEST_CASE("lines of a token and a label form a sentence up to the next empty line") {
+  const Corpus corpus = TagFolder().load();
+  CHECK(corpus.source_vocabulary == Vocabulary({"Ada", "New", "York", "in", "lives"}));
+  CHECK(corpus.target_vocabulary == Vocabulary({"B-LOC", "B-PER", "I-LOC", "O"}));
+  REQUIRE(corpus.train.size() == 2);
+  CHECK(corpus.train[0] == Example{{4, 8}, {5, 7}});
+  CHECK(corpus.train[1] == Example{{7, 5, 6}, {7, 4, 6}});
+  CHECK(corpus.validation.empty());
+  CHECK(corpus.test.empty());
+}
+
+TEST_CASE("several empty lines before, between and after sentences count as one") {
+  const TagFolder tags;
+  tags.write("\n\nAda\tB-PER\n\n \n\nlives\tO\n\n\n");
+  const Corpus corpus = tags.load();
+  REQUIRE(corpus.train.size() == 2);
+  CHECK(corpus.train[0].source.size() == 1);
+  CHECK(corpus.train[1].source.size() == 1);
+}
+
+TEST_CASE("rare words are unknown, and case is kept") {
+  TagFolder tags;
+  tags.write("a\tO\na\tX\nA\tO\n\nb\tO\n");
+  tags.words = {.lowercase = true, .min_frequency = 2};
+  const Corpus corpus = tags.load();
+  CHECK(corpus.source_vocabulary == Vocabulary({"a"}));
+  CHECK(corpus.train[0].source == Ids{4, 4, unk_id});
+}
+
+TEST_CASE("held-out tagged sentences have the words and labels of the training file") {
+  TagFolder tags;
+  tags.write("York\tO\nParis\tB-LOC\n", "other.txt");
+  tags.files.validation_text = tags.files.test_text = "other.txt";
+  const Corpus corpus = tags.load();
+  REQUIRE(corpus.validation.size() == 1);
+  CHECK(corpus.validation[0] == Example{{6, unk_id}, {7, 4}});
+  CHECK(corpus.test == corpus.validation);
+  CHECK(keys(corpus) == all_keys);
+  tags.write("York\tI-PER\n", "other.txt");
+  tags.check_rejected_now({"other.txt:1: found the label I-PER"});
+}
+
+TEST_CASE("the vocabularies of a trained model are used") {
+  const TagFolder tags;
+  const FixedVocabularies fixed{Vocabulary({"York"}), Vocabulary({"O", "B-PER", "B-LOC", "I-LOC"})};
+  const Corpus corpus = tags.load(&fixed);
+  CHECK(corpus.source_vocabulary == fixed.source);
+  CHECK(corpus.target_vocabulary == *fixed.target);
+  CHECK(corpus.train[1] == Example{{unk_id, unk_id, 4}, {4, 6, 7}});
+}
+
+TEST_CASE("lines that are not a token and a label are rejected with their numbers") {
+  const std::string rest = "expected a token, a tab and a label", word = "not one word";
+  TagFolder().check_rejected_texts({
+      {"Ada\tO\nlives\n", {"2: found no tab", rest}},
+      {"Ada\tNNP\tO\n", {"1: found 2 tabs", rest}},
+      {"\n\tO\n", {"2: found the token \"\"", word}},
+      {"New York\tO\n", {"1: found the token \"New York\"", word}},
+      {"Ada\t\n", {"1: found the label \"\"", word}},
+      {"Ada\tB PER\n", {"1: found the label \"B PER\"", word}},
+      {"\n \n", {" found only blank lines"}},
+      {"Ada\tO\nlives\tO\n", {" every example has the label O"}},
+  });
 }

@@ -7,12 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "data/text/codec.h"
+#include "data/text/tokenizer.h"
 #include "tests/data/refusal.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace tapestry;
-using tapestry::test::refusal;
 using tapestry::test::TemporaryFolder;
 using Ids = std::vector<std::int32_t>;
 
@@ -32,9 +31,9 @@ struct TextFolder {
   Corpus load(const FixedVocabularies* fixed = nullptr) const {
     return load_language_model_corpus(files, windows, words, folder.path(), fixed);
   }
-  std::string name(const char* file = "train.txt") const { return (folder.path() / file).string(); }
-  std::string message() const {
-    return refusal([this] { load(); });
+  /// Checks that the files are rejected with these words.
+  void check_rejected(const std::vector<std::string>& words_of_message) const {
+    test::check_rejected({{"", words_of_message}}, [this](const std::string&) { load(); });
   }
 
   /// The text of all tokens of a part, each once.
@@ -67,6 +66,11 @@ TEST_CASE("a text is cut into windows, each of which begins with the last token 
   CHECK(corpus.train[0] == Example{.target = {4, 5, 7, 4, 5}});
   CHECK(corpus.train[1] == Example{.target = {5, 7, 4, 6, 5}});
   CHECK(corpus.train[2] == Example{.target = {5, 6}});
+  CHECK(corpus.validation.empty());
+  for (const char* same : {"abcabca\r\nb\r\n", "abcabca\nb"}) {
+    text.write(same);
+    CHECK(text.load().train == corpus.train);
+  }
 }
 
 TEST_CASE("every token but the first is predicted once, for every context length") {
@@ -86,15 +90,6 @@ TEST_CASE("every token but the first is predicted once, for every context length
     CHECK(predicted == 19);
     CHECK(text.decoded(corpus, corpus.train) == "one two\n\nthree\tfour\n");
   }
-}
-
-TEST_CASE("Windows line ends and a missing last one make no difference") {
-  const TextFolder text("ab\n\nc\n");
-  const auto train = text.load().train;
-  text.write("ab\r\n\r\nc\r\n");
-  CHECK(text.load().train == train);
-  text.write("ab\n\nc");
-  CHECK(text.load().train == train);
 }
 
 TEST_CASE("text by words has punctuation and line ends as tokens") {
@@ -122,12 +117,10 @@ TEST_CASE("the last lines are held out by their share, and their words are not i
   text.windows.validation_share = 0.3;
   CHECK(text.load().validation.size() == 1);
   CHECK(corpus.test.empty());
-}
-
-TEST_CASE("line ends count towards the share that is held out") {
-  TextFolder text("ab\n\n\n\n\n\n\n");
+  // Line ends count.
+  text.write("ab\n\n\n\n\n\n\n");
   text.windows.validation_share = 1.0 / 3;  // 3 of 9 bytes
-  const Corpus corpus = text.load();
+  corpus = text.load();
   CHECK(text.decoded(corpus, corpus.train) == "ab\n\n\n\n");
   CHECK(text.decoded(corpus, corpus.validation) == "\n\n\n");
 }
@@ -162,12 +155,11 @@ TEST_CASE("a text of one line is divided between two tokens") {
   corpus = text.load();
   CHECK(text.decoded(corpus, corpus.train) == "one two three four five");  // not "fi"
   CHECK(corpus.validation.front().target.size() == 2);
-}
 
-TEST_CASE("the last of several lines is divided if no line begins in the share") {
-  TextFolder text("ab\ncdefghijklmnopqr\n");
-  text.windows.validation_share = 0.2;  // 4 of 20 bytes
-  const Corpus corpus = text.load();
+  // The last of several lines, if no line begins in the share
+  text.windows = {.context = 4, .validation_share = 0.2};  // 4 of 20 bytes
+  text.write("ab\ncdefghijklmnopqr\n");
+  corpus = text.load();
   CHECK(text.decoded(corpus, corpus.train) == "ab\ncdefghijklmno");
 }
 
@@ -257,13 +249,6 @@ TEST_CASE("lines of any length are held out whole, around 64 KB and in each of s
   }
 }
 
-TEST_CASE("a share of 0 holds nothing out") {
-  const TextFolder text("ab\n");
-  const Corpus corpus = text.load();
-  CHECK(corpus.validation.empty());
-  CHECK(text.decoded(corpus, corpus.train) == "ab\n");
-}
-
 TEST_CASE("files for validation and testing leave the training text whole") {
   TextFolder text("abc\ncba\n");
   text.write("cc\n", "valid.txt");
@@ -292,29 +277,22 @@ TEST_CASE("a text is encoded with a given vocabulary") {
   CHECK(corpus.train[0].target == Ids{6, unk_id, 4, 5});
 }
 
-TEST_CASE("a part too short to predict a token is refused by its key") {
-  const std::string too_short = ", expected something to predict";
+TEST_CASE("a part too short to predict a token, and words too rare, are rejected") {
   TextFolder text("\n");
-  CHECK(text.message() == text.name() + ": found fewer than 2 tokens for training" + too_short);
+  text.check_rejected({"train.txt: found fewer than 2 tokens for training"});
   text.write("a\nb\n");
   text.windows.validation_share = 0.99;
-  CHECK(text.message() == text.name() + ": found fewer than 2 tokens for training" + too_short);
+  text.check_rejected({"train.txt: found fewer than 2 tokens for training"});
   text.windows.validation_share = 0.1;
-  CHECK(text.message() == text.name() + ": found fewer than 2 tokens for validation" + too_short);
+  text.check_rejected({"train.txt: found fewer than 2 tokens for validation", "validation_share"});
   text.write("\n", "other.txt");
   text.files.validation_text = "other.txt";
-  CHECK(text.message() ==
-        text.name("other.txt") + ": found fewer than 2 tokens for validation" + too_short);
+  text.check_rejected({"other.txt: found fewer than 2 tokens for validation"});
   text.files.validation_text = "train.txt";
   text.files.test_text = "other.txt";
-  CHECK(text.message() ==
-        text.name("other.txt") + ": found fewer than 2 tokens for testing" + too_short);
-}
-
-TEST_CASE("a min_frequency that no token of a text reaches is refused") {
-  TextFolder text("ab\nab\n");
+  text.check_rejected({"other.txt: found fewer than 2 tokens for testing"});
   text.words.min_frequency = 3;
-  CHECK(text.message() == "vocabulary: no word occurs 3 times in the training text");
+  text.check_rejected({"no word occurs 3 times"});
 }
 
 TEST_CASE("a text of subwords has line ends and can be decoded to the text") {

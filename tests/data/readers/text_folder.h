@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "data/corpus.h"
-#include "data/readers/bad_lines.h"
 #include "data/readers/training_set.h"
 #include "data/text/vocabulary.h"
 #include "tests/data/refusal.h"
@@ -44,6 +44,20 @@ struct TextFolder {
     const std::string text = refusal([this] { load(); });
     REQUIRE(text.starts_with(name() + ":"));
     return text.substr(name().size() + 1);
+  }
+
+  /// Checks that these training files are rejected; the first word follows the name.
+  void check_rejected_texts(std::vector<BadInput> texts) const {
+    for (BadInput& bad : texts) bad.words[0] = name() + ":" + bad.words[0];
+    check_rejected(texts, [this](const std::string& text) {
+      write(text);
+      load();
+    });
+  }
+  /// Checks that the files are rejected with these words.
+  void check_rejected_now(const std::vector<std::string>& message_words,
+                          const FixedVocabularies* fixed = nullptr) const {
+    check_rejected({{"", message_words}}, [&](const std::string&) { load(fixed); });
   }
 
   TemporaryFolder folder;

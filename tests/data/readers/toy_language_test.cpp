@@ -3,10 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <variant>
 
 #include "data/text/tokenizer.h"
 
@@ -133,71 +136,58 @@ TEST_CASE("each English meaning belongs to one lexicon entry only") {
   for (const Verb& verb : verbs()) CHECK(taken.insert(verb.english[1]).second);
 }
 
-TEST_CASE("definite articles agree in gender and number") {
-  check_pair(sleeping(the("chat")), "le chat dort", "the cat sleeps");
-  check_pair(sleeping(the("poule")), "la poule dort", "the hen sleeps");
-  check_pair(sleeping(the("chat", plural)), "les chats dorment", "the cats sleep");
-  check_pair(sleeping(the("poule", plural)), "les poules dorment", "the hens sleep");
-}
-
-TEST_CASE("the other determiners agree as well") {
-  const auto with = [](Determiner determiner, std::string_view word, Number number) {
-    return sleeping({determiner, number, noun(word), nullptr, {}});
+TEST_CASE("noun phrases agree in gender and number, and adjectives have their places") {
+  using enum Determiner;
+  struct {
+    NounPhrase subject;
+    const char *french, *english;
+  } const phrases[] = {
+      {the("chat"), "le chat dort", "the cat sleeps"},
+      {the("poule"), "la poule dort", "the hen sleeps"},
+      {the("chat", plural), "les chats dorment", "the cats sleep"},
+      {{indefinite, singular, noun("chat"), {}, {}}, "un chat dort", "a cat sleeps"},
+      {{indefinite, singular, noun("poule"), {}, {}}, "une poule dort", "a hen sleeps"},
+      {{indefinite, plural, noun("chat"), {}, {}}, "des chats dorment", "some cats sleep"},
+      {{demonstrative, singular, noun("chat"), {}, {}}, "ce chat dort", "this cat sleeps"},
+      {{demonstrative, singular, noun("poule"), {}, {}}, "cette poule dort", "this hen sleeps"},
+      {{demonstrative, plural, noun("poule"), {}, {}}, "ces poules dorment", "these hens sleep"},
+      {{possessive, singular, noun("chat"), {}, {}}, "mon chat dort", "my cat sleeps"},
+      {{possessive, singular, noun("poule"), {}, {}}, "ma poule dort", "my hen sleeps"},
+      {{possessive, plural, noun("chat"), {}, {}}, "mes chats dorment", "my cats sleep"},
+      // Irregular plurals
+      {the("cheval", plural), "les chevaux dorment", "the horses sleep"},
+      {the("loup", plural), "les loups dorment", "the wolves sleep"},
+      {the("souris"), "la souris dort", "the mouse sleeps"},
+      {the("souris", plural), "les souris dorment", "the mice sleep"},
+      // Adjectives, two of which come in the opposite order in English
+      {{definite, singular, noun("chat"), {}, {adjective("bleu")}},
+       "le chat bleu dort",
+       "the blue cat sleeps"},
+      {{definite, singular, noun("poule"), {}, {adjective("bleu")}},
+       "la poule bleue dort",
+       "the blue hen sleeps"},
+      {{definite, plural, noun("chat"), {}, {adjective("bleu")}},
+       "les chats bleus dorment",
+       "the blue cats sleep"},
+      {{definite, plural, noun("poule"), {}, {adjective("bleu")}},
+       "les poules bleues dorment",
+       "the blue hens sleep"},
+      {{definite, singular, noun("voiture"), {}, {adjective("blanc"), adjective("rapide")}},
+       "la voiture blanche rapide dort",
+       "the fast white car sleeps"},
+      {{definite, plural, noun("tortue"), adjective("beau"), {adjective("triste")}},
+       "les belles tortues tristes dorment",
+       "the beautiful sad turtles sleep"},
+      {{indefinite, plural, noun("chat"), adjective("petit"), {}},
+       "de petits chats dorment",
+       "some small cats sleep"},
+      {{indefinite, singular, noun("chat"), adjective("petit"), {}},
+       "un petit chat dort",
+       "a small cat sleeps"},
   };
-  check_pair(with(Determiner::indefinite, "chat", singular), "un chat dort", "a cat sleeps");
-  check_pair(with(Determiner::indefinite, "poule", singular), "une poule dort", "a hen sleeps");
-  check_pair(with(Determiner::indefinite, "chat", plural), "des chats dorment", "some cats sleep");
-  check_pair(with(Determiner::demonstrative, "chat", singular), "ce chat dort", "this cat sleeps");
-  check_pair(with(Determiner::demonstrative, "poule", singular), "cette poule dort",
-             "this hen sleeps");
-  check_pair(with(Determiner::demonstrative, "poule", plural), "ces poules dorment",
-             "these hens sleep");
-  check_pair(with(Determiner::possessive, "chat", singular), "mon chat dort", "my cat sleeps");
-  check_pair(with(Determiner::possessive, "poule", singular), "ma poule dort", "my hen sleeps");
-  check_pair(with(Determiner::possessive, "chat", plural), "mes chats dorment", "my cats sleep");
-}
-
-TEST_CASE("irregular plurals are kept on both sides") {
-  check_pair(sleeping(the("cheval", plural)), "les chevaux dorment", "the horses sleep");
-  check_pair(sleeping(the("loup", plural)), "les loups dorment", "the wolves sleep");
-  check_pair(sleeping(the("souris", singular)), "la souris dort", "the mouse sleeps");
-  check_pair(sleeping(the("souris", plural)), "les souris dorment", "the mice sleep");
-}
-
-TEST_CASE("adjectives that follow the French noun precede the English one, and agree") {
-  const auto blue = [](std::string_view word, Number number) {
-    NounPhrase phrase = the(word, number);
-    phrase.adjectives_after = {adjective("bleu")};
-    return sleeping(phrase);
-  };
-  check_pair(blue("chat", singular), "le chat bleu dort", "the blue cat sleeps");
-  check_pair(blue("poule", singular), "la poule bleue dort", "the blue hen sleeps");
-  check_pair(blue("chat", plural), "les chats bleus dorment", "the blue cats sleep");
-  check_pair(blue("poule", plural), "les poules bleues dorment", "the blue hens sleep");
-}
-
-TEST_CASE("two adjectives that follow come in the opposite order in English") {
-  NounPhrase phrase = the("voiture");
-  phrase.adjectives_after = {adjective("blanc"), adjective("rapide")};
-  Sentence sentence = cat_eats_pear();
-  sentence.verb = verb("voit");
-  sentence.object = phrase;
-  check_pair(sentence, "le chat voit la voiture blanche rapide", "the cat sees the fast white car");
-}
-
-TEST_CASE("an adjective that precedes stays in front in both languages") {
-  NounPhrase phrase = the("tortue", plural);
-  phrase.adjective_before = adjective("beau");
-  phrase.adjectives_after = {adjective("triste")};
-  check_pair(sleeping(phrase), "les belles tortues tristes dorment",
-             "the beautiful sad turtles sleep");
-}
-
-TEST_CASE("des becomes de before an adjective") {
-  NounPhrase phrase = {Determiner::indefinite, plural, noun("chat"), adjective("petit"), {}};
-  check_pair(sleeping(phrase), "de petits chats dorment", "some small cats sleep");
-  phrase.number = singular;
-  check_pair(sleeping(phrase), "un petit chat dort", "a small cat sleeps");
+  for (const auto& [subject, french_text, english_text] : phrases) {
+    check_pair(sleeping(subject), french_text, english_text);
+  }
 }
 
 TEST_CASE("verbs agree with the subject, not with the object") {
@@ -251,14 +241,94 @@ TEST_CASE("toy translation: all parts of a whole sentence are in the right place
              "my big black cows do not always find the cakes behind this house");
 }
 
-TEST_CASE("every word of a sentence is among the words of its language") {
-  Sentence sentence = cat_eats_pear(plural);
-  sentence.negated = true;
-  sentence.adverb = adverb("vraiment");
-  sentence.place = Place{preposition("dans"), the("jardin")};
-  const Tokens french_list = french_words(), english_list = english_words();
-  const std::set<std::string> known_french(french_list.begin(), french_list.end());
-  const std::set<std::string> known_english(english_list.begin(), english_list.end());
-  for (const std::string& word : french(sentence)) CHECK(known_french.contains(word));
-  for (const std::string& word : english(sentence)) CHECK(known_english.contains(word));
+// ---- Random sentences
+
+namespace {
+
+Sentence sentence_number(std::uint64_t index) {
+  RandomDraws random(3, DrawPurpose::training_example, index);
+  return draw_sentence(random);
+}
+
+std::size_t position(const Tokens& tokens, std::string_view word) {
+  return static_cast<std::size_t>(std::find(tokens.begin(), tokens.end(), word) - tokens.begin());
+}
+
+}  // namespace
+
+TEST_CASE("a French sentence has one English translation") {
+  std::map<Tokens, Tokens> translations;
+  for (std::uint64_t i = 0; i < 50000; ++i) {
+    const Sentence sentence = sentence_number(i);
+    const auto [entry, added] = translations.try_emplace(french(sentence), english(sentence));
+    REQUIRE(entry->second == english(sentence));
+  }
+  CHECK(translations.size() > 45000);
+}
+
+TEST_CASE("sentences are well-formed") {
+  for (std::uint64_t i = 0; i < 5000; ++i) {
+    const Sentence sentence = sentence_number(i);
+    CHECK(sentence.subject.noun->kind == NounKind::animal);
+    CHECK(sentence.verb->transitive == !std::holds_alternative<std::monostate>(sentence.object));
+    if (sentence.place) CHECK(sentence.place->phrase.noun->kind == NounKind::place);
+    if (const auto* object = std::get_if<NounPhrase>(&sentence.object)) {
+      CHECK(object->noun->kind != NounKind::place);
+      CHECK_FALSE((sentence.negated && object->determiner == Determiner::indefinite));
+    }
+    const auto& adjectives = sentence.subject.adjectives_after;
+    CHECK(std::set(adjectives.begin(), adjectives.end()).size() == adjectives.size());
+    CHECK(adjectives.size() + (sentence.subject.adjective_before != nullptr) <= 2);
+  }
+}
+
+TEST_CASE("every construction occurs") {
+  int negated = 0, adverbs = 0, pronouns = 0, places = 0, intransitive = 0, doubled = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const Sentence sentence = sentence_number(i);
+    negated += sentence.negated;
+    adverbs += sentence.adverb != nullptr;
+    pronouns += std::holds_alternative<Pronoun>(sentence.object);
+    intransitive += !sentence.verb->transitive;
+    places += sentence.place.has_value();
+    doubled += sentence.subject.adjectives_after.size() == 2;
+  }
+  for (const int count : {negated, adverbs, pronouns, places, intransitive, doubled}) {
+    CHECK(count > 50);
+  }
+}
+
+TEST_CASE("sentences have from three to seventeen words, all of the two languages") {
+  const auto words_of = [](const Tokens& words) {
+    return std::set<std::string>(words.begin(), words.end());
+  };
+  const auto known_french = words_of(french_words()), known_english = words_of(english_words());
+  std::size_t shortest = 100, longest = 0;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    const std::size_t length = french(sentence_number(i)).size();
+    shortest = std::min(shortest, length);
+    longest = std::max(longest, length);
+    CHECK(std::ranges::includes(known_french, words_of(french(sentence_number(i)))));
+    CHECK(std::ranges::includes(known_english, words_of(english(sentence_number(i)))));
+  }
+  CHECK(shortest == 3);
+  CHECK(longest == 17);
+}
+
+TEST_CASE("word order has to be learned: adjectives change their side in many sentences") {
+  int changed = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const Sentence sentence = sentence_number(i);
+    const NounPhrase& subject = sentence.subject;
+    if (subject.adjectives_after.empty()) continue;
+    const auto number = static_cast<std::size_t>(subject.number);
+    const auto gender = static_cast<std::size_t>(subject.noun->gender);
+    const Adjective& adjective = *subject.adjectives_after[0];
+    const Tokens source = french(sentence), target = english(sentence);
+    CHECK(position(source, adjective.french[gender][number]) ==
+          position(source, subject.noun->french[number]) + 1);
+    CHECK(position(target, adjective.english) < position(target, subject.noun->english[number]));
+    ++changed;
+  }
+  CHECK(changed > 300);
 }

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "data/text/sentencepiece_model.h"
 #include "data/text/subwords.h"
 #include "data/text/tokenizer.h"
 #include "tests/data/refusal.h"

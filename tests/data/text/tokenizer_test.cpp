@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/io/utf8.h"
+#include "data/readers/generated_tasks.h"
 #include "tests/data/refusal.h"
 
 using namespace tapestry;
@@ -21,59 +22,40 @@ TEST_CASE("the space tokenizer splits at any run of white space and joins with o
   CHECK(tokenizer.join({}).empty());
 }
 
-TEST_CASE("punctuation marks are tokens of their own") {
-  const WordTokenizer tokenizer;
-  CHECK(tokenizer.split("Two men, one dog.") == Tokens{"Two", "men", ",", "one", "dog", "."});
-  CHECK(tokenizer.split("(yes)!?") == Tokens{"(", "yes", ")", "!", "?"});
-  CHECK(tokenizer.split("\"a\"") == Tokens{"\"", "a", "\""});
-  CHECK(tokenizer.split("a/b") == Tokens{"a", "/", "b"});
-  CHECK(tokenizer.split("„Äpfel“ – ¿qué?") == Tokens{"„", "Äpfel", "“", "–", "¿", "qué", "?"});
-}
-
-TEST_CASE("apostrophes and hyphens stay inside words only") {
-  const WordTokenizer tokenizer;
-  CHECK(tokenizer.split("don't l’eau well-known T-34") ==
-        Tokens{"don't", "l’eau", "well-known", "T-34"});
-  CHECK(tokenizer.split("'tis dogs' -x x-") == Tokens{"'", "tis", "dogs", "'", "-", "x", "x", "-"});
-  CHECK(tokenizer.split("a--b") == Tokens{"a", "--", "b"});
-}
-
-TEST_CASE("points, commas and colons stay inside numbers only") {
-  const WordTokenizer tokenizer;
-  CHECK(tokenizer.split("3.5 10,000 10:30") == Tokens{"3.5", "10,000", "10:30"});
-  CHECK(tokenizer.split("It is 3.") == Tokens{"It", "is", "3", "."});
-  CHECK(tokenizer.split(".5 a.b 1,a") == Tokens{".", "5", "a", ".", "b", "1", ",", "a"});
-}
-
-TEST_CASE("a mark between a letter and a digit is a token of its own") {
-  CHECK(WordTokenizer().split("v.2 3.b a,1 1:c") ==
-        Tokens{"v", ".", "2", "3", ".", "b", "a", ",", "1", "1", ":", "c"});
-}
-
-TEST_CASE("a run of points or hyphens is one token, other marks are single") {
-  const WordTokenizer tokenizer;
-  CHECK(tokenizer.split("well...") == Tokens{"well", "..."});
-  CHECK(tokenizer.split("-- !!") == Tokens{"--", "!", "!"});
-  CHECK(tokenizer.split("..--.") == Tokens{"..", "--", "."});
-}
-
-TEST_CASE("no-break and other spaces of Unicode separate words") {
-  CHECK(WordTokenizer().split("a\u00A0b\u2003c\u3000d") == Tokens{"a", "b", "c", "d"});
-}
-
-TEST_CASE("letters outside ASCII are parts of words, lowercased only on request") {
-  CHECK(WordTokenizer().split("Übermäßig GROß 漢字 😀") == Tokens{"Übermäßig", "GROß", "漢字", "😀"});
+TEST_CASE("WordTokenizer separates words, numbers and punctuation marks") {
+  const std::pair<const char*, Tokens> sentences[] = {
+      {"", {}},
+      {" \t\u00A0", {}},
+      {"Two men, one dog.", {"Two", "men", ",", "one", "dog", "."}},
+      {"(yes)!?", {"(", "yes", ")", "!", "?"}},
+      {"\"a\" a/b", {"\"", "a", "\"", "a", "/", "b"}},
+      {"„Äpfel“ – ¿qué?", {"„", "Äpfel", "“", "–", "¿", "qué", "?"}},
+      // Apostrophes and hyphens stay inside words only,
+      {"don't l’eau well-known T-34", {"don't", "l’eau", "well-known", "T-34"}},
+      {"'tis dogs' -x x-", {"'", "tis", "dogs", "'", "-", "x", "x", "-"}},
+      // points, commas and colons inside numbers only.
+      {"3.5 10,000 10:30", {"3.5", "10,000", "10:30"}},
+      {"It is 3.", {"It", "is", "3", "."}},
+      {".5 a.b 1,a", {".", "5", "a", ".", "b", "1", ",", "a"}},
+      {"v.2 3.b a,1 1:c", {"v", ".", "2", "3", ".", "b", "a", ",", "1", "1", ":", "c"}},
+      // A run of points or hyphens is one token, other marks are single.
+      {"well...", {"well", "..."}},
+      {"a--b -- !!", {"a", "--", "b", "--", "!", "!"}},
+      {"..--.", {"..", "--", "."}},
+      {"a\u00A0b\u2003c\u3000d", {"a", "b", "c", "d"}},
+      {"Übermäßig GROß 漢字 😀", {"Übermäßig", "GROß", "漢字", "😀"}},
+  };
+  for (const auto& [sentence, tokens] : sentences) CHECK(WordTokenizer().split(sentence) == tokens);
   CHECK(WordTokenizer(true).split("Übermäßig GROß.") == Tokens{"übermäßig", "groß", "."});
 }
 
-TEST_CASE("a text of white space has no tokens") {
-  CHECK(WordTokenizer().split("").empty());
-  CHECK(WordTokenizer().split(" \t\u00A0").empty());
-}
-
-TEST_CASE("a sentence that is not UTF-8 is refused with the position of the byte") {
-  CHECK(tapestry::test::refusal([] { WordTokenizer().split("ab\xE4z"); }) ==
-        "text: byte 3 (0xE4) is not UTF-8");
+TEST_CASE("text that is not UTF-8 is rejected with the position of the byte") {
+  const std::vector<test::BadInput> texts{{"ab\xE4z", {"byte 3 (0xE4) is not UTF-8"}},
+                                          {"\xED\xA0\x80", {"byte 1 (0xED) is not UTF-8"}}};
+  test::check_rejected(texts, [](const std::string& text) { WordTokenizer().split(text); });
+  test::check_rejected(texts, [](const std::string& text) { CharacterTokenizer().split(text); });
+  const TextCodec codec({.tokenizer = WordTokenizer()}, Vocabulary(), Vocabulary());
+  test::check_rejected(texts, [&](const std::string& text) { codec.encode_source(text); });
 }
 
 TEST_CASE("joining attaches punctuation as it is usually written") {
@@ -148,13 +130,6 @@ TEST_CASE("an unknown character becomes the replacement character of Unicode") {
   CHECK(CharacterTokenizer().join({"a", "<unk>", "<space>", "b"}) == "a\uFFFD b");
 }
 
-TEST_CASE("characters that are not UTF-8 are refused with the position of the byte") {
-  CHECK(tapestry::test::refusal([] { CharacterTokenizer().split("ab\xE4z"); }) ==
-        "text: byte 3 (0xE4) is not UTF-8");
-  CHECK(tapestry::test::refusal([] { CharacterTokenizer().split("\xED\xA0\x80"); }) ==
-        "text: byte 1 (0xED) is not UTF-8");
-}
-
 TEST_CASE("a text of many lines is one sequence with a token for each line end") {
   const Tokenizer characters = CharacterTokenizer();
   const std::string end(newline_token);
@@ -196,4 +171,49 @@ TEST_CASE("joining the tokens of an ordinary sentence gives the sentence") {
         "\"Don't,\" she said: \"it is late...\"", "L’eau est-elle froide?", "«oui»"}) {
     CHECK(tokenizer.join(tokenizer.split(sentence)) == sentence);
   }
+}
+
+// ---- TextCodec
+
+using Ids = std::vector<std::int32_t>;
+
+TEST_CASE("symbols of toy tasks are separated by spaces") {
+  const TextCodec codec(TextFormat(), symbol_vocabulary(3), symbol_vocabulary(3));
+  CHECK(codec.encode_source(" a  c b\n") == Ids{4, 6, 5});
+  CHECK(codec.encode_source("a,b z") == Ids{unk_id, unk_id});
+  CHECK(codec.decode_target(Ids{bos_id, 6, 4, eos_id, 5, pad_id}) == "c a");
+}
+
+TEST_CASE("text is split into words and punctuation and joined again") {
+  const TextCodec codec({.tokenizer = WordTokenizer()}, Vocabulary({"Äpfel", "."}),
+                        Vocabulary({"apples", "."}));
+  CHECK(codec.encode_source("Äpfel.") == Ids{4, 5});
+  CHECK(codec.encode_target("apples .") == Ids{4, 5});
+  CHECK(codec.encode_target("Äpfel.") == Ids{unk_id, 5});
+  CHECK(codec.decode_source(Ids{4, 5}) == "Äpfel.");
+  CHECK(codec.decode_target(Ids{4, 5, eos_id}) == "apples.");
+  CHECK(codec.encode_source("").empty());
+  CHECK(codec.encode_source(" \t").empty());
+  CHECK(codec.decode_target({}).empty());
+  CHECK(codec.source_vocabulary() == Vocabulary({"Äpfel", "."}));
+  CHECK(codec.target_vocabulary() == Vocabulary({"apples", "."}));
+  CHECK_FALSE(codec.multiple_lines());
+}
+
+TEST_CASE("text by characters is one sequence over the ends of its lines") {
+  const TextFormat format{.tokenizer = CharacterTokenizer(), .multiple_lines = true};
+  const Vocabulary characters({"a", "<space>", "<newline>"});
+  const TextCodec codec(format, characters, characters);
+  CHECK(codec.encode_target("a a\n\na") == Ids{4, 5, 4, 6, 6, 4});
+  CHECK(codec.decode_target(Ids{4, 6, 5, unk_id}) == "a\n \uFFFD");
+  CHECK(codec.encode_target("z\t") == Ids{unk_id, unk_id});
+  CHECK(codec.multiple_lines());
+}
+
+TEST_CASE("text by words has the words of each of its lines") {
+  const TextFormat format{.tokenizer = WordTokenizer(/*lowercase=*/true), .multiple_lines = true};
+  const Vocabulary vocabulary({"oh", ",", "<newline>"});
+  const TextCodec codec(format, vocabulary, vocabulary);
+  CHECK(codec.encode_target("Oh,\noh") == Ids{4, 5, 6, 4});
+  CHECK(codec.decode_target(Ids{4, 5, 6, 4}) == "oh,\noh");
 }

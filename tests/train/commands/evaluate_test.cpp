@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/text/codec.h"
+#include "data/text/tokenizer.h"
 #include "tests/train/kinds.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/config/config.h"

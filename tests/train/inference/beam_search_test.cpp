@@ -14,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/error.h"
 #include "data/text/vocabulary.h"
+#include "layers/transformer.h"
 #include "tests/support/threads.h"
 #include "tests/train/hand_made_model.h"
 #include "tests/train/inference/random_model.h"
@@ -167,9 +169,8 @@ TEST_CASE("outputs have the same bits on any number of threads") {
   };
   for (const std::size_t beam : {1, 4}) {
     for (const std::size_t batch : {1, 50, 72}) {
-      CHECK(test::same_on_any_number_of_threads([&] {
-        return bits({.beam_size = beam, .num_best = beam, .batch_size = batch});
-      }));
+      CHECK(test::same_on_any_number_of_threads(
+          [&] { return bits({.beam_size = beam, .num_best = beam, .batch_size = batch}); }));
     }
   }
   CHECK(test::same_on_any_number_of_threads(
@@ -267,39 +268,89 @@ TEST_CASE("tokens of probability 0 are in no output") {
   CHECK(outputs[0].tokens == Sentence{7, 7});
 }
 
-TEST_CASE("options outside their range are refused") {
+TEST_CASE("options outside their range are rejected") {
   const Model model = random_model(1);
   const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
-  const auto refused = [&](const SearchOptions& options, const std::string& message) {
-    CHECK_THROWS_WITH_AS(search(model, sources, options), ("beam_search: " + message).c_str(),
-                         std::invalid_argument);
+  const auto sampled = [](const SamplingOptions& sampling) {
+    return SearchOptions{.sampling = sampling};
   };
-  refused({.beam_size = 0}, "beam_size is 0, expected 1 or more");
-  refused({.batch_size = 0}, "batch_size is 0, expected 1 or more");
-  refused({.beam_size = 2, .num_best = 3}, "num_best is 3, expected 1 to 2 (beam_size)");
-  refused({.num_best = 0}, "num_best is 0, expected 1 to 1 (beam_size)");
-  refused({.length_penalty = -1}, "length_penalty is -1, expected a finite number >= 0");
-  refused({.length_penalty = nan}, "length_penalty is nan, expected a finite number >= 0");
-  refused({.min_length = 4, .max_length = 3}, "min_length is 4, expected at most 3 (max_length)");
+  const std::pair<const char*, SearchOptions> wrong[] = {
+      {"beam_size is 0, expected 1 or more", {.beam_size = 0}},
+      {"batch_size is 0, expected 1 or more", {.batch_size = 0}},
+      {"num_best is 3, expected 1 to 2", {.beam_size = 2, .num_best = 3}},
+      {"num_best is 0, expected 1 to 1", {.num_best = 0}},
+      {"length_penalty is -1", {.length_penalty = -1}},
+      {"length_penalty is nan", {.length_penalty = nan}},
+      {"min_length is 4, expected at most 3", {.min_length = 4, .max_length = 3}},
+      {"num_best is 0, expected 1 or more samples", {.num_best = 0, .sampling = SamplingOptions{}}},
+      {"temperature is -1", sampled({.temperature = -1})},
+      {"temperature is inf", sampled({.temperature = infinity})},
+      {"top_p is 0", sampled({.top_p = 0})},
+      {"top_p is 1.5", sampled({.top_p = 1.5})},
+      {"top_p is nan", sampled({.top_p = nan})},
+      {"repetition_penalty is 0", sampled({.repetition_penalty = 0})},
+      {"repetition_penalty is inf", sampled({.repetition_penalty = infinity})},
+  };
+  for (const auto& [words, options] : wrong) {
+    CAPTURE(words);
+    std::string message = "no error";
+    try {
+      search(model, sources, options);
+    } catch (const std::invalid_argument& error) {
+      message = error.what();
+    }
+    CHECK(message.starts_with("beam_search: " + std::string(words)));
+  }
   CHECK_NOTHROW(search(model, sources, {.min_length = 3, .max_length = 3}));
   CHECK_NOTHROW(search(model, sources, {.min_length = 4, .max_length = 0}));
-
-  const auto refused_sampling = [&](const SamplingOptions& sampling, const std::string& message) {
-    refused({.sampling = sampling}, message);
-  };
-  refused({.num_best = 0, .sampling = SamplingOptions{}},
-          "num_best is 0, expected 1 or more samples");
-  refused_sampling({.temperature = -1}, "temperature is -1, expected a finite number >= 0");
-  refused_sampling({.temperature = infinity}, "temperature is inf, expected a finite number >= 0");
-  refused_sampling({.top_p = 0}, "top_p is 0, expected a number in (0, 1]");
-  refused_sampling({.top_p = 1.5}, "top_p is 1.5, expected a number in (0, 1]");
-  refused_sampling({.top_p = nan}, "top_p is nan, expected a number in (0, 1]");
-  refused_sampling({.repetition_penalty = 0},
-                   "repetition_penalty is 0, expected a finite number > 0");
-  refused_sampling({.repetition_penalty = infinity},
-                   "repetition_penalty is inf, expected a finite number > 0");
   CHECK_NOTHROW(
       search(model, sources, {.num_best = 2, .sampling = SamplingOptions{.temperature = 0}}));
+}
+
+// ---- Greedy decoding
+
+namespace {
+
+Sentences greedy(const Model& model, const Sentences& inputs, std::size_t max_length) {
+  return decode(*model.network, model.as<Transformer>().options().max_length, inputs,
+                {.max_length = max_length});
+}
+
+/// The scores of a model that prefers one token always.
+std::vector<double> preferring(std::size_t id) {
+  std::vector<double> scores(hand_made_vocabulary, 0.0);
+  scores[id] = 1.0;
+  return scores;
+}
+
+}  // namespace
+
+TEST_CASE("greedy outputs end with <eos> or at the greatest length that source and model allow") {
+  const auto always = [](std::size_t id, std::size_t max_length = 16) {
+    return model_with_scores(preferring(id), max_length);
+  };
+  CHECK(greedy(always(5), {}, 3).empty());
+  CHECK(greedy(always(eos_id), {{4}, {5, 6}}, 0) == Sentences{{}, {}});
+  CHECK(greedy(always(7), {{4}}, 1) == Sentences{{7}});
+  CHECK(greedy(always(7), {{4}, {5, 6}}, 3) == Sentences{{7, 7, 7}, {7, 7, 7}});
+  // The positions of the model include <bos>.
+  CHECK(greedy(always(7, 6), {{4}}, 0) == Sentences{Sentence(5, 7)});
+  CHECK(greedy(always(7, 6), {{4}}, 6) == Sentences{Sentence(5, 7)});
+  CHECK(greedy(always(7, 6), {{4}}, 4) == Sentences{Sentence(4, 7)});
+  CHECK(greedy(always(7, 100), {{4}, {4, 5, 6}, {}}, 0) ==
+        Sentences{Sentence(51, 7), Sentence(53, 7), Sentence(50, 7)});
+  CHECK(greedy(always(7, 4), {{4, 5, 6}}, 1) == Sentences{{7}});
+  CHECK_THROWS_AS(greedy(always(7, 4), {{4, 5, 6, 7}}, 1), ShapeError);
+  std::vector<double> equal = preferring(8);
+  equal[6] = 1.0;
+  CHECK(greedy(model_with_scores(equal), {{4}}, 2) == Sentences{{6, 6}});  // the lower id
+}
+
+TEST_CASE("each token depends on the one before it and on the source, not on other rows") {
+  const Model model = test::model_that_stops_at_9();
+  CHECK(greedy(model, {{6}}, 0) == Sentences{{4, 5}});
+  CHECK(greedy(model, {{9}}, 0) == Sentences{{}});
+  CHECK(greedy(model, {{6, 7}, {9}, {7, 9, 6, 4}, {5}}, 0) == Sentences{{4, 5}, {}, {}, {4, 5}});
 }
 
 }  // namespace tapestry

@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "layers/transformer.h"
@@ -58,11 +60,14 @@ TEST_CASE("classes are scored once an example, and the most likely one is return
   CHECK(scores.loss == Approx(4 * std::log(2.0) / 3).epsilon(1e-12));
   CHECK(scores.token_accuracy == Approx(2.0 / 3));
   CHECK(scores.others.empty());
-  const std::vector<LikelyClass> classes = most_likely_classes(model, images, 2);
+  const auto classes = ranked_classes(model, images, 2, 2);
   REQUIRE(classes.size() == 3);
-  for (const LikelyClass& likely : classes) {
-    CHECK(likely.id == 5);
-    CHECK(likely.probability == Approx(0.5).epsilon(1e-12));
+  for (const std::vector<LikelyClass>& ranked : classes) {
+    REQUIRE(ranked.size() == 2);
+    CHECK(ranked[0].id == 5);
+    CHECK(ranked[0].probability == Approx(0.5).epsilon(1e-12));
+    CHECK(ranked[1].id == 4);
+    CHECK(ranked[1].probability == Approx(0.25).epsilon(1e-12));
   }
 }
 
@@ -76,13 +81,13 @@ TEST_CASE("the classes of examples are in the order of the examples, whatever th
                                       {.source = {8, 9}, .target = {4}},
                                       {.source = {10, 11, 4, 5}, .target = {4}}};
   std::set<std::int32_t> different;
-  const auto two = most_likely_classes(model, examples, 2);
-  const auto all = most_likely_classes(model, examples, 100);
+  const auto two = ranked_classes(model, examples, 2, 1);
+  const auto all = ranked_classes(model, examples, 100, 1);
   for (std::size_t i = 0; i < examples.size(); ++i) {
     CAPTURE(i);
-    const LikelyClass alone = most_likely_classes(model, {examples[i]}, 1).front();
+    const LikelyClass alone = ranked_classes(model, {examples[i]}, 1, 1).front().front();
     different.insert(alone.id);
-    for (const LikelyClass& beside_others : {two[i], all[i]}) {
+    for (const LikelyClass& beside_others : {two[i].front(), all[i].front()}) {
       CHECK(beside_others.id == alone.id);
       CHECK(beside_others.probability == Approx(alone.probability).epsilon(1e-12));
     }
@@ -161,6 +166,52 @@ TEST_CASE("scores of 0 sentences are 0") {
   CHECK(scores.loss == 0.0);
   CHECK(scores.token_accuracy == 0.0);
   CHECK(scores.others.empty());
+}
+
+TEST_CASE("the loss of an example is the sum over its labels, in the order of the examples") {
+  // Gives 4 the probability 1/2, <eos> and 5 each 1/4, wherever they stand.
+  std::vector<double> scores(6, -1000.0);
+  scores[4] = std::log(0.5);
+  scores[eos_id] = scores[5] = std::log(0.25);
+  const Model model = test::model_with_scores(scores);
+  const std::vector<Example> examples{{{4, 4, 4}, {5, 5, 4}}, {{4}, {4}}, {{5, 5}, {}}};
+  for (const std::size_t batch_size : {1, 2, 3}) {
+    std::size_t rows = 0;
+    const auto take = [&](const Batch& batch, std::span<const std::int32_t> predictions) {
+      rows += batch.rows;
+      REQUIRE(predictions.size() == batch.labels.size());
+      for (const std::int32_t id : predictions) CHECK(id == 4);
+    };
+    const auto losses = example_losses(model, examples, batch_size, {}, take);
+    CHECK(rows == 3);
+    REQUIRE(losses.size() == 3);
+    CHECK(losses[0].sum == Approx(7 * std::log(2.0)).epsilon(1e-12));  // 5 5 4 <eos>
+    CHECK(losses[0].labels == 4);
+    CHECK(losses[0].hits == 1);
+    CHECK(losses[0].mean() == Approx(7 * std::log(2.0) / 4).epsilon(1e-12));
+    CHECK(losses[1].sum == Approx(3 * std::log(2.0)).epsilon(1e-12));
+    CHECK(losses[2].sum == Approx(2 * std::log(2.0)).epsilon(1e-12));
+    CHECK(losses[2].hits == 0);
+    for (std::size_t i = 0; i < losses.size(); ++i) CHECK(losses[i].example == i);
+  }
+  CHECK(example_losses(model, {}, 2, {}).empty());
+  CHECK(ExampleLoss{}.mean() == 0.0);
+}
+
+TEST_CASE("the greatest losses are sorted, NaN first and equal ones in order") {
+  const std::vector<ExampleLoss> losses{{.example = 0, .sum = 2, .labels = 1},
+                                        {.example = 1, .sum = 9, .labels = 9},
+                                        {.example = 2, .sum = std::nan(""), .labels = 1},
+                                        {.example = 3, .sum = 2, .labels = 1}};
+  const auto order = [&](std::size_t count, double (*value)(const ExampleLoss&)) {
+    std::vector<std::size_t> examples;
+    for (const auto& loss : greatest_losses(losses, count, value)) examples.push_back(loss.example);
+    return examples;
+  };
+  const auto mean = +[](const ExampleLoss& loss) { return loss.mean(); };
+  const auto sum = +[](const ExampleLoss& loss) { return loss.sum; };
+  CHECK(order(9, mean) == std::vector<std::size_t>{2, 0, 3, 1});
+  CHECK(order(2, sum) == std::vector<std::size_t>{2, 1});
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "autograd/random.h"
 #include "data/text/vocabulary.h"
+#include "layers/encoder_models.h"
 #include "layers/model.h"
 
 namespace tapestry {
@@ -62,7 +63,7 @@ Model random_model() {
 Line generated(const Model& model, const Line& prompt, std::size_t count,
                const SamplingOptions& options) {
   Line tokens;
-  generate(model.as<LanguageModel>(), prompt, count, options,
+  generate(*model.network, /*positions=*/6, prompt, count, options,
            [&](std::int32_t token) { tokens.push_back(token); });
   return tokens;
 }

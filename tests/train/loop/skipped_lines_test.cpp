@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "data/io/file_system.h"
+#include "data/io/file.h"
 #include "data/text/subwords.h"
 #include "tests/support/contains.h"
 #include "tests/support/threads.h"

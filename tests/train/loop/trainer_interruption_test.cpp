@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "data/io/file_system.h"
+#include "data/io/file.h"
 #include "tests/train/tiny_run.h"
 #include "train/system/interruptions.h"
 #include "train/tasks/data_source.h"

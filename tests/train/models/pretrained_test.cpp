@@ -1,5 +1,5 @@
-#include "train/models/pretrained.h"
 #include "train/config/error.h"
+#include "train/models/trained_model.h"
 
 #include <doctest/doctest.h>
 

@@ -11,7 +11,6 @@
 #include "tests/train/inference/random_model.h"
 #include "tests/train/parallel/local_network.h"
 #include "train/inference/evaluator.h"
-#include "train/inference/work_share.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -265,7 +265,7 @@ TEST_CASE("recording changes no bit of a run") {
 struct Recorded {
   DigestTable digests;
   std::string validations;
-  std::vector<std::uintmax_t> event_file_sizes;
+  std::vector<std::uintmax_t> event_file_sizes{};
 
   bool operator==(const Recorded& other) const {
     return digests.steps == other.digests.steps && digests.digests == other.digests.digests &&

@@ -12,7 +12,6 @@
 
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/train/kind_configs.h"
 #include "tests/train/kinds.h"
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"

@@ -7,9 +7,12 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "autograd/ops/reductions.h"
 #include "autograd/tape.h"
+#include "tests/support/contains.h"
 
 namespace tapestry {
 namespace {
@@ -50,21 +53,13 @@ struct Checked {
   }
 
   void forward() const { (*checked)(input, Mode::inference()); }
-  /// The error of a forward pass.
+  /// The message and the hint of a forward pass that fails.
   std::string error() const {
     try {
       forward();
     } catch (const CustomModelError& wrong) {
       CHECK(wrong.exit_code() == ExitCode::bug);
-      return wrong.what();
-    }
-    return "none";
-  }
-  std::string hint() const {
-    try {
-      forward();
-    } catch (const CustomModelError& wrong) {
-      return wrong.hint();
+      return std::string(wrong.what()) + " | " + wrong.hint();
     }
     return "none";
   }
@@ -84,124 +79,121 @@ TEST_CASE("a network that fulfils its contract gives the same results when it is
   CHECK(good.checked->loss(features, Ids(Shape{2, 4}), {}).mean.item() == 1.0);
 }
 
-TEST_CASE("logits of another width, element type or shape are refused") {
-  const Checked wrong;
-  wrong.network->logits_with = [](const Tensor& x) { return x; };
-  CHECK(wrong.error() ==
-        "custom model mine: logits() returned (2, 4, 3) of float32, expected (2, 4, 5) of float32: "
-        "rows, labels per row, vocabulary");
-  CHECK(wrong.hint() ==
-        "correct logits() of the model: batches have target tokens (input.target); input.source "
-        "and input.images are absent");
-  wrong.network->logits_with = [](const Tensor&) {
-    return Tensor::ones({2, 4, 5}, DType::float64);
+TEST_CASE("results of other shapes or element types are rejected, and exceptions are named") {
+  const auto token_vectors = [](const Tensor& source, const Tensor& target) {
+    return [=](const NetworkInput&) { return TokenVectors{.source = source, .target = target}; };
   };
-  CHECK(wrong.error().starts_with("custom model mine: logits() returned (2, 4, 5) of float64, "));
-  wrong.network->logits_with = [](const Tensor&) { return Tensor(); };
-  CHECK(wrong.error().starts_with("custom model mine: logits() returned an absent tensor, "));
-}
-
-TEST_CASE("token vectors that are absent, or of other tokens, are refused") {
-  const Checked wrong;
-  wrong.network->embed_with = [](const NetworkInput&) { return TokenVectors{}; };
-  CHECK(wrong.error() ==
-        "custom model mine: embed() returned no vectors in .target, expected (rows, tokens, "
-        "width)");
-  wrong.network->embed_with = [](const NetworkInput&) {
-    return TokenVectors{.target = Tensor::ones({2, 3, 3})};
+  const auto returns = [](const Tensor& y) { return [=](const Tensor&) { return y; }; };
+  const auto ones = [](const Shape& shape, DType dtype = DType::float32) {
+    return Tensor::ones(shape, dtype);
   };
-  CHECK(wrong.error() ==
-        "custom model mine: embed() returned (2, 3, 3) of float32 in .target, expected (2, 4, "
-        "width): rows, tokens, any width");
-  wrong.network->embed_with = [](const NetworkInput&) {
-    return TokenVectors{.source = Tensor::ones({2, 4, 3}), .target = Tensor::ones({2, 4, 3})};
+  const NetworkContract contract{.kind = "mine", .logits = 5};
+  NetworkContract classes = contract, images = contract;
+  classes.reads_source = classes.one_label_per_row = true;
+  images.reads_images = true;
+  struct {
+    NetworkContract contract;
+    std::function<void(Replaceable&)> change;
+    std::vector<std::string> words;  ///< of the message and the hint
+  } const cases[] = {
+      {contract,
+       [&](Replaceable& n) { n.logits_with = [](const Tensor& x) { return x; }; },
+       {"logits() returned (2, 4, 3) of float32", "expected (2, 4, 5) of float32", "vocabulary",
+        "correct logits()", "batches have target tokens"}},
+      {contract,
+       [&](Replaceable& n) {
+         n.logits_with = returns(ones({2, 4, 5}, DType::float64));
+       },
+       {"logits() returned (2, 4, 5) of float64"}},
+      {contract,
+       [&](Replaceable& n) { n.logits_with = returns({}); },
+       {"logits() returned an absent tensor"}},
+      {contract,
+       [&](Replaceable& n) { n.embed_with = token_vectors({}, {}); },
+       {"embed() returned no vectors in .target", "(rows, tokens, width)"}},
+      {contract,
+       [&](Replaceable& n) {
+         n.embed_with = token_vectors({}, ones({2, 3, 3}));
+       },
+       {"embed() returned (2, 3, 3) of float32 in .target", "(2, 4, width)"}},
+      {contract,
+       [&](Replaceable& n) {
+         n.embed_with = token_vectors(ones({2, 4, 3}), ones({2, 4, 3}));
+       },
+       {"embed() returned source vectors", "target vectors only"}},
+      {classes, [](Replaceable&) {}, {"embed() returned no vectors in .source"}},
+      {images,
+       [&](Replaceable& n) { n.embed_with = token_vectors({}, {}); },
+       {"embed() returned no vectors in .source or .target"}},
+      {contract,
+       [&](Replaceable& n) {
+         n.features_with = returns(ones({2, 4}));
+       },
+       {"features() returned (2, 4) of float32", "expected (2, 4, width) of float32"}},
+      {contract,
+       [&](Replaceable& n) {
+         n.features_with = returns(ones({2, 1, 3}));
+       },
+       {"features() returned (2, 1, 3)"}},
+      {contract,
+       [&](Replaceable& n) {
+         n.features_with = returns(ones({3, 4, 3}));
+       },
+       {"features() returned (3, 4, 3)"}},
+      {contract,
+       [&](Replaceable& n) {
+         n.features_with = returns(ones({2, 4, 3}, DType::float64));
+       },
+       {"features() returned (2, 4, 3) of float64", "expected (2, 4, width) of float32"}},
+      {contract,
+       [](Replaceable& n) {
+         n.embed_with = [](const NetworkInput&) -> TokenVectors {
+           throw std::out_of_range("map::at");
+         };
+       },
+       {"embed() threw: map::at", "correct embed() of the model, or what it calls"}},
+      {contract,
+       [](Replaceable& n) { n.embed_with = [](const NetworkInput&) -> TokenVectors { throw 42; }; },
+       {"embed() threw an object that is not a std::exception"}},
   };
-  CHECK(wrong.error() ==
-        "custom model mine: embed() returned source vectors, expected target vectors only");
-}
-
-TEST_CASE("source tokens need source vectors, images need either kind of vectors") {
-  Checked classifier(
-      {.kind = "mine", .logits = 5, .reads_source = true, .one_label_per_row = true});
-  CHECK(classifier.error() ==
-        "custom model mine: embed() returned no vectors in .source, expected (rows, tokens, "
-        "width)");
-  const Checked images({.kind = "mine", .logits = 5, .reads_images = true});
-  CHECK(images.error() == "none");
-  images.network->embed_with = [](const NetworkInput&) { return TokenVectors{}; };
-  CHECK(images.error() ==
-        "custom model mine: embed() returned no vectors in .source or .target, expected (rows, "
-        "tokens, width)");
-}
-
-TEST_CASE("features of other rows or labels are refused") {
-  const Checked wrong;
-  for (const Shape& shape : {Shape{2, 4}, Shape{2, 1, 3}, Shape{3, 4, 3}}) {
-    wrong.network->features_with = [&](const Tensor&) { return Tensor::ones(shape); };
-    CHECK(wrong.error() == "custom model mine: features() returned " + to_string(shape) +
-                               " of float32, expected (2, 4, width) of float32, as embed() "
-                               "returned: rows, labels per row, any width");
+  for (const auto& each : cases) {
+    const Checked wrong(each.contract);
+    each.change(*wrong.network);
+    const std::string error = wrong.error();
+    CHECK(error.starts_with("custom model mine: "));
+    for (const std::string& word : each.words) {
+      CAPTURE(error);
+      CAPTURE(word);
+      CHECK(test::contains(error, word));
+    }
   }
-}
-
-TEST_CASE("features of another element type than that of the vectors are refused") {
-  const Checked wrong;
-  wrong.network->features_with = [](const Tensor& x) { return x.copied(DType::float64); };
-  CHECK(wrong.error() ==
-        "custom model mine: features() returned (2, 4, 3) of float64, expected (2, 4, width) of "
-        "float32, as embed() returned: rows, labels per row, any width");
-  wrong.network->embed_with = [](const NetworkInput&) {
-    return TokenVectors{.target = Tensor::ones({2, 4, 3}, DType::float64)};
-  };
-  CHECK(wrong.error() == "none");
+  CHECK(Checked(images).error() == "none");  // either kind of vectors
+  const Checked of_float64;
+  of_float64.network->embed_with = token_vectors({}, ones({2, 4, 3}, DType::float64));
+  CHECK(of_float64.error() == "none");
 }
 
 TEST_CASE("a loss is a scalar, and its features have logits of the right width") {
   const Ids labels(Shape{2, 4});
   const Tensor features = Tensor::ones({2, 4, 3});
-  const Checked vector;
+  const Checked vector, wide;
   vector.network->loss_with = [](const Tensor& x) { return Loss{.mean = x}; };
-  CHECK_THROWS_WITH_AS(vector.checked->loss(features, labels, {}),
-                       "custom model mine: loss() returned a mean that is (2, 4, 3) of float32, "
-                       "expected a scalar",
-                       CustomModelError);
-  const Checked wide;
+  CHECK_THROWS_AS(vector.checked->loss(features, labels, {}), CustomModelError);
   wide.network->logits_with = [](const Tensor& x) { return x; };
-  CHECK_THROWS_WITH_AS(wide.checked->loss(features, labels, {}),
-                       "custom model mine: logits() returned (1, 1, 3) of float32, expected (1, 1, "
-                       "5) of float32: rows, labels per row, vocabulary",
-                       CustomModelError);
-}
-
-TEST_CASE("an exception of the code of a network names the model and the function") {
-  const Checked wrong;
-  wrong.network->embed_with = [](const NetworkInput&) -> TokenVectors {
-    throw std::out_of_range("map::at");
-  };
-  CHECK(wrong.error() == "custom model mine: embed() threw: map::at");
-  CHECK(wrong.hint() ==
-        "correct embed() of the model, or what it calls; batches have target tokens "
-        "(input.target); input.source and input.images are absent");
-  wrong.network->embed_with = [](const NetworkInput&) -> TokenVectors { throw 42; };
-  CHECK(wrong.error() == "custom model mine: embed() threw an object that is not a std::exception");
+  CHECK_THROWS_AS(wide.checked->loss(features, labels, {}), CustomModelError);
 }
 
 TEST_CASE("errors outside of the code of a network are rethrown unchanged") {
-  const Checked checked;
-  checked.network->embed_with = [](const NetworkInput&) -> TokenVectors { throw std::bad_alloc(); };
-  CHECK_THROWS_AS(checked.forward(), std::bad_alloc);
-  checked.network->embed_with = [](const NetworkInput&) -> TokenVectors {
-    throw NumericError("not finite");
+  const auto check = [](const auto& error) {
+    using Error = std::decay_t<decltype(error)>;
+    const Checked checked;
+    checked.network->embed_with = [&](const NetworkInput&) -> TokenVectors { throw Error(error); };
+    CHECK_THROWS_AS(checked.forward(), Error);
   };
-  CHECK_THROWS_AS(checked.forward(), NumericError);
-  checked.network->embed_with = [](const NetworkInput&) -> TokenVectors {
-    throw AnomalyError("not finite");
-  };
-  CHECK_THROWS_AS(checked.forward(), AnomalyError);
-  checked.network->embed_with = [](const NetworkInput&) -> TokenVectors {
-    throw kernels::Cancelled();
-  };
-  CHECK_THROWS_AS(checked.forward(), kernels::Cancelled);
+  check(std::bad_alloc());
+  check(NumericError("not finite"));
+  check(AnomalyError("not finite"));
+  check(kernels::Cancelled());
 }
 
 }  // namespace

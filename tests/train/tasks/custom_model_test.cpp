@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "layers/encoder_models.h"
@@ -49,25 +51,48 @@ std::string mistake_of(const CustomModelOptions& wrong) {
   return "registered";
 }
 
-TEST_CASE("a custom model needs a name, a network and a kind that it is like") {
-  CustomModelOptions unnamed = options("");
-  CHECK(mistake_of(unnamed) ==
-        "custom model without a name: kind is empty, expected a value of model.kind");
-  CustomModelOptions none = options("mine");
-  none.make_network = nullptr;
-  CHECK(mistake_of(none) == "custom model mine: make_network is empty, expected a function");
-  CustomModelOptions unknown = options("mine");
-  unknown.like = "gpt";
-  CHECK(mistake_of(unknown) == "custom model mine: like is \"gpt\", expected an existing kind");
-}
-
-TEST_CASE("a custom model lists keys of the model section that exist") {
-  for (const char* path : {"model.d_modl", "train.steps", "d_model"}) {
+TEST_CASE("wrong options of a custom model, and existing names, are rejected") {
+  const std::size_t before = all_tasks().size();
+  const CustomKey width("model.width", 0, at_least(0), "a key");
+  const std::pair<std::string, std::function<void(CustomModelOptions&)>> mistakes[] = {
+      {"without a name: kind is empty", [](CustomModelOptions& o) { o.kind = ""; }},
+      {"mine: make_network is empty", [](CustomModelOptions& o) { o.make_network = nullptr; }},
+      {"mine: like is \"gpt\", expected an existing kind",
+       [](CustomModelOptions& o) { o.like = "gpt"; }},
+      {"mine: model_keys has model.d_modl, expected keys such as model.d_model",
+       [](CustomModelOptions& o) {
+         o.model_keys = {{"model.d_model", "model.d_modl"}};
+       }},
+      {"mine: model_keys has train.steps",
+       [](CustomModelOptions& o) {
+         o.model_keys = {{"model.d_model", "train.steps"}};
+       }},
+      {"mine: model_keys has d_model",
+       [](CustomModelOptions& o) {
+         o.model_keys = {{"model.d_model", "d_model"}};
+       }},
+      {"classifier: there is a model.kind of this name already",
+       [](CustomModelOptions& o) { o.kind = "classifier"; }},
+      {"mine: key model.d_model: exists already",
+       [](CustomModelOptions& o) {
+         o.custom_keys = {CustomKey("model.d_model", false, Flag(), "a key")};
+       }},
+      {"mine: key model.width: exists already",
+       [&](CustomModelOptions& o) {
+         o.custom_keys = {width, width};
+       }},
+      {"mine: key model.width: the default is 0, expected a whole number >= 1",
+       [](CustomModelOptions& o) {
+         o.custom_keys = {CustomKey("model.width", 0, at_least(1), "a key")};
+       }},
+  };
+  for (const auto& [words, change] : mistakes) {
     CustomModelOptions wrong = options("mine");
-    wrong.model_keys = {{"model.d_model", path}};
-    CHECK(mistake_of(wrong) == "custom model mine: model_keys has " + std::string(path) +
-                                   ", expected keys such as model.d_model");
+    change(wrong);
+    CHECK(mistake_of(wrong).starts_with("custom model " + words));
   }
+  CHECK(all_tasks().size() == before);
+  CHECK(custom_kinds().empty());
 }
 
 TEST_CASE("a custom model uses the keys that it lists, its own and the common ones") {
@@ -81,25 +106,6 @@ TEST_CASE("a custom model uses the keys that it lists, its own and the common on
   }
   CHECK(!model.kind().uses("model.num_heads"));
   CHECK(CustomModel(options("mine")).kind().uses("model.num_heads"));
-}
-
-TEST_CASE("existing kinds and keys, and invalid keys, cannot be registered") {
-  const std::size_t before = all_tasks().size();
-  CHECK(mistake_of(options("classifier")) ==
-        "custom model classifier: there is a model.kind of this name already");
-  const auto refusal = [](const std::vector<CustomKey>& keys) {
-    CustomModelOptions with_keys = options("mine");
-    with_keys.custom_keys = keys;
-    return mistake_of(with_keys);
-  };
-  CHECK(refusal({CustomKey("model.d_model", false, Flag(), "a key")}) ==
-        "custom model mine: key model.d_model: exists already");
-  const CustomKey width("model.width", 0, at_least(0), "a key");
-  CHECK(refusal({width, width}) == "custom model mine: key model.width: exists already");
-  CHECK(refusal({CustomKey("model.width", 0, at_least(1), "a key")}) ==
-        "custom model mine: key model.width: the default is 0, expected a whole number >= 1");
-  CHECK(all_tasks().size() == before);
-  CHECK(custom_kinds().empty());
 }
 
 TEST_CASE("a contradiction is reported unless the kind of model does not use one of its keys") {
@@ -118,8 +124,7 @@ TEST_CASE("a contradiction is reported unless the kind of model does not use one
 }
 
 TEST_CASE("a key that no kind of model has has no value") {
-  CHECK_THROWS_WITH_AS(static_cast<void>(Config().custom_value<bool>("model.other")),
-                       "model.other: no registered kind has custom keys", std::logic_error);
+  CHECK_THROWS_AS(static_cast<void>(Config().custom_value<bool>("model.other")), std::logic_error);
 }
 
 TEST_CASE("values of custom keys are parsed by their type") {
@@ -131,12 +136,10 @@ TEST_CASE("values of custom keys are parsed by their type") {
   CHECK(config.custom_value<int>("model.width") == 300);
   CHECK(config.custom_value<float>("model.rate") == 0.5F);
   CHECK(config.custom_value<std::string>("model.cell") == "gru");
-  CHECK_THROWS_WITH_AS(static_cast<void>(config.custom_value<bool>("model.width")),
-                       "model.width: the key has another type", std::logic_error);
-  CHECK_THROWS_WITH_AS(static_cast<void>(config.custom_value<double>("model.width")),
-                       "model.width: the key has another type", std::logic_error);
-  CHECK_THROWS_WITH_AS(static_cast<void>(config.custom_value<std::uint8_t>("model.width")),
-                       "model.width: the type is too small for the value 300", std::logic_error);
+  CHECK_THROWS_AS(static_cast<void>(config.custom_value<bool>("model.width")), std::logic_error);
+  CHECK_THROWS_AS(static_cast<void>(config.custom_value<double>("model.width")), std::logic_error);
+  CHECK_THROWS_AS(static_cast<void>(config.custom_value<std::uint8_t>("model.width")),
+                  std::logic_error);
 }
 
 }  // namespace

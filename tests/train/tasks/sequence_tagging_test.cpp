@@ -47,27 +47,23 @@ double f1(const std::vector<std::pair<std::string, std::string>>& sentences) {
   return score.value();
 }
 
-TEST_CASE("a span is a B label and the I labels of its type behind it") {
-  CHECK(spans("").empty());
-  CHECK(spans("O O").empty());
-  CHECK(spans("B-PER") == "PER 0-1");
-  CHECK(spans("B-PER I-PER O B-LOC") == "PER 0-2, LOC 3-4");
-  CHECK(spans("B-PER B-PER I-PER") == "PER 0-1, PER 1-3");
+TEST_CASE("spans begin at B and S, and at I or E without a span of their type before them") {
+  const std::pair<const char*, const char*> sentences[] = {
+      {"", ""},
+      {"O O", ""},
+      {"B-PER", "PER 0-1"},
+      {"B-PER I-PER O B-LOC", "PER 0-2, LOC 3-4"},
+      {"B-PER B-PER I-PER", "PER 0-1, PER 1-3"},
+      {"O I-PER I-PER", "PER 1-3"},
+      {"I-LOC", "LOC 0-1"},
+      {"B-PER I-LOC I-LOC", "PER 0-1, LOC 1-3"},
+      {"B-PER I-PER E-PER I-PER", "PER 0-3, PER 3-4"},
+      {"S-PER I-PER", "PER 0-1, PER 1-2"},
+      {"E-PER E-PER", "PER 0-1, PER 1-2"},
+      {"B-A-B I-A-B", "A-B 0-2"},
+  };
+  for (const auto& [labels, expected] : sentences) CHECK(spans(labels) == expected);
 }
-
-TEST_CASE("an I label without a span of its type before it begins a span") {
-  CHECK(spans("O I-PER I-PER") == "PER 1-3");
-  CHECK(spans("I-LOC") == "LOC 0-1");
-  CHECK(spans("B-PER I-LOC I-LOC") == "PER 0-1, LOC 1-3");
-}
-
-TEST_CASE("E and S labels end a span") {
-  CHECK(spans("B-PER I-PER E-PER I-PER") == "PER 0-3, PER 3-4");
-  CHECK(spans("S-PER I-PER") == "PER 0-1, PER 1-2");
-  CHECK(spans("E-PER E-PER") == "PER 0-1, PER 1-2");
-}
-
-TEST_CASE("a type may have a hyphen") { CHECK(spans("B-A-B I-A-B") == "A-B 0-2"); }
 
 /// The labels of sentences between slashes.
 std::vector<std::string> split_sentences(std::string text) {
@@ -108,10 +104,7 @@ TEST_CASE("span F1 has the values of seqeval") {
   CHECK(f1({{"B-PER O B-LOC", "B-PER I-PER B-LOC"}, {"O", "B-LOC"}}) == Approx(0.4));
   CHECK(f1({{"O I-PER I-PER", "O B-PER I-PER"}}) == 1.0);
   CHECK(f1({{"O O", "O O"}}) == 0.0);
-}
-
-TEST_CASE("a span ends at the end of its sentence") {
-  CHECK(f1({{"B-PER", "B-PER"}, {"I-PER", "O"}}) == Approx(2.0 / 3));
+  CHECK(f1({{"B-PER", "B-PER"}, {"I-PER", "O"}}) == Approx(2.0 / 3));  // ends with its sentence
 }
 
 // ---- The task
@@ -189,13 +182,12 @@ TEST_CASE("tag prints a label for each token of a line") {
   };
   CHECK(read("Ada in Berlin") == Example{{4, 5, unk_id}, {4, 4, 4}});
   CHECK_FALSE(read(" ").has_value());
-  CHECK(test::error_text<DataError>([&] { read("a b c d e f g"); }) ==
-        "in:1: found 7 tokens to read, expected at most 6 (model.max_length)\n"
-        "hint: cut the line, or train a model with a larger model.max_length");
-  CHECK(test::error_text<DataError>([&] { read("Ada\tB-PER"); }) ==
-        "in:1: found a tab, expected the tokens of one sentence separated by spaces\n"
-        "hint: turn a CoNLL file into sentences with: "
-        "awk -F'\\t' '{printf \"%s\", NF ? $1 \" \" : \"\\n\"}' FILE");
+  CHECK(test::error_text<DataError>([&] {
+          read("a b c d e f g");
+        }).starts_with("in:1: found 7 tokens to read, expected at most 6 (model.max_length)"));
+  CHECK(test::error_text<DataError>([&] {
+          read("Ada\tB-PER");
+        }).starts_with("in:1: found a tab, expected the tokens of one sentence"));
   CHECK_FALSE(read(" \t").has_value());
   CHECK(task.answers().answer(trained, {*read("in"), *read("Ada in Rome")}) ==
         std::vector<std::string>{"B-PER", "B-PER B-PER B-PER"});

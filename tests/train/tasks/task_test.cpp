@@ -68,13 +68,6 @@ TEST_CASE("config new offers every task of the library, with keys that exist and
   }
 }
 
-TEST_CASE("of the models of the library, seq2seq alone has an encoder and a decoder") {
-  for (const std::string& kind : every_kind) {
-    CAPTURE(kind);
-    CHECK(find_task(make_config(kind)).traits().has_two_stacks() == (kind == "seq2seq"));
-  }
-}
-
 TEST_CASE("every key that a task or a source lists is a key of the config") {
   const std::set<std::string> keys = paths_of_all_keys();
   for (const auto* kinds : {&model_kinds(), &data_tasks()}) {
@@ -97,9 +90,6 @@ TEST_CASE("tasks and data sources have unique names") {
                   " is not in model_kind_names in tests/support/model_kind.h");
   }
   CHECK(kinds.size() == every_kind.size());
-}
-
-TEST_CASE("a task or data source that does not exist is a logic error") {
   CHECK_THROWS_AS(find_task(make_config("parrot")), std::invalid_argument);
   DataOptions options;
   options.task = "songs";
@@ -193,8 +183,10 @@ TEST_CASE("each task makes its network") {
   CHECK_NOTHROW(small_model("vision_transformer").as<VisionTransformer>());
   CHECK_NOTHROW(small_model("tagger").as<Tagger>());
   const Model model = small_model("language_model");
-  CHECK_THROWS_WITH_AS(model.as<Transformer>(), "Model::as: the network has another class",
-                       std::logic_error);
+  CHECK_THROWS_AS(model.as<Transformer>(), std::logic_error);
+  for (const std::string& kind : every_kind) {  // those with an encoder and a decoder
+    CHECK(find_task(make_config(kind)).traits().has_two_stacks() == (kind == "seq2seq"));
+  }
 }
 
 TEST_CASE("parameters are counted as the model makes them, for every task") {
@@ -255,10 +247,7 @@ TEST_CASE("an epoch has batches of the given number of examples, or of tokens") 
   CHECK(epoch() == BatchSchedule(corpus.train, BatchTokens{4}, 3).epoch(0));
   CHECK(epoch().size() == 4);
   config.train.batch_tokens = 3;
-  CHECK(test::error_text<DataError>(epoch) ==
-        "training pair 1: found 4 tokens with <eos>, expected at most 3 (train.batch_tokens)\n"
-        "hint: set train.batch_tokens to 4 or more; data.max_tokens leaves long training pairs "
-        "out");
+  CHECK(test::contains(test::error_text<DataError>(epoch), "at most 3 (train.batch_tokens)"));
   // Windows of the text have one token less than a sentence has ids, and no source.
   config = make_config("language_model", "text");
   config.train.batch_tokens = 4;
@@ -344,17 +333,6 @@ TEST_CASE("a model reads as many tokens as it has positions, or as data.context"
 
 // ---- Examples that are too long
 
-/// What is said of a model with 4 positions and a corpus, the second example of each part of which
-/// is `second`.
-std::string refusal(const char* kind, const Example& first, const Example& second,
-                    std::vector<Example> Corpus::*part) {
-  Corpus corpus;
-  corpus.*part = {first, second};
-  Config config = make_config(kind);
-  config.model.max_length = 4;
-  return test::error_text<DataError>([&] { require_fitting_examples(corpus, config); });
-}
-
 TEST_CASE("examples that are too long are skipped on request and reported with their lines") {
   const test::TemporaryFolder folder;
   Config config = make_config("classifier", "labelled_text");
@@ -381,15 +359,15 @@ TEST_CASE("an example that is too long is named by its file and line, in each of
   for (const bool pairs : {true, false}) {
     // Either has 5 tokens: with <eos>, or with <bos> and <eos>.
     const std::string too_long = pairs ? "a b c d\n" : "a b c\n";
-    for (const Misfit& each : {Misfit{0, false},
-                               {2, false},
-                               {2, true},
-                               {3, false},
-                               {3, true},
-                               {5, false},
-                               {6, true},
-                               {6, false},
-                               {8, true}}) {
+    for (const Misfit& each : std::vector<Misfit>{{0, false},
+                                                  {2, false},
+                                                  {2, true},
+                                                  {3, false},
+                                                  {3, true},
+                                                  {5, false},
+                                                  {6, true},
+                                                  {6, false},
+                                                  {8, true}}) {
       if (!pairs && each.in_target) continue;
       CAPTURE(each.index);
       const auto names = [&](const std::string& kind) {
@@ -441,35 +419,48 @@ TEST_CASE("an example that is too long is named by its file and line, in each of
   }
 }
 
-TEST_CASE("a sentence to classify has a position for <eos>, and its label needs none") {
-  const Example fits{.source = {bos_id, 4, 5}, .target = {4}};
-  const Example too_long{.source = {bos_id, 4, 5, 6}, .target = {4}};
-  const std::string rest =
-      " sentence 2: found 5 tokens to read, expected at most 4 (model.max_length)\n"
-      "hint: set model.max_length to 5 or more";
-  CHECK(refusal("classifier", fits, fits, &Corpus::test) == "nothing was thrown");
-  CHECK(refusal("classifier", fits, too_long, &Corpus::train) == "training" + rest);
-  CHECK(refusal("classifier", fits, too_long, &Corpus::validation) == "validation" + rest);
-  CHECK(refusal("classifier", fits, too_long, &Corpus::test) == "test" + rest);
-}
-
-TEST_CASE("a language model does not read the last token, a masked one reads all") {
-  const Example five{.target = {bos_id, 4, 5, 6, eos_id}};
-  const Example four{.target = {bos_id, 4, 5, eos_id}};
-  CHECK(refusal("language_model", four, five, &Corpus::train) == "nothing was thrown");
-  CHECK(refusal("masked_language_model", four, four, &Corpus::train) == "nothing was thrown");
-  CHECK(refusal("masked_language_model", four, five, &Corpus::train)
-            .starts_with("training sentence 2: found 5 tokens to read, expected at most 4 "));
-}
-
-TEST_CASE("the length of a pair is that of its longer side with <eos>") {
-  const Example fits = {{4, 5, 6}, {4, 5, 6}};
-  CHECK(refusal("seq2seq", fits, fits, &Corpus::train) == "nothing was thrown");
-  for (const Example& too_long : {Example{{4, 5, 6, 7}, {4}}, Example{{4}, {4, 5, 6, 7}}}) {
-    CHECK(refusal("seq2seq", fits, too_long, &Corpus::train) ==
-          "training pair 2: found 5 tokens with <eos>, expected at most 4 (model.max_length)\n"
-          "hint: set model.max_length to 5 or more; data.max_tokens leaves long training pairs "
-          "out");
+TEST_CASE("examples are too long by what the model reads of them, and are named with their part") {
+  const Example sentence{.source = {bos_id, 4, 5}, .target = {4}}, pair{{4, 5, 6}, {4, 5, 6}};
+  const Example longer{.source = {bos_id, 4, 5, 6}, .target = {4}};
+  const Example four{.target = {bos_id, 4, 5, eos_id}}, five{.target = {bos_id, 4, 5, 6, eos_id}};
+  const std::vector<std::string> fits{"nothing was thrown"};
+  const std::vector<std::string> read{"found 5 tokens to read", "at most 4 (model.max_length)",
+                                      "set model.max_length to 5 or more"};
+  const std::vector<std::string> of_pair{"training pair 2: found 5 tokens with <eos>", "at most 4",
+                                         "data.max_tokens leaves long training pairs out"};
+  const auto in = [](const char* part, std::vector<std::string> words) {
+    words.push_back(part + std::string(" sentence 2: "));
+    return words;
+  };
+  struct {
+    const char* kind;
+    std::vector<Example> examples;
+    std::vector<Example> Corpus::*part;
+    std::vector<std::string> words;
+  } const cases[] = {
+      {"classifier", {sentence, sentence}, &Corpus::test, fits},
+      {"classifier", {sentence, longer}, &Corpus::train, in("training", read)},
+      {"classifier", {sentence, longer}, &Corpus::validation, in("validation", read)},
+      {"classifier", {sentence, longer}, &Corpus::test, in("test", read)},
+      {"language_model", {four, five}, &Corpus::train, fits},  // the last token is only a label
+      {"masked_language_model", {four, four}, &Corpus::train, fits},
+      {"masked_language_model", {four, five}, &Corpus::train, in("training", read)},
+      {"seq2seq", {pair, pair}, &Corpus::train, fits},
+      {"seq2seq", {pair, {{4, 5, 6, 7}, {4}}}, &Corpus::train, of_pair},
+      {"seq2seq", {pair, {{4}, {4, 5, 6, 7}}}, &Corpus::train, of_pair},
+  };
+  for (const auto& [kind, examples, part, words] : cases) {
+    Corpus corpus;
+    corpus.*part = examples;
+    Config config = make_config(kind);
+    config.model.max_length = 4;
+    const std::string error =
+        test::error_text<DataError>([&] { require_fitting_examples(corpus, config); });
+    for (const std::string& word : words) {
+      CAPTURE(error);
+      CAPTURE(word);
+      CHECK(test::contains(error, word));
+    }
   }
 }
 

@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "data/io/error.h"
-#include "data/text/codec.h"
+#include "data/text/tokenizer.h"
 #include "tests/train/kinds.h"
-#include "tests/train/wiring/data_reference.h"
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"

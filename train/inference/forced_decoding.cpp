@@ -1,17 +1,105 @@
-#include "train/inference/word_alignment.h"
+#include "train/inference/forced_decoding.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 
 #include "autograd/attention_trace.h"
+#include "autograd/kernels/parallel.h"
+#include "autograd/kernels/softmax.h"
+#include "autograd/ops/linear.h"
+#include "autograd/ops/shape_ops.h"
 #include "train/inference/batch_tensors.h"
-#include "train/inference/pair_batches.h"
 
 namespace tapestry {
+namespace {
+
+/// The most positions whose logits are in memory at once.
+constexpr std::size_t positions_at_once = 256;
+
+/// log_softmax(logits)[label] of each row.
+TokenScores label_scores(const Tensor& logits, std::span<const std::int32_t> labels) {
+  const std::size_t width = logits.shape()[1];
+  TokenScores scores(labels.size());
+  dispatch(logits.dtype(), [&]<class T>() {
+    const T* const values = logits.values<T>().data();
+    kernels::parallel_rows(labels.size(), width, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        if (labels[i] == no_label) continue;
+        const T* const row = values + i * width;
+        const kernels::LogSumExp<T> sum = kernels::log_sum_exp(width, row);
+        scores[i] = (row[labels[i]] - sum.largest) - sum.log_total;
+      }
+    });
+  });
+  return scores;
+}
+
+/// The scores of all labels of a batch, (rows, target_length).
+TokenScores batch_scores(const Network& network, const Batch& batch) {
+  const NetworkInput input = network_input(batch, DType::float32);
+  const Mode mode = Mode::inference();
+  const Tensor features = network.features(network.embed(input, mode), input, mode);
+  const std::size_t count = batch.labels.size();
+  const Tensor rows = reshape(features, {count, features.shape().back()});
+  TokenScores scores;
+  for (std::size_t begin = 0; begin < count; begin += positions_at_once) {
+    const std::size_t end = std::min(count, begin + positions_at_once);
+    const Tensor logits = network.logits(
+        slice(rows, 0, static_cast<std::ptrdiff_t>(begin), static_cast<std::ptrdiff_t>(end)));
+    const TokenScores part =
+        label_scores(logits, std::span(batch.labels).subspan(begin, end - begin));
+    scores.insert(scores.end(), part.begin(), part.end());
+  }
+  return scores;
+}
+
+}  // namespace
+
+std::vector<TokenScores> score_pairs(const Network& network, const std::vector<Example>& pairs,
+                                     std::size_t batch_tokens) {
+  const PackedWeights packed;
+  std::vector<TokenScores> scores(pairs.size());
+  for (const std::vector<std::size_t>& indices : pair_batches(pairs, batch_tokens)) {
+    const Batch batch = make_batch(pairs, indices);
+    const TokenScores all = batch_scores(network, batch);
+    for (std::size_t row = 0; row < indices.size(); ++row) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(row * batch.target_length);
+      const auto length = static_cast<std::ptrdiff_t>(batch.target_lengths[row]);
+      scores[indices[row]].assign(begin, begin + length);
+    }
+  }
+  return scores;
+}
+
+std::vector<std::vector<std::size_t>> pair_batches(const std::vector<Example>& pairs,
+                                                   std::size_t tokens) {
+  const auto target = [&](std::size_t i) { return pairs[i].target.size() + 1; };
+  const auto source = [&](std::size_t i) { return pairs[i].source.size() + 1; };
+  std::vector<std::size_t> order(pairs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::size_t i) { return source(i) + target(i); });
+  std::vector<std::vector<std::size_t>> batches;
+  std::size_t longest_source = 0, longest_target = 0;
+  for (const std::size_t i : order) {
+    const std::size_t with_source = std::max(longest_source, source(i));
+    const std::size_t with_target = std::max(longest_target, target(i));
+    const bool fits =
+        !batches.empty() && (batches.back().size() + 1) * (with_source + with_target) <= tokens;
+    if (!fits) batches.emplace_back();
+    longest_source = fits ? with_source : source(i);
+    longest_target = fits ? with_target : target(i);
+    batches.back().push_back(i);
+  }
+  return batches;
+}
+
 namespace {
 
 /// The most source and target tokens of a batch: the weights of all layers are in memory at once.
