@@ -290,14 +290,14 @@ TEST_CASE("a mask combined with an empty mask is unchanged, in either order") {
   CHECK((none & none).keep_row(0, 0) == nullptr);
 }
 
-TEST_CASE("a padding length greater than the number of keys is refused if that number is known") {
+TEST_CASE("a padding length greater than the number of keys is rejected if that number is known") {
   const AttentionMask mask = AttentionMask::padding({3, 4});
   CHECK_NOTHROW(mask.require_fitting("op", 2, 5, 4));
   check_error<ValueError>("op:|1|4|3", [&] { mask.require_fitting("op", 2, 5, 3); });
 }
 
 TEST_CASE(
-    "a mask refuses lengths below 0 and entries that are not one for each key, saying where") {
+    "a mask rejects lengths below 0 and entries that are not one for each key, saying where") {
   CHECK_NOTHROW(AttentionMask::padding({3, 0}));
   check_error<ValueError>("attention mask:|-2|2", [&] { AttentionMask::padding({3, 0, -2}); });
   for (const std::size_t size : {23, 25}) {

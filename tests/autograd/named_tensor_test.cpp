@@ -40,7 +40,7 @@ TEST_CASE("a path selects the tensor of that name and those below it, by whole c
   CHECK(indices_below("freeze", "w", named({"w"})) == Indices{0});
 }
 
-TEST_CASE("a path that selects nothing is refused with the closest existing names") {
+TEST_CASE("a path that selects nothing is rejected with the closest existing names") {
   check_error<ValueError>("freeze:|`hed`|`head`|`encoder`|`encoder_norm`", [&] { below("hed."); });
   check_error<ValueError>("expected one of `encoder`, `encoder_norm`", [&] { below("enc"); });
   check_error<ValueError>("freeze:|`encoder.layer.0`|`encoder.layers`|`encoder.norm`",
@@ -53,7 +53,7 @@ TEST_CASE("a path that selects nothing is refused with the closest existing name
   CHECK_THROWS_AS(below("encoder.."), ValueError);
 }
 
-TEST_CASE("a refused path is answered with the five closest names, if there are any") {
+TEST_CASE("a rejected path is answered with the five closest names, if there are any") {
   const auto many = named({"a", "b", "c", "d", "e", "wide"});
   check_error<ValueError>("optimizer:|`wise`|`wide`|`a`|`b`|`c`|`d`",
                           [&] { indices_below("optimizer", "wise", many); });
@@ -128,7 +128,7 @@ TEST_CASE("an error during backward names the layer whose forward recorded the o
   CHECK(current_layer_path().empty());
 }
 
-TEST_CASE("every thread has a layer path of its own") {
+TEST_CASE("every thread has its own layer path") {
   const std::string path = "encoder";
   const LayerPath here(path);
   std::string found = "?";

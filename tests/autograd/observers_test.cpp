@@ -209,7 +209,7 @@ TEST_CASE("argmax gives the indices of the first pass, except where maxima were 
   CHECK(largest({2.0, 1.0, 3.0, 4.0}) == std::vector{1, 1});
 }
 
-TEST_CASE("operations other than those of the first pass are refused") {
+TEST_CASE("operations other than those of the first pass are rejected") {
   FrozenBranches branches;
   on(branches, [] { return relu(row({1.0, -1.0})); });
   const FrozenBranches::Pass again(branches);

@@ -150,7 +150,7 @@ struct WithoutMember {
   void backward(const Tensor&, Gradient) const {}
 };
 
-TEST_CASE("an operation whose forward uses an empty tensor of its own is named") {
+TEST_CASE("an operation whose forward uses its own empty tensor is named") {
   check_error<EmptyTensorError>("without_member:|a Tensor that forward uses is an empty Tensor",
                                 [&] { apply(WithoutMember{}, leaf(2.0)); });
 }
@@ -243,7 +243,7 @@ TEST_CASE("a leaf copies a contribution, other tensors share it; neither writes 
   }
 }
 
-TEST_CASE("a contribution of another shape or element type is refused") {
+TEST_CASE("a contribution of another shape or element type is rejected") {
   GradientSlot slot = leaf_slot({3}, DType::float32);
   check_error<ShapeError>("gradient:|(1)|(3)",
                           [&] { slot.add(Tensor::zeros({1}, DType::float32)); });

@@ -163,7 +163,7 @@ TEST_CASE("uniform numbers that would round to the upper limit are the largest n
   CHECK(random_normal({2}, stream, 0.5, 0.0).to_vector() == std::vector{0.5, 0.5});
 }
 
-TEST_CASE("random tensors refuse a stream that is off and numbers out of range") {
+TEST_CASE("random tensors reject a stream that is off and numbers out of range") {
   const RandomStream off, stream(1);
   const double inf = std::numeric_limits<double>::infinity();
   check_error<ValueError>("random_uniform:|(1)", [&] { random_uniform({2}, off); });
@@ -257,7 +257,7 @@ TEST_CASE("a logit of -inf is never sampled, and large logits do not overflow") 
   CHECK(std::abs(ones - 500) < 80);  // 5 standard errors
 }
 
-TEST_CASE("sampling refuses a stream that is off and logits without a finite maximum") {
+TEST_CASE("sampling rejects a stream that is off and logits without a finite maximum") {
   const float inf = std::numeric_limits<float>::infinity();
   const RandomStream off, stream(1);
   check_error<ValueError>("random_ids:|3", [&] { random_ids({2}, stream, 3, 3); });

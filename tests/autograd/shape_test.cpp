@@ -53,7 +53,7 @@ TEST_CASE("axes are inserted, erased and replaced at either end and in between")
   CHECK(shape.with_last(7) == Shape{2, 3, 7});
 }
 
-TEST_CASE("a shape holds 8 axes and refuses a ninth") {
+TEST_CASE("a shape holds 8 axes and rejects a ninth") {
   const Shape full = {1, 2, 1, 2, 1, 2, 1, 2};
   CHECK(full.size() == 16);
   check_error<ShapeError>("shape:|9|8", [&] { Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}; });
@@ -70,7 +70,7 @@ TEST_CASE("broadcasting aligns the last axes and expands 1, to 0 as well") {
   CHECK(broadcast_shape("f", {}, {2, 0}) == Shape{2, 0});
 }
 
-TEST_CASE("shapes that do not broadcast are refused with the axis and both extents") {
+TEST_CASE("shapes that do not broadcast are rejected with the axis and both extents") {
   check_error<ShapeError>("add:|(2, 3)|(4, 1, 5)|1|3|5", [&] {
     broadcast_shape("add", {2, 3}, {4, 1, 5});
   });
@@ -99,7 +99,7 @@ TEST_CASE("an axis counts from the front, or from the end if it is negative") {
   CHECK_THROWS_AS(resolve_axis("sum", 0, 0), ValueError);
 }
 
-TEST_CASE("axes outside of the rank are refused, counted from the front or the end") {
+TEST_CASE("axes outside of the rank are rejected, counted from the front or the end") {
   Shape shape{2, 3, 4};
   CHECK(shape[0] == 2);
   CHECK(shape[std::size_t{2}] == 4);
@@ -144,7 +144,7 @@ TEST_CASE("ids of another shape differ, and copies are independent") {
   CHECK(a[0] == 1);
 }
 
-TEST_CASE("values that do not fit a shape and rows of different lengths are refused") {
+TEST_CASE("values that do not fit a shape and rows of different lengths are rejected") {
   check_error<ShapeError>("ids:|3|(2, 2)|4", [&] { Ids(Shape{2, 2}, {1, 2, 3}); });
   check_error<ShapeError>("ids:|1|2", [&] { Ids{{1, 2}, {3}}; });
 }
@@ -165,7 +165,7 @@ TEST_CASE("ids are indexed along their first axis, as tensors are") {
   CHECK(Ids(Shape{2, 0})[Ids::from({1})].shape() == Shape{1, 0});
 }
 
-TEST_CASE("an index out of range of ids is refused") {
+TEST_CASE("an index out of range of ids is rejected") {
   const Ids rows{{1, 2, 3}, {4, 5, 6}};
   check_error<ValueError>("ids:|(1, 0)|2|0|1|(2, 3)", [&] { rows[Ids{{0, 1}, {2, 0}}]; });
   CHECK_THROWS_AS(rows[Ids::from({-1})], ValueError);

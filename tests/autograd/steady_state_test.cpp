@@ -120,7 +120,7 @@ TEST_CASE("the sets differ in their roundings, so that a choice has an effect") 
   CHECK(test::values_of(gelu(linear(x, w))) != unfused);
 }
 
-TEST_CASE("an unknown instruction set is refused with a list of the known ones") {
+TEST_CASE("an unknown instruction set is rejected with a list of the known ones") {
   const std::string before(kernels_in_use());
   try {
     use_kernels("sse9");

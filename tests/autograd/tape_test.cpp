@@ -114,7 +114,7 @@ TEST_CASE("gradients accumulate over tapes until they are cleared") {
   check_values(x.gradient(), {6.0});
 }
 
-TEST_CASE("backward refuses a loss with more than one element") {
+TEST_CASE("backward rejects a loss with more than one element") {
   const Tensor x = leaf({2, 3}, 1.0);
   Tape tape;
   const Tensor y = square(x);
@@ -122,7 +122,7 @@ TEST_CASE("backward refuses a loss with more than one element") {
   CHECK(tape.size() == 1);
 }
 
-TEST_CASE("backward refuses dL/dy of another shape or type") {
+TEST_CASE("backward rejects dL/dy of another shape or type") {
   const Tensor x = leaf({2}, 1.0);
   Tape tape;
   const Tensor y = square(x);
@@ -132,7 +132,7 @@ TEST_CASE("backward refuses dL/dy of another shape or type") {
                           [&] { tape.backward(y, Tensor::zeros({2}, DType::float32)); });
 }
 
-TEST_CASE("backward refuses a loss that depends on no tensor that requires a gradient") {
+TEST_CASE("backward rejects a loss that depends on no tensor that requires a gradient") {
   const char* words = "backward:|depends on nothing that requires a gradient|no tape";
   const Tensor computed_before = square(leaf(3.0));
   Tape tape;
@@ -141,7 +141,7 @@ TEST_CASE("backward refuses a loss that depends on no tensor that requires a gra
   check_error<ValueError>(words, [&] { tape.backward(computed_before); });
 }
 
-TEST_CASE("backward refuses a loss of another tape, a tape that is gone and a second backward") {
+TEST_CASE("backward rejects a loss of another tape, a tape that is gone and a second backward") {
   const Tensor x = leaf(3.0);
   Tape tape;
   const Tensor y = square(x);

@@ -54,7 +54,7 @@ TEST_CASE("copies of a handle share values and gradient") {
   CHECK(x.requires_gradient());
 }
 
-TEST_CASE("a view has another shape and the same memory; a copy has memory of its own") {
+TEST_CASE("a view has another shape and the same memory; a copy has its own memory") {
   Tensor x = Tensor::from({2, 3}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, DType::float64);
   const Tensor view = x.viewed_as({3, 2});
   const Tensor copy = x.copied(DType::float32);
@@ -96,7 +96,7 @@ TEST_CASE("an operation on an empty tensor is named, with the number of the inpu
   check_error<ValueError>("encoder.ff: exp: input 1|empty Tensor", [&] { exp(x.gradient()); });
 }
 
-TEST_CASE("tensors refuse the wrong number of values, the wrong type and impossible views") {
+TEST_CASE("tensors reject the wrong number of values, the wrong type and impossible views") {
   check_error<ShapeError>("tensor:|3|(2, 2)|4", [&] {
     Tensor::from({2, 2}, {1.0, 2.0, 3.0}, DType::float32);
   });
@@ -109,7 +109,7 @@ TEST_CASE("tensors refuse the wrong number of values, the wrong type and impossi
   CHECK(common_dtype("op", x, x) == DType::float32);
 }
 
-TEST_CASE("a shape of more bytes than a size can hold is refused") {
+TEST_CASE("a shape of more bytes than a size can hold is rejected") {
   constexpr std::size_t too_many = std::size_t{1} << 61;  // float64 values in 2^64 bytes
   constexpr std::size_t half = std::size_t{1} << 30, other_half = std::size_t{1} << 31;
   for (const Shape& shape : {Shape{too_many}, Shape{half, other_half}, Shape{half, 1, other_half},

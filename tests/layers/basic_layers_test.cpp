@@ -46,7 +46,7 @@ TEST_CASE("a linear layer without a bias is y = x W^T") {
   check_values(layer(Tensor::from({1, 2}, {1, 1}, DType::float64)), {3, 7, 11});
 }
 
-TEST_CASE("a linear layer refuses another width or element type and names itself") {
+TEST_CASE("a linear layer rejects another width or element type and names itself") {
   Parameters parameters(DType::float32, 1);
   const Linear layer(Scope(parameters) / "encoder" / "linear1", 128, 256);
   check_error<ShapeError>("encoder.linear1: linear:|(32, 10, 64)|128|(256, 128)", [&] {
@@ -59,7 +59,7 @@ TEST_CASE("a linear layer refuses another width or element type and names itself
                           [&] { Linear(Scope(parameters) / "encoder" / "linear1", 2, 2); });
 }
 
-TEST_CASE("linear refuses a width of 0 and names its layer") {
+TEST_CASE("linear rejects a width of 0 and names its layer") {
   Parameters parameters(DType::float32, 1);
   const Scope scope = Scope(parameters) / "head";
   check_error<ValueError>("head: linear:|0|1", [&] { Linear(scope, 0, 3); });
@@ -102,7 +102,7 @@ TEST_CASE("calls of one dropout layer drop the same elements unless their modes 
   CHECK(training.at(1).is_training());
 }
 
-TEST_CASE("training without a random stream is refused by layers with dropout") {
+TEST_CASE("training without a random stream is rejected by layers with dropout") {
   Parameters parameters(DType::float32, 1);
   const Tensor x = Tensor::ones({1, 2, 4});
   const Mode mode = Mode::training();
@@ -130,7 +130,7 @@ TEST_CASE("dropout after a ReLU depends on the path of the layer too") {
   CHECK(values_of(relu_dropout(x, 0.5, stream.named("a"))) == y);
 }
 
-TEST_CASE("dropout refuses a rate outside [0, 1] and names its layer") {
+TEST_CASE("dropout rejects a rate outside [0, 1] and names its layer") {
   Parameters parameters(DType::float32, 1);
   const auto message = [](const std::string& rate) {
     return "ff.dropout: dropout: the rate is " + rate + ", expected 0 to 1";
@@ -258,7 +258,7 @@ TEST_CASE("a nested Sequential may start with ids") {
   CHECK(Sequential{[](const Ids& x) { return one_hot(x, 4); }}(ids).shape() == Shape{1, 3, 4});
 }
 
-TEST_CASE("a Sequential refuses a call without a mode that a layer needs, and other inputs") {
+TEST_CASE("a Sequential rejects a call without a mode that a layer needs, and other inputs") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Tensor x = random_leaf({2, 2}, 1);

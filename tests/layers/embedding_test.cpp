@@ -23,7 +23,7 @@ TEST_CASE("the initial embedding matrix has variance 1 / d_model") {
   CHECK(squares / 300 == doctest::Approx(1.0).epsilon(0.02));
 }
 
-TEST_CASE("an embedding refuses ids outside its vocabulary, with its path and their position") {
+TEST_CASE("an embedding rejects ids outside its vocabulary, with its path and their position") {
   Parameters parameters(DType::float32, 1);
   const Embedding layer(Scope(parameters) / "source_embedding", 11, 2, {.padding_id = 0});
   check_error<ValueError>("source_embedding: embedding:|(1, 1)|11|0", [&] {
@@ -88,7 +88,7 @@ TEST_CASE("position kinds none, rotary and alibi add nothing and have no paramet
   }
 }
 
-TEST_CASE("a sequence of max_length passes, and one token more is refused") {
+TEST_CASE("a sequence of max_length passes, and one token more is rejected") {
   for (const PositionKind kind : {PositionKind::sinusoidal, PositionKind::learned,
                                   PositionKind::none, PositionKind::rotary, PositionKind::alibi}) {
     Parameters parameters(DType::float32, 1);
@@ -100,7 +100,7 @@ TEST_CASE("a sequence of max_length passes, and one token more is refused") {
   }
 }
 
-TEST_CASE("positions refuse inputs that are not batches of vectors of their width") {
+TEST_CASE("positions reject inputs that are not batches of vectors of their width") {
   Parameters parameters(DType::float32, 1);
   const Positions layer = make(parameters, PositionKind::sinusoidal, 5, 4);
   check_error<ShapeError>("target_positions: positions:|(3, 4)|4", [&] {
@@ -203,7 +203,7 @@ TEST_CASE("the gradients of patches, class token and image agree with difference
   check_gradients([&] { return layer(images); }, parameters, {images});
 }
 
-TEST_CASE("a patch size that does not divide the image is refused") {
+TEST_CASE("a patch size that does not divide the image is rejected") {
   const auto made = [](const ImageShape& image, std::size_t patch_size) {
     Parameters parameters(DType::float32, 1);
     PatchEmbedding(Scope(parameters) / "patches", image, patch_size, 4);
@@ -215,7 +215,7 @@ TEST_CASE("a patch size that does not divide the image is refused") {
   check_error<ShapeError>("patches: patch embedding:|0|4|2", [&] { made({0, 4, 1}, 2); });
 }
 
-TEST_CASE("images of another shape are refused") {
+TEST_CASE("images of another shape are rejected") {
   Identity made({.height = 2, .width = 2, .channels = 1}, 2);
   check_error<ShapeError>("patches: patch embedding:|(3, 5)|2|1", [&] {
     made.layer(Tensor::zeros({3, 5}, DType::float64));

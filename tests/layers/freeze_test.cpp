@@ -98,7 +98,7 @@ TEST_CASE("a frozen parameter has no gradient and changes no other, for every ch
   }
 }
 
-TEST_CASE("operations on frozen parameters alone are not recorded") {
+TEST_CASE("operations on only frozen parameters are not recorded") {
   TwoLayers layers;
   layers.parameters.freeze("first");
   Tape tape;
@@ -135,7 +135,7 @@ TEST_CASE("freeze() selects by path, and unfreeze() restores the gradients") {
   }
 }
 
-TEST_CASE("freeze() of a path that does not exist is refused with the existing names") {
+TEST_CASE("freeze() of a path that does not exist is rejected with the existing names") {
   TwoLayers layers;
   check_error<ValueError>("freeze:|`frist`|`first`|`second`",
                           [&] { layers.parameters.freeze("frist."); });

@@ -192,7 +192,7 @@ TEST_CASE("an embedding has PyTorch's output and gradients, of repeated and padd
   check_embedding("embedding/padding", 0);
 }
 
-TEST_CASE("the sinusoidal table is that of the paper's formula") {
+TEST_CASE("the sinusoidal table follows the formula of the paper") {
   in_both("layers.txt", "positions/table", [](LayerCase& c) {
     c.golden.check_equal("output", sinusoidal_positions(20, 6, c.parameters.dtype()));
   });

@@ -41,7 +41,7 @@ struct Projection {
 
 }  // namespace
 
-TEST_CASE("an output projection has a weight of its own unless it is given one") {
+TEST_CASE("an output projection has its own weight unless it is given one") {
   CHECK(listing(Projection(false).parameters) == std::vector<std::string>{"embedding.weight (7, 4)",
                                                                           "output.weight (7, 4)",
                                                                           "output.bias (7)"});
@@ -64,7 +64,7 @@ TEST_CASE("logits are linear, and the loss is their cross entropy") {
   }
 }
 
-TEST_CASE("an output projection refuses shapes that do not fit and names itself") {
+TEST_CASE("an output projection rejects shapes that do not fit and names itself") {
   const Projection p(false);
   const Tensor x = Tensor::zeros({1, 1, d_model + 1}, DType::float64);
   check_error<ShapeError>("output: linear", [&] { p.output.logits(x); });
@@ -110,7 +110,7 @@ TEST_CASE("the logits of a classification head are linear, and the loss is their
                values_of(cross_entropy(expected, labels, options).mean));
 }
 
-TEST_CASE("a classification head refuses another width and names itself") {
+TEST_CASE("a classification head rejects another width and names itself") {
   check_error<ShapeError>("head: linear:|(2, 1, 5)|4|(3, 4)", [&] {
     Head(PoolingKind::mean).layer.logits(Tensor::zeros({2, 1, 5}, DType::float64));
   });
@@ -162,7 +162,7 @@ TEST_CASE("values of padding do not affect mean pooling") {
   CHECK(values_of(pool(PoolingKind::mean, x, Lengths{3, 2})) == before);
 }
 
-TEST_CASE("pooling refuses lengths that do not fit") {
+TEST_CASE("pooling rejects lengths that do not fit") {
   const Tensor x = two_sequences();
   check_error<ShapeError>("pooling:|1|(2, 3, 2)|2",
                           [&] { pool(PoolingKind::mean, x, Lengths{3}); });

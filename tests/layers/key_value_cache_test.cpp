@@ -78,7 +78,7 @@ TEST_CASE("select() of a cache copies the selected sequences, in any order and n
   CHECK(selected({1, 0, 0}) == std::vector<double>{3, 4, 1, 2, 1, 2});
 }
 
-TEST_CASE("a cache refuses another number of sequences, and the selection of ones it lacks") {
+TEST_CASE("a cache rejects another number of sequences, and the selection of ones it lacks") {
   KeyValueCache cache;
   cache.append(tokens({1, 2, 3, 4}), tokens({5, 6, 7, 8}));
   const Tensor one = Tensor::zeros({1, 1, 2}), wide = Tensor::zeros({2, 1, 3});
@@ -181,7 +181,7 @@ TEST_CASE("select() of a language model's decoder copies sequences") {
   }
 }
 
-TEST_CASE("a decoder refuses tokens and sources that do not fit its sequences") {
+TEST_CASE("a decoder rejects tokens and sources that do not fit its sequences") {
   const MadeNetwork made(with_kind(small(), ModelKind::seq2seq));
   const auto decoder = made.network->start_decoding(source);
   decoder->extend(slice(targets, 1, 0, 1));

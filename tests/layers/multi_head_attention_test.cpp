@@ -46,15 +46,6 @@ TEST_CASE("a1 = (1,1) and a2 = (1,0) over unit keys and values give (0.33, 0.67)
   }
 }
 
-TEST_CASE("multi-head attention has four square projections with biases") {
-  const Attention attention(6, 3);
-  CHECK(listing(attention.parameters) ==
-        std::vector<std::string>{"attn.q_proj.weight (6, 6)", "attn.q_proj.bias (6)",
-                                 "attn.k_proj.weight (6, 6)", "attn.k_proj.bias (6)",
-                                 "attn.v_proj.weight (6, 6)", "attn.v_proj.bias (6)",
-                                 "attn.out_proj.weight (6, 6)", "attn.out_proj.bias (6)"});
-}
-
 TEST_CASE("by default multi-head attention has 8 heads and drops nothing") {
   const Tensor x = random_leaf({2, 3, 16}, 1);
   Parameters parameters(DType::float64, 1);
@@ -96,7 +87,7 @@ TEST_CASE("two layers with equal weights and one stream drop different weights")
         values_of(b(x, x, {}, Mode::training(RandomStream(1)))));
 }
 
-TEST_CASE("multi-head attention refuses inputs that do not fit and names the layer") {
+TEST_CASE("multi-head attention rejects inputs that do not fit and names the layer") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const Attention attention(4, 2);
   check_error<ShapeError>("attn: multi-head attention:|6|4", [&] { Attention(6, 4); });
@@ -282,7 +273,7 @@ TEST_CASE("bilinear scores with rotary positions apply W to the query before its
   check_values(weights_of(attention.layer, all, all, {}), expected, 1e-12);
 }
 
-TEST_CASE("attention of the last queries alone equals theirs among all, for all position kinds") {
+TEST_CASE("attention of only the last queries equals theirs among all, for all position kinds") {
   for (const auto& options : {without_positions, with_rotary, with_alibi}) {
     const Attention attention(8, options);
     const Tensor x = random_leaf({1, 5, 8}, 1);
@@ -293,7 +284,7 @@ TEST_CASE("attention of the last queries alone equals theirs among all, for all 
   }
 }
 
-TEST_CASE("parameter-free attention refuses heads, widths and scores with parameters") {
+TEST_CASE("parameter-free attention rejects heads, widths and scores with parameters") {
   const auto make = [](std::size_t heads, std::size_t d_head, AttentionScore score) {
     return Attention(4, {.kind = AttentionKind::parameter_free,
                          .num_heads = heads,

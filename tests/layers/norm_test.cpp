@@ -86,7 +86,7 @@ TEST_CASE("a norm starts with a weight of ones and, unless it is an rms norm, a 
   }
 }
 
-TEST_CASE("a norm refuses another width and an epsilon of 0, and names itself") {
+TEST_CASE("a norm rejects another width and an epsilon of 0, and names itself") {
   for (const Normalization kind : normalizations) {
     Parameters parameters(DType::float32, 1);
     const Scope scope = Scope(parameters) / "ff_residual";
@@ -240,7 +240,7 @@ TEST_CASE("inference, and training without a tape, do not update the running mom
   CHECK(made.running_var() == std::vector<double>{1, 1, 1});
 }
 
-TEST_CASE("batch norm refuses one vector (no unbiased variance) and none (no moments)") {
+TEST_CASE("batch norm rejects one vector (no unbiased variance) and none (no moments)") {
   Made made(2);
   check_values(train(made, Tensor::from({1, 1, 2}, {5, -3}, DType::float64)), {0, 0});
   CHECK(train(made, Tensor::zeros({0, 3, 2}, DType::float64)).shape() == Shape{0, 3, 2});
@@ -309,7 +309,7 @@ TEST_CASE("copies of a RunningAverage share one value, which can be assigned") {
   check_values(value, {13, 5});
 }
 
-TEST_CASE("note() refuses values of another shape or element type") {
+TEST_CASE("note() rejects values of another shape or element type") {
   const RunningAverage average(pair(1, 2));
   check_error<ShapeError>("running average:|(3)|(2)",
                           [&] { average.note(Tensor::zeros({3}, DType::float64), 0.5, 0.5); });

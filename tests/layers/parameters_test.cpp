@@ -145,7 +145,7 @@ TEST_CASE("gathered parameters give the bits of ones that are not, step after st
   }
 }
 
-TEST_CASE("a name that exists, and a parameter after gather(), are refused") {
+TEST_CASE("a name that exists, and a parameter after gather(), are rejected") {
   Parameters parameters(DType::float64, 1);
   parameters.create("ff.weight", {1}, ones_initializer());
   check_error<ValueError>("parameters:|`ff.weight`",
@@ -188,7 +188,7 @@ TEST_CASE("load() converts a snapshot of the other element type") {
   CHECK(values_of(a) == values_of(from.snapshot()[0].tensor.copied(DType::float32)));
 }
 
-TEST_CASE("load() refuses a snapshot that does not fit and changes nothing") {
+TEST_CASE("load() rejects a snapshot that does not fit and changes nothing") {
   TwoLayers layers;
   const std::vector<NamedTensor> snapshot = layers.parameters.snapshot();
   const Tensor weight = layers.parameters.list()[0].tensor;

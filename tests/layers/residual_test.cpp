@@ -147,7 +147,7 @@ TEST_CASE("the gradients of a residual block agree with differences, with all of
   }
 }
 
-TEST_CASE("a residual block refuses a sublayer that changes the shape, and another width") {
+TEST_CASE("a residual block rejects a sublayer that changes the shape, and another width") {
   const Block block(NormPlacement::post, 4);
   const Tensor x = Tensor::zeros({2, 4}, DType::float64);
   const auto narrow = [](const Tensor&) { return Tensor::zeros({2, 3}, DType::float64); };
@@ -234,7 +234,7 @@ TEST_CASE("dropout at rate 1 leaves nothing but the bias of the second map") {
   }
 }
 
-TEST_CASE("a feed-forward block refuses another width and names its first map") {
+TEST_CASE("a feed-forward block rejects another width and names its first map") {
   const InnerBlock block(4, 8, Activation::relu);
   check_error<ShapeError>("ff.linear1: linear:|(2, 3)|4|(8, 4)", [&] {
     block.layer(Tensor::zeros({2, 3}, DType::float64), Mode::inference());

@@ -120,7 +120,7 @@ TEST_CASE("self-attention has rotary positions or ALiBi if the model has them") 
   }
 }
 
-TEST_CASE("`dropout` is the rate of each place without a rate of its own") {
+TEST_CASE("`dropout` is the rate of each place without its own rate") {
   TransformerOptions options{.dropout = 0.25};
   CHECK(rates(options) == std::vector<double>(8, 0.25));
   options.embedding_dropout = 0.0;
@@ -133,7 +133,7 @@ TEST_CASE("`dropout` is the rate of each place without a rate of its own") {
   CHECK(rates(options) == std::vector<double>{0, .5, 0, .75, .5, .5, 0, .75});
 }
 
-TEST_CASE("the output projection has a weight of its own unless the options tie it") {
+TEST_CASE("the output projection has its own weight unless the options tie it") {
   for (const TiedEmbeddings tie :
        {TiedEmbeddings::none, TiedEmbeddings::target, TiedEmbeddings::all}) {
     Parameters parameters(DType::float32, 1);

@@ -98,7 +98,7 @@ TEST_CASE("a weight average has the same bits on any number of threads, in every
   CHECK(alone.back() == doctest::Approx(mean).epsilon(1e-5));
 }
 
-TEST_CASE("a weight average refuses a decay of 0 and 1, an empty list and step 0") {
+TEST_CASE("a weight average rejects a decay of 0 and 1, an empty list and step 0") {
   const std::vector<NamedTensor> p{leaf("p", {1}, {1})};
   CHECK_THROWS_AS(WeightAverage(p, 0.0), ValueError);
   CHECK_THROWS_AS(WeightAverage(p, 1.0), ValueError);

@@ -117,7 +117,7 @@ TEST_CASE("NaN in a gradient affects its own element only") {
   for (std::size_t i = 0; i < 19; ++i) CHECK(std::isnan(values[i]) == (i == 17));
 }
 
-TEST_CASE("an epsilon that is 0 in the precision of a parameter is refused") {
+TEST_CASE("an epsilon that is 0 in the precision of a parameter is rejected") {
   const NamedTensor narrow = leaf("narrow", {1}, {1}, DType::float32);
   const NamedTensor wide = leaf("wide", {1}, {1}, DType::float64);
   check_error<ValueError>("optimizer:|1e-60|0|float32|`narrow`|1e-45", [&] {

@@ -179,7 +179,7 @@ TEST_CASE("a parameter frozen before or after its optimizer was made is unchange
   }
 }
 
-TEST_CASE("several frozen parameters can have an optimizer, and repeated ones are refused") {
+TEST_CASE("several frozen parameters can have an optimizer, and repeated ones are rejected") {
   NamedTensor p = leaf("p", {1}, {1}), q = leaf("q", {1}, {1});
   p.tensor.freeze();
   q.tensor.freeze();
@@ -227,7 +227,7 @@ TEST_CASE("a step of learning rate 0 changes no parameter and is counted") {
   }
 }
 
-TEST_CASE("a step with an invalid rate or scale is refused and changes nothing") {
+TEST_CASE("a step with an invalid rate or scale is rejected and changes nothing") {
   constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
   const NamedTensor p = leaf("p", {1}, {0.5});
   const auto optimizer = make_optimizer({}, {&p, 1});
@@ -245,7 +245,7 @@ TEST_CASE("a step with an invalid rate or scale is refused and changes nothing")
   CHECK(optimizer->steps() == 0);
 }
 
-TEST_CASE("a list of parameters with repeated names or tensors is refused") {
+TEST_CASE("a list of parameters with repeated names or tensors is rejected") {
   const auto make = [](const std::vector<NamedTensor>& parameters) {
     return make_optimizer({}, parameters);
   };

@@ -192,7 +192,7 @@ TEST_CASE("steps count from 1") {
   }
 }
 
-TEST_CASE("a schedule refuses invalid options") {
+TEST_CASE("a schedule rejects invalid options") {
   CHECK_THROWS_AS(make_schedule({.learning_rate = -1.0}), ValueError);
   CHECK_THROWS_AS(make_schedule({.warmup_steps = 5}), ValueError);
   check_error<ValueError>("schedule:|9",
@@ -216,7 +216,7 @@ TEST_CASE("a decay or momentum is at least 0 and less than 1") {
 
 TEST_CASE("every number of an optimizer is checked separately, and the error names it") {
   using Field = double OptimizerOptions::*;
-  const auto refused = [](Field field, const char* name, std::initializer_list<double> values) {
+  const auto rejected = [](Field field, const char* name, std::initializer_list<double> values) {
     for (const double value : values) {
       CAPTURE(name);
       CAPTURE(value);
@@ -227,12 +227,12 @@ TEST_CASE("every number of an optimizer is checked separately, and the error nam
     }
   };
   const double least = std::numeric_limits<double>::denorm_min();
-  refused(&OptimizerOptions::momentum, "momentum", {1, -least, not_a_number, infinity, -infinity});
-  refused(&OptimizerOptions::beta1, "beta1", {1, -least, not_a_number, infinity, -infinity});
-  refused(&OptimizerOptions::beta2, "beta2", {1, -least, not_a_number, infinity, -infinity});
-  refused(&OptimizerOptions::epsilon, "epsilon", {0, -1, not_a_number, infinity, -infinity});
-  refused(&OptimizerOptions::weight_decay, "weight_decay",
-          {-least, not_a_number, infinity, -infinity});
+  rejected(&OptimizerOptions::momentum, "momentum", {1, -least, not_a_number, infinity, -infinity});
+  rejected(&OptimizerOptions::beta1, "beta1", {1, -least, not_a_number, infinity, -infinity});
+  rejected(&OptimizerOptions::beta2, "beta2", {1, -least, not_a_number, infinity, -infinity});
+  rejected(&OptimizerOptions::epsilon, "epsilon", {0, -1, not_a_number, infinity, -infinity});
+  rejected(&OptimizerOptions::weight_decay, "weight_decay",
+           {-least, not_a_number, infinity, -infinity});
   CHECK_NOTHROW(validate(OptimizerOptions{.epsilon = least, .weight_decay = least}));
 }
 

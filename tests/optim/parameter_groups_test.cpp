@@ -149,7 +149,7 @@ TEST_CASE("a frozen parameter of a group is unchanged") {
   CHECK(p[1].tensor.item() < 0.1);
 }
 
-TEST_CASE("groups without parameters, repeated paths and numbers out of range are refused") {
+TEST_CASE("groups without parameters, repeated paths and numbers out of range are rejected") {
   check_error<ValueError>("optimizer: group:|`a.d`|`a.b`|`a.c`",
                           [&] { nested({{.path = "a.d"}}); });
   check_error<ValueError>("optimizer:|`a`", [&] {
@@ -249,7 +249,7 @@ TEST_CASE("averages of a range update and swap its elements only") {
   check_values(matrix, {12, 9, 14, 7, 16, 5}, 1e-12);
 }
 
-TEST_CASE("ranges that do not fit the parameters are refused") {
+TEST_CASE("ranges that do not fit the parameters are rejected") {
   const auto parameters = two_parameters(DType::float32);
   const auto error_message = [&](const std::vector<ElementRange>& ranges) {
     std::string message;

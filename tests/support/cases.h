@@ -88,7 +88,7 @@ inline std::string first_difference(const std::vector<double>& found,
 /// Checks value, shape, element type and gradients of a case in one precision.
 inline void check_worked(const WorkedCase& c, DType dtype) {
   CAPTURE(c.name);
-  CAPTURE(name(dtype));
+  CAPTURE(std::string(name(dtype)));
   Operands leaves;
   for (const Tensor& operand : c.operands) {
     leaves.push_back(operand.copied(dtype).require_gradient());

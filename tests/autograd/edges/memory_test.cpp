@@ -190,7 +190,7 @@ void check_each_alone(const OperationCase& operation, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("no operation depends on the alignment of its operands, nor writes beside its results") {
+TEST_CASE("no operation depends on the alignment of its operands, nor writes outside its results") {
   for (std::size_t n = 1; n <= largest; ++n) {
     for (const OperationCase& operation : every_operation(3, n)) {
       for (const DType dtype : dtypes) {

@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::size_t lengths[] = {5, 16, 19, 35};
 
-/// A comparison with NaN is false, and a target of NaN is refused.
+/// A comparison with NaN is false, and a target of NaN is rejected.
 bool takes_nan(const std::string& name, std::size_t which) {
   if (name == "topk") return false;  // NaN is the largest, so that other elements move
   return name != "where" && !(name == "binary_cross_entropy_with_logits" && which == 1);

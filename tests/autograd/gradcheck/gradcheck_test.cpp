@@ -192,7 +192,7 @@ TEST_CASE("gradcheck uses shorter steps near the kink of a custom operation") {
   CHECK(gradient_error([&] { return apply(AbsoluteValue{}, nearer); }, {nearer}) < 1e-6);
 }
 
-TEST_CASE("gradcheck refuses a function that differs when branches are frozen") {
+TEST_CASE("gradcheck rejects a function that differs when branches are frozen") {
   const Tensor x = random_leaf({6}, 1);
   const auto two_faced = [&] {
     return execution_context().frozen_branches == nullptr ? relu(x) : square(x);
@@ -299,7 +299,7 @@ TEST_CASE("gradcheck accepts a function that returns its input, or an empty tens
   CHECK(gradient_error([&] { return square(none); }, {none}) == 0.0);
 }
 
-TEST_CASE("gradcheck refuses float32 and tensors that require no gradient, by name") {
+TEST_CASE("gradcheck rejects float32 and tensors that require no gradient, by name") {
   const auto check = [](const Tensor& x) {
     const NamedTensor named[] = {{"encoder.weight", x}};
     gradcheck([&] { return square(x); }, named);
@@ -454,7 +454,7 @@ TEST_CASE("a tensor without any comparison does not agree") {
   CHECK_FALSE(row.worst_coordinate);
 }
 
-TEST_CASE("gradcheck refuses invalid options, no outputs and outputs that change shape") {
+TEST_CASE("gradcheck rejects invalid options, no outputs and outputs that change shape") {
   const Tensor x = random_leaf({4}, 1);
   check_error<ValueError>("gradcheck:|0",
                           [&] { row_of([&] { return square(x); }, x, {.step = 0.0}); });
@@ -474,7 +474,7 @@ TEST_CASE("gradcheck refuses invalid options, no outputs and outputs that change
   check_error<ShapeError>("gradcheck:|(4)", [&] { row_of(grows, x); });
 }
 
-TEST_CASE("gradcheck refuses a function that gives different values for the same input") {
+TEST_CASE("gradcheck rejects a function that gives different values for the same input") {
   const Tensor x = random_leaf({4}, 1);
   double drift = 0.0;
   const auto restless = [&] {

@@ -204,7 +204,7 @@ TEST_CASE("inconclusive comparisons are counted over coordinates and directions 
                  "3 gradients: 0 agree, 0 wrong, 3 inconclusive; worst relative error 5.0e-01\n"));
 }
 
-TEST_CASE("outputs have headings of their own") {
+TEST_CASE("each output has a heading") {
   GradcheckReport report;
   report.rows = {wrong_by(1.0), wrong_by(1.0)};
   report.rows[0].output = "loss";

@@ -378,7 +378,7 @@ TEST_CASE("gemm has the same bits with a right operand that was packed beforehan
   }
 }
 
-TEST_CASE("gemm: NaN in a row of a or a column of b affects that row or column alone") {
+TEST_CASE("gemm: NaN in a row of a or a column of b affects only that row or column") {
   constexpr std::size_t m = 25, n = 67, k = 260;
   for (const Gemm<float> product : own_products<float>) {
     for (const bool transposed : {false, true}) {

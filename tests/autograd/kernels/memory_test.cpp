@@ -225,7 +225,7 @@ TEST_CASE("an impossible request throws bad_alloc and leaves the pool unchanged"
   CHECK(after.system_allocations == before.system_allocations);
 }
 
-TEST_CASE("require_address_space() accepts small sizes and refuses 2^60 bytes") {
+TEST_CASE("require_address_space() accepts small sizes and rejects 2^60 bytes") {
   CHECK_NOTHROW(require_address_space(1'000'000));
   CHECK_THROWS_AS(require_address_space(std::size_t{1} << 60), OutOfMemory);
 }

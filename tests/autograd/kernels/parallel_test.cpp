@@ -152,7 +152,7 @@ TEST_CASE("num_threads() may exceed the most threads, of which threads_at_work()
 }
 
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)
-TEST_CASE("set_num_threads(): threads that the system refuses are replaced by the others" *
+TEST_CASE("set_num_threads(): threads that the system rejects are replaced by the others" *
           doctest::skip(tapestry::test::is_guarded_run())) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);

@@ -151,7 +151,7 @@ TEST_CASE("exp of very negative numbers is subnormal, not 0") {
   CHECK(exp_of(-746.0, DType::float64) == 0.0);
 }
 
-TEST_CASE("gelu of numbers whose square overflows is the number, beside others as well") {
+TEST_CASE("gelu of numbers whose square overflows is the number, with others in its vector too") {
   for (const double x : {1e70, 1e154, 1e200, 1e308}) {
     const Tensor y = gelu(Tensor::from({x, 1.0, -x, x, x, x, x, 0.0, x, x, x}, DType::float64));
     const std::vector<double> found = values_of(y);

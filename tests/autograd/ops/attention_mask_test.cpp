@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "autograd/error.h"
 #include "autograd/kernels/matmul.h"
@@ -62,7 +63,7 @@ AttentionMask without_last_key(std::size_t batch, std::size_t n_q, std::size_t n
 
 TEST_CASE("masks hide the keys that they say, and the other weights of a query add up to 1") {
   struct Case {
-    const char* name;
+    std::string name;
     std::size_t n_q, n_k;
     AttentionMask mask;
     bool (*allows)(std::size_t, std::size_t);

@@ -53,7 +53,7 @@ TEST_CASE("a comparison with NaN holds only for not_equal, at any place in a vec
 
 TEST_CASE("comparisons broadcast, reject shapes that do not fit, and have no gradient") {
   struct Operation {
-    const char* name;
+    std::string name;
     BinaryOperation f;
     double (*expected)(double, double);
   };

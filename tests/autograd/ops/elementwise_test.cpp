@@ -146,7 +146,7 @@ TEST_CASE("add, sub, mul and div give hand-worked values and gradients") {
 
 TEST_CASE("add, sub, mul and div broadcast either operand, and both, with their gradients") {
   struct Operation {
-    const char* name;
+    std::string name;
     BinaryOperation f;
     double (*expected)(double, double);
   };
