@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -57,6 +58,18 @@ TEST_CASE("the weight average of a constant is the constant in every bit") {
       for (std::uint64_t t = 0; t < 2000; ++t) average.update(1'000'000'000'000 + t);
       CHECK(average.state().at(0).tensor.to_vector() == constant);
     }
+  }
+}
+
+TEST_CASE("a weight average becomes 0 instead of subnormal") {
+  for (const DType dtype : dtypes) {
+    const double least = dispatch(
+        dtype, []<class T>() { return static_cast<double>(std::numeric_limits<T>::min()); });
+    const std::vector<NamedTensor> p{leaf("p", {2}, {1.5 * least, 4 * least}, dtype)};
+    WeightAverage average(p, 0.5);
+    set_values(p[0], {0, 0});
+    average.update(100);  // d = 0.5
+    CHECK(average.state().at(0).tensor.to_vector() == std::vector<double>{0, 2 * least});
   }
 }
 
