@@ -274,7 +274,8 @@ struct Recorded {
 };
 
 Recorded recorded(const std::filesystem::path& run) {
-  Recorded all{.digests = digests_of_run(run), .validations = without_memory(run)};
+  Recorded all{
+      .digests = digests_of_run(run), .validations = without_memory(run), .event_file_sizes = {}};
   for (const char* split : {"train", "validation"}) {
     all.event_file_sizes.push_back(
         std::filesystem::file_size(run / tensorboard_folder_name / split / event_file_name));
