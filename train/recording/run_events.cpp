@@ -141,9 +141,9 @@ Json statistics_json(const WeightStatistics& s) {
 
 /// The first characters of a text.
 std::string cut(const std::string& text) {
-  constexpr std::size_t most = 2000;
-  return find_invalid_utf8(text) ? escaped(text).substr(0, most)
-                                 : std::string(characters(text, 0, most));
+  constexpr std::size_t max_length = 2000;
+  return find_invalid_utf8(text) ? escaped(text).substr(0, max_length)
+                                 : std::string(characters(text, 0, max_length));
 }
 
 Json training_json(const TrainingRecord& training) {

@@ -23,7 +23,7 @@ namespace tapestry {
 /// bytes.
 std::uint32_t digest_of_values(std::span<const std::byte> bytes);
 
-/// The names of the tensors with digests: those of the parameters, then of the buffers.
+/// The names of the tensors with digests: parameters, then buffers.
 std::vector<std::string> digest_names(const Parameters& parameters);
 
 /// The digests of all parameters, then of all buffers, in the order of Parameters.

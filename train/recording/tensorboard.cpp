@@ -78,7 +78,7 @@ class Message {
   std::string bytes_;
 };
 
-// The numbers of fields and of the element type are those of the .proto files.
+// Field numbers and the element type as in the .proto files.
 constexpr std::uint64_t text_elements = 7;
 
 Message metadata_of_plugin(std::string_view plugin) {
@@ -119,7 +119,7 @@ std::string make_record(std::string_view event) {
 }
 
 constexpr std::size_t header_bytes = 12, footer_bytes = 4;
-constexpr std::uint64_t longest_event = 64U << 20U;  // in bytes
+constexpr std::uint64_t max_event_bytes = 64U << 20U;  // in bytes
 
 /// Starts an event with the current time.
 Message event_now() {
@@ -152,7 +152,7 @@ class RecordScanner {
     const std::string_view length = std::string_view(header).substr(0, 8);
     const auto size = from_bytes<std::uint64_t>(length);
     const auto crc = from_bytes<std::uint32_t>(std::string_view(header).substr(8));
-    if (crc != masked_crc(length) || size > longest_event) return std::nullopt;
+    if (crc != masked_crc(length) || size > max_event_bytes) return std::nullopt;
     std::string event(size + footer_bytes, '\0');
     if (!read(offset_ + header_bytes, event)) return std::nullopt;
     const auto event_crc = from_bytes<std::uint32_t>(std::string_view(event).substr(size));

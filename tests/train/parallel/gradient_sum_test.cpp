@@ -96,25 +96,19 @@ void sum_gradients(Parameters& parameters, std::size_t n, ProcessGroup& group) {
   sum.finish();
 }
 
-TEST_CASE("gradients of micro-batches are summed over the binary tree") {
-  for (std::size_t n = 1; n <= 17; ++n) {
-    Parameters parameters = two_parameters();
-    sum_gradients(parameters, n, single_process());
-    CHECK_MESSAGE(count_different(parameters, n, single_process()) == 0, n);
-  }
-}
-
 TEST_CASE("any number of processes sums gradients over the same binary tree") {
+  const auto check = [](std::size_t processes, std::size_t n) {
+    std::atomic<std::size_t> different = 0;
+    test::run_processes(processes, [&](ProcessGroup& group) {
+      Parameters parameters = two_parameters();
+      sum_gradients(parameters, n, group);
+      different += count_different(parameters, n, group);
+    });
+    CHECK_MESSAGE(different == 0, processes, " processes, ", n, " micro-batches");
+  };
+  for (std::size_t n = 1; n <= 17; ++n) check(1, n);
   for (const std::size_t processes : {2, 3, 4, 5, 7, 8}) {
-    for (const std::size_t n : {8, 9, 11, 16}) {
-      std::atomic<std::size_t> different = 0;
-      test::run_processes(processes, [&, n](ProcessGroup& group) {
-        Parameters parameters = two_parameters();
-        sum_gradients(parameters, n, group);
-        different += count_different(parameters, n, group);
-      });
-      CHECK_MESSAGE(different == 0, processes, " processes, ", n, " micro-batches");
-    }
+    for (const std::size_t n : {8, 9, 11, 16}) check(processes, n);
   }
 }
 
@@ -193,16 +187,13 @@ std::vector<std::string> order_of_events(const std::vector<const char*>& names) 
   return events;
 }
 
-TEST_CASE("gradients are sent while backward of the last micro-batch is still running") {
-  CHECK(order_of_events({"a", "b", "c"}) == std::vector<std::string>{"backward of c", "send",
-                                                                     "backward of b", "send",
-                                                                     "backward of a", "send"});
-}
-
-TEST_CASE("the gradient of a tied parameter is sent after its last contribution") {
-  CHECK(order_of_events({"b", "c", "a", "b"}) ==
-        std::vector<std::string>{"backward of b", "backward of a", "backward of c", "send",
-                                 "backward of b", "send", "send"});
+TEST_CASE("gradients are sent during backward, after the last contribution to a tied parameter") {
+  using Events = std::vector<std::string>;
+  CHECK(order_of_events({"a", "b", "c"}) ==
+        Events{"backward of c", "send", "backward of b", "send", "backward of a", "send"});
+  CHECK(order_of_events({"b", "c", "a", "b"}) == Events{"backward of b", "backward of a",
+                                                        "backward of c", "send", "backward of b",
+                                                        "send", "send"});
 }
 
 /// The gradients of micro-batches, of which some do not depend on all parameters, in rank 0.
@@ -247,14 +238,12 @@ void check_product_gradients(std::size_t micro_batches, bool bfloat16) {
   }
 }
 
-TEST_CASE("gradients that are sent during backward have the bits of one process") {
-  check_product_gradients(4, false);
-  check_product_gradients(5, false);
-}
-
-TEST_CASE("gradients in bfloat16 have the same bits for any number of processes") {
-  check_product_gradients(4, true);
-  check_product_gradients(5, true);
+TEST_CASE(
+    "gradients that are sent during backward, also in bfloat16, have the bits of one process") {
+  for (const bool bfloat16 : {false, true}) {
+    check_product_gradients(4, bfloat16);
+    check_product_gradients(5, bfloat16);
+  }
 }
 
 TEST_CASE("bfloat16 rounds sums that processes exchange, and not the sum of all micro-batches") {
