@@ -46,7 +46,7 @@ struct PairsOfText {
       learned_lines += learned.emplace_back("ja ja ja ja") + "\n";
       other_lines += others.emplace_back(i % 2 == 0 ? "no ja no" : "ja ja ja no no") + "\n";
     }
-    config.data.task = "parallel_text";
+    config.data = {.task = "parallel_text"};
     config.data.pairs.train_source = folder.write("source", source_lines).string();
     config.data.pairs.train_target = folder.write("learned", learned_lines).string();
     config.data.pairs.validation_source = config.data.pairs.test_source = name("source");
