@@ -99,7 +99,7 @@ std::string compare(const StoredArray& a, const StoredArray& b) {
   });
 }
 
-/// Arrays of one group come before those of the next.
+/// Arrays of one group come before the arrays of the next.
 std::size_t group_order(std::string_view path) {
   constexpr std::array<std::string_view, 4> groups = {"parameters/", "average/", "buffers/",
                                                       "optimizer/"};
@@ -137,7 +137,7 @@ void ArrayStore::put(std::string path, StoredArray array) {
 }
 
 std::span<std::byte> ArrayStore::mutable_bytes(std::string_view path) {
-  at(path);  // throws if there is none
+  at(path);  // throws if it is missing
   return arrays_.find(path)->second.bytes;
 }
 

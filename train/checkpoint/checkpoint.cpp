@@ -38,34 +38,29 @@ class Assignments {
  public:
   explicit Assignments(const ArrayStore& arrays) : arrays_(arrays) {}
 
-  /// throws  CheckpointError if an array for one of the tensors is missing, has another shape or
-  ///         element type or a value that is not finite, or if the group has arrays besides the
-  ///         tensors' and `besides`.
-  void add_group(const std::string& group, const std::vector<NamedTensor>& tensors,
-                 std::string_view besides = "") {
-    std::set<std::string, std::less<>> known{group + std::string(besides)};
-    for (const NamedTensor& tensor : tensors) {
-      add(*known.insert(group + tensor.name).first, stored_shape(tensor.tensor), 0, tensor.tensor,
-          false);
-    }
-    reject_others(group, known);
-  }
-
-  /// The same for the elements of a shard; all elements are checked, so that all processes of a run
-  /// reject the same checkpoints.
+  /// Adds the elements of a shard. All elements of the arrays are checked, so that all processes of
+  /// a run reject the same checkpoints.
   ///
-  /// kinds   of the state of an optimizer; empty for an average
-  /// throws  CheckpointError also if a mean of squares is negative.
-  void add_shard(const ShardState& state, const std::vector<NamedTensor>& parameters,
-                 const std::vector<OptimizerState>& kinds, std::string_view besides) {
+  /// whole   tensors of the shapes of the arrays
+  /// kinds   of the state of an optimizer
+  /// throws  CheckpointError if an array is missing, has another shape or element type, a negative
+  ///         mean of squares or a value that is not finite, or if the group has other arrays than
+  ///         the tensors' and `besides`.
+  void add(const ShardState& state, const std::vector<NamedTensor>& whole,
+           const std::vector<OptimizerState>& kinds = {}, std::string_view besides = "") {
     std::set<std::string, std::less<>> known{state.group + std::string(besides)};
     for (std::size_t i = 0; i < state.tensors.size(); ++i) {
-      const std::size_t parameter = i % parameters.size();
-      add(*known.insert(state.group + state.tensors[i].name).first,
-          stored_shape(parameters[parameter].tensor), state.ranges[parameter].begin,
-          state.tensors[i].tensor, !kinds.empty() && kinds[i / parameters.size()].mean_of_squares);
+      const std::string& path = *known.insert(state.group + state.tensors[i].name).first;
+      const std::size_t parameter = i % whole.size();
+      check(path, whole[parameter].tensor,
+            !kinds.empty() && kinds[i / whole.size()].mean_of_squares);
+      targets_.push_back({.path = path,
+                          .begin = state.ranges[parameter].begin,
+                          .tensor = state.tensors[i].tensor});
     }
-    reject_others(state.group, known);
+    for (const auto& [path, array] : arrays_) {
+      if (path.starts_with(state.group) && !known.contains(path)) reject_left_over(path);
+    }
   }
 
   void carry_out() {
@@ -84,22 +79,13 @@ class Assignments {
     Tensor tensor{};
   };
 
-  void add(const std::string& path, const ArrayShape& shape, std::size_t begin,
-           const Tensor& tensor, bool squares) {
-    dispatch(tensor.dtype(), [&]<class T>() {
-      for (const T value : arrays_.get<T>(path, shape)) {
+  void check(const std::string& path, const Tensor& whole, bool squares) const {
+    dispatch(whole.dtype(), [&]<class T>() {
+      for (const T value : arrays_.get<T>(path, stored_shape(whole))) {
         if (!std::isfinite(value)) reject_value(path, value, "finite numbers");
         if (squares && value < 0) reject_value(path, value, "a mean of squares");
       }
     });
-    targets_.push_back({.path = path, .begin = begin, .tensor = tensor});
-  }
-
-  void reject_others(const std::string& group,
-                     const std::set<std::string, std::less<>>& known) const {
-    for (const auto& [path, array] : arrays_) {
-      if (path.starts_with(group) && !known.contains(path)) reject_left_over(path);
-    }
   }
 
   [[noreturn]] void reject_value(const std::string& path, double value,
@@ -144,8 +130,12 @@ void put_shard(ArrayStore& arrays, const ShardState& state,
 
 /// group  of the values of the parameters
 void add_model(Assignments& assignments, const Model& model, const std::string& group) {
-  assignments.add_group(group, model.parameters.list());
-  assignments.add_group(buffers_group, model.parameters.buffers());
+  const auto add_whole = [&](const std::string& path, const std::vector<NamedTensor>& tensors) {
+    const std::vector<ElementRange> ranges(tensors.size());  // from the first element on
+    assignments.add({.group = path, .tensors = tensors, .ranges = ranges}, tensors);
+  };
+  add_whole(group, model.parameters.list());
+  add_whole(buffers_group, model.parameters.buffers());
 }
 
 /// side  "source" or "target"
@@ -197,19 +187,6 @@ std::map<std::string, FileDigest> saved_files(const ArrayStore& arrays) {
 
 /// Format version 1 stored less training state; the missing fields keep their initial values.
 bool has_version_1(const ArrayStore& arrays) { return !arrays.contains("train/history"); }
-
-/// Reads the training state that version 1 did not store.
-void add_later_state(const ArrayStore& arrays, TrainingState& state) {
-  if (has_version_1(arrays)) return;
-  const auto count = [&](const char* path) { return arrays.get_scalar<std::uint64_t>(path); };
-  state.validations_since_best = count("train/validations_since_best");
-  state.nan_steps = count("train/nan_steps");
-  state.scheduled_save = count("train/scheduled_save");
-  DivergenceWatch::State watch;
-  std::ranges::copy(arrays.get<double>("train/divergence", {watch.size()}), watch.begin());
-  state.divergence = DivergenceWatch(watch);
-  state.history = arrays.get_text("train/history");
-}
 
 const std::string pending_path = "train/validation_pending";
 const std::string before_end_sums = "train/before_end_sums";
@@ -285,7 +262,15 @@ TrainingState saved_state(const ArrayStore& arrays) {
   if (std::isfinite(state.best_value)) state.best_step = count("train/best_step");
   state.metrics =
       MetricsTable(arrays.get_text("train/metrics"), arrays.origin() + ": train/metrics");
-  add_later_state(arrays, state);
+  state.history = saved_history(arrays);
+  state.validations_since_best = validations_since_best(arrays);
+  if (!has_version_1(arrays)) {
+    state.nan_steps = count("train/nan_steps");
+    state.scheduled_save = count("train/scheduled_save");
+    DivergenceWatch::State watch;
+    std::ranges::copy(arrays.get<double>("train/divergence", {watch.size()}), watch.begin());
+    state.divergence = DivergenceWatch(watch);
+  }
   state.validation_pending = has_pending_validation(arrays);
   state.before_end = saved_before_end(arrays);
   if (state.before_end) require_rows(*state.before_end, state.metrics.csv(), arrays);
@@ -351,7 +336,7 @@ void restore(const ArrayStore& arrays, const RunParts& run) {
     const bool of_optimizer = state.group == optimizer_group;
     if (!(of_optimizer ? same_optimizer : same_average)) continue;
     const OptimizerOptions& options = run.config.optimizer;
-    assignments.add_shard(
+    assignments.add(
         state, run.model.parameters.list(),
         of_optimizer ? describe(options.kind).state(options) : std::vector<OptimizerState>{},
         of_optimizer ? "steps" : "");

@@ -76,7 +76,8 @@ void warn_about(const std::string& damage) {
 /// The average with which the run has ended, if it is to be used: its validation was better than
 /// `best`, or there is no validation.
 ///
-/// best  the best value of train.best_metric of the checkpoints; infinity if there is none
+/// best  the best value of train.best_metric of the checkpoints; infinity before the first
+/// validation
 std::optional<ArrayStore> better_average(const RunDirectory& directory,
                                          const NewestCheckpoint& newest, double best) try {
   auto average = read_final_average(directory, newest.step);

@@ -20,14 +20,14 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t most_names = 8;  // in a line of a report
+constexpr std::size_t max_names = 8;  // in a line of a report
 constexpr const char* optimizer_steps = "optimizer/steps";
 
 bool is_float(const StoredArray& array) {
   return array.type == ElementType::float32 || array.type == ElementType::float64;
 }
 
-/// Converts the elements of a stored array to those of a tensor of the same shape.
+/// Converts the elements of a stored array to a tensor of the same shape.
 void copy_array(const StoredArray& from, Tensor to) {
   visit_elements(from, [&](const auto& elements) {
     dispatch(to.dtype(), [&]<class T>() {
@@ -37,7 +37,7 @@ void copy_array(const StoredArray& from, Tensor to) {
   });
 }
 
-/// The tensors of one group of a file beside those of a model.
+/// The tensors of one group of a file, compared with the tensors of a model.
 class Group {
  public:
   Group(const ArrayStore& arrays, std::string prefix, const std::vector<NamedTensor>& tensors)
@@ -135,7 +135,7 @@ ArrayStore model_arrays(const Parameters& parameters) {
 
 /// "a, b and 3 more"
 std::string listed(const std::vector<std::string>& names) {
-  const std::size_t shown = std::min(names.size(), most_names);
+  const std::size_t shown = std::min(names.size(), max_names);
   std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
   if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
   return text;
@@ -207,7 +207,7 @@ void load_parameters(Parameters& parameters, Optimizer& optimizer,
   if (!arrays.contains(optimizer_steps)) {
     throw CheckpointError(
         fmt::format("{}: has no state of an optimizer", escaped(path.string())),
-        "save it with save_parameters(parameters, optimizer, path), or load the parameters alone");
+        "save it with save_parameters(parameters, optimizer, path), or load only the parameters");
   }
   const std::vector<NamedTensor> tensors = optimizer.state();
   const Group state(arrays, "optimizer/", tensors);

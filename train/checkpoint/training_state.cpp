@@ -8,7 +8,7 @@ namespace tapestry {
 
 namespace {
 
-constexpr double most_of_guessing = 2.0;
+constexpr double max_of_guessing = 2.0;
 constexpr double lost_share = 0.5;
 constexpr double deviations = 6.0;
 constexpr std::uint64_t bad_windows_of_divergence = 3;
@@ -60,7 +60,7 @@ bool DivergenceWatch::close_window(double guessing) {
 }
 
 bool DivergenceWatch::is_bad(const Level& level, double guessing) const {
-  if (level.mean > most_of_guessing * guessing) return true;
+  if (level.mean > max_of_guessing * guessing) return true;
   if (windows_ == 0) return false;
   const double progress = first_mean_ - best_.mean;
   const double noise = deviations * best_.deviation;

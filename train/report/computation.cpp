@@ -298,7 +298,7 @@ class Builder {
     const auto fits = [&](const Tokens& names) { return names.size() == count; };
     bool encoder = layer.starts_with("encoder") || layer.starts_with("source_") ||
                    layer.ends_with("cross_attn.k_proj") || layer.ends_with("cross_attn.v_proj");
-    // With tied embeddings, the first one is that of the source.
+    // With tied embeddings, the first one is the embedding of the source.
     if (step.operation == "embedding" && task_.traits().has_two_stacks())
       encoder = embeddings_++ == 0;
     if (encoder && fits(names_.encoder)) return "encoder";

@@ -163,7 +163,7 @@ std::optional<Config> saved_run_config(const ArrayStore& snapshot,
   return saved_config(snapshot);
 }
 
-/// The checkpoint of a run directory; nullopt, with a note, if there is none that can be used.
+/// The checkpoint of a run directory; nullopt, with a note, if none can be used.
 std::optional<OpenedCheckpoint> open_checkpoint(const std::string& path,
                                                 const RunDirectory& directory,
                                                 std::vector<std::string>& notes) {
@@ -309,9 +309,9 @@ Json ReportData::json() const {
   for (const auto& run : runs_) ++names[run->name];
   Json runs = Json::array();
   std::vector<Config> configs;
-  constexpr std::size_t fewest = 100;
+  constexpr std::size_t min_points = 100;
   const std::size_t share = options_.curve_points / std::max<std::size_t>(runs_.size(), 1);
-  const std::size_t points = std::min(options_.curve_points, std::max(share, fewest));
+  const std::size_t points = std::min(options_.curve_points, std::max(share, min_points));
   for (const auto& run : runs_) {
     Json json = run->json;
     json["curves"] = Json::array();
