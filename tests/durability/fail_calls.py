@@ -54,8 +54,8 @@ class Trial:
 
 
 def faults_of(call, errors):
-    """What may go wrong with a call, once; and from then on. A call that is interrupted for ever is
-    repeated for ever, and no disk does that."""
+    """What may go wrong with a call, once; and from then on. A call that is interrupted forever is
+    repeated forever, and no disk does that."""
     for error in errors:
         yield f"error={error}", False
         if error != "EINTR":
@@ -65,8 +65,8 @@ def faults_of(call, errors):
 
 
 def trials_of(calls, full):
-    """All calls with all errors; or, with one error each in turn, those of a save in the middle,
-    once those of the last, and from then on the first call of each name."""
+    """All calls with all errors; or, with one error each in turn, the calls of a save in the middle,
+    once the calls of the last, and from then on the first call of each name."""
     turn = itertools.cycle(ERRORS)
     for call in calls:
         save = call.save
@@ -113,13 +113,7 @@ class Trials:
         self.program, self.folder = options.program, folder
         self.reference = Reference(options.program, folder, STEPS)
         self.numbers = itertools.count()
-        self.calls = []
-        for list_calls in (strace.calls_of, strace.writer_calls_of):
-            run = self.make_run()
-            calls, outcome = list_calls(run, run.train())
-            require(outcome.code == 0, f"{outcome}")
-            self.reference.check_finished(run)
-            self.calls += calls
+        self.calls = strace.all_calls(self.make_run, lambda run: run.train(), self.reference)
 
     def make_run(self):
         return self.reference.run(self.program, self.folder / f"run-{next(self.numbers)}")

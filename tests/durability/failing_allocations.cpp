@@ -25,13 +25,13 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/models/trained_model.h"
 
-/// Lets the n-th allocation fail, alone or with all after it, while a checkpoint is loaded, a run
+/// Lets the n-th allocation fail, once or with all after it, while a checkpoint is loaded, a run
 /// is resumed, and two steps are trained, validated and saved, the first in the background; then
 /// does the last under every limit on memory from too little to enough.
 ///
-/// Each failure has a process of its own. It must end with std::bad_alloc, OutputError or success,
+/// Each failure has a separate process. It must end with std::bad_alloc, OutputError or success,
 /// with the weights of a whole step, the old checkpoints whole, no file left over, and the run
-/// going on to the bytes that it would have had. After a failed allocation of its own libhdf5 may
+/// going on to the bytes that it would have had. After a failed allocation inside libhdf5 it may
 /// crash: then files are all that counts, and another process goes on with the run. Under a limit
 /// on the address space that must not happen.
 ///
@@ -240,7 +240,7 @@ void attempt(const Scene& scene, const std::filesystem::path& folder, const Tria
   report.end = end;
 }
 
-/// Runs `body` in a process of its own, which reports its exception itself; its death leaves the
+/// Runs `body` in a separate process, which reports its exception itself; its death leaves the
 /// report as it is.
 void in_another_process(const std::function<void()>& body) {
   const pid_t process = ::fork();
@@ -293,7 +293,7 @@ class Tally {
   bool report() const {
     fmt::print(
         "{}: {} successes, {} bad_alloc, {} OutputError, {} other errors, {} crashes ({} of them "
-        "of libhdf5 for want of its own memory), {} losses\n",
+        "inside libhdf5), {} losses\n",
         action_, ends_[0], ends_[1], ends_[2], ends_[3], ends_[4], hdf5_crashes_, losses_);
     return losses_ == 0;
   }

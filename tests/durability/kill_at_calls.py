@@ -22,13 +22,7 @@ class Scenario:
         self.program, self.folder = options.program, folder
         self.numbers = itertools.count()
         self.first = max(self.make_run().steps(), default=0)
-        self.calls = []
-        for list_calls in (strace.calls_of, strace.writer_calls_of):
-            run = self.make_run()
-            calls, outcome = list_calls(run, run.next_command())
-            require(outcome.code == 0, f"{name}: {outcome}")
-            reference.check_finished(run)
-            self.calls += calls
+        self.calls = strace.all_calls(self.make_run, lambda run: run.next_command(), reference)
 
     def of_a_save(self):
         """The calls of a save: of a thread that writes a checkpoint, and deletes an old one."""

@@ -33,7 +33,7 @@ def children(pid):
 
 
 def kill(process, with_runs):
-    """The runs of a sweep that is killed alone get SIGTERM from the kernel, and save."""
+    """The runs of a sweep that is killed without them get SIGTERM from the kernel, and save."""
     running = children(process.pid)
     process.kill()
     process.wait()

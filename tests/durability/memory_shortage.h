@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-/// Allocations that fail on demand, in a program that links memory_shortage.cpp: those of malloc,
+/// Allocations that fail on demand, in a program that links memory_shortage.cpp: of malloc,
 /// calloc, realloc and the aligned forms, and so all of operator new, of libhdf5 and of the C++
 /// library.
 namespace tapestry::test {

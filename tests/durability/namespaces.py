@@ -17,7 +17,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter_namespaces(kinds, trial, folder):
-    """Starts the test again in namespaces of its own, and removes the folder of this attempt.
+    """Starts the test again in separate namespaces, and removes the folder of this attempt.
 
     kinds   of namespaces, as options of unshare: "m" for mounts, "n" for networks
     trial   a command that works only where the namespaces are allowed

@@ -206,7 +206,7 @@ class Failure {
   std::vector<Name> names_;
   std::size_t open_names_ = 0;
   DiskContent after_;    ///< files as all writes leave them
-  DiskContent flushed_;  ///< files as the flushed writes alone leave them
+  DiskContent flushed_;  ///< files as only the flushed writes leave them
   std::map<std::size_t, bool> at_stake_;
 };
 

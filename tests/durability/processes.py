@@ -53,53 +53,47 @@ def write_text(folder):
     (folder / "images.csv").write_text("".join(images))
 
 
+COPY = ("data: {task: copy, num_symbols: 5, max_length: 5, train_size: 40, validation_size: 6, "
+        "test_size: 0}\n")
+IMAGES = ("data: {task: images, train_images: images.csv, image_height: 8, image_width: 8, "
+          "image_channels: 1, pixel_maximum: 16, validation_size: 8, test_size: 0}\n")
+TOY = "data: {{task: {}, train_size: 60, validation_size: 8, test_size: 0}}\n"
+
+
+def config(data, model, **train):
+    return f"{data}model: {{{MODEL}, {model}}}\n{SCHEDULE}{train_section(**train)}"
+
+
+VISION = "kind: vision_transformer, patch_size: 4, num_encoder_layers: 1, max_length: 5"
 CONFIGS = {
-    "copy":
-        "data: {task: copy, num_symbols: 5, max_length: 5, train_size: 40, validation_size: 6, "
-        "test_size: 0}\n"
-        f"model: {{{MODEL}, num_encoder_layers: 1, num_decoder_layers: 1, max_length: 10}}\n" +
-        SCHEDULE + train_section(ema_decay=0.9, exact_match_sequences=3),
+    "copy": config(COPY, "num_encoder_layers: 1, num_decoder_layers: 1, max_length: 10",
+                   ema_decay=0.9, exact_match_sequences=3),
     # Several buckets in the processes that begin, one where a run is resumed.
-    "buckets":
-        "data: {task: copy, num_symbols: 5, max_length: 5, train_size: 40, validation_size: 6, "
-        "test_size: 0}\n"
-        "model: {d_model: 64, num_heads: 2, d_ff: 512, dropout: 0.2, num_encoder_layers: 2, "
-        "num_decoder_layers: 2, max_length: 10}\n" +
-        SCHEDULE + train_section(gradient_exchange="bfloat16", bucket_size=0.05),
-    "language_model":
+    "buckets": COPY + "model: {d_model: 64, num_heads: 2, d_ff: 512, dropout: 0.2, "
+               "num_encoder_layers: 2, num_decoder_layers: 2, max_length: 10}\n" + SCHEDULE +
+               train_section(gradient_exchange="bfloat16", bucket_size=0.05),
+    "language_model": config(
         "data: {task: text, train_text: text.txt, unit: character, context: 12, "
-        "validation_share: 0.2}\n"
-        f"model: {{{MODEL}, kind: language_model, num_decoder_layers: 1, max_length: 12, "
-        "tie_embeddings: target}\noptimizer: {clip_norm: 0.5}\n" + SCHEDULE + train_section(),
-    "masked":
-        "data: {task: toy_sentences, train_size: 60, validation_size: 8, test_size: 0}\n"
-        f"model: {{{MODEL}, kind: masked_language_model, num_encoder_layers: 1, max_length: 32}}\n"
-        + SCHEDULE + train_section(label_smoothing=0),
-    "classifier":
-        "data: {task: toy_agreement, train_size: 60, validation_size: 8, test_size: 0}\n"
-        f"model: {{{MODEL}, kind: classifier, num_encoder_layers: 1, max_length: 32}}\n"
-        + SCHEDULE + train_section(dtype="float64"),
-    "images":
-        "data: {task: images, train_images: images.csv, image_height: 8, image_width: 8, "
-        "image_channels: 1, pixel_maximum: 16, validation_size: 8, test_size: 0}\n"
-        f"model: {{{MODEL}, kind: vision_transformer, patch_size: 4, num_encoder_layers: 1, "
-        "max_length: 5}\n" + SCHEDULE + train_section(),
-    "batch_norm":
-        "data: {task: images, train_images: images.csv, image_height: 8, image_width: 8, "
-        "image_channels: 1, pixel_maximum: 16, validation_size: 8, test_size: 0}\n"
-        f"model: {{{MODEL}, kind: vision_transformer, patch_size: 4, num_encoder_layers: 1, "
-        "max_length: 5, normalization: batch_norm}\n" + SCHEDULE + train_section(),
-    "subwords":
+        "validation_share: 0.2}\noptimizer: {clip_norm: 0.5}\n",
+        "kind: language_model, num_decoder_layers: 1, max_length: 12, tie_embeddings: target"),
+    "masked": config(TOY.format("toy_sentences"),
+                     "kind: masked_language_model, num_encoder_layers: 1, max_length: 32",
+                     label_smoothing=0),
+    "classifier": config(TOY.format("toy_agreement"),
+                         "kind: classifier, num_encoder_layers: 1, max_length: 32",
+                         dtype="float64"),
+    "images": config(IMAGES, VISION),
+    "batch_norm": config(IMAGES, VISION + ", normalization: batch_norm"),
+    "subwords": config(
         "data: {task: parallel_text, train_source: source.txt, train_target: target.txt, "
         "validation_source: source.txt, validation_target: target.txt, subwords: bpe, "
-        "vocabulary_size: 16, subword_dropout: 0.3, cache: always}\n"
-        f"model: {{{MODEL}, num_encoder_layers: 1, num_decoder_layers: 1, max_length: 40}}\n" +
-        SCHEDULE + train_section(),
+        "vocabulary_size: 16, subword_dropout: 0.3, cache: always}\n",
+        "num_encoder_layers: 1, num_decoder_layers: 1, max_length: 40"),
 }
 
 
 class Parallel:
-    """A run of a config in a folder of its own, in any number of processes."""
+    """A run of a config in a separate folder, in any number of processes."""
 
     def __init__(self, program, folder, name):
         self.run = Run(program, folder, [f"train.steps={STEPS}"], CONFIGS[name])
@@ -339,7 +333,7 @@ def check_rejections(options, folder):
     began = time.monotonic()
     rejected([*both, "sleep", "600"], "waits too long to be connected", PEER_FAILED)
     require(time.monotonic() - began < PEER_TIMEOUT * 4 + 20, "a rank that does not join: too late")
-    # Without the plugin each process would be a run of its own.
+    # Without the plugin each process would be a separate run.
     alone = folder / "alone"
     alone.mkdir()
     shutil.copy(options.program, alone / "tapestry")
@@ -350,7 +344,7 @@ def check_rejections(options, folder):
 
 
 def check_error(options, folder):
-    """An error of one process, such as in a setting of its own, ends all with its exit code."""
+    """An error of one process, such as in its own settings, ends all with its exit code."""
     parallel = Parallel(options.program, folder / "error", "copy")
     command = parallel.command(1, 1)
     outcome = parallel.run.execute(

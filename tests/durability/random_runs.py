@@ -162,7 +162,9 @@ def disturb(played, segment, rng, counts):
             code = process.wait(runs.HANGS)
         output.seek(0)
         said = output.read().decode(errors="replace")
-    # A signal that comes before the program has begun ends it at once.
+    # Another process may have begun the run; a signal before the program has begun ends it at once.
+    if code == 2 and "already contains a run" in said:
+        return None
     stopped = {-signal.SIGKILL, IN_USE, *(code for s in SIGNALS for code in (128 + s, -s))}
     require(code in {0, NON_FINITE} | stopped, f"{event}: exit code {code}\n{said}")
     return None if code in stopped else code

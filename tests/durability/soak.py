@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""Trains and saves in one process without an end, and beside it stops and resumes the same run
+"""Trains and saves in one process without an end, and next to it stops and resumes the same run
 again and again: memory does not grow, descriptors do not leak, both have the same bytes."""
 
 import hashlib
@@ -43,7 +43,7 @@ def sample_of(process, begin):
 
 
 class Watch:
-    """Looks at runs from a thread of its own: digests of their checkpoints as they come, and
+    """Looks at runs from a separate thread: digests of their checkpoints as they come, and
     samples of one process that trains all the time."""
 
     def __init__(self, watched, process, seconds_apart):
@@ -119,12 +119,12 @@ def check_descriptors(samples):
     seconds = samples[-1].seconds - samples[0].seconds
     windows = min(MOST_WINDOWS, max(2, int(seconds / WINDOW_SECONDS)))
     length = len(samples) // windows
-    fewest = {min(sample.descriptors for sample in samples[i * length:(i + 1) * length])
+    least = {min(sample.descriptors for sample in samples[i * length:(i + 1) * length])
               for i in range(windows)}
     most = max(sample.descriptors for sample in samples)
-    require(len(fewest) == 1, f"{sorted(fewest)} descriptors between saves, expected one number")
-    require(most <= min(fewest) + FILES_OF_A_SAVE, f"{most} descriptors, {fewest} between saves")
-    return f"{min(fewest)} between saves, at most {most}"
+    require(len(least) == 1, f"{sorted(least)} descriptors between saves, expected one number")
+    require(most <= min(least) + FILES_OF_A_SAVE, f"{most} descriptors, {least} between saves")
+    return f"{min(least)} between saves, at most {most}"
 
 
 def check_same_bytes(digests, other):

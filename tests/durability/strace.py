@@ -1,6 +1,6 @@
 """The system calls of a command on files, and commands that die at one of them or see it fail.
 
-Checkpoints are written by threads of their own, all but the last. strace lists and hits the calls of
+Checkpoints are written by separate threads, all but the last. strace lists and hits the calls of
 the main thread; it counts the calls of each thread separately, so that it cannot aim at the calls of the
 others, which writer_calls.cpp lists and hits."""
 
@@ -102,7 +102,8 @@ def _parse(trace, folder):
             continue
         counts[name] = counts.get(name, 0) + 1
         what = " ".join([name, *_paths(_given(name, rest), folder)])
-        if ".metrics.csv.tmp-" in what and not is_saving:  # the last save
+        # The last save begins with a look at the lock, which the start of the run has opened.
+        if threads and name.startswith("open") and what.endswith("/.lock") and not is_saving:
             is_saving, alike = True, {}
         alike[what] = alike.get(what, 0) + 1
         is_settled = is_saving or threads == 0
@@ -172,6 +173,19 @@ def writer_calls_of(run, command):
     """The same for the threads that write checkpoints."""
     outcome, calls = _execute_writer(run, command)
     return calls, outcome
+
+
+def all_calls(make_run, command_of, reference):
+    """The calls of a command of both kinds of threads, each in a new run, which nothing disturbs."""
+    calls = []
+    for list_calls in (calls_of, writer_calls_of):
+        run = make_run()
+        found, outcome = list_calls(run, command_of(run))
+        if outcome.code != 0:
+            raise Failure(str(outcome))
+        reference.check_finished(run)
+        calls += found
+    return calls
 
 
 def fail_writer(run, command, call, times, result) -> Outcome:
