@@ -75,7 +75,7 @@ std::string sampled(const TrainedModel& trained, std::vector<std::int32_t> begin
                     const std::string& prompt, std::size_t count, const SamplingOptions& options) {
   std::vector<std::int32_t> text = trained.codec.encode_target(prompt);
   begin.insert(begin.end(), text.begin(), text.end());
-  generate(trained.model->as<LanguageModel>(), begin, count, options,
+  generate(*trained.model->network, trained.config.model.max_length, begin, count, options,
            [&](std::int32_t token) { text.push_back(token); });
   return trained.codec.decode_target(text) + "\n";
 }

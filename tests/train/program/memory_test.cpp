@@ -61,7 +61,8 @@ bool was_loaded(const Outcome& outcome, std::uint64_t kilobytes, const Workplace
   if (outcome.code == 127) return false;  // of the loader
   for (const char* words : {"error while loading shared libraries", "Fatal glibc error",
                             "terminate called without an active exception",
-                            "Memory allocation failed" /* libgfortran, which OpenBLAS needs */}) {
+                            "Memory allocation failed" /* libgfortran, which OpenBLAS needs */,
+                            "Error in GnuTLS initialization" /* which libhdf5 needs */}) {
     if (contains(outcome.err, words)) return false;
   }
   return true;
