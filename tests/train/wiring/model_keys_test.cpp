@@ -210,8 +210,8 @@ TEST_CASE("models of every kind compute what their options say, in every combina
 TEST_CASE("every tensor of a model affects the comparison with the second implementation") {
   for (const KindCase& kind : kind_cases) {
     Model model = perturbed_model(base_options(kind));
-    const Results results = results_of_reference(model, base_options(kind));
-    for (const auto& gradient : results.gradients) {
+    const Results expected = results_of_reference(model, base_options(kind));
+    for (const auto& gradient : expected.gradients) {
       CAPTURE(kind.name);
       CAPTURE(gradient.first);
       // A key's bias adds one number to all scores of a query, which softmax does not see.
