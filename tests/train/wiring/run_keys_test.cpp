@@ -71,15 +71,17 @@ const std::vector<Row> rows = {
     {"train.validate_every", "2", Parts{validation}},
     {"train.save_every", "", Parts{files}},
     {"train.keep_last", "2", Parts{files}},
-    {"train.keep_best", "", Parts{files}, {"train.validate_every=1", "train.save_every=100"}},
+    {"train.keep_best", "5", Parts{files}, {"train.validate_every=1", "train.save_every=100"}},
     {"train.average_last", "5", Parts{files}, {"train.save_every=1"}},
     {"train.patience", "2", Parts{training, validation, files}, {still, "train.validate_every=1"}},
     {"train.exact_match_sequences", "0", Parts{validation}},
     {"train.max_time", "1h"},
 };
 
-/// Parts that a key may change or not: scores of other outputs, and checkpoints kept as the best.
+/// Parts that a key may change or not: scores of other outputs, checkpoints kept as the best, and
+/// weights of 0, which a tiny rate moves.
 const std::map<std::string, Part> uncertain = {{"train.ema_decay", files},
+                                               {"train.label_smoothing", weights},
                                                {"train.validate_every", files},
                                                {"train.best_metric", files},
                                                {"train.bleu_tokenizer", validation},
