@@ -80,12 +80,10 @@ const std::vector<Row> rows = {
 
 /// Parts that a key may change or not: scores of other outputs, checkpoints kept as the best, and
 /// weights of 0, which a tiny rate moves.
-const std::map<std::string, Part> uncertain = {{"train.ema_decay", files},
-                                               {"train.label_smoothing", weights},
-                                               {"train.validate_every", files},
-                                               {"train.best_metric", files},
-                                               {"train.bleu_tokenizer", validation},
-                                               {"train.max_decode_length", validation}};
+const std::map<std::string, Part> uncertain = {
+    {"train.ema_decay", files},           {"train.label_smoothing", weights},
+    {"train.validate_every", files},      {"train.best_metric", files},
+    {"train.bleu_tokenizer", validation}, {"train.max_decode_length", validation}};
 
 /// Keys whose effect other tests see: keys_process_test.cpp, program/train_options_test.cpp,
 /// parallel/trainer_test.cpp and below.
