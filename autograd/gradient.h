@@ -36,7 +36,7 @@ class GradientSlot {
   void note_change() { changes_.fetch_add(1, std::memory_order_relaxed); }
   /// Number of calls of note_change().
   std::uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
-  /// What has become of the record of the operation, for its output.
+  /// State of the record of the operation, for its output.
   enum class RecordState : std::uint8_t {
     alive,   ///< a tape has it, or the tensor is a leaf
     used,    ///< backward has used and destroyed it
@@ -92,7 +92,7 @@ class Gradient {
   Gradient() = default;
   /// The gradient that `slot` accumulates; not needed if it is null. The slot must outlive this.
   explicit Gradient(GradientSlot* slot) : slot_(slot) {}
-  /// The same for input number `input`, from 0, of an operation, which errors name. The name must
+  /// For input number `input`, from 0, of an operation, which errors name. The name must
   /// outlive this.
   Gradient(GradientSlot* slot, const char* operation, std::size_t input)
       : slot_(slot), operation_(operation), input_(input) {}

@@ -30,7 +30,7 @@ class Ids {
   /// One axis: Ids{4, 1, 1} has shape (3). A template so that Ids{{7}} is a row and not the id 7.
   template <std::same_as<std::int32_t> T>
   Ids(std::initializer_list<T> values) : Ids(std::vector<std::int32_t>(values)) {}
-  /// The same: Ids::from({4, 1, 1}) has shape (3).
+  /// One axis: Ids::from({4, 1, 1}) has shape (3).
   static Ids from(std::vector<std::int32_t> ids);
   /// Rows of any lengths, such as sentences: shorter ones are followed by `padding_id`, and
   /// Ids::padded({{1, 2, 3}, {4}}, 0) is Ids{{1, 2, 3}, {4, 0, 0}}. The shape is (number of rows,

@@ -7,7 +7,7 @@ namespace tapestry {
 
 /// The sets of kernels in this build, from the narrowest vectors to the widest: "baseline" (what
 /// every processor of the architecture has), "avx2" (AVX2 and FMA) and "avx512" (AVX-512 F, BW, CD,
-/// DQ and VL), or "native" alone in a build with TAPESTRY_KERNELS=native.
+/// DQ and VL), or only "native" in a build with TAPESTRY_KERNELS=native.
 ///
 /// The bits of results depend on the set, and on nothing else of the processor.
 std::span<const std::string_view> compiled_kernels();

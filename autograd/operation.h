@@ -79,7 +79,7 @@ concept NamedOperation = requires {
   std::string_view(Op::name);
 };
 
-/// Whether an operation has a backward for as many inputs as there are indices.
+/// Whether the backward of an operation takes this number of inputs.
 template <class Op, std::size_t... I>
 constexpr bool has_backward(std::index_sequence<I...>) {
   return requires(const Op& op, const Tensor& dy) {
@@ -178,7 +178,7 @@ std::shared_ptr<GradientSlot> new_slot(Tensor& y, const char* operation);
 
 using Again = std::function<Tensor(std::span<const Tensor>)>;
 
-/// What an observer is told of an operation, besides its inputs and output; see RecordedCall.
+/// Description of an operation for observers, without its inputs and output; see RecordedCall.
 struct Description {
   const char* name = nullptr;
   std::string formula{}, derivative{};
@@ -293,7 +293,7 @@ auto apply(Op op, const Inputs&... inputs) {
   return output;
 }
 
-/// The same for an operation on any number of inputs: forward takes std::span<const Tensor>,
+/// Applies an operation on any number of inputs: forward takes std::span<const Tensor>,
 /// backward std::span<const Gradient>.
 template <class Op>
 Tensor apply_to_list(Op op, std::span<const Tensor> inputs) {

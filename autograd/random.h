@@ -33,7 +33,7 @@ class RandomStream {
   /// A stream independent of this one and of streams with other names or numbers; off if this is
   /// off.
   RandomStream named(std::string_view name) const;
-  /// The same for a number, such as that of a step; off if this is off.
+  /// Stream of a number, such as the number of a step; off if this is off.
   RandomStream at(std::uint64_t index) const;
 
   /// The random number for `counter`, uniform in (0, 1), excluding both ends, with 52 bits.
@@ -56,7 +56,7 @@ class RandomStream {
 /// throws     ValueError if the stream is off or the limits are out of range.
 Tensor random_uniform(const Shape& shape, const RandomStream& random, double low = 0.0,
                       double high = 1.0, DType dtype = DType::float32);
-/// The same in [0, 1) in the given element type.
+/// Numbers in [0, 1) in the given element type.
 inline Tensor random_uniform(const Shape& shape, const RandomStream& random, DType dtype) {
   return random_uniform(shape, random, 0.0, 1.0, dtype);
 }
@@ -68,7 +68,7 @@ inline Tensor random_uniform(const Shape& shape, const RandomStream& random, DTy
 /// throws                    ValueError if the stream is off or a number is out of range.
 Tensor random_normal(const Shape& shape, const RandomStream& random, double mean = 0.0,
                      double standard_deviation = 1.0, DType dtype = DType::float32);
-/// The same with mean 0 and standard deviation 1 in the given element type.
+/// Normal numbers, mean 0 and standard deviation 1, in the given element type.
 inline Tensor random_normal(const Shape& shape, const RandomStream& random, DType dtype) {
   return random_normal(shape, random, 0.0, 1.0, dtype);
 }

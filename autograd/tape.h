@@ -41,7 +41,7 @@ class Record {
   /// The gradient slots of the inputs; null for an input that needs no gradient.
   virtual Slots inputs() const = 0;
 
-  /// Remembers that the values of the inputs are those which the operation has seen.
+  /// Records the version of the inputs' values that the operation has seen.
   void note_inputs() { changes_ = count_changes(); }
   /// Throws ValueError if the values of an input that requires a gradient may have changed since
   /// note_inputs().
@@ -114,19 +114,19 @@ class Tape {
   /// ValueError if the values of an input changed after an operation used them
   /// (Tensor::mutable_values). Errors in the backward of an operation name the operation.
   void backward(const Tensor& loss);
-  /// The same for an output of any shape, given dL/dy.
+  /// From an output of any shape, given dL/dy.
   void backward(const Tensor& y, const Tensor& dy);
 
   /// Makes backward throw ValueError, naming the operation, if an operation changes a value of the
-  /// dL/dy that it is given, by whatever means (mutable_values() refuses in any case). Takes a copy
+  /// dL/dy that it is given, by whatever means (mutable_values() always throws). Takes a copy
   /// of each dL/dy. Builds without NDEBUG always do this.
   void detect_writes_to_dy() { detects_writes_ = true; }
 
   /// Makes backward call `call` with the gradient slot of each leaf that recorded operations use,
   /// as soon as no later operation of backward adds to its gradient: while gradients of earlier
-  /// layers are still computed, that of a tied weight after its first use. A leaf that has no
-  /// gradient then gets none. `call` is not called for leaves that no recorded operation uses; what
-  /// it throws ends backward.
+  /// layers are still computed, the gradient of a tied weight after its first use. A leaf that has
+  /// no gradient then gets none. `call` is not called for leaves that no recorded operation uses;
+  /// what it throws ends backward.
   void on_gradient_complete(std::function<void(const GradientSlot& leaf)> call) {
     on_gradient_complete_ = std::move(call);
   }
@@ -163,7 +163,7 @@ class Tape {
 ///       const NoGrad no_grad;
 ///       report(model.loss(held_out, Mode::inference()));
 ///     }
-///     tape.backward(loss);   // of the first loss alone
+///     tape.backward(loss);   // of the first loss only
 ///
 /// Guards nest. A tape constructed inside a guard records.
 class NoGrad {

@@ -108,7 +108,7 @@ class Tensor {
   /// All values in row-major order; throws DTypeError if T is not the element type.
   template <class T>
   std::span<const T> values() const;
-  /// The same for writing. Throws DTypeError if T is not the element type, ValueError if the tensor
+  /// Values for writing. Throws DTypeError if T is not the element type, ValueError if the tensor
   /// is read only, as the dL/dy that a backward is given.
   ///
   /// A tape saves tensors, not copies of their values, so values must not change between an
@@ -131,7 +131,7 @@ class Tensor {
   /// `index_select` (ops/indexing.h). Throws ValueError if an index does not exist.
   Tensor operator[](const Ids& index) const;
 
-  /// The same values with another shape of equal size, without a copy and without recording.
+  /// View of the values with another shape of equal size, without a copy and without recording.
   /// Throws ShapeError if the sizes differ.
   Tensor viewed_as(const Shape& shape) const;
   /// A deep copy, converted to `dtype`, without recording.
@@ -139,9 +139,9 @@ class Tensor {
 
   /// Makes this a leaf: tapes record operations on it, and `Tape::backward` accumulates its
   /// gradient here. Also ends `freeze`. Returns *this. Throws ValueError if this is the output of
-  /// an operation that a tape has recorded. The gradient of such an output y is that of a leaf
-  /// which is added to it: z = zeros_like(y).require_gradient(), and y + z is used in the place of
-  /// y.
+  /// an operation that a tape has recorded. The gradient of such an output y is the gradient of a
+  /// leaf which is added to it: z = zeros_like(y).require_gradient(), and y + z is used in the
+  /// place of y.
   Tensor& require_gradient();
   /// Makes this a leaf that is constant until `require_gradient` is called: operations compute no
   /// gradient for it, and optimizers leave it unchanged. Discards its gradient. Returns *this.
@@ -151,7 +151,7 @@ class Tensor {
   bool is_frozen() const;
   /// Whether this is a leaf that is not frozen, or was computed from one under a tape.
   bool requires_gradient() const { return slot() != nullptr; }
-  /// The gradient accumulated so far; an empty Tensor if there is none.
+  /// The gradient accumulated so far; an empty Tensor if no gradient was added.
   Tensor gradient() const;
   /// Discards the gradient; the next contribution starts a new one.
   void clear_gradient();
@@ -193,9 +193,9 @@ class Tensor {
 inline Tensor full_like(const Tensor& x, double value) {
   return Tensor::full(x.shape(), value, x.dtype());
 }
-/// The same with the value 0.
+/// Zeros of the shape and element type of x.
 inline Tensor zeros_like(const Tensor& x) { return full_like(x, 0.0); }
-/// The same with the value 1.
+/// Ones of the shape and element type of x.
 inline Tensor ones_like(const Tensor& x) { return full_like(x, 1.0); }
 
 namespace detail {

@@ -27,7 +27,7 @@ auto adapted(T* data, const Tensor& tensor) {
 }  // namespace detail
 
 /// The values of a tensor as an xtensor adaptor with its shape, without a copy: an operand of any
-/// xtensor expression. The adaptor keeps the values alive, so that of a temporary tensor, such as
+/// xtensor expression. The adaptor keeps the values alive, also of a temporary tensor, such as
 /// a gradient, can be used as well:
 ///
 ///     const auto gradient = as_xtensor<float>(weight.gradient());
@@ -39,7 +39,7 @@ auto as_xtensor(const Tensor& tensor) {
   return detail::adapted(tensor.values<T>().data(), tensor);
 }
 
-/// The same for assignments to a leaf that no tape uses, as Tensor::mutable_values. A step of
+/// For assignments to a leaf that no tape uses, as Tensor::mutable_values. A step of
 /// gradient descent:
 ///
 ///     as_mutable_xtensor<float>(weight) -= 0.1F * as_xtensor<float>(weight.gradient());

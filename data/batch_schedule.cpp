@@ -26,7 +26,7 @@ constexpr std::size_t batches_of_a_side = 8;
 /// Examples whose lengths in an epoch are determined at once, which takes 18 us for a pair of
 /// Multi30k with BPE-dropout.
 constexpr std::size_t examples_per_group = 32768;
-constexpr std::size_t fewest_batches_per_group = 8;
+constexpr std::size_t min_batches_per_group = 8;
 
 void check_examples(const Examples& examples) {
   if (examples.empty()) {
@@ -114,7 +114,7 @@ BatchSchedule::BatchSchedule(const Examples& examples, std::size_t batch_size, s
 BatchSchedule::BatchSchedule(const Examples& examples, const BatchTokens& tokens,
                              std::uint64_t seed, LengthsInEpoch in_epoch)
     : layout_(tokens.layout),
-      most_tokens_(tokens.most),
+      max_tokens_(tokens.most),
       seed_(seed),
       in_epoch_(std::move(in_epoch)) {
   check_examples(examples);
@@ -137,7 +137,7 @@ BatchSchedule::BatchSchedule(const Examples& examples, const BatchTokens& tokens
 BatchSchedule::Lengths BatchSchedule::row_lengths(const ExampleLengths& example) const {
   const std::size_t source = layout_ ? layout_->source_length(example) : example.source;
   const std::size_t target = layout_ ? layout_->target_length(example) : example.target;
-  // Longer examples do not fit into any model; the order is that of the length up to this limit.
+  // Longer examples do not fit into any model; they are ordered by length up to this limit.
   constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
   return {.source = static_cast<std::uint32_t>(std::min(source, most)),
           .target = static_cast<std::uint32_t>(std::min(target, most))};
@@ -175,7 +175,7 @@ std::vector<BatchIndices> BatchSchedule::plan(std::uint64_t epoch) const {
   std::vector<std::size_t> order = all_indices(lengths_.size());
   shuffle(order, random);
   std::vector<BatchIndices> batches;
-  if (most_tokens_ != 0) {
+  if (max_tokens_ != 0) {
     sort_by_longest_side(order, lengths_);
     batches = cut_by_tokens(order);
   } else {
@@ -197,7 +197,7 @@ void BatchSchedule::sort_chunks(std::vector<std::size_t>& order) const {
 }
 
 std::size_t BatchSchedule::max_rows(std::size_t longest_side) const {
-  return most_tokens_ / std::max<std::size_t>(longest_side, 1);
+  return max_tokens_ / std::max<std::size_t>(longest_side, 1);
 }
 
 void BatchSchedule::sort_by_longest_side(std::vector<std::size_t>& order,
@@ -237,7 +237,7 @@ std::vector<BatchIndices> BatchSchedule::cut_by_tokens(
 
 std::size_t BatchSchedule::batches_per_group() const {
   const std::size_t examples_per_batch = (lengths_.size() - 1) / batches_per_epoch() + 1;
-  return std::clamp(examples_per_group / examples_per_batch, fewest_batches_per_group,
+  return std::clamp(examples_per_group / examples_per_batch, min_batches_per_group,
                     batches_per_chunk);
 }
 
@@ -256,7 +256,7 @@ BatchSchedule::Group BatchSchedule::group_by_lengths_in_epoch(BatchPosition begi
       in_group_[example] = row_lengths(in_epoch_(example, begin.epoch));
     }
   }
-  if (most_tokens_ != 0) {
+  if (max_tokens_ != 0) {
     sort_by_longest_side(order, in_group_);
   } else {
     std::ranges::stable_sort(order, std::ranges::greater(),

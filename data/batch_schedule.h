@@ -47,7 +47,7 @@ struct BatchStatistics {
   std::size_t examples = 0;     ///< rows of all batches
   std::uint64_t tokens = 0;     ///< rows times longest side of all batches, as BatchTokens has them
   std::uint64_t positions = 0;  ///< of the source and target rows, see target_positions()
-  std::uint64_t padding = 0;    ///< of these positions, those that are padding
+  std::uint64_t padding = 0;    ///< of these positions, the ones that are padding
 };
 
 /// Divides the training examples into batches. Every epoch has every example exactly once, in an
@@ -63,7 +63,7 @@ struct BatchStatistics {
 ///   1. all examples are shuffled, then sorted by their longest side, from long to short;
 ///   2. among examples with the same longest side, each chunk of 8 batches is sorted by the
 ///      difference of the two sides;
-///   3. the examples are divided into batches of as many rows as BatchTokens allows; the last may
+///   3. the examples are divided into batches with the rows that BatchTokens allows; the last may
 ///      be smaller;
 ///   4. the batches are shuffled.
 ///
@@ -103,7 +103,7 @@ class BatchSchedule {
 
   /// The sizes of the batches of an epoch; with LengthsInEpoch an estimate from its first batches.
   ///
-  /// examples  those of the schedule
+  /// examples  of the schedule
   BatchStatistics measure(std::uint64_t epoch, const Examples& examples, const RowLayout& layout);
 
   /// The batch at a position; valid until another position is requested.
@@ -141,8 +141,8 @@ class BatchSchedule {
 
   std::vector<Lengths> lengths_;
   std::optional<RowLayout> layout_;  ///< of batches of tokens
-  std::size_t batch_size_ = 0;       ///< 0: most_tokens_
-  std::size_t most_tokens_ = 0;      ///< 0: batch_size_
+  std::size_t batch_size_ = 0;       ///< 0: max_tokens_
+  std::size_t max_tokens_ = 0;       ///< 0: batch_size_
   std::uint64_t seed_;
   BatchLengths batch_lengths_ = BatchLengths::alike;
   std::size_t batches_per_epoch_ = 0;
@@ -177,8 +177,8 @@ struct BatchLimit {
 /// it has the longest source and the longest target.
 BatchLimit largest_rows(const Examples& examples, std::size_t batch_size, const RowLayout& layout);
 
-/// The same for the examples with these indices, which must increase, in batches that do not exceed
-/// `limit`; an example that exceeds it alone is a batch of its own.
+/// For the examples with these indices, which must increase, in batches that do not exceed
+/// `limit`; a single example that exceeds it is a separate batch.
 ///
 /// throws  std::invalid_argument if limit.rows is 0.
 std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,
@@ -187,7 +187,7 @@ std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndi
 /// Options of DataLoader. The member initializers are the defaults.
 struct DataLoaderOptions {
   std::size_t batch_size = 32;  ///< examples per batch, >= 1
-  bool shuffle = true;          ///< whether each epoch has an order of its own
+  bool shuffle = true;          ///< whether each epoch has a different order
   std::uint64_t seed = 1;       ///< of the order
   bool drop_last = false;       ///< leaves out the last batch of an epoch if it is smaller
 };

@@ -51,13 +51,13 @@ class FileList {
   }
   /// The list of one name.
   FileList(const char* name) : FileList(std::string(name)) {}
-  /// The list of these names, none of which is empty.
+  /// The list of these names; each is not empty.
   FileList(std::vector<std::string> names) : names_(std::move(names)) {}
 
   /// The names.
   const std::vector<std::string>& names() const { return names_; }
   std::vector<std::string>& names() { return names_; }  ///< \overload
-  /// Whether there are none.
+  /// Whether it is empty.
   bool empty() const { return names_.empty(); }
   /// Makes the list empty.
   void clear() { names_.clear(); }
@@ -118,7 +118,7 @@ struct Corpus {
   std::shared_ptr<const ExampleFile> train_file{};
   std::vector<std::uint32_t> train_kept{};        ///< examples of `train_file`; empty: all
   std::vector<WeightedExamples> train_weights{};  ///< of the corpora of the training set; empty: 1
-  std::vector<LineFiles> train_line_files{};      ///< of these corpora; empty: those of train_lines
+  std::vector<LineFiles> train_line_files{};      ///< of these corpora; empty: as train_lines
 
   /// The training set, with its weights; never empty, except for a trained model without its
   /// training files. Valid as long as the corpus.

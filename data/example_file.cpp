@@ -341,7 +341,7 @@ void ExampleFile::read(std::size_t index, Example& example) const {
 }
 
 void ExampleFile::for_each(const std::function<void(const Example&)>& f) const {
-  constexpr std::size_t most_kept = std::size_t{1} << 24;  // bytes of tokens
+  constexpr std::size_t max_kept = std::size_t{1} << 24;  // bytes of tokens
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   auto* map = const_cast<std::byte*>(map_.get());
   const auto end_of_tokens =
@@ -353,7 +353,7 @@ void ExampleFile::for_each(const std::function<void(const Example&)>& f) const {
     read(i, example);
     f(example);
     const std::size_t done = (sizeof(Header) + width_ * starts_[i + 1]) / page * page;
-    if (done - released < most_kept) continue;
+    if (done - released < max_kept) continue;
     ::madvise(map + released, done - released, MADV_DONTNEED);
     released = done;
   }

@@ -38,7 +38,7 @@ struct ExampleLengths {
   /// The lengths of the three members.
   ExampleLengths(std::size_t of_source, std::size_t of_target, std::size_t of_pixels)
       : source(of_source), target(of_target), pixels(of_pixels) {}
-  /// Not explicit: an example is measured wherever its lengths are.
+  /// Not explicit: an example is passed where its lengths are expected.
   ExampleLengths(const Example& example)
       : ExampleLengths(example.source.size(), example.target.size(), example.pixels.size()) {}
 };
@@ -53,8 +53,8 @@ struct WeightedExamples {
 /// std::span, whose examples may have to be decoded. May be read from several threads at once.
 ///
 /// With `kept`, the sequence consists of the examples with these indices. With `parts`, it consists
-/// of the first parts[0].count of them, repeated parts[0].weight times, then of those of the next
-/// part in the same way. Each repetition has indices of its own, so that masking and subword
+/// of the first parts[0].count of them, repeated parts[0].weight times, then of the next
+/// part in the same way. Each repetition has separate indices, so that masking and subword
 /// regularization are drawn again for it.
 class Examples {
  public:
@@ -72,7 +72,7 @@ class Examples {
 
   /// Number of examples.
   std::size_t size() const { return size_; }
-  /// Whether there are none.
+  /// Whether it is empty.
   bool empty() const { return size_ == 0; }
 
   /// Whether read() never decodes.

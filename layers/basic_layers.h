@@ -35,7 +35,7 @@ class Mode {
     return mode;
   }
 
-  /// The same mode, but running averages are updated only by Parameters::commit_buffers(): for a
+  /// This mode, but running averages are updated only by Parameters::commit_buffers(): for a
   /// training loop that may skip a step.
   Mode with_deferred_averages() const {
     Mode mode = *this;
@@ -47,7 +47,7 @@ class Mode {
   bool is_training() const { return training_; }
   /// Whether running averages are only updated by Parameters::commit_buffers().
   bool defers_averages() const { return defers_averages_; }
-  /// The same mode with other random numbers, for one of several calls of a layer in a forward
+  /// This mode with other random numbers, for one of several calls of a layer in a forward
   /// pass. Without it they would drop the same elements, since those depend only on the stream and
   /// on the path of the layer:
   ///
@@ -107,7 +107,7 @@ class Linear {
 ///
 /// The dropped elements depend on the mode's random stream and on the path of the layer, so two
 /// layers called with the same stream drop different elements, and two calls of one layer the same
-/// elements: give each of them a mode of its own, mode.at(0) and mode.at(1).
+/// elements: give each of them a separate mode, mode.at(0) and mode.at(1).
 ///
 /// [1] Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from Overfitting".
 class Dropout {
@@ -128,7 +128,7 @@ class Dropout {
 ///                          Linear(scope / 3, 128, 10)};
 ///     const Tensor logits = mlp(x, Mode::inference());
 ///
-///   parameters  those of the layers, in their order in the braces
+///   parameters  of the layers, in their order in the braces
 ///   call        the input of the first layer, a tensor or ids -> the output of the last. Each is
 ///               called with (x, mode) if it can be, else with (x)
 ///   throws      as the layers; ValueError if the call has no mode and a layer needs one, and if
@@ -148,7 +148,7 @@ class Sequential {
   /// The output of the last layer.
   Tensor operator()(const Tensor& x, const Mode& mode) const { return run(x, &mode); }
   Tensor operator()(const Ids& x, const Mode& mode) const { return run(x, &mode); }  ///< \overload
-  /// The same for layers that are called without a mode.
+  /// Calls layers that take no mode.
   Tensor operator()(const Tensor& x) const { return run(x, nullptr); }
   Tensor operator()(const Ids& x) const { return run(x, nullptr); }  ///< \overload
 
@@ -208,8 +208,8 @@ class Sequential::Layer {
   }
   [[noreturn]] static void throw_no_mode();
 
-  Call<Tensor> of_tensor_;  ///< empty if the layer takes ids alone
-  Call<Ids> of_ids_;        ///< empty if the layer takes tensors alone
+  Call<Tensor> of_tensor_;  ///< empty if the layer takes only ids
+  Call<Ids> of_ids_;        ///< empty if the layer takes only tensors
 };
 
 /// The activation between the two linear maps of a feed-forward block. gelu is exact (erf),

@@ -67,7 +67,7 @@ struct PositionOptions {
 };
 
 /// Adds a position vector to each token vector, for sinusoidal and learned positions; returns x
-/// unchanged for the other kinds. For all kinds, it refuses sequences longer than max_length.
+/// unchanged for the other kinds. For all kinds, it rejects sequences longer than max_length.
 ///
 ///   parameters  learned: weight (max_length, d_model), normal with variance 1 / d_model; else none
 ///   call        x (batch, length, d_model), the position of its first token -> the same shape

@@ -81,7 +81,7 @@ struct DecoderMasks {
   AttentionMask cross;  ///< which source positions it may attend to
 };
 
-/// What a decoder layer has read: the target tokens so far, and the memory.
+/// Inputs that a decoder layer has read: the target tokens so far, and the memory.
 struct DecoderLayerCache {
   KeyValueCache self;   ///< of self-attention, (rows, tokens so far, width)
   KeyValueCache cross;  ///< of attention to the memory, (memory rows, m, width)

@@ -56,7 +56,7 @@ enum class PoolingKind {
 /// returns  (rows, 1, d_model)
 /// throws   ShapeError for the mean if lengths are given and do not match x
 Tensor pool(PoolingKind kind, const Tensor& x, std::span<const std::int32_t> lengths);
-/// The same for lengths in braces: pool(PoolingKind::mean, x, {5, 3}).
+/// For lengths in braces: pool(PoolingKind::mean, x, {5, 3}).
 inline Tensor pool(PoolingKind kind, const Tensor& x, std::initializer_list<std::int32_t> lengths) {
   return pool(kind, x, std::span(lengths.begin(), lengths.size()));
 }

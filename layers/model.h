@@ -124,7 +124,7 @@ using MakeNetwork = std::function<std::unique_ptr<Network>(const Scope&)>;
 struct Model {
   /// Creates the network in a new list of parameters of this element type, and gathers it.
   Model(const MakeNetwork& make_network, DType dtype, std::uint64_t seed);
-  /// The same with parameters that are 0, for values that will be loaded.
+  /// Parameters that are 0, for values that will be loaded.
   Model(const MakeNetwork& make_network, DType dtype);
 
   /// The network as its class `Kind`.
@@ -151,7 +151,7 @@ struct ValueCount {
 /// Counts the values of a model without allocating them.
 ValueCount count_values(const MakeNetwork& make_network);
 
-/// Copies the values of one tensor to another one of as many elements, converted to the element
+/// Copies the values of one tensor to another one of the same size, converted to the element
 /// type of `to`. No tape records it.
 void copy_values(const Tensor& from, Tensor to);
 

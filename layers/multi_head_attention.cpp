@@ -24,7 +24,7 @@ void write(const Tensor& tokens, std::size_t count, std::size_t position, Tensor
   });
 }
 
-/// Room for `length` tokens and half as many again, so that appending one token at a time copies
+/// Room for 1.5 times `length` tokens, so that appending one token at a time copies
 /// each of them a bounded number of times; holds the first `used` tokens of `old`.
 Tensor with_room(const Tensor& old, std::size_t length, std::size_t used) {
   const Shape& shape = old.shape();

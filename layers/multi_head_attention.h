@@ -35,12 +35,12 @@ class KeyValueCache {
   /// (rows, at least length, width); what follows the first `length` tokens has no meaning. An
   /// empty handle before the first append().
   const Tensor& keys() const { return keys_; }
-  /// The same for values.
+  /// Appends values.
   const Tensor& values() const { return values_; }
 
   /// Appends tokens to every sequence: (rows, any length, width) each.
   ///
-  /// throws  ShapeError if rows or widths differ from those of the cache.
+  /// throws  ShapeError if rows or widths differ from the cache.
   void append(const Tensor& keys, const Tensor& values);
 
   /// Replaces the sequences: the new sequence i is a copy of the old one rows[i]. Sequences that

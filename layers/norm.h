@@ -109,7 +109,7 @@ struct NormOptions {
 
 /// Normalization of token vectors, of the kind given by the options.
 ///
-///   parameters  those of LayerNorm, RmsNorm or BatchNorm (d_model)
+///   parameters  of LayerNorm, RmsNorm or BatchNorm (d_model)
 ///   call        x (batch, n, d_model) -> same shape; only batch norm uses `lengths` and `mode`
 ///   throws      as the norm of that kind
 class Norm {

@@ -195,8 +195,8 @@ const Tensor& value_in(std::span<const NamedTensor> snapshot, const NamedTensor&
   return found->tensor;
 }
 
-/// Throws for the first tensor of `snapshot` that is none of `wanted`, or is a second one.
-[[noreturn]] void refuse_unexpected(std::span<const NamedTensor> snapshot,
+/// Throws for the first tensor of `snapshot` that is not in `wanted`, or is a second one.
+[[noreturn]] void reject_unexpected(std::span<const NamedTensor> snapshot,
                                     std::span<const NamedTensor> wanted) {
   std::set<std::string_view> expected;
   for (const NamedTensor& each : wanted) expected.insert(each.name);
@@ -215,7 +215,7 @@ void Parameters::load(std::span<const NamedTensor> snapshot) {
   for (const NamedTensor& each : wanted) {
     values.push_back(value_in(snapshot, each).copied(dtype_));
   }
-  if (snapshot.size() != wanted.size()) refuse_unexpected(snapshot, wanted);
+  if (snapshot.size() != wanted.size()) reject_unexpected(snapshot, wanted);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     Tensor to = wanted[i].tensor;
     dispatch(dtype_, [&]<class T>() {

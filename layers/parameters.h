@@ -92,7 +92,7 @@ class RunningAverage {
 ///     commit_buffers();    // unless the step is skipped
 ///
 /// Parameters are not copied: the layers of a model have handles of the tensors in this list.
-/// Copies of the values, such as those of the best step so far, are taken by `snapshot`:
+/// `snapshot` copies the values, such as those of the best step so far:
 ///
 ///     const std::vector<NamedTensor> best = parameters.snapshot();
 ///     ...                     // more steps, which make the model worse
@@ -151,8 +151,8 @@ class Parameters {
   /// Number of values in tables of constants.
   std::size_t num_constants() const { return num_constants_; }
 
-  /// The buffers in the order of their creation. Their values may be read and written like those of
-  /// parameters.
+  /// The buffers in the order of their creation. Their values may be read and written like the
+  /// values of parameters.
   const std::vector<NamedTensor>& buffers() const { return buffers_; }
   /// The handles of the buffers, in the same order, for their pending updates.
   const std::vector<RunningAverage>& averages() const { return averages_; }
@@ -161,13 +161,13 @@ class Parameters {
   /// Drops all pending updates of the buffers.
   void discard_pending();
 
-  /// Freezes the parameter named `path` and all parameters below it, such as those of the layer
-  /// with that path; the empty path freezes all. Operations compute no gradients for frozen
+  /// Freezes the parameter named `path` and all parameters below it, such as the parameters of the
+  /// layer with that path; the empty path freezes all. Operations compute no gradients for frozen
   /// parameters, and optimizers, made before or after, leave them and their state unchanged.
   /// Frozen parameters stay in `list()`, and a checkpoint does not tell that they are frozen.
   /// Gradients that exist are discarded.
   ///
-  ///     parameters.freeze("encoder");              // train the head alone,
+  ///     parameters.freeze("encoder");              // train only the head,
   ///     ...
   ///     parameters.unfreeze("encoder.layers.11");  // later with the last layer
   ///
@@ -219,7 +219,7 @@ class Parameters {
 ///     Linear(scope / "ff", d_model, d_ff)   // <scope>.ff.weight, <scope>.ff.bias
 class Scope {
  public:
-  /// The scope of a path; the empty path is that of the whole model, so that a model which takes a
+  /// The scope of a path; the empty path is the whole model, so that a model which takes a
   /// Scope can be given the parameters: `const Mlp model(parameters);`. The parameters must outlive
   /// the scope.
   Scope(Parameters& parameters, std::string path = "");

@@ -61,8 +61,8 @@ struct TransformerOptions {
 /// The options of a stack of encoder layers. `num_layers` is num_encoder_layers for an encoder and
 /// num_decoder_layers for a language model, whose decoder is a stack of encoder layers.
 EncoderOptions encoder_options(const TransformerOptions& options, std::size_t num_layers);
-/// The options of a stack of decoder layers. Positions and `window` are those of self-attention
-/// alone.
+/// The options of a stack of decoder layers. Positions and `window` apply to self-attention
+/// only.
 DecoderOptions decoder_options(const TransformerOptions& options);
 
 /// The options of an embedding: token vectors are multiplied by sqrt(d_model) [1]; the row of
@@ -108,14 +108,14 @@ class Transformer : public Network {
 
   /// The encoder's output, (rows, source length, d_model).
   Tensor encode(const TokenBatch& source, const Mode& mode) const;
-  /// The same from given token vectors; only the lengths of `source` are read.
+  /// From given token vectors; only the lengths of `source` are read.
   Tensor encode_embedded(const Tensor& embedded, const TokenBatch& source, const Mode& mode) const;
 
   /// The decoder's output, (rows, target length, d_model). `target` starts with `<bos>`; position t
   /// attends to target tokens up to t and to the whole source.
   Tensor decode(const TokenBatch& target, const Tensor& memory, const TokenBatch& source,
                 const Mode& mode) const;
-  /// The same from given token vectors; only the lengths of `target` and `source` are read.
+  /// From given token vectors; only the lengths of `target` and `source` are read.
   Tensor decode_embedded(const Tensor& embedded, const TokenBatch& target, const Tensor& memory,
                          const TokenBatch& source, const Mode& mode) const;
 

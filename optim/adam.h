@@ -23,7 +23,7 @@ class Adam : public Optimizer {
  public:
   /// Uses `beta1`, `beta2`, `epsilon` and `weight_decay` of the options.
   ///
-  /// ranges  those of make_optimizer()
+  /// ranges  see make_optimizer()
   /// throws  ValueError; see validate() and GroupedParameters. Also if epsilon rounds to 0 in the
   ///         element type of a parameter, since a gradient of 0 would then give NaN.
   explicit Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
@@ -61,7 +61,7 @@ class Adam : public Optimizer {
 /// [1] Loshchilov & Hutter 2019, algorithm 2, with lr in the place of eta_t.
 class AdamW : public Adam {
  public:
-  /// The weight decay of a group, too, is for parameters with at least two axes alone.
+  /// The weight decay of a group, too, is only for parameters with at least two axes.
   explicit AdamW(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
                  const std::vector<ParameterGroup>& groups = {},
                  std::span<const ElementRange> ranges = {})

@@ -58,19 +58,19 @@ struct ParameterGroup {
 };
 
 /// The groups to which the parameters of an optimizer belong. Group 0 has the parameters that are
-/// in none of the given groups.
+/// not in a given group.
 class GroupedParameters {
  public:
-  /// What parameters of one group have in common.
+  /// Settings that the parameters of one group share.
   struct Group {
     double learning_rate_factor;  ///< multiplies the learning rate of every step
-    double weight_decay;          ///< of the group, or of the optimizer if it has none of its own
+    double weight_decay;          ///< of the group, or else of the optimizer
   };
 
-  /// Assigns each parameter to a group; `weight_decay` is that of group 0, and of groups that have
-  /// none of their own.
+  /// Assigns each parameter to a group; `weight_decay` is for group 0, and for groups that have
+  /// none.
   ///
-  /// throws  ValueError if a path is that of no parameter, with the closest names; if two groups
+  /// throws  ValueError if a path names no parameter, with the closest names; if two groups
   ///         have the same path; or if a factor or weight decay is not a finite number >= 0.
   GroupedParameters(std::span<const NamedTensor> parameters, double weight_decay,
                     std::span<const ParameterGroup> groups);
@@ -244,10 +244,10 @@ struct OptimizerState {
   bool operator==(const OptimizerState&) const = default;
 };
 
-/// What other code needs to know of the optimizers of an OptimizerKind, for example to estimate
-/// memory. Each is defined beside its optimizer, in NAME.cpp.
+/// Description of the optimizers of an OptimizerKind, for example to estimate
+/// memory. Each is defined with its optimizer, in NAME.cpp.
 struct OptimizerDescription {
-  /// The members of OptimizerOptions that the optimizer uses, beside `kind` and `weight_decay`.
+  /// The members of OptimizerOptions that the optimizer uses, without `kind` and `weight_decay`.
   std::vector<std::string_view> options;
   /// The state of an optimizer of these options, in the order of Optimizer::state(). Another
   /// optimizer continues with it if its state is described in the same way.
@@ -264,7 +264,7 @@ struct OptimizerDescription {
 
 /// The description of the optimizers of this kind.
 ///
-/// throws  ValueError if `kind` is none of the values of OptimizerKind.
+/// throws  ValueError if `kind` is not a value of OptimizerKind.
 const OptimizerDescription& describe(OptimizerKind kind);
 
 /// OptimizerDescription::make of an optimizer whose class is O.

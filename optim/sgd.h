@@ -16,7 +16,7 @@ class Sgd : public Optimizer {
  public:
   /// Uses `momentum` and `weight_decay` of the options.
   ///
-  /// ranges  those of make_optimizer()
+  /// ranges  see make_optimizer()
   /// throws  ValueError; see validate() and GroupedParameters.
   explicit Sgd(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
                const std::vector<ParameterGroup>& groups = {},

@@ -3,8 +3,8 @@
 /// \file
 /// Everything that a program needs to define, train and apply a custom model. Each header can
 /// be included by itself, as "tapestry/autograd/tensor.h". Not included: tapestry/xtensor.h
-/// (exchange with xtensor) and tapestry/program.h (the command line, for models and tasks of one's
-/// own).
+/// (exchange with xtensor) and tapestry/program.h (the command line, for custom models and
+/// tasks).
 
 #include "autograd/attention_mask.h"
 #include "autograd/error.h"

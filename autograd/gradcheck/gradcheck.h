@@ -57,7 +57,7 @@ struct GradcheckRow {
   /// norm), so that the error of a coordinate with a tiny gradient is relative to the other
   /// coordinates. Infinite if any value is NaN or infinite, and if no comparison is conclusive.
   double worst_relative_error = 0.0;
-  /// Row-major index; nullopt if the worst error is that of a direction, or if nothing was
+  /// Row-major index; nullopt if the worst error is a direction's, or if nothing was
   /// compared.
   std::optional<std::size_t> worst_coordinate = {};
   double analytic = 0.0;  ///< the gradient of backward at the worst coordinate
@@ -151,7 +151,7 @@ inline GradcheckReport gradcheck(const std::function<Tensor()>& function,
   return gradcheck(function, std::span(tensors.begin(), tensors.size()), options);
 }
 
-/// The same for several outputs, each of which is differentiated separately; one forward pass
+/// For several outputs, each of which is differentiated separately; one forward pass
 /// computes the differences of all of them.
 GradcheckReport gradcheck_outputs(const std::function<std::vector<NamedTensor>()>& function,
                                   std::span<const NamedTensor> tensors,

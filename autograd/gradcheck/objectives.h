@@ -26,8 +26,8 @@ class Objectives {
 
   std::size_t count() const { return outputs_.size(); }
   const std::string& name(std::size_t k) const { return outputs_[k].name; }
-  /// Rounding error of number k, if that of each element of y is its size times epsilon at most,
-  /// independently of the others; the sum of the products is exact in comparison.
+  /// Rounding error of number k, if the error of each element of y is its size times epsilon at
+  /// most, independently of the others; the sum of the products is exact in comparison.
   double rounding(std::size_t k) const { return outputs_[k].rounding; }
   /// The factor in the numbers and gradients of output k: the weight of an output with one element,
   /// else 1.

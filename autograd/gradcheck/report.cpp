@@ -183,7 +183,8 @@ std::string located(const GradcheckReport& report) {
     return row.verdict == GradcheckVerdict::wrong && !row.has_gradient;
   });
   return fmt::format(
-      "no operation is wrong when it is checked alone on the inputs it had: look for values that "
+      "no operation is wrong when it is checked by itself on the inputs it had: look for values "
+      "that "
       "leave the tape, through copied(), viewed_as(), to_vector() or a NoGrad guard{}\n",
       missing ? ""
               : "; then at how contributions to one gradient come together, and for values that "

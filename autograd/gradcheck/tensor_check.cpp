@@ -178,8 +178,8 @@ void count(GradcheckCount& of_kind, const Comparison& c) {
   if (c.verdict == GradcheckVerdict::inconclusive) ++of_kind.inconclusive;
 }
 
-/// Keeps the comparison with the largest error. Without a coordinate it is that of a direction; a
-/// wrong coordinate takes precedence over a wrong direction.
+/// Keeps the comparison with the largest error. Without a coordinate it is the error of a
+/// direction; a wrong coordinate takes precedence over a wrong direction.
 void take_worst(Examined& of, std::optional<std::size_t> coordinate, const Comparison& c) {
   if (c.verdict == GradcheckVerdict::inconclusive) return;
   GradcheckRow& row = of.row;
@@ -302,7 +302,7 @@ std::vector<GradcheckRow> TensorCheck::rows() {
   return rows;
 }
 
-double largest_magnitude(std::span<const NamedTensor> tensors) {
+double max_magnitude(std::span<const NamedTensor> tensors) {
   double largest = 0.0;
   for (const NamedTensor& named : tensors) {
     for (const double value : named.tensor.values<double>()) {
@@ -316,9 +316,8 @@ double largest_magnitude(std::span<const NamedTensor> tensors) {
 /// hardly changes an objective meets too few of its rounding errors. An objective that no tensor
 /// changes, such as a loss that is rounded to 0, may have lost a change of the size of the rounding
 /// of their values.
-std::vector<double> largest_noise(const Objectives& objectives,
-                                  std::span<const NamedTensor> tensors,
-                                  const GradcheckOptions& options) {
+std::vector<double> max_noise(const Objectives& objectives, std::span<const NamedTensor> tensors,
+                              const GradcheckOptions& options) {
   std::vector<std::optional<double>> measured(objectives.count());
   for (const NamedTensor& named : tensors) {
     Tensor tensor = named.tensor;
@@ -327,8 +326,7 @@ std::vector<double> largest_noise(const Objectives& objectives,
     const auto noise = measured_noise(line, options.step, objectives);
     for (std::size_t k = 0; k < noise.size(); ++k) measured[k] = std::max(measured[k], noise[k]);
   }
-  const double rounding_of_values =
-      std::numeric_limits<double>::epsilon() * largest_magnitude(tensors);
+  const double rounding_of_values = std::numeric_limits<double>::epsilon() * max_magnitude(tensors);
   std::vector<double> largest;
   for (std::size_t k = 0; k < measured.size(); ++k) {
     largest.push_back(measured[k].value_or(std::max(objectives.rounding(k), rounding_of_values)));
@@ -344,7 +342,7 @@ std::vector<GradcheckRow> check(const Objectives& objectives, std::span<const Na
   for (std::size_t k = 0; k < objectives.count(); ++k) {
     gradients.push_back(objectives.gradients(k, tensors));
   }
-  const std::vector<double> noise = largest_noise(objectives, tensors, options);
+  const std::vector<double> noise = max_noise(objectives, tensors, options);
   std::vector<GradcheckRow> rows(objectives.count() * tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     std::vector<Tensor> of_tensor;

@@ -23,9 +23,9 @@
 ///     gelu, x >= -1                   5.7       30
 ///     gelu, -5 <= x <= -1             37        3.3e4
 ///
-/// That of silu is |x| / 2 where sigmoid is subnormal. Below -5 the relative error of gelu grows to
-/// 1.5e-5 and 6e-12, with xsimd's erfc, and that of gelu_tanh to 1.1e-5 and 1.6e-13; 1 + erf or
-/// 1 + tanh would cancel to 0 there.
+/// The error of silu is |x| / 2 where sigmoid is subnormal. Below -5 the relative error of gelu
+/// grows to 1.5e-5 and 6e-12, with xsimd's erfc, the error of gelu_tanh to 1.1e-5 and 1.6e-13; 1 +
+/// erf or 1 + tanh would cancel to 0 there.
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// max(x, 0); NaN stays NaN.
@@ -52,7 +52,7 @@ namespace internal {
 
 /// For |x| beyond this, gelu and gelu_tanh are x or 0 to the last bit and their derivatives 1 or 0.
 /// Clamping there avoids infinity * 0, and arguments for which xsimd's erfc of float64 is NaN,
-/// which it can be beside smaller ones. NaN stays NaN.
+/// which it can be next to smaller ones. NaN stays NaN.
 inline constexpr double gelu_limit = 40.0;
 
 template <class T>
@@ -92,7 +92,7 @@ Vec<T> gelu_tanh_argument(const Vec<T>& x) {
   return Vec<T>(T(gelu_tanh_slope)) * x * (one + Vec<T>(T(gelu_tanh_cubic)) * x * x);
 }
 
-/// The same for silu, in either precision.
+/// Gradient of silu, in either precision.
 inline constexpr double silu_limit = 1000.0;
 
 template <class T>

@@ -26,7 +26,7 @@ struct AttentionProblem {
   std::uint64_t dropout_key = 0;  ///< of the random stream
 };
 
-/// What a call reads: q (batch, n_q, heads, d_k), k (batch, n_k, heads, d_k), v (batch, n_k, heads,
+/// Inputs of a call: q (batch, n_q, heads, d_k), k (batch, n_k, heads, d_k), v (batch, n_k, heads,
 /// d_v), where forward reads only the first n_k rows of each sentence if k and v have more, see
 /// key_rows; backward needs exactly n_k. Scores are scale <q_i, k_j>, or with a vector w (heads,
 /// d_k) scale <w, tanh(q_i + k_j)>.
@@ -42,13 +42,13 @@ struct AttentionTargets {
 };
 
 /// Where a call stores its steps, each (batch, heads, n_q, n_k); see AttentionTrace
-/// (autograd/attention_trace.h). What a call does not compute is left alone.
+/// (autograd/attention_trace.h). What a call does not compute stays unchanged.
 template <class T>
 struct AttentionSteps {
   T *products, *scores, *biased, *masked, *weights;  ///< biased: null without ALiBi
 };
 
-/// The same for backward: dL/dweights and dL/dscores.
+/// For backward: dL/dweights and dL/dscores.
 template <class T>
 struct AttentionGradientSteps {
   T *dweights, *dscores;
@@ -74,7 +74,7 @@ void attention_weights(const AttentionProblem& problem, const AttentionOperands<
 /// Gradients from g = dL/dout, with weights P, their dropped form D(P) and dP = D'(g v^T):
 /// dv = D(P)^T g, dS = P * (dP - rowsum(P * dP)), and from dS the gradients of the operands of the
 /// scores: dq = scale dS k, dk = scale dS^T q, or with w as in attention_tile.h. `saved` is what
-/// forward saved, or null to recompute it. Null targets are left alone; targets must not overlap.
+/// forward saved, or null to recompute it. Null targets stay unchanged; targets must not overlap.
 /// `steps`, if not null, gets the steps of the computation, unless only dv is wanted.
 template <class T>
 void attention_backward(const AttentionProblem& problem, const AttentionOperands<T>& operands,

@@ -143,9 +143,9 @@ void zero_rows(std::size_t rows, std::size_t n, T* out, std::size_t stride) {
 template <class T>
 void additive_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s);
 
-/// From ds = dL/ds, 0 wherever a key is masked, with t = tanh(q + k), which is recomputed:
+/// From ds = dL/ds, 0 where a key is masked, with t = tanh(q + k), which is recomputed:
 /// dq_i = scale w sum_j ds_ij (1 - t_ij^2), dk_j = scale w sum_i ds_ij (1 - t_ij^2) and
-/// dw += scale sum_ij ds_ij t_ij. Null targets are left alone; `dw` is never null.
+/// dw += scale sum_ij ds_ij t_ij. Null targets stay unchanged; `dw` is never null.
 template <class T>
 void additive_scores_backward(const AttentionProblem& p, const Tile& t, const Operands<T>& o,
                               const T* ds, Target<T> dq, Target<T> dk, T* dw);
@@ -161,8 +161,9 @@ double alibi_slope(std::size_t head, std::size_t heads);
 template <class T>
 void subtract_distances(const AttentionProblem& p, const Tile& t, T* s);
 
-// Weights, (rows(), columns()) in rows stride() apart, padded with zeros. A dropped weight is stored
-// negated: the gradient of softmax needs its magnitude, and its sign says that it is dropped.
+// Weights, (rows(), columns()) in rows stride() apart, padded with zeros. A dropped weight is
+// stored negated: the gradient of softmax needs its magnitude, and its sign says that it is
+// dropped.
 
 /// Softmax of the masked scores, before dropout. `steps` may be null.
 template <class T>

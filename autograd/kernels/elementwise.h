@@ -11,7 +11,7 @@
 /// elementwise.cpp; p and q are its parameters, see Function.
 namespace tapestry::kernels {
 
-/// f(v). Activations are those of activations.h.
+/// f(v). Activations are in activations.h.
 enum class Unary : std::uint8_t {
   abs,
   clamp,  ///< min(max(v, p), q); NaN stays NaN

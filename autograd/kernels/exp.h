@@ -108,7 +108,7 @@ template <class T>
   const auto power = xsimd::bitwise_cast<Vec<T> >(exponent << C::mantissa_bits);
 #if defined(__FMA__) || defined(__aarch64__)
   return multiply_add(e.fraction, power, power);
-#else  // a product of its own could be subnormal, and inexact
+#else  // a separate product could be subnormal, and inexact
   return (e.fraction + Vec<T>(T(1))) * power;
 #endif
 }

@@ -95,7 +95,7 @@ class RowPanels {
   RowPanels(const Operand<T>& a, std::size_t begin, std::size_t end, std::size_t p, std::size_t k,
             std::size_t panels)
       : a_(a), begin_(begin), p_(p), k_(k), packed_(nullptr) {
-    if (panels <= fewest_panels(a)) return;
+    if (panels <= min_panels(a)) return;
     thread_local Scratch scratch;
     packed_ = scratch.array<T>(row_block * k_block + lanes<T>);
     pack_rows(a_, begin, end, p, k, packed_);
@@ -109,7 +109,7 @@ class RowPanels {
 
  private:
   /// Packing pays beyond this number of panels; it has to transpose unless a is transposed.
-  static std::size_t fewest_panels(const Operand<T>& a) { return a.transposed ? 2 : 8; }
+  static std::size_t min_panels(const Operand<T>& a) { return a.transposed ? 2 : 8; }
 
   Operand<T> a_;
   std::size_t begin_, p_, k_;
@@ -162,12 +162,12 @@ void multiply_part(const Product<T>& x, const ColumnPanels<T>& columns, const Pa
 class Grid {
  public:
   Grid(std::size_t m, std::size_t panels) : m_(m), panels_(panels) {
-    constexpr std::size_t fewest_tiles = 4;  // per part, to pay for packing and claiming it
+    constexpr std::size_t min_tiles = 4;  // per part, to pay for packing and claiming it
     const std::size_t tiles = ceil_div(m, tile_height);
     const std::size_t threads = num_threads();
     const std::size_t wanted = 4 * threads;
     row_parts_ =
-        std::max(ceil_div(m, row_block), std::clamp<std::size_t>(tiles / fewest_tiles, 1, wanted));
+        std::max(ceil_div(m, row_block), std::clamp<std::size_t>(tiles / min_tiles, 1, wanted));
     if (row_parts_ >= threads) row_parts_ -= row_parts_ % threads;
     // Only if there are too few rows: each part of the columns reads all rows of a again.
     panel_parts_ = std::min(threads / std::gcd(row_parts_, threads), panels);
@@ -233,8 +233,8 @@ void multiply_here(const Product<T>& x, const Operand<T>& b) {
 /// threads. Then each k_block of the product is computed by itself, and the partial products are
 /// added in order: the same operations in the same order as otherwise.
 bool is_better_split_along_k(std::size_t m, std::size_t n, std::size_t k) {
-  constexpr std::size_t largest_result = 512 * 512;
-  return m * n <= largest_result && k >= 2 * k_block;
+  constexpr std::size_t max_result_size = 512 * 512;
+  return m * n <= max_result_size && k >= 2 * k_block;
 }
 
 template <class T>

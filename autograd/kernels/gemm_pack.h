@@ -72,7 +72,7 @@ template <class T>
   transpose(square);
 }
 
-/// The same with as many columns as there are lanes, and a number of rows known to the compiler.
+/// For as many columns as there are lanes, and a number of rows known to the compiler.
 template <std::size_t height, class T>
 [[gnu::always_inline]] inline void load_transposed(const T* data, std::size_t stride,
                                                    Vec<T> (&square)[lanes<T>]) {
@@ -123,7 +123,7 @@ void pack_strip(std::size_t height, const T* in, std::size_t stride, std::size_t
   }
 }
 
-/// The same from `height` columns.
+/// Packs `height` columns.
 template <class T>
 void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, std::size_t k,
                            T* packed) {
@@ -157,7 +157,7 @@ void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, 
 }  // namespace internal
 
 /// The values (i, p) of a for k numbers p from `p` on and the rows [begin, end), in strips as high
-/// as the tiles: in a strip from row i on, of height h, (i + r, p + q) comes to
+/// as the tiles: in a strip from row i on, of height h, (i + r, p + q) goes to
 /// packed[(i - begin) * k + q * h + r]. Writes up to a vector beyond the last.
 template <class T>
 void pack_rows(const Operand<T>& a, std::size_t begin, std::size_t end, std::size_t p,
@@ -180,10 +180,10 @@ void pack_rows(const Operand<T>& a, std::size_t begin, std::size_t end, std::siz
   }
 }
 
-/// Columns of b (k, n) from column `first` on, in panels of tile_width: (p, first + j) comes to
+/// Columns of b (k, n) from column `first` on, in panels of tile_width: (p, first + j) goes to
 /// packed[j / tile_width * tile_width * k + p * tile_width + j % tile_width], with zeros in the
 /// columns that the last panel lacks. b is not transposed. Of its k rows those in [begin, end), a
-/// kilobyte of each at a time: one panel alone would read two cache lines here and two there.
+/// kilobyte of each at a time: a single panel would read two cache lines here and two there.
 template <class T>
 void pack_columns(const Operand<T>& b, std::size_t first, std::size_t n, std::size_t k,
                   std::size_t begin, std::size_t end, T* packed) {
@@ -206,8 +206,8 @@ void pack_columns(const Operand<T>& b, std::size_t first, std::size_t n, std::si
   }
 }
 
-/// The same of a transposed b, all k rows of up to tile_width columns from column j on: (p, j)
-/// comes to packed[p * tile_width + j]. Vectors without a column, which no tile reads, are left
+/// For a transposed b: all k rows of up to tile_width columns from column j on: (p, j)
+/// goes to packed[p * tile_width + j]. Vectors without a column, which no tile reads, are left
 /// out.
 template <class T>
 void pack_transposed_panel(const Operand<T>& b, std::size_t j, std::size_t columns, std::size_t k,

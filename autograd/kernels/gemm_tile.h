@@ -10,8 +10,8 @@
 /// The innermost part of a matrix product: a tile of the result that is held in registers.
 ///
 /// Every element of a product is one chain of fused multiply-adds along k, whatever the tile it
-/// falls into, so that its bits depend on its row of a, its column of b and k alone: neither on
-/// where it stands nor on how many rows are computed with it.
+/// falls into, so that its bits depend on its row of a, its column of b and k only: neither on
+/// its position nor on how many rows are computed with it.
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// Rows and columns of the largest tile. Its sums, one row of b and one value of a fill the vector
@@ -37,7 +37,7 @@ struct TileRows {
   std::size_t row_step, k_step;
 };
 
-/// Columns of b: those of row p start at data[p * k_step] and fill whole vectors.
+/// Columns of b: row p starts at data[p * k_step] and fill whole vectors.
 template <class T>
 struct TileColumns {
   const T* data;

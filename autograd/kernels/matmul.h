@@ -7,7 +7,7 @@
 
 namespace tapestry {
 
-/// What computes the matrix products of all operations.
+/// Implementation of the matrix products of all operations.
 enum class Matmul {
   /// The library that the environment variable TAPESTRY_MATMUL names, or else Tapestry's kernels.
   automatic,

@@ -11,7 +11,7 @@ namespace tapestry::kernels {
 /// The system has no memory left for a block. Allocates nothing itself.
 class OutOfMemory : public std::bad_alloc {
  public:
-  /// For a request that the system has refused.
+  /// For a request that the system has rejected.
   OutOfMemory(std::size_t bytes_wanted, std::size_t bytes_in_use) noexcept;
 
   /// Bytes of the request.
@@ -48,7 +48,7 @@ class Memory {
   Memory(const Memory& other) noexcept;
   /// Takes the block of `other`, which has none afterwards.
   Memory(Memory&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
-  /// Releases its block and becomes another handle of that of `other`.
+  /// Releases its block and becomes another handle of the block of `other`.
   Memory& operator=(Memory other) noexcept {
     std::swap(block_, other.block_);
     return *this;
@@ -77,7 +77,7 @@ void release_unused_memory();
 /// cannot handle a failed allocation.
 void require_address_space(std::size_t bytes);
 
-/// What the pool holds; a step that only reuses memory leaves `system_allocations` as it was.
+/// Contents of the pool; a step that only reuses memory leaves `system_allocations` as it was.
 struct MemoryStatistics {
   std::uint64_t system_allocations = 0;  ///< blocks ever made, from memory of the system
   std::size_t bytes_reserved = 0;        ///< bytes of the blocks made and kept
@@ -95,7 +95,7 @@ void* pool_allocate(std::size_t bytes);
 void pool_release(void* data) noexcept;
 
 /// Replaces the pool: each block is allocated with exactly the requested size and freed at once.
-/// For tests, which place blocks beside unreadable pages (tests/support/guarded_memory.h).
+/// For tests, which place blocks next to unreadable pages (tests/support/guarded_memory.h).
 struct BlockSource {
   void* (*take)(std::size_t bytes);  ///< throws std::bad_alloc
   void (*give_back)(void* data) noexcept;

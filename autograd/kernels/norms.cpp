@@ -70,7 +70,7 @@ void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* w
                          Target<T> dweight, Target<T> dbias) {
   const std::size_t per_block = rows_per_block(rows);
   const std::size_t blocks = count_blocks(rows);
-  // For each block, its sums of g * xh and of g; then those of all rows.
+  // For each block, its sums of g * xh and of g; then the sums over all rows.
   const Memory workspace((blocks + 1) * 2 * n * sizeof(T));
   T* const parts = reinterpret_cast<T*>(workspace.data());
   const auto add_rows = [&](std::size_t begin, std::size_t end, T* sums) {

@@ -16,7 +16,7 @@ void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* weight, co
                 T epsilon, T* y, T* means, T* rstds);
 
 /// dL/dx, dL/dweight and dL/dbias from g = dL/dy, as in autograd/ops/norms.h; null targets are
-/// left alone. The sums over rows go through fixed blocks of rows, in order.
+/// unchanged. The sums over rows go through fixed blocks of rows, in order.
 template <class T>
 void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* weight,
                          const T* means, const T* rstds, const T* g, Target<T> dx,
@@ -28,7 +28,7 @@ template <class T>
 void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* weight, T epsilon, T* y,
               T* rrms);
 
-/// dL/dx and dL/dweight from g = dL/dy, as in autograd/ops/norms.h; null targets are left alone.
+/// dL/dx and dL/dweight from g = dL/dy, as in autograd/ops/norms.h; null targets stay unchanged.
 /// The sums over rows go through fixed blocks of rows, in order.
 template <class T>
 void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* weight, const T* rrms,
@@ -55,7 +55,7 @@ enum class Moments { from_x, given };
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// dL/dx, dL/dweight and dL/dbias from g = dL/dy, as in autograd/ops/norms.h; null targets are
-/// left alone. The sums over rows go through fixed blocks of rows, in order.
+/// unchanged. The sums over rows go through fixed blocks of rows, in order.
 template <class T>
 void batch_norm_backward(Moments moments, std::size_t rows, std::size_t n, const T* x,
                          const T* means, const T* variances, const T* weight, T epsilon, const T* g,

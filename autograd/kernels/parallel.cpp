@@ -54,7 +54,7 @@ struct alignas(64) Share {
     ticket.store((std::uint64_t{generation} << 32) | (new_end - begin), std::memory_order_seq_cst);
   }
 
-  /// False if there is none to claim.
+  /// False if no piece is left to claim.
   bool claim(std::uint32_t& piece) {
     std::uint64_t seen = ticket.load(std::memory_order_acquire);
     do {
@@ -78,8 +78,9 @@ class Workers {
 
   /// Most threads that take part in a job.
   std::size_t most() const {
-    return refused_.load(std::memory_order_relaxed) ? started_.load(std::memory_order_relaxed) + 1
-                                                    : most_threads;
+    return no_more_threads_.load(std::memory_order_relaxed)
+               ? started_.load(std::memory_order_relaxed) + 1
+               : most_threads;
   }
 
   /// False, without having done anything, if another thread's job is running.
@@ -112,7 +113,7 @@ class Workers {
     }
   }
 
-  /// Runs one piece, of the thread's own share if any is left; false if there is none.
+  /// Runs one piece, of the thread's own share if any is left; false if no piece is left.
   bool work_on_one_piece(std::size_t thread) {
     const std::size_t threads = threads_.load(std::memory_order_relaxed);
     for (std::size_t i = 0; i < threads; ++i) {
@@ -145,19 +146,19 @@ class Workers {
     }
   }
 
-  /// Starts as many as the system allows; the others do the work of those it refuses. After a
-  /// refusal no further thread is started.
+  /// Starts as many as the system allows; the others do the work of those that fail. After a
+  /// failure no further thread is started.
   void start_workers(std::size_t wanted) {
-    if (refused_.load(std::memory_order_relaxed)) return;
+    if (no_more_threads_.load(std::memory_order_relaxed)) return;
     try {
       for (; started_ < wanted; ++started_) {
         const std::size_t thread = started_.load(std::memory_order_relaxed) + 1;
         std::thread([this, thread] { serve(thread); }).detach();
       }
     } catch (const std::system_error&) {
-      refused_.store(true, std::memory_order_relaxed);
+      no_more_threads_.store(true, std::memory_order_relaxed);
     } catch (const std::bad_alloc&) {
-      refused_.store(true, std::memory_order_relaxed);
+      no_more_threads_.store(true, std::memory_order_relaxed);
     }
   }
 
@@ -196,7 +197,7 @@ class Workers {
 
   std::mutex busy_;
   std::atomic<std::size_t> started_{0};
-  std::atomic<bool> refused_{false};  // the system has no more threads
+  std::atomic<bool> no_more_threads_{false};  // the system has no more threads
 
   Body body_ = nullptr;
   void* context_ = nullptr;

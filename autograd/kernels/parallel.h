@@ -16,7 +16,7 @@ inline constexpr std::size_t most_threads = 1024;
 void set_num_threads(std::size_t threads);
 /// The number of set_num_threads(), or the number of cores if it was 0 or not called.
 std::size_t num_threads();
-/// num_threads(), or fewer if the system refused to start some; the others then do all the work.
+/// num_threads(), or fewer if the system failed to start some; the others then do all the work.
 std::size_t threads_at_work();
 
 /// Thrown by parallel_for() inside a CancellationScope whose flag is set.
@@ -58,7 +58,7 @@ void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* cont
 
 /// Runs body(i) once for every i in [0, pieces), on all threads, and returns when all have ended.
 ///
-/// For equal bits on any number of threads: choose the pieces from shapes alone, let each write
+/// For equal bits on any number of threads: choose the pieces from shapes only, let each write
 /// memory that no other piece touches, and combine partial results afterwards in the order of the
 /// pieces. If a piece throws, others may be skipped, and the first exception is rethrown when the
 /// running ones have ended. A call from inside a piece, or while another thread's pieces run, runs

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Functions of one double whose bits are the same on every processor: those of libm use fused
+/// Functions of one double whose bits are the same on every processor: libm's functions use fused
 /// multiply-adds where the processor has them, and differ between its versions. For everything that
 /// a result of training depends on; kernels use their vector forms.
 ///

@@ -11,7 +11,7 @@ namespace tapestry::kernels {
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// Sum over the middle axis: out[o, i] = sum over k of in[o, k, i], in an order that depends on the
-/// extents alone. in is (outer, extent, inner), out is (outer, inner).
+/// extents only. in is (outer, extent, inner), out is (outer, inner).
 template <class T>
 void sum_middle_axis(std::size_t outer, std::size_t extent, std::size_t inner, const T* in,
                      Target<T> out);
@@ -46,7 +46,7 @@ void max_middle_axis_backward(std::size_t outer, std::size_t extent, std::size_t
                               const std::size_t* where, const T* dy, Target<T> dx);
 
 /// Rows per block of a sum over all rows, column by column: the rows of a block are added
-/// (pairwise.h), then the sums of the blocks. Depends on `rows` alone, so the bits do not depend on
+/// (pairwise.h), then the sums of the blocks. Depends only on `rows`, so the bits do not depend on
 /// the number of threads.
 inline std::size_t rows_per_block(std::size_t rows) {
   constexpr std::size_t most_blocks = 32;

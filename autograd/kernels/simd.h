@@ -92,8 +92,8 @@ Vec<T> load_tail(const T* data, std::size_t n, T fill = T(0)) {
 }
 
 /// Returns `value`, and prevents the compiler from contracting it with a following sum into a fused
-/// multiply-add: it would do so for full vectors and not for the last one, or with the other one of
-/// two products, and the bits would differ.
+/// multiply-add: it would do so for full vectors and not for the last one, or with the other
+/// operand of two products, and the bits would differ.
 template <class T>
 Vec<T> rounded(Vec<T> value) {
 #if defined(__GNUC__) && defined(__x86_64__)
@@ -130,7 +130,7 @@ void map(std::size_t n, Target<T> out, F&& f, const In*... in) {
   if (i < n) store_tail(out, i, n - i, Vec<T>(f(load_tail(in + i, n - i, T(1))...)));
 }
 
-/// combine over i < n of f(in[i]...), starting from `identity`; the order depends on n alone.
+/// combine over i < n of f(in[i]...), starting from `identity`; the order depends only on n.
 template <class T, class Combine, class F, class... In>
 Vec<T> fold_lanes(std::size_t n, T identity, Combine&& combine, F&& f, const In*... in) {
   Vec<T> even(identity), odd(identity);
@@ -156,7 +156,7 @@ T sum_map(std::size_t n, F&& f, const In*... in) {
   return xsimd::hadd(fold_lanes<T>(n, T(0), plus, f, in...));
 }
 
-/// out[i] = f(in[i]) for i < n; returns the sum of all out[i], in an order that depends on n alone.
+/// out[i] = f(in[i]) for i < n; returns the sum of all out[i], in an order that depends only on n.
 /// in and out may be the same.
 template <class T, class F>
 T map_and_sum(std::size_t n, const T* in, T* out, F&& f) {

@@ -15,8 +15,8 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 template <class T>
 void softmax_row(std::size_t n, const T* x, T* y);
 
-/// What softmax subtracts from a row before exp: its largest value, or 0 if all its values are
-/// -inf, so that exp gives 0 for -inf and NaN for NaN.
+/// Number that softmax subtracts from a row before exp: its largest value, or 0 if all its values
+/// are -inf, so that exp gives 0 for -inf and NaN for NaN.
 template <class T>
 T softmax_shift(std::size_t n, const T* x);
 /// Replaces x_i by exp(x_i - shift) for one row of n; returns the sum.
@@ -85,7 +85,7 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 template <class T>
 CrossEntropySums cross_entropy_row(const CrossEntropyProblem& problem, std::int32_t target,
                                    const T* logits);
-/// The same; `logits` become factor dL/dlogits.
+/// With gradients: `logits` become factor dL/dlogits.
 template <class T>
 CrossEntropySums cross_entropy_row(const CrossEntropyProblem& problem, std::int32_t target,
                                    double factor, T* logits);

@@ -13,7 +13,7 @@ struct Target {
 
   /// Whether a result is wanted.
   explicit operator bool() const { return data != nullptr; }
-  /// The same target from element `offset` on.
+  /// This target from element `offset` on.
   Target operator+(std::size_t offset) const { return {data + offset, add}; }
   /// Writes `value` to element i or adds it.
   void put(std::size_t i, T value) const { data[i] = add ? data[i] + value : value; }

@@ -95,7 +95,7 @@ Tensor abs(const Tensor& x);
 
 /// Element-wise sign, any shape: 1 for x > 0, -1 for x < 0, and 0 for 0 and NaN.
 ///
-/// returns  the shape of x; it needs no gradient, since the derivative is 0 wherever it exists.
+/// returns  the shape of x; it needs no gradient, since the derivative is 0 where it exists.
 Tensor sign(const Tensor& x);
 
 }  // namespace tapestry

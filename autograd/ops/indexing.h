@@ -27,7 +27,8 @@ Tensor index_select(const Tensor& x, std::ptrdiff_t axis, const Ids& index);
 /// y[i][j] = x[i][index[i][j]]; for axis 0: y[i][j] = x[index[i][j]][j].
 ///
 /// axis     counted from the front, or from the back if negative.
-/// index    as many axes as x, each extent at most that of x except along `axis`; each index in
+/// index    as many axes as x, each extent at most the extent of x except along `axis`; each index
+/// in
 ///          [0, extent of the axis). It need not outlive the call.
 /// returns  the shape of index.
 /// throws   ValueError if the axis does not exist or an index is out of range, ShapeError if the

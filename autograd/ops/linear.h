@@ -61,7 +61,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {
 /// Keeps the weights of linear() in the order in which matrix products read them, for inference
 /// that applies the same weights to few rows many times. Results have the same bits; the copies
 /// take as much memory as the weights, until the end of its lifetime. Weights must not change
-/// meanwhile.
+/// during it.
 ///
 ///     const PackedWeights packed;
 ///     while (...) decoder->extend(tokens);
@@ -98,7 +98,7 @@ class PackedWeights {
       if (auto copy = find_copy()) return copy;
     }
     const std::unique_lock lock(mutex_);
-    if (auto copy = find_copy()) return copy;  // another thread has made it meanwhile
+    if (auto copy = find_copy()) return copy;  // another thread has made it in between
     auto copy = std::make_shared<const Packed>(pack());
     copies_.insert_or_assign(key, Copy{weight, copy});
     return copy;

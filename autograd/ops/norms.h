@@ -75,7 +75,7 @@ struct BatchNormOutput {
   Tensor y;                ///< (..., n), as batch_norm() returns it
   FeatureMoments moments;  ///< zeros if m is 0
 };
-/// batch_norm() with its moments, which have no gradient of their own. Arguments and errors as
+/// batch_norm() with its moments, which have no gradients. Arguments and errors as
 /// there.
 BatchNormOutput batch_norm_with_moments(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         double epsilon = 1e-5);

@@ -101,7 +101,7 @@ Tensor min(const Tensor& x);
 
 /// Options of `var`. The member initializers are the defaults.
 struct VarianceOptions {
-  /// What is subtracted from the number of elements n: 1 for the unbiased estimate (the default of
+  /// Number subtracted from the number of elements n: 1 for the unbiased estimate (the default of
   /// PyTorch), 0 for the biased variance, which norms use.
   double correction = 1.0;
   bool keep_dims = false;  ///< whether reduced axes stay, with an extent of 1
@@ -162,9 +162,9 @@ Tensor cumsum(const Tensor& x, std::ptrdiff_t axis);
 /// The sum of x over the axes along which a tensor of this shape repeats when it is broadcast to x:
 /// the gradient of a broadcast operand, for custom operations.
 ///
-/// shape    broadcastable to that of x: aligned at the last axis, each extent 1 or that of x.
+/// shape    broadcastable to the shape of x: aligned at the last axis, each extent 1 or that of x.
 /// returns  the given shape.
-/// throws   ShapeError if the shape is not broadcastable to that of x.
+/// throws   ShapeError if the shape is not broadcastable to the shape of x.
 ///
 /// dL/dx = dL/dy, repeated along these axes.
 Tensor sum_to_shape(const Tensor& x, const Shape& shape);

@@ -37,7 +37,7 @@ std::string with_question_marks(const Shape& shape) {
   return fmt::format("({})", fmt::join(extents, ", "));
 }
 
-[[noreturn]] void refuse_reshape(const Tensor& x, const Shape& shape, const std::string& expected) {
+[[noreturn]] void reject_reshape(const Tensor& x, const Shape& shape, const std::string& expected) {
   throw ShapeError(fmt::format("{}: x has shape {}, {} elements, asked for as {}, expected {}",
                                Reshape::name, to_string(x.shape()), x.size(),
                                with_question_marks(shape), expected));
@@ -46,9 +46,9 @@ std::string with_question_marks(const Shape& shape) {
 /// `shape` with its inferred extent, if it has one, computed from the size of x.
 Shape with_inferred_extent(const Tensor& x, const Shape& shape) {
   const auto unknown = std::count(shape.begin(), shape.end(), inferred);
-  if (unknown > 1) refuse_reshape(x, shape, "at most one inferred extent");
+  if (unknown > 1) reject_reshape(x, shape, "at most one inferred extent");
   if (unknown == 0) {
-    if (shape.size() != x.size()) refuse_reshape(x, shape, "as many elements");
+    if (shape.size() != x.size()) reject_reshape(x, shape, "as many elements");
     return shape;
   }
   Shape result = shape;
@@ -56,7 +56,7 @@ Shape with_inferred_extent(const Tensor& x, const Shape& shape) {
   extent = 1;
   const std::size_t others = result.size();
   if (others == 0 || x.size() % others != 0) {
-    refuse_reshape(x, shape, fmt::format("a multiple of {} elements", others));
+    reject_reshape(x, shape, fmt::format("a multiple of {} elements", others));
   }
   extent = x.size() / others;
   return result;

@@ -12,7 +12,7 @@ namespace tapestry {
 /// An extent for `reshape` that is computed from the other extents.
 inline constexpr std::size_t inferred = std::numeric_limits<std::size_t>::max();
 
-/// The same values, in the same row-major order, with another shape: `reshape(x, {8, inferred})`.
+/// Values of x, in the same row-major order, with another shape: `reshape(x, {8, inferred})`.
 /// Shares x's memory.
 ///
 /// shape    as many elements as x; at most one extent may be `inferred`.
@@ -53,7 +53,7 @@ Tensor unsqueeze(const Tensor& x, std::ptrdiff_t axis);
 /// Reorders axes: axis k of y is axis axes[k] of x. Copies.
 ///
 /// axes     each axis of x once, counted from the front, or from the back if negative.
-/// throws   ShapeError if the number of axes differs from that of x; ValueError if an axis does not
+/// throws   ShapeError if the number of axes differs from x; ValueError if an axis does not
 ///          exist or is given twice.
 ///
 /// dL/dx = dL/dy with the axes in the original order.
@@ -94,7 +94,7 @@ Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index);
 
 /// Divides x along an axis into parts of the given extents, as torch.split. Copies.
 ///
-/// extents  those of the parts, whose sum is the extent of the axis.
+/// extents  of the parts, whose sum is the extent of the axis.
 /// axis     counted from the front, or from the back if negative.
 /// returns  the parts in order; concat(parts, axis) is x.
 /// throws   ValueError if the axis does not exist, ShapeError if the sum differs.

@@ -200,7 +200,7 @@ void TemporaryFile::verify(Pieces written) {
           [&] { return files_.pread(descriptor_.get(), found.data(), wanted, offset); });
       if (got < 0) fail("read back");
       const auto count = static_cast<std::size_t>(got);
-      if (count == 0 || std::memcmp(found.data(), rest.data(), count) != 0) refuse_disk(offset);
+      if (count == 0 || std::memcmp(found.data(), rest.data(), count) != 0) reject_disk(offset);
       offset += count;
       rest = rest.subspan(count);
     }
@@ -216,7 +216,7 @@ void TemporaryFile::commit() {
   if (!flush_folder(files_, folder_)) fail("flush its folder after the new file was put in place");
 }
 
-void TemporaryFile::refuse_disk(std::uint64_t offset) const {
+void TemporaryFile::reject_disk(std::uint64_t offset) const {
   throw OutputError(fmt::format("{}: the disk gave back other bytes than were written, from "
                                 "byte {} on of {}",
                                 escaped(target_.string()), offset, written_),

@@ -30,7 +30,7 @@ using Pieces = std::span<const std::span<const std::byte>>;
 void write_file_durably(const std::filesystem::path& path, std::span<const std::byte> bytes,
                         FileSystem& files = posix_file_system());
 
-/// The same for content that is not in one place. Pieces may be of any size: small ones are joined,
+/// For content that is not in one place. Pieces may be of any size: small ones are joined,
 /// so that a system call writes about 1 MiB or more.
 void write_file_durably(const std::filesystem::path& path, Pieces pieces,
                         FileSystem& files = posix_file_system());
@@ -47,7 +47,7 @@ class TemporaryFile {
   ///
   /// target      the path that commit() replaces; its folder must exist
   /// size        the number of bytes to be written, if it is known
-  /// other_hint  what the hints of errors suggest besides, such as ", or set KEY"
+  /// other_hint  what the hints of errors also suggest, such as ", or set KEY"
   explicit TemporaryFile(std::filesystem::path target, FileSystem& files = posix_file_system(),
                          std::optional<std::uint64_t> size = {}, std::string other_hint = {});
   ~TemporaryFile();
@@ -73,7 +73,7 @@ class TemporaryFile {
  private:
   FileDescriptor create();
   void flush();
-  [[noreturn]] void refuse_disk(std::uint64_t offset) const;
+  [[noreturn]] void reject_disk(std::uint64_t offset) const;
   [[noreturn]] void fail(std::string_view action) const;
   std::string space_text(const std::filesystem::path& folder) const;
 
@@ -96,7 +96,7 @@ void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
                   FileSystem& files = posix_file_system());
 
 /// Why a file could not be created or written in a folder: the text of errno, and whether the file
-/// system has no inode left, of which ENOSPC says nothing.
+/// system has no inode left, which ENOSPC does not tell.
 std::string output_error_text(int code, const std::filesystem::path& folder,
                               FileSystem& files = posix_file_system());
 
@@ -108,7 +108,7 @@ std::string output_error_hint(int code, const std::filesystem::path& folder,
 /// The hint of an OutputError about a folder whose file system has too few inodes left.
 std::string inode_hint(const std::filesystem::path& folder);
 
-/// Whether a file name matches those of TemporaryFile. Such a file was left by a crash if no
+/// Whether a file name could be a TemporaryFile's. Such a file was left by a crash if no
 /// process is writing.
 bool is_temporary_name(std::string_view name);
 

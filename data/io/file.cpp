@@ -48,8 +48,8 @@ OpenFile::OpenFile(const std::filesystem::path& path, const FileKind& kind, File
       descriptor_(files, retry_interrupted([&] {
                     return files.open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
                   })) {
-  if (!descriptor_.is_open() && errno == ENXIO) refuse_special_file();  // a socket
-  if (!descriptor_.is_open()) refuse_unreadable<UnopenedFile>();
+  if (!descriptor_.is_open() && errno == ENXIO) reject_special_file();  // a socket
+  if (!descriptor_.is_open()) reject_unreadable<UnopenedFile>();
   const struct stat opened = status();
   require_regular(opened);
   size_ = static_cast<std::uint64_t>(opened.st_size);
@@ -59,7 +59,7 @@ OpenFile::OpenFile(const std::filesystem::path& path, const FileKind& kind, File
 
 struct stat OpenFile::status() const {
   struct stat status {};
-  if (files_->fstat(descriptor(), status) != 0) refuse_unreadable<UnopenedFile>();
+  if (files_->fstat(descriptor(), status) != 0) reject_unreadable<UnopenedFile>();
   return status;
 }
 
@@ -68,7 +68,7 @@ void OpenFile::require_regular(const struct stat& status) const {
     throw UnopenedFile(name_, fmt::format("found a folder, expected {}", kind_.expected),
                        "name a file in this folder");
   }
-  if (!S_ISREG(status.st_mode)) refuse_special_file();
+  if (!S_ISREG(status.st_mode)) reject_special_file();
 }
 
 void OpenFile::require_allowed_size() const {
@@ -87,7 +87,7 @@ std::size_t OpenFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) 
       return files_->pread(descriptor(), bytes.data() + count, bytes.size() - count,
                            offset + count);
     });
-    if (got < 0) refuse_unreadable<FileError>();
+    if (got < 0) reject_unreadable<FileError>();
     if (got == 0) break;
     count += static_cast<std::size_t>(got);
   }
@@ -114,7 +114,7 @@ void OpenFile::require_unchanged(std::uint64_t bytes_read) const {
 }
 
 template <class Error>
-void OpenFile::refuse_unreadable() const {
+void OpenFile::reject_unreadable() const {
   const int code = errno;
   const std::string reason =
       fmt::format("cannot be read: {}", std::generic_category().message(code));
@@ -125,7 +125,7 @@ void OpenFile::refuse_unreadable() const {
   throw Error(name_, reason, kind_.unreadable_hint);
 }
 
-void OpenFile::refuse_special_file() const {
+void OpenFile::reject_special_file() const {
   throw UnopenedFile(name_,
                      fmt::format("found a pipe, socket or device, expected {}", kind_.expected),
                      kind_.special_hint);

@@ -159,8 +159,8 @@ class OpenFile {
   void require_regular(const struct stat& status) const;
   void require_allowed_size() const;
   template <class Error>
-  [[noreturn]] void refuse_unreadable() const;
-  [[noreturn]] void refuse_special_file() const;
+  [[noreturn]] void reject_unreadable() const;
+  [[noreturn]] void reject_special_file() const;
 
   FileKind kind_;
   std::string name_;

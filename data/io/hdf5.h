@@ -15,7 +15,7 @@
 
 #include "data/io/array_shape.h"
 
-/// What reading and writing HDF5 files needs besides libhdf5: errors as exceptions, ids that are
+/// Helpers for reading and writing HDF5 files with libhdf5: errors as exceptions, ids that are
 /// closed, and files whose bytes are anywhere.
 namespace tapestry::hdf5 {
 

@@ -26,7 +26,7 @@ constexpr FileKind text_kind{
 
 FileKind file_kind(const TextContent& content) {
   FileKind kind = text_kind;
-  if (content.any_size) kind.max_bytes = largest_text;
+  if (content.any_size) kind.max_bytes = max_text_bytes;
   return kind;
 }
 
@@ -54,7 +54,7 @@ bool is_readable_now(int descriptor) {
 
 const OtherEncoding* detect_other_encoding(std::string_view text) {
   using namespace std::string_view_literals;
-  // UTF-32 first: the little-endian mark of UTF-32 starts with that of UTF-16.
+  // UTF-32 first: the little-endian mark of UTF-32 starts with the mark of UTF-16.
   static constexpr std::array<OtherEncoding, 4> encodings{{
       {"\xFF\xFE\0\0"sv, "little-endian UTF-32", "UTF-32"},
       {"\0\0\xFE\xFF"sv, "big-endian UTF-32", "UTF-32"},
@@ -128,12 +128,12 @@ bool LineReader::read_more() {
 
 std::string_view LineReader::checked(std::string_view line, Ended ended) const {
   const bool first = line_number_ == 1;
-  if (first) refuse_other_encoding(line);
-  refuse_byte(line, line.find('\0'), "NUL, expected text",
+  if (first) reject_other_encoding(line);
+  reject_byte(line, line.find('\0'), "NUL, expected text",
               "is this a binary file, or UTF-16? Convert it to UTF-8, for example: iconv -f UTF-16 "
               "-t UTF-8");
   if (ended != Ended::no && line.ends_with('\r')) line.remove_suffix(1);
-  refuse_byte(line, line.find('\r'), "a carriage return without a line feed after it",
+  reject_byte(line, line.find('\r'), "a carriage return without a line feed after it",
               "make it end the line, with: tr '\\r' '\\n', or remove it, with: tr -d '\\r'");
   if (line.size() > longest_) {
     throw OverlongLine(fmt::format("{}:{}: the line is longer than {} bytes, the limit", name_,
@@ -141,24 +141,24 @@ std::string_view LineReader::checked(std::string_view line, Ended ended) const {
                        "write one sentence a line");
   }
   if (const auto invalid = find_invalid_utf8(line)) {
-    refuse_byte(line, *invalid, "not UTF-8",
+    reject_byte(line, *invalid, "not UTF-8",
                 "convert the text to UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8");
   }
   const std::size_t start = first && line.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
-  refuse_byte(line, line.find(byte_order_mark, start),
+  reject_byte(line, line.find(byte_order_mark, start),
               "the start of a byte order mark, which belongs at the front of a file",
               "remove it, with: sed 's/\\xEF\\xBB\\xBF//g'");
   return line.substr(start);
 }
 
-void LineReader::refuse_other_encoding(std::string_view text) const {
+void LineReader::reject_other_encoding(std::string_view text) const {
   const OtherEncoding* encoding = detect_other_encoding(text);
   if (encoding == nullptr) return;
   throw DataError(fmt::format("{}: found {}, expected UTF-8", name_, encoding->name),
                   fmt::format("convert it, with: iconv -f {} -t UTF-8", encoding->family));
 }
 
-void LineReader::refuse_byte(std::string_view line, std::size_t position, std::string_view problem,
+void LineReader::reject_byte(std::string_view line, std::size_t position, std::string_view problem,
                              std::string_view hint) const {
   if (position == std::string_view::npos) return;
   throw DataError(fmt::format("{}:{}: byte {} (0x{:02X}) is {}", name_, line_number_, position + 1,
@@ -169,7 +169,7 @@ void LineReader::refuse_byte(std::string_view line, std::size_t position, std::s
 TextFileReader::TextFileReader(const std::filesystem::path& path, const TextContent& content)
     : content_(content),
       file_(path, file_kind(content)),
-      reader_(file_.descriptor(), file_.name(), unreadable_hint, content.longest_line) {}
+      reader_(file_.descriptor(), file_.name(), unreadable_hint, content.max_line_length) {}
 
 std::optional<std::string> TextFileReader::next() {
   // Stops after the size of the file, so that reading ends even if the file is growing.

@@ -27,12 +27,12 @@ struct OtherEncoding {
 const OtherEncoding* detect_other_encoding(std::string_view text);
 
 /// The maximum length of a line in bytes; longer than any model input.
-inline constexpr std::size_t longest_line = std::size_t{1} << 20;
+inline constexpr std::size_t max_text_line_length = std::size_t{1} << 20;
 
 /// Size in bytes of the largest text that may be larger than the memory, see TextContent::any_size.
-inline constexpr std::uint64_t largest_text = std::uint64_t{1} << 40;
+inline constexpr std::uint64_t max_text_bytes = std::uint64_t{1} << 40;
 
-/// A line is longer than longest_line.
+/// A line is longer than max_text_line_length.
 class OverlongLine : public DataError {
  public:
   using DataError::DataError;
@@ -41,15 +41,15 @@ class OverlongLine : public DataError {
 /// Reads a UTF-8 text line by line with bounded memory. A line ends with "\n" or "\r\n"; the last
 /// line may end without either. A byte order mark at the front is skipped.
 ///
-/// Refuses text that programs interpret differently: a carriage return without a line feed, which
+/// Rejects text that programs interpret differently: a carriage return without a line feed, which
 /// some programs read as a line end, and a byte order mark in the middle, which is invisible and
 /// splits words.
 class LineReader {
  public:
   /// `name` is the name of the text in messages, `hint` the hint if it cannot be read. Does not
-  /// close the descriptor. Refuses lines of more than `longest` bytes.
+  /// close the descriptor. Rejects lines of more than `longest` bytes.
   LineReader(int descriptor, std::string name, std::string hint,
-             std::size_t longest = longest_line);
+             std::size_t longest = max_text_line_length);
 
   /// The next line without its line end; nullopt at the end of the text.
   ///
@@ -68,7 +68,7 @@ class LineReader {
   /// After OverlongLine: skips the rest of the line, so that next() returns the line after it.
   void skip_line();
 
-  /// Number of the last line that next() returned or refused, from 1.
+  /// Number of the last line that next() returned or rejected, from 1.
   std::size_t line_number() const { return line_number_; }
 
   /// Size and digest of the bytes read so far; after the last line, of the whole text.
@@ -82,8 +82,8 @@ class LineReader {
   bool has_complete_line() const;
   bool read_more();
   std::string_view checked(std::string_view line, Ended ended) const;
-  void refuse_other_encoding(std::string_view text) const;
-  void refuse_byte(std::string_view line, std::size_t position, std::string_view problem,
+  void reject_other_encoding(std::string_view text) const;
+  void reject_byte(std::string_view line, std::size_t position, std::string_view problem,
                    std::string_view hint) const;
 
   int descriptor_;
@@ -104,12 +104,13 @@ struct TextFile {
   std::uint64_t digest;            ///< XXH3 (64 bits) of the file
 };
 
-/// What a text file is expected to contain.
+/// Expected content of a text file.
 struct TextContent {
-  const char* expected = "one sentence a line";           ///< for messages
-  const char* hint = "name the file with the sentences";  ///< if the file is empty
-  std::size_t longest_line = tapestry::longest_line;      ///< in bytes
-  bool any_size = false;  ///< whether it may have largest_text bytes, not as many as the memory
+  const char* expected = "one sentence a line";                  ///< for messages
+  const char* hint = "name the file with the sentences";         ///< if the file is empty
+  std::size_t max_line_length = tapestry::max_text_line_length;  ///< in bytes
+  bool any_size =
+      false;  ///< whether it may have max_text_bytes bytes, not only what fits in memory
 };
 
 /// Reads the lines of a UTF-8 text file one by one, in bounded memory.
@@ -123,7 +124,7 @@ class TextFileReader {
   /// throws  DataError as LineReader; at the end also if the file is empty or has changed.
   std::optional<std::string> next();
 
-  /// Number of the last line that next() returned or refused, from 1.
+  /// Number of the last line that next() returned or rejected, from 1.
   std::size_t line_number() const { return reader_.line_number(); }
   /// Size and digest of the file, after the last line.
   std::uint64_t bytes() const { return reader_.bytes_read(); }

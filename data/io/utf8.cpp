@@ -52,7 +52,7 @@ struct CodePointRange {
 };
 
 /// The Latin, Greek and Cyrillic capitals of living European languages and of Vietnamese, and what
-/// stands between them.
+/// is between them.
 constexpr CodePointRange european[] = {
     {U'A', U'Z'},     {0x00C0, 0x017D}, {0x01A0, 0x01A4}, {0x01AF, 0x01AF}, {0x01CD, 0x01EE},
     {0x01F8, 0x021E}, {0x0222, 0x0232}, {0x0386, 0x03AB}, {0x0400, 0x042F}, {0x0460, 0x0480},
@@ -148,7 +148,7 @@ std::string to_lowercase(std::string_view text) {
 
 namespace {
 
-constexpr std::size_t longest_excerpt = 60;  // characters
+constexpr std::size_t max_excerpt_length = 60;  // characters
 
 void append_escaped(std::string& text, std::string_view bytes) {
   for (const char byte : bytes) {
@@ -199,7 +199,7 @@ std::string escaped_lines(std::string_view text) {
 
 std::string excerpt(std::string_view text) {
   std::string result;
-  for (std::size_t i = 0; i < longest_excerpt && !text.empty(); ++i) append_next(result, text);
+  for (std::size_t i = 0; i < max_excerpt_length && !text.empty(); ++i) append_next(result, text);
   return text.empty() ? result : result + "...";
 }
 

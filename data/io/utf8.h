@@ -63,8 +63,8 @@ std::size_t display_columns(std::string_view text);
 std::string padded(std::string_view text, std::size_t columns);
 
 /// Escapes an untrusted text, such as a file name, for a message on a terminal: control characters,
-/// those of changes_direction() and bytes that are not UTF-8 are written as \n, \t, \r or \x1B; all
-/// other characters are unchanged.
+/// characters of changes_direction() and bytes that are not UTF-8 are written as \n, \t, \r or
+/// \x1B; all other characters are unchanged.
 std::string escaped(std::string_view text);
 
 /// Escapes a text of several lines: as escaped(), but line feeds and tabs are unchanged.

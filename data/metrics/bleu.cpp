@@ -41,7 +41,7 @@ std::u32string replaced(std::u32string_view text, std::u32string_view old,
   return result.append(text.substr(begin));
 }
 
-/// Inserts a space before and after each character for which `is_apart` holds.
+/// Inserts a space before and after each character with `is_apart`.
 template <class Predicate>
 std::u32string with_spaces_around(std::u32string_view text, const Predicate& is_apart) {
   std::u32string result;
@@ -109,7 +109,8 @@ std::u32string separate_international(std::u32string_view sentence) {
   return with_spaces_around(text, is_symbol);
 }
 
-/// What sacreBLEU separates as Chinese. Its ranges of five digits, "\u20000" to "\u2a6d6" and
+/// Characters that sacreBLEU separates as Chinese. Its ranges of five digits, "\u20000" to
+/// "\u2a6d6" and
 /// "\u2f800" to "\u2fa1d", are in Python texts of two characters; compared with one character they
 /// stand for U+2001 to U+2A6D and U+2F81 to U+2FA1.
 bool is_chinese(char32_t c) {

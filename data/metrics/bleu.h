@@ -20,7 +20,7 @@ enum class BleuTokenizer {
   chinese         ///< `zh`: Chinese characters one by one, other text as 13a
 };
 
-/// What BLEU does with n-gram orders that have no match, see Chen & Cherry 2014, "A systematic
+/// How BLEU treats n-gram orders that have no match, see Chen & Cherry 2014, "A systematic
 /// comparison of smoothing techniques for sentence-level BLEU".
 enum class BleuSmoothing {
   none,         ///< the score is 0
@@ -29,7 +29,7 @@ enum class BleuSmoothing {
   add_k         ///< `add-k`: smooth_value more matches and n-grams for n >= 2, by default 1
 };
 
-/// The options of BLEU; the defaults are those of sacreBLEU.
+/// The options of BLEU, with the defaults of sacreBLEU.
 struct BleuOptions {
   BleuTokenizer tokenizer = BleuTokenizer::mteval_13a;   ///< splits sentences into tokens
   bool lowercase = false;                                ///< scores without case

@@ -9,11 +9,11 @@
 
 namespace tapestry {
 
-/// The options of chrF; the defaults are those of sacreBLEU. chrF++ has word_order = 2.
+/// The options of chrF, with the defaults of sacreBLEU. chrF++ has word_order = 2.
 struct ChrfOptions {
   std::size_t char_order = 6;  ///< maximum order of character n-grams, at least 1
   std::size_t word_order = 0;  ///< maximum order of word n-grams
-  unsigned beta = 2;           ///< recall counts beta times as much as precision
+  unsigned beta = 2;           ///< weight of recall relative to precision
   bool lowercase = false;      ///< scores without case
   bool whitespace = false;     ///< white space is part of character n-grams
   bool eps_smoothing =

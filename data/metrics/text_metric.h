@@ -81,10 +81,10 @@ class TextMetric {
   double corpus_score(const std::vector<std::string>& hypotheses,
                       const std::vector<std::vector<std::string>>& references) const;
 
-  /// What sacreBLEU prints with a score so that others can compute the same:
+  /// Signature that sacreBLEU prints with a score so that others can reproduce it:
   /// `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0`.
   std::string signature(const SignatureUse& use = {}) const;
-  /// The same as keys and values.
+  /// Signature as keys and values.
   Settings signature_fields(const SignatureUse& use = {}) const;
 
  protected:
@@ -119,7 +119,7 @@ struct ConfidenceInterval {
   double half_width = 0.0;  ///< of the interval between the 2.5 % and 97.5 % quantiles
 };
 
-/// Bootstrap resampling [1] of one system: scores of samples of as many sentences, drawn with
+/// Bootstrap resampling [1] of one system: scores of samples of the same size, drawn with
 /// replacement.
 ///
 /// samples  at least 1

@@ -22,7 +22,7 @@ constexpr FileKind bytes_of_text{
     .expected = "a text file",
     .special_hint = "write the text to a file first: it is read more than once",
     .too_large_hint = "train on a part of the text, such as its first lines: head -n 1000000",
-    .max_bytes = largest_text};
+    .max_bytes = max_text_bytes};
 
 FileDigest read_digest(const std::filesystem::path& path) {
   const OpenFile file(path, bytes_of_text);

@@ -38,7 +38,7 @@ class CorpusText {
    public:
     /// The next line; nullopt at the end.
     ///
-    /// throws  DataError as TextFileReader::next(); if the file differs from that of an earlier
+    /// throws  DataError as TextFileReader::next(); if the file differs from an earlier
     ///         pass.
     std::optional<std::string> next();
     /// Number of the last line, from 1.
@@ -80,13 +80,13 @@ class CorpusText {
 /// A uniform random sample of the sentences of a text that may be larger than memory, from which
 /// subwords are learned: all of them, if they fit. Deterministic.
 ///
-/// Each sentence gets a random number; those with the smallest ones are kept, as many as fit
-/// ("bottom-k" sampling). A sentence that does not fit alone is left out.
+/// Each sentence gets a random number; the ones with the smallest numbers are kept, as many as fit
+/// ("bottom-k" sampling). A sentence that does not fit by itself is left out.
 class TextSample {
  public:
   /// The memory of a sample; SentencePiece takes more for its training.
   static constexpr std::size_t default_limit = std::size_t{1} << 28;
-  /// The memory of a sentence besides its text.
+  /// The memory of a sentence without its text.
   static constexpr std::size_t bytes_per_sentence = 64;
 
   TextSample() = default;
@@ -119,14 +119,14 @@ class TextSample {
   std::size_t limit_ = default_limit;
   std::size_t bytes_ = 0;
   std::uint64_t added_ = 0;
-  bool has_evicted_ = false;    ///< a sentence that would fit alone has been left out
+  bool has_evicted_ = false;    ///< a sentence that would fit by itself has been left out
   std::vector<Sentence> kept_;  ///< a heap, the largest random number first
 };
 
 /// The side of a corpus that subwords are for.
 enum class SubwordSide {
   source,  ///< sources, or both sides: SubwordOptions::file
-  target   ///< targets with a vocabulary of their own: SubwordOptions::target_file
+  target   ///< targets with a separate vocabulary: SubwordOptions::target_file
 };
 
 /// The subwords of a corpus as words.subwords says: the model of its file, relative to `base`, or a
@@ -135,7 +135,7 @@ enum class SubwordSide {
 ///
 /// sentences  of the training set; none for the model of a file
 /// place      of the sentences in messages, such as a file name
-/// notes      get a line if the model is trained on some of the sentences alone
+/// notes      get a line if the model is trained only on some of the sentences
 /// throws     DataError as SubwordModel, train_subwords() and read_binary_file().
 std::shared_ptr<const SubwordModel> make_subwords(TextSample sentences, const WordOptions& words,
                                                   SubwordSide side,

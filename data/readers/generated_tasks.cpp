@@ -28,7 +28,7 @@ constexpr std::uint64_t number_of_shares = 20;
 /// one.
 constexpr std::size_t max_fruitless_draws = 100'000;
 
-[[noreturn]] void refuse_size(std::string_view option, std::size_t wanted, std::size_t found,
+[[noreturn]] void reject_size(std::string_view option, std::size_t wanted, std::size_t found,
                               const GeneratedTask& task) {
   throw DataError(
       fmt::format("data.{}: the task gave {} different sentences for this part, expected {}",
@@ -49,7 +49,7 @@ Example draw_training_pair(const GeneratedOptions& options, const GeneratedTask&
     Example pair = task.draw(random);
     if (assign_split(distinct_sequence(pair), options.seed) == Split::train) return pair;
   }
-  refuse_size("train_size", options.train_size, 0, task);
+  reject_size("train_size", options.train_size, 0, task);
 }
 
 /// A held-out set that is being filled.
@@ -91,9 +91,9 @@ void draw_held_out_pairs(const GeneratedOptions& options, const GeneratedTask& t
     if (fruitless_draws == max_fruitless_draws) break;
   }
   if (!validation.full()) {
-    refuse_size("validation_size", options.validation_size, corpus.validation.size(), task);
+    reject_size("validation_size", options.validation_size, corpus.validation.size(), task);
   }
-  if (!test.full()) refuse_size("test_size", options.test_size, corpus.test.size(), task);
+  if (!test.full()) reject_size("test_size", options.test_size, corpus.test.size(), task);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ Split assign_split(std::span<const std::int32_t> source, std::uint64_t seed);
 /// A task whose examples are drawn at random.
 struct GeneratedTask {
   std::function<Example(RandomDraws&)> draw;  ///< draws one sentence pair
-  /// What gives the task more different sentences, for a hint: "raise data.num_symbols". Empty if
+  /// How to get more different sentences, for a hint: "raise data.num_symbols". Empty if
   /// no config key does.
   std::string more_sentences{};
 };
@@ -84,7 +84,7 @@ Corpus make_toy_sentences(const GeneratedOptions& options);
 
 /// The corpus of toy_agreement: <bos> and a French sentence with a singular subject. Its class is
 /// `right`, or in half of the sentences `wrong`: there the determiner and the adjectives of the
-/// subject do not agree with its noun in gender. The vocabulary is that of toy_sentences.
+/// subject do not agree with its noun in gender. The vocabulary is the same as for toy_sentences.
 Corpus make_toy_agreement(const GeneratedOptions& options);
 
 }  // namespace tapestry

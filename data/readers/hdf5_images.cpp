@@ -128,14 +128,14 @@ void require_chunks(const Array& array, const hdf5::PropertyList& creation) {
   }
 }
 
-/// The same for contiguous and compact storage.
+/// For contiguous and compact storage.
 void require_bytes(const Array& array, H5D_layout_t layout, std::size_t file_size) {
   const hsize_t size = H5Dget_storage_size(array.dataset.get());
   const bool by_reference = H5Tis_variable_str(array.type.get()) > 0;
   const auto expected = byte_count(array.shape, by_reference ? 1 : H5Tget_size(array.type.get()));
   if (by_reference ? size < expected : size != expected) {
     reject(array.name, fmt::format("{} bytes stored", size),
-           fmt::format("those of {} {}", type_name(array.type), to_string(array.shape)));
+           fmt::format("the bytes of {} {}", type_name(array.type), to_string(array.shape)));
   }
   if (layout != H5D_CONTIGUOUS || size == 0) return;
   const haddr_t offset = H5Dget_offset(array.dataset.get());

@@ -51,7 +51,7 @@ class ImageArrays {
   ImageFile take() { return std::move(file_); }
 
  private:
-  [[noreturn]] void refuse_pixel(std::size_t image, const std::string& value) const;
+  [[noreturn]] void reject_pixel(std::size_t image, const std::string& value) const;
 
   Names names_;
   std::size_t size_ = 0, values_ = 0;
@@ -97,7 +97,7 @@ inline void ImageArrays::add(std::string label) {
   file_.images.push_back({.number = number, .label = std::move(label), .pixels = {}});
 }
 
-inline void ImageArrays::refuse_pixel(std::size_t image, const std::string& value) const {
+inline void ImageArrays::reject_pixel(std::size_t image, const std::string& value) const {
   refuse_data(file_.place(file_.images[image]), fmt::format("{}, expected a finite number", value),
               "replace NaN and infinity, or raise data.pixel_maximum");
 }
@@ -111,7 +111,7 @@ void ImageArrays::set_pixels(std::size_t image, std::span<const T> values) {
   });
   const auto odd = std::ranges::find_if_not(pixels, [](float x) { return std::isfinite(x); });
   if (odd == pixels.end()) return;
-  refuse_pixel(image, fmt::to_string(values[static_cast<std::size_t>(odd - pixels.begin())]));
+  reject_pixel(image, fmt::to_string(values[static_cast<std::size_t>(odd - pixels.begin())]));
 }
 
 /// Reads images from an HDF5 file with two datasets: `images`, (n, height, width) or (n, height,

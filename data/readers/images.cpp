@@ -66,7 +66,7 @@ const OtherSeparator* find_other_separator(std::string_view line, std::size_t ex
   return nullptr;
 }
 
-/// The fields of a line, of which there must be `expected`; `meaning` says which.
+/// The fields of a line, `expected` in number; `meaning` describes them.
 std::vector<std::string> required_fields(std::string_view line, std::size_t expected,
                                          const std::string& meaning, const std::string& place,
                                          const char* hint) {
@@ -81,7 +81,7 @@ std::vector<std::string> required_fields(std::string_view line, std::size_t expe
               hint);
 }
 
-[[noreturn]] void refuse_pixel(std::string_view field, std::size_t index, double maximum,
+[[noreturn]] void reject_pixel(std::string_view field, std::size_t index, double maximum,
                                const std::string& place, const char* hint) {
   const std::string found = fmt::format("\"{}\" in field {}", excerpt(field), index + 1);
   if (!is_number(field)) refuse_data(place, found + ", expected a number", hint);
@@ -98,7 +98,7 @@ std::vector<float> parse_pixels(std::span<const std::string> fields, double maxi
   pixels.reserve(fields.size());
   for (std::size_t i = 0; i < fields.size(); ++i) {
     pixels.push_back(static_cast<float>(number_in(fields[i]) / maximum));
-    if (!std::isfinite(pixels.back())) refuse_pixel(fields[i], i, maximum, place, hint);
+    if (!std::isfinite(pixels.back())) reject_pixel(fields[i], i, maximum, place, hint);
   }
   return pixels;
 }
@@ -164,7 +164,7 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
                             "name a file with the pixels and the label of an image on each line"));
 }
 
-/// Refuses or skips the images of arrays whose labels are not among the classes.
+/// Rejects or skips the images of arrays whose labels are not among the classes.
 void check_labels(ImageFile& arrays, const std::string& part, const Vocabulary& classes,
                   OnBadLine on_bad_line, Corpus& corpus) {
   const std::size_t all = arrays.images.size();

@@ -22,7 +22,7 @@ struct ImageOptions {
   double pixel_maximum = 255.0;     ///< the pixel value that is scaled to 1, > 0
 };
 
-/// The number of training images to hold out for each set without a file of its own.
+/// The number of training images to hold out for each set without a file.
 struct HeldOutImages {
   std::size_t validation;  ///< for the validation set
   std::size_t test;        ///< for the test set

@@ -56,7 +56,7 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
 /// used, also by f, which adds them to `bad`.
 ///
 /// part        "train", "validation" or "test"
-/// first_pass  gets the bad lines in the first of two passes; null: they are refused or skipped
+/// first_pass  gets the bad lines in the first of two passes; null: they are rejected or skipped
 void for_each_line(CorpusText& text, const std::string& part, OnBadLine on_bad_line,
                    FirstPassBadLines* first_pass, std::vector<std::string>& notes,
                    const std::function<void(LabelledLine, BadLines&)>& f) {
@@ -112,18 +112,18 @@ void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const std::strin
 void note_single_labels(const std::map<std::string, std::size_t>& labels,
                         std::vector<std::string>& notes) {
   constexpr std::size_t many = 10;  // lines of a label on average
-  constexpr std::size_t most_named = 5;
+  constexpr std::size_t max_named = 5;
   std::size_t lines = 0, single = 0;
   std::vector<std::string> named;
   for (const auto& [label, count] : labels) {
     lines += count;
-    if (count == 1 && ++single <= most_named) named.push_back(fmt::format("`{}`", escaped(label)));
+    if (count == 1 && ++single <= max_named) named.push_back(fmt::format("`{}`", escaped(label)));
   }
   if (single == 0 || lines < many * labels.size()) return;
   notes.push_back(fmt::format(
       "warning: {} of {} classes {} a single training example: {}{}; check the spelling of labels",
       single, labels.size(), single == 1 ? "has" : "have", fmt::join(named, ", "),
-      single > most_named ? ", ..." : ""));
+      single > max_named ? ", ..." : ""));
 }
 
 /// The training files: their vocabularies and then their examples, each in one pass.
@@ -163,7 +163,7 @@ class TrainingFiles {
       };
       for_each_line(text, "train", on_bad_line_, &first_pass_, unused, add_line);
     }
-    if (of_words && learns) first_pass_.refuse_any();
+    if (of_words && learns) first_pass_.reject_any();
     const std::string& name = texts_.front().name();
     if (of_words) {
       corpus.source_vocabulary =
@@ -178,7 +178,7 @@ class TrainingFiles {
       note_single_labels(labels, corpus.notes);
     }
   } catch (const DataError&) {
-    first_pass_.refuse_any();
+    first_pass_.reject_any();
     throw;
   }
 
@@ -285,7 +285,7 @@ TaggedToken parse_token(const std::string& line, std::size_t number, const std::
 }
 
 /// part    "train", "validation" or "test"
-/// labels  those of the training file; null while it is read itself
+/// labels  of the training file; null while that file is read
 TaggedFile read(const std::string& part, const std::string& file, const std::filesystem::path& base,
                 const Vocabulary* labels, OnBadLine on_bad_line, const FindTooLong& find_too_long,
                 Corpus& corpus) {

@@ -10,7 +10,7 @@ namespace tapestry {
 
 /// Loads labelled_text: on each line a label, a tab and a sentence. Blank lines are skipped;
 /// relative paths start at `base`. The vocabulary, which may be of subwords, and the classes are
-/// those of the training file, unless `fixed` ones of a trained model are given; the training set
+/// built from the training file, unless `fixed` ones of a trained model are given; the training set
 /// is then empty if it has no file name. The fingerprint is not set.
 ///
 /// throws  DataError, naming files and lines as BadLines, if a line has no tab, no label of one
@@ -24,7 +24,7 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
 
 /// Loads tagged_text: a token, a tab and its label on each line, as in CoNLL files, with an empty
 /// line between sentences. The source of an example has the tokens, and the target has one label
-/// per token. Relative paths start at `base`. The vocabulary and the labels are those of the
+/// per token. Relative paths start at `base`. The vocabulary and the labels come from the
 /// training file, unless `fixed` ones of a trained model are given; the training set is then empty
 /// if it has no file name. `words.lowercase` is not used. The fingerprint is not set.
 ///

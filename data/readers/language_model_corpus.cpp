@@ -33,7 +33,7 @@ using Ids = std::vector<std::int32_t>;
 /// A corpus may be one line, as text8 is.
 constexpr TextContent any_text{.expected = "text",
                                .hint = "name the file with the text",
-                               .longest_line = std::numeric_limits<std::size_t>::max()};
+                               .max_line_length = std::numeric_limits<std::size_t>::max()};
 
 /// A part of a line that consists of whole tokens.
 struct Piece {
@@ -70,7 +70,7 @@ void for_each_piece(std::string_view line, TextUnit unit,
   f({.text = line, .ends_line = true});
 }
 
-/// The same for all lines of a text.
+/// For all lines of a text.
 void for_each_piece(CorpusText& text, TextUnit unit, const std::function<void(const Piece&)>& f) {
   text.for_each_line([&](const std::string& line, std::size_t) { for_each_piece(line, unit, f); });
 }
@@ -117,14 +117,14 @@ class Windows {
   std::size_t count_ = 0;
 };
 
-[[noreturn]] void refuse_short(const std::string& part, const std::string& name,
+[[noreturn]] void reject_short(const std::string& part, const std::string& name,
                                const char* hint = "name a file with more text") {
   throw DataError(fmt::format("{}: found fewer than 2 tokens for {}, expected something to predict",
                               name, part),
                   hint);
 }
 
-/// Which part of a text is held out: the last lines, those that begin after the border. If there is
+/// Which part of a text is held out: the last lines, which begin after the border. If there is
 /// none, because the last line is long, the line is divided at the first token that begins after
 /// the border.
 class HoldOut {
@@ -218,7 +218,7 @@ class TrainingTexts {
               f(piece);
             },
             [](const Piece&) {});
-        if (pieces == 0) refuse_short("training", text.name());
+        if (pieces == 0) reject_short("training", text.name());
       }
     };
     if (words.subwords.kind != SubwordKind::none) {
@@ -255,7 +255,7 @@ class TrainingTexts {
                         Windows windows(context,
                                         [&](Example window) { add(std::move(window), 0); });
                         hold_out.divide(text, into(windows), no_piece);
-                        if (windows.finish() == 0) refuse_short("training", text.name());
+                        if (windows.finish() == 0) reject_short("training", text.name());
                       });
     for (auto& [text, hold_out] : texts_) {
       if (holds_out) {
@@ -312,14 +312,14 @@ Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& w
     for_each_piece(text, unit, [&](const Piece& piece) {
       cut.push(corpus.source_vocabulary.encode(tokenize(piece, tokenizer)));
     });
-    if (cut.finish() == 0) refuse_short(part, text.name());
+    if (cut.finish() == 0) reject_short(part, text.name());
     text.record(corpus);
     return examples;
   };
   if (has_own) {
     corpus.validation = load("data.validation_text", files.validation_text, "validation");
   } else if (has_training && corpus.validation.empty() && share > 0.0) {
-    refuse_short("validation", texts->name(),
+    reject_short("validation", texts->name(),
                  "name a file with more text, or raise data.validation_share; 0 holds nothing out");
   }
   if (!files.test_text.empty()) {

@@ -80,15 +80,15 @@ class HeaderReader {
     require("{");
     while (!take("}")) {
       read_entry();
-      if (!take(",") && !rest_.starts_with('}')) refuse_header();
+      if (!take(",") && !rest_.starts_with('}')) reject_header();
     }
     skip_space();
-    if (!rest_.empty() || !type_ || !fortran_order_ || !shape_) refuse_header();
+    if (!rest_.empty() || !type_ || !fortran_order_ || !shape_) reject_header();
     return {*type_, *fortran_order_, *shape_};
   }
 
  private:
-  static constexpr std::size_t most_axes = 32;  // the limit of numpy 1
+  static constexpr std::size_t max_axes = 32;  // the limit of numpy 1
 
   void read_entry() {
     const std::string_view key = quoted();
@@ -101,7 +101,7 @@ class HeaderReader {
     } else if (key == "shape" && !shape_) {
       shape_ = shape();
     } else {
-      refuse_header();
+      reject_header();
     }
   }
 
@@ -110,12 +110,12 @@ class HeaderReader {
     skip_space();
     if (rest_.starts_with('[')) {
       refuse_data(name_, "an array of structures, expected one of numbers",
-                  "save the images and the labels as arrays of their own");
+                  "save the images and the labels as separate arrays");
     }
     std::string_view text = quoted();
     const bool whole = text.size() >= 2 && std::string_view("<>|=").find(text[0]) != text.npos &&
                        text[1] >= 'A' && text[1] <= 'z';
-    if (!whole) refuse_header();
+    if (!whole) reject_header();
     NpyType type{.kind = text[1], .big_endian = text[0] == '>'};
     text.remove_prefix(2);
     if (type.kind == 'O') {
@@ -126,7 +126,7 @@ class HeaderReader {
     }
     type.size = number(text);
     const bool time = type.kind == 'M' || type.kind == 'm';
-    if (!text.empty() && !time) refuse_header();
+    if (!text.empty() && !time) reject_header();
     if (type.kind == 'U') type.size *= 4;
     return type;
   }
@@ -138,7 +138,7 @@ class HeaderReader {
       skip_space();
       shape.push_back(number(rest_));
       take("L");  // written by Python 2
-      if (shape.size() > most_axes || (!take(",") && !rest_.starts_with(')'))) refuse_header();
+      if (shape.size() > max_axes || (!take(",") && !rest_.starts_with(')'))) reject_header();
     }
     return shape;
   }
@@ -147,7 +147,7 @@ class HeaderReader {
   std::uint64_t number(std::string_view& text) const {
     std::uint64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || number > largest_number) refuse_header();
+    if (error != std::errc() || number > max_number) reject_header();
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     return number;
   }
@@ -155,9 +155,9 @@ class HeaderReader {
   std::string_view quoted() {
     skip_space();
     const char quote = rest_.empty() ? '\0' : rest_.front();
-    if (quote != '\'' && quote != '"') refuse_header();
+    if (quote != '\'' && quote != '"') reject_header();
     const std::size_t end = rest_.find(quote, 1);
-    if (end == rest_.npos) refuse_header();
+    if (end == rest_.npos) reject_header();
     const std::string_view text = rest_.substr(1, end - 1);
     rest_.remove_prefix(end + 1);
     skip_space();
@@ -173,12 +173,12 @@ class HeaderReader {
   }
 
   void require(std::string_view word) {
-    if (!take(word)) refuse_header();
+    if (!take(word)) reject_header();
   }
 
   void skip_space() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size())); }
 
-  [[noreturn]] void refuse_header() const {
+  [[noreturn]] void reject_header() const {
     refuse_data(name_,
                 fmt::format("the header {}, expected {{'descr': ..., 'fortran_order': ..., "
                             "'shape': ...}}",
@@ -187,7 +187,7 @@ class HeaderReader {
   }
 
   /// Small enough that four times the number does not overflow.
-  static constexpr std::uint64_t largest_number = std::numeric_limits<std::uint64_t>::max() / 4;
+  static constexpr std::uint64_t max_number = std::numeric_limits<std::uint64_t>::max() / 4;
 
   std::string_view text_, rest_;
   const std::string& name_;
@@ -240,7 +240,7 @@ NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
 
 // ---- Elements
 
-/// Converts a float16, for which C++20 has no type.
+/// Converts a float16, which C++20 has no type for.
 float half_float(std::uint16_t bits) {
   const int exponent = bits >> 10U & 31U, mantissa = bits & 1023U;
   float value = 0.0F;
@@ -288,7 +288,7 @@ bool visit_integers(const NpyType& type, F&& f) {
   return true;
 }
 
-/// The same for all numeric types.
+/// For all numeric types.
 template <class F>
 bool visit_numbers(const NpyType& type, F&& f) {
   const bool swap = type.big_endian;
@@ -393,7 +393,7 @@ ImageFile read_npy_images(const std::string& key, const std::filesystem::path& p
   const std::vector<std::byte> image_file = read_corpus_bytes(key, path, corpus);
   const std::vector<std::byte> label_file = read_corpus_bytes(
       label_file_key(key), label_path, corpus,
-      fmt::format("save the labels beside the images, with numpy.save(\"{}\", labels)",
+      fmt::format("save the labels next to the images, with numpy.save(\"{}\", labels)",
                   escaped(label_path.filename().native())));
   const NpyArray images = parse_npy(image_file, name);
   const NpyArray labels = parse_npy(label_file, label_name);

@@ -72,7 +72,7 @@ std::vector<FilePair> training_files(const ParallelTextOptions& options, const f
   return files;
 }
 
-/// Two lines, neither of which is blank, and their number, from 1.
+/// Two lines that are not blank, and their number, from 1.
 struct TextPair {
   std::string source, target;
   std::size_t line;
@@ -101,7 +101,7 @@ void check_not_empty(const FilePair& files, std::size_t pairs, const std::string
                   hint);
 }
 
-/// Refuses files with different numbers of lines.
+/// Rejects files with different numbers of lines.
 ///
 /// mismatch  number of the first line, from 1, without a counterpart: only one of the two lines is
 ///           blank, or only one file has the line
@@ -116,10 +116,10 @@ void check_line_counts(const FilePair& files, std::size_t source_lines, std::siz
       "again from one source");
 }
 
-/// Calls f(pair, bad) for the pairs of two files of which neither line is blank, and adds notes on
+/// Calls f(pair, bad) for the pairs of two files without blank lines, and adds notes on
 /// the others. May be called several times. f may add lines that are too long to `bad`.
 ///
-/// first_pass  gets the bad lines in the first of two passes; null: they are refused or skipped
+/// first_pass  gets the bad lines in the first of two passes; null: they are rejected or skipped
 void for_each_pair(FilePair& files, OnBadLine on_bad_line, FirstPassBadLines* first_pass,
                    std::vector<std::string>& notes,
                    const std::function<void(TextPair, BadLines&)>& f) {
@@ -203,7 +203,7 @@ class TrainingPairs {
     for (FilePair& each : files_) each.allow_any_size();
   }
 
-  /// Makes the vocabularies. Subwords are learned from all pairs, words are those of the pairs that
+  /// Makes the vocabularies. Subwords are learned from all pairs, words come from the pairs that
   /// are kept.
   void make_vocabularies(Corpus& corpus) try {
     if (words_.subwords.kind == SubwordKind::none) return collect_words(corpus);
@@ -213,10 +213,10 @@ class TrainingPairs {
       sources.add(std::move(pair.source));
       (options_.shared_vocabulary ? sources : targets).add(std::move(pair.target));
     });
-    first_pass_.refuse_any();
+    first_pass_.reject_any();
     learn_subwords(std::move(sources), std::move(targets), corpus);
   } catch (const DataError&) {
-    first_pass_.refuse_any();
+    first_pass_.reject_any();
     throw;
   }
 

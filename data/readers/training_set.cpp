@@ -62,7 +62,7 @@ class CachedExamples {
     if (temporary_) fs::remove(path_, ignored);
   }
 
-  /// The file, if it can be used; otherwise adds a note, unless there is none.
+  /// The file, if it can be used; adds a note if it exists and cannot.
   std::shared_ptr<const ExampleFile> find(std::vector<std::string>& notes) const {
     if (found_at_.empty()) return nullptr;
     const auto recreated = [&notes](const DataError& error) {
@@ -192,7 +192,7 @@ namespace {
 
 /// Appends a message, unless there are enough.
 void append(const std::string& message, std::vector<std::string>& named) {
-  if (named.size() == BadLines::most_named) return;
+  if (named.size() == BadLines::max_named) return;
   std::size_t bytes = message.size();
   for (const std::string& each : named) bytes += each.size();
   if (named.empty() || bytes <= BadLines::most_bytes) named.push_back(message);
@@ -207,13 +207,13 @@ void BadLines::Lines::add(const DataError& error) {
 
 void BadLines::finish(OnBadLine action, const std::string& part, std::size_t all,
                       std::vector<std::string>& notes) const {
-  if (action == OnBadLine::stop) refuse_any(all);
+  if (action == OnBadLine::stop) reject_any(all);
   if (bad_.count == 0) return;
   notes.push_back(fmt::format("{}: {} of {} skipped, which cannot be used, such as {}", part,
                               bad_.count, all, bad_.named.front()));
 }
 
-void BadLines::refuse_any(std::size_t all) const {
+void BadLines::reject_any(std::size_t all) const {
   if (bad_.count == 0) return;
   const std::size_t added = bad_.count + too_long_.count;
   if (added == 1) throw DataError(bad_.named.front(), bad_.hint);
@@ -244,8 +244,8 @@ void FirstPassBadLines::add(const BadLines& bad, std::size_t all) {
   all_ = all;
 }
 
-void FirstPassBadLines::refuse_any() const {
-  if (action_ == OnBadLine::stop) first_.refuse_any(all_);
+void FirstPassBadLines::reject_any() const {
+  if (action_ == OnBadLine::stop) first_.reject_any(all_);
 }
 
 }  // namespace tapestry

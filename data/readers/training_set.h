@@ -17,7 +17,7 @@ namespace tapestry {
 
 class CorpusText;  // data/readers/corpus_text.h
 
-/// What happens to lines of data files that cannot be used: lines without the expected fields,
+/// Handling of lines of data files that cannot be used: lines without the expected fields,
 /// pairs with one blank side, labels that are unknown, examples that are too long for the model.
 enum class OnBadLine {
   stop,  ///< they are counted, and an error names the first of them
@@ -28,7 +28,7 @@ enum class OnBadLine {
 class BadLines {
  public:
   /// The number of lines that a message names; the others are counted.
-  static constexpr std::size_t most_named = 5;
+  static constexpr std::size_t max_named = 5;
   /// The bytes of all named lines together; the first one is named whatever its length.
   static constexpr std::size_t most_bytes = 800;
 
@@ -51,7 +51,7 @@ class BadLines {
   std::size_t count() const { return bad_.count; }
 
   /// Ends the collection of a part ("train", "validation" or "test") with `all` lines or examples.
-  /// With OnBadLine::skip, adds a note to those of the corpus if count() is not 0.
+  /// With OnBadLine::skip, adds a note to the corpus if count() is not 0.
   ///
   /// throws  DataError with OnBadLine::stop if count() is not 0. It counts all lines, also those
   ///         that are too long, and names the first of add(), then the first of add_too_long().
@@ -59,7 +59,7 @@ class BadLines {
               std::vector<std::string>& notes) const;
 
   /// throws  the same DataError if count() of `all` lines is not 0.
-  void refuse_any(std::size_t all) const;
+  void reject_any(std::size_t all) const;
 
   /// The error of a file without a line that can be used: `empty` if no line was skipped, else an
   /// error that names the first of them.
@@ -78,21 +78,21 @@ class BadLines {
 };
 
 /// The bad lines of training files in the first of two passes. The first pass collects the texts
-/// of the vocabularies. The second one encodes the lines, so that it can refuse bad lines together
-/// with those that are too long.
+/// of the vocabularies. The second one encodes the lines, so that it can reject bad lines together
+/// with lines that are too long.
 class FirstPassBadLines {
  public:
-  /// No bad lines yet; with OnBadLine::skip they are never refused.
+  /// No bad lines yet; with OnBadLine::skip they are never rejected.
   explicit FirstPassBadLines(OnBadLine action) : action_(action) {}
 
   /// Adds the bad lines of the next file, which has `all` lines.
   void add(const BadLines& bad, std::size_t all);
 
-  /// Refuses the lines before the second pass. To be called before a slow step between the passes,
+  /// Rejects the lines before the second pass. To be called before a slow step between the passes,
   /// and if a step fails, since the lines may be the reason.
   ///
   /// throws  with OnBadLine::stop the DataError of BadLines for the first file that has any
-  void refuse_any() const;
+  void reject_any() const;
 
  private:
   OnBadLine action_;
@@ -133,7 +133,7 @@ struct TrainingSetOptions {
   /// part, for which this returns an error. An error that is thrown before the
   /// vocabularies are made does not count them: because these cannot be made, or because subwords
   /// would have to be learned first, which is slow. A file without bad
-  /// lines is not refused. Empty: bad lines alone are counted.
+  /// lines is not rejected. Empty: only bad lines are counted.
   FindTooLong find_too_long{};
 };
 
@@ -143,7 +143,7 @@ bool is_cached(const TrainingSetOptions& options, std::uint64_t bytes);
 /// Adds a training example; `line` is its first line in its text file, 0 for windows of a text.
 using AddExample = std::function<void(Example example, std::size_t line)>;
 
-/// What training examples are made from.
+/// Input of training examples.
 struct TrainingSource {
   std::vector<CorpusText*> texts;    ///< all text files
   std::string options;               ///< all options on which the examples depend, as text

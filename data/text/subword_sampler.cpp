@@ -300,7 +300,7 @@ class SubwordSampler::Segmenter {
     const std::size_t before = sampled.size();
     for (const std::string_view unit : split_units(text, merges_)) {
       if (merge(unit, merges_, random, sampled)) continue;
-      // A character has no piece of its own.
+      // A character has no piece.
       sampled.resize(before);
       sampled.insert(sampled.end(), original.begin(), original.end());
       return;

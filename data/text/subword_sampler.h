@@ -15,7 +15,7 @@ namespace tapestry {
 /// divided again.
 ///
 /// unigram  forward filtering and backward sampling over the lattice of all segmentations [1]
-/// bpe      merges as in training, without those that are dropped [2]
+/// bpe      merges as in training, without the dropped ones [2]
 ///
 /// [1] Kudo 2018, "Subword Regularization: Improving Neural Network Translation Models with
 ///     Multiple Subword Candidates".
@@ -29,7 +29,7 @@ class SubwordSampler {
   SubwordSampler(SubwordSampler&&) noexcept;
   SubwordSampler& operator=(SubwordSampler&&) noexcept;
 
-  /// The ids of a segmentation of the same text, which depends on `ids` and `random` alone. Can be
+  /// The ids of a segmentation of the same text, which depends only on `ids` and `random`. Can be
   /// called from several threads at once.
   std::vector<std::int32_t> operator()(std::span<const std::int32_t> ids,
                                        RandomDraws& random) const;

@@ -139,7 +139,7 @@ std::optional<std::size_t> number_after(std::string_view message, std::string_vi
   return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-[[noreturn]] void refuse_training(std::string_view message, const SubwordOptions& options,
+[[noreturn]] void reject_training(std::string_view message, const SubwordOptions& options,
                                   const std::string& place) {
   const std::size_t size = options.vocabulary_size;
   if (message.find("Vocabulary size too high") != std::string_view::npos) {
@@ -204,7 +204,7 @@ std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> 
   Sentences input(sentences);
   std::string serialized;
   const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &input, &serialized);
-  if (!status.ok()) refuse_training(status.message(), options, place);
+  if (!status.ok()) reject_training(status.message(), options, place);
   return std::make_shared<const SubwordModel>(std::move(serialized), place);
 }
 
@@ -212,7 +212,7 @@ std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> 
 
 namespace {
 
-constexpr std::size_t most_pieces = 1'000'000;
+constexpr std::size_t max_pieces = 1'000'000;
 
 /// A reason why the content is not a model; the name of the file is added by the caller.
 struct Malformed {
@@ -428,7 +428,7 @@ SentencePieceModel parse(std::string_view content) {
       throw Malformed{fmt::format("field {} twice", field->number)};
     }
     if (field->number == 1) {
-      if (model.pieces.size() == most_pieces) throw Malformed{"more than a million pieces"};
+      if (model.pieces.size() == max_pieces) throw Malformed{"more than a million pieces"};
       model.pieces.push_back(parse_piece(field->content));
     } else if (field->number == 2) {
       model.bpe = parse_trainer(field->content);

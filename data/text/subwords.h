@@ -55,10 +55,10 @@ struct SentencePieceModel {
 SentencePieceModel parse_sentencepiece_model(std::string_view content, const std::string& name);
 
 /// A SentencePiece model, which divides text into subwords, such as "▁play" and "ing"; U+2581
-/// stands for a space. Immutable; can be used from several threads at once.
+/// represents a space. Immutable; can be used from several threads at once.
 ///
 /// The tokens are the pieces of the model without its control, unknown and unused symbols, in its
-/// order. A vocabulary cannot contain white space and special symbols of its own as words: in such
+/// order. A vocabulary cannot contain white space and its special symbols as words: in such
 /// a piece, which only models of another program have, white space is written as <U+0009>, and
 /// '<' of a special symbol as <U+003C>.
 class SubwordModel {

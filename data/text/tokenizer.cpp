@@ -91,7 +91,7 @@ bool contains(std::span<const std::string_view> set, std::string_view token) {
   return false;
 }
 
-/// Determines the attachment of each token in turn; keeps track of open quotation marks.
+/// Determines the attachment of each token in order; keeps track of open quotation marks.
 class Joiner {
  public:
   Attachment attachment(std::string_view token) {

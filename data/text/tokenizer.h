@@ -135,14 +135,14 @@ class TextCodec {
   ///
   /// throws  DataError if the line is not valid UTF-8.
   std::vector<std::int32_t> encode_source(std::string_view line) const;
-  /// The same with the target vocabulary.
+  /// With the target vocabulary.
   std::vector<std::int32_t> encode_target(std::string_view line) const;
 
   /// The text of source ids up to the first `<eos>`.
   ///
   /// throws  std::out_of_range as Vocabulary::token().
   std::string decode_source(std::span<const std::int32_t> ids) const;
-  /// The same with the target vocabulary.
+  /// With the target vocabulary.
   std::string decode_target(std::span<const std::int32_t> ids) const;
 
   /// The vocabulary of sources.

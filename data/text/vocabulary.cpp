@@ -25,20 +25,20 @@ constexpr std::string_view white_space = " \t\n\v\f\r";
 std::string in_quotes(std::string_view token) { return fmt::format("'{}'", excerpt(token)); }
 
 /// line  counts from 1 in the text form of the vocabulary
-[[noreturn]] void refuse_line(std::size_t line, const std::string& problem) {
+[[noreturn]] void reject_line(std::size_t line, const std::string& problem) {
   throw DataError(fmt::format("vocabulary: line {}: {}", line, problem),
                   "a vocabulary has one token a line, each once: <pad>, <unk>, <bos>, <eos>, then "
                   "the words");
 }
 
 void check_word(const std::string& word, std::size_t line) {
-  if (word.empty()) refuse_line(line, "found an empty token, expected a word");
-  if (find_invalid_utf8(word)) refuse_line(line, "found a token that is not UTF-8");
+  if (word.empty()) reject_line(line, "found an empty token, expected a word");
+  if (find_invalid_utf8(word)) reject_line(line, "found a token that is not UTF-8");
   if (word.find_first_of(white_space) != std::string::npos) {
-    refuse_line(line, fmt::format("found white space in the token {}", in_quotes(word)));
+    reject_line(line, fmt::format("found white space in the token {}", in_quotes(word)));
   }
   if (is_special_symbol(word)) {
-    refuse_line(line, fmt::format("found the special symbol {} again, expected a word", word));
+    reject_line(line, fmt::format("found the special symbol {} again, expected a word", word));
   }
 }
 
@@ -47,7 +47,7 @@ Tokens split_lines(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) {
-      refuse_line(lines.size() + 1, fmt::format("found the end of the text after {}, expected "
+      reject_line(lines.size() + 1, fmt::format("found the end of the text after {}, expected "
                                                 "a line end (is the text cut off?)",
                                                 in_quotes(text)));
     }
@@ -61,7 +61,7 @@ void check_special_symbols(const Tokens& lines) {
   for (std::size_t i = 0; i < special_symbols.size(); ++i) {
     const std::string found = i < lines.size() ? in_quotes(lines[i]) : "nothing";
     if (i >= lines.size() || lines[i] != special_symbols[i]) {
-      refuse_line(i + 1, fmt::format("found {}, expected {}", found, special_symbols[i]));
+      reject_line(i + 1, fmt::format("found {}, expected {}", found, special_symbols[i]));
     }
   }
 }
@@ -105,7 +105,7 @@ void Vocabulary::add_word(const std::string& word) {
   check_word(word, line);
   const auto [entry, added] = ids_.try_emplace(word, static_cast<std::int32_t>(tokens_.size()));
   if (!added) {
-    refuse_line(line, fmt::format("found {}, which line {} has already", in_quotes(word),
+    reject_line(line, fmt::format("found {}, which line {} has already", in_quotes(word),
                                   static_cast<std::size_t>(entry->second) + 1));
   }
   tokens_.push_back(word);
@@ -123,7 +123,7 @@ Vocabulary Vocabulary::with_subwords(const Vocabulary& words,
   const std::span<const std::string> of_words = std::span(words.tokens_).subspan(first_word_id);
   if (of_words.size() < tokens.size() ||
       !std::ranges::equal(tokens, of_words.first(tokens.size()))) {
-    throw DataError("vocabulary: found other words than those of its subword model",
+    throw DataError("vocabulary: found other words than its subword model",
                     "use an earlier checkpoint of the run");
   }
   const auto more = of_words.subspan(tokens.size());

@@ -121,7 +121,7 @@ struct SubwordSampling {
   /// Of a unigram model: a segmentation x is drawn with a probability proportional to P(x)^alpha
   /// among all segmentations (Kudo 2018); > 0; nullopt: always the most probable one.
   std::optional<double> alpha{};
-  /// Of a BPE model: the probability with which each merge is left out at each step (Provilkov et
+  /// Of a BPE model: the probability of leaving out each merge at each step (Provilkov et
   /// al. 2020, "BPE-Dropout"), in [0, 1).
   double dropout = 0.0;
 
@@ -137,7 +137,7 @@ struct SubwordOptions {
   bool byte_fallback = false;  ///< characters without a piece become UTF-8 bytes, not `<unk>`
   TextNormalization normalization = TextNormalization::nmt_nfkc;  ///< before the text is divided
   std::string file{};          ///< of SubwordKind::file: a .model file of SentencePiece
-  std::string target_file{};   ///< the same for targets, if they have a vocabulary of their own
+  std::string target_file{};   ///< for targets, if they have a separate vocabulary
   SubwordSampling sampling{};  ///< in training
 };
 

@@ -64,7 +64,7 @@ TEST_CASE("a trace has the steps of a call and their gradients, as separate oper
   CHECK(trace.scale == 1.0 / std::sqrt(2.0));
   CHECK_FALSE(trace.biased.defined());
 
-  // The same from separate operations.
+  // From separate operations.
   const Tensor heads_q = split_heads(q, 2), heads_k = split_heads(k, 2),
                heads_v = split_heads(v, 2);
   Tensor products = matmul(heads_q, permute(heads_k, {0, 1, 3, 2}));

@@ -22,7 +22,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// The operations beside PyTorch's, in both precisions; tests/golden/operations.py wrote the
+/// The operations compared with PyTorch's, in both precisions; tests/golden/operations.py wrote the
 /// numbers.
 namespace {
 
@@ -236,7 +236,7 @@ const std::map<std::string, Tensor (*)(In)> operations{
      }},
 };
 
-/// What stands before the slash in the name of a case.
+/// The part before the slash in the name of a case.
 std::string operation_of(const std::string& name) { return name.substr(0, name.find('/')); }
 
 }  // namespace

@@ -106,7 +106,7 @@ TEST_CASE("an operation on a list that needs no gradient is not recorded") {
   CHECK(tape.size() == 0);
 }
 
-/// x^3 of operations, whose records would end in an error of their own; backward forgets that the
+/// x^3 of operations, whose records would end in a different error; backward forgets that the
 /// operand may have been broadcast.
 struct Cubed {
   static constexpr const char* name = "cubed";

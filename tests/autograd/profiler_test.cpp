@@ -70,7 +70,7 @@ TEST_CASE("an operation has a row for its forward and one for its backward") {
   const Profile profile = profiler.profile();
   // 2 * 2 * 3 * 4 operations; x, weight, bias and y.
   check_row(profile, "linear", Phase::forward, 1, 48, 8 * (6 + 12 + 4 + 8));
-  // dweight alone needs a product; dy, and weight and bias with their gradients.
+  // only dweight needs a product; dy, and weight and bias with their gradients.
   check_row(profile, "linear", Phase::backward, 1, 48, 8 * (8 + 2 * (12 + 4)));
   CHECK(find(profile, "linear", Phase::inference) == nullptr);
 }

@@ -261,7 +261,7 @@ struct Report {
   double gradient;
 };
 
-/// What a tape reports during backward of y.
+/// Reports of a tape during backward of y.
 std::vector<Report> complete_gradients(Tape& tape, const Tensor& y) {
   std::vector<Report> reports;
   tape.on_gradient_complete([&](const GradientSlot& leaf) {

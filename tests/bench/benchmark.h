@@ -9,7 +9,7 @@
 
 namespace tapestry::bench {
 
-/// What was measured of one problem.
+/// Measurements of one problem.
 struct Result {
   std::string problem;
   std::size_t threads = 0;
@@ -23,11 +23,11 @@ struct Result {
   double calls_of_new = 0.0;
 };
 
-/// Times `steps` >= 1 training steps after a warm-up, on as many threads as the kernels use, with
+/// Times `steps` >= 1 training steps after a warm-up, on the threads of the kernels, with
 /// products of OpenBLAS before, between and after them for comparison.
 Result measure(const Problem& problem, std::size_t steps);
 
-/// Where the time of so many steps goes, after the same warm-up.
+/// Use of the time of these steps, after the same warm-up.
 Profile profile(const Problem& problem, std::size_t steps);
 
 /// One line for a reader.

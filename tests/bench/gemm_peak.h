@@ -5,15 +5,15 @@
 
 namespace tapestry::bench {
 
-/// What OpenBLAS itself reaches in a product of two single-precision matrices, 1024 x 1024 each, on
-/// so many threads: the peak that a training step is held against. Measured a little at a time
+/// Speed that OpenBLAS reaches in a product of two single-precision matrices, 1024 x 1024 each, on
+/// these threads: the peak for comparison with a training step. Measured a little at a time
 /// between the steps, so that both see the same machine.
 class GemmPeak {
  public:
   explicit GemmPeak(std::size_t threads);
 
-  /// Times a few products. OpenBLAS has all of the threads meanwhile, and one again afterwards, as
-  /// the kernels want it.
+  /// Times a few products. OpenBLAS has all of the threads during this, and one again afterwards,
+  /// as the kernels want it.
   void measure();
 
   /// FLOP/s, by the 10th percentile of all times.

@@ -20,7 +20,7 @@ class Timer {
 /// machine stall whole steps, so that a mean would tell of them. Of one time or more.
 double low_percentile(std::vector<double> times);
 
-/// What this process has caused so far; the difference of two counts tells of what lies between.
+/// Counts of this process so far; the difference of two counts is what happened between.
 struct Counts {
   std::uint64_t page_faults = 0;
   std::uint64_t pool_allocations = 0;  ///< blocks that the kernels' pool took from the system

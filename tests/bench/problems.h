@@ -24,7 +24,7 @@ struct Problem {
 /// All that have a name, from small to large.
 std::span<const Problem> problems();
 
-/// The problem of this name; throws ValueError, naming all, if there is none.
+/// The problem of this name; throws ValueError, naming all, for another name.
 const Problem& problem_named(const std::string& name);
 
 /// Floating point operations of a training step: two for each multiplication of its matrix

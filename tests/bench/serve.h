@@ -7,7 +7,7 @@
 
 namespace tapestry::bench {
 
-/// Lets another program train the same model on the same batch, and time both in turn.
+/// Lets another program train the same model on the same batch, and time both alternately.
 ///
 /// Into `directory`, which exists, go numbers in row-major order and this machine's byte order:
 ///

@@ -223,7 +223,7 @@ Corpus load_bits(const DataOptions& options, const FixedVocabularies*) {
   return corpus;
 }
 
-/// A task with data of its own: are there more ones than zeros?
+/// A task with custom data: are there more ones than zeros?
 class Majority : public Task {
  public:
   const ConfigKind& kind() const override { return kind_; }

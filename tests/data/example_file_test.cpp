@@ -24,7 +24,7 @@ namespace {
 
 using test::contains;
 using test::FaultyFileSystem;
-using test::refusal;
+using test::rejection;
 using test::TemporaryFolder;
 
 using Examples = std::vector<Example>;
@@ -146,7 +146,7 @@ TEST_CASE("a file of many blocks is read in order, and an unknown id is found at
     CHECK_NOTHROW(ExampleFile(folder / "x", origin, ids));
     CHECK_THROWS_AS(ExampleFile(folder / "x", origin, ids - 1), UnusableExampleFile);
   }
-  write_some(5000, 0);  // 20 MB: pages are released meanwhile
+  write_some(5000, 0);  // 20 MB: pages are released during it
   const ExampleFile file(folder / "x", origin, ids);
   std::size_t token = 0, others = 0;
   file.for_each([&](const Example& example) {
@@ -161,7 +161,7 @@ TEST_CASE("a file of many blocks is read in order, and an unknown id is found at
   CHECK(others == 0);
 }
 
-TEST_CASE("an example file with any bit changed or any number of bytes cut is refused") {
+TEST_CASE("an example file with any bit changed or any number of bytes cut is rejected") {
   const TemporaryFolder folder;
   write(folder / "x", some);
   const std::string good = read_bytes(folder / "x");
@@ -226,8 +226,8 @@ TEST_CASE("the error of an example file states what is wrong") {
        {with_digest(unknown), {"found ids that the vocabulary does not have"}}},
       open);
   folder.write("x", good);
-  CHECK(
-      contains(refusal([&] { ExampleFile(folder / "x", origin + 1, 10); }), "was made from other"));
+  CHECK(contains(rejection([&] { ExampleFile(folder / "x", origin + 1, 10); }),
+                 "was made from other"));
   std::filesystem::remove(folder / "x");
   CHECK_THROWS_AS(ExampleFile(folder / "x", origin, 10), UnopenedFile);
   std::filesystem::create_directory(folder / "x");

@@ -14,7 +14,7 @@ namespace tapestry::test {
 /// The text of the DataError that `action` throws; fails the test if it throws none or one without
 /// a hint.
 template <typename Action>
-std::string refusal(Action action) {
+std::string rejection(Action action) {
   try {
     action();
   } catch (const DataError& error) {

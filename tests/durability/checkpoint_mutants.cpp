@@ -49,7 +49,7 @@ class MemoryFile : public FileSystem {
   int close(int fd) override { return fd == descriptor ? 0 : -1; }
 
  private:
-  static constexpr int descriptor = 1000;  ///< none of the real system
+  static constexpr int descriptor = 1000;  ///< not used by the real system
   std::span<const std::byte> bytes_;
 };
 
@@ -123,7 +123,7 @@ Bytes checkpoint_of(std::size_t steps) {
   return run.checkpoint_bytes(steps);
 }
 
-/// What is wrong with how a damaged checkpoint is read; empty if it is rejected.
+/// Describes how a damaged checkpoint is read wrongly; empty if it is rejected.
 std::string judge(const Bytes& mutant) try {
   MemoryFile files(mutant);
   read_checkpoint("mutant.h5", mutant.size() + 1, files);

@@ -25,7 +25,7 @@ using test::TinyRun;
 
 constexpr std::size_t all_steps = 40;
 
-/// Three epochs of about 27 batches of up to 40 tokens, of which two make a step: steps span the
+/// Three epochs of about 27 batches of up to 40 tokens, two for each step: steps span the
 /// ends of epochs.
 Config config_of_run(std::size_t steps) {
   Config config = test::tiny_config();
@@ -93,7 +93,7 @@ struct End {
   bool operator==(const End&) const = default;
 };
 
-/// Trains to each of the stops in turn, in a process that would know nothing of the part before.
+/// Trains to each of the stops, in a process that knows nothing of the part before.
 /// `first_part` chooses the threads and locales.
 End stopped_at(const std::vector<std::size_t>& stops, std::size_t first_part) {
   TinyRun run;

@@ -14,7 +14,7 @@ namespace tapestry::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// What stands behind a name: a folder, or the file with this number.
+/// Target of a name: a folder, or the file with this number.
 struct Entry {
   bool is_folder = false;
   std::size_t file = 0;

@@ -32,7 +32,7 @@ class Disks:
         return run, run.folder / "runs"
 
     def enough_pages(self):
-        """Pages that a run needs at most: those of all that it keeps and one checkpoint more."""
+        """Pages that a run needs at most: for all that it keeps and one checkpoint more."""
         run, place = self.make_run("enough")
         disk = Disk(place, 1 << 20)
         require(run.execute(run.train()).code == 0, "a run on a large disk failed")

@@ -59,7 +59,7 @@ void feed_images(std::string_view bytes) {
           "no line but the heading is left out");
 }
 
-/// Input: a .npy file of images, and behind the line `=== labels` that of their labels.
+/// Input: a .npy file of images, and behind the line `=== labels` the file of their labels.
 void feed_npy(std::string_view input) {
   constexpr std::string_view border = "\n=== labels\n";
   const std::size_t end = std::min(input.find(border), input.size());

@@ -43,7 +43,7 @@ static_assert(used_blocks == GUIDE_BLOCKS, "a block of the guide is not tested h
 /// Takes the values of expressions.
 void use(const auto&...) {}
 
-/// A scope of parameters of its own.
+/// A scope of new parameters.
 Scope new_scope() {
   static std::deque<Parameters> all;
   return Scope(all.emplace_back(DType::float32, 1));

@@ -17,7 +17,7 @@
 /// Attention layers for tests, what they use inside, and their formula written out.
 namespace tapestry::test {
 
-/// A layer named `attn` with parameters of its own.
+/// A layer named `attn` with new parameters.
 struct Attention {
   Attention(std::size_t d_model, std::size_t num_heads, double dropout = 0.0,
             DType dtype = DType::float64)

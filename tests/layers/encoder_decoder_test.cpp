@@ -188,7 +188,7 @@ TEST_CASE_TEMPLATE("the parameters of a layer are named as documented", Of, OfEn
 
 TEST_CASE_TEMPLATE("each part of a layer drops by its own rate", Of, OfEncoder, OfDecoder) {
   const Tensor x = random_leaf({2, 3, 4}, 1);
-  // What the layer adds to x where all elements of some parts are dropped.
+  // The layer's addition to x where all elements of some parts are dropped.
   const auto added = [&](double attention, double activation, double residual) {
     DecoderLayerOptions options = small(NormPlacement::pre);
     options.self_attn.dropout = options.cross_attn.dropout = attention;

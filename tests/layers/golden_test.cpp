@@ -17,7 +17,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// The layers beside their counterparts in PyTorch, in both precisions; tests/golden/layers.py and
+/// The layers compared with PyTorch's, in both precisions; tests/golden/layers.py and
 /// tests/golden/transformer.py wrote the numbers.
 namespace {
 

@@ -106,7 +106,7 @@ Tensor recomputed(const Network& network, const TokenBatch& sources, const Ids& 
   return select(network(input, Mode::inference()), 1, -1);
 }
 
-/// The same bits; with the matrix products of OpenBLAS, whose bits depend on the number of rows,
+/// Equal bits; with the matrix products of OpenBLAS, whose bits depend on the number of rows,
 /// values that are equal up to rounding.
 void check_same(const Tensor& a, const Tensor& b) {
   REQUIRE(a.shape() == b.shape());
@@ -152,7 +152,7 @@ TEST_CASE("several tokens can be appended at once") {
 }
 
 TEST_CASE("select() of a decoder keeps and copies sequences, which share their source") {
-  // Two sequences for each of three sources; then of the first and the last source alone, where
+  // Two sequences for each of three sources; then of only the first and the last source, where
   // both sequences of the last source continue its second one.
   const Ids first{{1, 8}, {1, 7}, {1, 4}, {1, 9}, {1, 5}, {1, 10}};
   const std::vector<std::size_t> rows{0, 1, 5, 5}, sources{0, 2};

@@ -14,7 +14,7 @@
 #include "tests/support/threads.h"
 #include "tests/support/values.h"
 
-/// What the tests of networks of every kind share.
+/// Shared by the tests of networks of every kind.
 namespace tapestry::test {
 
 inline constexpr std::size_t classes = 3;

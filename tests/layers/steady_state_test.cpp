@@ -23,7 +23,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// What the process has taken from the system so far.
+/// Memory that the process has taken from the system so far.
 struct Taken {
   std::uint64_t page_faults, pool_blocks, calls;
 

@@ -8,7 +8,7 @@ using namespace tapestry;
 
 namespace {
 
-/// Every field that is of layers has a value of its own, none of them the default.
+/// Every field of layers has a different value, other than the default.
 TransformerOptions unlike_the_defaults() {
   return {.d_model = 48,
           .num_heads = 3,

@@ -142,7 +142,7 @@ std::vector<double> at(const Tensor& logits, std::size_t r, std::size_t t) {
   return {begin, begin + static_cast<std::ptrdiff_t>(logits.shape()[2])};
 }
 
-/// Equal but for what BLAS makes of a row that stands elsewhere in a matrix.
+/// Equal except for what BLAS computes for a row elsewhere in a matrix.
 void check_close(const std::vector<double>& found, const std::vector<double>& expected) {
   check_values(Tensor::from({found.size()}, found, DType::float64), expected, 1e-13);
 }

@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <string_view>
 
-/// Which mutant of a woven build is on: the one that the environment variable TAPESTRY_MUTANT names
+/// Which mutant of a woven build is on: named by the environment variable TAPESTRY_MUTANT
 /// when the program starts, or none. `weave.py` includes this in every file it breaks.
 namespace tapestry::mutants {
 
@@ -33,7 +33,7 @@ struct Name {
 
 inline bool on(Name mutant) { return chosen == mutant.id; }
 
-/// Ends the program if TAPESTRY_MUTANT is set to none of these. True, for use in an initializer.
+/// Ends the program if TAPESTRY_MUTANT is set to another name. True, for use in an initializer.
 inline bool require_known(std::initializer_list<std::string_view> names) {
   const std::string_view name = chosen_name();
   if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return true;

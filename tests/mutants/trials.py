@@ -82,7 +82,7 @@ def try_mutant(mutant, programs):
 
 
 def first_kill(mutant, programs, environment):
-    """By the tests of its file, those of its own folder, or else by the first others that notice."""
+    """By the tests of its file, then of its folder, or else by the first others that notice."""
     own = mutant.folder if mutant is not None else SUITES[0]
     runs = runs_of_tests(own, mutant is not None and mutant.guard)
     for name, command, guard in [*near_runs(runs, mutant), *runs]:
@@ -134,7 +134,7 @@ def test_kill(suite, code, output):
 
 
 def failed_cases(output):
-    """The names of the test cases that failed, and that of one which never ended, if any."""
+    """The names of the test cases that failed, and of one that never ended, if any."""
     failed, running = [], ""
     for line in output.splitlines():
         if (begin := re.search(r'<TestCase name="([^"]*)"(?!.*skipped="true")', line)):

@@ -14,15 +14,15 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// The optimizers beside PyTorch's, in both precisions; tests/golden/optim.py wrote the numbers,
-/// and what is fixed here is what is fixed there.
+/// The optimizers compared with PyTorch's, in both precisions; tests/golden/optim.py wrote the
+/// numbers, and what is fixed here is what is fixed there.
 namespace {
 
 constexpr std::uint64_t steps = 20;
 constexpr double clip_norm = 2.0;
 constexpr double peak = 0.1;
 
-/// What a case calls a schedule, and its options.
+/// Name of a schedule in a case, and its options.
 struct NamedSchedule {
   std::string name;
   ScheduleOptions options;

@@ -8,7 +8,7 @@
 #include "autograd/named_tensor.h"
 #include "optim/optimizer.h"
 
-/// What the tests of optimizers share.
+/// Shared by the tests of optimizers.
 namespace tapestry::test {
 
 inline constexpr OptimizerKind optimizer_kinds[] = {OptimizerKind::sgd, OptimizerKind::adam,

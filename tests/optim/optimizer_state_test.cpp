@@ -24,7 +24,7 @@ std::vector<NamedTensor> model(DType dtype) {
           leaf("bias", {211}, uneven(211, 2), dtype)};
 }
 
-/// Steps from..to with gradients that depend on the step alone.
+/// Steps from..to with gradients that depend only on the step.
 void run(Optimizer& optimizer, const std::vector<NamedTensor>& parameters, int from, int to) {
   for (int step = from; step <= to; ++step) {
     for (const NamedTensor& p : parameters) {

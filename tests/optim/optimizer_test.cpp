@@ -23,7 +23,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// Where an element goes that is a parameter of its own.
+/// Where an element goes that is a separate parameter.
 double alone(const OptimizerOptions& options, DType dtype, double value,
              const std::vector<double>& gradients) {
   const NamedTensor p = leaf("p", {1, 1}, {value}, dtype);

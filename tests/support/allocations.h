@@ -9,8 +9,8 @@ namespace tapestry::test {
 /// counts every one, of whatever form; the blocks of the kernels' pool are not among them.
 std::uint64_t calls_of_new();
 
-/// The next operator new of the calling thread for more than so many bytes fails, and those after
-/// it do not.
+/// The next operator new of the calling thread for more than this number of bytes fails, and those
+/// after it do not.
 void fail_next_new_above(std::size_t bytes);
 
 }  // namespace tapestry::test

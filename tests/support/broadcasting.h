@@ -14,7 +14,7 @@
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
 
-/// What the tests of element-wise operations on two broadcast tensors share.
+/// Shared by the tests of element-wise operations on two broadcast tensors.
 namespace tapestry::test {
 
 using BinaryOperation = std::function<Tensor(const Tensor&, const Tensor&)>;

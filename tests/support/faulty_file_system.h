@@ -24,7 +24,7 @@ class FaultyFileSystem : public FileSystem {
   /// Every call with this name fails with `error`.
   std::string failing_name;
 
-  /// The next calls of this name fail with `error`, so many of them, and others then do not.
+  /// The next `count` calls of this name fail with `error`.
   void fail_times(const std::string& name, std::size_t times, int with) {
     failing_soon_ = name;
     failures_left_ = times;

@@ -43,7 +43,7 @@ inline std::vector<std::string> golden_cases(const std::string& file) {
 /// Tensors that PyTorch computed in float64 for one case, to compare with what is computed here in
 /// either precision.
 ///
-/// What is in a case: input/NAME and parameter/NAME, which are multiples of 1/256 and so exact in
+/// Contents of a case: input/NAME and parameter/NAME, which are multiples of 1/256 and so exact in
 /// float32 too, output, output_gradient (a given dL/d(output)), and gradient/NAME of the parameters
 /// and of the inputs that are differentiated.
 class Golden {
@@ -134,7 +134,7 @@ class Golden {
     checked_gradients_ += name.starts_with("gradient/");
   }
 
-  /// The same to 1e-10 in float64 and to 1e-5 in float32.
+  /// Equal to 1e-10 in float64 and to 1e-5 in float32.
   void check_equal(const std::string& name, const Tensor& found) {
     check_equal(name, found, dtype_ == DType::float32 ? 1e-5 : 1e-10);
   }
@@ -165,7 +165,7 @@ class Golden {
 
   /// The largest stored magnitude. The bias of a key projection adds one number to all scores of a
   /// query, which softmax does not see: its gradient is 0 but for rounding in sums that are as
-  /// large as those for the weight beside it, and so the scale is that of the weight.
+  /// large as those for the weight next to it, and so the weight sets the scale.
   double scale(std::string name) const {
     const std::string key_bias = "k_proj.bias";
     if (name.starts_with("gradient/") && name.ends_with(key_bias)) {

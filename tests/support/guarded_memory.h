@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-/// Memory beside unreadable pages, for test programs: an access beyond an operand is a segmentation
-/// fault, even in a release build.
+/// Memory next to unreadable pages, for test programs: an access beyond an operand is a
+/// segmentation fault, even in a release build.
 ///
 /// In a program that links guarded_memory.cpp, started with TAPESTRY_GUARD=back or =front, every
 /// block of the kernels' pool comes from here and, if it links allocations.cpp as well, everything
@@ -11,7 +11,7 @@
 namespace tapestry::test {
 
 /// The side on which memory borders directly on an unreadable page: `back` has one behind its last
-/// byte and starts wherever that puts it, `front` has one before its first byte.
+/// byte and starts where that puts it, `front` has one before its first byte.
 enum class Guard { none, back, front };
 
 /// From the environment; constant for the whole run.

@@ -8,7 +8,7 @@ data=(data/io data/text data data/metrics data/readers)
 engine=(autograd/kernels autograd autograd/ops/internal autograd/ops autograd/gradcheck)
 train=(base system config inference checkpoint tasks models parallel recording report loop plan sweep checks cli)
 
-# check ALLOWED FOLDER...: each folder may use those that ALLOWED names, itself and those before it
+# check ALLOWED FOLDER...: each folder may use the folders in ALLOWED, itself and the folders before it
 check() {
   local allowed=" $1 " folder file used
   shift

@@ -12,7 +12,7 @@ extern "C" const char* __tsan_default_options() { return "allocator_may_return_n
 
 int main(int argc, char** argv) {
   // Under nohup, or in the background of a script, these are ignored, and a program that is
-  // ignoring a signal goes on doing so: tests that stop runs would wait for ever.
+  // ignoring a signal continues to do so: tests that stop runs would wait forever.
   for (const int signal : {SIGHUP, SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
   return doctest::Context(argc, argv).run();
 }

@@ -7,7 +7,7 @@
 
 namespace tapestry::test {
 
-/// Does something again and again, in a thread of its own, while it is alive.
+/// Does something again and again, in a separate thread, while it is alive.
 class Meanwhile {
  public:
   /// `action` is told how often it was called before.

@@ -14,7 +14,7 @@
 #include "layers/parameters.h"
 #include "tests/support/threads.h"
 
-/// What the tests of layers share.
+/// Shared by the tests of layers.
 namespace tapestry::test {
 
 /// The parameter of this name, which must exist.

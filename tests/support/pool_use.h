@@ -9,8 +9,8 @@ namespace tapestry::test {
 /// Measures the bytes that are taken from the memory pool while it is alive.
 ///
 /// The pool answers requests with larger free blocks if it keeps much more than is in use, which
-/// depends on the tests before. So a block that is never touched counts as in use meanwhile, large
-/// enough for each request to get a block of its own size class.
+/// depends on the tests before. So a block that is never touched counts as in use, large
+/// enough for each request to get a block of its size class.
 class PoolUse {
  public:
   PoolUse() {

@@ -97,7 +97,7 @@ class Workplace {
   /// Runs the program to its end.
   Outcome run(const CommandLine& command, const std::string& input = "") const;
 
-  /// The same with other standard input, or with other output, which is then not in the outcome.
+  /// With other standard input, or with other output, which is then not in the outcome.
   Outcome run(const CommandLine& command, Streams streams) const;
 
   /// Standard output of a command that has to succeed without a warning.
@@ -106,7 +106,7 @@ class Workplace {
   /// A file for the output of a process, apart from the user's files.
   std::filesystem::path stream(const std::string& name) const { return streams_ / name; }
 
-  /// What all files of the workplace hold, by their paths in it; links are not followed. A lock
+  /// Contents of all files of the workplace, by their paths in it; links are not followed. A lock
   /// file only says who held the lock last, and is left out.
   std::map<std::string, std::string> contents() const;
 

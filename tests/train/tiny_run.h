@@ -55,7 +55,7 @@ inline void poison(const Model& model) {
   std::ranges::fill(values.last(embedding.shape()[1]), 3e38f);
 }
 
-/// A run directory of its own.
+/// A separate run directory.
 class TinyRun {
  public:
   TinyRun() { directory_.create(); }

@@ -33,14 +33,14 @@ class ProgramError : public UserError {
   ProgramError(ExitCode code, const std::string& message, std::string hint)
       : UserError(message, std::move(hint)), code_(code) {}
 
-  /// The exit code with which the program ends.
+  /// The exit code of the program.
   ExitCode exit_code() const noexcept { return code_; }
 
  private:
   ExitCode code_;
 };
 
-/// The exit code with which an error ends the program: `output` of an OutputError, `data` of a
+/// The exit code of the program for an error: `output` of an OutputError, `data` of a
 /// DataError.
 inline ExitCode exit_code(const UserError& error) {
   if (const auto* own = dynamic_cast<const ProgramError*>(&error)) return own->exit_code();

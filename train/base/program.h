@@ -14,7 +14,7 @@ const std::string& program_name();
 void set_program_name(std::string name);
 
 /// The exit code of the program for an error that ends it: exit_code() of a UserError, `bug` for
-/// others but those of a lack of memory, `memory`:
+/// others except a lack of memory, `memory`:
 ///
 /// - std::bad_alloc
 /// - std::length_error, which containers throw for a size above max_size()

@@ -112,7 +112,7 @@ class ArrayStore {
   template <typename T>
   std::span<const T> get(std::string_view path) const;
 
-  /// The same for an array that must have the given shape.
+  /// For an array that must have the given shape.
   template <typename T>
   std::span<const T> get(std::string_view path, const ArrayShape& expected) const;
 

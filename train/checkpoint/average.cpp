@@ -33,7 +33,7 @@ std::vector<double> values_as_doubles(const StoredArray& array) {
       array, [](const auto& values) { return std::vector<double>(values.begin(), values.end()); });
 }
 
-/// sums += the values of an array; sums has as many.
+/// sums += the values of an array of the same size.
 void add_values(const StoredArray& array, std::vector<double>& sums) {
   visit_elements(array, [&sums](const auto& values) {
     std::ranges::transform(values, sums, sums.begin(),

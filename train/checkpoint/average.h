@@ -38,18 +38,18 @@ class CheckpointAverage {
   ArrayStore rest_;  ///< of the last checkpoint, with the parameters
 };
 
-/// The average with which a run has ended (train.average_last). Its train/best_loss is its own
-/// value of train.best_metric, infinity without validation. nullopt if there is none, or if it is
-/// not of this run and step, such as that of a run that was continued.
+/// The average at the end of a run (train.average_last). Its train/best_loss is its own
+/// value of train.best_metric, infinity without validation. nullopt if it is missing, or if it is
+/// not of this run and step, such as after a run was continued.
 ///
 /// step    of the newest checkpoint of the run
 /// throws  CheckpointError if the file cannot be used.
 std::optional<ArrayStore> read_final_average(const RunDirectory& run, std::uint64_t step);
 
-/// The steps of the `count` newest checkpoints of a run, in ascending order: of those that it keeps
-/// because they are the newest (train.keep_last), or else, if they are fewer, because it averages
-/// them (train.average_last). Older ones that are kept because they are the best are not among
-/// them.
+/// The steps of the `count` newest checkpoints of a run, in ascending order: of the ones that it
+/// keeps because they are the newest (train.keep_last), or else, if they are fewer, because it
+/// averages them (train.average_last). Older ones that are kept because they are the best are not
+/// among them.
 ///
 /// throws  CheckpointError if the run has, or keeps so, fewer than `count`.
 std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t count);

@@ -26,7 +26,7 @@ struct RunParts {
   TrainingState& state;
 };
 
-/// State that a process of a parallel run has for its shard alone.
+/// State that a process of a parallel run has only for its shard.
 struct ShardState {
   std::string group;  ///< the beginning of the paths
   /// One per parameter for each kind of state, with the elements of `ranges`.
@@ -52,7 +52,7 @@ ArrayShape stored_shape(const Tensor& tensor);
 /// have the same description, see OptimizerDescription::state.
 bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now);
 
-/// Whether the batches of `now` have other sizes, or are of other generated data, than those of
+/// Whether the batches of `now` have other sizes, or are of other generated data, than in
 /// `before`: an epoch that has begun cannot continue with them.
 bool has_other_batches(const Config& before, const Config& now);
 

@@ -6,7 +6,7 @@
 #include "data/io/file.h"
 #include "train/checkpoint/array_store.h"
 
-/// Checkpoint files: a user block of 512 bytes, by which damage is found, in front of an HDF5 file
+/// Checkpoint files: a user block of 512 bytes, which shows damage, in front of an HDF5 file
 /// of arrays. train/checkpoint/format.md describes them.
 namespace tapestry {
 

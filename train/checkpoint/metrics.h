@@ -35,7 +35,7 @@ struct TrainMetrics {
 /// training.
 class MetricsTable {
  public:
-  /// score_names  columns for entries of Scores::others besides exact_match, of a-z, 0-9 and _
+  /// score_names  columns for entries of Scores::others except exact_match, of a-z, 0-9 and _
   explicit MetricsTable(const std::vector<std::string>& score_names = {});
   /// Continues the text of another table. `place` is the prefix of error messages.
   /// throws  CheckpointError if the text is not a valid table, as require_metrics().
@@ -86,7 +86,7 @@ inline constexpr std::string_view metrics_heading =
 /// each ended by '\n'. `nan` and `inf` are valid numbers, since a loss can be either.
 ///
 /// place   prefix of error messages
-/// returns the names of the columns after those of metrics_heading
+/// returns the names of the columns after metrics_heading
 /// throws  CheckpointError that names the line
 std::vector<std::string> require_metrics(std::string_view csv, std::string_view place);
 

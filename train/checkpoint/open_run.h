@@ -24,14 +24,15 @@ std::optional<std::string> read_run_id(const std::filesystem::path& config_file)
 std::optional<std::string> recorded_run_id(const RunDirectory& directory);
 
 /// The newest usable checkpoint that belongs to the run, see RunDirectory::read_newest(). Skips
-/// checkpoints whose step is not the step in their name, and those of another run than the one that
-/// `config.yaml` names. Checkpoints before format version 3 have no id and are not skipped.
+/// checkpoints whose step is not the step in their name, and checkpoints of another run than the
+/// one that `config.yaml` names. Checkpoints before format version 3 have no id and are not
+/// skipped.
 std::optional<NewestCheckpoint> read_newest_of_run(const RunDirectory& directory);
 
 /// The checkpoint of a step. throws CheckpointError, also if it does not belong to the run.
 ArrayStore read_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step);
 
-/// The same for a checkpoint that another machine has written: over a network file system it may
+/// For a checkpoint that another machine has written: over a network file system it may
 /// come late, so that an unusable checkpoint is read again for up to `timeout`.
 ArrayStore await_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step,
                                    std::chrono::milliseconds timeout);
@@ -54,13 +55,13 @@ struct OpenedCheckpoint {
 
 /// Opens a checkpoint. `run` is a checkpoint file, or a run directory or its folder of checkpoints,
 /// from which the best checkpoint is read, or the newest if no best one is recorded, or the average
-/// with which the run has ended, if that is better (train.average_last). Unusable
+/// at the end of the run, if that is better (train.average_last). Unusable
 /// checkpoints of a run are skipped with a warning on standard error.
 ///
-/// throws  CheckpointError if there is none or it cannot be used.
+/// throws  CheckpointError if it is missing or cannot be used.
 OpenedCheckpoint open_run(const std::string& run);
 
-/// What a run does now, or how it ended.
+/// State of a run, or how it ended.
 enum class RunPhase {
   running,   ///< a process holds its lock
   finished,  ///< it has done its steps, or its patience has ended

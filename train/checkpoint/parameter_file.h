@@ -18,7 +18,7 @@ class ArrayStore;
 /// throws  OutputError if the file cannot be written; an existing file is then unchanged.
 void save_parameters(const Parameters& parameters, const std::filesystem::path& path);
 
-/// The same with the state of an optimizer, from which load_parameters() continues a custom
+/// Saves also the state of an optimizer, so that load_parameters() continues a custom
 /// training loop bit-identically: also `optimizer/NAME` for each tensor of Optimizer::state(), and
 /// `optimizer/steps`.
 void save_parameters(const Parameters& parameters, const Optimizer& optimizer,
@@ -55,7 +55,7 @@ struct LoadOptions {
 
 /// Copies tensors of a file to the parameters and buffers with the same names and shapes, converted
 /// to the model's element type. The file was written by save_parameters(), or is a checkpoint of a
-/// run, of which the averages of the parameters are taken if there are any (train.ema_decay).
+/// run, with the averages of the parameters if it has them (train.ema_decay).
 ///
 /// throws  CheckpointError if the file cannot be read or is damaged; if it has no parameter of the
 ///         model; if `strict`, with the report, unless it is complete. The model is then unchanged.
@@ -67,7 +67,7 @@ LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& 
 /// which the parameters are taken and not their averages.
 ///
 /// throws  CheckpointError as load_parameters() with `strict`; if the file has no state of an
-///         optimizer, or that of another kind of optimizer or of other options, such as Sgd with
+///         optimizer, or of another kind of optimizer or of other options, such as Sgd with
 ///         and without momentum. Adam and AdamW have the same state. Parameters and optimizer are
 ///         then unchanged.
 void load_parameters(Parameters& parameters, Optimizer& optimizer,

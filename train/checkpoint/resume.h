@@ -10,7 +10,7 @@
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
 
-/// What identifies a run, and what may change when it is resumed: config, data and program.
+/// Identity of a run, and what may change when it is resumed: config, data and program.
 ///
 ///     const RunDirectory run = find_run("runs/copy");
 ///     ResumePlan plan = plan_resume(run, *read_newest_of_run(run), {.overrides =
@@ -51,7 +51,7 @@ ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDiffe
 /// "train.steps: 2000 -> 4000"
 std::string to_string(const ConfigDifference& difference);
 
-/// What the user wants of a resumed run.
+/// The user's wishes for a resumed run.
 struct ResumeRequest {
   std::string config{};                  ///< a config file; empty: the saved config
   std::vector<std::string> overrides{};  ///< section.key=value

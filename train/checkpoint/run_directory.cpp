@@ -76,7 +76,7 @@ void rename_folder(const std::filesystem::path& path, FileSystem& files) {
   files.rename(path.c_str(), (path.string() + ".folder").c_str());
 }
 
-/// The steps that are kept regardless of age, some of which may have no checkpoint.
+/// The steps that are kept regardless of age; some may have no checkpoint.
 ///
 /// steps  that have a checkpoint, in ascending order
 std::set<std::uint64_t> kept_steps(const std::vector<std::uint64_t>& steps,
@@ -337,7 +337,7 @@ void RunLock::require_held() {
 
 std::optional<std::string> read_run_file(const std::filesystem::path& path) {
   if (is_missing(path)) return std::nullopt;
-  return last_bytes(OpenFile(path, text_kind(largest_run_file)), largest_run_file);
+  return last_bytes(OpenFile(path, text_kind(max_run_file_bytes)), max_run_file_bytes);
 }
 
 std::optional<std::string> read_end_of_run_file(const std::filesystem::path& path,

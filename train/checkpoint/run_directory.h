@@ -18,8 +18,8 @@ namespace tapestry {
 struct Retention {
   std::size_t keep_last = 2;           ///< number of newest checkpoints to keep, >= 1
   std::vector<std::uint64_t> steps{};  ///< also kept, regardless of age
-  /// Steps in order of preference: of those that have a checkpoint, the first `keep_best` are also
-  /// kept.
+  /// Steps in order of preference: of the ones that have a checkpoint, the first `keep_best` are
+  /// also kept.
   std::vector<std::uint64_t> best_first{};
   std::size_t keep_best = 0;
 };
@@ -62,7 +62,7 @@ class RunDirectory {
   /// Creates cache_folder(), unless it exists, and returns it. throws OutputError.
   std::filesystem::path create_cache_folder();
 
-  /// Takes the lock of the run for this object and those that are copied from it from now on.
+  /// Takes the lock of the run for this object and its copies from now on.
   /// throws as RunLock.
   void lock();
 
@@ -77,15 +77,15 @@ class RunDirectory {
   /// Throws UnusableCheckpoint for a checkpoint of the step that is to be skipped.
   using Requirement = std::function<void(std::uint64_t step, const ArrayStore& arrays)>;
 
-  /// Reads the newest usable checkpoint; nullopt if the run has no checkpoints. Skips those that
-  /// are damaged, cannot be opened, are no regular files or do not meet the requirement.
+  /// Reads the newest usable checkpoint; nullopt if the run has no checkpoints. Skips checkpoints
+  /// that are damaged, cannot be opened, are no regular files or do not meet the requirement.
   ///
   /// throws  CheckpointError if all checkpoints are skipped, or if the newest of the others needs
   ///         another program or machine (such as a newer format version).
   std::optional<NewestCheckpoint> read_newest(const Requirement& require =
                                                   [](std::uint64_t, const ArrayStore&) {}) const;
 
-  /// Writes a checkpoint and, once it is durable, deletes those that `retention` does not keep.
+  /// Writes a checkpoint and, once it is durable, deletes the ones that `retention` does not keep.
   /// Checkpoints of later steps are neither counted nor deleted, since they belong to an abandoned
   /// continuation of the run or are damaged. A folder in the place of the checkpoint is renamed to
   /// NAME.folder.
@@ -97,10 +97,10 @@ class RunDirectory {
                                 const Retention& retention);
 
   /// Checks whether a checkpoint of this size could be saved now, and `other_files` new files be
-  /// created beside it. throws OutputError, with the inodes needed and free if these are too few.
+  /// created next to it. throws OutputError, with the inodes needed and free if these are too few.
   void probe(std::uint64_t bytes, std::uint64_t other_files) const;
 
-  /// What became of temporary files left by crashes.
+  /// Result of deleting temporary files left by crashes.
   struct StrayTemporaries {
     std::vector<std::filesystem::path> removed;
     std::vector<std::string> problems;  ///< why others could not be deleted
@@ -151,16 +151,16 @@ class RunLock {
 };
 
 /// The largest text file of a run directory that is read as a whole, in bytes.
-inline constexpr std::uint64_t largest_run_file = std::uint64_t{1} << 30;
+inline constexpr std::uint64_t max_run_file_bytes = std::uint64_t{1} << 30;
 
-/// The content of a text file of a run directory, such as metrics.csv; nullopt if there is none.
+/// The content of a text file of a run directory, such as metrics.csv; nullopt if it is missing.
 /// Never blocks, not even for a named pipe.
 ///
-/// throws  FileError if it is not a regular file, larger than `largest_run_file`, or unreadable
+/// throws  FileError if it is not a regular file, larger than `max_run_file_bytes`, or unreadable
 std::optional<std::string> read_run_file(const std::filesystem::path& path);
 
-/// At most the last `max_bytes` bytes of such a file of any size, such as a log; nullopt if there
-/// is none.
+/// At most the last `max_bytes` bytes of such a file of any size, such as a log; nullopt if it
+/// is missing.
 ///
 /// throws  FileError if it is not a regular file, or unreadable
 std::optional<std::string> read_end_of_run_file(const std::filesystem::path& path,

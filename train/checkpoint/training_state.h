@@ -20,7 +20,7 @@ namespace tapestry {
 ///
 /// The losses of the steps are divided into windows of equal length, each with the mean and the
 /// standard deviation of its losses. A window is bad if its mean is more than twice the loss of a
-/// uniform prediction, ln(vocabulary); or if its mean exceeds that of the best window so far
+/// uniform prediction, ln(vocabulary); or if its mean exceeds the mean of the best window so far
 ///
 ///   - by more than half of the total progress (mean of the first window - mean of the best one),
 ///     and
@@ -86,7 +86,7 @@ struct BeforeEnd {
   std::uint64_t metrics_end = 0;
 };
 
-/// The state of a run besides parameters and optimizer. Positions are integers, and random numbers
+/// The state of a run without parameters and optimizer. Positions are integers, and random numbers
 /// are computed from counters derived from the step, so there is no generator state to store.
 struct TrainingState {
   std::string run_id;        ///< see make_run_id(); carried from checkpoint to checkpoint
@@ -139,7 +139,7 @@ bool is_further_best(std::uint64_t step, const std::string& metrics_csv,
 /// averages the checkpoints of an uninterrupted run. Empty if there is to be no average.
 std::vector<std::uint64_t> steps_to_average(std::uint64_t step, const TrainOptions& options);
 
-/// The checkpoints that are kept when that of `state` is saved.
+/// The checkpoints that are kept when the checkpoint of `state` is saved.
 Retention kept_checkpoints(const TrainingState& state, const TrainOptions& options);
 
 }  // namespace tapestry

@@ -52,7 +52,7 @@ std::span<const Check> all_checks() {
       {"padding", "more padding changes nothing", padding},
       {"permutation", "examples in another order have the same outputs", permutation},
       {"threads", "any number of threads gives the same bits", threads},
-      {"accumulation", "the gradients of two half batches add up to those of the whole",
+      {"accumulation", "the gradients of two half batches add up to the gradients of the whole",
        gradient_accumulation},
       {"repetition", "a repeated step has the same bits, and gradients add up", repeated_step},
       {"precision", "float32 agrees with float64", precision},

@@ -18,7 +18,7 @@
 
 /// The properties that `tapestry check` verifies, to find errors in a model that raise no exception
 /// and leave the loss plausible. Checks that compare bits have no tolerance; every other tolerance
-/// is defined beside its check and printed in its result.
+/// is defined with its check and printed in its result.
 namespace tapestry {
 
 /// A model split into stages whose intermediate values the checks read. Each stage is a separate
@@ -119,9 +119,9 @@ CheckResult precision(const CheckContext& context);
 
 // ---- Learning: learning.cpp.
 
-/// Before training, the cross entropy of the logits is near ln(vocabulary), that of a uniform
-/// prediction, whatever the loss of the network is. Tied embeddings have a larger tolerance, since
-/// they favor the token that was just read.
+/// Before training, the cross entropy of the logits is near ln(vocabulary), the cross entropy of a
+/// uniform prediction, whatever the loss of the network is. Tied embeddings have a larger
+/// tolerance, since they favor the token that was just read.
 CheckResult initial_loss(const CheckContext& context);
 
 /// The model overfits one batch: its loss reaches minimum_loss(), in float32, without dropout and

@@ -27,7 +27,8 @@ void make_uneven(const Parameters& parameters);
 GradcheckReport check_gradients(const Config& config, const Model& model, const Batch& batch,
                                 const GradcheckOptions& options);
 
-/// The report as one JSON object: `model`, `rows`, `first_wrong` (null if there is none), `verdict`
+/// The report as one JSON object: `model`, `rows`, `first_wrong` (null if no operation is wrong),
+/// `verdict`
 /// (`wrong` if any row is wrong, else `inconclusive` if any row is inconclusive, else `too small`
 /// if all rows are, else `agrees`). Values that are not finite are null, since JSON cannot
 /// represent them. Coordinates, inputs and operations count from 0.

@@ -196,12 +196,11 @@ CheckResult padding(const CheckContext& context) {
   const CheckedModel model = context.copy(DType::float64);
   const Tensor logits = compute_logits(model, batch), wide_logits = compute_logits(model, wide);
 
-  const auto by_values =
-      largest_difference(wide, wide_logits, logits_with_other_padding(model, wide));
+  const auto by_values = max_difference(wide, wide_logits, logits_with_other_padding(model, wide));
   if (by_values.most != 0.0) {
     return failed(fmt::format("{} with other values in the padding", by_values.to_string()));
   }
-  const auto by_columns = largest_difference(batch, logits, wide_logits);
+  const auto by_columns = max_difference(batch, logits, wide_logits);
   if (by_columns.most > allowed_rounding() * by_columns.largest) {
     return failed(fmt::format("{} with {} more columns of source padding and {} of target padding",
                               by_columns.to_string(), source, target));
@@ -222,8 +221,8 @@ CheckResult permutation(const CheckContext& context) {
   if (batch.rows < 2) return skipped("the training set has one example only");
   const std::vector<std::size_t> order = reversed_order(batch.rows);
   const CheckedModel model = context.copy(DType::float64);
-  const auto difference = largest_difference(
-      batch, compute_logits(model, batch), compute_logits(model, select_rows(batch, order)), order);
+  const auto difference = max_difference(batch, compute_logits(model, batch),
+                                         compute_logits(model, select_rows(batch, order)), order);
   const double tolerance = allowed_rounding() * difference.largest;
   if (difference.most > tolerance) {
     return failed(fmt::format("{} with the examples in reverse order", difference.to_string()));

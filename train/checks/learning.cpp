@@ -83,7 +83,7 @@ std::string inputs_of_label(const Batch& batch, std::size_t row, std::size_t pos
 /// Relative to the largest gradient; smaller values are rounding errors of an exact 0.
 constexpr double zero_gradient = 1e-13;
 
-double largest_magnitude(const std::vector<double>& gradient) {
+double max_magnitude(const std::vector<double>& gradient) {
   double largest = 0.0;
   for (const double g : gradient) largest = std::max(largest, std::abs(g));
   return largest;
@@ -141,13 +141,13 @@ CheckResult parameters_have_gradients(const CheckContext& context) {
       run_step(model, context.batch, {.label_smoothing = context.label_smoothing});
   double largest = 0.0;
   for (const auto& gradient : step.gradients) {
-    largest = std::max(largest, largest_magnitude(gradient));
+    largest = std::max(largest, max_magnitude(gradient));
   }
   std::size_t zero_key_biases = 0;
   for (std::size_t i = 0; i < model.parameters.size(); ++i) {
     const std::string& name = model.parameters[i].name;
     if (step.gradients[i].empty()) return failed(fmt::format("{} has no gradient", name));
-    const double magnitude = largest_magnitude(step.gradients[i]);
+    const double magnitude = max_magnitude(step.gradients[i]);
     if (magnitude > zero_gradient * largest) continue;
     if (!may_be_zero(name)) {
       return failed(

@@ -18,7 +18,7 @@ namespace tapestry {
 namespace {
 
 /// Relative to the norm of the largest gradient.
-constexpr double smallest_denominator = 1e-3;
+constexpr double min_denominator = 1e-3;
 
 Tensor features(const CheckedModel& model, const Batch& batch, const Mode& mode) {
   const NetworkInput input = network_input(batch, model.dtype());
@@ -109,15 +109,14 @@ std::optional<std::string> first_difference(const CheckedModel& model, const Ste
   return std::nullopt;
 }
 
-GradientDistance largest_distance(const CheckedModel& model, const StepValues& a,
-                                  const StepValues& b) {
+GradientDistance max_distance(const CheckedModel& model, const StepValues& a, const StepValues& b) {
   double largest = 0.0;
   for (const auto& gradient : b.gradients) largest = std::max(largest, norm(gradient));
   GradientDistance worst;
   for (std::size_t i = 0; i < model.parameters.size(); ++i) {
     const double apart = distance(a.gradients[i], b.gradients[i]);
     if (apart == 0.0) continue;
-    const double relative = apart / std::max(norm(b.gradients[i]), smallest_denominator * largest);
+    const double relative = apart / std::max(norm(b.gradients[i]), min_denominator * largest);
     if (!(relative <= worst.relative)) worst = {relative, model.parameters[i].name};
   }
   return worst;
@@ -196,8 +195,8 @@ std::string LogitDifference::to_string() const {
                      from, to);
 }
 
-LogitDifference largest_difference(const Batch& batch, const Tensor& before, const Tensor& after,
-                                   std::span<const std::size_t> order) {
+LogitDifference max_difference(const Batch& batch, const Tensor& before, const Tensor& after,
+                               std::span<const std::size_t> order) {
   const std::vector<double> old_values = to_doubles(before);
   const std::vector<double> new_values = to_doubles(after);
   const std::size_t vocabulary = before.shape()[2];
@@ -220,10 +219,10 @@ LogitDifference largest_difference(const Batch& batch, const Tensor& before, con
   return worst;
 }
 
-LogitDifference largest_difference(const Batch& batch, const Tensor& before, const Tensor& after) {
+LogitDifference max_difference(const Batch& batch, const Tensor& before, const Tensor& after) {
   std::vector<std::size_t> same(batch.rows);
   std::iota(same.begin(), same.end(), std::size_t{0});
-  return largest_difference(batch, before, after, same);
+  return max_difference(batch, before, after, same);
 }
 
 double allowed_rounding() { return matmul_in_use() == Matmul::openblas ? 1e-12 : 0.0; }

@@ -41,7 +41,7 @@ StepValues run_step(CheckedModel& model, const Batch& batch, const StepOptions& 
 StepOptions training_options(const CheckContext& context);
 
 /// Describes the first value that differs in its bits between two steps of the same model, with
-/// both values; nullopt if there is none.
+/// both values; nullopt if all are equal.
 std::optional<std::string> first_difference(const CheckedModel& model, const StepValues& a,
                                             const StepValues& b);
 
@@ -55,8 +55,7 @@ struct GradientDistance {
 /// rounding, since adding a constant to all scores leaves the softmax unchanged; the lower bound of
 /// the denominator is for such parameters. NaN counts as infinity, and so does a gradient that only
 /// one of the steps has.
-GradientDistance largest_distance(const CheckedModel& model, const StepValues& a,
-                                  const StepValues& b);
+GradientDistance max_distance(const CheckedModel& model, const StepValues& a, const StepValues& b);
 
 // ---- Batches made by selecting, reordering or padding the rows of another batch.
 
@@ -66,7 +65,7 @@ Batch select_rows(const Batch& batch, std::span<const std::size_t> rows);
 /// Rows `begin` to `end`, exclusive.
 Batch select_rows(const Batch& batch, std::size_t begin, std::size_t end);
 
-/// The same rows with more columns of padding.
+/// These rows with more columns of padding.
 Batch add_padding(const Batch& batch, std::size_t source_columns, std::size_t target_columns);
 
 /// The largest difference between the logits of the same sentences in two batches.
@@ -82,11 +81,11 @@ struct LogitDifference {
 
 /// Compares logits of two batches. Sentence r of `after`, (rows, any length, vocabulary), is
 /// sentence order[r] of `batch`, whose logits are `before`. Logits at padding are ignored.
-LogitDifference largest_difference(const Batch& batch, const Tensor& before, const Tensor& after,
-                                   std::span<const std::size_t> order);
+LogitDifference max_difference(const Batch& batch, const Tensor& before, const Tensor& after,
+                               std::span<const std::size_t> order);
 
-/// The same for sentences in unchanged order.
-LogitDifference largest_difference(const Batch& batch, const Tensor& before, const Tensor& after);
+/// For sentences in unchanged order.
+LogitDifference max_difference(const Batch& batch, const Tensor& before, const Tensor& after);
 
 /// The tolerance, relative to the largest logit, for moving a sentence to another row of the batch:
 /// 0 with Tapestry's own matrix products; 1e-12 with BLAS (builds without SIMD kernels), which sums

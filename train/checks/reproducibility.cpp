@@ -92,17 +92,18 @@ CheckResult gradient_accumulation(const CheckContext& context) {
         "the losses of the two half batches add up to {:.15g}, the loss of the whole is {:.15g}",
         loss, expected.loss));
   }
-  const GradientDistance worst = largest_distance(model, both, expected);
+  const GradientDistance worst = max_distance(model, both, expected);
   const std::string figures =
       fmt::format("{:.1e}, tolerance {:.0e}", worst.relative, float64_tolerance);
   if (worst.relative > float64_tolerance) {
-    return failed(fmt::format(
-        "accumulated gradients of {} differ from those of the whole batch by {} (relative)",
-        worst.parameter, figures));
+    return failed(
+        fmt::format("accumulated gradients of {} differ from the whole batch by {} (relative)",
+                    worst.parameter, figures));
   }
-  return passed(fmt::format(
-      "gradients of {} + {} examples add up to those of {} (largest relative difference {})",
-      middle, whole.rows - middle, whole.rows, figures));
+  return passed(
+      fmt::format("gradients of {} + {} examples add up to the gradients of {} (largest relative "
+                  "difference {})",
+                  middle, whole.rows - middle, whole.rows, figures));
 }
 
 CheckResult repeated_step(const CheckContext& context) {
@@ -115,7 +116,7 @@ CheckResult repeated_step(const CheckContext& context) {
     return failed("repeated: " + *difference);
   }
   const StepValues sums = run_step(model, context.batch, options);
-  const GradientDistance worst = largest_distance(model, sums, with_doubled_gradients(first));
+  const GradientDistance worst = max_distance(model, sums, with_doubled_gradients(first));
   if (worst.relative > float64_tolerance) {
     return failed(fmt::format(
         "gradients of {} that were not cleared differ from twice the first ones by {:.1e} "
@@ -142,7 +143,7 @@ CheckResult precision(const CheckContext& context) {
         fmt::format("loss {:.9g} in float32, {:.9g} in float64, tolerance {:.0e} (relative)",
                     found.loss, expected.loss, float32_loss_tolerance));
   }
-  const GradientDistance worst = largest_distance(exact, found, expected);
+  const GradientDistance worst = max_distance(exact, found, expected);
   if (worst.relative > float32_gradient_tolerance) {
     return failed(fmt::format("gradients of {} differ by {:.1e} (relative), tolerance {:.0e}",
                               worst.parameter, worst.relative, float32_gradient_tolerance));

@@ -163,10 +163,10 @@ void define(CLI::App& command, Arguments& arguments) {
                 "Score each sentence; BLEU with effective order")
       ->excludes(confidence);
   CLI::Option* const score_only =
-      command.add_flag("--score-only", arguments.score_only, "Print the numbers alone");
+      command.add_flag("--score-only", arguments.score_only, "Print only the numbers");
   command.add_flag("--json", arguments.json, "Print one JSON object")->excludes(score_only);
   command.footer(
-      "Scores, signatures and options are those of sacreBLEU. `multi-bleu` is BLEU of text that "
+      "Scores, signatures and options are as in sacreBLEU. `multi-bleu` is BLEU of text that "
       "is\n"
       "tokenized already, lowercased and without smoothing, as multi-bleu.perl -lc computes it.\n\n"
       "JSON: `sentences`, `scores`; each score has `name`, `score`, `signature`, `details`, and "

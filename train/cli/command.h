@@ -57,16 +57,16 @@ extern const Command train_command, plan_command, evaluate_command, score_comman
 
 /// The command `tapestry NAME RUN`: reads lines of standard input and prints one line for each, in
 /// order, with a model whose task has `line_command`. Lines are answered in batches; whenever no
-/// further complete line is waiting, those that have been read are answered.
+/// further complete line is waiting, the lines that have been read are answered.
 ///
 /// The command throws  UsageError if the task of the model has another LineCommand or none;
-/// DataError if a line is not valid text or is refused, after the answers to the preceding lines. A
-/// line with more tokens than the model can read is answered as --long-lines says.
+/// DataError if a line is not valid text or is rejected, after the answers to the preceding lines.
+/// A line with more tokens than the model can read is answered as --long-lines says.
 ///
 /// line_command  must outlive the command
 Command make_line_command(const LineCommand& line_command);
 
-/// The same for a LineCommand whose tasks decode: with options of search, sampling and output.
+/// For a LineCommand whose tasks decode: with options of search, sampling and output.
 Command make_translate_command(const LineCommand& line_command);
 
 /// All commands, in the order of `tapestry --help`.

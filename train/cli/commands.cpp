@@ -39,7 +39,7 @@ void add_line_commands(std::vector<Command>& commands) {
   }
 }
 
-/// The help of the program. CLI::App::help() would print that of the command that is given.
+/// The help of the program. CLI::App::help() would print the help of the given command.
 std::string all_commands_help(const CLI::App& program) {
   return program.get_formatter()->make_help(&program, program.get_name(),
                                             CLI::AppFormatMode::Normal);

@@ -28,7 +28,7 @@ struct Arguments {
 struct ComparedSystem {
   std::string file;
   double score;
-  std::optional<double> difference{};  ///< from the baseline; none of the baseline itself
+  std::optional<double> difference{};  ///< from the baseline; the baseline has none
   std::optional<ConfidenceInterval> confidence{};
   std::optional<double> p{};  ///< of paired bootstrap resampling
 };

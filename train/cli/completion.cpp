@@ -34,7 +34,7 @@ bool is_data_file(const ConfigKey& key) { return key.section == "data" && key.is
 
 /// Config keys, or the values of the key in `section.key=value`.
 ///
-/// follows_run  only keys of which a trained model accepts other values, see with_other_data()
+/// follows_run  only keys that accept other values for a trained model, see with_other_data()
 Candidates overrides(const std::string& word, bool follows_run) {
   Candidates result;
   for (const ConfigKey& key : config_keys()) {

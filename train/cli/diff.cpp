@@ -92,7 +92,7 @@ struct Digests {
   DigestTable a, b;
   std::optional<DigestComparison> comparison;
 
-  /// The last step before `step` of which both have digests, which are equal; 0: there is none.
+  /// The last step before `step` with digests in both, which are equal; 0: no such step.
   std::uint64_t last_equal_before(std::uint64_t step) const {
     if (!comparison) return 0;
     for (auto i = std::ranges::lower_bound(a.steps, step); i != a.steps.begin();) {
@@ -201,7 +201,7 @@ bool compare_runs(const RunDirectory& a, const RunDirectory& b, bool all) {
   std::ranges::set_intersection(a.steps(), b.steps(), std::back_inserter(steps));
   if (steps.empty()) {
     throw CheckpointError(
-        fmt::format("{} and {}: found no step of which both have a checkpoint, expected one",
+        fmt::format("{} and {}: found no step with a checkpoint in both, expected one",
                     escaped(a.path().string()), escaped(b.path().string())),
         "name two checkpoints");
   }
@@ -236,7 +236,7 @@ int run(const Arguments& arguments) {
 void define(CLI::App& command, Arguments& arguments) {
   add_path(command, "A", arguments.a, "Run directory or checkpoint")->required();
   add_path(command, "B", arguments.b, "Another one")->required();
-  command.add_flag("--all", arguments.all, "List all arrays that differ, not the first alone");
+  command.add_flag("--all", arguments.all, "List all arrays that differ, not only the first");
   command.footer(
       "Of two runs, the digests of the parameters after some steps are compared (events.jsonl,\n"
       "see train.digest_every), the checkpoints of each step that both have, oldest first, and\n"

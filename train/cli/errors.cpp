@@ -77,7 +77,7 @@ std::string expected_tokens(const ReportExample& example) {
 }
 
 void print_text(const Finding& finding, std::size_t rank, const Task& task, const Config& config) {
-  constexpr std::size_t most_tokens = 8;
+  constexpr std::size_t max_tokens = 8;
   const auto& [loss, example] = finding;
   fmt::print("\n{}. example {}: loss {:.4f}, {} of {} {} right\n", rank,
              format_count(example.number), loss.mean(), format_count(loss.hits),
@@ -89,7 +89,7 @@ void print_text(const Finding& finding, std::size_t rank, const Task& task, cons
   if (!text.output.empty()) fmt::print("   output    {}\n", escaped(text.output));
   if (!example.tokens.empty()) fmt::print("   tokens    {}\n", expected_tokens(example));
   std::vector<TokenPrediction> wrong = wrong_predictions(example);
-  wrong.resize(std::min(wrong.size(), most_tokens));
+  wrong.resize(std::min(wrong.size(), max_tokens));
   for (const TokenPrediction& token : wrong) {
     fmt::print("   expected {} (probability {:.2g}), predicted {}\n", escaped(token.expected),
                token.probability, escaped(token.predicted));

@@ -34,7 +34,7 @@ namespace {
 
 constexpr const char* file_name = "explain.html";
 constexpr const char* standard_input = "-";     ///< TEXT to read a line of standard input
-constexpr std::size_t large_page = 20'000'000;  ///< bytes from which on a warning is printed
+constexpr std::size_t large_page = 20'000'000;  ///< bytes above which a warning is printed
 
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
@@ -88,7 +88,7 @@ Example read_example(const Arguments& arguments, const Subject& subject, const T
       task.answers().read_line(line, 2, from_input ? "standard input" : "TEXT", subject.trained);
   if (!example) {
     reject_option("TEXT",
-                  task.traits().reads_images ? "found no pixels, expected those of an image"
+                  task.traits().reads_images ? "found no pixels, expected the pixels of an image"
                                              : "found no word, expected a sentence",
                   task.traits().reads_images ? "give it the pixels of an image, separated by commas"
                                              : "give it a sentence");
@@ -110,7 +110,7 @@ Ids predictions(const Model& model, const Batch& batch) {
       (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference()));
 }
 
-[[noreturn]] void refuse_target(const std::string& message, const std::string& hint) {
+[[noreturn]] void reject_target(const std::string& message, const std::string& hint) {
   reject_option("--target", message, hint);
 }
 
@@ -132,7 +132,7 @@ std::vector<std::int32_t> target_classes(const std::string& target, const Vocabu
       for (std::size_t i = first_word_id; i < names.size() && all.size() < 20; ++i) {
         all.push_back(names.token(static_cast<std::int32_t>(i)));
       }
-      refuse_target(fmt::format("there is no class `{}`", escaped(word)),
+      reject_target(fmt::format("there is no class `{}`", escaped(word)),
                     fmt::format("use {}", list_in_words(all)));
     }
     classes.push_back(id);
@@ -149,7 +149,7 @@ LabelledInput labelled_pair(const Arguments& arguments, const Subject& subject, 
     const TokenLimit most = task.answers().token_limit(config);
     const std::size_t tokens = longest_side(example, task.layout());
     if (tokens > most.tokens) {
-      refuse_target(fmt::format("found {} with <eos>, expected at most {} ({})",
+      reject_target(fmt::format("found {} with <eos>, expected at most {} ({})",
                                 counted(tokens, "token"), most.tokens, most.key),
                     "cut the target");
     }
@@ -172,14 +172,14 @@ LabelledInput labelled_pair(const Arguments& arguments, const Subject& subject, 
 LabelledInput labelled_text(const Arguments& arguments, const Subject& subject, const Task& task,
                             const Example& example) {
   if (arguments.target) {
-    refuse_target("a language model predicts the next tokens of the text",
+    reject_target("a language model predicts the next tokens of the text",
                   "leave --target out, and put the tokens to predict into TEXT");
   }
   Batch batch = inference_batch(task, example);
   if (!subject.trained.codec.multiple_lines()) {
     return {.batch = std::move(batch), .labels = "the next token of the text"};
   }
-  // What follows the last token of a window is not known.
+  // The token after a window is not known.
   batch.labels.back() = no_label;
   if (batch.labels.size() > 1) {
     return {.batch = std::move(batch), .labels = "the next token of the text, none at its end"};
@@ -199,7 +199,7 @@ LabelledInput labelled_classes(const Arguments& arguments, const Subject& subjec
   }
   const auto classes = target_classes(*arguments.target, subject.trained.codec.target_vocabulary());
   if (classes.size() != example.target.size()) {
-    refuse_target(fmt::format("found {}, expected {}", counted(classes.size(), "label"),
+    reject_target(fmt::format("found {}, expected {}", counted(classes.size(), "label"),
                               example.target.size()),
                   task.traits().one_label_per_example ? "give it one class"
                                                       : "give it one label for each token");
@@ -217,7 +217,7 @@ LabelledInput labelled_blanks(const Arguments& arguments, const Subject& subject
   if (arguments.target) {
     tokens = task.answers().read_text(*arguments.target, subject.trained.codec).target;
     if (tokens.size() != example.target.size()) {
-      refuse_target(fmt::format("found {}, expected {} as in TEXT", counted(tokens.size(), "token"),
+      reject_target(fmt::format("found {}, expected {} as in TEXT", counted(tokens.size(), "token"),
                                 example.target.size()),
                     "give it the text with a token for each blank");
     }

@@ -64,7 +64,7 @@ ConfiguredModel trained(const std::string& path, const std::vector<std::string>&
           .model = std::move(model)};
 }
 
-/// Refuses an override that sets neither a data file nor a key of the section decoding. Unknown
+/// Rejects an override that sets neither a data file nor a key of the section decoding. Unknown
 /// keys are reported by parse_config().
 void require_data_file(const std::string& override, const std::string& path) {
   const std::size_t equals = override.find('=');

@@ -126,7 +126,7 @@ std::size_t given_command(const CLI::App& program) {
                        : "give it the lines as standard input, such as `< FILE`");
 }
 
-/// What is wrong with the number of values of an option. CLI11 only has it as a text, such as
+/// Describes a wrong number of values of an option. CLI11 only has it as a text, such as
 /// "--tokens: At Most 1 required but received 2".
 std::string count_mistake(const CLI::ArgumentMismatch& mismatch) {
   const std::string text = mismatch.what();

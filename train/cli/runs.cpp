@@ -84,7 +84,7 @@ int run(const Arguments& arguments) {
   std::error_code error;
   if (!std::filesystem::is_directory(arguments.folder, error)) {
     throw UsageError(fmt::format("{}: expected a folder with runs", escaped(arguments.folder)),
-                     "name the folder in which `train` writes its run directories, such as runs");
+                     "name the folder where `train` writes its run directories, such as runs");
   }
   std::vector<RunState> runs;
   for (const auto& path : find_runs(arguments.folder)) runs.push_back(read_run_state(path));
@@ -105,7 +105,7 @@ void define(CLI::App& command, Arguments& arguments) {
   command.footer(
       "A run is running, finished, failed (its error is shown) or stopped. A stopped run resumes\n"
       "from its newest checkpoint, which may be earlier than the step shown, the last of its log.\n"
-      "The best value is that of train.best_metric at the last save.\n"
+      "The best value is the value of train.best_metric at the last save.\n"
       "Example:\n  tapestry runs runs");
 }
 

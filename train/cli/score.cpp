@@ -73,7 +73,7 @@ class PairReader {
   virtual ~PairReader() = default;
   /// The next pair; nullopt at the end.
   virtual std::optional<TextPair> next() = 0;
-  /// What it reads, for messages.
+  /// Name of its input, for messages.
   virtual std::string name() const = 0;
   /// Whether next() would return without waiting for another program.
   virtual bool is_ready() = 0;
@@ -253,7 +253,7 @@ void score_all(PairReader& reader, PairScorer& scorer) {
       if (scorer.is_full() || !reader.is_ready()) scorer.answer();
     }
   } catch (const DataError&) {
-    scorer.answer();  // the pairs before the one that cannot be used
+    scorer.answer();  // the pairs before the unusable one
     throw;
   }
   scorer.answer();

@@ -31,8 +31,8 @@ std::vector<std::vector<std::string>> select_combinations(const Arguments& argum
   return sampled_combinations(axes, arguments.samples, arguments.seed);
 }
 
-/// Refuses train.run_dir, since each run is trained in a directory of its own.
-void refuse_run_dir(const std::vector<std::string>& overrides) {
+/// Rejects train.run_dir, since each run is trained in a separate directory.
+void reject_run_dir(const std::vector<std::string>& overrides) {
   for (const std::string& override : overrides) {
     if (!names_run_dir({override})) continue;
     reject_option(override, "found a run directory, expected none: a sweep makes one for each run",
@@ -41,7 +41,7 @@ void refuse_run_dir(const std::vector<std::string>& overrides) {
 }
 
 int run(const Arguments& arguments) {
-  refuse_run_dir(arguments.overrides);
+  reject_run_dir(arguments.overrides);
   const SweepOverrides overrides = parse_sweep_overrides(arguments.overrides);
   if (overrides.axes.empty()) {
     throw UsageError("found no key with several values, expected at least one",

@@ -42,13 +42,14 @@ std::vector<std::string> read_sentences(const std::string& path);
 
 /// Reads the references.
 ///
-/// throws  DataError as read_sentences(), and if a file has not as many lines as `hypotheses` from
+/// throws  DataError as read_sentences(), and if a file has another number of lines than
+/// `hypotheses` from
 ///         the file `name`.
 std::vector<std::vector<std::string>> read_references(const std::vector<std::string>& paths,
                                                       const std::vector<std::string>& hypotheses,
                                                       const std::string& name);
 
-/// Throws the DataError for files that should have as many lines, unless they do.
+/// Throws a DataError unless the files have the same number of lines.
 void require_equal_lines(const std::string& name, std::size_t lines, const std::string& reference,
                          std::size_t expected);
 

@@ -51,7 +51,7 @@ struct Arguments {
 
 // ---- Options
 
-/// For each id of the target vocabulary, whether the file has its token on a line of its own.
+/// For each id of the target vocabulary, whether the file has its token on a separate line.
 std::vector<bool> tokens_in_file(const std::string& path, const Vocabulary& vocabulary) {
   std::vector<bool> found(vocabulary.size(), false);
   std::size_t unknown = 0;
@@ -206,7 +206,7 @@ Json json_object(const InputLine& line, const std::vector<Answer>& answers,
   return json;
 }
 
-/// Prints the answers to one line; an empty text if there are none.
+/// Prints the answers to one line; an empty line without answers.
 void print_answers(const InputLine& line, std::vector<Answer> answers, const Arguments& arguments,
                    const TextCodec& codec) {
   if (arguments.json) {

@@ -30,7 +30,7 @@
 
 namespace tapestry {
 
-/// What a run does when a loss or a gradient is NaN or infinite: stop; skip the update and continue
+/// Reaction to a loss or gradient that is NaN or infinite: stop; skip the update and continue
 /// with the next batch; or roll back to the last scheduled checkpoint (train.save_every) and
 /// continue with the next batch. See also TrainOptions::max_nan_steps.
 enum class OnNan {
@@ -47,7 +47,7 @@ enum class GradientFormat {
 
 /// Which compiled kernels a process uses, see autograd/instruction_set.h.
 enum class KernelChoice {
-  automatic,  ///< TAPESTRY_KERNELS, those of a resumed checkpoint, or the widest
+  automatic,  ///< TAPESTRY_KERNELS, the set of a resumed checkpoint, or the widest
   baseline,   ///< what every processor of the architecture has
   avx2,       ///< AVX2 and FMA
   avx512      ///< AVX-512
@@ -194,7 +194,7 @@ Config parse_config(std::string_view text, const std::string& name,
 /// Reads a config file as parse_config() does. Relative paths to data become absolute: paths in the
 /// file start at `data.folder`, or else at the folder of the config file, paths in overrides at the
 /// working directory. An empty `train.run_dir` becomes default_run_dir(). The `config.yaml` in a
-/// run directory means the run in that directory, wherever it was moved to, unless an override
+/// run directory means the run in that directory, also after it was moved, unless an override
 /// names another.
 ///
 /// throws  ConfigError as read_config_file() and parse_config(); if the file has a name after which
@@ -224,10 +224,10 @@ std::string default_run_dir(const std::string& path);
 /// Whether an override sets train.run_dir.
 bool names_run_dir(const std::vector<std::string>& overrides);
 
-/// The size of the largest config in bytes; a larger one is refused before it is read.
+/// The size of the largest config in bytes; a larger one is rejected before it is read.
 inline constexpr std::size_t max_config_size = 1u << 20;
 
-/// The text of the config file `path`. Never blocks: pipes and devices are refused, not read.
+/// The text of the config file `path`. Never blocks: pipes and devices are rejected, not read.
 ///
 /// throws  ConfigError if the file is missing, unreadable, not a regular file or too large.
 std::string read_config_file(const std::string& path);
@@ -264,7 +264,7 @@ std::vector<ConfigKey> config_keys();
 std::string dump_config(const Config& config);
 
 /// The value of model.kind in a config if this program has no such kind, as in a run of a program
-/// with models of its own; nullopt if it has, or if the text cannot be read.
+/// with custom models; nullopt if it has, or if the text cannot be read.
 std::optional<std::string> unknown_model_kind(std::string_view text);
 
 /// A path that a config file cannot hold.
@@ -275,7 +275,7 @@ struct UnstorablePath {
 };
 
 /// The first path in `config` with control characters or bytes that are not UTF-8, which
-/// parse_config() would refuse in the text of dump_config(); such a part may come from the folder
+/// parse_config() would reject in the text of dump_config(); such a part may come from the folder
 /// of a config file.
 std::optional<UnstorablePath> find_unstorable_path(const Config& config);
 

@@ -81,7 +81,7 @@ std::optional<std::uint64_t> guess_whole_number(std::string_view text) {
 
 std::string hint_for_whole_number(std::string_view text) {
   const std::optional<std::uint64_t> guess = guess_whole_number(text);
-  return guess ? fmt::format("write `{}`, in decimal digits alone", *guess) : "";
+  return guess ? fmt::format("write `{}`, in decimal digits", *guess) : "";
 }
 
 /// Whether a number is written like 010 or 00.5, which YAML 1.1 and YAML 1.2 read differently.
@@ -111,7 +111,7 @@ struct TimeUnit {
   std::int64_t seconds;
 };
 constexpr std::array<TimeUnit, 4> time_units{{{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
-constexpr std::int64_t longest_duration = 10'000 * time_units[0].seconds;
+constexpr std::int64_t max_duration = 10'000 * time_units[0].seconds;
 
 /// Removes a number and its unit letter from the front of `text` and returns their time in seconds.
 /// Removes the unit and all larger ones from `units`, so that each unit occurs at most once, in
@@ -122,7 +122,7 @@ std::optional<std::int64_t> take_time(std::string_view& text, std::span<const Ti
   const auto number = scan<std::int64_t>(text.substr(0, digits));
   if (digits == 0 || digits == text.size() || number.error != std::errc()) return std::nullopt;
   const auto unit = std::ranges::find(units, text[digits], &TimeUnit::letter);
-  if (unit == units.end() || number.value > longest_duration / unit->seconds) return std::nullopt;
+  if (unit == units.end() || number.value > max_duration / unit->seconds) return std::nullopt;
   text.remove_prefix(digits + 1);
   units = units.subspan(static_cast<std::size_t>(unit - units.begin()) + 1);
   return number.value * unit->seconds;
@@ -249,7 +249,7 @@ Parsed<std::chrono::seconds> Duration::parse(std::string_view text) {
     if (!part) return not_in(expected(), text, hint);
     sum += *part;
   } while (!rest.empty());
-  if (sum > longest_duration) return not_in(expected(), text, "write 10000d or less");
+  if (sum > max_duration) return not_in(expected(), text, "write 10000d or less");
   return std::chrono::seconds(sum);
 }
 
@@ -379,8 +379,8 @@ std::string Text::print(std::string_view value) {
 }
 
 Parsed<std::string> RunPath::parse(std::string_view text) {
-  constexpr std::size_t longest_path = 4000;  // PATH_MAX less the names of the files of a run
-  constexpr std::size_t longest_name = 255;   // NAME_MAX
+  constexpr std::size_t max_path_bytes = 4000;  // PATH_MAX less the names of the files of a run
+  constexpr std::size_t max_name_bytes = 255;   // NAME_MAX
   if (text.starts_with('~')) {
     return Diagnostic{
         .message =
@@ -404,11 +404,11 @@ Parsed<std::string> RunPath::parse(std::string_view text) {
   for (const auto& name : std::filesystem::path(text)) {
     longest = std::max(longest, name.native().size());
   }
-  if (longest > longest_name || text.size() > longest_path) {
+  if (longest > max_name_bytes || text.size() > max_path_bytes) {
     return Diagnostic{
         .message = fmt::format("expected a path of at most {} bytes with names of at most {}, "
                                "found {} bytes with a name of {}",
-                               longest_path, longest_name, text.size(), longest),
+                               max_path_bytes, max_name_bytes, text.size(), longest),
         .hint = "choose a shorter name"};
   }
   return std::string(text);

@@ -40,7 +40,7 @@ struct Named {
 template <class E>
 Named(E, std::string_view) -> Named<E>;
 
-/// All values of the enumeration E, in the order in which messages list them; specialized for each
+/// All values of the enumeration E, in the order of messages; specialized for each
 /// enumeration that is the value of a key. The key is the one whose member has the type E.
 template <class E>
 inline constexpr std::array<Named<E>, 0> choices_of{};
@@ -187,12 +187,12 @@ constexpr WholeNumber between(std::uint64_t low, std::uint64_t high) { return {l
 
 /// A number of steps: a whole number, or a percentage of train.steps in (0%, 100%], such as 5%.
 struct StepCount : WholeNumber {
-  /// The percentage of a text such as "5%" or "2.5%"; nullopt if the text is none.
+  /// The percentage of a text such as "5%" or "2.5%"; nullopt for other texts.
   static std::optional<double> parse_percentage(std::string_view text);
 
   /// Describes the set in messages.
   std::string expected() const;
-  /// The number of a text, or why it is none; a percentage is none, see parse_percentage().
+  /// The number of a text, or why it is not a number. Rejects percentages, see parse_percentage().
   Parsed<std::uint64_t> parse(std::string_view text) const;
 };
 
@@ -222,7 +222,7 @@ constexpr RealNumber between_reals(double low, double high) { return {.low = low
 /// Numbers in [0, 1).
 constexpr RealNumber from_0_below_1() { return {.high = 1.0, .has_high = false}; }
 
-/// A number, or a word that means that there is none.
+/// A number, or a word that means no number.
 struct NumberOrWord {
   RealNumber number;      ///< the numbers
   std::string_view word;  ///< the text of nullopt
@@ -284,7 +284,7 @@ struct FolderPath : Text {
 };
 
 /// The path of a run directory; empty for the default. A path that could not be created, or could
-/// not be written into a config, is refused: a name of more than 255 bytes, a path of more than
+/// not be written into a config, is rejected: a name of more than 255 bytes, a path of more than
 /// 4000, control characters, bytes that are not UTF-8. So is `~`, which only a shell expands.
 struct RunPath : Text {
   static std::string expected() { return "a path"; }
@@ -383,7 +383,7 @@ class Domain {
 
 /// Calls f(path) for each path in the value of a path domain that is not empty.
 void for_each_path(FieldValue& value, const std::function<void(std::string&)>& f);
-/// The same without changes.
+/// Read-only version.
 void for_each_path(const FieldValue& value, const std::function<void(const std::string&)>& f);
 
 }  // namespace tapestry

@@ -127,8 +127,8 @@ std::vector<std::string> best_metrics() {
   return metrics;
 }
 
-constexpr std::uint64_t most_examples = 1'000'000'000;
-constexpr std::uint64_t longest_sequence = 65536;
+constexpr std::uint64_t max_examples = 1'000'000'000;
+constexpr std::uint64_t max_sequence_length = 65536;
 
 template <class V, MaybeConst<DataOptions> O>
 void visit(V field, O& o) {
@@ -147,22 +147,22 @@ void visit(V field, O& o) {
         "folder of the config file. On resume, if the files have been moved: their new folder");
   field("num_symbols", o.symbols.num_symbols, between(2, 1'000'000), never,
         "number of different symbols");
-  field("min_length", o.symbols.min_length, between(1, longest_sequence), never,
+  field("min_length", o.symbols.min_length, between(1, max_sequence_length), never,
         "shortest sequence, in symbols");
-  field("max_length", o.symbols.max_length, between(1, longest_sequence), never,
+  field("max_length", o.symbols.max_length, between(1, max_sequence_length), never,
         "longest sequence, in symbols");
-  field("train_size", o.generated.train_size, between(1, most_examples), with_permission,
+  field("train_size", o.generated.train_size, between(1, max_examples), with_permission,
         "number of training sequences");
-  field("validation_size", o.generated.validation_size, between(0, most_examples), never,
+  field("validation_size", o.generated.validation_size, between(0, max_examples), never,
         "number of distinct validation sequences; images: number held out of `train_images`, "
         "stratified by class, if there is no `validation_images`");
-  field("test_size", o.generated.test_size, between(0, most_examples), never,
+  field("test_size", o.generated.test_size, between(0, max_examples), never,
         "number of distinct test sequences; images: as `validation_size`");
   field("seed", o.generated.seed, at_least(0), never, "seed of the generated sequences");
   field("train_source", o.pairs.train_source, FilePaths(), free,
         "training text, one sentence per line; several files are several corpora");
   field("train_target", o.pairs.train_target, FilePaths(), free,
-        "its translation, line by line; as many files");
+        "its translation, line by line; the same number of files");
   field("validation_source", o.pairs.validation_source, FilePath(), free, "validation text");
   field("validation_target", o.pairs.validation_target, FilePath(), free, "its translation");
   field("test_source", o.pairs.test_source, FilePath(), free, "test text; may be empty");
@@ -227,7 +227,7 @@ void visit(V field, O& o) {
         "validation text; may be empty");
   field("test_text", o.text.test_text, FilePath(), free, "test text; may be empty");
   field("unit", o.windows.unit, Choice<TextUnit>(), never, "unit of tokenization");
-  field("context", o.windows.context, between(1, longest_sequence), never,
+  field("context", o.windows.context, between(1, max_sequence_length), never,
         "context length: tokens per window");
   field("validation_share", o.windows.validation_share, from_0_below_1(), never,
         "share of `train_text` held out at its end, if `validation_text` is empty");
@@ -259,7 +259,7 @@ void visit(V field, O& o) {
         "attention score of a query and a key: `q·k / sqrt(d)`, `q·k`, `w·tanh(q + k)` or `k·W q`");
   field("d_head", o.d_head, between(0, 65536), never,
         "dimension of a head, in features per token; 0: `d_model` / `num_heads`", with_heads);
-  field("window", o.window, between(0, longest_sequence), with_permission,
+  field("window", o.window, between(0, max_sequence_length), with_permission,
         "maximum distance of self-attention in tokens, on either side; 0: unlimited");
   field("num_encoder_layers", o.num_encoder_layers, between(1, 1024), never,
         "number of encoder layers");
@@ -294,7 +294,7 @@ void visit(V field, O& o) {
         "activation of the feed-forward block; swiglu and geglu are gated, with 1.5 times the "
         "parameters");
   field("positions", o.positions, Choice<PositionKind>(), never, "position encoding");
-  field("max_length", o.max_length, between(2, longest_sequence), never,
+  field("max_length", o.max_length, between(2, max_sequence_length), never,
         "longest sequence in tokens, `<bos>` and `<eos>` included");
   field("tie_embeddings", o.tie_embeddings, Choice<TiedEmbeddings>(), never,
         "embeddings that share their weight with the output projection");
@@ -332,9 +332,9 @@ void visit(V field, O& o) {
 
   field("kind", o.kind, Choice<ScheduleKind>(), with_permission, "learning rate schedule");
   field("learning_rate", o.learning_rate, positive(), with_permission, "peak learning rate");
-  field("warmup_steps", o.warmup_steps, steps_between(0, most_steps), with_permission,
+  field("warmup_steps", o.warmup_steps, steps_between(0, max_step_count), with_permission,
         "steps of linear growth from 0 to the peak", warming);
-  field("decay_steps", o.decay_steps, steps_between(0, most_steps), with_permission,
+  field("decay_steps", o.decay_steps, steps_between(0, max_step_count), with_permission,
         "step at which the minimum is reached; 0 means `train.steps`", decaying);
   field("min_learning_rate", o.min_learning_rate, not_negative(), with_permission,
         "minimum learning rate, at most `learning_rate`", decaying);
@@ -354,7 +354,7 @@ template <class V, MaybeConst<TrainOptions> O>
 void visit(V field, O& o) {
   using enum ChangeRule;
   field("seed", o.seed, at_least(0), never, "seed of initial weights, dropout and shuffling");
-  field("steps", o.steps, between(1, most_steps), free, "number of optimizer steps");
+  field("steps", o.steps, between(1, max_step_count), free, "number of optimizer steps");
   field("epochs", o.epochs, between(0, 1'000'000), free,
         "number of passes over the training data, in place of `steps`; 0: `steps` counts");
   field("batch_size", o.batch_size, between(1, 1'000'000), with_permission,
@@ -381,13 +381,14 @@ void visit(V field, O& o) {
         "parameters; does not change results");
   field("kernels", o.kernels, Choice<KernelChoice>(), of_process(free),
         "instructions that operations use; results have the same bits on every processor with the "
-        "same kernels. auto: the environment variable TAPESTRY_KERNELS, or those of the checkpoint "
+        "same kernels. auto: the environment variable TAPESTRY_KERNELS, or the kernels of the "
+        "checkpoint "
         "that is resumed, or the widest of the processor");
-  field(
-      "matmul", o.matmul, Choice<Matmul>(), of_process(free),
-      "matrix products: Tapestry's own kernels, or OpenBLAS, whose bits depend on the processor. "
-      "auto: the environment variable TAPESTRY_MATMUL, or that of the checkpoint that is resumed, "
-      "or tapestry");
+  field("matmul", o.matmul, Choice<Matmul>(), of_process(free),
+        "matrix products: Tapestry's own kernels, or OpenBLAS, whose bits depend on the processor. "
+        "auto: the environment variable TAPESTRY_MATMUL, or the value of the checkpoint that is "
+        "resumed, "
+        "or tapestry");
   field("log_every", o.log_every, steps_from(1), free, "steps between log lines");
   field("validate_every", o.validate_every, steps_from(1), free, "steps between validations");
   field("save_every", o.save_every, steps_from(1), free, "steps between checkpoints");
@@ -398,7 +399,7 @@ void visit(V field, O& o) {
   field("average_last", o.average_last, at_least(0), free,
         "number of latest scheduled checkpoints (`save_every`), the last step included, whose "
         "parameters are averaged when the run is finished. Commands use the average, "
-        "`average.h5` in the run directory, if its `best_metric` is better than that of the best "
+        "`average.h5` in the run directory, if its `best_metric` is better than in the best "
         "checkpoint, or if there is no validation; 0: no average");
   field(
       "best_metric", o.best_metric, OneOf{best_metrics()}, with_permission,
@@ -417,7 +418,7 @@ void visit(V field, O& o) {
   field("divergence_window", o.divergence_window, at_least(0), free,
         "window of the divergence check in steps: the run stops when the mean loss of three "
         "consecutive windows has risen by half of its decrease so far; 0: disabled");
-  field("max_decode_length", o.max_decode_length, between(0, longest_sequence), free,
+  field("max_decode_length", o.max_decode_length, between(0, max_sequence_length), free,
         "longest output of decoding, in tokens; 0: source length + 50, at most "
         "`model.max_length`");
   field("exact_match_sequences", o.exact_match_sequences, at_least(0), free,

@@ -21,7 +21,7 @@ struct Use {
   bool in_use() const;
 };
 
-/// What happens to the value of a key when a run is saved and resumed.
+/// Treatment of the value of a key when a run is saved and resumed.
 struct KeyRule {
   // Not explicit: most keys have a ChangeRule only.
   constexpr KeyRule(ChangeRule on_change) : change(on_change) {}
@@ -50,7 +50,7 @@ struct Field {
 };
 
 /// The largest number of steps of a run.
-inline constexpr std::uint64_t most_steps = 1'000'000'000'000;
+inline constexpr std::uint64_t max_step_count = 1'000'000'000'000;
 
 /// Calls f(field, value, domain) for every key of `config` in file order; the config takes over
 /// changes that f makes in `value`. This is the only list of keys: parsing, range checks, dumping,
@@ -58,7 +58,7 @@ inline constexpr std::uint64_t most_steps = 1'000'000'000'000;
 /// define which keys they use, and may add keys (CustomKey).
 void for_each_field(Config& config,
                     const std::function<void(const Field&, FieldValue&, const Domain&)>& f);
-/// The same without changes.
+/// Read-only version.
 void for_each_field(const Config& config,
                     const std::function<void(const Field&, const FieldValue&, const Domain&)>& f);
 

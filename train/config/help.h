@@ -8,11 +8,11 @@
 
 #include "train/config/config.h"
 
-/// What users are told about keys.
+/// Help on keys.
 namespace tapestry {
 
 /// The keys, by path, that a user who wrote `name` as the name of a key probably meant, the most
-/// likely first: the keys of this name in all sections; if there are none, those that other
+/// likely first: the keys of this name in all sections; otherwise the keys that other
 /// programs and papers call so, such as schedule.learning_rate for "lr". Empty for an unknown name.
 /// Letter case is ignored and `-` equals `_`. For hints; a config is never read by these names.
 std::vector<std::string> keys_meant_by(std::string_view name);
@@ -36,7 +36,7 @@ std::vector<ExplainedKey> explain_config(const std::string& path,
                                          const std::vector<std::string>& overrides);
 
 /// The keys as a config file with every key, which load_config() reads as the same config. A
-/// comment beside each value has its origin, and the default if the value is another one; a
+/// comment next to each value has its origin, and the default if the value is another one; a
 /// comment above it the meaning and the valid values. Keys that are not in use are comments.
 std::string to_yaml(const std::vector<ExplainedKey>& keys);
 

@@ -61,8 +61,8 @@ class CustomKey {
   /// Whether a resumed run may change the value.
   ChangeRule rule() const { return rule_; }
 
-  /// What is wrong with the definition of the key, such as "the default is 0, expected a whole
-  /// number from 1 to 64"; empty if nothing is.
+  /// Error in the definition of the key, such as "the default is 0, expected a whole
+  /// number from 1 to 64"; empty if it is correct.
   std::string mistake() const;
 
  private:
@@ -124,7 +124,7 @@ struct ConfigKind {
   /// Keys that exist only for this kind.
   std::vector<CustomKey> custom_keys{};
 
-  /// Entries of Scores::others that validation computes, of which a greater value is better:
+  /// Entries of Scores::others that validation computes; greater values are better:
   /// columns of metrics.csv and values of train.best_metric, made of a-z, 0-9 and _.
   std::vector<std::string_view> scores{};
 
@@ -132,11 +132,12 @@ struct ConfigKind {
   std::function<void(const Config&, const ConfigCheck&)> check = [](const Config&,
                                                                     const ConfigCheck&) {};
 
-  /// The keys of the model section, apart from its own, that this kind uses; all others are refused
-  /// unless they have their defaults, and no rule applies to them. nullopt: as `keys` says.
+  /// The keys of the model section, apart from custom ones, that this kind uses; all others are
+  /// rejected unless they have their defaults, and no rule applies to them. nullopt: as `keys`
+  /// says.
   std::optional<std::vector<std::string>> model_keys{};
 
-  /// Whether this kind of model uses a key of all kinds or one of its own.
+  /// Whether this kind of model uses a key of all kinds or a custom one.
   bool uses(std::string_view path) const;
 };
 

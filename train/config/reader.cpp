@@ -16,7 +16,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t longest_shown_override = 100;  // characters
+constexpr std::size_t max_shown_override = 100;  // characters
 
 using Keys = std::vector<ConfigKey>;
 
@@ -74,7 +74,7 @@ std::string hint_for_section(const Keys& keys, const std::string& section) {
   return fmt::format("use {}", list_in_words(sections));
 }
 
-/// The keys of a section, those that the chosen kinds use first.
+/// The keys of a section; the ones that the chosen kinds use come first.
 std::vector<std::string> keys_by_use(const std::string& section, const Config& chosen) {
   std::vector<std::string> keys, unused;
   for_each_field(chosen, [&](const Field& field, const FieldValue&, const Domain&) {
@@ -115,7 +115,7 @@ std::optional<std::string> text_of(const YAML::Node& value) {
 }
 
 Place place_of_override(const std::string& override) {
-  const std::string_view shown = characters(override, 0, longest_shown_override);
+  const std::string_view shown = characters(override, 0, max_shown_override);
   const std::string_view end = shown.size() < override.size() ? "..." : "";
   return {.file = fmt::format("command line: {}{}", shown, end)};
 }

@@ -185,7 +185,7 @@ void check_decay(const Config& config, const ConfigCheck& check) {
                              schedule.min_learning_rate, schedule.learning_rate),
                  fmt::format("set `min_learning_rate` to {} or less", schedule.learning_rate));
   }
-  // What depends on the number of steps is checked by resolve_epochs() if it is not known yet.
+  // Rules about the number of steps are checked by resolve_epochs() if it is not known yet.
   const bool steps_are_known = config.train.epochs == 0;
   const bool own_end = schedule.decay_steps != 0;
   const bool relative = config.step_percentages.contains("schedule.decay_steps") ||
@@ -254,7 +254,7 @@ void for_each_step_count(Config& config,
     if (domain.is<StepCount>()) visit(field.path(), std::get<std::uint64_t>(value));
   });
 }
-/// The same without changes.
+/// Read-only version.
 void for_each_step_count(const Config& config,
                          const std::function<void(const std::string&, std::uint64_t)>& visit) {
   for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
@@ -331,11 +331,11 @@ void resolve_epochs(Config& config, std::size_t batches, std::uint64_t step,
   const std::uint64_t done = position.epoch * per_epoch + position.batch;
   const std::uint64_t left = all > done ? all - done : 0;
   const std::uint64_t steps = step + (left + train.accumulate - 1) / train.accumulate;
-  if (steps > most_steps) {
+  if (steps > max_step_count) {
     throw ConfigError({{.place = {.file = "train.epochs"},
                         .message = fmt::format("{} epochs of {} batches are {} steps, expected at "
                                                "most {}",
-                                               train.epochs, per_epoch, steps, most_steps),
+                                               train.epochs, per_epoch, steps, max_step_count),
                         .hint = "lower train.epochs"}});
   }
   train.steps = steps;

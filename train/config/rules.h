@@ -13,7 +13,7 @@
 #include "train/config/kind.h"
 #include "train/config/reader.h"
 
-/// What the values of several keys mean together. A config is completed in this order: epochs
+/// Rules for the values of several keys. A config is completed in this order: epochs
 /// become steps as soon as the data are known, percentages of steps become numbers, and then the
 /// rules hold. Rules about steps are not applied while `train.epochs` gives the length of the run.
 namespace tapestry {
@@ -21,7 +21,7 @@ namespace tapestry {
 // The three functions are defined in train/tasks/. A config must not include tasks, which are
 // created from configs.
 
-/// All values of `data.task`, in the order in which messages list them.
+/// All values of `data.task`, in the order of messages.
 const std::vector<ConfigKind>& data_tasks();
 
 /// All values of `model.kind`.

@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t longest_quote = 60;
+constexpr std::size_t max_quote_length = 60;
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
@@ -38,7 +38,7 @@ BadCharacter stray_carriage_return(std::size_t offset) {
           .hint = "make it end the line, with: tr '\\r' '\\n'"};
 }
 
-constexpr std::size_t longest_word = 64;
+constexpr std::size_t max_word_length = 64;
 
 char folded(char c) {
   if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');
@@ -81,8 +81,8 @@ std::string_view characters(std::string_view text, std::size_t first, std::size_
 }
 
 std::string quoted(std::string_view text) {
-  if (count_characters(text) <= longest_quote) return fmt::format("\"{}\"", text);
-  return fmt::format("\"{}...\"", characters(text, 0, longest_quote));
+  if (count_characters(text) <= max_quote_length) return fmt::format("\"{}\"", text);
+  return fmt::format("\"{}...\"", characters(text, 0, max_quote_length));
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -107,7 +107,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::optional<std::string> closest(std::string_view word, std::span<const std::string> candidates) {
-  if (word.size() > longest_word) return std::nullopt;
+  if (word.size() > max_word_length) return std::nullopt;
   std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
   std::optional<std::string> result;
   for (const std::string& candidate : candidates) {

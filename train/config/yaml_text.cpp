@@ -83,7 +83,7 @@ std::size_t line_of(const YAML::Mark& mark) {
 }
 
 /// The index of the line with the mistake, if it has no colon or no space behind it: yaml-cpp often
-/// finds it in the next line. Otherwise the line in which yaml-cpp found it.
+/// finds it in the next line. Otherwise the line where yaml-cpp found it.
 std::size_t find_wrong_line(std::size_t found, const std::vector<std::string>& lines) {
   std::size_t searched = 0;
   for (std::size_t i = std::min(found + 1, lines.size()); i > 0 && searched < 2; --i) {
@@ -200,7 +200,7 @@ YAML::Node YamlText::parse(const std::string& text) {
   try {
     if (const auto second = second_document(lines_)) {
       errors_.add(place(*second, 0), "found a second document, expected one",
-                  "keep each config in a file of its own");
+                  "keep each config in a separate file");
     }
     return YAML::Load(text);
   } catch (const YAML::DeepRecursion& error) {
@@ -314,7 +314,7 @@ bool YamlText::check_scalar(const YAML::Node& scalar, const Place& place) {
     return false;
   };
   if (!tag.empty() && tag != "?" && tag != "!") {
-    return reject("found a tag (!), which a config does not need", "write the value alone");
+    return reject("found a tag (!), which a config does not need", "write only the value");
   }
   if (!scalar.IsScalar()) return true;
   if (tag == "!" && is_quoted(line) && quoted_length(line) == 0) {
@@ -357,7 +357,7 @@ Place YamlText::place(const YAML::Node& node) const {
 
 Place YamlText::place_of_value(const YAML::Node& key, const YAML::Node& value) const {
   if (value.IsNull()) return place(key);
-  const bool is_alias = value.Mark().pos < key.Mark().pos;  // the node is that of the anchor
+  const bool is_alias = value.Mark().pos < key.Mark().pos;  // the node is the anchor's
   if (!is_alias) return place(value);
   const std::string_view rest = written(key);
   const std::size_t star = rest.find('*', key.Scalar().size());

@@ -43,8 +43,8 @@ class YamlText {
   /// The top-level keys in file order.
   std::vector<YamlEntry> sections() { return entries({}, root_); }
 
-  /// The keys of a map, each once: its own in file order, then those that it merges. A key of its
-  /// own replaces a merged one, and an earlier merged map a later one. Leaves out keys and values
+  /// The keys of a map, each once: its keys in file order, then the merged ones. A key of the
+  /// map replaces a merged one, and an earlier merged map a later one. Leaves out keys and values
   /// with errors.
   ///
   /// section  the name of the map in messages; empty for the whole text

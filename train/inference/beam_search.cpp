@@ -69,8 +69,8 @@ TokenBatch source_batch(const std::vector<SearchInput>& inputs,
 }
 
 /// The longest output of an input. An output that starts with <bos> has positions - 1 tokens.
-std::size_t longest_output(const SearchInput& input, std::size_t positions,
-                           const SearchOptions& options) {
+std::size_t max_output_length(const SearchInput& input, std::size_t positions,
+                              const SearchOptions& options) {
   if (input.prefix.size() >= positions) {
     throw std::invalid_argument(
         fmt::format("beam_search: a prefix has {} tokens, expected fewer than {} (positions)",
@@ -90,7 +90,7 @@ class BatchSearch {
         decoder_(make_decoder(network, source_batch(inputs, batch))),
         inputs_(batch.begin(), batch.end()) {
     for (const std::size_t i : batch) {
-      searches_.emplace_back(inputs[i], longest_output(inputs[i], positions, options), options);
+      searches_.emplace_back(inputs[i], max_output_length(inputs[i], positions, options), options);
     }
   }
 
@@ -182,7 +182,7 @@ Batches batches_by_length(const std::vector<SearchInput>& inputs, const SearchOp
   return batches;
 }
 
-/// The batches, each divided into as many parts as there are threads, or fewer where a part would
+/// The batches, each divided into a part per thread, or fewer where a part would
 /// have too few rows for fast matrix products.
 ///
 /// slots  rows of a source
@@ -199,7 +199,7 @@ Batches divided(const Batches& batches, std::size_t slots) {
   return all;
 }
 
-/// Whether each thread is to search parts of batches alone, without waiting for others between
+/// Whether each thread is to search parts of batches by itself, without waiting for others between
 /// operations. Not if most threads would have none; not with a Profiler, which measures one thread;
 /// and not with OpenBLAS, whose rounding of a row depends on the rows of its batch, which must not
 /// depend on the number of threads.

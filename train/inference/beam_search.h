@@ -38,7 +38,7 @@ struct SearchOptions {
   std::optional<SamplingOptions> sampling{};
 };
 
-/// What search_outputs() translates.
+/// Input of search_outputs().
 struct SearchInput {
   Sentence source;           ///< without <eos>
   Sentence prefix{};         ///< the first tokens of every output, whatever their probability
@@ -62,7 +62,7 @@ struct Hypothesis {
 /// without <eos>.
 ///
 /// With beam_size 1 this is greedy decoding. Sources are decoded in batches of similar length, and
-/// leave their batch when they end. Each result depends on its own input alone, in every bit.
+/// leave their batch when they end. Each result depends only on its input, in every bit.
 ///
 /// Each thread decodes a part of a batch, so that `network` is called by several threads at the
 /// same time; with too few sources for that, threads share each operation instead. All threads
@@ -88,7 +88,7 @@ std::vector<std::vector<Hypothesis>> search_outputs(const Network& network, std:
                                                     const std::vector<SearchInput>& inputs,
                                                     const SearchOptions& options = {});
 
-/// The same without prefixes; sources are numbered from 0.
+/// Without prefixes; sources are numbered from 0.
 std::vector<std::vector<Hypothesis>> beam_search(const Network& network, std::size_t positions,
                                                  const std::vector<Sentence>& sources,
                                                  const SearchOptions& options = {});
@@ -98,10 +98,10 @@ std::vector<Sentence> decode(const Network& network, std::size_t positions,
                              const std::vector<Sentence>& sources,
                              const SearchOptions& options = {});
 
-/// The most sources of a batch, in [1, batch_size]: the logits of a step, of which each source has
-/// as many rows as hypotheses, then have at most 64 Mi values, 256 MiB in float32. The number of
-/// source tokens does not bound them: 1,000 sources of one word with a beam of 5 and a vocabulary
-/// of 32,000 would have 160 million.
+/// The maximum number of sources of a batch, in [1, batch_size]: the logits of a step, of which
+/// each source has a row per hypothesis, then have at most 64 Mi values, 256 MiB in float32. The
+/// number of source tokens does not bound them: 1,000 sources of one word with a beam of 5 and a
+/// vocabulary of 32,000 would have 160 million.
 std::size_t bounded_batch_size(const SearchOptions& options, std::size_t vocabulary);
 
 /// The options of the section decoding of a config, with train.max_decode_length and batches of

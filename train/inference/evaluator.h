@@ -76,10 +76,10 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
                     std::size_t batch_size, const BatchRules& rules,
                     const TakePredictions& take = {}, const WorkShare& share = {});
 
-/// A sample of a set, and the batches in which it is scored.
+/// A sample of a set, and the batches that score it.
 struct SampleOptions {
   std::size_t examples = 0;  ///< number of examples, see evenly_spaced()
-  BatchLimit batches{};      ///< the largest batch; an example that exceeds it is scored alone
+  BatchLimit batches{};      ///< the largest batch; an example that exceeds it is scored separately
 };
 
 /// As score_labels(), for a sample of a set. Reads it batch by batch, so that the set may be in a
@@ -112,7 +112,7 @@ struct ExampleLoss {
   double mean() const { return labels == 0 ? 0.0 : sum / static_cast<double>(labels); }
 };
 
-/// The loss of each example, in their order, with dropout disabled; their sum is that of
+/// The loss of each example, in their order, with dropout disabled; their sum equals
 /// score_labels(), up to rounding.
 ///
 /// take  called with each batch and its predictions

@@ -18,12 +18,12 @@ namespace tapestry {
 using TokenScores = std::vector<double>;
 
 /// Scores given targets, with dropout disabled. A sum over a target is Hypothesis::log_probability
-/// of beam_search(), up to rounding. Each score depends on its own pair alone, in every bit.
+/// of beam_search(), up to rounding. Each score depends only on its pair, in every bit.
 ///
 /// network       reads source and target tokens; each side of a pair, with <eos>, must fit into its
 ///               positions
 /// batch_tokens  maximum source and target tokens of a batch, with padding; a pair with more tokens
-///               is a batch of its own
+///               is a separate batch
 /// returns       for each pair, in order, the scores of its target tokens and <eos>
 std::vector<TokenScores> score_pairs(const Network& network, const std::vector<Example>& pairs,
                                      std::size_t batch_tokens = 4096);
@@ -57,7 +57,7 @@ std::vector<std::vector<std::size_t>> align_tokens(const Network& network,
                                                    const std::string& layer);
 
 /// The index of the word that each token belongs to, from 0. A piece of a subword model that begins
-/// with U+2581, which stands for a space, begins a word, unless the word before it has no other
+/// with U+2581, which represents a space, begins a word, unless the word before it has no other
 /// characters; any other token is a word.
 std::vector<std::size_t> word_indices(const Vocabulary& vocabulary,
                                       std::span<const std::int32_t> ids);

@@ -109,8 +109,8 @@ class NextScores {
   NextScores(const Network& network, std::size_t window)
       : network_(network), window_(window), decoder_(make_decoder(network, {})) {}
 
-  /// The scores of the token that follows `tokens`, which start with those of the last call; -inf
-  /// for special symbols.
+  /// The scores of the token that follows `tokens`, which start with the tokens of the last call;
+  /// -inf for special symbols.
   std::vector<double> operator()(std::span<const std::int32_t> tokens) {
     if (tokens.size() > window_) {
       // All tokens have moved to other positions.

@@ -45,7 +45,7 @@ void penalize_repetition(std::vector<double>& scores, std::span<const std::int32
                          double penalty);
 
 /// Continues `prompt`, which must not be empty, by `count` tokens and passes each to `take` when it
-/// has been sampled. The model reads as many of the last tokens as the options and its positions
+/// has been sampled. The model reads the number of last tokens that the options and its positions
 /// allow. Token i depends only on the seed, i and the preceding tokens. Special symbols are never
 /// sampled.
 ///

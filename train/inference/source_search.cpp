@@ -191,7 +191,7 @@ std::vector<SourceSearch::Extension> SourceSearch::best_extensions(const NextLog
 }
 
 /// One extension of each sample; where there is one hypothesis for all samples, at the beginning,
-/// num_best extensions of it. Finishes those that end.
+/// num_best extensions of it. Finishes the ones that end.
 std::vector<SourceSearch::Extension> SourceSearch::sampled_extensions(const NextLogits& next,
                                                                       std::size_t first_row) {
   const bool is_common = length_ == input_->prefix.size();

@@ -85,8 +85,8 @@ std::unique_lock<std::mutex> BatchLoader::wait_for_thread() {
   return lock;
 }
 
-/// What the thread has prepared; nullopt if that is of another position, or if it failed: prepare()
-/// then throws on the thread of the caller.
+/// The batches that the thread has prepared; nullopt for another position, or if it failed:
+/// prepare() then throws on the thread of the caller.
 std::optional<StepBatches> BatchLoader::take_prepared(BatchPosition position) {
   const std::unique_lock lock = wait_for_thread();
   std::optional<StepBatches> step = std::exchange(prepared_, std::nullopt);

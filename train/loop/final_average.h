@@ -7,7 +7,7 @@
 #include "train/config/config.h"
 #include "train/loop/progress.h"
 
-/// The average of the last checkpoints with which a run ends: train.average_last.
+/// The average of the last checkpoints at the end of a run: train.average_last.
 namespace tapestry {
 
 /// Whether a run that has ended after `step` has no such average yet, although its config asks for
@@ -24,7 +24,7 @@ bool has_unwanted_average(const RunDirectory& directory, const Config& config, s
 /// of `config`. A checkpoint that does not exist, because it was not saved or not kept, is left
 /// out, and so is one that cannot be used; both with a warning.
 ///
-/// step    of the newest checkpoint of the run, with which it has ended
+/// step    of the newest checkpoint of the run, its last step
 /// throws  OutputError if the average cannot be written; kernels::Cancelled.
 void write_final_average(const RunDirectory& directory, const Config& config, const Corpus& corpus,
                          std::uint64_t step, Progress& progress);

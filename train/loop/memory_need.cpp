@@ -29,7 +29,7 @@
 namespace tapestry {
 namespace {
 
-/// What to do about a model that is too large; the vocabulary of a subword file has its own size.
+/// Hint for a model that is too large; the size of the vocabulary of a subword file is fixed.
 std::string smaller_model_hint(const Config& config) {
   const std::string sizes =
       "try a smaller model: model.d_model, model.d_ff, model.num_encoder_layers";
@@ -64,7 +64,7 @@ struct BatchBound {
 constexpr std::size_t any_length = std::numeric_limits<std::size_t>::max();
 
 /// The bounds of all batches of a run: one for batches of a number of examples; with
-/// train.batch_tokens those of largest_batches().
+/// train.batch_tokens the bounds of largest_batches().
 std::vector<BatchBound> largest_bounds(const Corpus& corpus, const Config& config) {
   if (config.train.batch_tokens == 0) {
     return {{.rows = std::min(config.train.batch_size, corpus.training().size()),
@@ -118,8 +118,8 @@ std::vector<std::size_t> longest_examples(const Examples& examples, std::size_t 
   return order;
 }
 
-/// The rules of batches that bound those of a run. With subword regularization, an example has the
-/// longest of its segmentations in some epochs.
+/// The rules of batches that bound the batches of a run. With subword regularization, an example
+/// has the longest of its segmentations in some epochs.
 BatchRules bounding_rules(const Config& config, const Corpus& corpus) {
   constexpr std::uint64_t some_epochs = 8;
   BatchRules rules = training_rules(config, corpus);
@@ -139,8 +139,8 @@ BatchRules bounding_rules(const Config& config, const Corpus& corpus) {
   return rules;
 }
 
-/// The most bytes of sums of gradients in a process: those that wait for others, and the parts that
-/// all other processes send of theirs.
+/// The maximum bytes of sums of gradients in a process: the ones that wait for others, and the
+/// parts that all other processes send of theirs.
 std::uint64_t bytes_of_sums(std::uint64_t gradient, std::size_t micro_batches,
                             std::size_t processes) {
   if (processes == 1) return (std::bit_width(micro_batches) - 1U) * gradient;
@@ -162,8 +162,8 @@ std::uint64_t bytes_of_average(std::uint64_t checkpoint, std::uint64_t values,
   return 2 * checkpoint + values * (sizeof(double) + bytes_per_value);
 }
 
-/// The most logits of a validation: those of a batch of its set, or of a training example that is
-/// scored separately, see training_sample().
+/// The maximum number of logits of a validation: of a batch of its set, or of a training example
+/// that is scored separately, see training_sample().
 std::uint64_t largest_logits(const Config& config, const Corpus& corpus, std::size_t vocabulary) {
   std::size_t longest = 0, longest_alone = 0;
   for (const Example& example : corpus.validation) {
@@ -287,7 +287,8 @@ std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Conf
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,
                     const AvailableMemory& available) {
   return fmt::format(
-      "memory: about {} needed beside the data (model and optimizer {}, the largest step of {} {}, "
+      "memory: about {} needed in addition to the data (model and optimizer {}, the largest step "
+      "of {} {}, "
       "validation {}, saving {}{}, other {}), {} free{}",
       format_bytes(need.total()), format_bytes(need.state), largest_step, format_bytes(need.step),
       format_bytes(need.validation), format_bytes(need.saving),

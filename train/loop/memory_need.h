@@ -12,7 +12,7 @@
 #include "train/config/config.h"
 #include "train/system/machine.h"
 
-/// Estimates of the memory that a training run needs besides its loaded corpus.
+/// Estimates of the memory that a training run needs in addition to its loaded corpus.
 namespace tapestry {
 
 /// The memory need of a run in bytes, by part. Validation reuses the freed memory of training
@@ -29,7 +29,7 @@ struct MemoryNeed {
   std::uint64_t average = 0;         ///< averaging the last checkpoints: train.average_last
   std::uint64_t other = 48'000'000;  ///< libraries, stacks, unused blocks of the pool
 
-  /// What every process of a parallel run needs.
+  /// Memory of every process of a parallel run.
   std::uint64_t of_process() const { return state + std::max(step, validation) + other; }
   /// What rank 0 needs besides: for checkpoints.
   std::uint64_t of_checkpoints() const { return std::max(saving, average); }
@@ -51,7 +51,7 @@ void require_memory_for_model(const Config& config, const Corpus& corpus,
 Batch largest_batch(const Examples& examples, std::size_t batch_size, const BatchRules& rules = {});
 
 /// The batches that bound the memory of a step: largest_batch() of train.batch_size; with
-/// train.batch_tokens those of the numbers of rows and longest sides for which
+/// train.batch_tokens the batches of the numbers of rows and longest sides for which
 /// rows x longest_side^2 and rows x longest_side are greatest, which may be the same. The first
 /// has the longest side. With subword regularization, each example has the longest of its
 /// segmentations in eight epochs.
@@ -65,7 +65,7 @@ std::vector<Batch> largest_batches(const Corpus& corpus, const Config& config);
 std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& config);
 
 /// Estimates the largest result of warm_up() for largest_batches() by extrapolating from batches of
-/// a few rows and of twice as many. Measuring avoids a formula that would have to be kept
+/// a few rows and of twice that number. Measuring avoids a formula that would have to be kept
 /// consistent with the layers. throws  kernels::OutOfMemory if there is not enough memory for the
 /// smaller batches
 std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config);

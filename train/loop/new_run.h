@@ -39,7 +39,7 @@ void require_work_for_all(std::size_t processes, const Config& config);
 void require_no_run(const RunDirectory& directory);
 void require_no_files(const RunDirectory& directory);
 
-/// What `load` returns. If it uses a cache, which has the key `data`, rank 0 makes it
+/// Returns the result of `load`. If it uses a cache, which has the key `data`, rank 0 makes it
 /// and the others read it.
 template <class Load>
 auto load_with_cache(DataOptions& data, ProcessGroup& group, const Load& load) {

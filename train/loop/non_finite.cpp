@@ -144,8 +144,8 @@ std::string in_words(const NonFiniteOrigin& origin, const Config& config) {
       name_examples(origin.examples, find_task(config).words(config).examples);
   if (!origin.by_themselves) return fmt::format("{}; in the batch of {}", first, examples);
   return first + (origin.examples.size() == 1
-                      ? fmt::format("; caused by {} alone", examples)
-                      : fmt::format("; each of {} alone causes it", examples));
+                      ? fmt::format("; caused only by {}", examples)
+                      : fmt::format("; each of {} causes it by itself", examples));
 }
 
 std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, const Config& config,

@@ -49,13 +49,13 @@ struct NonFiniteOrigin {
 /// Repeats the step with an AnomalyDetector, batch by batch, and then the examples of the first
 /// failing batch one by one. Parameters do not change; gradients are cleared.
 ///
-/// rules  of the batches; the epoch is that of each batch
+/// rules  of the batches; each batch sets the epoch
 NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const Examples& examples,
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters);
 
 /// The origin as the end of a sentence: "; first in ...; each of training pairs 3, 17 and
-/// 20 alone causes it", with the noun for examples of the task. Examples are counted from 1; at
+/// 20 causes it by itself", with the noun for examples of the task. Examples are counted from 1; at
 /// most eight are named.
 std::string in_words(const NonFiniteOrigin& origin, const Config& config);
 

@@ -19,7 +19,7 @@ class logger;
 
 namespace tapestry {
 
-/// What a Progress writes to its output.
+/// Formats of the output of a Progress.
 enum class ProgressFormat {
   text,  ///< lines of text, and on a terminal a live line
   json   ///< one JSON object per line
@@ -45,7 +45,7 @@ class Progress {
   /// on, for runs without other output.
   void warn_on_standard_error() { warns_ = true; }
 
-  /// The errno of the first line that `out` did not take; 0 if there is none.
+  /// The errno of the first line that `out` did not take; 0 if it took all.
   int output_error() const { return output_ == nullptr ? 0 : output_->error(); }
 
   /// Training begins now: what came before is not counted in speeds and in the time left.

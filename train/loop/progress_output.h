@@ -20,7 +20,7 @@ struct BestScore {
   double value = 0.0;
 };
 
-/// What a run is, as far as an output tells it at the start.
+/// Description of a run that an output gives at the start.
 struct RunStart {
   std::string run_dir;            ///< path of the run directory
   std::string kind;               ///< model.kind
@@ -54,8 +54,8 @@ struct ValidationReport {
   bool best = false;                       ///< whether it is the best one up to now
 };
 
-/// Where a Progress tells the events of a run, besides its log. Writing never throws: the run
-/// continues if nobody reads its output.
+/// Where a Progress writes the events of a run, in addition to its log. Writing never throws: the
+/// run continues if nobody reads its output.
 class ProgressOutput {
  public:
   explicit ProgressOutput(std::FILE* file) : file_(file) {}
@@ -79,7 +79,7 @@ class ProgressOutput {
   virtual void checkpoint(std::uint64_t /*step*/, const std::string& /*path*/) {}
   virtual void end(std::uint64_t /*step*/, int /*exit_code*/) {}
 
-  /// The errno of the first line that could not be written; 0 if there is none.
+  /// The errno of the first line that could not be written; 0 if all were.
   int error() const { return error_; }
 
  protected:

@@ -49,7 +49,7 @@ ResumeRequest request_of(const RunOptions& options) {
 /// The newest usable checkpoint that rank 0 finds: over a network file system, others may still see
 /// an older list of files.
 ///
-/// throws  CheckpointError if there is none.
+/// throws  CheckpointError without a usable checkpoint.
 NewestCheckpoint newest_checkpoint(const RunDirectory& directory, ProcessGroup& group) {
   NewestCheckpoint newest;
   const std::string step = group.broadcast([&] {

@@ -84,8 +84,8 @@ class RunRecorder {
 };
 
 /// The number of files and folders that a run creates in its directory until its first checkpoint
-/// is saved, besides the checkpoint, and that are not there yet: its logs and metrics.csv. They are
-/// 3 for a new run with default options, so that its first save needs 4 inodes.
+/// is saved, in addition to the checkpoint, and that do not exist yet: its logs and metrics.csv.
+/// They are 3 for a new run with default options, so that its first save needs 4 inodes.
 ///
 /// The temporary files of metrics.csv and of the checkpoint exist one after the other, and are
 /// renamed: they need no further inode. What only some runs write, or later (reports,

@@ -25,7 +25,7 @@
 namespace tapestry {
 namespace {
 
-/// What a save writes: copies, since training goes on while they are written.
+/// Data that a save writes: copies, since training continues while they are written.
 struct SavedFiles {
   std::uint64_t step;
   MetricsTable metrics;
@@ -104,7 +104,7 @@ void RunSaver::copy_state(Save& save) {
   save.in_background = !answer.empty();
 }
 
-/// Copies what a save writes and begins to write it. Returns whether that goes on in the
+/// Copies the data of a save and begins to write it. Returns whether writing continues in the
 /// background; if not, it has ended.
 bool RunSaver::begin_writing(const std::function<ArrayStore()>& snapshot, bool last) {
   std::function<void()> write = [] { throw std::bad_alloc(); };
@@ -316,7 +316,7 @@ std::string SaveAttempts::end_hint(const std::string& remedy, std::uint64_t step
   return remedy.empty() ? again : fmt::format("{}, then {}", remedy, again);
 }
 
-/// The path of the newest checkpoint up to `step`; empty if there is none.
+/// The path of the newest checkpoint up to `step`; empty without one.
 std::string SaveAttempts::newest_checkpoint(std::uint64_t step) const try {
   std::vector<std::uint64_t> steps = directory_.steps();
   std::erase_if(steps, [&](std::uint64_t other) { return other > step; });

@@ -54,7 +54,7 @@ class SaveAttempts {
 /// Saves a run that is being trained: its checkpoints and metrics.csv.
 ///
 /// A save copies the state between two steps, and writes the copy in the background while training
-/// goes on. One save is written at a time: the next one waits for it. How a save has ended is
+/// continues. One save is written at a time: the next one waits for it. How a save has ended is
 /// reported, and counted, by collect() or finish(), on the thread that trains.
 ///
 /// A failed save is a warning; the third consecutive failure and a failure of the last save are
@@ -71,7 +71,7 @@ class RunSaver {
            Progress& progress, ProcessGroup& group, TimeUse& time_use);
 
   /// Begins a save that is due (train.save_every, or one of the best validations), whose step is
-  /// that of the last scheduled save (TrainingState::scheduled_save) unless it fails.
+  /// the step of the last scheduled save (TrainingState::scheduled_save) unless it fails.
   ///
   /// last    whether it is the last save of the run; it has ended when the function returns, as has
   ///         one for which the system gives no thread or no memory
@@ -80,7 +80,7 @@ class RunSaver {
   void save_as_scheduled(bool last);
 
   /// Begins a save outside of the schedule, such as the one at the end. Arguments and errors are
-  /// those of save_as_scheduled().
+  /// as for save_as_scheduled().
   void save(bool last);
 
   /// Begins a save that a signal requested, unless this step is saved or is being saved, and tells
@@ -100,9 +100,9 @@ class RunSaver {
   /// ended already: they are told nothing.
   void finish_after_error();
 
-  /// The step of the checkpoint that was written or restored last; nullopt if there is none.
+  /// The step of the checkpoint that was written or restored last; nullopt without one.
   const std::optional<std::uint64_t>& saved_step() const { return saved_step_; }
-  /// "the newest checkpoint is of step 12", or that there is none.
+  /// "the newest checkpoint is of step 12", or that it has none.
   std::string describe_newest() const;
 
   /// To be called when the state has been restored from a checkpoint, and so is saved.
@@ -118,7 +118,7 @@ class RunSaver {
   /// throws  NumericError if there is no checkpoint that can be used.
   ArrayStore read_rollback_target(const std::string& found) const;
 
-  /// The longest that a save has taken, with the one in flight up to now.
+  /// The longest time of a save, including the current one so far.
   Clock::duration longest() const;
   /// Whether a save has begun and finish() or collect() has not reported yet how it ended.
   bool is_in_flight() const { return in_flight_.has_value(); }
@@ -134,7 +134,7 @@ class RunSaver {
     /// Values of the state that are restored if the save fails.
     std::optional<std::uint64_t> scheduled_before{}, nan_steps_before{};
     std::uint64_t step = 0;      ///< of the state that is saved
-    bool in_background = false;  ///< whether it is written while training goes on
+    bool in_background = false;  ///< whether it is written while training continues
     Clock::duration copying{};   ///< time that training stopped for it
   };
 

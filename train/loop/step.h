@@ -106,7 +106,7 @@ using BatchObservers = std::function<std::unique_ptr<TapeObserver>(std::size_t b
 ///
 /// Each process of a group has a StepComputer of the same config and corpus, see Trainer, and calls
 /// all functions that are not const. A Profiler on this thread gets rows for batches, gradient
-/// norm, update and exchange of parameters besides those of the operations.
+/// norm, update and exchange of parameters in addition to the operations.
 class StepComputer {
  public:
   /// A run before its first step. `corpus` and `group` must outlive the object.
@@ -226,7 +226,7 @@ struct StepTime {
 /// throws  NumericError if loss or gradient are not finite; errors of StepComputer. The state is
 ///         then unchanged.
 StepTime time_step(StepComputer& computer, bool ahead = false);
-/// The same for a step with these batches, of any number and size.
+/// For a step with these batches, of any number and size.
 StepTime time_step(StepComputer& computer, std::vector<Batch> batches);
 
 }  // namespace tapestry

@@ -385,8 +385,8 @@ bool Trainer::average_last_checkpoints() {
 Trainer::StepEnd Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
   saver_.finish();  // the last checkpoint may be needed
   const std::string finding = group_.broadcast([&] { return store_non_finite(found, step); });
-  count_non_finite(fmt::format("step {}: {}; the weights are those of step {}", step.number,
-                               finding, state_.step));
+  count_non_finite(
+      fmt::format("step {}: {}; the weights are from step {}", step.number, finding, state_.step));
   if (config_.train.on_nan == OnNan::rollback) {
     state_.position = step.next;
     roll_back(fmt::format("{} at step {}", found, step.number));

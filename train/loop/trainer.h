@@ -94,7 +94,7 @@ class Trainer {
   /// The table of metrics.csv up to now.
   const MetricsTable& metrics() const { return state_.metrics; }
   const Model& model() const { return model_; }
-  /// Scores the validation set, with the averages of the weights if there are any; decodes as many
+  /// Scores the validation set, with the averages of the weights if they exist; decodes as many
   /// sequences as the config specifies.
   Scores validate();
   /// Bytes of the parameters, buffers and optimizer state of a checkpoint.

@@ -183,7 +183,7 @@ int try_one_step(const TrainingRun& run, StepComputer& computer, Progress& progr
   const StepTime step = time_step(computer);
   const double seconds = std::chrono::duration<double>(step.time).count();
   progress.message(fmt::format(
-      "dry run: step {} took {:.3g} seconds ({} {}, loss {:.4f}); {} steps take about {}, besides "
+      "dry run: step {} took {:.3g} seconds ({} {}, loss {:.4f}); {} steps take about {}, without "
       "validation and saving; nothing was written to {}",
       format_count(number), seconds, format_count(step.targets),
       find_task(config).words(config).targets, step.loss, format_count(steps),

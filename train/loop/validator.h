@@ -15,7 +15,7 @@ namespace tapestry {
 
 /// The number of training examples that every validation of a run scores as well, for comparison:
 /// 1 % of train.batch_size times train.validate_every, so that scoring them takes less than 1 % of
-/// the time of training, but between 16 and 256, and at most as many as the validation set has.
+/// the time of training, but between 16 and 256, and at most the size of the validation set.
 std::size_t training_sample_size(const Config& config, const Corpus& corpus);
 
 /// The sample of that size. Its batches have no more positions than the largest of the validation

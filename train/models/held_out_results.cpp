@@ -231,7 +231,7 @@ HeldOutSet held_out_set(const Corpus& corpus) {
 
 HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
                                   std::size_t most) {
-  constexpr std::size_t most_classes = 40, most_ranges = 12;
+  constexpr std::size_t max_classes = 40, max_ranges = 12;
   const Config& config = trained.config;
   const Task& task = find_task(config);
   const Vocabulary& targets = trained.codec.target_vocabulary();
@@ -268,9 +268,9 @@ HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& cor
   accuracy.losses = example_losses(*trained.model, examples, config.train.batch_size,
                                    batch_rules(config, targets.size()), take);
   for (ExampleLoss& loss : accuracy.losses) loss.example = scored[loss.example];
-  accuracy.by_length = by_ranges(by_length, most_ranges);
+  accuracy.by_length = by_ranges(by_length, max_ranges);
   accuracy.by_frequency = by_powers(by_frequency);
-  if (classes) accuracy.confusion = confusion_table(pairs, targets, most_classes);
+  if (classes) accuracy.confusion = confusion_table(pairs, targets, max_classes);
   return accuracy;
 }
 
@@ -314,13 +314,13 @@ std::vector<ReportExample> report_examples(const TrainedModel& trained,
 std::vector<AttentionSample> attention_samples(const Model& model, const Config& config,
                                                const TextCodec& codec, const Corpus& corpus,
                                                const AttentionChoice& choice) {
-  const std::size_t most_tokens = choice.most_tokens;
+  const std::size_t max_tokens = choice.max_tokens;
   const Task& task = find_task(config);
   const std::vector<Example>& set = held_out_set(corpus).examples;
   std::vector<std::size_t> fitting(set.size());
   std::iota(fitting.begin(), fitting.end(), std::size_t{0});
   std::erase_if(fitting, [&](std::size_t i) {
-    return tokens_read(cut_window(set[i], config, most_tokens), config) > most_tokens;
+    return tokens_read(cut_window(set[i], config, max_tokens), config) > max_tokens;
   });
   // Of several lengths, but neither the shortest nor the longest.
   std::ranges::stable_sort(fitting, {}, [&](std::size_t i) { return tokens_read(set[i], config); });
@@ -328,7 +328,7 @@ std::vector<AttentionSample> attention_samples(const Model& model, const Config&
   const std::size_t shown = std::min(choice.examples, fitting.size());
   for (std::size_t k = shown; k-- > 0;) {
     const std::size_t i = fitting[(2 * k + 1) * fitting.size() / (2 * shown)];
-    const Example example = cut_window(set[i], config, most_tokens);
+    const Example example = cut_window(set[i], config, max_tokens);
     const Batch batch = inference_batch(task, example);
     AttentionViews views =
         attention_weights(model, batch, task.answers().stack_tokens(batch, config, codec));

@@ -10,7 +10,7 @@
 #include "train/inference/evaluator.h"
 #include "train/tasks/task.h"
 
-/// What a report shows of a trained model on held-out data.
+/// Results of a trained model on held-out data, for reports.
 namespace tapestry {
 
 /// The scores of a held-out set.
@@ -28,7 +28,7 @@ std::vector<SetScores> score_held_out_sets(const TrainedModel& trained, const Co
 struct LabelGroup {
   std::string name;          ///< "4-15"
   std::uint64_t labels = 0;  ///< number of labels
-  std::uint64_t hits = 0;    ///< of which the model predicts so many
+  std::uint64_t hits = 0;    ///< of these, predicted by the model
 };
 
 /// How often a class is predicted for each class.
@@ -54,7 +54,7 @@ struct HeldOutAccuracy {
 
 /// A token with the model's prediction from what precedes it, or from what surrounds it.
 struct TokenPrediction {
-  std::string expected;      ///< the token; that of the input if there is no label
+  std::string expected;      ///< the token; of the input if it has no label
   std::string predicted{};   ///< the most likely token; empty if there is no label
   double probability = 0.0;  ///< of the expected token; 0 if there is no label
 };
@@ -69,7 +69,7 @@ struct ReportImage {
 struct ReportExample {
   std::size_t number = 0;               ///< in its set, from 1
   ShownExample text;                    ///< empty for tasks that show tokens
-  std::vector<TokenPrediction> tokens;  ///< of tasks without an output of their own, such as
+  std::vector<TokenPrediction> tokens;  ///< of tasks without an output, such as
                                         ///< language_model; else empty
   ReportImage image;                    ///< empty without images
 };
@@ -107,8 +107,8 @@ std::vector<ReportExample> report_examples(const TrainedModel& trained,
 
 /// Which attention weights are computed.
 struct AttentionChoice {
-  std::size_t examples;     ///< number of held-out examples, of different lengths
-  std::size_t most_tokens;  ///< longest example; windows of a text are cut to so many
+  std::size_t examples;    ///< number of held-out examples, of different lengths
+  std::size_t max_tokens;  ///< longest example; windows of a text are cut to it
 };
 
 /// The attention weights of a model on held-out examples, the longest first. Empty if no example is

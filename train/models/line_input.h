@@ -15,7 +15,7 @@
 
 namespace tapestry {
 
-/// What to do with a line that has more tokens than the model can read: --long-lines.
+/// Treatment of a line that has more tokens than the model can read: --long-lines.
 namespace long_lines {
 inline constexpr const char* empty = "empty";  ///< the answer is an empty line
 inline constexpr const char* cut = "cut";      ///< the first tokens are answered
@@ -64,7 +64,7 @@ class LineInput {
   ~LineInput();
 
   /// Flushes the answers to the lines before, which the caller has printed, and reads the next
-  /// lines: as many as the window allows, or fewer if no further complete line is waiting, since
+  /// lines: up to the window, or fewer if no further complete line is waiting, since
   /// the program that writes them may wait for their answers.
   ///
   /// returns  the lines; empty at the end of the input

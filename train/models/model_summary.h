@@ -76,8 +76,8 @@ struct ListedCheckpoint {
 /// throws  CheckpointError if the newest checkpoint cannot be read.
 std::vector<ListedCheckpoint> list_checkpoints(const std::string& run);
 
-/// The parameters of the model of a checkpoint: in the order of the model and with those that are
-/// frozen, if this program can make the model; else in the order of the checkpoint.
+/// The parameters of the model of a checkpoint: in the order of the model and with the ones that
+/// are frozen, if this program can make the model; else in the order of the checkpoint.
 std::vector<ParameterShape> model_parameters(const ArrayStore& snapshot);
 
 /// The digest of the names and bytes of all arrays except texts: equal for runs with bit-identical

@@ -113,7 +113,7 @@ std::map<std::string, std::string> unopened_sets(Config config,
         const OpenFile opened(file, any_file);
       } catch (const UnopenedFile& error) {
         reasons.try_emplace(parse_set_name(key), error.what());
-      } catch (const FileError&) {  // refused with more words when it is read
+      } catch (const FileError&) {  // rejected with more words when it is read
       }
     }
   });

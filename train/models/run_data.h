@@ -25,7 +25,7 @@ struct ResumedCorpus {
 ResumedCorpus load_same_corpus(const Config& config, const ArrayStore& arrays,
                                const std::vector<std::string>& allowed);
 
-/// What a command does with the data of a trained model.
+/// Data of a trained model for commands.
 enum class DataUse {
   scores,   ///< needs a validation or a test set, if the config names one
   examples  ///< needs some examples of any set

@@ -47,8 +47,8 @@ FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& c
   return words;
 }
 
-/// Refuses the value of train.initialize_from, `origin`.
-[[noreturn]] void refuse_pretrained(const std::string& origin, const std::string& what,
+/// Rejects the value of train.initialize_from, `origin`.
+[[noreturn]] void reject_pretrained(const std::string& origin, const std::string& what,
                                     const std::string& hint) {
   throw ConfigError({{.place = {.file = "train.initialize_from"},
                       .message = fmt::format("{}: {}", origin, what),
@@ -59,32 +59,32 @@ FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& c
 TrainedModel load_named_model(const std::string& origin) {
   std::error_code error;
   if (!std::filesystem::exists(origin, error)) {
-    refuse_pretrained(origin, "found no file or folder, expected a run or a checkpoint",
+    reject_pretrained(origin, "found no file or folder, expected a run or a checkpoint",
                       "name a run directory or a checkpoint; a relative path starts at the folder "
                       "of the config file, on the command line at the working folder");
   }
   return load_model(open_run(origin).arrays);
 }
 
-/// Refuses a pretrained model whose vocabulary is of subwords if the run has none, and vice versa.
+/// Rejects a pretrained model whose vocabulary is of subwords if the run has none, and vice versa.
 void require_same_subwords(const FixedVocabularies& pretrained, const Config& config) {
   const bool has = pretrained.source.subwords() != nullptr;
   const bool wanted = config.data.words.subwords.kind != SubwordKind::none;
   if (has == wanted) return;
-  refuse_pretrained(
+  reject_pretrained(
       config.train.initialize_from,
       fmt::format("has a vocabulary of {}, expected one of {}", has ? "subwords" : "words",
                   wanted ? "subwords" : "words"),
-      fmt::format("set data.subwords to {}", has ? "that of the pretrained run" : "none"));
+      fmt::format("set data.subwords to {}", has ? "the value of the pretrained run" : "none"));
 }
 
-/// Refuses to initialize an image model from a text model and vice versa.
+/// Rejects to initialize an image model from a text model and vice versa.
 void require_same_input(const Config& before, const Config& config) {
   const bool reads_images = find_task(config).traits().reads_images;
   const bool read_images = find_task(before).traits().reads_images;
   if (read_images == reads_images) return;
   const auto input = [](bool images) { return images ? "images" : "text"; };
-  refuse_pretrained(config.train.initialize_from,
+  reject_pretrained(config.train.initialize_from,
                     fmt::format("is a model of {}, expected a model of {}", input(read_images),
                                 input(reads_images)),
                     "name another run, or leave the key out");
@@ -115,14 +115,14 @@ InitialState load_initial_state(const Config& config) {
   const FixedVocabularies words = shared_vocabularies(*initial.model, config);
   require_same_subwords(words, config);
   for (const FileChange& change : changed_subword_files(config, words)) {
-    refuse_pretrained(config.train.initialize_from,
+    reject_pretrained(config.train.initialize_from,
                       fmt::format("has other subwords than {}", change.key),
                       "name the model file of the pretrained run; its subwords are used");
   }
   try {
     initial.corpus = load_fitting_corpus(config, &words);
   } catch (const OtherVocabularies& error) {
-    refuse_pretrained(config.train.initialize_from, error.what(),
+    reject_pretrained(config.train.initialize_from, error.what(),
                       "name a run of the same data.task, or leave the key out");
   }
   return initial;
@@ -154,7 +154,7 @@ std::vector<std::string> load_pretrained(const TrainedModel& from, const std::st
     if (!same(parameter, to.parameters)) left.push_back(described(parameter));
   }
   if (loaded == 0) {
-    refuse_pretrained(origin, "found no tensor with the name and shape of one of the model",
+    reject_pretrained(origin, "found no tensor with the name and shape of one of the model",
                       "name a run with the model's sizes (d_model, d_ff, layers), or leave the key "
                       "out");
   }

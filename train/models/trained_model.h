@@ -21,7 +21,7 @@ class ArrayStore;
 ///     const Example example = task.answers().read_text("a b c", trained.codec);
 ///     const std::vector<std::string> answers = task.answers().answer(trained, {example});
 ///
-/// path     a run directory, of which the best checkpoint is loaded, or the newest if no best one
+/// path     a run directory, whose best checkpoint is loaded, or the newest if no best one
 ///          is recorded; or a checkpoint. Damaged checkpoints of a run are skipped with a warning
 ///          on standard error
 /// returns  the model in the element type of the run

@@ -133,7 +133,7 @@ void GradientExchange::send_bucket(const kernels::Memory& values) {
   ++sent_;
 }
 
-/// What is sent for values of this size in bytes: the values, or their bfloat16 bits.
+/// Bytes to send for values of this size: the values, or their bfloat16 bits.
 std::span<const std::byte> GradientExchange::encode_message(const std::byte* values,
                                                             std::size_t size) {
   if (!bfloat16_) return {values, size};

@@ -69,13 +69,13 @@ struct ExchangeOptions {
   bool bfloat16 = false;
 };
 
-/// Gives each process its shard of the sum of gradients (reduce-scatter), of which each process has
-/// some nodes: those of nodes_in() of its micro-batches. Each sends the others their parts of its
+/// Gives each process its shard of the sum of gradients (reduce-scatter); each process has
+/// some nodes: nodes_in() of its micro-batches. Each sends the others their parts of its
 /// nodes, and adds the parts that it receives in the order of the tree.
 ///
-/// Values are those of a FlatBuffer of all parameters; with ExchangeOptions::bfloat16, all nodes
+/// Values are a FlatBuffer of all parameters; with ExchangeOptions::bfloat16, all nodes
 /// are rounded already, so that sending them in 2 bytes changes nothing. A process sends bucket by
-/// bucket, all of its first node, then those of the next one. Transfers proceed while the process
+/// bucket, all of its first node, then of the next one. Transfers proceed while the process
 /// computes: all receives begin with the object, so that messages arrive where they are to be.
 class GradientExchange {
  public:

@@ -124,7 +124,7 @@ void GradientSum::complete(std::size_t parameter) {
   if (exchange_ && is_last()) send_when_complete(parameter);
 }
 
-/// Rounds the gradient of a parameter, which is the sum of so many micro-batches, as
+/// Rounds the gradient of a parameter, the sum of these micro-batches, as
 /// ExchangeOptions::bfloat16 says.
 void GradientSum::round(std::size_t parameter, std::size_t count) const {
   if (!bfloat16_ || count == micro_batches_) return;

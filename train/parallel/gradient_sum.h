@@ -46,10 +46,10 @@ namespace tapestry {
 /// the gradients in it, from the memory of the gradients, while backward continues [2].
 ///
 /// With ExchangeOptions::bfloat16, the gradient of each micro-batch, and each sum of a power of two
-/// of them, is rounded to bfloat16, unless it is that of all. These are the sums that some number
-/// of processes exchanges, so that the result has the same bits for any number of processes, one
-/// included. Additions are those of the type of the parameters. A rounding changes a value by at
-/// most 2^-8 of it. There is no error feedback: errors are not carried over to the next step.
+/// of them, is rounded to bfloat16, unless it is the sum of all. These are the sums that some
+/// number of processes exchanges, so that the result has the same bits for any number of processes,
+/// one included. Additions have the type of the parameters. A rounding changes a value by at most
+/// 2^-8 of it. There is no error feedback: errors are not carried over to the next step.
 ///
 /// [1] Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
 ///     workstations", section 3.
@@ -70,11 +70,11 @@ class GradientSum {
   /// The micro-batches of this process.
   MicroBatches own() const { return own_; }
 
-  /// Sends gradients as backward of this tape completes them, if it is that of the last micro-batch
-  /// of own(). Without this call add() sends all.
+  /// Sends gradients as backward of this tape completes them, if it is the tape of the last
+  /// micro-batch of own(). Without this call add() sends all.
   void follow(Tape& tape);
 
-  /// Adds the gradients that the parameters have, those of the next micro-batch of own(); they are
+  /// Adds the gradients of the parameters, of the next micro-batch of own(); they are
   /// cleared unless it is the last one. A parameter without a gradient contributes nothing.
   void add();
 
@@ -119,7 +119,7 @@ class GradientSum {
   std::vector<Sum, kernels::PoolAllocator<Sum>> waiting_;  ///< in order
   std::size_t merging_ =
       0;               ///< how many of them, from the last one, the next micro-batch completes
-  Flags is_complete_;  ///< gradients of the next micro-batch, with those of merging sums
+  Flags is_complete_;  ///< gradients of the next micro-batch, and of merging sums
 
   // In a group of several processes.
   std::optional<GradientExchange> exchange_;

@@ -117,7 +117,7 @@ class MpiTransport final : public Transport {
     Clock::time_point heard{};
     bool has_left = false;  ///< whether it has sent its last heartbeat
   };
-  static constexpr int heartbeat = 100;  ///< tag; those of other messages are channels
+  static constexpr int heartbeat = 100;  ///< tag; the tags of other messages are channels
   static constexpr char alive = 1, goodbye = 2;
 
   /// The names of the machines of all processes, for messages.
@@ -154,7 +154,7 @@ class MpiTransport final : public Transport {
     peer.has_left = sign == goodbye;
   }
 
-  /// Sends and receives heartbeats, and ends all processes if those of one are missing. While this
+  /// Sends and receives heartbeats, and ends all processes if one sends none. While this
   /// process itself was stopped, such as by SIGSTOP, the time does not count.
   void exchange_heartbeats() {
     const Clock::time_point now = Clock::now();

@@ -70,8 +70,7 @@ void ShardLayout::divide_buckets(std::size_t processes) {
 std::size_t ShardLayout::closest_bound(const Bucket& bucket, std::size_t value) const {
   const auto first = begins_.begin() + static_cast<std::ptrdiff_t>(bucket.first);
   const auto end = begins_.begin() + static_cast<std::ptrdiff_t>(bucket.end);
-  const auto next =
-      std::upper_bound(first, end, value);  // of the parameter after that of the value
+  const auto next = std::upper_bound(first, end, value);  // of the parameter after the value's
   const std::size_t before = *(next - 1) + (value - *(next - 1)) / piece * piece;
   const std::size_t after = std::min(before + piece, *next);
   return value - before <= after - value ? before : after;

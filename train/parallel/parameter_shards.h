@@ -15,7 +15,7 @@
 
 namespace tapestry {
 
-/// How the parameters are divided among processes: into buckets, of which each is divided into as
+/// How the parameters are divided among processes: into buckets, each of which is divided into as
 /// many consecutive parts as there are processes. The shard of a process is its part of all
 /// buckets.
 ///
@@ -48,7 +48,7 @@ class ShardLayout {
   ///               parameters makes it larger, or if processes would have less than a piece of it
   ShardLayout(const Parameters& parameters, std::size_t processes, std::size_t bucket_bytes);
 
-  /// The buckets, that of the last parameters first: the order in which backward of most models
+  /// The buckets, the last parameters first: the order in which backward of most models
   /// completes their gradients.
   const std::vector<Bucket>& buckets() const { return buckets_; }
   /// The part of a bucket that a process has: its values, and the gaps between its parameters.
@@ -85,7 +85,7 @@ class ParameterShards {
  public:
   /// Parameters and group must outlive the object; no parameter may be added.
   ///
-  /// bucket_bytes  see ShardLayout; that of GradientSum
+  /// bucket_bytes  see ShardLayout; as in GradientSum
   /// throws        std::logic_error if there are several processes and the parameters are not in
   ///               one block of memory, see Parameters::gather().
   ParameterShards(Parameters& parameters, ProcessGroup& group,

@@ -20,7 +20,7 @@ namespace {
 /// How the work of a process ended; a larger value goes before a smaller one.
 enum class Ending : int { done, cancelled, anomaly };
 
-/// What a process tells the others about its work.
+/// Message of a process to the others about its work.
 struct Outcome {
   Ending ending = Ending::done;
   std::string call{};    ///< the function that it has called
@@ -56,7 +56,7 @@ void require_same_call(const std::vector<Outcome>& outcomes) {
                     "see whether all machines have the same files and environment variables");
 }
 
-/// The first line in which the text differs from another one; empty if it is shorter.
+/// The first line that differs from another text; empty if the text is shorter.
 std::string first_other_line(std::string_view text, std::string_view other) {
   const auto differs =
       static_cast<std::size_t>(std::ranges::mismatch(text, other).in1 - text.begin());

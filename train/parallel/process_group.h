@@ -63,7 +63,7 @@ class ProcessGroup {
   bool any_process(bool mine);
   /// Does `work` in rank 0 only, while the others wait, and returns its result in all.
   std::string broadcast(const std::function<std::string()>& work);
-  /// The same for work without a result.
+  /// For work without a result.
   void on_rank_0(const std::function<void()>& work);
 
   /// Rejects processes in which something differs from rank 0. To be called by all of them.
@@ -80,7 +80,7 @@ class ProcessGroup {
   /// Begins to send bytes, which must not change before wait().
   Transfer start_send(std::size_t to, std::span<const std::byte> bytes,
                       Transport::Channel channel = Transport::Channel::data);
-  /// Begins to receive exactly as many bytes.
+  /// Begins to receive exactly this number of bytes.
   Transfer start_receive(std::size_t from, std::span<std::byte> bytes,
                          Transport::Channel channel = Transport::Channel::data);
   /// Waits until the transfer is done.

@@ -10,7 +10,7 @@ namespace tapestry {
 /// Moves bytes between the processes of a run, which are numbered from 0: their ranks. Messages
 /// have no meaning here; ProcessGroup gives them one.
 ///
-/// Two messages from one process to another on one channel arrive in the order in which they were
+/// Two messages from one process to another on one channel arrive in the order they were
 /// sent. Transfers of the channel `gradients` proceed while the process computes, without further
 /// calls, as far as the implementation can do so. Several threads may use a transport at the same
 /// time.

@@ -121,7 +121,7 @@ double time_scores(StepComputer& computer, std::size_t count, std::size_t decode
     tokens += examples.back().target.size() + 1;
   }
   if (config.train.max_decode_length == 0) {
-    // Outputs of an untrained model do not end; those of a trained one are as long as references.
+    // Outputs of an untrained model do not end; a trained one's are as long as references.
     config.train.max_decode_length = tokens / examples.size();
   }
   const TextCodec codec =
@@ -183,8 +183,8 @@ void divide_among_processes(StepComputer& computer, std::size_t processes, RunPl
   plan.division = std::move(division);
 }
 
-/// Repeats a step with 1, 2, 4 ... threads, all cores and those of the config. The numbers take
-/// turns, so that other programs disturb all of them alike.
+/// Repeats a step with 1, 2, 4 ... threads, all cores and the number in the config. The numbers
+/// take turns, so that other programs disturb all of them alike.
 void measure_threads(StepComputer& computer, const PlanOptions& options, RunPlan& plan) {
   std::set<std::size_t> counts{plan.threads, plan.cores};
   for (std::size_t count = 1; count < plan.cores; count *= 2) counts.insert(count);
@@ -381,7 +381,8 @@ std::string division_lines(const RunPlan& plan) {
   return fmt::format(
       "processes: {} of {}{} micro-batches each; a step takes {}, and the time of sending {}, as "
       "far as it does not overlap\n"
-      "  memory of a process: {} beside the data, and {} more in rank 0 while it saves or averages "
+      "  memory of a process: {} in addition to the data, and {} more in rank 0 while it saves or "
+      "averages "
       "checkpoints\n",
       division.micro_batches.size(), min == max ? "" : fmt::format("{} to ", min), max,
       short_time(division.compute), format_bytes(division.sent), format_bytes(division.memory),
@@ -398,7 +399,7 @@ std::string total_line(const RunPlan& plan) {
 }
 
 std::string limit_lines(const RunPlan& plan) {
-  if (plan.limits.empty()) return "limits: none found; the time is that of the computation\n";
+  if (plan.limits.empty()) return "limits: none found; the time goes into computing\n";
   std::string text = "limits:\n";
   for (const Limit& limit : plan.limits) {
     text += fmt::format("  {}\n", escaped_lines(limit.what));

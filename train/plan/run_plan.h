@@ -32,8 +32,8 @@ struct ThreadTime {
   double seconds = 0.0;
 };
 
-/// How several processes divide a step. Its time is `compute` and that of sending `sent` bytes, as
-/// far as that does not overlap with backward.
+/// How several processes divide a step. Its time is `compute` and the time of sending `sent` bytes,
+/// as far as that does not overlap with backward.
 struct StepDivision {
   std::vector<std::size_t> micro_batches;  ///< of each process
   double compute = 0.0;      ///< forward, backward and update of the process with most of them
@@ -41,13 +41,13 @@ struct StepDivision {
   std::uint64_t memory = 0;  ///< MemoryNeed::of_process()
 };
 
-/// What prevents a run or slows it down, and what to change.
+/// Obstacle that prevents a run or slows it down, and what to change.
 struct Limit {
   std::string what;    ///< "too many threads: 1 are 1.35 times as fast as 2"
   std::string change;  ///< "set train.threads=1, which changes no result"; may be empty
 };
 
-/// What a run will take.
+/// Time, memory and disk space of a run.
 struct RunPlan {
   std::vector<std::string> description;  ///< describe_run()
   Config config;
@@ -102,13 +102,13 @@ struct PlanOptions {
 };
 
 /// Measures steps, threads, a validation and a save of a run that has not begun, in this process;
-/// writes no files. The number of threads of the process is that of the config when it returns.
+/// writes no files. When it returns, the process has the number of threads of the config.
 ///
 /// computer  of the run, before its first step; afterwards it has computed some steps
 /// throws    NumericError from a step; kernels::OutOfMemory.
 RunPlan plan_run(StepComputer& computer, const PlanOptions& options);
 
-/// The limits that a plan shows: first those that prevent the run, then those of its speed.
+/// The limits that a plan shows: first obstacles to the run, then to its speed.
 std::vector<Limit> find_limits(const RunPlan& plan);
 
 /// The plan as `tapestry plan` prints it.

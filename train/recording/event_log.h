@@ -49,16 +49,16 @@ class AppendedFile {
 /// The name of the file in a run directory.
 inline constexpr const char* events_file_name = "events.jsonl";
 
-/// The events.jsonl of a run: what is measured and recorded besides metrics.csv, as one JSON object
-/// per line, in the order of the steps:
+/// The events.jsonl of a run: what is measured and recorded in addition to metrics.csv, as one JSON
+/// object per line, in the order of the steps:
 ///
 ///     {"step":100,"event":"speed", ...}       see add_speed()
 ///     {"step":100,"event":"time", ...}        see TimeRecorder
 ///     {"step":100,"event":"digests", ...}     see add_digests()
 ///     {"step":100,"event":"validation", ...}  see ValidationRecord
 ///
-/// Lines of steps that a resumed run repeats replace those of the earlier process. The file is not
-/// part of what resumes bit-identically, and a run does not fail if it cannot be written.
+/// Lines of steps that a resumed run repeats replace the lines of the earlier process. The file is
+/// not part of what resumes bit-identically, and a run does not fail if it cannot be written.
 class EventLog {
  public:
   /// Continues the file `path`, or creates it. Removes an incomplete last line, as a crash leaves
@@ -83,7 +83,7 @@ class EventLog {
 
 /// Calls read(step, object) with each event of this name in the untrusted text of an events.jsonl,
 /// up to the first complete line that is not an event, has an earlier step than the line before, or
-/// for which `read` throws nlohmann::json::exception. Returns the number of lines from there on.
+/// for which `read` throws nlohmann::json::exception. Returns the number of lines from there.
 std::size_t read_events(
     std::string_view text, std::string_view event,
     const std::function<void(std::uint64_t, const nlohmann::ordered_json&)>& read);

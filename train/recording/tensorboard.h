@@ -52,7 +52,7 @@ class EventFile {
   /// Removes the records of later steps, and everything from the first invalid record on.
   void drop_after(std::uint64_t step);
 
-  /// The step of the last record; 0 if there is none.
+  /// The step of the last record; 0 without records.
   std::uint64_t last_step() const { return last_step_; }
 
   /// Why the file cannot be written; it is not written again then.
@@ -71,7 +71,7 @@ inline constexpr const char* event_file_name = "events.out.tfevents.0.tapestry";
 /// The event files of a run, which `tensorboard --logdir RUN` reads:
 ///
 ///   train/events.out.tfevents.0.tapestry       the columns of rows of training in metrics.csv
-///   validation/events.out.tfevents.0.tapestry  those of validation, and validation records
+///   validation/events.out.tfevents.0.tapestry  validation rows and records
 ///
 /// The files have the rows of metrics.csv, each once, however often the run was killed and
 /// resumed. A run does not fail if they cannot be written.

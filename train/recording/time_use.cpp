@@ -72,7 +72,7 @@ void TimeRecorder::add(EventLog& log, std::uint64_t step, const TimeUse& use) {
   if (now && processor_before_) {
     const double own_seconds = now->own - processor_before_->own;
     own = json_number(own_seconds);
-    // Both clocks are read one after the other, and the one of all programs has coarse ticks.
+    // Both clocks are read one after the other, and the clock of all programs has coarse ticks.
     others = json_number(std::max(0.0, now->all - processor_before_->all - own_seconds));
   }
   Json parts = Json::object();

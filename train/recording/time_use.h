@@ -90,7 +90,7 @@ class TimeRecorder {
   TimeRecorder();
 
   void add(EventLog& log, std::uint64_t step, const TimeUse& use);
-  /// The same if the last event was added at least `between_events` ago: reading the processor time
+  /// Adds an event if the last one is at least `between_events` old: reading the processor time
   /// and writing an event take about 0.1 ms.
   void add_if_due(EventLog& log, std::uint64_t step, const TimeUse& use);
 
@@ -103,7 +103,7 @@ class TimeRecorder {
   std::optional<ProcessorTime> processor_before_ = read_processor_time();
 };
 
-/// What a process has done with its time: its last event `time`.
+/// Use of the time of a process: its last event `time`.
 struct ProcessTime {
   std::uint64_t step = 0;
   std::string started{};

@@ -14,7 +14,7 @@ struct Curve {
 };
 
 /// At most about `most` points of a curve, so that it looks the same when drawn: the curve is
-/// divided into parts of equal numbers of points, of which the smallest, the greatest and the first
+/// divided into parts of equal numbers of points; the smallest, the greatest and the first
 /// value that is not finite remain, in order of their steps. The first and the last point remain. A
 /// curve with at most `most` points is returned unchanged.
 ///

@@ -23,7 +23,7 @@ std::string html_page(const nlohmann::ordered_json& data,
 /// JSON that can stand in a <script> element: `<`, `>`, `&` and the line separators U+2028 and
 /// U+2029 are written as \uXXXX, so that no text of the data ends the element or begins a comment.
 ///
-/// json  valid JSON, in which these characters occur in strings only
+/// json  valid JSON, with these characters only in strings
 std::string json_for_script(std::string_view json);
 
 /// A file of the folder train/report/page as it was when the program was built.

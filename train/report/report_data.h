@@ -50,7 +50,7 @@ class ReportData {
 
   /// Adds a run directory, or a checkpoint with the metrics that it stores. Uses the checkpoint
   /// that open_run() chooses. Parts that need a checkpoint or data files that cannot be used are
-  /// left out, for which notes say why; warnings as open_run() and load_corpus_for() print them.
+  /// left out; notes say why; warnings as open_run() and load_corpus_for() print them.
   ///
   /// now     the run if this process trains it: its data and metrics are used in place of the
   ///         files; may be null
@@ -60,7 +60,7 @@ class ReportData {
   /// The notes of all runs, each with the name of its run.
   std::vector<std::string> notes() const;
 
-  /// The data: `runs`, `differences` (keys in which their configs differ) and `groups` (mean and
+  /// The data: `runs`, `differences` (keys whose values differ) and `groups` (mean and
   /// deviation of runs that differ in their seeds only, with the quantile of Student's t for a 95 %
   /// interval).
   nlohmann::ordered_json json() const;

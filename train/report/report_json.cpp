@@ -275,7 +275,7 @@ void add_attention(const TrainedModel& trained, const Corpus& corpus, const Repo
   json["attention"] = Json::array();
   if (options.attention == 0) return;
   const auto found = attention_samples(*trained.model, trained.config, trained.codec, corpus,
-                                       {.examples = options.attention, .most_tokens = most});
+                                       {.examples = options.attention, .max_tokens = most});
   if (found.empty()) {
     notes.push_back(
         fmt::format("attention: the model has no layer of attention, or no held-out "

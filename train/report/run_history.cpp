@@ -215,14 +215,15 @@ RunHistory read_run_history(const std::filesystem::path& run_directory) {
       history.notes.push_back(error.what());
     }
   };
-  read("metrics.csv", largest_run_file, [&](const std::string& text, const std::string& place) {
+  read("metrics.csv", max_run_file_bytes, [&](const std::string& text, const std::string& place) {
     history.curves = metric_curves(text, place);
   });
-  read(events_file_name, largest_run_file, [&](const std::string& text, const std::string& place) {
-    read_speed(text, history);
-    history.processes = read_process_times(text);
-    read_records(text, place, history);
-  });
+  read(events_file_name, max_run_file_bytes,
+       [&](const std::string& text, const std::string& place) {
+         read_speed(text, history);
+         history.processes = read_process_times(text);
+         read_records(text, place, history);
+       });
   read("train.log", max_log_bytes,
        [&](const std::string& text, const std::string&) { read_log(text, history); });
   note_old_files(run_directory, history);

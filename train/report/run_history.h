@@ -30,7 +30,7 @@ struct LogLine {
 /// The maximum number of validation records that a report shows.
 inline constexpr std::size_t max_records = 60;
 
-/// What the files of a run directory besides checkpoints record.
+/// Contents of the files of a run directory other than checkpoints.
 struct RunHistory {
   std::vector<NamedCurve> curves;         ///< without curves that have no values
   std::vector<ProcessTime> processes;     ///< in order

@@ -169,7 +169,7 @@ std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes
 std::vector<SweepStage> sweep_stages(std::size_t runs, std::size_t factor, std::uint64_t steps,
                                      std::uint64_t validate_every) {
   if (factor == 0) return {{.step = steps, .runs = runs}};
-  std::vector<std::size_t> sizes{runs};  // of the stages, if there are steps for so many
+  std::vector<std::size_t> sizes{runs};  // of the stages, if the steps suffice for them
   while (sizes.back() > 1) sizes.push_back((sizes.back() + factor - 1) / factor);
   std::vector<std::uint64_t> ends;  // of the stages, the last one first
   for (std::uint64_t exact = steps; ends.size() < sizes.size(); exact /= factor) {
@@ -320,7 +320,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 /// Starts this program with its standard error in a file and no other input or output, in a process
-/// group of its own, as Ctrl-C is for the sweep. Returns its id; throws OutputError.
+/// separate group, as Ctrl-C is for the sweep. Returns its id; throws OutputError.
 pid_t start_process(std::vector<std::string> arguments, const fs::path& errors) {
   arguments.insert(arguments.begin(), program_name());
   std::vector<char*> pointers;
@@ -404,7 +404,7 @@ class SweepRunner {
   /// A run of the sweep.
   struct Run {
     std::size_t number;  ///< from 0
-    std::string name;    ///< of its directory: run-01, with as many digits as the last one needs
+    std::string name;    ///< of its directory: run-01, with the digits that the last one needs
     std::vector<std::string> overrides{};
     pid_t process = 0;          ///< while it is being trained
     bool resumes = false;       ///< whether it had a checkpoint when the process started
@@ -471,7 +471,7 @@ class SweepRunner {
     stop();
   }
 
-  /// The same for the `waiting` runs; `training` are those that are left when the sweep is stopped.
+  /// For the `waiting` runs; `training` are the ones left when the sweep is stopped.
   void train(const SweepStage& stage, Runs& waiting, Runs& training) {
     while (!waiting.empty() || !training.empty()) {
       if (signals_.stop() != 0) stopped_ = signal_exit_base + signals_.stop();

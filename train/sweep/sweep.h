@@ -35,7 +35,7 @@ inline constexpr std::size_t max_sweep_runs = 10'000;
 ///         range is empty or has more than `max_sweep_runs` numbers
 SweepOverrides parse_sweep_overrides(const std::vector<std::string>& overrides);
 
-/// All combinations of values, those of the last axis next to each other.
+/// All combinations of values; values of the last axis are next to each other.
 ///
 /// throws  UsageError if there are more than `max_sweep_runs`
 std::vector<SweepValues> all_combinations(const std::vector<SweepAxis>& axes);
@@ -132,7 +132,8 @@ struct Sweep {
 /// report.html cannot be written, there is a warning. Before a signal or an error ends the sweep,
 /// the runs that are being trained are saved and stopped.
 ///
-/// returns  the exit code: 0 if a run has finished; otherwise that of the first failed run; 128 + n
+/// returns  the exit code: 0 if a run has finished; otherwise the code of the first failed run; 128
+/// + n
 ///          after signal n, 124 if a run was stopped by train.max_time
 /// throws   ConfigError if a combination is not a valid config; RunDirectoryInUse if another
 /// process

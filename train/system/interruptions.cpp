@@ -145,7 +145,7 @@ void TimeLimit::add_iteration(Clock::duration taken) {
 }
 
 void TimeLimit::update_save_time(Clock::duration taken, bool in_flight) {
-  longest_save_ = std::max(longest_save_, taken);
+  max_save_time_ = std::max(max_save_time_, taken);
   in_flight_ = in_flight;
 }
 

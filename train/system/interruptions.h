@@ -80,16 +80,16 @@ class TimeLimit {
   std::chrono::seconds limit() const { return limit_; }
 
  private:
-  Clock::duration time_to_save() const { return longest_save_ * (in_flight_ ? 2 : 1); }
+  Clock::duration time_to_save() const { return max_save_time_ * (in_flight_ ? 2 : 1); }
 
   Clock::time_point started_{};
   std::chrono::seconds limit_{0};
   Clock::duration longest_iteration_{0};
-  Clock::duration longest_save_{0};
+  Clock::duration max_save_time_{0};
   bool in_flight_ = false;
 };
 
-/// What may end a run before its last step or request a save.
+/// Signals and limits that may end a run before its last step or request a save.
 struct Interruptions {
   RunSignals* signals = nullptr;
   TimeLimit time{};

@@ -235,7 +235,7 @@ std::uint64_t less(std::uint64_t limit, std::uint64_t used) {
   return limit == no_limit ? no_limit : limit - std::min(limit, used);
 }
 
-/// Applies a limit of which `used` bytes are already in use.
+/// Applies a limit; `used` bytes of it are in use.
 void narrow(AvailableMemory& memory, std::uint64_t limit, std::uint64_t used,
             const std::string& bound) {
   memory.total = std::min(memory.total, limit);

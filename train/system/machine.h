@@ -44,9 +44,9 @@ struct Blas {
 Cores read_cores();
 Blas read_blas();
 
-/// What determines the bits of a result besides the config, such as "kernels avx512, matmul
-/// tapestry, revision 4" or "kernels avx2, matmul OpenBLAS Haswell, revision 4". The revision grows
-/// with changes of the program that change the results of runs.
+/// Everything besides the config that determines the bits of a result, such as "kernels avx512,
+/// matmul tapestry, revision 4" or "kernels avx2, matmul OpenBLAS Haswell, revision 4". The
+/// revision grows with changes of the program that change the results of runs.
 std::string arithmetic();
 
 /// A one-line warning if a run has more threads than it may use cores; else nullopt.
@@ -55,7 +55,7 @@ std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t t
 /// The processor time of the programs now; nullopt if the system does not tell.
 std::optional<ProcessorTime> read_processor_time();
 
-/// The interval between measurements of which warning_about_other_programs() is sure, in seconds.
+/// The interval between measurements that warning_about_other_programs() needs, in seconds.
 inline constexpr double sure_interval = 5.0;
 
 /// A one-line warning if a run has more threads than other programs left cores free (rounded)
@@ -93,7 +93,7 @@ double cpu_quota(const std::filesystem::path& root, std::string_view group);
 struct AvailableMemory {
   static constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
-  std::uint64_t free = no_limit;   ///< available now, besides the memory already in use
+  std::uint64_t free = no_limit;   ///< available now, in addition to the memory in use
   std::uint64_t total = no_limit;  ///< if no other process used any, including what is used here
   std::string bound = {};          ///< the limit that determines `free`; empty: the machine
 };

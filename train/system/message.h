@@ -23,7 +23,7 @@ class MessageWriter {
     bytes_.append(text);
   }
 
-  /// What has been written.
+  /// The text written so far.
   std::string take() { return std::move(bytes_); }
 
  private:

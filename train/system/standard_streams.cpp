@@ -21,7 +21,7 @@ void print_error_line(const std::string& text) {
   std::fputs((program_name() + ": " + escaped_lines(text) + '\n').c_str(), stderr);
 }
 
-/// What the caller of the program chose for SIGPIPE.
+/// The disposition of SIGPIPE that the caller of the program chose.
 void (*broken_pipe_action)(int) = SIG_IGN;
 
 }  // namespace
@@ -34,7 +34,7 @@ void prepare_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0) continue;
     // Opened with the wrong access mode, so that using it fails as with a closed stream. open()
-    // returns the lowest free descriptor, which is that of the stream, since the lower ones are
+    // returns the lowest free descriptor, which is the stream's, since the lower ones are
     // open.
     ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }

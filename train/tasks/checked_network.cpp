@@ -34,14 +34,14 @@ class CheckedNetwork : public Network {
     TokenVectors vectors = call("embed", [&] { return network_->embed(input, mode); });
     if (contract_.reads_images) {
       if (!vectors.source.defined() && !vectors.target.defined()) {
-        refuse_absent("source or .target");
+        reject_absent("source or .target");
       }
       return vectors;
     }
     if (contract_.reads_source && contract_.one_label_per_row) {
-      if (!vectors.source.defined()) refuse_absent("source");
+      if (!vectors.source.defined()) reject_absent("source");
     } else if (!vectors.target.defined()) {
-      refuse_absent("target");
+      reject_absent("target");
     }
     if (!contract_.reads_source && vectors.source.defined()) {
       refuse("embed", "source vectors", "target vectors only");
@@ -122,7 +122,7 @@ class CheckedNetwork : public Network {
         fmt::format("correct {}() of the model: {}", function, describe_inputs(contract_)));
   }
 
-  [[noreturn]] void refuse_absent(const char* member) const {
+  [[noreturn]] void reject_absent(const char* member) const {
     refuse("embed", fmt::format("no vectors in .{}", member), "(rows, tokens, width)");
   }
 

@@ -18,7 +18,7 @@
 namespace tapestry {
 
 /// Calls a function of a custom model or task. Exceptions that are not errors of its code pass:
-/// UserError, std::bad_alloc, AnomalyError, and kernels::Cancelled, by which a signal or
+/// UserError, std::bad_alloc, AnomalyError, and kernels::Cancelled, with which a signal or
 /// train.max_time ends a step.
 ///
 /// kind      the value of model.kind
@@ -49,7 +49,7 @@ auto call_custom_code(std::string_view kind, std::string_view function, F&& f,
       "throw an exception derived from std::exception");
 }
 
-/// What the results of a custom network have to match.
+/// Shapes that the results of a custom network have to match.
 struct NetworkContract {
   std::string kind;                ///< the value of model.kind
   std::size_t logits = 0;          ///< entries of the output vocabulary, or classes

@@ -18,9 +18,9 @@ struct CustomModelOptions {
   std::string like;  ///< the existing kind that has the same data, batches, scores and answers
   std::vector<CustomKey> custom_keys{};  ///< keys of the network, for Config::custom_value()
   /// The keys of all models that the network reads from Config::model, such as "model.d_model".
-  /// Other keys of the model section are then refused in a config unless they have the default, and
-  /// rules about them, such as that d_model is a multiple of num_heads, do not apply. nullopt: the
-  /// keys of `like`. model.kind and model.max_length are always used.
+  /// Other keys of the model section are then rejected in a config unless they have the default,
+  /// and rules about them, such as that d_model is a multiple of num_heads, do not apply. nullopt:
+  /// the keys of `like`. model.kind and model.max_length are always used.
   std::optional<std::vector<std::string>> model_keys{};
   /// Creates the network with its parameters in the scope; must not be empty. Its logits have
   /// NetworkSizes::target values for each label.
@@ -34,7 +34,7 @@ struct CustomModelOptions {
 /// A value of model.kind with a custom network, which is otherwise trained, scored and
 /// applied like an existing kind: it has its data, batches, scores and answers.
 ///
-/// The results of the network are checked, as those of any registered task: a CustomModelError says
+/// The results of the network are checked, as for any registered task: a CustomModelError says
 /// which function has thrown, or returned a tensor of another shape or element type than expected.
 /// run_program() makes and registers the models of ProgramOptions; other programs do it themselves:
 ///

@@ -24,7 +24,7 @@
 namespace tapestry {
 namespace {
 
-/// Refuses a vocabulary of generated examples other than that of the model.
+/// Rejects a vocabulary of generated examples other than the model's.
 void check_vocabulary(const Vocabulary& generated, const Vocabulary& of_model, const char* side) {
   if (generated == of_model) return;
   std::string found = fmt::format("{} entries, expected {}", generated.size(), of_model.size());
@@ -103,7 +103,7 @@ std::multimap<std::string, const DataFile*> files_of_part(const Corpus& corpus,
   return files;
 }
 
-/// Adds a note for each held-out part all files of which have the content of training files.
+/// Adds a note for each held-out part whose files all have the content of training files.
 void note_equal_files(Corpus& corpus) {
   const auto training = files_of_part(corpus, "train");
   for (const std::string part : {"validation", "test"}) {
@@ -181,18 +181,18 @@ void check_corpus_weights(const Config& config, const ConfigCheck& check, const 
 void check_subwords(const Config& config, const ConfigCheck& check, bool two_vocabularies) {
   const DataOptions& data = config.data;
   if (data.words.subwords.kind == SubwordKind::none) return;
-  const auto refuse_word_key = [&](const char* key, const char* name, bool changed) {
+  const auto reject_word_key = [&](const char* key, const char* name, bool changed) {
     if (!changed) return;
     check.refuse({key, "data.subwords"},
                  fmt::format("`{}` is used with `subwords: none` only", name),
                  fmt::format("remove `{}`, or set `data.subwords` to none", name));
   };
   const DataOptions plain;
-  refuse_word_key("data.min_frequency", "min_frequency",
+  reject_word_key("data.min_frequency", "min_frequency",
                   data.words.min_frequency != plain.words.min_frequency);
-  refuse_word_key("data.max_vocabulary", "max_vocabulary",
+  reject_word_key("data.max_vocabulary", "max_vocabulary",
                   data.words.max_vocabulary != plain.words.max_vocabulary);
-  refuse_word_key("data.unit", "unit", data.windows.unit != plain.windows.unit);
+  reject_word_key("data.unit", "unit", data.windows.unit != plain.windows.unit);
   if (data.words.subwords.kind != SubwordKind::file) return;
   const auto require_model = [&](const char* key, const char* name) {
     check.refuse({"data.subwords", key}, fmt::format("`subwords: file` needs `{}`", name),

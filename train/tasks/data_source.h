@@ -8,7 +8,7 @@
 
 namespace tapestry {
 
-/// Which sets are held out of the training file instead of having a file of their own.
+/// Which sets are held out of the training file instead of having a separate file.
 struct HeldOutParts {
   bool validation = false;  ///< the validation set
   bool test = false;        ///< the test set
@@ -47,7 +47,7 @@ struct DataSource {
 
 /// The source with the name options.task.
 ///
-/// throws  std::invalid_argument if there is none.
+/// throws  std::invalid_argument if it does not exist.
 const DataSource& data_source(const DataOptions& options);
 
 /// A generated task has vocabularies other than the model.
@@ -78,7 +78,7 @@ void check_corpus_weights(const Config& config, const ConfigCheck& check, const 
 
 /// For rules: reports contradictions between data.subwords and other keys.
 ///
-/// two_vocabularies  whether sources and targets of this config have vocabularies of their own
+/// two_vocabularies  whether sources and targets of this config have separate vocabularies
 void check_subwords(const Config& config, const ConfigCheck& check, bool two_vocabularies = false);
 
 /// For rules: reports that `key`, whose value is `file`, must not be empty.

@@ -22,7 +22,7 @@ HeldOutParts held_out(const DataOptions& o) {
 }
 
 /// Test images are held out of the training file before validation images. With a separate test
-/// file, other images would be held out for validation, most of which the model was trained on.
+/// file, other images would be held out for validation; the model was trained on most of them.
 void check_other_files(const DataOptions& trained, const DataOptions& now) {
   const bool test_is_new = held_out(trained).test && !now.images.test_images.empty();
   if (!test_is_new || !held_out(now).validation) return;

@@ -19,11 +19,11 @@
 namespace tapestry {
 namespace {
 
-/// Refuses a line of labelled text, whose label would be read as its first word.
-void refuse_label(const std::string& line, const std::string& place, const Vocabulary& classes) {
+/// Rejects a line of labelled text, whose label would be read as its first word.
+void reject_label(const std::string& line, const std::string& place, const Vocabulary& classes) {
   const std::size_t tab = line.find('\t');
   if (tab == line.npos || classes.id(line.substr(0, tab)) == unk_id) return;
-  throw DataError(fmt::format("{}: found the label \"{}\" and a tab, expected a sentence alone",
+  throw DataError(fmt::format("{}: found the label \"{}\" and a tab, expected only a sentence",
                               place, excerpt(line.substr(0, tab))),
                   "leave the label out, with: cut -f2-");
 }
@@ -51,7 +51,7 @@ class SentenceClasses : public ClassAnswers {
   std::optional<Example> read_line(const std::string& line, std::size_t number,
                                    const std::string& place,
                                    const TrainedModel& trained) const override {
-    refuse_label(line, place, trained.codec.target_vocabulary());
+    reject_label(line, place, trained.codec.target_vocabulary());
     return TaskAnswers::read_line(line, number, place, trained);
   }
 

@@ -90,8 +90,8 @@ Predictions predict(const TrainedModel& trained, const std::vector<Example>& exa
   return {.labels = std::move(predicted), .finite = std::isfinite(scores.loss)};
 }
 
-/// Refuses a line of a CoNLL file, whose label would be read as a token.
-void refuse_columns(const std::string& line, const std::string& place) {
+/// Rejects a line of a CoNLL file, whose label would be read as a token.
+void reject_columns(const std::string& line, const std::string& place) {
   if (line.find('\t') == line.npos || is_blank(line)) return;
   throw DataError(
       fmt::format("{}: found a tab, expected the tokens of one sentence separated by spaces",
@@ -136,7 +136,7 @@ class TaggerAnswers : public TaskAnswers {
   std::optional<Example> read_line(const std::string& line, std::size_t number,
                                    const std::string& place,
                                    const TrainedModel& trained) const override {
-    refuse_columns(line, place);
+    reject_columns(line, place);
     return TaskAnswers::read_line(line, number, place, trained);
   }
 

@@ -103,7 +103,7 @@ Tokens token_names(const std::vector<std::int32_t>& ids, const Vocabulary& vocab
   return names;
 }
 
-/// Removes the last `count` tokens of each sequence that has so many, but not its <eos>.
+/// Removes the last `count` tokens of each sequence that is long enough, but not its <eos>.
 ///
 /// has_class  the target is a class, not tokens
 Example without_last(Example example, std::size_t count, bool has_class) {

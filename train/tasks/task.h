@@ -50,11 +50,11 @@ struct LineCommand {
 /// A line has more tokens than the model can read.
 class LongLine : public DataError {
  public:
-  /// The error for a line of which `cut` is the part that the model can read.
+  /// The error for a line; `cut` is the part that the model can read.
   LongLine(const std::string& message, std::string hint, Example cut)
       : DataError(message, std::move(hint)), cut_(std::move(cut)) {}
 
-  /// The example of the first tokens of the line, as many as the model can read.
+  /// The example of the first tokens of the line that the model can read.
   const Example& cut() const { return cut_; }
 
  private:
@@ -62,7 +62,7 @@ class LongLine : public DataError {
 };
 
 /// How a task turns text into examples, and examples into answers. Every function has a default;
-/// a task overrides those that its commands need.
+/// a task overrides the ones that its commands need.
 class TaskAnswers {
  public:
   virtual ~TaskAnswers() = default;
@@ -109,13 +109,13 @@ class TaskAnswers {
                                    const TextCodec& codec) const;
 };
 
-/// What `tapestry config new` asks to write the config of a task with data of the user.
+/// Questions of `tapestry config new` for the config of a task with data of the user.
 struct TaskQuestions {
   /// A data file.
   struct File {
     std::string_view key;       ///< "data.train_source"
     std::string_view question;  ///< "Training text"
-    bool required = true;       ///< whether an empty answer is refused
+    bool required = true;       ///< whether an empty answer is rejected
   };
   /// A whole number of at least 1.
   struct Number {
@@ -125,7 +125,7 @@ struct TaskQuestions {
   };
 
   std::string_view description;   ///< in the list of tasks: "classify sentences"
-  std::vector<File> files;        ///< in the order in which they are asked for
+  std::vector<File> files;        ///< in the order of the questions
   std::vector<Number> numbers{};  ///< asked for after the files
   /// Keys with values that are not asked for, as in YAML: `data.task` and others whose defaults
   /// suit few users; without `model.kind`.
@@ -159,7 +159,7 @@ struct TaskWords {
   std::string input_hint = "give it text, one sentence a line, such as `< FILE`";
 };
 
-/// What a network reads and predicts.
+/// Inputs and outputs of a network.
 struct TaskTraits {
   bool reads_images = false;           ///< batches have pixels
   bool reads_source = false;           ///< batches have source tokens
@@ -178,7 +178,7 @@ struct TaskTraits {
 ///
 /// To add a task: derive from this class in train/tasks/NAME.cpp, and add it to the list in
 /// train/tasks/all_tasks.cpp; outside of this library, put it into ProgramOptions::tasks. A model
-/// that differs from an existing kind in its network alone is a CustomModel.
+/// that differs from an existing kind only in its network is a CustomModel.
 class Task {
  public:
   virtual ~Task() = default;
@@ -190,8 +190,8 @@ class Task {
   virtual const ConfigKind& kind() const = 0;
   /// The supported values of `data.task`.
   virtual std::vector<const DataSource*> sources() const = 0;
-  /// What `tapestry config new` asks for a config of this task; null, the default, if it does not
-  /// offer the task.
+  /// Questions of `tapestry config new` for a config of this task; null, the default, if it does
+  /// not offer the task.
   virtual const TaskQuestions* questions() const { return nullptr; }
 
   // ---- Messages
@@ -212,12 +212,12 @@ class Task {
   /// Creates the network. Short sequences are padded with pad_id.
   virtual std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                                 const NetworkSizes& sizes) const = 0;
-  /// What the network reads and predicts.
+  /// Inputs and outputs of the network.
   virtual TaskTraits traits() const { return {}; }
 
   // ---- Scores
 
-  /// The scores of a model on a held-out set, those of kind().scores among them: the same in all
+  /// The scores of a model on a held-out set, including kind().scores: the same in all
   /// processes that share the work.
   ///
   /// rules    batch_rules() of the run
@@ -243,7 +243,7 @@ const std::vector<const Task*>& all_tasks();
 /// Adds a task of another program, which must exist until the program ends. run_program() does it
 /// for the models and tasks of ProgramOptions, and reports errors.
 ///
-/// throws  CustomModelError if its kind or one of its own keys exists already, or if a key is
+/// throws  CustomModelError if its kind or one of its keys exists already, or if a key is
 ///         wrong, see CustomKey::mistake().
 void register_task(const Task& task);
 
@@ -252,11 +252,11 @@ std::vector<std::string> custom_kinds();
 
 /// The task with this value of model.kind.
 ///
-/// throws  std::invalid_argument if there is none.
+/// throws  std::invalid_argument if it does not exist.
 const Task& find_task(std::string_view model_kind);
 /// The task of config.model_kind.
 ///
-/// throws  std::invalid_argument if there is none.
+/// throws  std::invalid_argument if it does not exist.
 const Task& find_task(const Config& config);
 
 /// The network sizes for a corpus with these vocabularies.

@@ -52,7 +52,7 @@ Examples part_examples(const Corpus& corpus, const Part& part) {
   return part.examples == &Corpus::train ? corpus.stored_training() : corpus.*part.examples;
 }
 
-/// "de.txt:17", where the stored example stands; nullopt if it is not a line of a text.
+/// "de.txt:17", the place of the stored example; nullopt if it is not a line of a text.
 std::optional<std::string> find_place(const Corpus& corpus, const Part& part, std::size_t index,
                                       bool in_target) {
   const ExampleLines& lines = corpus.*part.lines;
@@ -74,7 +74,7 @@ std::optional<std::string> find_place(const Corpus& corpus, const Part& part, st
 
 /// The error for an example with more tokens than part_token_limit(); nullopt if it has not.
 ///
-/// place  place(in_target) returns where the example stands: its target or its source
+/// place  place(in_target) returns the place of the example: its target or its source
 template <class Place>
 std::optional<DataError> find_misfit(const Part& part, const ExampleLengths& example,
                                      const Config& config, const Place& place) {
@@ -89,7 +89,7 @@ std::optional<DataError> find_misfit(const Part& part, const ExampleLengths& exa
                    fmt::format("set {} to {} or more{}", key, tokens, words.long_example_hint));
 }
 
-/// The same for a stored example.
+/// For a stored example.
 std::optional<DataError> find_misfit(const Corpus& corpus, const Part& part, std::size_t index,
                                      const Config& config) {
   const auto place = [&](bool in_target) {
@@ -100,7 +100,7 @@ std::optional<DataError> find_misfit(const Corpus& corpus, const Part& part, std
   return find_misfit(part, part_examples(corpus, part).lengths(index), config, place);
 }
 
-/// The same for an example of a line that is being read.
+/// For an example of a line that is being read.
 std::optional<DataError> find_misfit(std::string_view part, const ExampleLengths& example,
                                      const LineFiles& files, std::size_t line,
                                      const Config& config) {
@@ -140,7 +140,7 @@ class KeptCounts {
   std::vector<std::size_t> ends_;
 };
 
-/// The same as skip_misfits() for training examples in a file.
+/// skip_misfits() for training examples in a file.
 void skip_misfits_of_file(Corpus& corpus, const Part& part, const Config& config) {
   const std::size_t all = corpus.train_file->size();
   BadLines bad;
@@ -253,7 +253,7 @@ void require_fitting_examples(const Corpus& corpus, const Config& config) {
       const std::size_t stored = some_kept ? corpus.train_kept[i] : i;
       if (const auto misfit = find_misfit(corpus, part, stored, config)) bad.add(*misfit);
     }
-    bad.refuse_any(all);
+    bad.reject_any(all);
   }
 }
 
@@ -272,7 +272,7 @@ namespace {
 
 using Sampler = std::shared_ptr<const SubwordSampler>;
 
-/// The sides of an example have random numbers of their own.
+/// The sides of an example have separate random numbers.
 enum class Side : std::uint64_t { source = 0, target = 1 };
 
 Sampler make_sampler(const Vocabulary& words, const SubwordSampling& sampling) {
@@ -281,7 +281,7 @@ Sampler make_sampler(const Vocabulary& words, const SubwordSampling& sampling) {
 }
 
 /// Cuts ids to `most` of them, which begin at any place with the same probability. A cut at the end
-/// alone would train the last tokens of windows less often than the first.
+/// by itself would train the last tokens of windows less often than the first.
 void cut_at_random(std::vector<std::int32_t>& ids, std::size_t most, RandomDraws& random) {
   if (ids.size() <= most) return;
   const auto begin = static_cast<std::ptrdiff_t>(random.below(ids.size() - most + 1));

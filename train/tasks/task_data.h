@@ -17,7 +17,7 @@ namespace tapestry {
 /// vocabulary  entries of the target vocabulary
 BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64_t epoch = 0);
 
-/// The same for training examples, with subword regularization.
+/// For training examples, with subword regularization.
 ///
 /// throws  DataError as subword_regularization().
 BatchRules training_rules(const Config& config, const Corpus& corpus, std::uint64_t epoch = 0);
@@ -34,8 +34,8 @@ EvaluationSet validation_set(const Corpus& corpus, const TextCodec& codec, WorkS
 EvaluationSet test_set(const Corpus& corpus, const TextCodec& codec);
 
 /// Whether batches have sentences of similar or of mixed length. Batch norm needs mixed lengths:
-/// its moments estimate those of the training set only if every batch is a random sample. With
-/// batches sorted by length, configs/reverse.yaml reached 30 % instead of 100 %.
+/// its moments estimate the moments of the training set only if every batch is a random sample.
+/// With batches sorted by length, configs/reverse.yaml reached 30 % instead of 100 %.
 BatchLengths batch_lengths(const Config& config);
 
 /// The order of the training examples of a run, in batches of train.batch_size or
@@ -53,11 +53,11 @@ BatchSchedule make_batch_schedule(const Corpus& corpus, const Config& config);
 void require_fitting_examples(const Corpus& corpus, const Config& config);
 
 /// load_corpus() of config.data; with `data.on_bad_line: skip` without the examples that
-/// require_fitting_examples() would refuse, which the notes count.
+/// require_fitting_examples() would reject, which the notes count.
 ///
 /// throws  DataError as load_corpus(); if it is about bad lines of parallel, labelled or
 ///         tagged text, it also counts the examples of these files that require_fitting_examples()
-///         would refuse, so that all of them can be corrected at once, unless the vocabularies are
+///         would reject, so that all of them can be corrected at once, unless the vocabularies are
 ///         not made yet (TrainingSetOptions::find_too_long). DataError if no training example
 ///         remains.
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed = nullptr);
@@ -72,7 +72,7 @@ Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed 
 /// throws  DataError if the model of subwords is of another kind than the key.
 ExampleTransform subword_regularization(const Config& config, const Corpus& corpus);
 
-/// The lengths of training examples in an epoch, by which they are divided into batches; empty
+/// The lengths of training examples in an epoch, which determine the batches; empty
 /// without subword regularization, and for windows, which keep their lengths.
 ///
 /// corpus  must outlive the function

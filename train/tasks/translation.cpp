@@ -126,7 +126,7 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
   return decode(*model.network, config.model.max_length, sources, search_options(config));
 }
 
-/// The same, divided among processes: each translates consecutive examples.
+/// Divided among processes: each translates consecutive examples.
 std::vector<Sentence> translate(const Model& model, const Config& config,
                                 const std::vector<Example>& examples, const WorkShare& share) {
   const auto boundary = [&](std::size_t number) {

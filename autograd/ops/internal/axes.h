@@ -21,13 +21,13 @@ AxisSet all_axes(std::size_t rank);
 
 /// Number of elements that a reduction over `axes` combines into one.
 std::size_t reduced_count(const Shape& shape, const AxisSet& axes);
-/// The same; throws ShapeError, naming `operation`, if it is 0.
+/// Throws ShapeError, naming `operation`, if it is 0.
 std::size_t require_elements(const char* operation, const Shape& shape, const AxisSet& axes);
 
 /// `shape` without `axes`, or with extents of 1 there.
 Shape reduced_shape(const Shape& shape, const AxisSet& axes, bool keep_dims);
 
-/// Sum of x over `axes`, which stay as extents of 1; x itself if there are none.
+/// Sum of x over `axes`, which stay as extents of 1; x itself if `axes` is empty.
 Tensor summed_over(const Tensor& x, const AxisSet& axes);
 
 /// Contributes factor * g, expanded along `axes`, to the gradient dx: the gradient of a scaled sum.

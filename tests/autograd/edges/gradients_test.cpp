@@ -154,8 +154,8 @@ TEST_CASE("two threads with a tape each get the results of one thread for every 
   CHECK(wrong == std::vector<std::size_t>{0, 0});
 }
 
-/// Operations that work row by row, on so many rows that they are shared out in pieces and blocks:
-/// each part of the rows must have the results that it has alone, in one piece and one block.
+/// Operations that work row by row, on enough rows to be divided into pieces and blocks:
+/// each part of the rows must have the results that it has by itself, in one piece and one block.
 namespace {
 
 constexpr std::size_t rows = 200, n = 90, rows_of_part = 16;
@@ -256,7 +256,7 @@ void check_parts(const OperationCase& operation) {
 
 }  // namespace
 
-TEST_CASE("every part of many rows has the values and gradients that it has alone") {
+TEST_CASE("every part of many rows has the values and gradients that it has by itself") {
   std::size_t checked = 0;
   for (const OperationCase& operation : every_operation(rows, n)) {
     if (!works_by_rows(operation)) continue;

@@ -157,7 +157,7 @@ struct UnalignedLeaf {
   Tensor values, gradient, tensor;
 };
 
-/// What results_of gives, computed without a single operand that is aligned to a vector.
+/// Results of results_of, computed without a single operand that is aligned to a vector.
 Results results_on_unaligned(const OperationCase& operation, const Operands& operands) {
   std::vector<UnalignedLeaf> leaves(operands.begin(), operands.end());
   Operands tensors;
@@ -172,7 +172,7 @@ Results results_on_unaligned(const OperationCase& operation, const Operands& ope
   return {values_of(y), gradient_values(tensors)};
 }
 
-/// Checks one value and gradient of each element alone against those of all.
+/// Checks value and gradient of each single element against the results for all.
 void check_each_alone(const OperationCase& operation, DType dtype) {
   const Tensor x = operands_of(operation, dtype)[0];
   const Results all = results_of(operation, dtype);
@@ -204,7 +204,7 @@ TEST_CASE("no operation depends on the alignment of its operands, nor writes out
   }
 }
 
-TEST_CASE("an element has the same value and gradient in a full vector, in a tail and alone") {
+TEST_CASE("an element has the same value and gradient in a full vector, in a tail and by itself") {
   for (std::size_t n = 1; n <= largest; ++n) {
     for (const OperationCase& operation : every_elementwise_operation({n})) {
       for (const DType dtype : dtypes) {

@@ -170,9 +170,10 @@ TEST_CASE("the report lists norms that cannot be distinguished from zero, with t
 TEST_CASE("a report in which no single operation is wrong suggests other causes") {
   GradcheckReport report;
   report.rows = {wrong_by(0.5)};
-  CHECK(contains(to_string(report),
-                 "no operation is wrong when it is checked alone on the inputs it had: look for "
-                 "values that leave the tape, "));
+  CHECK(
+      contains(to_string(report),
+               "no operation is wrong when it is checked by itself on the inputs it had: look for "
+               "values that leave the tape, "));
   CHECK(contains(to_string(report),
                  "; then at how contributions to one gradient come together, and for values"));
   report.rows[0].verdict = GradcheckVerdict::inconclusive;

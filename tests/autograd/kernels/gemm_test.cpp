@@ -20,7 +20,7 @@ using namespace tapestry::kernels;
 
 namespace {
 
-/// Uneven values. What stands between the rows and behind the last one is NaN: a product must not
+/// Uneven values. Elements between the rows and behind the last one are NaN: a product must not
 /// see it, not even times 0.
 template <class T>
 struct Matrix {
@@ -100,7 +100,7 @@ double relative_error(double found, const Case& c, const Matrix<T>& a, const Mat
   return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
 }
 
-/// Checks one product against a triple loop, and that nothing beside the result is written to.
+/// Checks one product against a triple loop, and that nothing outside of the result is written to.
 template <class T>
 void check_product(Gemm<T> gemm_function, const Case& c) {
   CAPTURE(c.m);

@@ -91,7 +91,7 @@ TEST_CASE("a small pool does not reuse a free block of another size class") {
 TEST_CASE("memory does not grow when every block has a new size") {
   release_unused_memory();
   restart_memory_peak();
-  // What stands beside blocks in use, such as the scratch memory of threads, cannot be given back.
+  // Memory next to blocks in use, such as the scratch memory of threads, cannot be returned.
   const std::size_t others = memory_statistics().bytes_reserved;
   for (std::size_t bytes = huge / 8; bytes < 4 * huge; bytes += huge / 8) {
     CAPTURE(bytes);

@@ -31,7 +31,7 @@ struct Unit {
   Tensor (*gated)(const Tensor&);
   Tensor (*activation)(const Tensor&);
 
-  /// The same by slices and a product.
+  /// By slices and a product.
   Tensor composed(const Tensor& x) const {
     const std::size_t n = x.shape().back() / 2;
     return slice(x, -1, 0, n) * activation(slice(x, -1, n, 2 * n));

@@ -3,7 +3,7 @@
 #include "autograd/ops/attention.h"
 #include "tests/support/cases.h"
 
-/// What the tests of attention share.
+/// Shared by the tests of attention.
 namespace tapestry::test {
 
 inline Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,

@@ -9,7 +9,7 @@
 
 namespace tapestry::bench {
 
-/// What one run of a kernel does; what is 0 is not reported.
+/// Work of one run of a kernel; numbers of 0 are not reported.
 struct Work {
   double flops = 0.0;  ///< floating point operations, two for each multiplication of a product
   double bytes = 0.0;  ///< of the arrays that it has to read and to write, each counted once

@@ -28,7 +28,7 @@ constexpr FileKind note{.expected = "a note",
                         .max_bytes = 4};
 
 /// "message | hint" of the FileError, or "none".
-std::string refused(const auto& action) {
+std::string rejected(const auto& action) {
   try {
     action();
   } catch (const FileError& error) {
@@ -64,31 +64,31 @@ TEST_CASE("if no more files can be opened, the hint names the limit and not the 
     files.error = error;
     const std::string hint =
         error == EACCES ? "look for it" : "raise the limit on open files (ulimit -n)";
-    CHECK(refused([&] { OpenFile(path, note, files); }).ends_with(" | " + hint));
+    CHECK(rejected([&] { OpenFile(path, note, files); }).ends_with(" | " + hint));
   }
 }
 
-TEST_CASE("a larger file is refused before it is read") {
+TEST_CASE("a larger file is rejected before it is read") {
   const TemporaryFolder folder;
   const auto path = folder.write("x", "texts");
   FaultyFileSystem files;
-  CHECK(refused([&] { OpenFile(path, note, files); }) ==
+  CHECK(rejected([&] { OpenFile(path, note, files); }) ==
         std::string(path) + ": found 5 bytes, expected at most 4 | write less");
   CHECK(files.calls == std::vector<std::string>{"open", "fstat", "close"});
 }
 
-TEST_CASE("OpenFile refuses pipes, devices and folders without blocking") {
+TEST_CASE("OpenFile rejects pipes, devices and folders without blocking") {
   const TemporaryFolder folder;
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   const std::string special = ": found a pipe, socket or device, expected a note | write it down";
-  const auto refusal_of = [](const std::filesystem::path& path) {
-    return refused([&] { OpenFile(path, note); });
+  const auto rejection_of = [](const std::filesystem::path& path) {
+    return rejected([&] { OpenFile(path, note); });
   };
-  CHECK(refusal_of(folder / "pipe") == (folder / "pipe").string() + special);
-  CHECK(refusal_of("/dev/zero") == "/dev/zero" + special);
-  CHECK(refusal_of(folder.path()) ==
+  CHECK(rejection_of(folder / "pipe") == (folder / "pipe").string() + special);
+  CHECK(rejection_of("/dev/zero") == "/dev/zero" + special);
+  CHECK(rejection_of(folder.path()) ==
         folder.path().string() + ": found a folder, expected a note | name a file in this folder");
-  CHECK(refusal_of(folder / "none") ==
+  CHECK(rejection_of(folder / "none") ==
         (folder / "none").string() + ": cannot be read: No such file or directory | look for it");
 }
 
@@ -99,26 +99,26 @@ TEST_CASE("a call that fails and a file that ends early are reported") {
   std::vector<std::byte> bytes(4);
   for (const std::string call : {"open", "fstat", "pread"}) {
     files.failing_name = call;
-    CHECK(refused([&] { OpenFile(path, note, files).read_all_at(0, bytes); }) ==
+    CHECK(rejected([&] { OpenFile(path, note, files).read_all_at(0, bytes); }) ==
           std::string(path) + ": cannot be read: Input/output error | look for it");
   }
-  CHECK(refused([&] { OpenFile(path, note).read_all_at(3, bytes); }) ==
+  CHECK(rejected([&] { OpenFile(path, note).read_all_at(3, bytes); }) ==
         std::string(path) +
             ": the file ends at byte 4, expected 3 more bytes | do not change the file while it is "
             "read");
 }
 
-TEST_CASE("a file that has changed since it was opened is refused") {
+TEST_CASE("a file that has changed since it was opened is rejected") {
   const TemporaryFolder folder;
   const auto path = folder.write("x", "text");
   const OpenFile file(path, note);
-  CHECK(refused([&] { file.require_unchanged(4); }) == "none");
+  CHECK(rejected([&] { file.require_unchanged(4); }) == "none");
   const std::string changed = std::string(path) +
                               ": changed while it was read | wait until the file is complete, then "
                               "try again";
-  CHECK(refused([&] { file.require_unchanged(3); }) == changed);
+  CHECK(rejected([&] { file.require_unchanged(3); }) == changed);
   folder.write("x", "tex");
-  CHECK(refused([&] { file.require_unchanged(4); }) == changed);
+  CHECK(rejected([&] { file.require_unchanged(4); }) == changed);
 }
 
 // ---- FileSystem
@@ -139,7 +139,7 @@ TEST_CASE("free_inodes() is that of the file system, and unknown for a missing p
   REQUIRE(::statvfs(folder.path().c_str(), &status) == 0);
   const auto free = posix_file_system().free_inodes(folder.path().c_str());
   REQUIRE(free.has_value() == (status.f_files > 0));
-  if (free) {  // other programs create and delete files meanwhile
+  if (free) {  // other programs create and delete files at the same time
     CHECK(*free > status.f_favail / 2);
     CHECK(*free / 2 <= status.f_favail);
   }

@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("parse_number accepts whole texts alone") {
+TEST_CASE("parse_number accepts only whole texts") {
   CHECK(parse_number<int>("-12") == -12);
   CHECK(parse_number<std::uint32_t>("1f", 16) == 31u);
   CHECK(parse_number<double>("1.5e3") == 1500.0);

@@ -24,7 +24,7 @@ using namespace tapestry;
 using namespace std::string_view_literals;
 using tapestry::test::check_rejected;
 using tapestry::test::Meanwhile;
-using tapestry::test::refusal;
+using tapestry::test::rejection;
 using tapestry::test::TemporaryFolder;
 using Lines = std::vector<std::string>;
 
@@ -35,8 +35,8 @@ Lines read_lines(std::string_view text) {
   return read_text_file(folder.write("text", text)).lines;
 }
 
-/// The refusal of a file that another thread changes, which may not get its turn at once.
-std::string refusal_in_time(const std::filesystem::path& path) {
+/// The rejection of a file that another thread changes, which may not get its turn at once.
+std::string rejection_in_time(const std::filesystem::path& path) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     try {
       read_text_file(path);
@@ -120,9 +120,9 @@ TEST_CASE("lines end with a line feed, after a carriage return or not, the last 
 }
 
 TEST_CASE("texts that programs interpret differently are rejected with file, line and byte") {
-  const std::string zeros(2 * longest_line, '\0');
+  const std::string zeros(2 * max_text_line_length, '\0');
   std::string old_macintosh;
-  while (old_macintosh.size() < 2 * longest_line) old_macintosh += "line\r";
+  while (old_macintosh.size() < 2 * max_text_line_length) old_macintosh += "line\r";
   const std::string carriage_return = "is a carriage return without a line feed after it";
   check_rejected(
       {
@@ -144,7 +144,7 @@ TEST_CASE("texts that programs interpret differently are rejected with file, lin
           {std::string("\0\0\xFE\xFF\0\0\0h", 8), {"found big-endian UTF-32"}},
           {std::string("one\n\xFF\xFEt\0\n\0", 10), {"/text:2: byte 4 (0x00) is NUL"}},
           {"one\n\xFE\xFFtwo\n", {"/text:2: byte 1 (0xFE) is not UTF-8"}},
-          {"one\n" + std::string(longest_line + 1, 'x') + "\n",
+          {"one\n" + std::string(max_text_line_length + 1, 'x') + "\n",
            {"/text:2: the line is longer than 1048576 bytes"}},
       },
       [](const std::string& text) { read_lines(text); });
@@ -186,14 +186,14 @@ TEST_CASE("size and digest of a text cover all bytes of the file, line ends incl
   CHECK(file.digest == XXH3_64bits(text.data(), text.size()));
 }
 
-TEST_CASE("a file that changes while it is read is refused") {
+TEST_CASE("a file that changes while it is read is rejected") {
   const TemporaryFolder folder;
   const auto path = folder.write("text", std::string(1'000'000, '\n'));
   const Meanwhile touch([&](long n) {
     const timespec times[] = {{0, n}, {0, n}};
     utimensat(AT_FDCWD, path.c_str(), times, 0);
   });
-  CHECK(refusal_in_time(path) == path.string() + ": changed while it was read");
+  CHECK(rejection_in_time(path) == path.string() + ": changed while it was read");
 }
 
 TEST_CASE("reading a file that grows at the same speed ends") {
@@ -202,7 +202,7 @@ TEST_CASE("reading a file that grows at the same speed ends") {
   std::ofstream file(path, std::ios::app);
   const std::string more(1'000'000, '\n');
   const Meanwhile grow([&](long) { file << more << std::flush; });
-  CHECK(refusal_in_time(path) == path.string() + ": changed while it was read");
+  CHECK(rejection_in_time(path) == path.string() + ": changed while it was read");
 }
 
 // ---- LineReader
@@ -219,7 +219,7 @@ TEST_CASE("LineReader gives lines one by one with their numbers, then none") {
 }
 
 TEST_CASE("the rest of a line that is too long can be skipped, and the next line is read") {
-  const std::string huge(2 * longest_line + 9, 'x');
+  const std::string huge(2 * max_text_line_length + 9, 'x');
   for (const std::string& lines : {"a\n" + huge + "\nb\n", "a\n" + huge + "\r\nb"}) {
     OpenText text(lines);
     CHECK(text.reader.next() == "a");
@@ -234,11 +234,11 @@ TEST_CASE("the rest of a line that is too long can be skipped, and the next line
 TEST_CASE("LineReader returns a line before it checks the next one") {
   OpenText text("fine\nbad \xFF\n");
   CHECK(text.reader.next() == "fine");
-  CHECK(refusal([&] { text.reader.next(); }) == "the text:2: byte 5 (0xFF) is not UTF-8");
+  CHECK(rejection([&] { text.reader.next(); }) == "the text:2: byte 5 (0xFF) is not UTF-8");
 }
 
 TEST_CASE("a line of the greatest length is read whole, with any line end") {
-  const std::string line(longest_line, 'x');
+  const std::string line(max_text_line_length, 'x');
   for (const char* end : {"", "\n", "\r\n"}) {
     OpenText text(line + end);
     CHECK(text.reader.next() == line);
@@ -247,9 +247,9 @@ TEST_CASE("a line of the greatest length is read whole, with any line end") {
 }
 
 TEST_CASE("a line that is too long is rejected before it is read to its end") {
-  OpenText endless(std::string(10 * longest_line, 'x'));
+  OpenText endless(std::string(10 * max_text_line_length, 'x'));
   CHECK_THROWS_AS((void)endless.reader.next(), OverlongLine);
-  CHECK(endless.reader.bytes_read() < 2 * longest_line);
+  CHECK(endless.reader.bytes_read() < 2 * max_text_line_length);
 }
 
 TEST_CASE("a line is ready once it is complete or the text ends") {
@@ -281,9 +281,9 @@ TEST_CASE("a line that is too long is not ready, and no more of it is read") {
   CHECK(reader.bytes_read() == 19);
 }
 
-TEST_CASE("a descriptor that cannot be read is refused with the reason") {
+TEST_CASE("a descriptor that cannot be read is rejected with the reason") {
   LineReader reader(-1, "the text", "try again");
-  CHECK(refusal([&] { reader.next(); }) == "the text: cannot be read: Bad file descriptor");
+  CHECK(rejection([&] { reader.next(); }) == "the text: cannot be read: Bad file descriptor");
 }
 
 TEST_CASE("a read that a signal interrupts is continued") {

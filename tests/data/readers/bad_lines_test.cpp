@@ -24,7 +24,7 @@ namespace {
 
 using test::contains;
 using test::hint_of;
-using test::refusal;
+using test::rejection;
 using test::TemporaryFolder;
 using Notes = std::vector<std::string>;
 using Numbers = std::vector<std::size_t>;
@@ -64,9 +64,9 @@ TEST_CASE("bad lines are rejected with the first of them, their number and how t
       Notes notes;
       bad_lines(each.bad, each.too_long).finish(OnBadLine::stop, "train", 9, notes);
     };
-    CHECK(refusal(finish) == each.message);
+    CHECK(rejection(finish) == each.message);
     CHECK(hint_of(finish) == each.hint);
-    CHECK_THROWS_AS(bad_lines(each.bad, each.too_long).refuse_any(9), DataError);
+    CHECK_THROWS_AS(bad_lines(each.bad, each.too_long).reject_any(9), DataError);
   }
   Notes notes;
   bad_lines(0, 9).finish(OnBadLine::stop, "train", 9, notes);  // only too long for the model
@@ -77,12 +77,12 @@ TEST_CASE("bad lines are rejected with the first of them, their number and how t
 TEST_CASE("the message about bad lines stays short however long each of them is") {
   BadLines bad, longer;
   for (const char letter : {'a', 'b', 'c'}) bad.add(DataError(std::string(400, letter), "mend it"));
-  CHECK(refusal([&] { bad.refuse_any(9); }) == std::string(400, 'a') + "\n" +
-                                                   std::string(400, 'b') +
-                                                   "\nand 1 more\n3 of 9 cannot be used");
+  CHECK(rejection([&] { bad.reject_any(9); }) == std::string(400, 'a') + "\n" +
+                                                     std::string(400, 'b') +
+                                                     "\nand 1 more\n3 of 9 cannot be used");
   longer.add(DataError(std::string(900, 'a'), "mend it"));
   longer.add(DataError("b", "mend it"));
-  CHECK(refusal([&] { longer.refuse_any(9); }) ==
+  CHECK(rejection([&] { longer.reject_any(9); }) ==
         std::string(900, 'a') + "\nand 1 more\n2 of 9 cannot be used");
 }
 
@@ -94,16 +94,16 @@ TEST_CASE("bad lines that are skipped are counted in the notes") {
   CHECK(notes == Notes{"test: 7 of 9 skipped, which cannot be used, such as f:1: bad"});
 }
 
-TEST_CASE("bad lines of a first pass are refused for the first file that has any, or skipped") {
+TEST_CASE("bad lines of a first pass are rejected for the first file that has any, or skipped") {
   FirstPassBadLines lines(OnBadLine::stop);
   lines.add(bad_lines(0), 3);
-  CHECK_NOTHROW(lines.refuse_any());
+  CHECK_NOTHROW(lines.reject_any());
   lines.add(bad_lines(2), 9);
   lines.add(bad_lines(1), 4);
-  CHECK(refusal([&] { lines.refuse_any(); }) == "f:1: bad\nf:2: bad\n2 of 9 cannot be used");
+  CHECK(rejection([&] { lines.reject_any(); }) == "f:1: bad\nf:2: bad\n2 of 9 cannot be used");
   FirstPassBadLines skipped(OnBadLine::skip);
   skipped.add(bad_lines(2), 9);
-  CHECK_NOTHROW(skipped.refuse_any());
+  CHECK_NOTHROW(skipped.reject_any());
 }
 
 TEST_CASE("an attempt catches errors of the data, and no others") {
@@ -135,7 +135,7 @@ struct PairFolder {
     return load_parallel_text(options, words, folder.path(), nullptr, on_bad_line, training);
   }
   std::string message() const {
-    return refusal([this] { load(); });
+    return rejection([this] { load(); });
   }
 
   TemporaryFolder folder;
@@ -160,7 +160,7 @@ TEST_CASE("pairs with one blank side are counted, and skipped on request") {
   CHECK(corpus.notes[0] == "train: 2 of 5 skipped, which cannot be used, such as " + first);
   CHECK(corpus.notes[1] == "train: 1 of 5 pairs skipped: both lines are blank");
   pairs.folder.write("b", "\nx\n\n\n\n");
-  CHECK(contains(refusal([&] { pairs.load(OnBadLine::skip); }), "no sentence pair remains of "));
+  CHECK(contains(rejection([&] { pairs.load(OnBadLine::skip); }), "no sentence pair remains of "));
   CHECK(pairs.message().ends_with("\n4 of 5 cannot be used"));
 }
 
@@ -216,7 +216,7 @@ TEST_CASE("bad lines are rejected before subwords are learned, without those tha
   test::TextFolder<load_labelled_text> text("no\ta b c\nfine\nyes\tx\n");
   text.training.find_too_long = find_too_long;
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 10};
-  CHECK(refusal([&] { text.load(); }) ==
+  CHECK(rejection([&] { text.load(); }) ==
         text.name() + ":2: found no tab, expected a label, a tab and a sentence");
   text.on_bad_line = OnBadLine::skip;
   CHECK(text.load().source_vocabulary.size() == 10);
@@ -228,7 +228,7 @@ TEST_CASE("bad lines are rejected before subwords are learned, without those tha
   CHECK(pairs.load(OnBadLine::skip).source_vocabulary.size() == 18);
 }
 
-TEST_CASE("bad tokens, unknown labels and sentences that are too long are refused together") {
+TEST_CASE("bad tokens, unknown labels and sentences that are too long are rejected together") {
   test::TextFolder<load_tagged_text> text("Ada\tPER\n\nin\tO\n");
   text.write("in\tO\nin\tO\nAda\tPER\n\nAda\tDOG\nin\tCAT\n\nAda\nin\tO\n\nin\tO\n", "other");
   text.files.validation_text = "other";
@@ -236,7 +236,7 @@ TEST_CASE("bad tokens, unknown labels and sentences that are too long are refuse
   const std::string name = text.name("other");
   const std::string unknown = ", expected one of the classes O, PER\n";
   const std::string dog = name + ":5: found the label DOG" + unknown;
-  CHECK(refusal([&] { text.load(); }) ==
+  CHECK(rejection([&] { text.load(); }) ==
         dog + name + ":6: found the label CAT" + unknown + name +
             ":8: found no tab, expected a token, a tab and a label\n" + name + " with " + name +
             ":1: long validation\n4 of 11 cannot be used, 1 of them with too many tokens");
@@ -247,7 +247,7 @@ TEST_CASE("bad tokens, unknown labels and sentences that are too long are refuse
   CHECK(corpus.notes == Notes{"validation: 3 of 11 skipped, which cannot be used, such as " +
                               dog.substr(0, dog.size() - 1)});
 
-  // Sentences that are too long are not refused without bad lines.
+  // Sentences that are too long are not rejected without bad lines.
   text.on_bad_line = OnBadLine::stop;
   text.write("in\tO\nin\tO\nAda\tPER\n", "other");
   CHECK(text.load().validation.size() == 1);
@@ -270,7 +270,7 @@ TEST_CASE("files of which nothing is left without bad lines are rejected with th
   const std::string nothing = " nothing is left without lines that cannot be used, such as ";
   const FixedVocabularies places{Vocabulary({"Ada"}), Vocabulary({"LOC", "PER"})};
   const auto check = [&](const auto& text, const FixedVocabularies* fixed, const char* first) {
-    CHECK(refusal([&] {
+    CHECK(rejection([&] {
             text.load(fixed);
           }).starts_with(text.name() + ":" + nothing + text.name() + first));
   };
@@ -298,7 +298,7 @@ TEST_CASE("bad pixels and unknown labels of images are rejected together, and sk
   };
   const std::string name = (folder / "b.csv").string();
   const std::string unknown = name + ":1: found the label z, expected one of the classes a, b";
-  CHECK(refusal([&] { load(OnBadLine::stop); }) ==
+  CHECK(rejection([&] { load(OnBadLine::stop); }) ==
         unknown + "\n" + name +
             ":2: found \"x\" in field 2, expected a number\n2 of 3 cannot be used");
   const Corpus corpus = load(OnBadLine::skip);
@@ -307,7 +307,7 @@ TEST_CASE("bad pixels and unknown labels of images are rejected together, and sk
             corpus.notes, "validation: 2 of 3 skipped, which cannot be used, such as " + unknown) ==
         1);
   folder.write("b.csv", "0,1,z\n");
-  CHECK(contains(refusal([&] { load(OnBadLine::skip); }), "nothing is left"));
+  CHECK(contains(rejection([&] { load(OnBadLine::skip); }), "nothing is left"));
 
   // Images with unknown labels are not held out.
   folder.write("a.csv", "0,0,a\n1,0,b\n2,0,c\n3,0,c\n4,0,a\n5,0,b\n6,x,b\n");

@@ -17,7 +17,7 @@ namespace {
 
 using test::contains;
 using test::hint_of;
-using test::refusal;
+using test::rejection;
 using test::TemporaryFolder;
 
 using Lines = std::vector<std::pair<std::string, std::size_t>>;
@@ -46,7 +46,7 @@ TEST_CASE("CorpusText can be read repeatedly, and its digest is that of the byte
   CHECK(corpus.files == expected_files.files);
 }
 
-TEST_CASE("a text that changes between two passes is refused") {
+TEST_CASE("a text that changes between two passes is rejected") {
   const TemporaryFolder folder;
   for (const bool by_digest : {true, false}) {
     CorpusText text("data.x", folder.write("x", "one\ntwo\n"));
@@ -56,7 +56,7 @@ TEST_CASE("a text that changes between two passes is refused") {
       read_lines(text);
     }
     folder.write("x", "one\ntwp\n");
-    CHECK(refusal([&] { read_lines(text); }) ==
+    CHECK(rejection([&] { read_lines(text); }) ==
           (folder / "x").string() + ": changed while it was read");
   }
 }
@@ -64,22 +64,22 @@ TEST_CASE("a text that changes between two passes is refused") {
 TEST_CASE("if a text cannot be opened, the hint names the key") {
   const TemporaryFolder folder;
   CorpusText text("data.x", folder / "missing");
-  CHECK(contains(refusal([&] { text.lines(); }), "cannot be read"));
+  CHECK(contains(rejection([&] { text.lines(); }), "cannot be read"));
   CHECK(contains(hint_of([&] { text.lines(); }), "(the key is data.x)"));
   CHECK(contains(hint_of([&] { text.digest(); }), "(the key is data.x)"));
   CHECK(text.size_now() == 0);
 }
 
-TEST_CASE("a text larger than memory is refused unless that is allowed") {
+TEST_CASE("a text larger than memory is rejected unless that is allowed") {
   const TemporaryFolder folder;
   const auto path = folder.write("x", "");
-  std::filesystem::resize_file(path, largest_text);  // takes no space on the disk
+  std::filesystem::resize_file(path, max_text_bytes);  // takes no space on the disk
   CorpusText text("data.x", path);
-  CHECK(contains(refusal([&] { text.lines(); }), "the memory of this machine"));
+  CHECK(contains(rejection([&] { text.lines(); }), "the memory of this machine"));
   text.allow_any_size();
-  CHECK(contains(refusal([&] { read_lines(text); }), "is NUL"));
-  std::filesystem::resize_file(path, largest_text + 1);
-  CHECK(contains(refusal([&] { read_lines(text); }), "expected at most"));
+  CHECK(contains(rejection([&] { read_lines(text); }), "is NUL"));
+  std::filesystem::resize_file(path, max_text_bytes + 1);
+  CHECK(contains(rejection([&] { read_lines(text); }), "expected at most"));
 }
 
 // ---- TextSample

@@ -22,7 +22,7 @@ namespace tapestry {
 namespace {
 
 using hdf5::Dataset;
-using test::refusal;
+using test::rejection;
 
 using Shape = std::vector<hsize_t>;
 using Fill = std::function<void(hid_t file)>;
@@ -71,7 +71,7 @@ struct ArrayFolder {
   /// Checks that the file is rejected with its name and these words.
   void check_rejected(const std::vector<std::string>& words) const {
     test::check_rejected({{options.train_images, words}}, [this](const std::string&) { load(); });
-    CHECK(test::refusal([this] { load(); }).starts_with(options.train_images + ": "));
+    CHECK(test::rejection([this] { load(); }).starts_with(options.train_images + ": "));
   }
   void check_rejected(const Fill& fill, const std::vector<std::string>& words) const {
     write(fill);
@@ -151,7 +151,7 @@ std::vector<hdf5::Datatype> number_types() {
   return types;
 }
 
-/// What is read of four pixels, 0 to 3 of 4, and labels 0 and 1, stored with these types.
+/// The images read from four pixels, 0 to 3 of 4, and labels 0 and 1, stored with these types.
 Corpus load_stored_as(std::size_t pixel_type, std::size_t label_type) {
   ArrayFolder arrays;
   arrays.options.pixel_maximum = 4;
@@ -324,15 +324,16 @@ TEST_CASE("channels are the last axis, which may be absent for one channel") {
   CHECK(arrays.load().train[1].pixels == std::vector<float>{2, 3});
 }
 
-TEST_CASE("a test image of a class that training lacks is refused with its index") {
+TEST_CASE("a test image of a class that training lacks is rejected with its index") {
   ArrayFolder arrays;
   arrays.options.test_images = (arrays.folder.path() / "test.csv").string();
   std::ofstream(arrays.options.test_images) << "0,255,9\n";
   arrays.write(put_three);
-  CHECK(test::contains(refusal([&] { arrays.load(); }), "test.csv:1: found the label 9, expected"));
+  CHECK(
+      test::contains(rejection([&] { arrays.load(); }), "test.csv:1: found the label 9, expected"));
   std::swap(arrays.options.train_images, arrays.options.test_images);
   std::ofstream(arrays.options.train_images) << "0,255,7\n0,0,8\n";
-  CHECK(test::contains(refusal([&] { arrays.load(); }),
+  CHECK(test::contains(rejection([&] { arrays.load(); }),
                        "train.h5: image 1: found the label 3, expected"));
 }
 
@@ -352,7 +353,7 @@ TEST_CASE("integer labels keep all their digits and their sign") {
         Vocabulary({"1", "18446744073709551615"}));
 }
 
-/// A file of so many images, with `labels` as the type is in memory.
+/// A file of `count` images, with `labels` as the type is in memory.
 Fill with_labels(std::size_t count, const TextType& text, const void* labels,
                  bool compressed = false) {
   return [=](hid_t file) {

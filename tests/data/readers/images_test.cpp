@@ -259,7 +259,7 @@ TEST_CASE("labels of images have to be among given classes, or those of training
   images.check_rejected_now({"other.csv:3: found the label c", "classes a, b"});
 }
 
-TEST_CASE("an image without a label is its pixels alone") {
+TEST_CASE("an image without a label is only its pixels") {
   const ImageOptions options = ImageFolder().options;
   CHECK(parse_image("51, 255", "in:1", options) == Pixels{0.2F, 1.0F});
   check_rejected({{"0,255,cat", {"in:7:", "3 fields", "expected 2: the pixels, without a label"}},

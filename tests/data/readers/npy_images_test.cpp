@@ -20,7 +20,7 @@ using test::check_rejected;
 using test::header;
 using test::npy;
 using test::npy_file;
-using test::refusal;
+using test::rejection;
 using test::TemporaryFolder;
 using test::to_bytes;
 using Pixels = std::vector<float>;

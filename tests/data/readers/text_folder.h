@@ -41,7 +41,7 @@ struct TextFolder {
   /// The error message about a training file with these lines, without its name.
   std::string message(std::string_view lines) const {
     write(lines);
-    const std::string text = refusal([this] { load(); });
+    const std::string text = rejection([this] { load(); });
     REQUIRE(text.starts_with(name() + ":"));
     return text.substr(name().size() + 1);
   }

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using test::contains;
-using test::refusal;
+using test::rejection;
 using test::TemporaryFolder;
 
 std::vector<Example> all_of(const Examples& examples) {
@@ -150,7 +150,7 @@ TEST_CASE("a file is recreated if text, vocabulary, options or the file itself h
   CHECK_FALSE(has_warning(texts.pairs(texts.cached, nullptr, 6), ""));
   CHECK(has_warning(texts.pairs(texts.cached, nullptr, 5), stale));
 
-  // The same size and time: only the content tells.
+  // Size and time are equal: only the content differs.
   const auto time = fs::last_write_time(texts.folder / "b.de");
   texts.folder.write("b.de", "eins\nzwei vier\n");
   fs::last_write_time(texts.folder / "b.de", time);
@@ -187,13 +187,13 @@ TEST_CASE("every corpus is repeated by its weight") {
     CHECK(fingerprint(corpus) == fingerprint(texts.pairs(texts.in_memory)));
   }
   texts.in_memory.corpus_weights = {2};
-  CHECK(refusal([&] { texts.pairs(texts.in_memory); }) ==
+  CHECK(rejection([&] { texts.pairs(texts.in_memory); }) ==
         "data.corpus_weights: found 1 weights, expected 2, one for each training corpus");
   CHECK(all_of(texts.labels(texts.in_memory).training()).size() ==
         2 * texts.labels(texts.in_memory).train.size());
 }
 
-TEST_CASE("several texts have keys of their own and are divided each by itself") {
+TEST_CASE("several texts have separate keys and are divided separately") {
   const Texts texts;
   const Corpus corpus = texts.windows(texts.in_memory);
   REQUIRE(corpus.files.size() == 2);
@@ -225,7 +225,7 @@ TEST_CASE("large text is cached in a file, which is temporary if no folder is gi
   CHECK_FALSE(is_cached({}, (std::uint64_t{1} << 28U) - 1));
 }
 
-TEST_CASE("a read-only cache is used if it is valid, and otherwise left alone") {
+TEST_CASE("a read-only cache is used if it is valid, and otherwise stays unchanged") {
   Texts texts;
   texts.cached.cache_is_read_only = true;
   check_same(texts.labels(texts.cached), texts.labels(texts.in_memory));

@@ -16,7 +16,7 @@ using namespace tapestry;
 using tapestry::test::contains;
 using tapestry::test::model_of;
 using tapestry::test::piece;
-using tapestry::test::refusal;
+using tapestry::test::rejection;
 
 namespace {
 
@@ -199,9 +199,9 @@ TEST_CASE("pieces of several words are merged over their spaces") {
   CHECK(words.token(encode(words, "a b").front()) == "a\u2581b");
 }
 
-TEST_CASE("each kind of sampling is refused with the other kind of model") {
-  CHECK(contains(refusal([] { SubwordSampler(trained(SubwordKind::bpe), {.alpha = 0.5}); }),
+TEST_CASE("each kind of sampling is rejected with the other kind of model") {
+  CHECK(contains(rejection([] { SubwordSampler(trained(SubwordKind::bpe), {.alpha = 0.5}); }),
                  "data.subword_alpha: found a BPE model"));
-  CHECK(contains(refusal([] { SubwordSampler(trained(SubwordKind::unigram), {.dropout = 0.5}); }),
+  CHECK(contains(rejection([] { SubwordSampler(trained(SubwordKind::unigram), {.dropout = 0.5}); }),
                  "data.subword_dropout: found a unigram model"));
 }

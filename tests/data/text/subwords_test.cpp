@@ -24,7 +24,7 @@ using tapestry::test::field;
 using tapestry::test::hint_of;
 using tapestry::test::model_of;
 using tapestry::test::piece;
-using tapestry::test::refusal;
+using tapestry::test::rejection;
 
 namespace {
 
@@ -142,26 +142,26 @@ TEST_CASE("unusual text is the same after encoding and decoding with subwords") 
   CHECK(round_trip(words) == words);
 }
 
-TEST_CASE("a vocabulary size that the text does not allow is refused with the nearest valid one") {
+TEST_CASE("a vocabulary size that the text does not allow is rejected with the nearest valid one") {
   for (const SubwordKind kind : {SubwordKind::unigram, SubwordKind::bpe}) {
-    const std::string high = refusal([&] { train(options_of(kind, 5000)); });
+    const std::string high = rejection([&] { train(options_of(kind, 5000)); });
     CHECK(high.starts_with("data.vocabulary_size: found 5000, expected at most "));
     const std::string hint = hint_of([&] { train(options_of(kind, 5000)); });
     const std::size_t most = std::stoul(hint.substr(hint.find(" to ") + 4));
     CHECK(Vocabulary(train(options_of(kind, most))).size() == most);
 
-    CHECK(refusal([&] {
+    CHECK(rejection([&] {
             train(options_of(kind, 10));
           }).starts_with("data.vocabulary_size: found 10, expected at least "));
-    CHECK(contains(refusal([&] { train_subwords({}, options_of(kind, 34), "f.txt"); }),
+    CHECK(contains(rejection([&] { train_subwords({}, options_of(kind, 34), "f.txt"); }),
                    "f.txt: found no text"));
   }
 }
 
-TEST_CASE("a damaged model file, or one of another kind, is refused") {
+TEST_CASE("a damaged model file, or one of another kind, is rejected") {
   const std::string good = train(options_of(SubwordKind::unigram, 34))->serialized();
   CHECK(SubwordModel(good).serialized() == good);
-  CHECK(contains(refusal([&] { SubwordModel(good.substr(0, good.size() / 2)); }),
+  CHECK(contains(rejection([&] { SubwordModel(good.substr(0, good.size() / 2)); }),
                  "found the end of the data within a field"));
 
   RandomDraws random(1, DrawPurpose::training_example, 0);
@@ -266,7 +266,7 @@ TEST_CASE("each side has the subwords of its own file") {
   CHECK(read(SubwordSide::source) == train(options_of(SubwordKind::bpe, 40))->serialized());
   CHECK(read(SubwordSide::target) == train(options_of(SubwordKind::unigram, 34))->serialized());
   words.subwords.target_file = "none.model";
-  CHECK(contains(refusal([&] { read(SubwordSide::target); }), "none.model: "));
+  CHECK(contains(rejection([&] { read(SubwordSide::target); }), "none.model: "));
   CHECK(contains(hint_of([&] { read(SubwordSide::target); }), "data.target_subword_file"));
 }
 
@@ -282,7 +282,7 @@ TEST_CASE("vocabularies of subwords are equal only with the same model") {
   const auto copy = std::make_shared<const SubwordModel>(model->serialized());
   CHECK(Vocabulary(copy, {"<newline>"}) == words);
   const auto other = train(options_of(SubwordKind::unigram, 34));
-  CHECK(contains(refusal([&] { Vocabulary::with_subwords(plain, other); }),
-                 "other words than those of its subword model"));
+  CHECK(contains(rejection([&] { Vocabulary::with_subwords(plain, other); }),
+                 "other words than its subword model"));
   CHECK_THROWS_AS(Vocabulary(std::shared_ptr<const SubwordModel>()), std::invalid_argument);
 }

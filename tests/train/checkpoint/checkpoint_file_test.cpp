@@ -87,7 +87,7 @@ struct CheckpointInFolder {
                static_cast<std::streamsize>(bytes.size()));
   }
 
-  /// What reading says about the bytes.
+  /// Error of reading the bytes.
   std::string damage(const Bytes& bytes) const {
     replace(bytes);
     try {
@@ -301,8 +301,7 @@ TEST_CASE("a disk that gives few bytes at a time, and interrupted calls, do not 
 TEST_CASE("arrays that HDF5 cannot store are an output error, and no file is written") {
   const TemporaryFolder folder;
   ArrayStore endless, conflict;
-  endless.put<float>("x", {},
-                     {0, ~std::uint64_t{0}});  // which stands for an unlimited length in HDF5
+  endless.put<float>("x", {}, {0, ~std::uint64_t{0}});  // which means an unlimited length in HDF5
   conflict.put_text("a/b", "");
   conflict.put_text("a/b/c", "");  // in a group that is an array
   CHECK_THROWS_AS(write_checkpoint(folder / "step.h5", endless), OutputError);

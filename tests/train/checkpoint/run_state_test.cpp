@@ -138,7 +138,7 @@ TEST_CASE("the best value of a run is by its train.best_metric") {
   CHECK(read_run_state(run).best_step == 10);
 }
 
-TEST_CASE("files of a run that cannot be read are problems of the run, and the list goes on") {
+TEST_CASE("files of a run that cannot be read are problems of the run, and the list continues") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", stamp + "step 3/40  epoch 1\n");
   write(run / "config.yaml", "modell:\n  a: 1\n");

@@ -262,7 +262,7 @@ TEST_CASE("checks of reproducibility print what they compare, and restore the th
   context.large_batch = select_rows(context.large_batch, 0, 7);
   context.batch = select_rows(context.batch, 0, 5);
   CHECK(gradient_accumulation(context).details.starts_with(
-      "gradients of 2 + 3 examples add up to those of 5 (largest "));
+      "gradients of 2 + 3 examples add up to the gradients of 5 (largest "));
   const test::Threads five(5);
   CHECK(threads(context).details ==
         fmt::format("logits, loss and {} gradients have the same bits on 1, 2, 3, 5 threads "

@@ -6,7 +6,7 @@
 #include "tests/train/checks/context.h"
 #include "train/checks/one_step.h"
 
-/// What the checks compare by.
+/// Comparisons of the checks.
 namespace tapestry {
 namespace {
 
@@ -42,16 +42,16 @@ TEST_CASE("logits are compared token by token, without those behind the end") {
   const Batch batch = two_sentences();
   const Tensor before = Tensor::from({2, 3, 1}, {1, 2, 99, 3, 4, -5}, DType::float64);
   const Tensor after = Tensor::from({2, 3, 1}, {3, 4.25, -5, 1, 2.125, 0}, DType::float64);
-  const auto found = largest_difference(batch, before, after, std::vector<std::size_t>{1, 0});
+  const auto found = max_difference(batch, before, after, std::vector<std::size_t>{1, 0});
   CHECK(found.most == 0.25);
   CHECK(found.largest == 5.0);
   CHECK(found.to_string() == "logits of example 2 at token 2 went from 4 to 4.25");
-  CHECK(largest_difference(batch, before, before).most == 0.0);
+  CHECK(max_difference(batch, before, before).most == 0.0);
   CHECK(LogitDifference{.before = 0.5, .after = 0.5 + 0x1p-52}.to_string() ==
         "logits of example 1 at token 1 went from 0.5 to 0.5000000000000002");
   const Tensor broken = Tensor::from({2, 3, 1}, {1, std::nan(""), 0, 90, 4, -5}, DType::float64);
-  CHECK(std::isinf(largest_difference(batch, before, broken).most));
-  CHECK(largest_difference(batch, before, broken).to_string() ==
+  CHECK(std::isinf(max_difference(batch, before, broken).most));
+  CHECK(max_difference(batch, before, broken).to_string() ==
         "logits of example 1 at token 2 went from 2 to nan");
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("differences of gradients are relative to their norm, or to 1/1000 of 
   model.parameters = {{"large", Tensor()}, {"small", Tensor()}};
   const StepValues expected{.loss = 0.0, .logits = {}, .gradients = {{3.0, 4.0}, {0.0}}};
   const auto distance_of = [&](std::vector<std::vector<double>> gradients) {
-    return largest_distance(model, {.loss = 0.0, .logits = {}, .gradients = gradients}, expected);
+    return max_distance(model, {.loss = 0.0, .logits = {}, .gradients = gradients}, expected);
   };
   CHECK(distance_of({{3.0, 4.0}, {0.0}}).relative == 0.0);
   CHECK(distance_of({{3.0, 4.5}, {0.0}}).relative == doctest::Approx(0.1));

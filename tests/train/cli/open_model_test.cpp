@@ -15,7 +15,7 @@
 namespace tapestry {
 namespace {
 
-/// The config of a run on images, of which so many are held out.
+/// The config of a run on images with `held_out` of them held out.
 Config images_config(std::size_t validation_size, std::size_t test_size) {
   Config config;
   config.model_kind = "vision_transformer";
@@ -26,7 +26,7 @@ Config images_config(std::size_t validation_size, std::size_t test_size) {
   return config;
 }
 
-std::string refusal(const Config& trained, const std::vector<std::string>& overrides) {
+std::string rejection(const Config& trained, const std::vector<std::string>& overrides) {
   try {
     with_other_data("runs/x", trained, overrides);
   } catch (const ConfigError& error) {
@@ -45,35 +45,36 @@ TEST_CASE("a given data file replaces that of the run, relative to the working f
   CHECK(other.data.generated.test_size == 5);
 }
 
-TEST_CASE("keys of a trained model other than data files and decoding are refused") {
+TEST_CASE("keys of a trained model other than data files and decoding are rejected") {
   for (const char* override :
        {"data.test_size=3", "train.steps=3", "model.d_model=64", "data.test_images"}) {
     CAPTURE(override);
-    CHECK(refusal(images_config(5, 5), {override})
+    CHECK(rejection(images_config(5, 5), {override})
               .starts_with("command line: " + std::string(override) +
                            ": expected only data files and keys of decoding after runs/x"));
   }
-  CHECK(refusal(images_config(5, 5), {"data.test_images="})
+  CHECK(rejection(images_config(5, 5), {"data.test_images="})
             .starts_with("command line: data.test_images=: found no file, expected one\n"
                          "hint: write data.test_images=FILE"));
 }
 
-TEST_CASE("a test file is refused if it would change which images are held out for validation") {
+TEST_CASE("a test file is rejected if it would change which images are held out for validation") {
   const std::vector<std::string> test_file{"data.test_images=more.csv"};
-  const std::string refused = "command line: data.test_images: a test file would change the images";
-  CHECK(refusal(images_config(5, 5), test_file).starts_with(refused));
-  CHECK(refusal(images_config(1, 1), test_file).starts_with(refused));
-  CHECK(refusal(images_config(0, 5), test_file) == "accepted");  // nothing is cut behind
-  CHECK(refusal(images_config(5, 0), test_file) == "accepted");  // nothing was cut before
-  CHECK(refusal(images_config(5, 5), {"data.validation_images=more.csv"}) == "accepted");
-  CHECK(refusal(images_config(5, 5), {test_file[0], "data.validation_images=more.csv"}) ==
+  const std::string rejected =
+      "command line: data.test_images: a test file would change the images";
+  CHECK(rejection(images_config(5, 5), test_file).starts_with(rejected));
+  CHECK(rejection(images_config(1, 1), test_file).starts_with(rejected));
+  CHECK(rejection(images_config(0, 5), test_file) == "accepted");  // nothing is cut behind
+  CHECK(rejection(images_config(5, 0), test_file) == "accepted");  // nothing was cut before
+  CHECK(rejection(images_config(5, 5), {"data.validation_images=more.csv"}) == "accepted");
+  CHECK(rejection(images_config(5, 5), {test_file[0], "data.validation_images=more.csv"}) ==
         "accepted");
   Config with_files = images_config(5, 5);
   with_files.data.images.validation_images = "/data/valid.csv";
-  CHECK(refusal(with_files, test_file) == "accepted");
+  CHECK(rejection(with_files, test_file) == "accepted");
   with_files = images_config(5, 5);
   with_files.data.images.test_images = "/data/test.csv";
-  CHECK(refusal(with_files, test_file) == "accepted");
+  CHECK(rejection(with_files, test_file) == "accepted");
 }
 
 TEST_CASE("opening a model sets the number of threads of the config") {

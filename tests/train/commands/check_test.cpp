@@ -28,7 +28,7 @@ TEST_CASE("check prints a line for each check, and the number that passed") {
   CHECK(out.starts_with("tiny.yaml, initial values\nok      causality     d(logits at t)/"));
   CHECK(out.ends_with("\n10 of 10 checks passed\n"));
   CHECK(count_lines(out, "") == 12);
-  CHECK(contains(out, "gradients of 3 + 3 examples add up to those of 6 "));
+  CHECK(contains(out, "gradients of 3 + 3 examples add up to the gradients of 6 "));
   CHECK(contains(out, " threads (float32, 22 examples)\n"));
   CHECK(contains(work.out("check tiny.yaml data.train_size=40 train.dtype=float64"),
                  " threads (float64, 32 examples)\n"));
@@ -55,7 +55,7 @@ TEST_CASE("check of a trained run skips the initial loss") {
   CHECK(out.ends_with("\n9 of 9 checks passed\n"));
 }
 
-TEST_CASE("a failed check is a line of its own and exit code 1") {
+TEST_CASE("a failed check is a separate line and exit code 1") {
   const Outcome failed = TinyWorkplace().run("check tiny.yaml model.layer_norm_epsilon=1e30");
   CHECK(failed.code == 1);
   CHECK(failed.err.empty());

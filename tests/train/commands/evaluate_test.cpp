@@ -72,7 +72,7 @@ TEST_CASE("evaluate prints the scores of the held-out sets, as text and as JSON"
   CHECK_FALSE(contains(older, "input"));
 }
 
-/// What evaluate shows of an example.
+/// An example as evaluate shows it.
 std::string shown(const std::string& source, const std::string& output, const std::string& target) {
   const std::string text = fmt::format("\ninput     {}\noutput    {}\n", source, output);
   return output == target ? text : text + fmt::format("expected  {}\n", target);
@@ -239,7 +239,7 @@ TEST_CASE("every command that examines a run accepts moved data files") {
                  {"data.train_source=x: a text that is given needs no other data"});
 }
 
-TEST_CASE("evaluate without the training file scores the sets that have files of their own") {
+TEST_CASE("evaluate without the training file scores the sets that have separate files") {
   struct Row {
     std::string kind, training, other;
     bool held_out;  ///< whether a set is held out of the training file in spite of the other file

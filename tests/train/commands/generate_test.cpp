@@ -70,7 +70,7 @@ TEST_CASE("generate prints the prompt unchanged, and warns about unknown charact
   CHECK(contains(done.err, "warning: 2 of the 5 tokens of the prompt are not in the vocabulary"));
 }
 
-/// What the sampler makes of a prompt with the model in a checkpoint, as a text.
+/// Output of the sampler for a prompt with the model in a checkpoint, as a text.
 std::string sampled(const TrainedModel& trained, std::vector<std::int32_t> begin,
                     const std::string& prompt, std::size_t count, const SamplingOptions& options) {
   std::vector<std::int32_t> text = trained.codec.encode_target(prompt);

@@ -12,7 +12,7 @@
 /// Tables of wrong configs.
 namespace tapestry::test {
 
-/// What is expected of an error.
+/// Expected error.
 struct ExpectedError {
   std::string place;               ///< "x:2:3", or another name for an error without a line
   std::string underlined{};        ///< the text that the caret and its tildes mark

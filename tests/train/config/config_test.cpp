@@ -163,7 +163,7 @@ TEST_CASE("an override does not hide an invalid value in the file") {
                {{"x:2:14", "abc", {"a whole number"}}});
 }
 
-TEST_CASE("aliases and merge keys give values, and a key of its own replaces a merged one") {
+TEST_CASE("aliases and merge keys give values, and a key of the map replaces a merged one") {
   const Config config = parse_config(
       "x-small: &small {d_model: 64, num_heads: 2, dropout: 0.3}\n"
       "model:\n  num_heads: 8\n  <<: *small\ntrain:\n  save_every: &often 40\n"

@@ -114,7 +114,7 @@ TEST_CASE("a text that is not in a domain is rejected, with the right notation i
         "1e99", ".inf",   "nan",    "infinity", "5abc", "٣",   "1,00",  "1,0000", "1234,567",
         ",000", "1,000,", "1,23k4", "k",        "5kk",  "0",   one_more}},
       {at_least(1), {"010", "0xa", "1e1", "1_0", "10.0", "+10"}, "write `10`, in decimal digits"},
-      {at_least(1), {"12,000", "12k", "12K", "0.012M"}, "write `12000`, in decimal digits alone"},
+      {at_least(1), {"12,000", "12k", "12K", "0.012M"}, "write `12000`, in decimal digits"},
       {at_least(1), {"1,234,567"}, "write `1234567`"},
       {between(2, 9), {"1", "10"}},
       {steps_between(1, 9), {"0.05", "10"}},
@@ -144,7 +144,7 @@ TEST_CASE("a text that is not in a domain is rejected, with the right notation i
       {Choice<NormPlacement>(), {"between"}},
       {FilePaths(), {"[a,]", "[,a]", "[a,,b]", "[\"a]", "[\"a\"b]", "[\"\"]"}, "[a.txt, b.txt]"},
       {weights, {"[1, 10]", "[0]"}},
-      {weights, {"[1, 2.0]"}, "write `2`, in decimal digits alone"},
+      {weights, {"[1, 2.0]"}, "write `2`, in decimal digits"},
       {weights, {"[1,]"}, "write for example [1, 3]"},
   };
   for (const auto& row : rows) {

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string refusal(const std::string& path) {
+std::string rejection(const std::string& path) {
   try {
     read_config_file(path);
   } catch (const ConfigError& error) {
@@ -59,12 +59,12 @@ TEST_CASE("a path that is no readable file, or too large, is rejected without bl
   for (const auto& row : rows) {
     CAPTURE(row.path);
     if (row.path == secret && ::geteuid() == 0) continue;  // root reads everything
-    const std::string text = refusal(row.path);
+    const std::string text = rejection(row.path);
     CHECK(text.starts_with(row.path + ": "));
     CHECK_MESSAGE(test::contains(text, row.reason), text);
     CHECK_MESSAGE(test::contains(text.substr(text.find("\nhint: ")), row.hint), text);
   }
-  CHECK(refusal(folder.write("full.yaml", std::string(max_config_size, '\n'))) == "accepted");
+  CHECK(rejection(folder.write("full.yaml", std::string(max_config_size, '\n'))) == "accepted");
 }
 
 TEST_CASE("paths in a config are relative to its folder, in overrides to the working folder") {
@@ -132,7 +132,7 @@ struct WorkingFolder {
   const fs::path before = fs::current_path();
 };
 
-TEST_CASE("relative paths are refused if the working folder does not exist") {
+TEST_CASE("relative paths are rejected if the working folder does not exist") {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("mine.yaml", "train:\n  steps: 10\n");
   const fs::path gone = folder.path() / "gone";

@@ -47,10 +47,10 @@ std::string mutated(std::string text, std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("damaged configs are accepted or refused, without a crash") {
+TEST_CASE("damaged configs are accepted or rejected, without a crash") {
   const std::string whole = "# a comment\n" + dump_config(Config());
   std::mt19937 random(1);
-  int accepted = 0, refused = 0;
+  int accepted = 0, rejected = 0;
   for (int i = 0; i < 2000; ++i) {
     const std::string text = mutated(whole, random);
     try {
@@ -59,14 +59,14 @@ TEST_CASE("damaged configs are accepted or refused, without a crash") {
       ++accepted;
     } catch (const ConfigError& error) {
       CHECK_FALSE(error.diagnostics().empty());
-      ++refused;
+      ++rejected;
     }
   }
   CHECK(accepted > 25);
-  CHECK(refused > 1000);
+  CHECK(rejected > 1000);
 }
 
-TEST_CASE("random bytes are refused") {
+TEST_CASE("random bytes are rejected") {
   std::mt19937 random(2);
   for (int i = 0; i < 2000; ++i) {
     std::string text;
@@ -76,17 +76,17 @@ TEST_CASE("random bytes are refused") {
   }
 }
 
-TEST_CASE("damaged overrides are accepted or refused, without a crash") {
+TEST_CASE("damaged overrides are accepted or rejected, without a crash") {
   std::mt19937 random(3);
-  int refused = 0;
+  int rejected = 0;
   for (int i = 0; i < 3000; ++i) {
     try {
       parse_config("train:\n  steps: 9\n", "c", {mutated("model.d_model=256", random)});
     } catch (const ConfigError&) {
-      ++refused;
+      ++rejected;
     }
   }
-  CHECK(refused > 1000);
+  CHECK(rejected > 1000);
 }
 
 }  // namespace tapestry

@@ -159,7 +159,7 @@ TEST_CASE(
       "5% 2.5% 100% 0% 0.0% 101% % 10m 90s 1d12h 1m1h 90 s auto adam yes bleu avx2 ~/x a/b null "
       "inf nan 0x10 1,000 18446744073709551615");
   values.insert("");
-  std::size_t accepted = 0, refused = 0;
+  std::size_t accepted = 0, rejected = 0;
   const Config defaults;
   for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain& domain) {
     const Json& key = schema.at("properties")
@@ -172,17 +172,17 @@ TEST_CASE(
       CAPTURE(field.path());
       CAPTURE(text);
       const Json json = to_json(text);
-      // Nothing after a key is refused before its domain sees it; so is null, written out, by
+      // Nothing after a key is rejected before its domain sees it; so is null, written out, by
       // words.
       const bool valid = !json.is_null() && std::holds_alternative<FieldValue>(domain.parse(text));
       const bool is_percentage =
           domain.is<StepCount>() && StepCount::parse_percentage(text).has_value();
       CHECK(accepts(key, json) == (valid || is_percentage));
-      ++(valid || is_percentage ? accepted : refused);
+      ++(valid || is_percentage ? accepted : rejected);
     }
   });
   CHECK(accepted >= 300);
-  CHECK(refused >= 300);
+  CHECK(rejected >= 300);
 }
 
 TEST_CASE("the JSON Schema accepts a dumped config of each kind of model") {
@@ -196,7 +196,7 @@ TEST_CASE("the JSON Schema accepts a dumped config of each kind of model") {
   }
 }
 
-TEST_CASE("the JSON Schema refuses keys, data and scores that a kind of model does not have") {
+TEST_CASE("the JSON Schema rejects keys, data and scores that a kind of model does not have") {
   const Json schema = Json::parse(config_schema());
   const auto accepted = [&](const std::string& text) {
     return accepts(schema, to_json(YAML::Load(text)));
@@ -222,7 +222,7 @@ TEST_CASE("the JSON Schema refuses keys, data and scores that a kind of model do
   CHECK_FALSE(accepted(tagger + "}\ntrain: {best_metric: bleu}"));
 }
 
-TEST_CASE("the JSON Schema refuses numbers that do not fit into their type") {
+TEST_CASE("the JSON Schema rejects numbers that do not fit into their type") {
   const Json schema = Json::parse(config_schema());
   CHECK(accepts(schema, {{"train", {{"seed", 18446744073709551615U}}}}));
   CHECK_FALSE(accepts(schema, {{"train", {{"seed", 1e20}}}}));

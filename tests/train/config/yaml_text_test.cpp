@@ -90,7 +90,7 @@ TEST_CASE("nodes of every kind have names") {
   CHECK(describe(yaml.sections[1].value) == "nothing");
 }
 
-TEST_CASE("an alias has the value of its anchor, and the place where it stands") {
+TEST_CASE("an alias has the value of its anchor, and the place where it is") {
   const Read yaml = read("a:\n  b: &n 500\n  c: *n\n  d: [*n, 2]\ne: {f: *n, g: 1}\n");
   CHECK(yaml.errors.empty());
   REQUIRE(yaml.entries.size() == 5);
@@ -158,8 +158,8 @@ const std::vector<Wrong> wrong_texts = {
      {{"x:4:3", "norm", {"repeated key `norm` in `model`", "on line 2 already"}}}},
     {"model:\n  norm: pre\nmodel:\n  d_ff: 1\n",
      {{"x:3:1", "model", {"repeated section `model`", "on line 1 already"}}}},
-    // What YAML has and a config has not.
-    {"a:\n  b: !!int 3\n", {{"x:2:6", "", {"a tag (!)", "write the value alone"}}}},
+    // Features of YAML that a config rejects.
+    {"a:\n  b: !!int 3\n", {{"x:2:6", "", {"a tag (!)", "write only the value"}}}},
     {"a: !m\n  b: 3\n", {{"x:1:4", "", {"a tag (!)"}}}},
     {"a:\n  b: [1, !!int 3]\n", {{"x:2:10", "", {"a tag (!)"}}}},
     {"a:\n  b: 1\n---\nc:\n  d: 1\n", {{"x:3:1", "", {"a second document"}}}},
@@ -206,7 +206,7 @@ const std::vector<Wrong> wrong_texts = {
 
 }  // namespace
 
-TEST_CASE("texts that are not configs are refused with place, reason and hint") {
+TEST_CASE("texts that are not configs are rejected with place, reason and hint") {
   for (const Wrong& row : wrong_texts) {
     CAPTURE(row.text.substr(0, 60));
     check_errors(read(row.text).errors, row.errors);

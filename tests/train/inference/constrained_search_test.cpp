@@ -95,7 +95,7 @@ TEST_CASE("the beginning of the best output as prefix gives the best output") {
   CHECK(compared > 0);
 }
 
-TEST_CASE("a prefix is not cut by max_length, and one that leaves no room is refused") {
+TEST_CASE("a prefix is not cut by max_length, and one that leaves no room is rejected") {
   const Model model = random_model(1);
   const Sentence prefix(5, 7);
   const auto found = search_one(model, {.source = {4}, .prefix = prefix}, {.max_length = 2});
@@ -106,7 +106,7 @@ TEST_CASE("a prefix is not cut by max_length, and one that leaves no room is ref
                   std::invalid_argument);
 }
 
-TEST_CASE("a token of a prefix that is not in the vocabulary is refused") {
+TEST_CASE("a token of a prefix that is not in the vocabulary is rejected") {
   const Model model = random_model(1);
   constexpr auto end = static_cast<std::int32_t>(hand_made_vocabulary);
   CHECK_NOTHROW(search_one(model, {.source = {4}, .prefix = {7, end - 1}}, {}));

@@ -34,7 +34,7 @@ std::int32_t draw(const SamplingOptions& options, double uniform) {
   return draw_token(scores(), options, uniform);
 }
 
-/// What 20,000 draws gave, by token.
+/// Results of 20,000 draws, by token.
 std::map<std::int32_t, double> shares(const SamplingOptions& options) {
   constexpr std::size_t draws = 20'000;
   std::map<std::int32_t, double> result;

@@ -12,8 +12,8 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// Training beside PyTorch; tests/golden/training.py wrote the numbers, and what is fixed here is
-/// what is fixed there.
+/// Training compared with PyTorch; tests/golden/training.py wrote the numbers, and what is fixed
+/// here is what is fixed there.
 namespace {
 
 constexpr std::size_t steps = 50;

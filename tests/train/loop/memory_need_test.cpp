@@ -310,7 +310,7 @@ TEST_CASE("after warming up, the largest step allocates nothing from the system"
   CHECK(kernels::memory_statistics().system_allocations == warm.system_allocations);
 }
 
-TEST_CASE("a model larger than any memory is refused before it is made, with what to reduce") {
+TEST_CASE("a model larger than any memory is rejected before it is made, with what to reduce") {
   Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   config.model.d_model = 65536;
@@ -318,7 +318,7 @@ TEST_CASE("a model larger than any memory is refused before it is made, with wha
   config.train.accumulate = 1;
   try {
     require_memory_for_model(config, corpus, {.free = 1, .total = 32'000'000'000});
-    FAIL("it was not refused");
+    FAIL("it was not rejected");
   } catch (const MemoryError& error) {
     CHECK(std::string(error.what()) ==
           "memory: 5,189,762,950,569 parameters need 83036.2 GB with their gradients and the "
@@ -328,14 +328,14 @@ TEST_CASE("a model larger than any memory is refused before it is made, with wha
   CHECK_NOTHROW(require_memory_for_model(tiny_config(), corpus, {.free = 1, .total = 1'000'000}));
 }
 
-TEST_CASE("a model that just fits is not refused, and the limit that is exceeded is named") {
+TEST_CASE("a model that just fits is not rejected, and the limit that is exceeded is named") {
   const Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   const std::uint64_t need = need_of_model(config, corpus).state;
   CHECK_NOTHROW(require_memory_for_model(config, corpus, {.free = 1, .total = need}));
   try {
     require_memory_for_model(config, corpus, {.free = 1, .total = need - 1, .bound = "ulimit -v"});
-    FAIL("it was not refused");
+    FAIL("it was not rejected");
   } catch (const MemoryError& error) {
     CHECK(std::string(error.what()).ends_with(", found 0.1 MB (ulimit -v)"));
   }

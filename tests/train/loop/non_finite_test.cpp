@@ -18,7 +18,7 @@
 #include "tests/train/tiny_run.h"
 #include "train/tasks/task.h"
 
-/// What is said of values that are not finite; how runs end with them is in
+/// Messages about values that are not finite; how runs end with them is in
 /// trainer_non_finite_test.cpp.
 namespace tapestry {
 namespace {
@@ -27,7 +27,7 @@ using test::contains;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// What is said of the first `count` pairs, of which the first is pair 3.
+/// Message about the first `count` pairs, of which the first is pair 3.
 std::string words_for_pairs(std::size_t count) {
   std::vector<std::size_t> pairs(count);
   std::iota(pairs.begin(), pairs.end(), std::size_t{2});
@@ -36,9 +36,9 @@ std::string words_for_pairs(std::size_t count) {
 }
 
 TEST_CASE("up to eight examples at fault are listed, otherwise seven and the number of others") {
-  CHECK(words_for_pairs(1) == "; first in head: exp; caused by training pair 3 alone");
+  CHECK(words_for_pairs(1) == "; first in head: exp; caused only by training pair 3");
   const std::string first = "; first in head: exp; each of training pairs 3";
-  const std::string last = " alone causes it";
+  const std::string last = " causes it by itself";
   CHECK(words_for_pairs(2) == first + " and 4" + last);
   CHECK(words_for_pairs(3) == first + ", 4 and 5" + last);
   CHECK(words_for_pairs(8) == first + ", 4, 5, 6, 7, 8, 9 and 10" + last);

@@ -38,7 +38,7 @@ const TrainMetrics metrics{.step = 50,
                            .target_tokens = 640};
 const std::string scores = "loss 0.2500  tokens 96.10 %";
 
-/// A file that is no terminal, as a pipe is none.
+/// A file that is no terminal, like a pipe.
 class PlainOutput {
  public:
   std::FILE* file() const { return file_.get(); }

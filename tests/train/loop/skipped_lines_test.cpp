@@ -190,7 +190,7 @@ class UnsyncedFiles : public FileSystem {
   int fsync(int) override { return 0; }
 };
 
-/// What a run leaves.
+/// Files that a run leaves.
 struct Left {
   std::string metrics;
   ArrayStore last;

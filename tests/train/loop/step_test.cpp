@@ -131,7 +131,7 @@ TEST_CASE("a step has the learning rate of its number and the clip factor of its
   }
 }
 
-TEST_CASE("a step with batches of its own leaves the position in the data") {
+TEST_CASE("a step with other batches does not change the position in the data") {
   NewRun run;
   run.computer.apply(run.computed_step());
   const BatchPosition position = run.computer.state().position;
@@ -278,7 +278,7 @@ TEST_CASE("every training step has another dropout mask") {
 }
 
 TEST_CASE("every batch of a step has another dropout mask") {
-  // One mask for both batches of a step would make their mean the loss of the first alone.
+  // One mask for both batches of a step would make their mean the loss of only the first.
   const auto of_one = losses(0.3, 1);
   const auto of_two = losses(0.3, 2);
   REQUIRE(of_one.size() == 6);

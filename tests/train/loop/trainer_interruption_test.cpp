@@ -14,7 +14,7 @@
 #include "train/system/interruptions.h"
 #include "train/tasks/data_source.h"
 
-/// What a run does when a signal or the time limit comes in the middle of a step or a validation.
+/// Behavior of a run when a signal or the time limit comes in the middle of a step or a validation.
 namespace tapestry {
 namespace {
 

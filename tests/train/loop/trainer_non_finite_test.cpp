@@ -26,7 +26,7 @@
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
-/// What a run does about losses, gradients and weights that are not finite, and about divergence.
+/// Behavior of a run with losses, gradients and weights that are not finite, and with divergence.
 namespace tapestry {
 namespace {
 
@@ -113,8 +113,8 @@ TEST_CASE("a loss that is not finite stops the run before any weight changes or 
   const std::string text = run.error();
   CHECK(text.starts_with("step 1: the loss is nan, expected a finite number; first in output: "));
   CHECK(contains(text, "; each of training pairs "));
-  CHECK(contains(text, " alone causes it" + origin));
-  CHECK(contains(text, "; the weights are those of step 0\nhint: no parameter has been updated "));
+  CHECK(contains(text, " causes it by itself" + origin));
+  CHECK(contains(text, "; the weights are from step 0\nhint: no parameter has been updated "));
   CHECK(test::values_of(weight) == before);
   CHECK(run.trainer->step() == 0);
   CHECK(run.directory.steps().empty());
@@ -141,7 +141,7 @@ TEST_CASE("a gradient that is not finite stops the run although the loss is fini
 
   const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
   CHECK(text.starts_with("step 1: the norm of the gradient is "));
-  CHECK(contains(text, "; the weights are those of step 0\n"));
+  CHECK(contains(text, "; the weights are from step 0\n"));
   CHECK(test::values_of(trainer.model().parameters.find("output.weight")->tensor) == before);
   CHECK(run.directory().steps().empty());
 }
@@ -246,7 +246,7 @@ TEST_CASE("train.max_nan_steps consecutive steps that are not finite stop the ru
   CHECK(contains(text, "; 3 consecutive steps, train.max_nan_steps is 2\n"));
 }
 
-/// What a run that rolls back and is saved every few steps remembers. What happened after the save
+/// Memory of a run that rolls back and is saved every few steps. What happened after the save
 /// that it goes back to is forgotten with the rest of the state.
 std::string expected_history(const Config& config) {
   const Corpus corpus = load_corpus(config.data);
@@ -493,7 +493,7 @@ TEST_CASE("a run that diverges stops and prints its best validation") {
 }  // namespace
 }  // namespace tapestry
 
-/// What train.detect_anomaly does to a run.
+/// Effects of train.detect_anomaly on a run.
 namespace tapestry {
 namespace {
 
@@ -524,7 +524,7 @@ TEST_CASE("an anomaly is named with step, layer, operation and the ranges of its
                        "encoder.layers.0.ff.linear"));
   CHECK(text.find("linear: forward: the output has ") != std::string::npos);
   CHECK(text.find("; input 3: ") != std::string::npos);
-  CHECK(text.find("; the weights are those of step 0\nhint: no parameter has been updated ") !=
+  CHECK(text.find("; the weights are from step 0\nhint: no parameter has been updated ") !=
         std::string::npos);
 }
 

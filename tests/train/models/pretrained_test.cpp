@@ -131,7 +131,7 @@ TEST_CASE("the pretrained head of other classes is left, whatever its shape") {
   CHECK(lines[2] == "  left: 2 tensors: head.weight (3, 8), head.bias (3)");
 }
 
-TEST_CASE("a pretrained model without matching tensors is refused, and nothing is changed") {
+TEST_CASE("a pretrained model without matching tensors is rejected, and nothing is changed") {
   TransformerOptions other = options(6);
   other.d_ff = 10;
   Model to = classifier(other);

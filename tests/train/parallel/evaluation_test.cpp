@@ -87,7 +87,7 @@ TEST_CASE("any number of processes gives the scores and predictions of one, in e
   }
 }
 
-TEST_CASE("each process scores its share of the batches alone") {
+TEST_CASE("each process scores only its share of the batches") {
   const Model model = test::random_model(1);
   const Sizes sizes = evaluate_in_processes(
       3, [&](const WorkShare& share) { score_labels(model, pairs_of_words(), 2, {}, {}, share); });

@@ -56,7 +56,7 @@ std::vector<std::string> states_of_two(const Config& config, const Corpus& corpu
   return states;
 }
 
-/// The same in one process, twice.
+/// In one process, twice.
 std::vector<std::string> states_of_one(const Config& config, const Corpus& corpus,
                                        const Training& train) {
   StepComputer computer(config, corpus);

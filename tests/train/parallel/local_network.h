@@ -30,7 +30,7 @@ class LocalNetwork {
     for (std::size_t rank = 0; rank < size; ++rank) ends_.emplace_back(*this, rank, size);
   }
 
-  /// What the process `rank` sends and receives with.
+  /// Transport of the process `rank`.
   Transport& end(std::size_t rank) { return ends_[rank]; }
 
   /// Makes messages arrive only when their receiver has looked for them this often since they were

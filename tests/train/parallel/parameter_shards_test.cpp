@@ -83,7 +83,7 @@ struct Training {
   std::size_t bucket_bytes = ShardLayout::default_bucket_bytes;
 };
 
-/// What a training ends with.
+/// Results of a training.
 struct Trained {
   std::vector<std::vector<double>> parameters;
   std::vector<std::vector<double>> averages;    ///< as seen in the parameters

@@ -278,7 +278,7 @@ TEST_CASE("processes with different parameters or optimizer state have different
     Tensor tensor = to[i].tensor;
     std::ranges::copy(from[i].tensor.values<float>(), tensor.mutable_values<float>().begin());
   }
-  // The checkpoints differ in the moments of Adam alone.
+  // The checkpoints differ only in the moments of Adam.
   const ArrayStore of_one = one.computer.snapshot(), of_other = other.computer.snapshot();
   same.computer.restore(of_one);
   one.computer.restore(of_one);

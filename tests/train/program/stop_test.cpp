@@ -15,7 +15,7 @@
 #include "train/base/format.h"
 #include "train/checkpoint/run_directory.h"
 
-/// What happens to a run when it is stopped, or when two want the same directory.
+/// Runs that are stopped, or that want the same directory as another.
 namespace tapestry {
 namespace {
 

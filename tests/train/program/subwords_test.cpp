@@ -113,7 +113,7 @@ TEST_CASE("a run of subwords resumes bit-identically, on more threads, without i
     CHECK_THROWS_WITH_AS(saved_vocabularies(damaged), doctest::Contains(message), CheckpointError);
   };
   check("no model", "data/source_subwords: is not a SentencePiece model");
-  check(target->serialized(), "other words than those of its subword model");
+  check(target->serialized(), "other words than its subword model");
 }
 
 TEST_CASE("a run with subword regularization resumes bit-identically on more threads") {

@@ -32,7 +32,7 @@ TEST_CASE("padding is counted on each side that has tokens, but not in single la
   CHECK(use.padding() == 3);
 }
 
-TEST_CASE("a timer adds its lifetime to its part alone") {
+TEST_CASE("a timer adds its lifetime only to its part") {
   TimeUse use;
   use.add(TimePart::saving, milliseconds(1500));
   { const PartTimer timer(use, TimePart::forward, "forward"); }

@@ -162,7 +162,7 @@ TEST_CASE("each curve of metrics has the name and the values of its column") {
       const ReadCurve expected = column_of(path / "metrics.csv", column, split);
       if (expected.steps.empty()) continue;
       CAPTURE(name);
-      // The training loss without label smoothing is a curve of its own.
+      // The training loss without label smoothing is a separate curve.
       const bool smoothed = name == "loss" && split == "train";
       check_equal(
           curve_of(run["curves"], smoothed ? "training_objective" : name, split == "validation"),

@@ -15,7 +15,7 @@ namespace {
 
 using Values = std::vector<std::string>;
 
-std::string refusal(const Values& overrides) {
+std::string rejection(const Values& overrides) {
   try {
     parse_sweep_overrides(overrides);
   } catch (const UsageError& error) {
@@ -42,16 +42,17 @@ TEST_CASE("a range of one number is a value, and an invalid range is a text") {
   CHECK(parse_sweep_overrides({"a.b=0.1..0.3"}).fixed == Values{"a.b=0.1..0.3"});
 }
 
-TEST_CASE("mistakes in the values of a sweep are refused") {
-  CHECK(refusal({"model.dropout"}) == "command line: model.dropout: expected section.key=value");
-  CHECK(refusal({"a.b=1", "a.b=2"}) == "command line: a.b=2: found the key a second time");
-  CHECK(refusal({"a.b=1,,2"}) == "command line: a.b=1,,2: found an empty value");
-  CHECK(refusal({"a.b=1,2,1"}) == "command line: a.b=1,2,1: found a value twice");
-  CHECK(refusal({"a.b=5..1"}) == "command line: a.b=5..1: expected a range of 1 to 10000 numbers");
-  CHECK(refusal({"a.b=1..10001"}) ==
+TEST_CASE("mistakes in the values of a sweep are rejected") {
+  CHECK(rejection({"model.dropout"}) == "command line: model.dropout: expected section.key=value");
+  CHECK(rejection({"a.b=1", "a.b=2"}) == "command line: a.b=2: found the key a second time");
+  CHECK(rejection({"a.b=1,,2"}) == "command line: a.b=1,,2: found an empty value");
+  CHECK(rejection({"a.b=1,2,1"}) == "command line: a.b=1,2,1: found a value twice");
+  CHECK(rejection({"a.b=5..1"}) ==
+        "command line: a.b=5..1: expected a range of 1 to 10000 numbers");
+  CHECK(rejection({"a.b=1..10001"}) ==
         "command line: a.b=1..10001: expected a range of 1 to 10000 numbers");
-  CHECK(refusal({"a.b=-9223372036854775808..9223372036854775807"}) != "");
-  CHECK(refusal({"a.b=1..10000"}).empty());
+  CHECK(rejection({"a.b=-9223372036854775808..9223372036854775807"}) != "");
+  CHECK(rejection({"a.b=1..10000"}).empty());
 }
 
 TEST_CASE("combinations have the values of the last axis next to each other") {

@@ -93,7 +93,7 @@ TEST_CASE("the destructor waits for the task") {
 
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)
 /// Lets this process start no further thread.
-void refuse_threads() {
+void reject_threads() {
   static std::vector<std::jthread> idle;
   idle.reserve(64);
   const rlimit no_more{1, 1};
@@ -104,12 +104,12 @@ void refuse_threads() {
   }
 }
 
-TEST_CASE("a task without a thread of its own is done before start() returns" *
+TEST_CASE("a task without a separate thread is done before start() returns" *
           doctest::skip(test::is_guarded_run())) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    refuse_threads();
+    reject_threads();
     BackgroundTask task;
     bool done = false, thrown = false;
     const bool in_background = task.start([&] { done = true; });

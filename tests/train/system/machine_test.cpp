@@ -57,7 +57,7 @@ TEST_CASE("other programs are reported if they leave too few cores for long enou
     const char* busy;  // as named; null: no warning
   };
   for (const Case& given : std::vector<Case>{
-           {10, 20, 20, 2, 2, nullptr},       // this process alone
+           {10, 20, 20, 2, 2, nullptr},       // only this process
            {10, 20, 10, 2, 1, nullptr},       // one core each
            {10, 20, 10, 2, 2, "1.0 of 2"},    // half of the time of each thread is lost
            {10, 20, 14.5, 2, 2, "0.6 of 2"},  //
@@ -293,7 +293,7 @@ struct EndOfProcess {
   std::string said;  ///< on standard error
 };
 
-/// What comes of a process that is told its exit code and then terminated.
+/// Result of a process that is told its exit code and then terminated.
 EndOfProcess end_of(void (*terminated)()) {
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);

@@ -32,7 +32,7 @@ DataOptions small(const std::string& task) {
 }
 
 /// The message of check_subwords() about a config with two .model files; empty if it is accepted.
-std::string refusal_of_two_models(bool two_vocabularies) {
+std::string rejection_of_two_models(bool two_vocabularies) {
   Config config;
   config.data.task = "a source of a user";
   config.data.words.subwords.kind = SubwordKind::file;
@@ -51,9 +51,9 @@ std::string refusal_of_two_models(bool two_vocabularies) {
 
 }  // namespace
 
-TEST_CASE("a source of a user may have subwords of its own for sources and targets") {
-  CHECK(refusal_of_two_models(true).empty());
-  CHECK(refusal_of_two_models(false) ==
+TEST_CASE("a source of a user may have separate subwords for sources and targets") {
+  CHECK(rejection_of_two_models(true).empty());
+  CHECK(rejection_of_two_models(false) ==
         "`target_subword_file` is used with two vocabularies only, found one");
 }
 

@@ -43,7 +43,7 @@ TEST_CASE("fill predicts neither a special symbol nor a line end, however likely
 
 TEST_CASE("each place is filled by its own logits") {
   Model model = masked_model({0, 0, 0, 0, 1, 3, 2});
-  // The token at a place shows through: beside <unk>, c is followed by a.
+  // The token at a place shows through: next to <unk>, c is followed by a.
   test::set(model, "output.bias", std::vector<double>(7, 0.0));
   Tensor weight = model.parameters.find("output.weight")->tensor;
   Tensor embedding = model.parameters.find("embedding.weight")->tensor;

@@ -204,7 +204,7 @@ TEST_CASE("class labels of sentences are not segmented") {
   }
 }
 
-TEST_CASE("regularization for another kind of subword model than the file's is refused") {
+TEST_CASE("regularization for another kind of subword model than the file's is rejected") {
   Sentences unigram(SubwordKind::unigram), bpe(SubwordKind::bpe);
   unigram.config.data.words.subwords.sampling.dropout = 0.1;
   bpe.config.data.words.subwords.sampling.alpha = 0.1;

@@ -24,7 +24,7 @@ using namespace test;
 
 const TaskCase copying{"seq2seq", "copy"};
 
-/// A run of a model that copies most sequences; it goes on at a rate that changes no weight.
+/// A run of a model that copies most sequences; it continues at a rate that changes no weight.
 struct DecodingWorkplace : TaskWorkplace {
   DecodingWorkplace() {
     corpus = load_corpus(config(copying, options).data);

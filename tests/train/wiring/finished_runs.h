@@ -14,11 +14,11 @@ namespace tapestry::test {
 
 struct Finished {
   Outcome outcome;
-  std::string metrics;                            ///< metrics.csv
+  std::string metrics;                              ///< metrics.csv
   std::map<std::uint64_t, ArrayStore> checkpoints;  ///< all that are left, by step
 };
 
-/// What lies in a run directory after a process of the program.
+/// Contents of a run directory after a process of the program.
 Finished finished(const Workplace& work, const std::string& run_dir, Outcome outcome);
 
 /// Trains to the end, in a process of the program; the run directory is runs/NAME, which is

@@ -38,7 +38,7 @@ struct ProcessWorkplace : TaskWorkplace {
   Outcome start(const std::vector<std::string>& overrides) const {
     return with({"train", config_file}, overrides);
   }
-  /// From the checkpoint alone.
+  /// Only from the checkpoint.
   Outcome resume(const std::vector<std::string>& overrides) const {
     return with({"train", "--resume", run_dir}, overrides);
   }
@@ -62,7 +62,7 @@ std::string threads_in(const Outcome& done) {
   return done.out.substr(at + 2, done.out.find(';', at + 2) - at - 2);
 }
 
-TEST_CASE("a resumed run has the threads of its own process") {
+TEST_CASE("a resumed run has the threads of its process") {
   const ProcessWorkplace work;
   const Outcome plain = work.start({"train.steps=1", "train.threads=0", "train.run_dir=plain"});
   const std::string all_cores = threads_in(plain);
@@ -205,7 +205,7 @@ TEST_CASE("a checkpoint does not contain settings of the process that wrote it")
   std::set<std::string> keys;
   for (const std::string& setting : settings) keys.insert(setting.substr(0, setting.find('=')));
   CHECK(differences(stored(1), of_run) == keys);
-  // The file beside the checkpoints has the settings of the last process.
+  // The file next to the checkpoints has the settings of the last process.
   CHECK(contains(read_text(work / (run_dir + "/config.yaml")), "\n  threads: 3\n"));
   REQUIRE(work.resume({"train.steps=2"}).code == 0);
   CHECK(differences(stored(2), stored(1)) == std::set<std::string>{"train.steps"});

@@ -14,7 +14,7 @@
 #include "train/config/rules.h"
 
 /// A tiny config of every kind of model on every task that it learns, with all the files that these
-/// read. Each part has files of its own, so that one that is taken for another is seen.
+/// read. Each part has separate files, so that a confusion is seen.
 namespace tapestry::test {
 
 /// A kind of model on a task; the config is NAME.yaml.
@@ -58,7 +58,7 @@ class Numbers {
 };
 
 /// Lines of words, the same for the same seed. Some words are frequent, some occur once; some
-/// differ in case alone.
+/// differ only in case.
 inline std::vector<std::string> word_lines(std::size_t count, std::uint64_t seed,
                                            const std::vector<std::string>& words) {
   Numbers numbers(seed);
@@ -152,7 +152,7 @@ struct TaskWorkplace : Workplace {
   }
 
  private:
-  /// Overrides name files of this workplace, which is the working folder of the program alone.
+  /// Overrides name files of this workplace, which is the working folder only of the program.
   std::string with_absolute_path(const std::string& override) const {
     const std::size_t equals = override.find('=');
     const std::string value = override.substr(equals + 1);

@@ -69,7 +69,7 @@ inline NetworkSizes sizes_of(const KindOptions& options) {
 }
 
 /// Three rows for a network of any kind, with other lengths on either side, and images. Behind its
-/// tokens a row is filled with padding; one padding token stands among the tokens of each side.
+/// tokens a row is filled with padding; one padding token is among the tokens of each side.
 inline NetworkInput wiring_input() {
   return {
       .source = {.ids = {{5, 6, 7, 8, 2}, {9, 0, 4, 0, 0}, {3, 10, 0, 0, 0}}, .lengths = {5, 3, 2}},
@@ -79,7 +79,7 @@ inline NetworkInput wiring_input() {
 
 inline constexpr std::int32_t ignored_label = 0;
 
-/// What a model is to predict of wiring_input(); padding has no label.
+/// Labels of wiring_input(); padding has no label.
 inline Ids wiring_labels(ModelKind kind) {
   const std::string name = model_kind_name(kind);
   if (find_task(name).traits().one_label_per_example) return {{2}, {1}, {1}};

@@ -102,7 +102,7 @@ class Reference {
   struct Moments {
     std::vector<double> mean, unbiased_variance;
   };
-  /// What each batch norm has seen in training, by its path.
+  /// Moments that each batch norm has seen in training, by its path.
   const std::map<std::string, Moments>& moments() const { return moments_; }
 
  private:
@@ -375,8 +375,8 @@ Results results_of(Reference& reference, Model& model, ModelKind kind) {
   return results;
 }
 
-/// The largest difference of two lists, beside the largest of their values where that is more than
-/// 1; infinite if one is longer.
+/// The largest difference of two lists, relative to the largest of their values where that is more
+/// than 1; infinite if one is longer.
 double difference(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
   double worst = 0, largest = 1;

@@ -26,7 +26,7 @@ namespace {
 
 using namespace test;
 
-/// What of two runs is compared, byte by byte.
+/// Parts of two runs that are compared, byte by byte.
 enum class Part {
   weights,     ///< parameters in checkpoints of the same step
   training,    ///< rows of training in metrics.csv

@@ -121,7 +121,7 @@ function seedTable() {
     const values = group.runs.map((i) => bestOf(runs[i])?.y).filter((y) => y != null);
     const n = values.length, mean = values.reduce((a, b) => a + b, 0) / n, run = runs[group.runs[0]];
     const deviation = Math.sqrt(values.reduce((sum, y) => sum + (y - mean) ** 2, 0) / (n - 1));
-    // The quantile is that of all runs of the group.
+    // The quantile is for all runs of the group.
     const half = n === group.runs.length ? group.t_975 * deviation / Math.sqrt(n) : null;
     const name = keys.map(({key, values: all}) => `${key}=${all[group.runs[0]]}`).join(' ') || namesOf(group);
     return {name, run, format: titleOf(metricOf(run))[1], n, mean, deviation, half};
@@ -365,7 +365,7 @@ function histogramsOverSteps(title, steps, histograms) {
   const picture = svg('svg', {role: 'img', width, height, viewBox: `0 0 ${width} ${height}`, style: 'max-width:100%',
     'aria-label': `${title} at ${found.length} validations: from ${short(found[0].h.low)} to ${short(found[0].h.high)} at step ` +
       `${count(found[0].step)}, from ${short(last.h.low)} to ${short(last.h.high)} at step ${count(last.step)}.`});
-  const boxes = new Map();  // those of the same opacity are one element
+  const boxes = new Map();  // boxes of the same opacity are one element
   found.forEach(({h}, i) => {
     const most = Math.max(...h.counts), bin = (h.high - h.low) / h.counts.length, across = Math.max(1, column - (column > 4 ? 0.5 : 0)).toFixed(1);
     h.counts.forEach((n, k) => {
