@@ -29,7 +29,7 @@ fi
 targets=() tests=()
 if [ "${1:-}" = readers ]; then
   targets=(--target data_tests train_tests)
-  tests=(--tests-regex '^(data|train|train_program|train_commands)$')
+  tests=(--tests-regex '^(data|train|train_.*)$')
 fi
 cmake --preset coverage
 cmake --build --preset coverage --parallel "$(nproc)" "${targets[@]}"

@@ -16,15 +16,13 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 
 import compare_pytorch
 from compare_pytorch import (Contender, Failure, low_percentile, print_heading, print_row,
                              run_main)
 
-HERE = pathlib.Path(__file__).resolve().parent
-PROGRAM = HERE.parents[1] / ".build/release/tapestry"
+PROGRAM = pathlib.Path(__file__).resolve().parents[2] / ".build/release/tapestry"
 PROCESSES = 2
 COLUMNS = ["model", "Tapestry, 1 thread, one batch, ms", "PyTorch, 1 thread, one batch, ms",
            "Tapestry, 2 threads, one batch, ms", "PyTorch, 2 threads, one batch, ms",
@@ -96,8 +94,7 @@ def compare(model, options):
 
         single = start_both(1)
         tapestry, pytorch = start_both(PROCESSES)
-        ddp = start(Contender("PyTorch DDP", [sys.executable, HERE / "pytorch_ddp_worker.py",
-                                              directory, "1", str(PROCESSES)]))
+        ddp = start(compare_pytorch.start_pytorch("ddp", 1, directory))
         for rival in (*single, pytorch, ddp):
             compare_pytorch.require_same_loss(tapestry, rival)
         write_config(folder)

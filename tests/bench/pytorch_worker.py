@@ -1,10 +1,11 @@
-"""PyTorch's side of compare_pytorch.py: trains the model that bench_step --serve has written.
+"""PyTorch's side of compare_pytorch.py and compare_ddp.py: trains the model that bench_step --serve
+has written, with ddp in two processes by DistributedDataParallel over gloo, each with half the batch.
 
-    python3 tests/bench/pytorch_worker.py DIRECTORY THREADS eager|compile
+    python3 tests/bench/pytorch_worker.py DIRECTORY THREADS eager|compile|ddp
 
 Speaks as bench_step --serve does: the loss without dropout, then for each line of input with a
 number of steps a line with their times, at the end a line of JSON. A process of its own, so that
-its peak memory is its own.
+its peak memory is its own; with ddp it is the first process's.
 """
 
 import json
@@ -15,6 +16,7 @@ import time
 
 try:
     import torch
+    from torch import distributed
 except ImportError:
     sys.exit(f"pytorch_worker: error: {sys.executable} has no PyTorch; install it (pip install "
              "torch) or run compare_pytorch.py with a Python that has it")
@@ -93,13 +95,71 @@ def peak_memory():
             return 1024 * int(line.split()[1])
 
 
+def serve(training, numbers, is_first=True):
+    """Says the loss, and the times of each number of steps."""
+    loss = training.evaluate()
+    if is_first:
+        print(loss, flush=True)
+    for number in numbers:
+        times = timed(training.step, number)
+        if is_first:
+            print(*times, flush=True)
+
+
+# ---- Two processes
+
+PROCESSES = 2
+
+
+class DistributedTraining(Training):
+    def __init__(self, directory):
+        super().__init__(directory, compiled=False)
+        rank = distributed.get_rank()
+        self.source, self.target, self.labels = (
+            values if values is None else values.chunk(PROCESSES)[rank]
+            for values in (self.source, self.target, self.labels))
+        self.model = torch.nn.parallel.DistributedDataParallel(self.model,
+                                                               gradient_as_bucket_view=True)
+
+    def evaluate(self):
+        loss = torch.tensor(super().evaluate())
+        distributed.all_reduce(loss)
+        return loss.item() / PROCESSES
+
+
+def read_numbers_of_steps():
+    """The numbers of the lines of input that rank 0 has, in each process."""
+    while True:
+        line = sys.stdin.readline() if distributed.get_rank() == 0 else ""
+        number = torch.tensor(int(line or 0))
+        distributed.broadcast(number, 0)
+        if number == 0:
+            return
+        yield number.item()
+
+
+def train_rank(rank, directory, threads):
+    torch.set_num_threads(threads)
+    distributed.init_process_group("gloo", init_method=f"file://{directory}/rendezvous",
+                                   rank=rank, world_size=PROCESSES)
+    serve(DistributedTraining(directory), read_numbers_of_steps(), is_first=rank == 0)
+    distributed.destroy_process_group()
+
+
+def train_other(index, directory, threads):
+    train_rank(index + 1, directory, threads)
+
+
 def main():
-    directory, threads, mode = sys.argv[1:]
-    torch.set_num_threads(int(threads))
-    training = Training(pathlib.Path(directory), compiled=mode == "compile")
-    print(training.evaluate(), flush=True)
-    for line in sys.stdin:
-        print(*timed(training.step, int(line)), flush=True)
+    directory, threads, mode = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    if mode == "ddp":
+        others = torch.multiprocessing.spawn(train_other, (directory, threads), PROCESSES - 1,
+                                             join=False)
+        train_rank(0, directory, threads)
+        others.join()
+    else:
+        torch.set_num_threads(threads)
+        serve(Training(directory, compiled=mode == "compile"), map(int, sys.stdin))
     print(json.dumps({"peak_memory": peak_memory()}), flush=True)
 
 

@@ -122,29 +122,6 @@ Outcome run_in_bounds(const Workplace& work, const std::string& command,
   return outcome;
 }
 
-TEST_CASE("a config that would expand without end costs neither time nor memory") {
-  std::string aliases = "data:\n  x0: &x0 [1, 1]\n";
-  for (int i = 1; i < 60; ++i) aliases += fmt::format("  x{0}: &x{0} [*x{1}, *x{1}]\n", i, i - 1);
-  const std::pair<std::string, std::string> rows[] = {
-      {aliases, ":2:3: unknown key `x0` in `data`"},
-      {"data:\n" + repeated("  [[[[[[[[[[[[[[[[\n", 50'000), ":50001:19: found lists or maps in"},
-      {"train:\n  run_dir: \"" + std::string(100'000, 'x') + "\"\n", ":2:4097: line of 100013"},
-      {"model:\n" + repeated("  k: &a 1\n", 50'000), ":3:3: repeated key `k` in `model`"},
-      {repeated("model: 1\n---\n", 50'000), ":1:1: expected keys indented below"},
-      {std::string((1 << 20) + 1, '#'), ": found 1048577 bytes, expected at most 1048576"},
-  };
-  const Workplace work;
-  for (const auto& [text, message] : rows) {
-    CAPTURE(message);
-    work.write("bad.yaml", text);
-    const Outcome rejected = run_in_bounds(work, "train bad.yaml");
-    CHECK(rejected.code == 2);
-    CHECK(rejected.err.starts_with("tapestry: error: bad.yaml" + message));
-    CHECK(rejected.err.size() < 50'000);
-  }
-  CHECK_FALSE(work.has("runs"));
-}
-
 // ---- Texts
 
 struct TrainedTextWorkplace : test::TextWorkplace {

@@ -12,7 +12,7 @@ namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-using test::check_rejected;
+
 using test::contains;
 using test::Outcome;
 using test::TrainedWorkplace;
@@ -58,40 +58,6 @@ TEST_CASE("if the newest checkpoint cannot be used, an older one is, with a warn
     CHECK(fs::is_regular_file(fs::symlink_status(path)));
     CHECK(work.read(newest) == whole);
   }
-}
-
-TEST_CASE("a checkpoint of another run or step is not used, one of the run is") {
-  const TrainedWorkplace work;
-  const std::string config = work.read("runs/tiny/config.yaml");
-  work.out("train tiny.yaml train.run_dir=other model.d_model=32");
-  work.write(work.checkpoint(12), work.read(work.checkpoint(12, "other")));
-  const std::string resumed = work.out("train --resume runs/tiny");
-  test::check_words(resumed, {work.checkpoint(12) + ": found a checkpoint of the run ",
-                              "\nresuming runs/tiny at step 10 of 12\n"});
-  const std::string id_line = config.substr(0, config.find('\n') + 1);
-  CHECK(id_line.starts_with("# run id: "));
-  const std::string config_now = work.read("runs/tiny/config.yaml");
-  CHECK(config_now.starts_with(id_line));
-  CHECK(contains(config_now, "\n  d_model: 16\n"));
-  fs::rename(work / work.checkpoint(12), work / work.checkpoint(9999));
-  const Outcome evaluated = work.run("evaluate runs/tiny");
-  CHECK(evaluated.code == 0);
-  CHECK(contains(evaluated.err, "found the checkpoint of step 12, expected step 9999"));
-}
-
-TEST_CASE("the folder of checkpoints can be given for its run") {
-  const TrainedWorkplace work;
-  CHECK(work.out("inspect runs/tiny/checkpoints") == work.out("inspect runs/tiny"));
-  CHECK(work.out("train --resume runs/tiny/checkpoints/ train.steps=13")
-            .starts_with("resuming runs/tiny at step 12 of 13\n"));
-}
-
-TEST_CASE("a run whose checkpoints are all damaged is rejected and unchanged") {
-  const TrainedWorkplace work;
-  for (const auto& entry : fs::directory_iterator(work / "runs/tiny/checkpoints")) {
-    fs::resize_file(entry.path(), 1000);
-  }
-  check_rejected(work, "train --resume runs/tiny train.steps=20", 4, {"checkpoints: found "});
 }
 
 /// Trains runs/NAME, whose last step makes the model worse. Returns the path of its best

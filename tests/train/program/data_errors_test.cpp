@@ -68,17 +68,6 @@ TEST_CASE("the references of BLEU are those of the sentences that data.on_bad_li
   CHECK(scores("valid") == scores("kept"));
 }
 
-TEST_CASE("bad lines of tagged text are named together with sentences that are too long") {
-  const KindWorkplace work;
-  const std::string name = work.at("tags.txt");
-  work.write("tags.txt", "Ada\tB-PER\nspoke\n\nin\tO\nNew\tB-LOC\nYork\tI-LOC\n");
-  check_rejected(
-      work, "train tags.yaml model.max_length=2", 3,
-      {name + ":2: found no tab", name + ":4: found 3 tokens to read, expected at most 2",
-       "\n2 of 6 cannot be used, 1 of them with too many tokens\n", "cut -f1,4",
-       "model.max_length to 3 or more"});
-}
-
 TEST_CASE("a run that skips bad lines resumes to the same bytes") {
   const BadTextWorkplace work;
   const std::string skip = "train text.yaml data.on_bad_line=skip ";

@@ -1,13 +1,20 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/train/kinds.h"
+#include "tests/train/terminal.h"
 
 /// What the program does where a standard stream is closed, broken or on a full disk.
 namespace tapestry {
@@ -73,20 +80,28 @@ struct PrintingWorkplace : test::KindWorkplace {
   }
 };
 
-/// A pipe whose reader is gone.
-class BrokenPipe {
+/// A pipe whose ends are not inherited by other processes.
+class Pipe {
  public:
-  BrokenPipe() {
-    REQUIRE(::pipe2(ends_.data(), O_CLOEXEC) == 0);
-    ::close(ends_[0]);
+  Pipe() { REQUIRE(::pipe2(ends_.data(), O_CLOEXEC) == 0); }
+  ~Pipe() {
+    close(0);
+    close(1);
   }
-  ~BrokenPipe() { ::close(ends_[1]); }
-  BrokenPipe(const BrokenPipe&) = delete;
-  BrokenPipe& operator=(const BrokenPipe&) = delete;
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
 
-  int descriptor() const { return ends_[1]; }
+  int reading_end() const { return ends_[0]; }
+  int writing_end() const { return ends_[1]; }
+  void close_reading_end() { close(0); }
+  void close_writing_end() { close(1); }
 
  private:
+  void close(std::size_t end) {
+    if (ends_[end] >= 0) ::close(ends_[end]);
+    ends_[end] = -1;
+  }
+
   std::array<int, 2> ends_{};
 };
 
@@ -104,7 +119,8 @@ class BrokenPipeAction {
 
 TEST_CASE("every command that prints reports a full disk, a closed output and a closed pipe") {
   const PrintingWorkplace work;
-  const BrokenPipe pipe;
+  Pipe pipe;
+  pipe.close_reading_end();
   const auto is_error = [](const std::string& hint) {
     return [hint](const Outcome& rejected) {
       CHECK(rejected.code == 5);
@@ -118,12 +134,12 @@ TEST_CASE("every command that prints reports a full disk, a closed output and a 
   work.check_all({.out = ""}, is_error(to_a_disk));
   {
     const BrokenPipeAction action(SIG_IGN);
-    work.check_all({.out_descriptor = pipe.descriptor()},
+    work.check_all({.out_descriptor = pipe.writing_end()},
                    is_error("the reader closed the pipe early; the results are not affected"));
   }
   // SIGPIPE silently ends a command, like other Unix tools.
   const BrokenPipeAction action(SIG_DFL);
-  work.check_all({.out_descriptor = pipe.descriptor()}, [](const Outcome& ended) {
+  work.check_all({.out_descriptor = pipe.writing_end()}, [](const Outcome& ended) {
     CHECK(ended.code == -SIGPIPE);
     CHECK_FALSE(contains(ended.err, "error: "));
   });
@@ -132,11 +148,12 @@ TEST_CASE("every command that prints reports a full disk, a closed output and a 
 TEST_CASE("a run ends with the same bytes without a reader and with all streams closed") {
   const TrainedWorkplace work;
   const std::string expected = work.read(work.checkpoint(12));
-  const BrokenPipe pipe;
+  Pipe pipe;
+  pipe.close_reading_end();
   const BrokenPipeAction action(SIG_DFL);
   for (const Streams& streams :
        {Streams{.out = "/dev/full", .err = "/dev/full"},
-        Streams{.out_descriptor = pipe.descriptor()}, Streams{.in = "", .out = "", .err = ""}}) {
+        Streams{.out_descriptor = pipe.writing_end()}, Streams{.in = "", .out = "", .err = ""}}) {
     REQUIRE(work.run("train tiny.yaml --fresh", streams).code == 0);
     CHECK(work.read(work.checkpoint(12)) == expected);
     const std::string log = work.read("runs/tiny/train.log");
@@ -162,6 +179,171 @@ TEST_CASE("an error has its exit code although it cannot be printed, and a warni
   }
   std::filesystem::resize_file(work / work.checkpoint(12), 1000);
   CHECK(work.run("inspect runs/tiny", Streams{.err = "/dev/full"}).code == 0);
+}
+
+// ---- Programs that write lines and wait for the answers, through pipes
+
+using test::KindWorkplace;
+
+/// A command with both its standard streams in pipes.
+class Dialogue {
+ public:
+  Dialogue(const test::Workplace& work, const std::string& command,
+           const std::string& err = "/dev/null")
+      : process_(work.path(), command,
+                 Streams{.err = err,
+                         .out_descriptor = out_.writing_end(),
+                         .in_descriptor = in_.reading_end()}) {
+    in_.close_reading_end();
+    out_.close_writing_end();
+  }
+
+  void write(const std::string& text) const {
+    REQUIRE(::write(in_.writing_end(), text.data(), text.size()) ==
+            static_cast<ssize_t>(text.size()));
+  }
+
+  /// The next line that the command prints, without its end; "no answer" if there is none for long.
+  std::string read_line() {
+    constexpr int long_time = 60'000;  // milliseconds
+    while (read_.find('\n') == read_.npos) {
+      pollfd polled{.fd = out_.reading_end(), .events = POLLIN, .revents = 0};
+      if (::poll(&polled, 1, long_time) != 1) return "no answer";
+      std::array<char, 4096> piece{};
+      const ssize_t count = ::read(out_.reading_end(), piece.data(), piece.size());
+      if (count <= 0) return "no answer";
+      read_.append(piece.data(), static_cast<std::size_t>(count));
+    }
+    const std::size_t end = read_.find('\n');
+    const std::string line = read_.substr(0, end);
+    read_.erase(0, end + 1);
+    return line;
+  }
+
+  /// The most memory that the command has had in kB; 0 if the system does not tell.
+  std::size_t peak_memory() const {
+    std::ifstream status("/proc/" + std::to_string(process_.id()) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("VmHWM:")) return std::stoul(line.substr(6));
+    }
+    return 0;
+  }
+
+  int end() {
+    in_.close_writing_end();
+    return process_.wait();
+  }
+
+ private:
+  Pipe in_, out_;
+  std::string read_;
+  test::Process process_;
+};
+
+TEST_CASE("a line is answered before the next one is written") {
+  struct Case {
+    std::string config, command;
+    std::vector<std::string> lines;
+  };
+  const std::vector<Case> cases = {
+      {"tiny", "translate runs/tiny", {"a b", "c", "b a d"}},
+      {"tiny", "score runs/tiny", {"a b\tb a", "c\tc"}},
+      {"classes", "classify runs/classes", {"a fine day", "a", "day"}},
+      {"tags", "tag runs/tags", {"Ada spoke", "in New York"}},
+      {"masked", "fill runs/masked", {"le chat _ dort", "le _"}},
+  };
+  const KindWorkplace work;
+  for (const auto& [config, command, lines] : cases) {
+    CAPTURE(command);
+    if (!work.has("runs/" + config)) work.out("train " + config + ".yaml");
+    Dialogue dialogue(work, command);
+    for (const std::string& line : lines) {
+      const std::string expected = work.run(command, line + "\n").out;
+      dialogue.write(line + "\n" + line.substr(0, 1));  // the next line is not complete
+      CHECK(dialogue.read_line() + "\n" == expected);
+      dialogue.write(line.substr(1) + "\n");
+      CHECK(dialogue.read_line() + "\n" == expected);
+    }
+    CHECK(dialogue.end() == 0);
+  }
+  // generate continues a prompt before the next one is read.
+  work.out("train language.yaml");
+  Dialogue dialogue(work, "generate runs/language - --tokens 0");
+  for (const std::string number : {"1", "2"}) {
+    dialogue.write("abc\n");
+    CHECK(dialogue.read_line() == "== prompt " + number + ", sample 1, seed 1");
+    CHECK(dialogue.read_line() == "abc");
+  }
+  CHECK(dialogue.end() == 0);
+}
+
+TEST_CASE("lines of every kind are answered at once and in order") {
+  const TrainedWorkplace work;
+  std::string many;  // words
+  for (int i = 0; i < 10'000; ++i) many += i % 2 == 0 ? "a " : "b ";
+  const std::vector<std::string> lines = {
+      "a b",
+      "",
+      "  \t ",
+      "a\tb \r",
+      "\r",
+      many,
+      "\xD9\x85\xD8\xB1\xD8\xAD\xD8\xA8\xD8\xA7 \xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D",  // right to left
+      "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80 a",                             // emoji
+      "c",
+  };
+  std::string all, answers;
+  for (const std::string& line : lines) {
+    all += line + "\n";
+    answers += work.run("translate runs/tiny", line + "\n").out;
+  }
+  CHECK(std::ranges::count(answers, '\n') == static_cast<std::ptrdiff_t>(lines.size()));
+  CHECK(work.run("translate runs/tiny", all).out == answers);
+  Dialogue dialogue(work, "translate runs/tiny");
+  std::string found;
+  for (const std::string& line : lines) {
+    dialogue.write(line + "\n");
+    found += dialogue.read_line() + "\n";
+  }
+  CHECK(found == answers);
+  CHECK(dialogue.end() == 0);
+}
+
+TEST_CASE("the memory of a translation does not depend on the number of lines") {
+#if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)  // which keep freed memory
+  const TrainedWorkplace work;
+  Dialogue dialogue(work, "translate runs/tiny --threads 1");
+  constexpr std::size_t lines_at_once = 100;
+  std::string lines;
+  for (std::size_t i = 0; i < lines_at_once; ++i) lines += "a b" + std::string(400, ' ') + "\n";
+  const auto translate = [&](std::size_t times) {
+    for (std::size_t i = 0; i < times; ++i) {
+      dialogue.write(lines);
+      for (std::size_t line = 0; line < lines_at_once; ++line) {
+        REQUIRE(dialogue.read_line() != "no answer");
+      }
+    }
+    return dialogue.peak_memory();
+  };
+  const std::size_t few = translate(20), many = translate(200);
+  CHECK(dialogue.end() == 0);
+  CHECK(many < few + 1024);  // the lines alone are 8 MB
+#endif
+}
+
+TEST_CASE("a terminal shows how many lines have been answered, until the end") {
+  if (test::has_no_terminals()) return;
+  const TrainedWorkplace work;
+  const test::Terminal terminal;
+  Dialogue dialogue(work, "translate " + work.checkpoint(12), terminal.path());
+  for (int line = 0; line < 2; ++line) {
+    dialogue.write("a b\n");
+    CHECK(dialogue.read_line() != "no answer");
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  }
+  CHECK(terminal.text().find("\r2 lines, ") != std::string::npos);
+  CHECK(dialogue.end() == 0);
+  CHECK(terminal.text() == "\r\x1B[K");
 }
 
 }  // namespace
