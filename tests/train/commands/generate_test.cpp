@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "layers/encoder_models.h"
 #include "tests/train/kinds.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/inference/sampler.h"
