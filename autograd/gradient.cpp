@@ -25,7 +25,7 @@ void GradientSlot::require_record() const {
   throw ValueError(
       "backward: came to a tensor that was computed under a tape that is used up or gone, so the "
       "gradient would end there; compute it again under this tape, or take viewed_as(shape) of it "
-      "for its values alone");
+      "for its values only");
 }
 
 template <class T>

@@ -8,7 +8,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t most_shown = 5;
+constexpr std::size_t max_shown = 5;
 
 std::string_view without_last_dot(std::string_view path) {
   return path.size() > 1 && path.ends_with('.') ? path.substr(0, path.size() - 1) : path;
@@ -55,14 +55,14 @@ std::vector<std::string> closest_names(std::string_view path,
   return quoted;
 }
 
-[[noreturn]] void refuse(const char* operation, std::string_view path,
+[[noreturn]] void throw_unknown(const char* operation, std::string_view path,
                          std::span<const NamedTensor> tensors) {
   std::vector<std::string> closest = closest_names(path, tensors);
   if (closest.empty()) {
     throw ValueError(fmt::format("{}: there are no parameters, expected `{}`", operation, path));
   }
-  if (closest.size() > most_shown) {
-    closest.resize(most_shown);
+  if (closest.size() > max_shown) {
+    closest.resize(max_shown);
     closest.push_back("...");
   }
   throw ValueError(fmt::format("{}: no parameter is named `{}` or below it, expected {}{}",
@@ -79,7 +79,7 @@ std::vector<std::size_t> indices_below(const char* operation, std::string_view p
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (is_below(plain, tensors[i].name)) found.push_back(i);
   }
-  if (found.empty()) refuse(operation, plain, tensors);
+  if (found.empty()) throw_unknown(operation, plain, tensors);
   return found;
 }
 

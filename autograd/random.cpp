@@ -152,7 +152,7 @@ Ids random_permutation(std::size_t n, const RandomStream& random) {
 
 namespace {
 
-/// Refuses a row of logits that are not comparable, infinite or all -inf.
+/// Rejects a row of logits that are not comparable, infinite or all -inf.
 template <class T>
 void require_finite_maximum(std::span<const T> row, const Ids& rows, std::size_t r) {
   const auto odd = std::ranges::find_if(

@@ -84,7 +84,7 @@ void run_guarded_backward(const Record& record, const Tensor& dy) {
                   record.operation()));
 }
 
-/// Refuses an output of an operation whose record is not on the tape of this backward.
+/// Rejects an output of an operation whose record is not on the tape of this backward.
 [[noreturn]] void throw_not_recorded(const GradientSlot& output) {
   switch (output.record_state()) {
     case GradientSlot::RecordState::used:

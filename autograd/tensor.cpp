@@ -26,7 +26,7 @@ struct Tensor::State {
 
 namespace {
 
-/// Refuses shapes whose number of elements overflows.
+/// Rejects shapes whose number of elements overflows.
 void require_addressable(const Shape& shape) {
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / sizeof(double);
   std::size_t size = 1;

@@ -102,7 +102,7 @@ void require_leaf(const NamedTensor& parameter) {
   }
 }
 
-/// Refuses duplicates: a tensor that occurs twice would be updated twice in each step.
+/// Rejects duplicates: a tensor that occurs twice would be updated twice in each step.
 void require_different(std::span<const NamedTensor> parameters) {
   std::set<std::string> names;
   std::map<const void*, std::string> tensors;

@@ -96,7 +96,7 @@ std::vector<FaultyInput> OperationCheck::wrong_inputs(const Call& call,
       if (row.verdict != GradcheckVerdict::wrong) continue;
       wrong.push_back({.input = std::stoul(row.name), .row = std::move(row)});
     }
-  } catch (const Error&) {  // for instance an operation with state, which cannot run alone
+  } catch (const Error&) {  // for instance an operation with state, which cannot run by itself
   }
   return wrong;
 }

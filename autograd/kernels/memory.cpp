@@ -40,7 +40,7 @@ inline constexpr std::size_t alignment = 64;
 /// they are allocated separately.
 inline constexpr std::size_t smallest_in_region =
     TAPESTRY_SEPARATE_BLOCKS ? std::numeric_limits<std::size_t>::max() : std::size_t{1} << 16;
-inline constexpr std::size_t most_bytes = std::numeric_limits<std::size_t>::max() / 4;
+inline constexpr std::size_t max_bytes = std::numeric_limits<std::size_t>::max() / 4;
 /// Blocks from this size on are given back to the system by themselves; smaller ones, of which
 /// there may be many, only by release_unused_memory().
 inline constexpr std::size_t smallest_released = std::size_t{1} << 16;
@@ -199,7 +199,7 @@ class Pool {
   /// A free block of the size class; else, if the pool would exceed its limit, a larger free block,
   /// or a new block after free ones were returned to the system; else a new block.
   Block* take_free_or_new(std::size_t bytes) {
-    if (bytes > most_bytes) throw OutOfMemory(bytes, statistics_.bytes_in_use);
+    if (bytes > max_bytes) throw OutOfMemory(bytes, statistics_.bytes_in_use);
     const std::uint32_t size_class = find_size_class(bytes);
     if (Block* const block = take_free(size_class, size_class)) return block;
     if (would_keep_too_much(whole_size(size_class))) {

@@ -74,12 +74,12 @@ void prepare_openblas() {
 
 /// Products of fewer multiplications than this run on one thread.
 inline constexpr std::size_t smallest_split = std::size_t{1} << 18;
-inline constexpr std::size_t most_blocks = 16;
+inline constexpr std::size_t max_blocks = 16;
 inline constexpr std::size_t smallest_block = 32;
 
 /// Rows (or columns) of one block, a multiple of 16.
 std::size_t block_extent(std::size_t extent) {
-  const std::size_t even = (extent + most_blocks - 1) / most_blocks;
+  const std::size_t even = (extent + max_blocks - 1) / max_blocks;
   return std::max(smallest_block, (even + 15) / 16 * 16);
 }
 

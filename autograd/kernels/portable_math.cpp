@@ -5,7 +5,7 @@
 #include <numbers>
 #include <xsimd/xsimd.hpp>
 
-// Compiled for the baseline of the architecture alone, which has no choice of instructions.
+// Compiled only for the baseline of the architecture, which has no choice of instructions.
 namespace tapestry::portable {
 namespace {
 

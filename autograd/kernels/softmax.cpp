@@ -232,11 +232,11 @@ void cross_entropy_backward(const CrossEntropyProblem& p, const T* logits,
 namespace {
 
 /// Logits that are stored at a time.
-constexpr std::size_t most_logits = std::size_t{1} << 20;
-constexpr std::size_t fewest_rows = 96;
+constexpr std::size_t max_logits = std::size_t{1} << 20;
+constexpr std::size_t min_rows = 96;
 
 std::size_t rows_per_chunk(std::size_t vocabulary) {
-  return std::max(fewest_rows, most_logits / vocabulary / 12 * 12);
+  return std::max(min_rows, max_logits / vocabulary / 12 * 12);
 }
 
 using Rows = std::vector<std::size_t, PoolAllocator<std::size_t>>;
