@@ -126,14 +126,6 @@ void additive_scores_backward(const AttentionProblem& p, const Tile& t, const Op
   }
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                                    \
-  template void additive_scores(const AttentionProblem&, const Tile&, const Operands<T>&, T*);     \
-  template void additive_scores_backward(const AttentionProblem&, const Tile&, const Operands<T>&, \
-                                         const T*, Target<T>, Target<T>, T*);
-TAPESTRY_INSTANTIATE(float)
-TAPESTRY_INSTANTIATE(double)
-#undef TAPESTRY_INSTANTIATE
-
 double alibi_slope(std::size_t head, std::size_t heads) {
   const std::size_t power = std::bit_floor(heads);
   if (head >= power) return alibi_slope(2 * (head - power), 2 * power);
@@ -154,9 +146,6 @@ void subtract_distances(const AttentionProblem& p, const Tile& t, T* s) {
     }
   }
 }
-
-template void subtract_distances(const AttentionProblem&, const Tile&, float*);
-template void subtract_distances(const AttentionProblem&, const Tile&, double*);
 
 namespace {
 
@@ -345,15 +334,19 @@ bool all_finite(std::size_t n, const T* x) {
   return finite;
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                            \
-  template void tile_weights(const AttentionProblem&, const Tile&, const Operands<T>&, T*, \
-                             const AttentionSteps<T>*);                                    \
-  template void drop_weights(const AttentionProblem&, const Tile&, T*, T*);                \
-  template void dropped_weights(const AttentionProblem&, const Tile&, const T*, T*);       \
-  template void softmax_tile_backward(const AttentionProblem&, const Tile&, const T*, T*); \
-  template void weighted_rows(std::size_t, std::size_t, std::size_t, T, const Weights<T>&, \
-                              const WeightedRows<T>&, Target<T>, std::size_t);             \
-  template bool all_finite(std::size_t, const T*);
+#define TAPESTRY_INSTANTIATE(T)                                                                    \
+  template void additive_scores(const AttentionProblem&, const Tile&, const Operands<T>&, T*);     \
+  template void additive_scores_backward(const AttentionProblem&, const Tile&, const Operands<T>&, \
+                                         const T*, Target<T>, Target<T>, T*);                      \
+  template void tile_weights(const AttentionProblem&, const Tile&, const Operands<T>&, T*,         \
+                             const AttentionSteps<T>*);                                            \
+  template void drop_weights(const AttentionProblem&, const Tile&, T*, T*);                        \
+  template void dropped_weights(const AttentionProblem&, const Tile&, const T*, T*);               \
+  template void softmax_tile_backward(const AttentionProblem&, const Tile&, const T*, T*);         \
+  template void weighted_rows(std::size_t, std::size_t, std::size_t, T, const Weights<T>&,         \
+                              const WeightedRows<T>&, Target<T>, std::size_t);                     \
+  template bool all_finite(std::size_t, const T*);                                                 \
+  template void subtract_distances(const AttentionProblem&, const Tile&, T*);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

@@ -48,14 +48,6 @@ void pad_rows(std::size_t rows, std::size_t n, const T* in, std::size_t first, T
   });
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                       \
-  template void copy_rows(std::size_t, std::size_t, const T*, std::size_t, Target<T>, \
-                          std::size_t);                                               \
-  template void pad_rows(std::size_t, std::size_t, const T*, std::size_t, Target<T>, std::size_t);
-TAPESTRY_INSTANTIATE(float)
-TAPESTRY_INSTANTIATE(double)
-#undef TAPESTRY_INSTANTIATE
-
 namespace {
 
 /// One axis of the result, with its strides on both sides.
@@ -198,11 +190,6 @@ void permute(std::span<const std::size_t> extents, std::span<const std::size_t> 
   }
 }
 
-template void permute(std::span<const std::size_t>, std::span<const std::size_t>, const float*,
-                      Target<float>);
-template void permute(std::span<const std::size_t>, std::span<const std::size_t>, const double*,
-                      Target<double>);
-
 namespace {
 
 using Indices = std::vector<std::size_t, PoolAllocator<std::size_t>>;
@@ -302,17 +289,6 @@ void gather_backward(std::span<const std::size_t> positions, std::size_t block, 
   });
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                                   \
-  template void embedding(std::span<const std::int32_t>, std::size_t, double, const T*, T*);      \
-  template void embedding_backward(std::span<const std::int32_t>, std::size_t, std::size_t,       \
-                                   std::optional<std::int32_t>, double, const T*, Target<T>);     \
-  template void gather(std::span<const std::size_t>, const T*, T*);                               \
-  template void gather_backward(std::span<const std::size_t>, std::size_t, const T*, std::size_t, \
-                                Target<T>);
-TAPESTRY_INSTANTIATE(float)
-TAPESTRY_INSTANTIATE(double)
-#undef TAPESTRY_INSTANTIATE
-
 namespace {
 
 /// out[i] = scale * in[i * stride] for i < n and a stride of 0 or 1.
@@ -349,9 +325,22 @@ void expand(std::span<const std::size_t> extents, std::span<const std::size_t> i
   });
 }
 
-template void expand(std::span<const std::size_t>, std::span<const std::size_t>, double,
-                     const float*, Target<float>);
-template void expand(std::span<const std::size_t>, std::span<const std::size_t>, double,
-                     const double*, Target<double>);
+#define TAPESTRY_INSTANTIATE(T)                                                                    \
+  template void copy_rows(std::size_t, std::size_t, const T*, std::size_t, Target<T>,              \
+                          std::size_t);                                                            \
+  template void pad_rows(std::size_t, std::size_t, const T*, std::size_t, Target<T>, std::size_t); \
+  template void embedding(std::span<const std::int32_t>, std::size_t, double, const T*, T*);       \
+  template void embedding_backward(std::span<const std::int32_t>, std::size_t, std::size_t,        \
+                                   std::optional<std::int32_t>, double, const T*, Target<T>);      \
+  template void gather(std::span<const std::size_t>, const T*, T*);                                \
+  template void gather_backward(std::span<const std::size_t>, std::size_t, const T*, std::size_t,  \
+                                Target<T>);                                                        \
+  template void permute(std::span<const std::size_t>, std::span<const std::size_t>, const T*,      \
+                        Target<T>);                                                                \
+  template void expand(std::span<const std::size_t>, std::span<const std::size_t>, double,         \
+                       const T*, Target<T>);
+TAPESTRY_INSTANTIATE(float)
+TAPESTRY_INSTANTIATE(double)
+#undef TAPESTRY_INSTANTIATE
 
 }  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

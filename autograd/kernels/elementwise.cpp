@@ -268,17 +268,6 @@ void broadcast_binary(const Function<Binary>& f, const BroadcastPlan& plan, T* y
   with_function<T>(f, [&](const auto& function) { broadcast_map(plan, y, function, a, b); });
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                                   \
-  template void map_unary(const Function<Unary>&, std::size_t, Target<T>, const T*);              \
-  template void map_binary(const Function<Binary>&, std::size_t, Target<T>, const T*, const T*);  \
-  template void map_ternary(const Function<Ternary>&, std::size_t, Target<T>, const T*, const T*, \
-                            const T*);                                                            \
-  template void broadcast_binary(const Function<Binary>&, const BroadcastPlan&, T*, const T*,     \
-                                 const T*);
-TAPESTRY_INSTANTIATE(float)
-TAPESTRY_INSTANTIATE(double)
-#undef TAPESTRY_INSTANTIATE
-
 namespace {
 
 struct SiluGate {
@@ -366,8 +355,14 @@ void gated_backward(Gate gate, std::size_t rows, std::size_t n, const T* x, cons
   });
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                      \
-  template void gated(Gate, std::size_t, std::size_t, const T*, T*); \
+#define TAPESTRY_INSTANTIATE(T)                                                                   \
+  template void map_unary(const Function<Unary>&, std::size_t, Target<T>, const T*);              \
+  template void map_binary(const Function<Binary>&, std::size_t, Target<T>, const T*, const T*);  \
+  template void map_ternary(const Function<Ternary>&, std::size_t, Target<T>, const T*, const T*, \
+                            const T*);                                                            \
+  template void broadcast_binary(const Function<Binary>&, const BroadcastPlan&, T*, const T*,     \
+                                 const T*);                                                       \
+  template void gated(Gate, std::size_t, std::size_t, const T*, T*);                              \
   template void gated_backward(Gate, std::size_t, std::size_t, const T*, const T*, Target<T>);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)

@@ -113,22 +113,6 @@ void top_log_softmax_row(std::size_t n, std::size_t k, const T* x, std::int32_t*
   for (std::size_t i = 0; i < k; ++i) values[i] = (values[i] - row.largest) - log_total;
 }
 
-#define TAPESTRY_INSTANTIATE(T)                                                       \
-  template void softmax_row(std::size_t, const T*, T*);                               \
-  template T softmax_shift(std::size_t, const T*);                                    \
-  template T exp_row(std::size_t, T, T*);                                             \
-  template void softmax_row_backward(std::size_t, const T*, const T*, Target<T>);     \
-  template LogSumExp<T> log_sum_exp(std::size_t, const T*);                           \
-  template void log_softmax_row(std::size_t, const T*, T*);                           \
-  template void log_softmax_row_backward(std::size_t, const T*, const T*, Target<T>); \
-  template void top_log_softmax_row(std::size_t, std::size_t, const T*, std::int32_t*, T*);
-TAPESTRY_INSTANTIATE(float)
-TAPESTRY_INSTANTIATE(double)
-#undef TAPESTRY_INSTANTIATE
-
-}  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE
-
-namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
 /// The sums of one row from its log-sum-exp, the distance of the target's logit to the largest
@@ -347,6 +331,14 @@ CrossEntropySums linear_cross_entropy(const LinearCrossEntropyProblem<T>& proble
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                                    \
+  template void softmax_row(std::size_t, const T*, T*);                                            \
+  template T softmax_shift(std::size_t, const T*);                                                 \
+  template T exp_row(std::size_t, T, T*);                                                          \
+  template void softmax_row_backward(std::size_t, const T*, const T*, Target<T>);                  \
+  template LogSumExp<T> log_sum_exp(std::size_t, const T*);                                        \
+  template void log_softmax_row(std::size_t, const T*, T*);                                        \
+  template void log_softmax_row_backward(std::size_t, const T*, const T*, Target<T>);              \
+  template void top_log_softmax_row(std::size_t, std::size_t, const T*, std::int32_t*, T*);        \
   template CrossEntropySums cross_entropy_row(const CrossEntropyProblem&, std::int32_t, const T*); \
   template CrossEntropySums cross_entropy_row(const CrossEntropyProblem&, std::int32_t, double,    \
                                               T*);                                                 \
