@@ -1,4 +1,4 @@
-#include "autograd/gradcheck/derivative.h"
+#include "autograd/gradcheck/tensor_check.h"
 
 #include <algorithm>
 #include <array>

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "autograd/gradcheck/derivative.h"
 #include "autograd/gradcheck/gradcheck.h"
 #include "autograd/gradcheck/objectives.h"
 #include "autograd/gradcheck/tensor_check.h"

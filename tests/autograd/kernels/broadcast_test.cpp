@@ -1,10 +1,12 @@
-#include "autograd/kernels/broadcast_rows.h"
+#include "autograd/kernels/broadcast.h"
 
 #include <doctest/doctest.h>
 
 #include <cstddef>
 #include <vector>
 
+#include "autograd/kernels/elementwise.h"
+#include "autograd/kernels/parallel.h"
 #include "tests/support/threads.h"
 
 using namespace tapestry;
@@ -28,7 +30,7 @@ std::vector<float> count_up(std::size_t n) {
   return values;
 }
 
-constexpr auto minus = [](const auto& x, const auto& y) { return x - y; };
+constexpr Function minus{Binary::sub};
 
 }  // namespace
 
@@ -76,8 +78,8 @@ TEST_CASE("a broadcast of a long row is right across the borders of its pieces")
   for (const std::size_t threads : {1, 2}) {
     const test::Threads count(threads);
     std::vector<float> y(n, -1.0F), z(n, -1.0F);
-    broadcast_map(plan_of({n}, {n}, {1}), y.data(), minus, a.data(), b.data());
-    broadcast_map(plan_of({n}, {1}, {n}), z.data(), minus, b.data(), a.data());
+    broadcast_binary(minus, plan_of({n}, {n}, {1}), y.data(), a.data(), b.data());
+    broadcast_binary(minus, plan_of({n}, {1}, {n}), z.data(), b.data(), a.data());
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < n; ++i) wrong += y[i] != a[i] - 3.0F || z[i] != 3.0F - a[i];
     CHECK(wrong == 0);
@@ -92,10 +94,10 @@ TEST_CASE("a broadcast of many rows is right across the borders of their pieces"
   for (const std::size_t threads : {1, 2}) {
     const test::Threads count(threads);
     std::vector<float> y(rows * columns), z(rows * columns);
-    broadcast_map(plan_of({rows, columns}, {rows, columns}, {1, columns}), y.data(), minus,
-                  a.data(), bias.data());
-    broadcast_map(plan_of({rows, columns}, {rows, columns}, {rows, 1}), z.data(), minus, a.data(),
-                  column.data());
+    broadcast_binary(minus, plan_of({rows, columns}, {rows, columns}, {1, columns}), y.data(),
+                     a.data(), bias.data());
+    broadcast_binary(minus, plan_of({rows, columns}, {rows, columns}, {rows, 1}), z.data(),
+                     a.data(), column.data());
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < rows * columns; ++i) {
       wrong += y[i] != a[i] - bias[i % columns] || z[i] != a[i] - column[i / columns];
