@@ -17,13 +17,13 @@ class Tape;
 /// innermost object of its type on this thread, or null; constructors and destructors set it with a
 /// ContextGuard. `apply` reads it (operation.h).
 struct ExecutionContext {
-  Tape* tape = nullptr;                       ///< records operations; null under NoGrad
-  const std::string* layer_path = nullptr;    ///< see LayerPath
-  Profiler* profiler = nullptr;               ///< measures operations
-  FrozenBranches* frozen_branches = nullptr;  ///< of the current pass
-  PackedWeights* packed_weights = nullptr;    ///< keeps copies of weights for inference
-  AttentionRecorder* attention_recorder = nullptr;
-  AttentionTracer* attention_tracer = nullptr;
+  Tape* tape = nullptr;                             ///< records operations; null under NoGrad
+  const std::string* layer_path = nullptr;          ///< see LayerPath
+  Profiler* profiler = nullptr;                     ///< measures operations
+  FrozenBranches* frozen_branches = nullptr;        ///< of the current pass
+  PackedWeights* packed_weights = nullptr;          ///< keeps copies of weights for inference
+  AttentionRecorder* attention_recorder = nullptr;  ///< keeps attention weights
+  AttentionTracer* attention_tracer = nullptr;      ///< observes the steps of attention
 };
 
 namespace detail {
@@ -32,7 +32,7 @@ inline constinit thread_local ExecutionContext thread_context;
 
 /// The context of this thread.
 inline ExecutionContext& execution_context() { return detail::thread_context; }
-
+/// @cond
 /// Sets a member of the thread's context during its lifetime, and then restores it.
 template <auto member>
 class ContextGuard {
@@ -47,5 +47,5 @@ class ContextGuard {
  private:
   Value outer_;
 };
-
+/// @endcond
 }  // namespace tapestry

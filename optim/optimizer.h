@@ -241,7 +241,7 @@ struct OptimizerState {
   std::string_view name;         ///< such as `first_moment`
   bool mean_of_squares = false;  ///< whether its values are >= 0
 
-  bool operator==(const OptimizerState&) const = default;
+  friend bool operator==(const OptimizerState&, const OptimizerState&) = default;
 };
 
 /// Description of the optimizers of an OptimizerKind, for example to estimate

@@ -79,10 +79,10 @@ Corpus make_sort_task(const SymbolOptions& symbols, const GeneratedOptions& size
 /// The corpus of toy_translation: French sources, English targets.
 Corpus make_toy_translation(const GeneratedOptions& options);
 
-/// The corpus of toy_sentences: French sentences between <bos> and <eos>.
+/// The corpus of toy_sentences: French sentences between `<bos>` and `<eos>`.
 Corpus make_toy_sentences(const GeneratedOptions& options);
 
-/// The corpus of toy_agreement: <bos> and a French sentence with a singular subject. Its class is
+/// The corpus of toy_agreement: `<bos>` and a French sentence with a singular subject. Its class is
 /// `right`, or in half of the sentences `wrong`: there the determiner and the adjectives of the
 /// subject do not agree with its noun in gender. The vocabulary is the same as for toy_sentences.
 Corpus make_toy_agreement(const GeneratedOptions& options);

@@ -32,9 +32,9 @@ struct SentencePieceModel {
 
   /// An entry of the vocabulary of SentencePiece.
   struct Piece {
-    std::string text;  ///< with U+2581 for a space
-    float score = 0;   ///< unigram: log probability; bpe: higher scores are merged first
-    Type type = Type::normal;
+    std::string text;          ///< with U+2581 for a space
+    float score = 0;           ///< unigram: log probability; bpe: higher scores are merged first
+    Type type = Type::normal;  ///< text or symbol
 
     /// Whether texts are divided into it: it is none of the symbols of SentencePiece.
     bool is_token() const {

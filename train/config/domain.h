@@ -44,7 +44,7 @@ Named(E, std::string_view) -> Named<E>;
 /// enumeration that is the value of a key. The key is the one whose member has the type E.
 template <class E>
 inline constexpr std::array<Named<E>, 0> choices_of{};
-
+/// @cond
 template <>
 inline constexpr std::array choices_of<TextUnit>{Named{TextUnit::character, "character"},
                                                  Named{TextUnit::word, "word"}};
@@ -147,7 +147,7 @@ inline constexpr std::array choices_of<BleuTokenizer>{
 template <>
 inline constexpr std::array choices_of<OnNan>{
     Named{OnNan::stop, "stop"}, Named{OnNan::skip, "skip"}, Named{OnNan::rollback, "rollback"}};
-
+/// @endcond
 /// The name of `value` in a config; "?" if it has none.
 template <class E>
 constexpr std::string_view choice_name(E value) {
@@ -208,8 +208,8 @@ struct RealNumber {
   bool has_low = true;   ///< whether the lower end is in the interval
   bool has_high = true;  ///< whether the upper end is in the interval
 
-  std::string expected() const;
-  Parsed<double> parse(std::string_view text) const;
+  std::string expected() const;                       ///< see WholeNumber
+  Parsed<double> parse(std::string_view text) const;  ///< see WholeNumber
   static std::string print(double value);  ///< the shortest text that parses to the same double
 };
 
@@ -227,52 +227,52 @@ struct NumberOrWord {
   RealNumber number;      ///< the numbers
   std::string_view word;  ///< the text of nullopt
 
-  std::string expected() const;
-  Parsed<std::optional<double>> parse(std::string_view text) const;
-  std::string print(std::optional<double> value) const;
+  std::string expected() const;                                      ///< see WholeNumber
+  Parsed<std::optional<double>> parse(std::string_view text) const;  ///< see WholeNumber
+  std::string print(std::optional<double> value) const;              ///< see WholeNumber
 };
 
 /// A time in days, hours, minutes and seconds, such as 3h50m; at most 10,000 days.
 struct Duration {
-  static std::string expected() { return "a time such as 3h50m, 90s or 1d12h"; }
-  static Parsed<std::chrono::seconds> parse(std::string_view text);
-  static std::string print(std::chrono::seconds value);
+  static std::string expected() { return "a time such as 3h50m, 90s or 1d12h"; }  ///< likewise
+  static Parsed<std::chrono::seconds> parse(std::string_view text);  ///< see WholeNumber
+  static std::string print(std::chrono::seconds value);              ///< see WholeNumber
 };
 
 /// `true` or `false`.
 struct Flag {
-  static std::string expected() { return "true or false"; }
-  static Parsed<bool> parse(std::string_view text);
-  static std::string print(bool value) { return value ? "true" : "false"; }
+  static std::string expected() { return "true or false"; }                  ///< see WholeNumber
+  static Parsed<bool> parse(std::string_view text);                          ///< see WholeNumber
+  static std::string print(bool value) { return value ? "true" : "false"; }  ///< see WholeNumber
 };
 
 /// Any text, including the empty text.
 struct Text {
-  static std::string expected() { return "a text"; }
-  static Parsed<std::string> parse(std::string_view text) { return std::string(text); }
-  static std::string print(std::string_view value);
+  static std::string expected() { return "a text"; }  ///< see WholeNumber
+  static Parsed<std::string> parse(std::string_view text) { return std::string(text); }  ///< as is
+  static std::string print(std::string_view value);  ///< see WholeNumber
 };
 
 /// The path of a file; empty for none. load_config() makes it absolute.
 struct FilePath : Text {
-  static std::string expected() { return "a path"; }
+  static std::string expected() { return "a path"; }  ///< see WholeNumber
 };
 
 /// The paths of files: one, or a list such as `[a.txt, b.txt]`; empty for none. load_config() makes
 /// them absolute.
 struct FilePaths {
-  static std::string expected() { return "a path or a list of paths"; }
-  static Parsed<FileList> parse(std::string_view text);
-  static std::string print(const FileList& value);
+  static std::string expected() { return "a path or a list of paths"; }  ///< see WholeNumber
+  static Parsed<FileList> parse(std::string_view text);                  ///< see WholeNumber
+  static std::string print(const FileList& value);                       ///< see WholeNumber
 };
 
 /// A list of whole numbers, such as `[1, 3]`; one number is a list of one.
 struct WholeNumbers {
   WholeNumber number;  ///< the numbers
 
-  std::string expected() const;
-  Parsed<std::vector<std::size_t>> parse(std::string_view text) const;
-  static std::string print(const std::vector<std::size_t>& value);
+  std::string expected() const;                                         ///< see WholeNumber
+  Parsed<std::vector<std::size_t>> parse(std::string_view text) const;  ///< see WholeNumber
+  static std::string print(const std::vector<std::size_t>& value);      ///< see WholeNumber
 };
 
 /// `["a", "b"]`: the text of a list, as the parse functions of lists take it.
@@ -280,15 +280,15 @@ std::string print_list(const std::vector<std::string>& items);
 
 /// The path of a folder of data; empty for the folder of the config file.
 struct FolderPath : Text {
-  static std::string expected() { return "a path"; }
+  static std::string expected() { return "a path"; }  ///< see WholeNumber
 };
 
 /// The path of a run directory; empty for the default. A path that could not be created, or could
 /// not be written into a config, is rejected: a name of more than 255 bytes, a path of more than
 /// 4000, control characters, bytes that are not UTF-8. So is `~`, which only a shell expands.
 struct RunPath : Text {
-  static std::string expected() { return "a path"; }
-  static Parsed<std::string> parse(std::string_view text);
+  static std::string expected() { return "a path"; }        ///< see WholeNumber
+  static Parsed<std::string> parse(std::string_view text);  ///< see WholeNumber
 };
 
 /// `a`, `a or b`, `a, b or c`.
@@ -299,15 +299,15 @@ Parsed<std::size_t> parse_choice(std::string_view text, const std::vector<std::s
 
 /// One of a list of names.
 struct OneOf {
-  std::vector<std::string> names;  ///< the valid texts
-
-  std::string expected() const { return list_in_words(names); }
+  std::vector<std::string> names;                                ///< the valid texts
+  std::string expected() const { return list_in_words(names); }  ///< see WholeNumber
+  /// See WholeNumber.
   Parsed<std::string> parse(std::string_view text) const {
     const Parsed<std::size_t> index = parse_choice(text, names);
     if (const auto* error = std::get_if<Diagnostic>(&index)) return *error;
     return names[std::get<std::size_t>(index)];
   }
-  static std::string print(const std::string& value) { return value; }
+  static std::string print(const std::string& value) { return value; }  ///< see WholeNumber
 };
 
 /// One of the names of an enumeration.
@@ -320,15 +320,15 @@ struct Choice {
     return result;
   }
 
-  static std::string expected() { return list_in_words(names()); }
-
+  static std::string expected() { return list_in_words(names()); }  ///< see WholeNumber
+  /// See WholeNumber.
   static Parsed<E> parse(std::string_view text) {
     const Parsed<std::size_t> index = parse_choice(text, names());
     if (const auto* error = std::get_if<Diagnostic>(&index)) return *error;
     return choices_of<E>[std::get<std::size_t>(index)].value;
   }
 
-  static std::string print(E value) { return std::string(choice_name(value)); }
+  static std::string print(E value) { return std::string(choice_name(value)); }  ///< likewise
 };
 
 /// The value of any key; the value of an enumeration is its name.
@@ -352,11 +352,11 @@ class Domain {
   Domain(Choice<E>) : domain_(OneOf{Choice<E>::names()}) {}
 
   /// Describes the set in messages.
-  std::string expected() const;
+  std::string expected() const;  ///< see WholeNumber
   /// The value of a text, or why it is not in the set.
-  Parsed<FieldValue> parse(std::string_view text) const;
+  Parsed<FieldValue> parse(std::string_view text) const;  ///< see WholeNumber
   /// The value as YAML text.
-  std::string print(const FieldValue& value) const;
+  std::string print(const FieldValue& value) const;  ///< see WholeNumber
 
   /// Whether this is the domain D.
   template <class D>

@@ -37,6 +37,7 @@ struct Origin;  // train/config/reader.h
 /// is registered.
 class CustomKey {
  public:
+  /// initial  the default; of the type of the domain's values
   template <class T>
   CustomKey(std::string path, const T& initial, const Domain& domain, std::string meaning,
             ChangeRule rule = ChangeRule::never)

@@ -49,11 +49,12 @@ AttentionViews attention_weights(const Model& model, const Batch& batch, const S
 
 /// Heads `begin` to `end`, exclusive.
 struct HeadRange {
-  std::size_t begin, end;
+  std::size_t begin;  ///< the first head
+  std::size_t end;    ///< one past the last head
 };
 
-/// One table for each head of each layer: a row per query with its weights in per cent; `.` marks a
-/// weight of exactly 0.
+/// One table for each head of each layer: a row per query with its weights in per cent; a dot marks
+/// a weight of exactly 0.
 std::string attention_tables(const std::vector<LayerAttention>& layers, HeadRange heads);
 
 /// One JSON object on one line:

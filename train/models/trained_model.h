@@ -35,8 +35,8 @@ TrainedModel load_model(const ArrayStore& snapshot);
 
 /// The data of a new run, and the pretrained model named by `train.initialize_from`, if any.
 struct InitialState {
-  std::optional<TrainedModel> model;
-  Corpus corpus;  ///< encoded with the vocabulary of `model`, if there is one
+  std::optional<TrainedModel> model;  ///< the pretrained model
+  Corpus corpus;                      ///< encoded with the vocabulary of `model`, if there is one
 };
 
 /// throws  ConfigError if train.initialize_from names nothing, or a model of other input or words;
