@@ -140,9 +140,8 @@ double ParameterShards::add_squares(const std::vector<std::string>& found) const
   for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
     if (!parameters_.list()[i].tensor.gradient().defined()) continue;
     for (std::size_t rank = 0; rank < group_.size(); ++rank) {
-      const std::size_t pieces =
-          (ranges[rank][i].size() + kernels::elements_per_piece - 1) / kernels::elements_per_piece;
-      for (std::size_t piece = 0; piece < pieces; ++piece) sum += squares[rank].get<double>();
+      const std::size_t pieces = (ranges[rank][i].size() + piece - 1) / piece;
+      for (std::size_t k = 0; k < pieces; ++k) sum += squares[rank].get<double>();
     }
   }
   return sum;
