@@ -47,7 +47,7 @@ struct RunOptions {
 /// throws   ConfigError if the config is wrong, or if the run directory has a run or other files;
 ///          DataError, CheckpointError, MemoryError, OutputError, NumericError.
 int start_run(const RunOptions& options, ProcessGroup& group = single_process());
-/// The same with a config that the program has made or read, for which `options` names no file.
+/// Starts a run of a config in memory; `options.config` only names it in messages.
 int start_run(Config config, const RunOptions& options, ProcessGroup& group = single_process());
 
 /// Resumes a run from its newest usable checkpoint. Returns as start_run(); 0 if it is finished.

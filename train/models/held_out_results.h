@@ -20,8 +20,8 @@ struct SetScores {
   double unknown;  ///< share of unknown tokens
 };
 
-/// The scores of a model on the validation and the test set of a corpus, of which all examples are
-/// decoded; an empty set has none.
+/// Scores a model on the validation and the test set of a corpus, and decodes all their examples.
+/// Leaves out a set that is empty.
 std::vector<SetScores> score_held_out_sets(const TrainedModel& trained, const Corpus& corpus);
 
 /// Labels that have something in common, such as the length of their example.

@@ -41,8 +41,8 @@ std::vector<TreeNode> nodes_in(const MicroBatches& range);
 std::size_t count_kept_nodes(const MicroBatches& range);
 
 /// The bits of the bfloat16 value that is closest to x: sign, 8 bits of exponent, 7 bits of
-/// fraction. Of two that are equally close, the one whose last bit is 0; infinity if |x| is larger
-/// than all finite values by more than half a step. NaN stays NaN.
+/// fraction. Ties round to even; infinity if |x| exceeds all finite values by more than half a
+/// step. NaN stays NaN.
 inline std::uint16_t to_bfloat16(float x) {
   constexpr std::uint32_t half = 0x7fff, quiet = 0x400000;
   const auto bits = std::bit_cast<std::uint32_t>(x);

@@ -15,8 +15,8 @@
 
 namespace tapestry {
 
-/// How the parameters are divided among processes: into buckets, each of which is divided into as
-/// many consecutive parts as there are processes. The shard of a process is its part of all
+/// Divides the parameters among processes: into buckets, and each bucket into one part for each
+/// process. The parts of a bucket are consecutive. The shard of a process is its part of all
 /// buckets.
 ///
 /// Processes exchange a bucket as soon as backward has completed the gradients in it. Each process
@@ -48,8 +48,8 @@ class ShardLayout {
   ///               parameters makes it larger, or if processes would have less than a piece of it
   ShardLayout(const Parameters& parameters, std::size_t processes, std::size_t bucket_bytes);
 
-  /// The buckets, the last parameters first: the order in which backward of most models
-  /// completes their gradients.
+  /// The buckets in reverse order of the parameters, as backward of most models completes their
+  /// gradients.
   const std::vector<Bucket>& buckets() const { return buckets_; }
   /// The part of a bucket that a process has: its values, and the gaps between its parameters.
   ByteRange part(std::size_t bucket, std::size_t rank) const;

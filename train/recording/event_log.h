@@ -81,9 +81,10 @@ class EventLog {
   AppendedFile file_;
 };
 
-/// Calls read(step, object) with each event of this name in the untrusted text of an events.jsonl,
-/// up to the first complete line that is not an event, has an earlier step than the line before, or
-/// for which `read` throws nlohmann::json::exception. Returns the number of lines from there.
+/// Calls read(step, object) for each event of this name in the untrusted text of an events.jsonl.
+/// Stops at the first complete line that is not an event, whose step is earlier than on the line
+/// before, or for which `read` throws nlohmann::json::exception. Returns the number of
+/// lines from there.
 std::size_t read_events(
     std::string_view text, std::string_view event,
     const std::function<void(std::uint64_t, const nlohmann::ordered_json&)>& read);

@@ -72,10 +72,10 @@ struct TrainingRecord {
   friend bool operator==(const TrainingRecord&, const TrainingRecord&) = default;
 };
 
-/// What a run records at a validation, besides the scores: the event `validation`. Its members are
-/// those of this struct; numbers have 6 significant digits. All but `resident_bytes` is the same
-/// however often the run was resumed, except that a validation that had been interrupted has
-/// neither gradients nor update ratios.
+/// The event `validation`: records of a validation in addition to its scores. The event has the
+/// members of this struct; numbers have 6 significant digits. A resumed run records the same values
+/// except `resident_bytes`. A validation that was interrupted has neither gradients nor update
+/// ratios.
 struct ValidationRecord {
   std::uint64_t step = 0;                    ///< of the validation
   std::uint64_t resident_bytes = 0;          ///< memory of the process; 0: unknown
@@ -89,7 +89,7 @@ nlohmann::ordered_json to_json(const ValidationRecord& record);
 
 /// The records in the untrusted text of an events.jsonl.
 struct ValidationRecords {
-  std::vector<ValidationRecord> records{};  ///< by step, each later than the one before
+  std::vector<ValidationRecord> records{};  ///< in ascending order of steps
   std::size_t ignored_lines = 0;            ///< from the first that is not valid on
 };
 

@@ -52,7 +52,7 @@ namespace {
 
 // ---- Configs
 
-/// A config key in which runs differ.
+/// A config key with different values in the compared runs.
 struct DifferingKey {
   std::string key;                  ///< "model.d_model"
   std::vector<std::string> values;  ///< of each run, as YAML
@@ -65,7 +65,7 @@ std::vector<Config> without_process_settings(std::span<const Config> configs) {
   return compared;
 }
 
-/// The keys in which configs differ, in file order. Settings of a process, such as train.threads
+/// The keys with different values, in file order. Settings of a process, such as train.threads
 /// and train.run_dir, are not compared.
 std::vector<DifferingKey> differing_keys(std::span<const Config> configs) {
   if (configs.empty()) return {};

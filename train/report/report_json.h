@@ -36,7 +36,7 @@ nlohmann::ordered_json recording_json(const std::vector<ValidationRecord>& recor
 /// The distributions of the weights of a model.
 nlohmann::ordered_json weights_json(const std::vector<BlockWeights>& weights);
 
-/// What a model does with held-out data: `held_out` with examples and accuracy, `attention` with
+/// Results of a model on held-out data: `held_out` with examples and accuracy, `attention` with
 /// the weights of all heads, `patches` of images. Empty without held-out data.
 ///
 /// notes  gets what is left out, and why

@@ -44,7 +44,7 @@ struct Blas {
 Cores read_cores();
 Blas read_blas();
 
-/// Everything besides the config that determines the bits of a result, such as "kernels avx512,
+/// Everything except the config that determines the bits of a result, such as "kernels avx512,
 /// matmul tapestry, revision 4" or "kernels avx2, matmul OpenBLAS Haswell, revision 4". The
 /// revision grows with changes of the program that change the results of runs.
 std::string arithmetic();

@@ -18,8 +18,8 @@
 namespace tapestry {
 
 /// Calls a function of a custom model or task. Exceptions that are not errors of its code pass:
-/// UserError, std::bad_alloc, AnomalyError, and kernels::Cancelled, with which a signal or
-/// train.max_time ends a step.
+/// UserError, std::bad_alloc, AnomalyError, and kernels::Cancelled, which ends a step
+/// after a signal or train.max_time.
 ///
 /// kind      the value of model.kind
 /// function  its name in messages, such as "make_network"

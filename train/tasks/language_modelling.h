@@ -28,7 +28,7 @@ TokenLimit window_limit(const Config& config, std::size_t tokens);
 std::string plain_text_noun(const Config& config);
 
 /// Replaces each <unk> token of a text with the most likely word according to a masked language
-/// model, in which <unk> replaces masked tokens. Never predicts a special symbol or a newline.
+/// model. <unk> marks a masked token. Never predicts a special symbol or a newline.
 ///
 /// tokens  not empty, with <bos> and <eos> if the model has read sentences
 /// throws  NumericError if the scores of a masked token are not finite.

@@ -85,8 +85,8 @@ const std::map<std::string, Part> uncertain = {
     {"train.validate_every", files},      {"train.best_metric", files},
     {"train.bleu_tokenizer", validation}, {"train.max_decode_length", validation}};
 
-/// Keys whose effect other tests see: keys_process_test.cpp, program/train_options_test.cpp,
-/// parallel/trainer_test.cpp and below.
+/// Keys with tests elsewhere: keys_process_test.cpp, program/train_test.cpp,
+/// program/initialize_test.cpp, parallel/trainer_test.cpp and below.
 const std::set<std::string> tested_elsewhere = {"train.run_dir", "train.initialize_from",
                                                 "train.kernels", "train.matmul",
                                                 "train.epochs",  "train.gradient_exchange"};
