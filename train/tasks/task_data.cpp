@@ -72,7 +72,8 @@ std::optional<std::string> find_place(const Corpus& corpus, const Part& part, st
   return place(lines.source_file, lines.target_file, line);
 }
 
-/// The error for an example with more tokens than part_token_limit(); nullopt if it has not.
+/// The error for an example with more tokens than part_token_limit(), at its longest side; nullopt
+/// if it has fewer.
 ///
 /// place  place(in_target) returns the place of the example: its target or its source
 template <class Place>
@@ -83,9 +84,9 @@ std::optional<DataError> find_misfit(const Part& part, const ExampleLengths& exa
   const std::size_t tokens = longest_side(example, task.layout());
   if (tokens <= most) return std::nullopt;
   const TaskWords words = task.words(config);
-  const bool source_fits = task.layout().source_length(example) <= most;
-  return DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})",
-                               place(source_fits), tokens, words.tokens, most, key),
+  const bool in_target = task.layout().source_length(example) < tokens;
+  return DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})", place(in_target),
+                               tokens, words.tokens, most, key),
                    fmt::format("set {} to {} or more{}", key, tokens, words.long_example_hint));
 }
 

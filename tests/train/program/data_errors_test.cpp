@@ -91,6 +91,10 @@ TEST_CASE("examples that are too long are counted, by file and line, before trai
   work.write("valid.de", "ein hund\n");
   work.write("valid.en", "a dog that is very old\n");
   check_rejected(work, "train text.yaml", 3, {work.at("valid.en") + ":1: found 7 tokens"});
+  work.write("valid.de", "ein hund und noch ein hund\n");  // both sides: the longest is named
+  work.write("valid.en", "a dog that is very old too\n");
+  check_rejected(work, "train text.yaml", 3, {work.at("valid.en") + ":1: found 8 tokens"});
+  work.write("valid.de", "ein hund\n");
   work.write("valid.en", "a dog\n");
   work.write("train.en", "a very big house\na cat\n");
   check_rejected(work, "train text.yaml train.batch_tokens=4", 3,
