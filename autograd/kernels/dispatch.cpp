@@ -3,7 +3,7 @@
 #include "autograd/kernels/registry.h"
 
 /// Each kernel calls the function of the set in use.
-namespace tapestry::kernels::in_use {
+namespace tapestry::kernels::inline in_use {
 namespace {
 
 template <class T>
@@ -36,7 +36,7 @@ TAPESTRY_KERNELS_OF(float, TAPESTRY_INSTANTIATE)
 TAPESTRY_KERNELS_OF(double, TAPESTRY_INSTANTIATE)
 #undef TAPESTRY_INSTANTIATE
 
-}  // namespace tapestry::kernels::in_use
+}  // namespace tapestry::kernels::inline in_use
 
 namespace tapestry::kernels {
 

@@ -20,7 +20,7 @@ namespace {
 //
 // [1] NIST, mteval-v13a.pl and mteval-v14.pl.
 
-bool is_digit(char32_t c) { return U'0' <= c && c <= U'9'; }
+bool is_ascii_digit(char32_t c) { return U'0' <= c && c <= U'9'; }
 bool is_point_or_comma(char32_t c) { return c == U'.' || c == U','; }
 
 /// ASCII characters but letters, digits, control characters and ' , - .
@@ -84,12 +84,12 @@ std::u32string with_spaces_in_pairs(std::u32string_view text, const First& first
 /// Separates ASCII punctuation and symbols; points and commas but between two digits; hyphens after
 /// a digit. The part that 13a and zh share.
 std::u32string separate_western(std::u32string_view text) {
-  const auto is_no_digit = [](char32_t c) { return !is_digit(c); };
+  const auto is_no_digit = [](char32_t c) { return !is_ascii_digit(c); };
   const auto is_hyphen = [](char32_t c) { return c == U'-'; };
   std::u32string result = with_spaces_around(text, is_always_apart);
   result = with_spaces_in_pairs(result, is_no_digit, is_point_or_comma, PairSpaces::around_second);
   result = with_spaces_in_pairs(result, is_point_or_comma, is_no_digit, PairSpaces::around_first);
-  return with_spaces_in_pairs(result, is_digit, is_hyphen, PairSpaces::around_second);
+  return with_spaces_in_pairs(result, is_ascii_digit, is_hyphen, PairSpaces::around_second);
 }
 
 std::u32string separate_13a(std::u32string_view sentence) {

@@ -21,7 +21,6 @@ namespace {
 constexpr std::string_view space_mark = "\u2581";
 
 using Ids = std::vector<std::int32_t>;
-using Piece = SentencePieceModel::Piece;
 
 /// Uniform in [0, 1).
 double uniform(RandomDraws& random) { return static_cast<double>(random.next() >> 11U) * 0x1p-53; }
@@ -233,7 +232,7 @@ class SubwordSampler::Segmenter {
     merges_.dropout = sampling.dropout;
     const double alpha = sampling.alpha.value_or(1.0);
     std::int32_t id = first_word_id;
-    for (const Piece& piece : pieces.pieces) {
+    for (const SentencePieceModel::Piece& piece : pieces.pieces) {
       using enum SentencePieceModel::Type;
       if (piece.type == normal) {
         piece_texts_[static_cast<std::size_t>(id)] = piece.text;
@@ -278,7 +277,7 @@ class SubwordSampler::Segmenter {
     }
   }
 
-  void add_merge(const Piece& piece, std::int32_t id) {
+  void add_merge(const SentencePieceModel::Piece& piece, std::int32_t id) {
     using enum SentencePieceModel::Type;
     if (piece.type == control || piece.type == unknown) return;
     merges_.entries.try_emplace(piece.text, Merges::Entry{id, piece.score});
