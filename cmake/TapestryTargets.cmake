@@ -12,7 +12,7 @@ add_library(tapestry_compile_options INTERFACE)
 target_include_directories(tapestry_compile_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(tapestry_compile_options INTERFACE
   # In a group, a local name may shadow one of another file, and g++ takes each file for a header.
-  -Wall -Wextra -Wpedantic $<IF:$<BOOL:${TAPESTRY_UNITY}>,-Wno-subobject-linkage,-Wshadow>
+  -Wall -Wextra -Wpedantic $<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wno-subobject-linkage,-Wshadow>
   -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
   # g++ 12 is mistaken about fmt, about std::string (GCC bug 105651) and about its own AVX-512
   # intrinsics (105593).

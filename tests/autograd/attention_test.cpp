@@ -16,6 +16,7 @@
 #include "autograd/ops/linear.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/tape.h"
+#include "tests/support/cases.h"
 #include "tests/support/errors.h"
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
@@ -31,17 +32,9 @@ Tensor split_heads(const Tensor& x, std::size_t heads) {
   return permute(reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
 }
 
-/// The greatest difference of two tensors; infinities of one sign are equal, NaN is never.
-double difference(const Tensor& a, const Tensor& b) {
+double distance(const Tensor& a, const Tensor& b) {
   REQUIRE(a.shape() == b.shape());
-  const auto x = values_of(a), y = values_of(b);
-  double greatest = 0.0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (x[i] == y[i]) continue;
-    const double d = std::abs(x[i] - y[i]);
-    greatest = std::isnan(d) ? std::numeric_limits<double>::infinity() : std::max(greatest, d);
-  }
-  return greatest;
+  return difference(values_of(a), values_of(b));
 }
 
 }  // namespace
@@ -77,12 +70,12 @@ TEST_CASE("a trace has the steps of a call and their gradients, as separate oper
   const Tensor weights = softmax(scaled + mask);
   const Tensor out = matmul(weights, heads_v);
   tape.backward(out, split_heads(g, 2));
-  CHECK(difference(trace.products, products) < 1e-14);
-  CHECK(difference(trace.scores, scaled) < 1e-14);
-  CHECK(difference(trace.masked, scaled + mask) < 1e-14);
-  CHECK(difference(trace.weights, weights) < 1e-14);
-  CHECK(difference(trace.dscores * trace.scale, scores.gradient()) < 1e-14);
-  CHECK(difference(trace.dweights, matmul(split_heads(g, 2), permute(heads_v, {0, 1, 3, 2}))) <
+  CHECK(distance(trace.products, products) < 1e-14);
+  CHECK(distance(trace.scores, scaled) < 1e-14);
+  CHECK(distance(trace.masked, scaled + mask) < 1e-14);
+  CHECK(distance(trace.weights, weights) < 1e-14);
+  CHECK(distance(trace.dscores * trace.scale, scores.gradient()) < 1e-14);
+  CHECK(distance(trace.dweights, matmul(split_heads(g, 2), permute(heads_v, {0, 1, 3, 2}))) <
         1e-14);
   // The scaled scores are the products times the scale, bit for bit.
   const auto product_values = values_of(trace.products), score_values = values_of(trace.scores);

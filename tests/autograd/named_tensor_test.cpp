@@ -63,7 +63,7 @@ TEST_CASE("a rejected path is answered with the five closest names, if there are
 namespace {
 
 /// Passes x on, and throws from its backward.
-struct Failing {
+struct FailingBackward {
   static constexpr const char* name = "failing";
   Tensor forward(const Tensor& x) { return x.viewed_as(x.shape()); }
   void backward(const Tensor& dy, Gradient) const {
@@ -121,7 +121,7 @@ TEST_CASE("an error during backward names the layer whose forward recorded the o
   Tensor y;
   {
     const LayerPath here(interned_path("encoder.norm"));
-    y = apply(Failing{}, x);
+    y = apply(FailingBackward{}, x);
   }
   check_error<ShapeError>("encoder.norm: failing:|(2)",
                           [&] { tape.backward(y, Tensor::zeros({2}, DType::float32)); });

@@ -21,14 +21,14 @@ using namespace tapestry::test;
 
 namespace {
 
-Tensor leaf(std::initializer_list<double> values) {
+Tensor single_leaf(std::initializer_list<double> values) {
   return Tensor::from({values.size()}, values, DType::float32).require_gradient();
 }
 
 }  // namespace
 
 TEST_CASE("a forward pass that makes infinity is stopped with layer, operation, place and ranges") {
-  const Tensor x = leaf({4.0, 0.0, 1.0});
+  const Tensor x = single_leaf({4.0, 0.0, 1.0});
   static const std::string& path = interned_path("encoder.norm");
   AnomalyDetector detector;
   const Tape tape(&detector);
@@ -38,7 +38,7 @@ TEST_CASE("a forward pass that makes infinity is stopped with layer, operation, 
 }
 
 TEST_CASE("a backward pass that makes infinity is stopped, though all values are finite") {
-  const Tensor x = leaf({4.0, 0.0, 0.0});
+  const Tensor x = single_leaf({4.0, 0.0, 0.0});
   static const std::string& path = interned_path("decoder.layers.1");
   AnomalyDetector detector;
   Tape tape(&detector);
@@ -51,15 +51,14 @@ TEST_CASE("a backward pass that makes infinity is stopped, though all values are
 }
 
 TEST_CASE("inputs that are not finite themselves are shown as such") {
-  const Tensor x = leaf({1.0, std::numeric_limits<double>::quiet_NaN()});
-  const Tensor all = leaf({std::numeric_limits<double>::infinity()});
+  const Tensor x = single_leaf({1.0, std::numeric_limits<double>::quiet_NaN()});
+  const Tensor all = single_leaf({std::numeric_limits<double>::infinity()});
   AnomalyDetector detector;
   const Tape tape(&detector);
   check_error<AnomalyError>("add: forward:|inf|[0]|1|(2)|[1, 1]|2|(1)", [&] { x + all; });
 }
 
 TEST_CASE("the input whose gradient is at fault is named, with the place of its first bad value") {
-  const double inf = std::numeric_limits<double>::infinity();
   const Tensor a = Tensor::full({2, 3}, 2.0, DType::float64).require_gradient();
   const Tensor b = Tensor::from({2, 3}, {1, 2, -3, 4, 5, 6}, DType::float64).require_gradient();
   AnomalyDetector detector;
@@ -98,7 +97,7 @@ TEST_CASE("AnomalyDetector reports an absent input as absent and checks no const
 
 TEST_CASE("a pass without anomalies is the same with a detector") {
   const auto gradient = [](TapeObserver* observer) {
-    const Tensor x = leaf({1.0, 2.0, -3.0});
+    const Tensor x = single_leaf({1.0, 2.0, -3.0});
     Tape tape(observer);
     tape.backward(sum(square(square(x) / x)));
     const auto values = x.gradient().values<float>();
@@ -109,7 +108,7 @@ TEST_CASE("a pass without anomalies is the same with a detector") {
 }
 
 TEST_CASE("a detector records nothing on the tape and leaves it usable when it throws") {
-  const Tensor x = leaf({-1.0});
+  const Tensor x = single_leaf({-1.0});
   AnomalyDetector detector;
   Tape tape(&detector);
   CHECK_THROWS_AS(log(x), AnomalyError);

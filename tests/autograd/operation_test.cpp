@@ -50,8 +50,6 @@ struct WeightedSum {
   }
 };
 
-Tensor leaf(double value) { return Tensor::scalar(value, DType::float64).require_gradient(); }
-
 }  // namespace
 
 TEST_CASE("an operation without a name does not compile") {

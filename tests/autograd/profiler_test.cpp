@@ -49,7 +49,7 @@ Tensor ones(const Shape& shape, DType dtype = DType::float64) {
 }
 
 /// Throws out of its forward.
-struct Failing {
+struct FailingForward {
   static constexpr const char* name = "failing";
   Tensor forward(const Tensor&) { throw std::runtime_error("no"); }
   void backward(const Tensor&, Gradient) const {}
@@ -177,7 +177,7 @@ TEST_CASE("an operation that throws has a row, and later operations are profiled
   const Profiler profiler;
   {
     const ProfileScope outer("outer", Phase::other);
-    CHECK_THROWS_AS(apply(Failing{}, ones({1})), std::runtime_error);
+    CHECK_THROWS_AS(apply(FailingForward{}, ones({1})), std::runtime_error);
     count_product(1, 1, 1);
   }
   CHECK(row(profiler.profile(), "failing", Phase::inference).calls == 1);

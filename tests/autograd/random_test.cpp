@@ -20,7 +20,10 @@
 
 using namespace tapestry;
 using namespace tapestry::test;
-using namespace tapestry::kernels;
+using kernels::philox;
+using kernels::philox_group;
+using kernels::philox_words;
+using kernels::philox_words_by_loops;
 
 TEST_CASE("a stream is a pure function of seed, names, numbers and counter") {
   const auto draw = [] { return RandomStream(7).named("dropout").at(3).uniform(11); };
@@ -165,7 +168,6 @@ TEST_CASE("uniform numbers that would round to the upper limit are the largest n
 
 TEST_CASE("random tensors reject a stream that is off and numbers out of range") {
   const RandomStream off, stream(1);
-  const double inf = std::numeric_limits<double>::infinity();
   check_error<ValueError>("random_uniform:|(1)", [&] { random_uniform({2}, off); });
   CHECK_THROWS_AS(random_normal({2}, off), ValueError);
   check_error<ValueError>("random_uniform:|1|0.5", [&] { random_uniform({2}, stream, 1.0, 0.5); });
@@ -247,7 +249,6 @@ TEST_CASE("sampling takes the index of each row by its cumulative probability") 
 }
 
 TEST_CASE("a logit of -inf is never sampled, and large logits do not overflow") {
-  const double inf = std::numeric_limits<double>::infinity();
   const RandomStream stream(1);
   std::vector<double> rows;
   for (int r = 0; r < 1000; ++r) rows.insert(rows.end(), {-inf, 1e4, -inf, 1e4, -1e4, -inf});

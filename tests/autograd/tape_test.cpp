@@ -20,16 +20,6 @@ using namespace tapestry::test;
 
 namespace {
 
-Tensor leaf(double value) {
-  Tensor x = Tensor::scalar(value, DType::float64);
-  return x.require_gradient();
-}
-
-Tensor leaf(const Shape& shape, double value) {
-  Tensor x = Tensor::full(shape, value, DType::float64);
-  return x.require_gradient();
-}
-
 /// Passes x on, with a gradient of 3 dy, which it computes in the memory of dy.
 struct Tripled {
   static constexpr const char* name = "tripled";

@@ -21,7 +21,6 @@ using namespace tapestry::test;
 /// The stacks of an encoder and of a decoder, by the same cases.
 namespace {
 
-constexpr NormPlacement placements[] = {NormPlacement::pre, NormPlacement::post};
 constexpr double rounding = 1e-9;  // an epsilon of 1e-12 moves norms by less
 
 DecoderLayerOptions layer_options(NormPlacement placement, std::size_t num_heads, double epsilon,
@@ -35,7 +34,7 @@ DecoderLayerOptions layer_options(NormPlacement placement, std::size_t num_heads
 /// For a d_model of 2.
 DecoderLayerOptions tiny(NormPlacement placement) { return layer_options(placement, 1, 1e-12, 0); }
 /// For a d_model of 4.
-DecoderLayerOptions small(NormPlacement placement, double dropout = 0.0) {
+DecoderLayerOptions small_layer(NormPlacement placement, double dropout = 0.0) {
   return layer_options(placement, 2, 1e-5, dropout);
 }
 
@@ -75,9 +74,9 @@ struct OfDecoder {
 
 /// A stack or one layer of it.
 template <class Layer>
-struct Made {
+struct MadeStack {
   template <class Options>
-  Made(std::size_t d_model, const Options& options)
+  MadeStack(std::size_t d_model, const Options& options)
       : layer(Scope(parameters) / "stack", d_model, options) {}
 
   Parameters parameters{DType::float64, 1};
@@ -117,13 +116,13 @@ std::vector<double> six(const std::vector<double>& row) {
 }  // namespace
 
 TEST_CASE("a pre-norm layer adds attention over norms, then the memory as it is, then its block") {
-  const Made<EncoderLayer> encoder(2, OfEncoder::layer(tiny(NormPlacement::pre)));
+  const MadeStack<EncoderLayer> encoder(2, OfEncoder::layer(tiny(NormPlacement::pre)));
   attend_evenly<OfEncoder>(encoder.parameters, "stack");
   const Mode mode = Mode::inference();
   check_values(encoder.layer(two_rows(), {}, mode), {11, 33, 19, 35}, rounding);
   check_values(encoder.layer(two_rows(), AttentionMask::padding({1}), mode), {10, 34, 18, 36},
                rounding);
-  const Made<DecoderLayer> decoder(2, tiny(NormPlacement::pre));
+  const MadeStack<DecoderLayer> decoder(2, tiny(NormPlacement::pre));
   attend_evenly<OfDecoder>(decoder.parameters, "stack");
   check_values(decoder.layer(two_rows(), two_encoded(), {}, mode), {211, 433, 219, 435}, rounding);
   const DecoderMasks masks{.self = AttentionMask::causal(), .cross = AttentionMask::padding({1})};
@@ -132,13 +131,13 @@ TEST_CASE("a pre-norm layer adds attention over norms, then the memory as it is,
 }
 
 TEST_CASE("a post-norm layer normalizes after each of its additions") {
-  const Made<EncoderLayer> encoder(2, OfEncoder::layer(tiny(NormPlacement::post)));
+  const MadeStack<EncoderLayer> encoder(2, OfEncoder::layer(tiny(NormPlacement::post)));
   attend_evenly<OfEncoder>(encoder.parameters, "stack");
   set_values(encoder.parameters, "stack.self_attn_residual.norm.bias", {100, 0});
   set_values(encoder.parameters, "stack.ff_residual.norm.weight", {2, 3});
   // (1, 3) + (5, 4) -> (-1 + 100, 1) or (1 + 100, -1); + (10, 30) -> (2, -3).
   check_values(encoder.layer(two_rows(), {}, Mode::inference()), {2, -3, 2, -3}, rounding);
-  const Made<DecoderLayer> decoder(2, tiny(NormPlacement::post));
+  const MadeStack<DecoderLayer> decoder(2, tiny(NormPlacement::post));
   attend_evenly<OfDecoder>(decoder.parameters, "stack");
   set_values(decoder.parameters, "stack.self_attn_residual.norm.weight", {1000, 0});
   set_values(decoder.parameters, "stack.cross_attn_residual.norm.bias", {100, 0});
@@ -151,8 +150,8 @@ TEST_CASE("a post-norm layer normalizes after each of its additions") {
 
 TEST_CASE("two pre-norm layers add up and the norm comes last") {
   const Tensor opposed = Tensor::from({1, 2, 2}, {1, 3, 900, 5}, DType::float64);
-  const Made<Encoder> encoder(2, OfEncoder::stack(tiny(NormPlacement::pre)));
-  const Made<Decoder> decoder(2, OfDecoder::stack(tiny(NormPlacement::pre)));
+  const MadeStack<Encoder> encoder(2, OfEncoder::stack(tiny(NormPlacement::pre)));
+  const MadeStack<Decoder> decoder(2, OfDecoder::stack(tiny(NormPlacement::pre)));
   for (const char* layer : {"stack.layers.0", "stack.layers.1"}) {
     attend_evenly<OfEncoder>(encoder.parameters, layer);
     attend_evenly<OfDecoder>(decoder.parameters, layer);
@@ -167,7 +166,7 @@ TEST_CASE("two pre-norm layers add up and the norm comes last") {
 }
 
 TEST_CASE_TEMPLATE("the parameters of a layer are named as documented", Of, OfEncoder, OfDecoder) {
-  const Made<typename Of::Layer> made(2, Of::layer(tiny(NormPlacement::post)));
+  const MadeStack<typename Of::Layer> made(2, Of::layer(tiny(NormPlacement::post)));
   std::vector<std::string> expected, norms;
   for (const std::string& attention : attentions<Of>()) {
     for (const std::string projection : {"q_proj", "k_proj", "v_proj", "out_proj"}) {
@@ -190,11 +189,11 @@ TEST_CASE_TEMPLATE("each part of a layer drops by its own rate", Of, OfEncoder, 
   const Tensor x = random_leaf({2, 3, 4}, 1);
   // The layer's addition to x where all elements of some parts are dropped.
   const auto added = [&](double attention, double activation, double residual) {
-    DecoderLayerOptions options = small(NormPlacement::pre);
+    DecoderLayerOptions options = small_layer(NormPlacement::pre);
     options.self_attn.dropout = options.cross_attn.dropout = attention;
     options.ff.dropout = activation;
     options.residual.dropout = residual;
-    const Made<typename Of::Layer> made(4, Of::layer(options));
+    const MadeStack<typename Of::Layer> made(4, Of::layer(options));
     set_values(made.parameters, "stack.self_attn.out_proj.bias", {1, 0, 0, 0});
     if (Of::is_decoder) set_values(made.parameters, "stack.cross_attn.out_proj.bias", {0, 1, 0, 0});
     set_values(made.parameters, "stack.ff.linear2.bias", {0, 0, 0, 2});
@@ -212,13 +211,13 @@ TEST_CASE_TEMPLATE("each part of a layer drops by its own rate", Of, OfEncoder, 
 
 TEST_CASE_TEMPLATE("a stack ends with a norm only where norms come first", Of, OfEncoder,
                    OfDecoder) {
-  for (const NormPlacement placement : placements) {
+  for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
     const bool pre = placement == NormPlacement::pre;
-    const Made<typename Of::Stack> made(2, Of::stack(tiny(placement)));
+    const MadeStack<typename Of::Stack> made(2, Of::stack(tiny(placement)));
     CHECK(made.parameters.find("stack.layers.1.ff.linear1.weight") != nullptr);
     CHECK(made.parameters.list().size() == 2 * Of::parameters_per_layer + (pre ? 2 : 0));
     CHECK((made.parameters.find("stack.norm.weight") != nullptr) == pre);
-    const Made<typename Of::Stack> none(2, Of::stack(tiny(placement), 0));
+    const MadeStack<typename Of::Stack> none(2, Of::stack(tiny(placement), 0));
     check_values(Of::run(none.layer, two_rows(), two_encoded(), {}, Mode::inference()),
                  pre ? std::vector<double>{-1, 1, 1, -1} : values_of(two_rows()), rounding);
   }
@@ -226,7 +225,7 @@ TEST_CASE_TEMPLATE("a stack ends with a norm only where norms come first", Of, O
 
 TEST_CASE_TEMPLATE("by default a stack has six pre-norm layers of width 4 d_model inside", Of,
                    OfEncoder, OfDecoder) {
-  const Made<typename Of::Stack> made(8, decltype(Of::stack(tiny(placements[0])))());
+  const MadeStack<typename Of::Stack> made(8, decltype(Of::stack(tiny(NormPlacement::pre)))());
   CHECK(made.parameters.find("stack.layers.5.ff.linear1.weight") != nullptr);
   CHECK(made.parameters.find("stack.layers.6.ff.linear1.weight") == nullptr);
   CHECK(parameter(made.parameters, "stack.layers.0.ff.linear1.weight").shape() == Shape{32, 8});
@@ -235,9 +234,9 @@ TEST_CASE_TEMPLATE("by default a stack has six pre-norm layers of width 4 d_mode
 
 TEST_CASE_TEMPLATE("stochastic depth drops the second of two layers twice as often as the first",
                    Of, OfEncoder, OfDecoder) {
-  DecoderLayerOptions options = small(NormPlacement::pre);
+  DecoderLayerOptions options = small_layer(NormPlacement::pre);
   options.residual.stochastic_depth = 0.8;
-  const Made<typename Of::Stack> made(4, Of::stack(options));
+  const MadeStack<typename Of::Stack> made(4, Of::stack(options));
   for (const std::string path : {"stack.layers.0", "stack.layers.1"}) {
     for (const std::string& attention : attentions<Of>()) {
       set_values(parameter(made.parameters, path + attention + ".out_proj.weight"),
@@ -262,11 +261,11 @@ TEST_CASE_TEMPLATE("stochastic depth drops the second of two layers twice as oft
 }
 
 TEST_CASE_TEMPLATE("padding enters no batch norm of a stack", Of, OfEncoder, OfDecoder) {
-  for (const NormPlacement placement : placements) {
-    DecoderLayerOptions options = small(placement);
+  for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
+    DecoderLayerOptions options = small_layer(placement);
     options.residual.norm.kind = Normalization::batch_norm;
     const auto run = [&](double behind) {
-      Made<typename Of::Stack> made(4, Of::stack(options));
+      MadeStack<typename Of::Stack> made(4, Of::stack(options));
       perturb(made.parameters);
       Tensor x = random_leaf({2, 3, 4}, 1).copied(DType::float64);
       for (std::size_t i = 20; i < 24; ++i) x.mutable_values<double>()[i] = behind;
@@ -287,9 +286,9 @@ TEST_CASE_TEMPLATE("padding enters no batch norm of a stack", Of, OfEncoder, OfD
 }
 
 TEST_CASE("an encoder of batch norms is causal in inference, and mixes all positions in training") {
-  DecoderLayerOptions options = small(NormPlacement::pre);
+  DecoderLayerOptions options = small_layer(NormPlacement::pre);
   options.residual.norm.kind = Normalization::batch_norm;
-  const Made<Encoder> made(4, OfEncoder::stack(options));
+  const MadeStack<Encoder> made(4, OfEncoder::stack(options));
   const Tensor x = random_leaf({1, 3, 4}, 1);
   Tensor other = x.copied(DType::float64);
   other.mutable_values<double>()[11] += 1;
@@ -305,12 +304,12 @@ TEST_CASE("an encoder of batch norms is causal in inference, and mixes all posit
 
 TEST_CASE_TEMPLATE("the gradients of a stack agree with differences, with dropout and batch norms",
                    Of, OfEncoder, OfDecoder) {
-  for (const NormPlacement placement : placements) {
+  for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
     for (const Normalization norm : {Normalization::layer_norm, Normalization::batch_norm}) {
-      DecoderLayerOptions options = small(placement, 0.3);
+      DecoderLayerOptions options = small_layer(placement, 0.3);
       options.residual.norm.kind = norm;
       options.residual.norm.epsilon = 0.25;
-      const Made<typename Of::Stack> made(4, Of::stack(options));
+      const MadeStack<typename Of::Stack> made(4, Of::stack(options));
       perturb(made.parameters);
       const Tensor x = random_leaf({2, 3, 4}, 1), memory = random_leaf({2, 2, 4}, 2);
       const DecoderMasks masks{.self = AttentionMask::padding({3, 2}),
@@ -328,9 +327,9 @@ TEST_CASE_TEMPLATE("the gradients of a stack agree with differences, with dropou
 
 TEST_CASE("stacks reject inputs that do not fit and name the layer inside") {
   const auto of = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
-  const Made<Encoder> pre(4, OfEncoder::stack(small(NormPlacement::pre)));
-  const Made<Encoder> post(4, OfEncoder::stack(small(NormPlacement::post)));
-  const Made<Decoder> decoder(4, OfDecoder::stack(small(NormPlacement::post)));
+  const MadeStack<Encoder> pre(4, OfEncoder::stack(small_layer(NormPlacement::pre)));
+  const MadeStack<Encoder> post(4, OfEncoder::stack(small_layer(NormPlacement::post)));
+  const MadeStack<Decoder> decoder(4, OfDecoder::stack(small_layer(NormPlacement::post)));
   const Mode mode = Mode::inference();
   const std::string first = "stack.layers.0.";
   check_error<ShapeError>(first + "self_attn_residual.norm: layer_norm|(4)|(1, 2, 3)", [&] {

@@ -65,7 +65,7 @@ void check_each_frozen_alone(const KindOptions& options, const Ids& labels) {
 }
 
 /// Two linear layers, one after the other.
-struct TwoLayers {
+struct TwoLinears {
   Parameters parameters{DType::float64, 1};
   Linear first{Scope(parameters) / "first", 3, 5};
   Linear second{Scope(parameters) / "second", 5, 2};
@@ -99,7 +99,7 @@ TEST_CASE("a frozen parameter has no gradient and changes no other, for every ch
 }
 
 TEST_CASE("operations on only frozen parameters are not recorded") {
-  TwoLayers layers;
+  TwoLinears layers;
   layers.parameters.freeze("first");
   Tape tape;
   const Tensor hidden = layers.first(Tensor::ones({4, 3}, DType::float64));
@@ -111,7 +111,7 @@ TEST_CASE("operations on only frozen parameters are not recorded") {
 
 TEST_CASE("freeze() selects by path, and unfreeze() restores the gradients") {
   for (const bool gather_first : {false, true}) {
-    TwoLayers layers;
+    TwoLinears layers;
     Parameters& parameters = layers.parameters;
     const std::vector<std::string> names = listing(parameters);
     const Gradients all = layers.step();
@@ -136,7 +136,7 @@ TEST_CASE("freeze() selects by path, and unfreeze() restores the gradients") {
 }
 
 TEST_CASE("freeze() of a path that does not exist is rejected with the existing names") {
-  TwoLayers layers;
+  TwoLinears layers;
   check_error<ValueError>("freeze:|`frist`|`first`|`second`",
                           [&] { layers.parameters.freeze("frist."); });
   check_error<ValueError>("unfreeze: no parameter is named `second.wieght`",

@@ -19,14 +19,14 @@ using namespace tapestry::test;
 
 namespace {
 
-constexpr std::size_t vocabulary = 7, d_model = 4;
+constexpr std::size_t words = 7, width = 4;
 
 struct Projection {
   explicit Projection(bool tied)
       : parameters(DType::float64, 1),
-        embedding(Scope(parameters) / "embedding", vocabulary, d_model),
+        embedding(Scope(parameters) / "embedding", words, width),
         output(tied ? OutputProjection(Scope(parameters) / "output", embedding.weight())
-                    : OutputProjection(Scope(parameters) / "output", d_model, vocabulary)) {}
+                    : OutputProjection(Scope(parameters) / "output", width, words)) {}
 
   Tensor weight() const {
     const NamedTensor* own = parameters.find("output.weight");
@@ -50,7 +50,7 @@ TEST_CASE("an output projection has its own weight unless it is given one") {
 }
 
 TEST_CASE("logits are linear, and the loss is their cross entropy") {
-  const Tensor x = random_leaf({2, 3, d_model}, 1);
+  const Tensor x = random_leaf({2, 3, width}, 1);
   const Ids labels{{0, 6, 1}, {2, 2, 5}};
   const CrossEntropyOptions options{.ignored_id = 1, .label_smoothing = 0.1};
   for (const bool tied : {false, true}) {
@@ -66,7 +66,7 @@ TEST_CASE("logits are linear, and the loss is their cross entropy") {
 
 TEST_CASE("an output projection rejects shapes that do not fit and names itself") {
   const Projection p(false);
-  const Tensor x = Tensor::zeros({1, 1, d_model + 1}, DType::float64);
+  const Tensor x = Tensor::zeros({1, 1, width + 1}, DType::float64);
   check_error<ShapeError>("output: linear", [&] { p.output.logits(x); });
   check_error<ShapeError>("output: linear", [&] { p.output.loss(x, Ids{{0}}, {}); });
 }

@@ -106,10 +106,10 @@ TEST_CASE("a norm rejects another width and an epsilon of 0, and names itself") 
 namespace {
 
 /// A training loop that commits averages itself.
-const Mode training = Mode::training(RandomStream(1)).with_deferred_averages();
+const Mode deferring = Mode::training(RandomStream(1)).with_deferred_averages();
 
-struct Made {
-  explicit Made(std::size_t n, DType dtype = DType::float64, double epsilon = 1e-5)
+struct MadeBatchNorm {
+  explicit MadeBatchNorm(std::size_t n, DType dtype = DType::float64, double epsilon = 1e-5)
       : parameters(dtype, 1), layer(Scope(parameters) / "norm", n, epsilon) {}
 
   std::vector<double> running_mean() const { return values_of(parameters.buffers()[0].tensor); }
@@ -120,16 +120,16 @@ struct Made {
 };
 
 /// A training forward that is recorded.
-Tensor train(const Made& made, const Tensor& x) {
+Tensor train(const MadeBatchNorm& made, const Tensor& x) {
   Tape tape;
-  return made.layer(x, {}, training);
+  return made.layer(x, {}, deferring);
 }
 
 }  // namespace
 
 TEST_CASE("batch norm normalizes by the batch in training, by the running moments in inference") {
   for (const DType dtype : dtypes) {
-    Made made(2, dtype, 4.0);
+    MadeBatchNorm made(2, dtype, 4.0);
     set_values(made.parameters, "norm.weight", {3, 10});
     set_values(made.parameters, "norm.bias", {1, -1});
     // Means 4 and 2, biased variances 5 and 0, unbiased 20 / 3 and 0.
@@ -148,7 +148,7 @@ TEST_CASE("batch norm normalizes by the batch in training, by the running moment
 
 TEST_CASE("a batch norm without padding accepts any leading axes, also in a Sequential") {
   const Tensor x = random_normal({3, 4, 2}, RandomStream(1), DType::float64);
-  Made made(2, DType::float64, 4.0);
+  MadeBatchNorm made(2, DType::float64, 4.0);
   for (const Mode& mode : {Mode::training(RandomStream(1)), Mode::inference()}) {
     const Tensor y = made.layer(x, mode);
     CHECK(y.to_vector() == made.layer(x, {}, mode).to_vector());
@@ -163,11 +163,11 @@ TEST_CASE("batch norm excludes padding from the moments and sets it to 0 in trai
   const Tensor together = Tensor::from({4, 2}, std::span(values).first(8), DType::float64);
   Tensor spoilt = x.copied(DType::float64);
   std::ranges::fill(spoilt.mutable_values<double>().subspan(8), NAN);
-  Made padded(2), packed(2);
+  MadeBatchNorm padded(2), packed(2);
   Tape tape;
-  auto expected = values_of(packed.layer(together, {}, training));
+  auto expected = values_of(packed.layer(together, {}, deferring));
   expected.resize(12, 0.0);
-  CHECK(values_of(padded.layer(spoilt, lengths, training)) == expected);
+  CHECK(values_of(padded.layer(spoilt, lengths, deferring)) == expected);
   padded.parameters.commit_buffers();
   packed.parameters.commit_buffers();
   CHECK(padded.running_mean() == packed.running_mean());
@@ -175,7 +175,7 @@ TEST_CASE("batch norm excludes padding from the moments and sets it to 0 in trai
 }
 
 TEST_CASE("a batch norm has running moments, which start as mean 0 and variance 1") {
-  const Made made(3);
+  const MadeBatchNorm made(3);
   REQUIRE(made.parameters.buffers().size() == 2);
   CHECK(made.parameters.buffers()[0].name == "norm.running_mean");
   CHECK(made.parameters.buffers()[1].name == "norm.running_var");
@@ -184,7 +184,7 @@ TEST_CASE("a batch norm has running moments, which start as mean 0 and variance 
 }
 
 TEST_CASE("training updates the running moments at once as commit_buffers() does after a step") {
-  Made made(3), deferring(3);
+  MadeBatchNorm made(3), deferring(3);
   for (const std::uint64_t seed : {1, 2}) {
     const Tensor x = random_leaf({4, 3}, seed);
     {
@@ -201,11 +201,11 @@ TEST_CASE("training updates the running moments at once as commit_buffers() does
 }
 
 TEST_CASE("a skipped step does not change the running moments") {
-  Made skipping(3), plain(3);
+  MadeBatchNorm skipping(3), plain(3);
   const Tensor first = random_leaf({4, 3}, 1), second = random_leaf({4, 3}, 2);
   train(skipping, second);
   skipping.parameters.clear_gradients();  // the next step begins
-  for (Made* made : {&skipping, &plain}) {
+  for (MadeBatchNorm* made : {&skipping, &plain}) {
     train(*made, first);
     made->parameters.commit_buffers();
   }
@@ -214,7 +214,7 @@ TEST_CASE("a skipped step does not change the running moments") {
 }
 
 TEST_CASE("the batches of a step update the running moments one after the other") {
-  Made together(3), apart(3);
+  MadeBatchNorm together(3), apart(3);
   const Tensor first = random_leaf({4, 3}, 1), second = random_leaf({4, 3}, 2);
   train(together, first);
   train(together, second);
@@ -228,9 +228,9 @@ TEST_CASE("the batches of a step update the running moments one after the other"
 }
 
 TEST_CASE("inference, and training without a tape, do not update the running moments") {
-  Made made(3);
+  MadeBatchNorm made(3);
   const Tensor x = random_leaf({4, 3}, 1);
-  made.layer(x, {}, training);
+  made.layer(x, {}, deferring);
   {
     Tape tape;
     made.layer(x, {}, Mode::inference());
@@ -241,7 +241,7 @@ TEST_CASE("inference, and training without a tape, do not update the running mom
 }
 
 TEST_CASE("batch norm rejects one vector (no unbiased variance) and none (no moments)") {
-  Made made(2);
+  MadeBatchNorm made(2);
   check_values(train(made, Tensor::from({1, 1, 2}, {5, -3}, DType::float64)), {0, 0});
   CHECK(train(made, Tensor::zeros({0, 3, 2}, DType::float64)).shape() == Shape{0, 3, 2});
   made.parameters.commit_buffers();
@@ -250,7 +250,7 @@ TEST_CASE("batch norm rejects one vector (no unbiased variance) and none (no mom
 }
 
 TEST_CASE("batch norm accepts two vectors") {
-  Made made(2);
+  MadeBatchNorm made(2);
   train(made, Tensor::from({2, 1, 2}, {5, -3, 7, -3}, DType::float64));
   made.parameters.commit_buffers();
   check_values(made.parameters.buffers()[0].tensor, {0.6, -0.3});
@@ -258,12 +258,12 @@ TEST_CASE("batch norm accepts two vectors") {
 }
 
 TEST_CASE("the gradients of a batch norm agree with differences, in training and inference") {
-  Made made(5);
+  MadeBatchNorm made(5);
   perturb(made.parameters);
   set_values(made.parameters.buffers()[0].tensor, {0.1, -0.2, 0.3, -0.4, 0.5});
   set_values(made.parameters.buffers()[1].tensor, {0.5, 1, 1.5, 2, 2.5});
   const Tensor x = random_leaf({2, 3, 5}, 1);
-  check_gradients([&] { return made.layer(x, {}, training); }, made.parameters, {x});
+  check_gradients([&] { return made.layer(x, {}, deferring); }, made.parameters, {x});
   check_gradients([&] { return made.layer(x, {}, Mode::inference()); }, made.parameters, {x});
 }
 

@@ -33,8 +33,6 @@ struct Block {
   Residual layer;
 };
 
-constexpr NormPlacement placements[] = {NormPlacement::pre, NormPlacement::post};
-
 }  // namespace
 
 TEST_CASE("pre-norm is x + f(norm(x)), post-norm is norm(x + f(x))") {
@@ -48,7 +46,7 @@ TEST_CASE("pre-norm is x + f(norm(x)), post-norm is norm(x + f(x))") {
 }
 
 TEST_CASE("a residual block has the parameters of its norm") {
-  for (const NormPlacement placement : placements) {
+  for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
     CHECK(listing(Block(placement, 3).parameters) ==
           std::vector<std::string>{"block.norm.weight (3)", "block.norm.bias (3)"});
   }
@@ -131,7 +129,7 @@ TEST_CASE("stochastic depth grows linearly up to its rate at the last layer") {
 }
 
 TEST_CASE("the gradients of a residual block agree with differences, with all of its options") {
-  for (const NormPlacement placement : placements) {
+  for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
     const Block block(5, {.placement = placement,
                           .dropout = 0.3,
                           .stochastic_depth = 0.4,

@@ -223,7 +223,7 @@ TokenBatch full_batch(std::size_t rows, std::size_t length) {
 }
 
 /// The gradients of all parameters, one after the other; an absent one counts as zeros.
-std::vector<double> all_gradients(const Parameters& parameters) {
+std::vector<double> flat_gradients(const Parameters& parameters) {
   std::vector<double> all;
   for (const NamedTensor& p : parameters) {
     const Tensor gradient = p.tensor.gradient();
@@ -240,7 +240,7 @@ std::vector<double> step(const TestTransformer& model, const TokenBatch& from, c
   Tape tape;
   const Tensor logits = model.transformer(from, to, mode);
   tape.backward(logits, random_leaf(logits.shape(), 5).copied(logits.dtype()));
-  return all_gradients(model.parameters);
+  return flat_gradients(model.parameters);
 }
 
 bool all_zero(const std::vector<double>& values) {

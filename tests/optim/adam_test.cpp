@@ -15,9 +15,6 @@ using namespace tapestry::test;
 
 namespace {
 
-/// With gradients 2, 4 and -2 these give moments that are easily worked out by hand.
-constexpr OptimizerOptions round_numbers{.beta1 = 0.5, .beta2 = 0.75, .epsilon = 1.0};
-
 /// The value of a parameter of this shape, 1 at first, after one step with gradient g.
 template <class Optimizer>
 double after_one_step(const Shape& shape, double g, const OptimizerOptions& options) {

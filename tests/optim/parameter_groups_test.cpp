@@ -22,9 +22,6 @@ using namespace tapestry::test;
 
 namespace {
 
-/// With gradients 2 and 4 these give moments that are easily worked out by hand.
-constexpr OptimizerOptions round_numbers{.beta1 = 0.5, .beta2 = 0.75, .epsilon = 1.0};
-
 void set_gradients(const std::vector<NamedTensor>& parameters, double gradient) {
   for (const NamedTensor& p : parameters) {
     set_gradient(p, std::vector<double>(p.tensor.size(), gradient));

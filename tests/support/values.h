@@ -2,11 +2,21 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <vector>
 
 #include "autograd/tensor.h"
 
 namespace tapestry::test {
+
+inline constexpr double inf = std::numeric_limits<double>::infinity();
+inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+/// A float64 leaf with a gradient.
+inline Tensor leaf(const Shape& shape, double value) {
+  return Tensor::full(shape, value, DType::float64).require_gradient();
+}
+inline Tensor leaf(double value) { return leaf({}, value); }
 
 /// The values of a tensor of either precision as doubles, in row-major order.
 inline std::vector<double> values_of(const Tensor& x) { return x.to_vector(); }

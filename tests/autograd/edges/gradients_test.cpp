@@ -158,9 +158,9 @@ TEST_CASE("two threads with a tape each get the results of one thread for every 
 /// each part of the rows must have the results that it has by itself, in one piece and one block.
 namespace {
 
-constexpr std::size_t rows = 200, n = 90, rows_of_part = 16;
-static_assert(rows * n > kernels::elements_per_piece);
-static_assert(rows_of_part * 4 * n < kernels::elements_per_piece);
+constexpr std::size_t many_rows = 200, row_length = 90, rows_of_part = 16;
+static_assert(many_rows * row_length > kernels::elements_per_piece);
+static_assert(rows_of_part * 4 * row_length < kernels::elements_per_piece);
 
 /// What depends on the place of a row, or brings rows together.
 constexpr const char* exceptions[] = {"dropout",
@@ -190,7 +190,7 @@ bool works_by_rows(const OperationCase& operation) {
   return std::ranges::find(exceptions, operation.name) == std::end(exceptions);
 }
 
-bool has_rows(const Tensor& x) { return x.rank() > 0 && x.shape()[0] == rows; }
+bool has_rows(const Tensor& x) { return x.rank() > 0 && x.shape()[0] == many_rows; }
 
 /// Rows [begin, end) of x.
 Tensor part_of(const Tensor& x, std::size_t begin, std::size_t end) {
@@ -231,8 +231,8 @@ void check_parts(const OperationCase& operation) {
   std::vector<std::vector<double>> sums;
   for (const Tensor& x : operands) sums.emplace_back(x.size(), 1.0);
   double worst = 0.0;
-  for (std::size_t begin = 0; begin < rows; begin += rows_of_part) {
-    const std::size_t end = std::min(rows, begin + rows_of_part);
+  for (std::size_t begin = 0; begin < many_rows; begin += rows_of_part) {
+    const std::size_t end = std::min(many_rows, begin + rows_of_part);
     const auto own = [&](const Tensor& x) { return has_rows(x) ? part_of(x, begin, end) : x; };
     Operands parts;
     for (const Tensor& x : operands) parts.push_back(own(x));
@@ -258,7 +258,7 @@ void check_parts(const OperationCase& operation) {
 
 TEST_CASE("every part of many rows has the values and gradients that it has by itself") {
   std::size_t checked = 0;
-  for (const OperationCase& operation : every_operation(rows, n)) {
+  for (const OperationCase& operation : every_operation(many_rows, row_length)) {
     if (!works_by_rows(operation)) continue;
     CAPTURE(operation.name);
     check_parts(operation);

@@ -27,7 +27,7 @@ using namespace tapestry::test;
 /// vector of up to 16 elements, in rows that end with a whole vector or not.
 namespace {
 
-constexpr std::size_t lengths[] = {5, 16, 19, 35};
+constexpr std::size_t row_lengths[] = {5, 16, 19, 35};
 
 /// A comparison with NaN is false, and a target of NaN is rejected.
 bool takes_nan(const std::string& name, std::size_t which) {
@@ -94,7 +94,7 @@ char value_class(double value) {
 /// Calls use(operation, operands, which, at) for each position of each operand.
 template <class Use>
 void for_each_position(DType dtype, const Use& use) {
-  for (const std::size_t n : lengths) {
+  for (const std::size_t n : row_lengths) {
     for (const OperationCase& operation : every_operation(2, n)) {
       const Operands operands = operands_of(operation, dtype);
       for (std::size_t which = 0; which < operands.size(); ++which) {

@@ -3,14 +3,17 @@
 #include <functional>
 #include <utility>
 
+#include "autograd/gradcheck/gradcheck.h"
 #include "autograd/operation.h"
 
 namespace tapestry::test {
 
+using Spoil = std::function<double(std::size_t, double)>;
+
 /// Passes x on; coordinate i of the gradient, g, becomes spoil(i, g).
 struct Faulty {
   static constexpr const char* name = "faulty";
-  std::function<double(std::size_t, double)> spoil;
+  Spoil spoil;
 
   Tensor forward(const Tensor& x) { return x.viewed_as(x.shape()); }
   void backward(const Tensor& dy, Gradient dx) const {
@@ -20,12 +23,16 @@ struct Faulty {
   }
 };
 
-inline Tensor faulty(const Tensor& x, std::function<double(std::size_t, double)> spoil) {
-  return apply(Faulty{std::move(spoil)}, x);
-}
+inline Tensor faulty(const Tensor& x, Spoil spoil) { return apply(Faulty{std::move(spoil)}, x); }
 
 inline Tensor times(const Tensor& x, double factor) {
   return faulty(x, [factor](std::size_t, double g) { return factor * g; });
+}
+
+/// What gradcheck finds for a function of x.
+inline GradcheckRow row_of(const std::function<Tensor()>& function, const Tensor& x,
+                           const GradcheckOptions& options = {}) {
+  return gradcheck(function, {{"x", x}}, options).rows.at(0);
 }
 
 }  // namespace tapestry::test

@@ -61,14 +61,6 @@ struct InPlace {
   }
 };
 
-GradcheckRow row_of(const std::function<Tensor()>& function, const Tensor& x,
-                    const GradcheckOptions& options = {}) {
-  const NamedTensor named[] = {{"x", x}};
-  return gradcheck(function, named, options).rows.at(0);
-}
-
-using Spoil = std::function<double(std::size_t, double)>;
-
 Spoil by_factor(double factor) {
   return [factor](std::size_t, double g) { return factor * g; };
 }

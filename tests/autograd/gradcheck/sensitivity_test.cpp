@@ -16,6 +16,7 @@
 #include "autograd/ops/reductions.h"
 #include "tests/autograd/gradcheck/faulty_operation.h"
 #include "tests/support/gradients.h"
+#include "tests/support/values.h"
 
 using namespace tapestry;
 using namespace tapestry::test;
@@ -31,8 +32,6 @@ using gradcheck_detail::Thresholds;
 /// functions, which it must not call wrong.
 namespace {
 
-using Spoil = std::function<double(std::size_t, double)>;
-
 Spoil one_wrong(std::size_t place, double relative) {
   return [=](std::size_t i, double g) { return i == place ? (1.0 + relative) * g : g; };
 }
@@ -46,10 +45,6 @@ Tensor with_a_small_value(std::size_t size, double small) {
   Tensor x = random_leaf({size}, 1);
   x.mutable_values<double>()[17] = small;
   return x;
-}
-
-GradcheckRow row_of(const std::function<Tensor()>& function, const Tensor& x) {
-  return gradcheck(function, {{"x", x}}, {.locate = false}).rows.at(0);
 }
 
 struct Fault {
@@ -210,24 +205,22 @@ TEST_CASE("no right gradient is called wrong, whatever the seed") {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr Thresholds by{.scale = 1e-8, .zero = 1e-12, .tolerance = 1e-6};
 
 }  // namespace
 
 TEST_CASE("a gradient that is not finite is wrong by an infinite error, whatever differences say") {
-  for (const double analytic : {not_a_number, infinity, -infinity}) {
-    for (const double numeric : {0.0, 1.0, not_a_number, infinity}) {
+  for (const double analytic : {not_a_number, inf, -inf}) {
+    for (const double numeric : {0.0, 1.0, not_a_number, inf}) {
       const Comparison found = compare(analytic, {.value = numeric, .error = 1e-12}, by);
       CHECK(found.verdict == GradcheckVerdict::wrong);
-      CHECK(found.relative_error == infinity);
+      CHECK(found.relative_error == inf);
     }
   }
 }
 
 TEST_CASE("differences that are not finite make a finite gradient wrong") {
-  for (const double numeric : {not_a_number, infinity, -infinity}) {
+  for (const double numeric : {not_a_number, inf, -inf}) {
     CHECK(compare(1.0, {.value = numeric, .error = not_a_number}, by).verdict ==
           GradcheckVerdict::wrong);
   }

@@ -9,8 +9,7 @@
 #include "autograd/kernels/parallel.h"
 #include "tests/support/threads.h"
 
-using namespace tapestry;
-using namespace tapestry::kernels;
+namespace tapestry::kernels {
 
 namespace {
 
@@ -105,3 +104,5 @@ TEST_CASE("a broadcast of many rows is right across the borders of their pieces"
     CHECK(wrong == 0);
   }
 }
+
+}  // namespace tapestry::kernels

@@ -13,8 +13,7 @@
 #include "autograd/tensor.h"
 #include "tests/support/values.h"
 
-using namespace tapestry;
-using namespace tapestry::kernels;
+namespace tapestry::kernels {
 
 namespace {
 
@@ -118,3 +117,5 @@ TEST_CASE("the end of one FlopCounter leaves another one counting") {
   count_product(2, 3, 4);
   CHECK(counter.count() - before == 48);
 }
+
+}  // namespace tapestry::kernels

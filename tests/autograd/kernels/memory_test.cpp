@@ -13,27 +13,27 @@
 
 #include "tests/support/guarded_memory.h"
 
-using namespace tapestry::kernels;
+namespace tapestry::kernels {
 
-namespace tapestry::kernels::detail {
+namespace detail {
 std::uint64_t searches_for_unused();  // defined in memory.cpp
 }
 
 namespace {
 
-std::size_t in_use() { return memory_statistics().bytes_in_use; }
+std::size_t pool_bytes() { return memory_statistics().bytes_in_use; }
 
 /// Bytes that a request for `bytes` takes out of the pool.
 std::size_t taken_by(std::size_t bytes) {
-  const std::size_t before = in_use();
+  const std::size_t before = pool_bytes();
   const Memory memory(bytes);
-  return in_use() - before;
+  return pool_bytes() - before;
 }
 
 }  // namespace
 
 // In a guarded run blocks come from elsewhere.
-TEST_SUITE_BEGIN("memory pool" * doctest::skip(tapestry::test::is_guarded_run()));
+TEST_SUITE_BEGIN("memory pool" * doctest::skip(test::is_guarded_run()));
 
 TEST_CASE("every block starts on a 64-byte boundary and has at least the requested size") {
   for (const std::size_t bytes : {0, 1, 63, 64, 65, 200, 4096, 100000, 5000000}) {
@@ -175,7 +175,7 @@ TEST_CASE("release_unused_memory() returns regions without a used block, and no 
 }
 
 TEST_CASE("a block is released with its last handle") {
-  const std::size_t before = in_use();
+  const std::size_t before = pool_bytes();
   Memory memory(640);
   CHECK(memory.unique());
   Memory copy = memory;
@@ -183,10 +183,10 @@ TEST_CASE("a block is released with its last handle") {
   CHECK(copy.data() == memory.data());
   const Memory moved = std::move(memory);
   CHECK_FALSE(memory);  // NOLINT: a moved-from handle owns nothing
-  CHECK(in_use() == before + 640);
+  CHECK(pool_bytes() == before + 640);
   copy = Memory();
   CHECK(moved.unique());
-  CHECK(in_use() == before + 640);
+  CHECK(pool_bytes() == before + 640);
   copy = moved;
   CHECK_FALSE(moved.unique());
 }
@@ -199,7 +199,7 @@ TEST_CASE("an empty Memory is false, has no data and is not unique") {
 }
 
 TEST_CASE("the peak is the largest number of bytes in use at the same time") {
-  const std::size_t above_peak = memory_statistics().peak_bytes_in_use - in_use() + 1;
+  const std::size_t above_peak = memory_statistics().peak_bytes_in_use - pool_bytes() + 1;
   { const Memory large(above_peak); }
   const MemoryStatistics statistics = memory_statistics();
   CHECK(statistics.peak_bytes_in_use >= statistics.bytes_in_use + above_peak);
@@ -242,7 +242,7 @@ TEST_CASE("blocks held at once do not overlap") {
 }
 
 TEST_CASE("threads take and release at the same time without losing a block") {
-  const std::size_t before = in_use();
+  const std::size_t before = pool_bytes();
   const auto work = [] {
     std::vector<Memory> held;
     for (std::size_t i = 0; i < 2000; ++i) {
@@ -253,14 +253,16 @@ TEST_CASE("threads take and release at the same time without losing a block") {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
-  CHECK(in_use() == before);
+  CHECK(pool_bytes() == before);
 }
 
 TEST_CASE("a handle may be released on another thread than the one that allocated it") {
-  const std::size_t before = in_use();
+  const std::size_t before = pool_bytes();
   Memory memory(5000);
   std::thread([taken = std::move(memory)] { CHECK(taken.unique()); }).join();
-  CHECK(in_use() == before);
+  CHECK(pool_bytes() == before);
 }
 
 TEST_SUITE_END();
+
+}  // namespace tapestry::kernels

@@ -18,8 +18,8 @@
 #include "tests/support/guarded_memory.h"
 #include "tests/support/threads.h"
 
-using namespace tapestry::kernels;
-using tapestry::test::Threads;
+namespace tapestry::kernels {
+using test::Threads;
 
 TEST_CASE("every piece runs once, on 1, 2 and 8 threads") {
   for (const std::size_t threads : {1, 2, 8}) {
@@ -131,7 +131,7 @@ TEST_CASE("parallel_for throws one of the exceptions if every piece throws") {
   for (const std::size_t threads : {1, 4}) {
     const Threads count(threads);
     const auto fail = [](std::size_t) { throw std::runtime_error("no"); };
-    tapestry::test::check_error<std::runtime_error>("no", [&] { parallel_for(16, fail); });
+    test::check_error<std::runtime_error>("no", [&] { parallel_for(16, fail); });
     CHECK_NOTHROW(parallel_for(16, [](std::size_t) {}));
   }
 }
@@ -153,7 +153,7 @@ TEST_CASE("num_threads() may exceed the most threads, of which threads_at_work()
 
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)
 TEST_CASE("set_num_threads(): threads that the system rejects are replaced by the others" *
-          doctest::skip(tapestry::test::is_guarded_run())) {
+          doctest::skip(test::is_guarded_run())) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -208,3 +208,5 @@ TEST_CASE("rows are cut into pieces of about equal numbers of elements, one row 
   CHECK(pieces_of(5, 0) == 1);
   CHECK(pieces_of(0, 10) == 0);
 }
+
+}  // namespace tapestry::kernels

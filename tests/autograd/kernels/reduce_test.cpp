@@ -8,8 +8,7 @@
 
 #include "tests/support/threads.h"
 
-using namespace tapestry;
-using namespace tapestry::kernels;
+namespace tapestry::kernels {
 
 namespace {
 
@@ -127,3 +126,5 @@ TEST_CASE("the sum of squares has the same bits on any number of threads") {
   const std::vector<double> in = uneven<double>(200001);
   CHECK(test::same_on_any_number_of_threads([&] { return sum_of_squares(in.size(), in.data()); }));
 }
+
+}  // namespace tapestry::kernels

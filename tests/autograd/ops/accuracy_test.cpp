@@ -24,7 +24,7 @@ using Exact = long double (*)(long double);
 
 /// Largest errors, in units of the last place of the exact result or of `floor`, whichever is
 /// larger.
-struct Function {
+struct Approximation {
   const char* name;
   Tensor (*function)(const Tensor&);
   Exact exact;
@@ -80,7 +80,7 @@ struct Worst {
 };
 
 template <class T>
-Worst worst_error(const Function& f, long double floor, const std::vector<double>& x) {
+Worst worst_error(const Approximation& f, long double floor, const std::vector<double>& x) {
   const DType dtype = sizeof(T) == 4 ? DType::float32 : DType::float64;
   const std::vector<double> y = values_of(f.function(Tensor::from(x, dtype)));
   Worst worst;
@@ -103,7 +103,7 @@ Worst worst_error(const Function& f, long double floor, const std::vector<double
 }  // namespace
 
 TEST_CASE("vectorized functions have the errors that are documented, over their whole range") {
-  const Function table[] = {
+  const Approximation table[] = {
       {"exp", exp, std::exp, 1.6, 1},
       {"log", log, std::log, 1, 1},
       {"sqrt", sqrt, std::sqrt, 0.5, 0.5},
@@ -122,7 +122,7 @@ TEST_CASE("vectorized functions have the errors that are documented, over their 
        [](long double x) { return x * std::sqrt(x); }, 1, 1e4},
   };
   const std::vector<double> x32 = arguments<float>(), x64 = arguments<double>();
-  for (const Function& f : table) {
+  for (const Approximation& f : table) {
     const std::string name = f.name;
     CAPTURE(name);
     const Worst in32 = worst_error<float>(f, f.floor32, x32);

@@ -16,12 +16,10 @@ using namespace tapestry::test;
 
 namespace {
 
-const double ln3 = std::log(3.0);
-
 /// A case of softmax or log_softmax with rows of 2.
-WorkedCase rows(const char* name, Tensor (*f)(const Tensor&), const std::vector<double>& x,
-                const std::vector<double>& y, const std::vector<double>& dy = {},
-                const std::vector<double>& dx = {}) {
+WorkedCase rows_of_two(const char* name, Tensor (*f)(const Tensor&), const std::vector<double>& x,
+                       const std::vector<double>& y, const std::vector<double>& dy = {},
+                       const std::vector<double>& dx = {}) {
   const Shape shape{x.size() / 2, 2};
   return {name, {exact(shape, x)}, [f](const Operands& o) { return f(o[0]); }, exact(shape, y), dy,
           {dx}};
@@ -109,19 +107,20 @@ TEST_CASE("the gradient of gelu agrees with differences at the joints of erfc's 
 TEST_CASE("softmax and log_softmax give hand-worked values and gradients") {
   const double half = std::log(0.5);
   check_worked({
-      rows("softmax", softmax, {0, ln3, 5, 5}, {0.25, 0.75, 0.5, 0.5}),
-      rows("softmax of 1e4", softmax, {1e4, -1e4, 1e4, 1e4}, {1, 0, 0.5, 0.5}, {1, 7, 1, 3},
-           {0, 0, -0.5, 0.5}),
-      rows("softmax of -inf", softmax, {-inf, -inf, 0, -inf, 0, 0}, {0, 0, 1, 0, 0.5, 0.5},
-           {3, -1, 2, 9, 1, 0}, {0, 0, 0, 0, 0.25, -0.25}),
-      rows("softmax of inf", softmax, {inf, 0, 5, 5}, {not_a_number, not_a_number, 0.5, 0.5}),
-      rows("log_softmax", log_softmax, {0, ln3, 5, 5},
-           {-2 * std::log(2.0), ln3 - std::log(4.0), half, half}),
-      rows("log_softmax of 1e4", log_softmax, {1e4, -1e4}, {0, -2e4}, {1, 2}, {-2, 2}),
-      rows("log_softmax of -inf", log_softmax, {0, -inf, -inf, -inf, 0, 0},
-           {0, -inf, -inf, -inf, half, half}, {3, 4, 3, -1, 1, 0}, {-4, 4, 0, 0, 0.5, -0.5}),
-      rows("log_softmax of inf", log_softmax, {inf, 0, 0, -inf},
-           {not_a_number, not_a_number, 0, -inf}),
+      rows_of_two("softmax", softmax, {0, ln3, 5, 5}, {0.25, 0.75, 0.5, 0.5}),
+      rows_of_two("softmax of 1e4", softmax, {1e4, -1e4, 1e4, 1e4}, {1, 0, 0.5, 0.5}, {1, 7, 1, 3},
+                  {0, 0, -0.5, 0.5}),
+      rows_of_two("softmax of -inf", softmax, {-inf, -inf, 0, -inf, 0, 0}, {0, 0, 1, 0, 0.5, 0.5},
+                  {3, -1, 2, 9, 1, 0}, {0, 0, 0, 0, 0.25, -0.25}),
+      rows_of_two("softmax of inf", softmax, {inf, 0, 5, 5},
+                  {not_a_number, not_a_number, 0.5, 0.5}),
+      rows_of_two("log_softmax", log_softmax, {0, ln3, 5, 5},
+                  {-2 * std::log(2.0), ln3 - std::log(4.0), half, half}),
+      rows_of_two("log_softmax of 1e4", log_softmax, {1e4, -1e4}, {0, -2e4}, {1, 2}, {-2, 2}),
+      rows_of_two("log_softmax of -inf", log_softmax, {0, -inf, -inf, -inf, 0, 0},
+                  {0, -inf, -inf, -inf, half, half}, {3, 4, 3, -1, 1, 0}, {-4, 4, 0, 0, 0.5, -0.5}),
+      rows_of_two("log_softmax of inf", log_softmax, {inf, 0, 0, -inf},
+                  {not_a_number, not_a_number, 0, -inf}),
   });
 }
 

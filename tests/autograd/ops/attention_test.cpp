@@ -96,7 +96,6 @@ TEST_CASE("attention gives hand-worked weights and values") {
   for (std::size_t i = 64; i < 128; ++i) keys[i] = 96.0 / 112.0;
   const double e2 = std::exp(2.0), root3 = std::sqrt(3.0), root2 = std::sqrt(2.0);
   const double a = std::exp(root2 / 2) / (1 + std::exp(root2 / 2));  // of scores 1.41 and 0.71
-  const double ln3 = std::log(3.0);
   const Tensor unit = exact({1, 2, 2}, {1, 0, 0, 1});
   const Tensor two_keys = exact({1, 2, 1}, {0, ln3});
   const auto weights = [](const AttentionOptions& options) {

@@ -18,7 +18,7 @@ using namespace tapestry::test;
 namespace {
 
 const RandomStream stream = RandomStream(7).named("dropout").at(3);
-const RandomStream rows = RandomStream(7).named("depth");
+const RandomStream depth_stream = RandomStream(7).named("depth");
 
 /// Uneven operands of this shape, as many as `count`.
 Operands uneven(std::size_t count, const Shape& shape, DType dtype) {
@@ -33,7 +33,7 @@ Tensor row_scales(const Shape& shape, double rate) {
   for (std::size_t axis = 1; axis < shape.rank(); ++axis) wanted[axis] = 1;
   Tensor k = Tensor::zeros(wanted, DType::float64);
   for (std::size_t row = 0; row < shape[0]; ++row) {
-    if (rows.uniform(row) >= rate) k.mutable_values<double>()[row] = 1 / (1 - rate);
+    if (depth_stream.uniform(row) >= rate) k.mutable_values<double>()[row] = 1 / (1 - rate);
   }
   return k;
 }
@@ -84,11 +84,11 @@ TEST_CASE("dropout operations give hand-worked values and gradients at the ends 
              adds({.skip_scale = 0.5, .sublayer_scale = 2}), exact({20.5, 1, 6.5}), {1, 10, 100},
              {{0.5, 5, 50}, {2, 20, 200}}),
       worked("a dropped row has no effect", {u, exact({inf, not_a_number})},
-             adds({.stochastic_depth = 1.0, .depth_random = rows}), u, {1, inf},
+             adds({.stochastic_depth = 1.0, .depth_random = depth_stream}), u, {1, inf},
              {{1, inf}, {0, 0}}),
       worked("a scalar is one row", {exact({}, {4}), exact({}, {3})},
-             adds({.skip_scale = 0.5, .stochastic_depth = 0.5, .depth_random = rows}),
-             exact({}, {rows.uniform(0) < 0.5 ? 2.0 : 8.0})),
+             adds({.skip_scale = 0.5, .stochastic_depth = 0.5, .depth_random = depth_stream}),
+             exact({}, {depth_stream.uniform(0) < 0.5 ? 2.0 : 8.0})),
   });
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("residual_add with scales of 1 and no rows to drop is dropout_add, to 
       for (const ResidualAddOptions& options :
            {ResidualAddOptions{.dropout = rate, .random = stream},
             ResidualAddOptions{.dropout = rate, .random = stream, .stochastic_depth = 0.5},
-            ResidualAddOptions{.dropout = rate, .random = stream, .depth_random = rows}}) {
+            ResidualAddOptions{.dropout = rate, .random = stream, .depth_random = depth_stream}}) {
         CHECK(results_of([&](const Operands& p) { return residual_add(p[0], p[1], options); }, o) ==
               plain);
       }
@@ -184,7 +184,7 @@ TEST_CASE("residual_add agrees with its parts, for rows of any size") {
                                          .dropout = rate,
                                          .random = stream,
                                          .stochastic_depth = row_rate,
-                                         .depth_random = rows};
+                                         .depth_random = depth_stream};
         const Tensor k =
             row_rate == 0.0 ? Tensor::scalar(1, DType::float64) : row_scales(shape, row_rate);
         const Operands o = uneven(2, shape, DType::float64);
@@ -204,7 +204,7 @@ TEST_CASE("residual_add agrees with its parts, for rows of any size") {
 TEST_CASE("stochastic depth drops whole rows with its rate and scales up the others") {
   constexpr std::size_t n = 4000;
   const auto y = values_of(residual_add(zeros({n, 3}), Tensor::full({n, 3}, 6),
-                                        {.stochastic_depth = 0.25, .depth_random = rows}));
+                                        {.stochastic_depth = 0.25, .depth_random = depth_stream}));
   std::size_t dropped = 0;
   for (std::size_t row = 0; row < n; ++row) {
     REQUIRE((y[3 * row] == 0 || y[3 * row] == 8));

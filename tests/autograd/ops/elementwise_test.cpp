@@ -14,8 +14,7 @@ using namespace tapestry::test;
 
 namespace {
 
-constexpr double ln2 = std::numbers::ln2, pi = std::numbers::pi;
-const double ln3 = std::log(3.0);
+constexpr double pi = std::numbers::pi;
 
 WorkedCase power(double exponent, const std::vector<double>& x, const std::vector<double>& y,
                  const std::vector<double>& slopes = {}) {
@@ -36,8 +35,8 @@ double power_slope(double x, double exponent) {
 }
 
 /// a = (1, 3, 5) and b = (2, 5, 8).
-WorkedCase binary(const char* name, const BinaryOperation& f, const std::vector<double>& y,
-                  const std::vector<double>& da, const std::vector<double>& db) {
+WorkedCase arithmetic(const char* name, const BinaryOperation& f, const std::vector<double>& y,
+                      const std::vector<double>& da, const std::vector<double>& db) {
   return {name,
           {exact({1, 3, 5}), exact({2, 5, 8})},
           [=](const Operands& o) { return f(o[0], o[1]); },
@@ -134,10 +133,10 @@ TEST_CASE("pow rejects an exponent that is not a finite number") {
 
 TEST_CASE("add, sub, mul and div give hand-worked values and gradients") {
   check_worked({
-      binary("add", add, {3, 8, 13}, {1, 1, 1}, {1, 1, 1}),
-      binary("sub", sub, {-1, -2, -3}, {1, 1, 1}, {-1, -1, -1}),
-      binary("mul", mul, {2, 15, 40}, {2, 5, 8}, {1, 3, 5}),
-      binary("div", divided, {0.5, 0.6, 0.625}, {0.5, 0.2, 0.125}, {-0.25, -0.12, -0.078125}),
+      arithmetic("add", add, {3, 8, 13}, {1, 1, 1}, {1, 1, 1}),
+      arithmetic("sub", sub, {-1, -2, -3}, {1, 1, 1}, {-1, -1, -1}),
+      arithmetic("mul", mul, {2, 15, 40}, {2, 5, 8}, {1, 3, 5}),
+      arithmetic("div", divided, {0.5, 0.6, 0.625}, {0.5, 0.2, 0.125}, {-0.25, -0.12, -0.078125}),
       worked(
           "div by 0", {exact({1, -1, 0}), exact({0, 0, 0})},
           [](const Operands& o) { return div(o[0], o[1]); }, exact({inf, -inf, not_a_number})),

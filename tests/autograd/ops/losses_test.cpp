@@ -19,8 +19,6 @@ using namespace tapestry::test;
 
 namespace {
 
-const double ln2 = std::log(2.0), ln3 = std::log(3.0), ln4 = std::log(4.0);
-
 /// Logits (1, targets, classes) and a number, the loss.
 WorkedCase loss_case(const char* name, const std::vector<double>& logits,
                      const std::vector<std::int32_t>& targets, const CrossEntropyOptions& options,
