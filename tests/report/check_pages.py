@@ -16,8 +16,7 @@ By hand; exit code 77 (skipped) without Chromium, selenium or axe-core-python:
     python3 -m venv venv && venv/bin/pip install axe-core-python selenium
     venv/bin/python tests/report/check_pages.py --screenshots FOLDER report.html ...
 
-It prints the size of each page, and when its charts were drawn and it was interactive. make_long_run.py makes a run with
-a large report.
+It prints the size of each page, and when its charts were drawn and it was interactive.
 """
 import argparse
 import json
