@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -67,32 +66,9 @@ TEST_CASE("outputs start with their prefix, whose probability is included") {
         }
       }
       const auto free = beam_search(*model.network, positions, test::some_sources, options);
-      for (std::size_t i = 0; i < free.size(); ++i) {
-        REQUIRE(found[2 * i + 1].size() == free[i].size());
-        for (std::size_t j = 0; j < free[i].size(); ++j) {
-          CHECK(found[2 * i + 1][j].tokens == free[i][j].tokens);
-          CHECK(test::same_in_any_batch(found[2 * i + 1][j].log_probability,
-                                        free[i][j].log_probability));
-        }
-      }
+      for (std::size_t i = 0; i < free.size(); ++i) test::check_same(found[2 * i + 1], free[i]);
     }
   }
-}
-
-TEST_CASE("the beginning of the best output as prefix gives the best output") {
-  const Model model = random_model(4);
-  const SearchOptions options{.beam_size = 3, .max_length = 9};
-  std::size_t compared = 0;
-  for (const Sentence& source : test::some_sources) {
-    const Hypothesis best = search_one(model, {.source = source}, options).front();
-    if (best.tokens.size() < 3) continue;
-    const Sentence prefix(best.tokens.begin(), best.tokens.begin() + 2);
-    const Hypothesis again =
-        search_one(model, {.source = source, .prefix = prefix}, options).front();
-    CHECK(again.score >= best.score - 1e-9);
-    ++compared;
-  }
-  CHECK(compared > 0);
 }
 
 TEST_CASE("a prefix is not cut by max_length, and one that leaves no room is rejected") {
@@ -140,18 +116,7 @@ TEST_CASE("outputs have no forbidden tokens, and log-probabilities are those of 
 TEST_CASE("a wide beam finds the most likely output that is allowed") {
   const Model model = random_model(2);
   const Sentence source{4, 5};
-  Hypothesis best{.tokens = {}, .log_probability = -1e300};
-  const std::function<void(const Sentence&)> visit = [&](const Sentence& tokens) {
-    const double log_p = log_probability(model, source, tokens, tokens.size() < 3);
-    if (log_p > best.log_probability) best = {.tokens = tokens, .log_probability = log_p};
-    if (tokens.size() == 3) return;
-    for (const std::int32_t id : {5, 8}) {
-      Sentence longer = tokens;
-      longer.push_back(id);
-      visit(longer);
-    }
-  };
-  visit({});
+  const Hypothesis best = test::all_outputs(model, source, {5, 8}, 3).front();
   SearchOptions options{.beam_size = 15, .max_length = 3};
   options.forbidden = all_but({5, 8});
   const Hypothesis found = search_one(model, {.source = source}, options).front();
@@ -196,61 +161,16 @@ TEST_CASE("no sequence of n tokens occurs twice") {
   CHECK(output(3) == Sentence{5, 5, 5, 6, 5, 5});
 }
 
-TEST_CASE("batches by tokens give the same outputs in every bit") {
-  const Model model = random_model(6);
-  const SearchOptions options{.beam_size = 2, .num_best = 2};
-  const auto expected = beam_search(*model.network, positions, test::some_sources, options);
-  for (const std::size_t tokens : {1, 7, 14, 1000}) {
-    SearchOptions limited = options;
-    limited.batch_tokens = tokens;
-    const auto found = beam_search(*model.network, positions, test::some_sources, limited);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      REQUIRE(found[i].size() == expected[i].size());
-      for (std::size_t j = 0; j < expected[i].size(); ++j) {
-        CHECK(found[i][j].tokens == expected[i][j].tokens);
-        CHECK(found[i][j].log_probability == expected[i][j].log_probability);
-      }
-    }
-  }
-}
-
-TEST_CASE("many hypotheses in a batch have the same results as few") {
-  const Model model = random_model(7);
-  std::vector<Sentence> many;
-  for (std::size_t i = 0; i < 40; ++i) {
-    many.push_back(test::some_sources[i % test::some_sources.size()]);
-  }
-  const SearchOptions options{.beam_size = 4};
-  const auto together = beam_search(*model.network, positions, many, options);
-  const auto few = beam_search(*model.network, positions, test::some_sources, options);
-  for (std::size_t i = 0; i < many.size(); ++i) {
-    CHECK(together[i].front().tokens == few[i % few.size()].front().tokens);
-    CHECK(test::same_in_any_batch(together[i].front().score, few[i % few.size()].front().score));
-  }
-}
-
 TEST_CASE("batches have no more source tokens than batch_tokens, with padding") {
   /// Records the sizes of the batches of sources.
-  class Recording : public Network {
+  class Recording : public test::WithoutDecoder {
    public:
-    explicit Recording(const Network& network) : network_(network) {}
-    TokenVectors embed(const NetworkInput& input, const Mode& mode) const override {
-      return network_.embed(input, mode);
-    }
-    Tensor features(const TokenVectors& vectors, const NetworkInput& input,
-                    const Mode& mode) const override {
-      return network_.features(vectors, input, mode);
-    }
-    Tensor logits(const Tensor& features) const override { return network_.logits(features); }
-    bool causal() const override { return true; }
+    using WithoutDecoder::WithoutDecoder;
     std::unique_ptr<IncrementalDecoder> start_decoding(const TokenBatch& sources) const override {
       sizes.push_back(sources.ids.size());
       return network_.start_decoding(sources);
     }
     mutable std::vector<std::size_t> sizes;
-
-   private:
-    const Network& network_;
   };
   const test::Threads one(1);  // others would search, and record, batches at the same time
   const Model model = random_model(6);

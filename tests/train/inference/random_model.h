@@ -1,8 +1,12 @@
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "autograd/kernels/matmul.h"
@@ -45,6 +49,15 @@ inline bool same_in_any_batch(double a, double b) {
   return std::abs(a - b) <= rounding * std::abs(a);
 }
 
+inline void check_same(const std::vector<Hypothesis>& a, const std::vector<Hypothesis>& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CHECK(a[i].tokens == b[i].tokens);
+    CHECK(same_in_any_batch(a[i].log_probability, b[i].log_probability));
+    CHECK(same_in_any_batch(a[i].score, b[i].score));
+  }
+}
+
 /// log p(tokens, <eos> | source), or without <eos>, from one forward pass of the whole sentence.
 inline double log_probability(const Model& model, const Sentence& source, const Sentence& tokens,
                               bool with_eos = true) {
@@ -59,5 +72,42 @@ inline double log_probability(const Model& model, const Sentence& source, const 
   }
   return sum;
 }
+
+/// All outputs of up to `max_length` of these tokens, the most likely first.
+inline std::vector<Hypothesis> all_outputs(const Model& model, const Sentence& source,
+                                           const Sentence& tokens, std::size_t max_length) {
+  std::vector<Hypothesis> all;
+  const std::function<void(const Sentence&)> visit = [&](const Sentence& output) {
+    const bool cut = output.size() == max_length;
+    all.push_back({output, log_probability(model, source, output, !cut), 0});
+    if (cut) return;
+    for (const std::int32_t id : tokens) {
+      Sentence longer = output;
+      longer.push_back(id);
+      visit(longer);
+    }
+  };
+  visit({});
+  std::ranges::stable_sort(all, std::ranges::greater(), &Hypothesis::log_probability);
+  return all;
+}
+
+/// Another network without its incremental decoder.
+class WithoutDecoder : public Network {
+ public:
+  explicit WithoutDecoder(const Network& network) : network_(network) {}
+  TokenVectors embed(const NetworkInput& input, const Mode& mode) const override {
+    return network_.embed(input, mode);
+  }
+  Tensor features(const TokenVectors& vectors, const NetworkInput& input,
+                  const Mode& mode) const override {
+    return network_.features(vectors, input, mode);
+  }
+  Tensor logits(const Tensor& features) const override { return network_.logits(features); }
+  bool causal() const override { return true; }
+
+ protected:
+  const Network& network_;
+};
 
 }  // namespace tapestry::test

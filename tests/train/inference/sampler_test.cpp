@@ -8,7 +8,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <set>
 
@@ -32,16 +31,6 @@ std::vector<double> scores() {
 
 std::int32_t draw(const SamplingOptions& options, double uniform) {
   return draw_token(scores(), options, uniform);
-}
-
-/// Results of 20,000 draws, by token.
-std::map<std::int32_t, double> shares(const SamplingOptions& options) {
-  constexpr std::size_t draws = 20'000;
-  std::map<std::int32_t, double> result;
-  for (std::size_t i = 0; i < draws; ++i) {
-    result[draw(options, RandomStream(5).uniform(i))] += 1.0 / draws;
-  }
-  return result;
 }
 
 /// A language model over 11 words with 6 positions, which it has to know.
@@ -165,20 +154,6 @@ TEST_CASE("draws from a large vocabulary equal those of a complete sort") {
       CHECK(draw_token(scores, options, uniform) == static_cast<std::int32_t>(ranked[rank]));
     }
   }
-}
-
-TEST_CASE("many draws have the frequencies of the probabilities") {
-  // Standard deviations are below 0.0036.
-  const auto all = shares({});
-  CHECK(all.at(0) == doctest::Approx(0.1).epsilon(0.15));
-  CHECK(std::abs(all.at(1) - 0.4) < 0.018);
-  CHECK(std::abs(all.at(2) - 0.2) < 0.018);
-  CHECK(std::abs(all.at(3) - 0.3) < 0.018);
-  const auto two = shares({.top_k = 2});
-  CHECK(two.size() == 2);
-  CHECK(std::abs(two.at(1) - 4.0 / 7) < 0.018);
-  const auto cold = shares({.temperature = 0.5});
-  CHECK(std::abs(cold.at(1) - 16.0 / 30) < 0.018);
 }
 
 TEST_CASE("a token of probability 0 is never drawn, in spite of rounding") {

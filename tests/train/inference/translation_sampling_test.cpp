@@ -3,11 +3,9 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <stdexcept>
 #include <vector>
 
 #include "data/text/vocabulary.h"
-#include "tests/support/threads.h"
 #include "tests/train/inference/random_model.h"
 #include "train/inference/beam_search.h"
 
@@ -76,15 +74,11 @@ TEST_CASE("samples depend on the seed and the number of the input, not on the ba
     const auto together = search_outputs(*model.network, positions, inputs, options);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const auto alone = search_outputs(*model.network, positions, {inputs[i]}, options).front();
-      REQUIRE(alone.size() == together[i].size());
-      for (std::size_t j = 0; j < alone.size(); ++j) {
-        CHECK(alone[j].tokens == together[i][j].tokens);
-        CHECK(alone[j].log_probability == together[i][j].log_probability);
-        const bool cut = alone[j].tokens.size() == 8;
-        if (!cut) {
-          CHECK(alone[j].log_probability ==
-                Approx(log_probability(model, inputs[i].source, alone[j].tokens)).epsilon(1e-9));
-        }
+      test::check_same(alone, together[i]);
+      for (const Hypothesis& h : alone) {
+        if (h.tokens.size() == 8) continue;  // cut
+        CHECK(h.log_probability ==
+              Approx(log_probability(model, inputs[i].source, h.tokens)).epsilon(1e-9));
       }
     }
     // More samples contain the fewer.
@@ -107,35 +101,6 @@ TEST_CASE("samples depend on the seed and the number of the input, not on the ba
   CHECK(of_seed(1, 1).size() == 8);
   const auto all = of_seed(1, 1);
   CHECK(std::set<Sentence>(all.begin(), all.end()).size() > 1);
-}
-
-TEST_CASE("samples and constrained outputs have the same bits on any number of threads") {
-  const Model model = random_model(4);
-  std::vector<SearchInput> inputs;
-  for (std::size_t i = 0; i < 30; ++i) {
-    inputs.push_back({.source = test::some_sources[i % test::some_sources.size()], .number = i});
-  }
-  SearchOptions constrained{.beam_size = 3, .num_best = 3, .max_length = 8};
-  constrained.no_repeat_ngram = 2;
-  for (const SearchOptions& options : {sampling(3, {.top_p = 0.9}), constrained}) {
-    const auto on = [&](std::size_t threads) {
-      const test::Threads count(threads);
-      return search_outputs(*model.network, positions, inputs, options);
-    };
-    const auto alone = on(1), together = on(3);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      REQUIRE(alone[i].size() == together[i].size());
-      for (std::size_t j = 0; j < alone[i].size(); ++j) {
-        CHECK(alone[i][j].tokens == together[i][j].tokens);
-        CHECK(alone[i][j].log_probability == together[i][j].log_probability);
-      }
-    }
-  }
-  // An error of one of the searches reaches the caller.
-  inputs[20].prefix = {1000};
-  const test::Threads count(3);
-  CHECK_THROWS_AS(search_outputs(*model.network, positions, inputs, sampling(2)),
-                  std::invalid_argument);
 }
 
 TEST_CASE("at temperature 0 a sample is the greedy output") {
