@@ -194,14 +194,16 @@ void EventSummary::add_scalar(std::string_view tag, double value) {
   add(tag, Message().single(2, static_cast<float>(value)).bytes());
 }
 
-void EventSummary::add_table(std::string_view tag, const TextTable& table) {
-  const std::size_t rows = table.cells.size() / table.columns;
+void EventSummary::add_table(std::string_view tag,
+                             const std::vector<std::vector<std::string>>& rows) {
   Message tensor;
   tensor.integer(1, text_elements)
       .message(2, Message()
-                      .message(2, Message().integer(1, rows))
-                      .message(2, Message().integer(1, table.columns)));
-  for (const std::string& cell : table.cells) tensor.text(8, cell);
+                      .message(2, Message().integer(1, rows.size()))
+                      .message(2, Message().integer(1, rows.front().size())));
+  for (const std::vector<std::string>& row : rows) {
+    for (const std::string& cell : row) tensor.text(8, cell);
+  }
   add(tag, Message().message(8, tensor).message(9, metadata_of_plugin("text")).bytes());
 }
 
@@ -303,14 +305,12 @@ std::string markdown(const std::string& text) {
   return result;
 }
 
-TextTable samples_table(const std::vector<ShownExample>& samples) {
-  TextTable table{.columns = 3, .cells = {"input", "expected", "output"}};
-  for (const ShownExample& sample : samples) {
-    for (const std::string* text : {&sample.input, &sample.expected, &sample.output}) {
-      table.cells.push_back(markdown(*text));
-    }
+std::vector<std::vector<std::string>> samples_table(const std::vector<ShownExample>& samples) {
+  std::vector<std::vector<std::string>> rows{{"input", "expected", "output"}};
+  for (const auto& [input, output, expected] : samples) {
+    rows.push_back({markdown(input), markdown(expected), markdown(output)});
   }
-  return table;
+  return rows;
 }
 
 }  // namespace

@@ -14,18 +14,13 @@
 
 namespace tapestry {
 
-/// A table of texts that TensorBoard shows; the first row is the heading.
-struct TextTable {
-  std::size_t columns = 0;         ///< >= 1
-  std::vector<std::string> cells;  ///< (rows, columns), row-major; Markdown
-};
-
 /// The values of a step, as the protocol buffer `tensorboard.Summary`.
 class EventSummary {
  public:
   /// The value is stored as float32, as TensorBoard expects it.
   void add_scalar(std::string_view tag, double value);
-  void add_table(std::string_view tag, const TextTable& table);
+  /// rows  of Markdown, all of the same length; the first one is the heading
+  void add_table(std::string_view tag, const std::vector<std::vector<std::string>>& rows);
   void add_histogram(std::string_view tag, const WeightStatistics& statistics);
 
   /// The encoded message.

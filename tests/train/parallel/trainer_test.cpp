@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tests/support/allocations.h"
-#include "tests/train/event_lines.h"
+#include "tests/train/run_files.h"
 #include "tests/train/parallel/local_network.h"
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"

@@ -7,7 +7,7 @@
 
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/train/event_lines.h"
+#include "tests/train/run_files.h"
 #include "train/recording/event_log.h"
 
 namespace tapestry {
@@ -141,19 +141,6 @@ TEST_CASE("a run of an earlier version, with seven files, is resumed") {
   CHECK(done.code == 0);
   CHECK_FALSE(contains(done.out, "warning"));
   CHECK(contains(test::event_lines(work / "runs/tiny", "speed"), "{\"step\":15,"));
-}
-
-TEST_CASE("a run records a speed at each log line") {
-  const test::TrainedWorkplace work;
-  std::vector<std::uint64_t> steps;
-  read_events(read_events_file(work / "runs/tiny"), "speed",
-              [&](std::uint64_t step, const Json& json) {
-                steps.push_back(step);
-                CHECK(json.at("step_seconds").get<double>() > 0.0);
-                CHECK(json.at("target_tokens_per_second").get<double>() > 0.0);
-                CHECK(json.at("time").get<std::string>().starts_with("20"));
-              });
-  CHECK(steps == Steps{4, 8, 12});
 }
 
 }  // namespace

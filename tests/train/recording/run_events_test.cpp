@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "tests/support/temporary_folder.h"
-#include "tests/train/event_lines.h"
 #include "tests/train/program.h"
+#include "tests/train/run_files.h"
 #include "tests/train/tiny_run.h"
 #include "train/recording/run_events.h"
 #include "train/recording/tensorboard.h"

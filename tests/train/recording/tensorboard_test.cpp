@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/train/kinds.h"
 #include "tests/train/program.h"
+#include "tests/train/run_files.h"
 #include "tests/train/tiny_run.h"
 #include "train/recording/tensorboard.h"
 
@@ -67,7 +67,7 @@ TEST_CASE("values are encoded as the protocol buffers of TensorBoard") {
                                        10));
 
   EventSummary table;
-  table.add_table("t", {.columns = 2, .cells = {"x", "", "yz", "w"}});
+  table.add_table("t", {{"x", ""}, {"yz", "w"}});
   CHECK(table.bytes() == std::string("\x0A\x27\x0A\x01"
                                      "t"
                                      "\x42\x18\x08\x07\x12\x08\x12\x02\x08\x02\x12\x02\x08\x02"
@@ -76,24 +76,22 @@ TEST_CASE("values are encoded as the protocol buffers of TensorBoard") {
                                      41));
 }
 
-TEST_CASE("a histogram has the upper limits of its intervals") {
+TEST_CASE("a histogram is a HistogramProto with the upper limits of its intervals") {
   WeightStatistics statistics{
       .values = 4, .not_finite = 1, .norm = 2, .mean = 0.5, .low = 0, .high = 1};
   statistics.histogram = {.low = 0, .high = 1, .counts = {1, 2}};
   EventSummary summary;
   summary.add_histogram("h", statistics);
-  const std::string& bytes = summary.bytes();
-  REQUIRE(bytes.size() == 2 + 3 + 2 + 5 * 9 + 2 * (2 + 16));
-  std::vector<double> numbers;
-  const auto read = [&](std::size_t at) {
-    double value = 0;
-    std::memcpy(&value, bytes.data() + at, sizeof value);
-    numbers.push_back(value);
+  const auto doubles = [](const std::vector<double>& values) {
+    return std::string(reinterpret_cast<const char*>(values.data()), 8 * values.size());
   };
-  for (std::size_t i = 0; i < 5; ++i) read(7 + 9 * i + 1);
-  for (const std::size_t at : {54U, 62U, 72U, 80U}) read(at);
   // Smallest, greatest, number, sum, sum of squares; limits; counts.
-  CHECK(numbers == std::vector<double>{0, 1, 3, 1.5, 4, 0.5, 1, 1, 2});
+  std::string proto;
+  for (const double value : {0.0, 1.0, 3.0, 1.5, 4.0}) {
+    proto += "\x09\x11\x19\x21\x29"[proto.size() / 9] + doubles({value});
+  }
+  proto += "\x32\x10" + doubles({0.5, 1}) + "\x3A\x10" + doubles({1, 2});
+  CHECK(summary.bytes() == "\x0A\x56\x0A\x01h\x2A\x51" + proto);
 
   EventSummary none;
   none.add_histogram("h", {.values = 2, .not_finite = 2});
@@ -152,11 +150,7 @@ TEST_CASE("an event file that cannot be written has a problem and no effect") {
   CHECK(contains(*file.problem(), "events: could not be written: "));
 }
 
-using test::contains;
-using test::read_text;
-using test::TemporaryFolder;
-
-constexpr const char* name = "events.out.tfevents.0.tapestry";
+constexpr const char* name = event_file_name;
 
 /// How often a text occurs in a file.
 std::size_t count(const std::filesystem::path& path, const std::string& text) {
@@ -235,60 +229,55 @@ TEST_CASE("event files have each row of the metrics once") {
   }
 }
 
-/// The scalars of an event file, by step and tag: of each record the fields that TensorBoard reads,
-/// whatever their order.
-std::map<std::uint64_t, std::map<std::string, float>> scalars_in(const std::string& file) {
-  struct Reader {
-    std::string_view bytes;
-    std::uint64_t integer() {
-      std::uint64_t value = 0;
-      for (unsigned shift = 0;; shift += 7) {
-        const auto byte = static_cast<unsigned char>(bytes.at(0));
-        bytes.remove_prefix(1);
-        value |= static_cast<std::uint64_t>(byte & 127U) << shift;
-        if (byte < 128) return value;
+/// Reads the fields of a message of protocol buffers, in any order.
+struct MessageReader {
+  std::string_view bytes;
+
+  std::uint64_t integer() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0;; shift += 7) {
+      const auto byte = static_cast<unsigned char>(take(1)[0]);
+      value |= static_cast<std::uint64_t>(byte & 127U) << shift;
+      if (byte < 128) return value;
+    }
+  }
+  std::string_view take(std::size_t size) {
+    REQUIRE(size <= bytes.size());
+    const std::string_view part = bytes.substr(0, size);
+    bytes.remove_prefix(size);
+    return part;
+  }
+  /// Calls field(number, content, integer) for each field.
+  void each(const std::function<void(std::uint64_t, std::string_view, std::uint64_t)>& field) {
+    while (!bytes.empty()) {
+      const std::uint64_t key = integer(), type = key & 7U;
+      if (type == 0) {
+        field(key >> 3U, {}, integer());
+      } else {
+        field(key >> 3U, take(type == 1 ? 8 : type == 5 ? 4 : integer()), 0);
       }
     }
-    std::string_view take(std::size_t size) {
-      REQUIRE(size <= bytes.size());
-      const std::string_view part = bytes.substr(0, size);
-      bytes.remove_prefix(size);
-      return part;
-    }
-    /// Calls field(number, content, integer) for each field of a message.
-    void each(const std::function<void(std::uint64_t, std::string_view, std::uint64_t)>& field) {
-      while (!bytes.empty()) {
-        const std::uint64_t key = integer();
-        const std::uint64_t type = key & 7U;
-        if (type == 0) {
-          field(key >> 3U, {}, integer());
-        } else {
-          field(key >> 3U, take(type == 1 ? 8 : type == 5 ? 4 : integer()), 0);
-        }
-      }
-    }
-  };
-  std::map<std::uint64_t, std::map<std::string, float>> scalars;
-  for (Reader records{file}; !records.bytes.empty();) {
-    std::uint64_t size = 0, step = 0;
-    std::memcpy(&size, records.take(12).data(), sizeof size);
-    Reader event{records.take(size)};
-    records.take(4);
+  }
+};
+
+/// The scalars of an event file by tag.
+std::map<std::string, test::Points> scalars_in(const std::filesystem::path& path) {
+  std::map<std::string, test::Points> scalars;
+  for (const std::string& event : events_in(path)) {
+    std::uint64_t step = 0;
     std::string_view summary;
-    event.each([&](std::uint64_t field, std::string_view content, std::uint64_t number) {
+    MessageReader{event}.each([&](std::uint64_t field, std::string_view content, auto number) {
       if (field == 2) step = number;
       if (field == 5) summary = content;
     });
-    Reader{summary}.each([&](std::uint64_t, std::string_view value, std::uint64_t) {
+    MessageReader{summary}.each([&](std::uint64_t, std::string_view value, std::uint64_t) {
       std::string tag;
       std::optional<float> scalar;
-      Reader{value}.each([&](std::uint64_t field, std::string_view content, std::uint64_t) {
+      MessageReader{value}.each([&](std::uint64_t field, std::string_view content, auto) {
         if (field == 1) tag = content;
-        if (field != 2) return;
-        scalar.emplace();
-        std::memcpy(&*scalar, content.data(), sizeof *scalar);
+        if (field == 2) std::memcpy(&scalar.emplace(), content.data(), sizeof(float));
       });
-      if (scalar) CHECK(scalars[step].emplace(tag, *scalar).second);
+      if (scalar) CHECK(scalars[tag].emplace(step, *scalar).second);
     });
   }
   return scalars;
@@ -300,35 +289,19 @@ TEST_CASE("each scalar has the name and the value of its column of metrics.csv")
   for (const std::string config : {"pairs", "tags", "language", "images"}) {
     CAPTURE(config);
     REQUIRE(work.run({"train", config + ".yaml", "train.tensorboard=true"}).code == 0);
-    const std::string run = "runs/" + config;
-    std::istringstream table(read_text(work / run / "metrics.csv"));
-    const auto fields = [](const std::string& line) {
-      std::vector<std::string> all(1);
-      for (const char c : line) c == ',' ? void(all.emplace_back()) : void(all.back() += c);
-      return all;
-    };
-    std::string line;
-    std::getline(table, line);
-    const std::vector<std::string> columns = fields(line);
-    std::map<std::string, decltype(scalars_in(""))> expected, found;
-    while (std::getline(table, line)) {
-      const std::vector<std::string> row = fields(line);
-      REQUIRE(row.size() == columns.size());
-      for (std::size_t i = 3; i < row.size(); ++i) {
-        if (row[i].empty()) continue;
-        expected[row[2]][std::stoull(row[0])][columns[i]] = static_cast<float>(std::stod(row[i]));
+    const std::filesystem::path run = work / "runs" / config;
+    auto expected = test::metrics_of(run);
+    CHECK(expected.size() == 2);
+    for (auto& [split, columns] : expected) {
+      for (auto& [column, points] : columns) {
+        for (auto& point : points) point.second = static_cast<float>(point.second);
       }
+      auto found = scalars_in(run / "tensorboard" / split / name);
+      std::erase_if(found, [&](const auto& scalar) {
+        return scalar.first == "resident_bytes" || scalar.first.starts_with("update_ratio/");
+      });
+      CHECK(found == columns);
     }
-    for (const std::string split : {"train", "validation"}) {
-      found[split] = scalars_in(read_text(work / run / "tensorboard" / split / name));
-      for (auto& [step, scalars] : found[split]) {
-        std::erase_if(scalars, [&](const auto& scalar) {
-          return scalar.first == "resident_bytes" || scalar.first.starts_with("update_ratio/");
-        });
-      }
-      CHECK(found[split].size() >= 2);
-    }
-    CHECK(found == expected);
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include "autograd/kernels/parallel.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/train/event_lines.h"
+#include "tests/train/run_files.h"
 #include "train/recording/time_use.h"
 
 namespace tapestry {

@@ -18,7 +18,6 @@
 #include "data/text/vocabulary.h"
 #include "tests/support/model_kind.h"
 #include "tests/support/values.h"
-#include "tests/train/hand_made_model.h"
 #include "tests/train/own_loss.h"
 #include "train/config/config.h"
 #include "train/inference/batch_tensors.h"
@@ -27,22 +26,27 @@
 namespace tapestry {
 namespace {
 
-using test::make_model;
 using test::values_of;
 
 constexpr std::size_t vocabulary = 11;
 
-Model model_of(const std::string& kind, TransformerOptions options = {}) {
-  options.d_model = 8;
-  options.num_heads = 2;
-  options.num_encoder_layers = 1;
-  options.num_decoder_layers = 1;
-  options.d_ff = 12;
-  options.max_length = 12;
-  return make_model(kind, options,
-                    {vocabulary, vocabulary, {.height = 4, .width = 4, .channels = 1}},
-                    DType::float64, 1);
+Config small_config(const std::string& kind) {
+  Config config;
+  config.model_kind = kind;
+  config.model = {.d_model = 8,
+                  .num_heads = 2,
+                  .num_encoder_layers = 1,
+                  .num_decoder_layers = 1,
+                  .d_ff = 12,
+                  .max_length = 12};
+  return config;
 }
+
+MakeNetwork make_small(const std::string& kind) {
+  return network_maker(small_config(kind), {vocabulary, vocabulary, {4, 4, 1}});
+}
+
+Model model_of(const std::string& kind) { return Model(make_small(kind), DType::float64, 1); }
 
 /// A batch of one example for a kind of model, with labels.
 Batch one_example_batch(const std::string& kind) {
@@ -213,11 +217,7 @@ TEST_CASE("a trace without labels throws and changes no later pass") {
 }
 
 Model model_with_loss(const test::OwnLoss& loss) {
-  Config config;
-  config.model_kind = "language_model";
-  config.model = {.d_model = 8, .num_heads = 2, .num_decoder_layers = 1, .d_ff = 12};
-  return Model(test::with_loss(network_maker(config, {vocabulary, vocabulary}), loss),
-               DType::float64, 1);
+  return Model(test::with_loss(make_small("language_model"), loss), DType::float64, 1);
 }
 
 TEST_CASE("the loss of a trace is that of the network, with its steps and gradients") {
@@ -275,21 +275,10 @@ TEST_CASE("an input that is neither an output nor a parameter is a constant with
 // ---- The page.
 
 using Json = nlohmann::ordered_json;
-Config small_config() {
-  Config config;
-  config.model_kind = "language_model";
-  config.model.d_model = 8;
-  config.model.num_heads = 2;
-  config.model.num_decoder_layers = 1;
-  config.model.d_ff = 12;
-  config.model.max_length = 12;
-  return config;
-}
-
 /// The trace of a tiny language model on "a b a".
 struct Explained {
   Explained()
-      : config(small_config()),
+      : config(small_config("language_model")),
         codec({}, Vocabulary({"a", "b"}), Vocabulary({"a", "b"})),
         model(network_maker(config, {6, 6}), DType::float32, 1),
         batch(inference_batch(find_task(config), {.target = {4, 5, 4, eos_id}})),

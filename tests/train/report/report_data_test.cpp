@@ -9,12 +9,13 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include "tests/support/contains.h"
 #include "tests/train/kinds.h"
+#include "tests/train/run_files.h"
 #include "train/base/error.h"
 #include "train/checkpoint/metrics.h"
 #include "train/config/config.h"
@@ -26,52 +27,33 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using test::contains;
+using test::Points;
 
-/// A curve of a run, with its steps as they are.
-struct ReadCurve {
-  std::vector<std::uint64_t> steps;
-  std::vector<double> values;
-};
-
-ReadCurve curve_of(const Json& curves, const std::string& name, bool validation) {
+/// The points of a curve of a report.
+Points curve_of(const Json& curves, const std::string& name, bool validation) {
   for (const Json& curve : curves) {
     if (curve["name"] != name || curve["validation"] != validation) continue;
-    ReadCurve read{.steps = {}, .values = curve["values"].get<std::vector<double>>()};
+    Points points;
     std::uint64_t step = 0;
-    for (const Json& difference : curve["steps"]) {
-      read.steps.push_back(step += difference.get<std::uint64_t>());
+    for (std::size_t i = 0; i < curve["steps"].size(); ++i) {
+      points[step += curve["steps"][i].get<std::uint64_t>()] = curve["values"][i];
     }
-    return read;
+    return points;
   }
   FAIL("there is no curve ", name);
   return {};
 }
 
-/// The values of a column in the rows of a split of metrics.csv.
-ReadCurve column_of(const std::filesystem::path& csv, std::size_t column,
-                    const std::string& split) {
-  std::ifstream file(csv);
-  std::string line;
-  std::getline(file, line);
-  ReadCurve read;
-  while (std::getline(file, line)) {
-    std::istringstream row(line);
-    std::vector<std::string> fields;
-    for (std::string field; std::getline(row, field, ',');) fields.push_back(field);
-    if (fields[2] != split) continue;
-    if (column >= fields.size() || fields[column].empty()) continue;
-    read.steps.push_back(std::stoull(fields[0]));
-    read.values.push_back(std::stod(fields[column]));
+void check_equal(const Points& a, const Points& b) {
+  REQUIRE(a.size() == b.size());
+  for (const auto& [step, value] : a) {
+    CHECK(value == doctest::Approx(b.at(step)).epsilon(1e-5));
   }
-  return read;
 }
 
-void check_equal(const ReadCurve& a, const ReadCurve& b) {
-  CHECK(a.steps == b.steps);
-  REQUIRE(a.values.size() == b.values.size());
-  for (std::size_t i = 0; i < a.values.size(); ++i) {
-    CHECK(a.values[i] == doctest::Approx(b.values[i]).epsilon(1e-5));
-  }
+std::vector<std::uint64_t> steps_of(const Points& points) {
+  const auto steps = std::views::keys(points);
+  return {steps.begin(), steps.end()};
 }
 
 Json report_of(const std::vector<std::filesystem::path>& runs, const ReportOptions& options = {}) {
@@ -96,11 +78,7 @@ TEST_CASE("the data of a run are those of its files") {
   CHECK(run["has_two_stacks"] == true);
   CHECK(run["steps"] == 12);
   CHECK(run["notes"].empty());
-  // The training loss without label smoothing, which the perplexity has.
-  ReadCurve loss = column_of(path / "metrics.csv", 4, "train");
-  for (double& value : loss.values) value = std::log(value);
-  check_equal(curve_of(run["curves"], "loss", false), loss);
-  CHECK(curve_of(run["curves"], "target_tokens_per_second", false).steps ==
+  CHECK(steps_of(curve_of(run["curves"], "target_tokens_per_second", false)) ==
         std::vector<std::uint64_t>{4, 8, 12});
   CHECK(run["history"]["processes"].size() == 1);
   CHECK(run["history"]["changes"].empty());
@@ -150,27 +128,24 @@ TEST_CASE("the data of a run are those of its files") {
 TEST_CASE("each curve of metrics has the name and the values of its column") {
   const test::TrainedWorkplace work;
   const auto path = work / "runs/tiny";
-  const Json run = report_of({path}, {.examples = 0, .attention = 0})["runs"][0];
-  std::string heading;
-  std::ifstream file(path / "metrics.csv");
-  std::getline(file, heading);
-  std::istringstream columns(heading);
-  std::size_t column = 0, curves = 0;
-  for (std::string name; std::getline(columns, name, ','); ++column) {
-    for (const std::string split : {"train", "validation"}) {
-      if (column < 3 || name == "target_tokens") continue;
-      const ReadCurve expected = column_of(path / "metrics.csv", column, split);
-      if (expected.steps.empty()) continue;
+  const Json curves = report_of({path}, {.examples = 0, .attention = 0})["runs"][0]["curves"];
+  std::size_t compared = 0;
+  for (const auto& [split, columns] : test::metrics_of(path)) {
+    for (auto [name, points] : columns) {
+      if (name == "target_tokens") continue;
       CAPTURE(name);
-      // The training loss without label smoothing is a separate curve.
-      const bool smoothed = name == "loss" && split == "train";
-      check_equal(
-          curve_of(run["curves"], smoothed ? "training_objective" : name, split == "validation"),
-          expected);
-      ++curves;
+      const bool validation = split == "validation";
+      if (name == "loss" && !validation) {
+        // The loss without label smoothing, which the perplexity has, is a separate curve.
+        check_equal(curve_of(curves, "training_objective", false), points);
+        points = columns.at("perplexity");
+        for (auto& point : points) point.second = std::log(point.second);
+      }
+      check_equal(curve_of(curves, name, validation), points);
+      ++compared;
     }
   }
-  CHECK(curves == 10);
+  CHECK(compared == 10);
 }
 
 TEST_CASE("losses of a set that is scored in part are those of the scored examples") {
@@ -272,17 +247,16 @@ TEST_CASE("runs are compared key by key, and seeds have mean and deviation") {
   CHECK(json["differences"][1] == Json{{"key", "train.seed"}, {"values", {"1", "2", "1"}}});
   REQUIRE(json["groups"].size() == 1);
   CHECK(json["groups"][0]["runs"] == Json{0, 1});
-  const ReadCurve a = curve_of(json["runs"][0]["curves"], "loss", true);
-  const ReadCurve b = curve_of(json["runs"][1]["curves"], "loss", true);
-  const ReadCurve mean = curve_of(json["groups"][0]["curves"], "loss", true);
-  CHECK(mean.steps == a.steps);
-  CHECK(mean.values[0] == doctest::Approx((a.values[0] + b.values[0]) / 2).epsilon(1e-5));
+  const auto [step, a] = *curve_of(json["runs"][0]["curves"], "loss", true).begin();
+  const double b = curve_of(json["runs"][1]["curves"], "loss", true).at(step);
+  const Points mean = curve_of(json["groups"][0]["curves"], "loss", true);
+  CHECK(steps_of(mean) == std::vector<std::uint64_t>{6, 12});
+  CHECK(mean.at(step) == doctest::Approx((a + b) / 2).epsilon(1e-5));
   // The interval of two runs has one degree of freedom, that of three has two.
   CHECK(json["groups"][0]["t_975"] == doctest::Approx(12.706205).epsilon(1e-5));
   for (const Json& curve : json["groups"][0]["curves"]) {
     if (curve["name"] != "loss" || curve["validation"] != true) continue;
-    CHECK(curve["deviation"][0] ==
-          doctest::Approx(std::abs(a.values[0] - b.values[0]) / std::sqrt(2.0)).epsilon(1e-3));
+    CHECK(curve["deviation"][0] == doctest::Approx(std::abs(a - b) / std::sqrt(2.0)).epsilon(1e-3));
   }
   REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=d", "train.seed=3"}).code == 0);
   // A run that is given twice is no further sample.
@@ -377,7 +351,7 @@ TEST_CASE("a report without details has only curves and configs of its runs") {
   CHECK(run["history"]["log"].empty());
   CHECK(run["history"]["processes"].size() == 1);
   check_equal(curve_of(run["curves"], "loss", true),
-              column_of(path / "metrics.csv", 3, "validation"));
+              test::metrics_of(path).at("validation").at("loss"));
 }
 
 TEST_CASE("the points of the curves are divided among the runs of a report") {
@@ -436,7 +410,7 @@ TEST_CASE("data that cannot be read are left out and reported") {
     work.write("runs/classes/metrics.csv", "");
     const Json run = report();
     CHECK(has_note(run, "metrics.csv: line 1"));
-    CHECK(curve_of(run["curves"], "loss", false).steps.front() == 4);  // up to its step
+    CHECK(curve_of(run["curves"], "loss", false).contains(4));  // up to its step
   }
   SUBCASE("a kind of model that this program does not have") {
     std::ifstream file(path / "config.yaml");
@@ -453,7 +427,7 @@ TEST_CASE("data that cannot be read are left out and reported") {
     CHECK_THROWS_AS(data.add((work / "folder").string()), CheckpointError);
     CHECK_THROWS_AS(data.add((work / "nothing").string()), CheckpointError);
     const Json run = report_of({path / "checkpoints" / "step-00000012.h5"})["runs"][0];
-    CHECK(curve_of(run["curves"], "loss", true).steps == std::vector<std::uint64_t>{6, 12});
+    CHECK(steps_of(curve_of(run["curves"], "loss", true)) == std::vector<std::uint64_t>{6, 12});
     CHECK_FALSE(run["weights"].empty());
   }
 }
