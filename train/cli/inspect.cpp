@@ -4,21 +4,28 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "autograd/tensor.h"
+#include "data/io/file.h"
 #include "data/io/utf8.h"
+#include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/metrics.h"
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
 #include "train/models/model_summary.h"
 #include "train/recording/weights.h"
+#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace inspect_cli {
@@ -105,6 +112,45 @@ void add_summary(Json& json, const ArrayStore& snapshot, const std::string& path
 
 // ---- Checkpoints.
 
+/// A checkpoint of a run.
+struct ListedCheckpoint {
+  std::uint64_t step;
+  std::filesystem::path path;
+  std::uint64_t bytes;
+  std::optional<double> validation_loss;
+  bool best, newest;
+};
+
+/// The checkpoints of a run directory, oldest first; empty for a checkpoint file.
+///
+/// throws  CheckpointError if the newest checkpoint cannot be read.
+std::vector<ListedCheckpoint> list_checkpoints(const std::string& run) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(run, error)) return {};
+  const RunDirectory directory = find_run(run);
+  const auto newest = read_newest_of_run(directory);
+  if (!newest) return {};
+  const std::string csv = newest->arrays.get_text("train/metrics");
+  require_metrics(csv, newest->path.string() + ": train/metrics");
+  const auto losses = validation_values(csv, "loss");
+  const bool has_best = std::isfinite(newest->arrays.get_scalar<double>("train/best_loss"));
+  const auto best = newest->arrays.get_scalar<std::uint64_t>("train/best_step");
+  std::vector<ListedCheckpoint> list;
+  for (const std::uint64_t step : directory.steps()) {
+    const auto path = directory.checkpoint_path(step);
+    const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+    const auto loss = losses.find(step);
+    list.push_back(
+        {.step = step,
+         .path = path,
+         .bytes = error ? 0 : bytes,
+         .validation_loss = loss == losses.end() ? std::nullopt : std::optional(loss->second),
+         .best = has_best && step == best,
+         .newest = step == newest->step});
+  }
+  return list;
+}
+
 void print_checkpoints(const std::vector<ListedCheckpoint>& list) {
   if (list.empty()) return;
   fmt::print("{:>10}  {:>9}  {:>15}\n", "checkpoint", "size", "validation loss");
@@ -129,6 +175,62 @@ Json to_json(const std::vector<ListedCheckpoint>& list) {
          {"newest", each.newest}});
   }
   return json;
+}
+
+// ---- Model and numbers.
+
+/// The parameters of the arrays of a checkpoint, in their order.
+std::vector<ParameterShape> stored_parameters(const ArrayStore& snapshot) {
+  const std::string group = "parameters/";
+  std::vector<ParameterShape> parameters;
+  for (const auto& [name, array] : snapshot) {
+    if (!name.starts_with(group)) continue;
+    const std::vector<std::size_t> extents(array.shape.begin(), array.shape.end());
+    parameters.push_back({.name = name.substr(group.size()), .shape = Shape(extents)});
+  }
+  return parameters;
+}
+
+/// The parameters of the model of a checkpoint: in the order of the model and with the ones that
+/// are frozen, if this program can make the model; else in the order of the checkpoint.
+std::vector<ParameterShape> model_parameters(const ArrayStore& snapshot) {
+  std::vector<ParameterShape> stored = stored_parameters(snapshot);
+  std::vector<ParameterShape> made;
+  try {
+    const Config config = saved_config(snapshot);
+    const FixedVocabularies words = saved_vocabularies(snapshot);
+    Parameters parameters = Parameters::without_values(config.train.dtype);
+    const auto network = network_maker(
+        config, network_sizes(config, words.source, *words.target))(Scope(parameters));
+    made = parameter_shapes(parameters);
+  } catch (const UserError&) {
+    return stored;
+  }
+  std::vector<ParameterShape> sorted = made;
+  std::ranges::sort(sorted, {}, &ParameterShape::name);
+  std::ranges::sort(stored, {}, &ParameterShape::name);
+  const bool same = std::ranges::equal(sorted, stored,
+                                       [](const ParameterShape& one, const ParameterShape& other) {
+                                         return one.name == other.name && one.shape == other.shape;
+                                       });
+  return same ? made : stored;
+}
+
+/// The digest of the names and bytes of all arrays except texts: equal for runs with bit-identical
+/// parameters, optimizer state and counters, whatever their configs and programs.
+std::uint64_t digest_of_numbers(const ArrayStore& snapshot) {
+  Xxh3 digest;
+  for (const auto& [name, array] : snapshot) {
+    if (array.type == ElementType::uint8) continue;
+    digest.add(name.data(), name.size());
+    digest.add(array.bytes.data(), array.bytes.size());
+  }
+  return digest.value();
+}
+
+/// Whether save_parameters() has written the file: it has no training state and no config.
+bool is_parameter_file(const ArrayStore& snapshot) {
+  return !snapshot.contains("train/step") && !snapshot.contains("config");
 }
 
 // ---- The whole answer.

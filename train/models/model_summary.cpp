@@ -4,23 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "data/io/file.h"
-#include "train/base/error.h"
 #include "train/base/format.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/metrics.h"
-#include "train/checkpoint/open_run.h"
-#include "train/checkpoint/run_directory.h"
-#include "train/config/config.h"
-#include "train/tasks/task.h"
 
 namespace tapestry {
 namespace {
@@ -36,21 +26,14 @@ std::string stack_path(const std::string& path) {
                                                                               : "";
 }
 
-bool alike(const ModelBlock& a, const ModelBlock& b) {
-  return std::ranges::equal(
-      a.tensors, b.tensors, [](const ParameterShape& one, const ParameterShape& other) {
-        return one.name == other.name && one.shape == other.shape && one.frozen == other.frozen;
-      });
-}
-
-/// Joins consecutive layers of a stack that are alike.
+/// Joins consecutive layers of a stack whose tensors are equal.
 std::vector<ModelBlock> joined(std::vector<ModelBlock> single) {
   std::vector<ModelBlock> blocks;
   std::string first;  // the path of the first part of blocks.back()
   for (ModelBlock& block : single) {
     const std::string stack = stack_path(block.path);
     if (!blocks.empty() && !stack.empty() && stack_path(first) == stack &&
-        alike(blocks.back(), block)) {
+        blocks.back().tensors == block.tensors) {
       ++blocks.back().count;
       blocks.back().path = first + "-" + block.path.substr(stack.size() + 1);
       continue;
@@ -61,7 +44,7 @@ std::vector<ModelBlock> joined(std::vector<ModelBlock> single) {
   return blocks;
 }
 
-/// "all trainable" or "1,536 of them frozen"
+/// "all trainable" or "233 trainable, 192 frozen"
 std::string describe_frozen(const ModelSummary& summary) {
   return summary.frozen == 0 ? "all trainable"
                              : fmt::format("{} trainable, {} frozen",
@@ -82,6 +65,25 @@ std::string block_path(const std::string& name) {
   }
   const std::size_t dot = name.rfind('.');
   return dot == name.npos ? name : name.substr(0, dot);
+}
+
+std::string name_in_block(const std::string& name, const std::string& path) {
+  return name == path ? name : name.substr(path.size() + 1);
+}
+
+std::vector<ParameterBlock> parameter_blocks(const Parameters& parameters) {
+  const std::span<const NamedTensor> all = parameters.list();
+  std::vector<ParameterBlock> blocks;
+  std::size_t begin = 0;  // of the last block
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::string path = block_path(all[i].name);
+    if (blocks.empty() || blocks.back().path != path) {
+      blocks.push_back({.path = std::move(path), .tensors = {}});
+      begin = i;
+    }
+    blocks.back().tensors = all.subspan(begin, i + 1 - begin);
+  }
+  return blocks;
 }
 
 std::vector<ParameterShape> parameter_shapes(const Parameters& parameters) {
@@ -105,7 +107,7 @@ ModelSummary summarize(std::span<const ParameterShape> parameters) {
     ModelBlock& block = single.back();
     const std::uint64_t values = parameter.shape.size();
     block.tensors.push_back(parameter);
-    if (path != parameter.name) block.tensors.back().name.erase(0, path.size() + 1);
+    block.tensors.back().name = name_in_block(parameter.name, path);
     block.parameters += values;
     summary.parameters += values;
     if (parameter.frozen) summary.frozen += values;
@@ -160,9 +162,7 @@ nlohmann::ordered_json to_json(const ModelSummary& summary) {
     Json tensors = Json::array();
     for (const ParameterShape& tensor : block.tensors) {
       tensors.push_back(
-          {{"name", tensor.name},
-           {"shape", std::vector<std::size_t>(tensor.shape.begin(), tensor.shape.end())},
-           {"trainable", !tensor.frozen}});
+          {{"name", tensor.name}, {"shape", tensor.shape}, {"trainable", !tensor.frozen}});
     }
     blocks.push_back({{"path", block.path},
                       {"count", block.count},
@@ -174,86 +174,6 @@ nlohmann::ordered_json to_json(const ModelSummary& summary) {
           {"frozen", summary.frozen},
           {"tensors", summary.tensors},
           {"blocks", std::move(blocks)}};
-}
-
-namespace {
-
-/// The parameters of the arrays of a checkpoint, in their order.
-std::vector<ParameterShape> stored_parameters(const ArrayStore& snapshot) {
-  const std::string group = "parameters/";
-  std::vector<ParameterShape> parameters;
-  for (const auto& [name, array] : snapshot) {
-    if (!name.starts_with(group)) continue;
-    const std::vector<std::size_t> extents(array.shape.begin(), array.shape.end());
-    parameters.push_back({.name = name.substr(group.size()), .shape = Shape(extents)});
-  }
-  return parameters;
-}
-
-}  // namespace
-
-std::vector<ListedCheckpoint> list_checkpoints(const std::string& run) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(run, error)) return {};
-  const RunDirectory directory = find_run(run);
-  const auto newest = read_newest_of_run(directory);
-  if (!newest) return {};
-  const std::string csv = newest->arrays.get_text("train/metrics");
-  require_metrics(csv, newest->path.string() + ": train/metrics");
-  const auto losses = validation_values(csv, "loss");
-  const bool has_best = std::isfinite(newest->arrays.get_scalar<double>("train/best_loss"));
-  const auto best = newest->arrays.get_scalar<std::uint64_t>("train/best_step");
-  std::vector<ListedCheckpoint> list;
-  for (const std::uint64_t step : directory.steps()) {
-    const auto path = directory.checkpoint_path(step);
-    const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-    const auto loss = losses.find(step);
-    list.push_back(
-        {.step = step,
-         .path = path,
-         .bytes = error ? 0 : bytes,
-         .validation_loss = loss == losses.end() ? std::nullopt : std::optional(loss->second),
-         .best = has_best && step == best,
-         .newest = step == newest->step});
-  }
-  return list;
-}
-
-std::vector<ParameterShape> model_parameters(const ArrayStore& snapshot) {
-  std::vector<ParameterShape> stored = stored_parameters(snapshot);
-  std::vector<ParameterShape> made;
-  try {
-    const Config config = saved_config(snapshot);
-    const FixedVocabularies words = saved_vocabularies(snapshot);
-    Parameters parameters = Parameters::without_values(config.train.dtype);
-    const auto network = network_maker(
-        config, network_sizes(config, words.source, *words.target))(Scope(parameters));
-    made = parameter_shapes(parameters);
-  } catch (const UserError&) {
-    return stored;
-  }
-  std::vector<ParameterShape> sorted = made;
-  std::ranges::sort(sorted, {}, &ParameterShape::name);
-  std::ranges::sort(stored, {}, &ParameterShape::name);
-  const bool same = std::ranges::equal(sorted, stored,
-                                       [](const ParameterShape& one, const ParameterShape& other) {
-                                         return one.name == other.name && one.shape == other.shape;
-                                       });
-  return same ? made : stored;
-}
-
-std::uint64_t digest_of_numbers(const ArrayStore& snapshot) {
-  Xxh3 digest;
-  for (const auto& [name, array] : snapshot) {
-    if (array.type == ElementType::uint8) continue;
-    digest.add(name.data(), name.size());
-    digest.add(array.bytes.data(), array.bytes.size());
-  }
-  return digest.value();
-}
-
-bool is_parameter_file(const ArrayStore& snapshot) {
-  return !snapshot.contains("train/step") && !snapshot.contains("config");
 }
 
 }  // namespace tapestry

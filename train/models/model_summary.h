@@ -3,15 +3,12 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
-#include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "autograd/shape.h"
 #include "layers/parameters.h"
-#include "train/checkpoint/array_store.h"
 
 namespace tapestry {
 
@@ -20,6 +17,8 @@ struct ParameterShape {
   std::string name;  ///< `encoder.layers.0.self_attn.q_proj.weight`
   Shape shape;
   bool frozen = false;
+
+  bool operator==(const ParameterShape&) const = default;
 };
 
 /// A part of a model, or several consecutive parts that are alike: the layers of a stack.
@@ -45,9 +44,20 @@ std::vector<ParameterShape> parameter_shapes(const Parameters& parameters);
 /// `encoder.layers.0`, or the module that has the parameter.
 std::string block_path(const std::string& name);
 
-/// Gathers parameters into blocks: a layer of a stack, such as `encoder.layers.0`, with everything
-/// below it; for others the module that has the parameter. Consecutive layers whose tensors are
-/// alike are one block.
+/// The name of a parameter relative to the path of its block: `self_attn.q_proj.weight`. A
+/// parameter without a module keeps its name.
+std::string name_in_block(const std::string& name, const std::string& path);
+
+/// Consecutive parameters with the same block_path().
+struct ParameterBlock {
+  std::string path;                      ///< `encoder.layers.0`
+  std::span<const NamedTensor> tensors;  ///< at least one
+};
+
+/// The parameters of a model by blocks, in their order.
+std::vector<ParameterBlock> parameter_blocks(const Parameters& parameters);
+
+/// Gathers parameters into blocks. Consecutive layers whose tensors are equal are one block.
 ModelSummary summarize(std::span<const ParameterShape> parameters);
 
 /// "source_embedding 1,536; encoder.layers 2 x 49,984; encoder.norm 128; head 1,560"
@@ -59,32 +69,5 @@ std::string to_table(const ModelSummary& summary);
 /// The blocks of a model with the shapes of their tensors, and the totals, as `inspect --json` and
 /// `plan --json` print them.
 nlohmann::ordered_json to_json(const ModelSummary& summary);
-
-// ---- Contents of checkpoints, for `tapestry inspect`
-
-/// A checkpoint of a run.
-struct ListedCheckpoint {
-  std::uint64_t step;
-  std::filesystem::path path;
-  std::uint64_t bytes;
-  std::optional<double> validation_loss;
-  bool best, newest;
-};
-
-/// The checkpoints of a run directory, oldest first; empty for a checkpoint file.
-///
-/// throws  CheckpointError if the newest checkpoint cannot be read.
-std::vector<ListedCheckpoint> list_checkpoints(const std::string& run);
-
-/// The parameters of the model of a checkpoint: in the order of the model and with the ones that
-/// are frozen, if this program can make the model; else in the order of the checkpoint.
-std::vector<ParameterShape> model_parameters(const ArrayStore& snapshot);
-
-/// The digest of the names and bytes of all arrays except texts: equal for runs with bit-identical
-/// parameters, optimizer state and counters, whatever their configs and programs.
-std::uint64_t digest_of_numbers(const ArrayStore& snapshot);
-
-/// Whether save_parameters() has written the file: it has no training state and no config.
-bool is_parameter_file(const ArrayStore& snapshot);
 
 }  // namespace tapestry

@@ -41,16 +41,14 @@ Histogram make_histogram(std::span<const Tensor> tensors, double low, double hig
   return histogram;
 }
 
-bool is_matrix(const BlockWeights::Parameter& parameter) { return parameter.shape.rank() >= 2; }
-
-/// The block with the statistics of its matrices.
-void finish(BlockWeights& block, std::span<const NamedTensor> tensors) {
-  const bool has_matrix = std::ranges::any_of(block.parameters, is_matrix);
-  std::vector<Tensor> chosen;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (!has_matrix || is_matrix(block.parameters[i])) chosen.push_back(tensors[i].tensor);
+/// The parameters with two or more axes; all if there is none.
+std::vector<Tensor> matrices_of(std::span<const NamedTensor> parameters) {
+  std::vector<Tensor> all, matrices;
+  for (const NamedTensor& parameter : parameters) {
+    all.push_back(parameter.tensor);
+    if (parameter.tensor.shape().rank() >= 2) matrices.push_back(parameter.tensor);
   }
-  block.matrices = weight_statistics(chosen);
+  return matrices.empty() ? all : matrices;
 }
 
 }  // namespace
@@ -88,23 +86,16 @@ WeightStatistics weight_statistics(std::span<const Tensor> tensors, std::size_t 
 }
 
 std::vector<BlockWeights> weights_by_block(const Parameters& parameters) {
-  const std::vector<NamedTensor>& list = parameters.list();
   std::vector<BlockWeights> blocks;
-  std::size_t begin = 0;  // of the last block
-  for (std::size_t i = 0; i <= list.size(); ++i) {
-    const std::string path = i < list.size() ? block_path(list[i].name) : std::string();
-    if (i == list.size() || blocks.empty() || blocks.back().path != path) {
-      if (!blocks.empty()) finish(blocks.back(), std::span(list).subspan(begin, i - begin));
-      if (i == list.size()) break;
-      blocks.push_back({.path = path, .matrices = {}, .parameters = {}});
-      begin = i;
+  for (const auto& [path, tensors] : parameter_blocks(parameters)) {
+    BlockWeights& block = blocks.emplace_back(BlockWeights{
+        .path = path, .matrices = weight_statistics(matrices_of(tensors)), .parameters = {}});
+    for (const auto& [name, tensor] : tensors) {
+      block.parameters.push_back({.name = name_in_block(name, path),
+                                  .shape = tensor.shape(),
+                                  .frozen = !tensor.requires_gradient(),
+                                  .statistics = weight_statistics(std::span(&tensor, 1))});
     }
-    const Tensor& tensor = list[i].tensor;
-    blocks.back().parameters.push_back(
-        {.name = list[i].name == path ? path : list[i].name.substr(path.size() + 1),
-         .shape = tensor.shape(),
-         .frozen = !tensor.requires_gradient(),
-         .statistics = weight_statistics(std::span(&tensor, 1))});
   }
   return blocks;
 }
@@ -131,14 +122,8 @@ void add(const Tensor& before, const Tensor& after, Squares& sums) {
 }  // namespace
 
 WeightWatch::WeightWatch(const Parameters& parameters) {
-  for (const NamedTensor& parameter : parameters.list()) {
-    std::string path = block_path(parameter.name);
-    if (blocks_.empty() || blocks_.back().path != path) blocks_.push_back({std::move(path), {}});
-    blocks_.back().tensors.push_back(parameter.tensor);
-  }
-  const auto is_vector = [](const Tensor& tensor) { return tensor.shape().rank() < 2; };
-  for (Block& block : blocks_) {
-    if (!std::ranges::all_of(block.tensors, is_vector)) std::erase_if(block.tensors, is_vector);
+  for (const auto& [path, tensors] : parameter_blocks(parameters)) {
+    blocks_.push_back({path, matrices_of(tensors)});
   }
 }
 
