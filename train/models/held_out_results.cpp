@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "autograd/ops/activations.h"
 #include "autograd/ops/reductions.h"
@@ -21,11 +22,11 @@
 namespace tapestry {
 namespace {
 
-std::vector<Example> chosen(const std::vector<Example>& examples,
+std::vector<Example> select(const std::vector<Example>& examples,
                             const std::vector<std::size_t>& indices) {
-  std::vector<Example> some;
-  for (const std::size_t i : indices) some.push_back(examples[i]);
-  return some;
+  std::vector<Example> selected;
+  for (const std::size_t i : indices) selected.push_back(examples[i]);
+  return selected;
 }
 
 // ---- Accuracy
@@ -33,9 +34,14 @@ std::vector<Example> chosen(const std::vector<Example>& examples,
 /// Labels and hits by a whole number, such as a length.
 using Tally = std::map<std::uint64_t, LabelGroup>;
 
-void count(LabelGroup& group, bool hit) {
+void add(LabelGroup& group, bool hit) {
   ++group.labels;
   if (hit) ++group.hits;
+}
+
+void add(LabelGroup& group, const LabelGroup& other) {
+  group.labels += other.labels;
+  group.hits += other.hits;
 }
 
 std::string range_name(std::uint64_t first, std::uint64_t last) {
@@ -43,17 +49,16 @@ std::string range_name(std::uint64_t first, std::uint64_t last) {
                        : fmt::format("{}-{}", format_count(first), format_count(last));
 }
 
-/// Groups of about equal width, at most `most`.
-std::vector<LabelGroup> by_ranges(const Tally& tally, std::uint64_t most) {
+/// Groups of about equal width.
+std::vector<LabelGroup> by_ranges(const Tally& tally, std::uint64_t max_groups) {
   std::vector<LabelGroup> groups;
   if (tally.empty()) return groups;
   const std::uint64_t first = tally.begin()->first, last = tally.rbegin()->first;
-  const std::uint64_t width = (last - first) / most + 1;
+  const std::uint64_t width = (last - first) / max_groups + 1;
   for (std::uint64_t begin = first; begin <= last; begin += width) {
     LabelGroup group{.name = range_name(begin, std::min(begin + width - 1, last))};
     for (auto i = tally.lower_bound(begin); i != tally.end() && i->first < begin + width; ++i) {
-      group.labels += i->second.labels;
-      group.hits += i->second.hits;
+      add(group, i->second);
     }
     if (group.labels > 0) groups.push_back(group);
   }
@@ -70,13 +75,13 @@ std::vector<LabelGroup> by_powers(const Tally& tally) {
       for (end = 1; end <= frequency; end *= 4) begin = end;
       groups.push_back({.name = range_name(begin, end - 1)});
     }
-    groups.back().labels += counts.labels;
-    groups.back().hits += counts.hits;
+    add(groups.back(), counts);
   }
   return groups;
 }
 
-/// How often each id is a target of the examples; <eos> once for each example that is without.
+/// How often each id is a target of the examples; counts <eos> once for each example that does not
+/// end with it.
 std::vector<std::uint64_t> target_frequencies(const std::vector<Example>& examples,
                                               std::size_t vocabulary) {
   std::vector<std::uint64_t> counts(vocabulary, 0);
@@ -90,8 +95,9 @@ std::vector<std::uint64_t> target_frequencies(const std::vector<Example>& exampl
 /// Counts of pairs of label and prediction.
 using ClassPairs = std::map<std::pair<std::int32_t, std::int32_t>, std::uint64_t>;
 
-/// A table of at most `most` classes, the most frequent ones, in the order of the vocabulary.
-Confusion confusion_table(const ClassPairs& pairs, const Vocabulary& classes, std::size_t most) {
+/// A table of the most frequent classes, in the order of the vocabulary.
+Confusion confusion_table(const ClassPairs& pairs, const Vocabulary& classes,
+                          std::size_t max_classes) {
   const std::size_t all = classes.size() - first_word_id;
   std::vector<std::uint64_t> frequency(all, 0);
   for (const auto& [pair, count] : pairs) {
@@ -100,26 +106,79 @@ Confusion confusion_table(const ClassPairs& pairs, const Vocabulary& classes, st
   }
   std::vector<std::size_t> kept(all);
   std::iota(kept.begin(), kept.end(), std::size_t{0});
-  if (all > most) {
+  if (all > max_classes) {
     std::ranges::stable_sort(kept, std::ranges::greater(), [&](auto i) { return frequency[i]; });
-    kept.resize(most - 1);
+    kept.resize(max_classes - 1);
     std::ranges::sort(kept);
   }
   Confusion table;
-  std::vector<std::size_t> place(all, kept.size());
+  std::vector<std::size_t> row_of(all, kept.size());
   for (const std::size_t i : kept) {
-    place[i] = table.classes.size();
+    row_of[i] = table.classes.size();
     table.classes.push_back(classes.token(static_cast<std::int32_t>(i) + first_word_id));
   }
-  if (all > most) table.classes.emplace_back(Confusion::other_classes);
+  if (all > max_classes) table.classes.emplace_back(Confusion::other_classes);
   const std::size_t size = table.classes.size();
   table.counts.assign(size * size, 0);
   for (const auto& [pair, count] : pairs) {
-    const std::size_t row = place[static_cast<std::size_t>(pair.first)];
-    table.counts[row * size + place[static_cast<std::size_t>(pair.second)]] += count;
+    const std::size_t row = row_of[static_cast<std::size_t>(pair.first)];
+    table.counts[row * size + row_of[static_cast<std::size_t>(pair.second)]] += count;
   }
   return table;
 }
+
+/// Counts the labels of held-out examples that a model predicts.
+class LabelTally {
+ public:
+  /// frequencies  of each target, see HeldOutAccuracy::by_frequency; not used for classes
+  LabelTally(const Task& task, const std::vector<Example>& examples,
+             std::vector<std::uint64_t> frequencies)
+      : examples_(examples),
+        layout_(task.layout()),
+        has_lengths_(!task.traits().reads_images),
+        frequencies_(std::move(frequencies)) {}
+
+  void add_batch(const Batch& batch, std::span<const std::int32_t> predictions) {
+    for (std::size_t row = 0; row < batch.rows; ++row) {
+      const std::size_t length = longest_side(examples_[batch.examples[row]], layout_);
+      for (std::size_t i = row * batch.target_length; i < (row + 1) * batch.target_length; ++i) {
+        if (batch.labels[i] != no_label) add_label(batch.labels[i], predictions[i], length);
+      }
+    }
+  }
+
+  /// Writes the counts.
+  void finish(const Vocabulary& targets, HeldOutAccuracy& accuracy) const {
+    constexpr std::size_t max_classes = 40, max_ranges = 12;
+    accuracy.labels = all_.labels;
+    accuracy.hits = all_.hits;
+    accuracy.by_length = by_ranges(by_length_, max_ranges);
+    accuracy.by_frequency = by_powers(by_frequency_);
+    if (layout_.labels_are_classes) {
+      accuracy.confusion = confusion_table(pairs_, targets, max_classes);
+    }
+  }
+
+ private:
+  void add_label(std::int32_t label, std::int32_t prediction, std::size_t length) {
+    const bool hit = label == prediction;
+    add(all_, hit);
+    if (has_lengths_) add(by_length_[length], hit);
+    if (layout_.labels_are_classes) {
+      ++pairs_[{label, prediction}];
+    } else {
+      add(by_frequency_[frequencies_[static_cast<std::size_t>(label)]], hit);
+    }
+  }
+
+  const std::vector<Example>& examples_;
+  const RowLayout& layout_;
+  bool has_lengths_;
+  std::vector<std::uint64_t> frequencies_;
+  LabelGroup all_;
+  Tally by_length_, by_frequency_;
+  ClassPairs pairs_;
+};
 
 // ---- Examples
 
@@ -132,7 +191,7 @@ std::string token_name(const TrainedModel& trained, std::int32_t label) {
 std::vector<TokenPrediction> predict_tokens(const TrainedModel& trained,
                                             const std::vector<Example>& examples,
                                             std::size_t index) {
-  constexpr std::size_t most = 400;
+  constexpr std::size_t max_tokens = 400;
   const Vocabulary& words = trained.codec.target_vocabulary();
   const Batch batch =
       make_batch(examples, std::array{index}, batch_rules(trained.config, words.size()));
@@ -143,7 +202,7 @@ std::vector<TokenPrediction> predict_tokens(const TrainedModel& trained,
   const Ids best = argmax(logits);
   const std::size_t width = probabilities.shape().back();
   std::vector<TokenPrediction> tokens;
-  for (std::size_t i = 0; i < std::min(batch.labels.size(), most); ++i) {
+  for (std::size_t i = 0; i < std::min(batch.labels.size(), max_tokens); ++i) {
     const std::int32_t label = batch.labels[i];
     if (label == no_label) {
       tokens.push_back({.expected = i < batch.input.size() ? words.token(batch.input[i]) : ""});
@@ -156,44 +215,50 @@ std::vector<TokenPrediction> predict_tokens(const TrainedModel& trained,
   return tokens;
 }
 
+/// The mean of a channel of an image in a square of `side` pixels, or less at the border.
+float mean_of_square(const Example& example, const ImageOptions& image, std::size_t y,
+                     std::size_t x, std::size_t channel, std::size_t side) {
+  float sum = 0.0F;
+  std::size_t count = 0;
+  for (std::size_t i = y; i < std::min(y + side, image.image_height); ++i) {
+    for (std::size_t j = x; j < std::min(x + side, image.image_width); ++j, ++count) {
+      sum += example.pixels[(i * image.image_width + j) * image.image_channels + channel];
+    }
+  }
+  return sum / static_cast<float>(count);
+}
+
 /// The image of an example, reduced by averaging to at most 64 x 64 pixels.
 ReportImage report_image(const Example& example, const Config& config) {
-  constexpr std::size_t most = 64;
+  constexpr std::size_t max_side = 64;
   if (example.pixels.empty()) return {};
-  const std::size_t height = config.data.images.image_height,
-                    width = config.data.images.image_width,
-                    channels = config.data.images.image_channels;
-  const std::size_t step = (std::max(height, width) + most - 1) / most;
+  const ImageOptions& image = config.data.images;
+  const std::size_t height = image.image_height, width = image.image_width;
+  const std::size_t step = (std::max(height, width) + max_side - 1) / max_side;
   const auto [low, high] = std::ranges::minmax(example.pixels);
   // Pixels are usually in [0, 1]; others are scaled.
   const float from = std::min(low, 0.0F), range = std::max(high, 1.0F) - from;
-  ReportImage image{.height = (height + step - 1) / step,
-                    .width = (width + step - 1) / step,
-                    .channels = channels,
-                    .values = {}};
+  ReportImage reduced{.height = (height + step - 1) / step,
+                      .width = (width + step - 1) / step,
+                      .channels = image.image_channels,
+                      .values = {}};
   for (std::size_t y = 0; y < height; y += step) {
     for (std::size_t x = 0; x < width; x += step) {
-      for (std::size_t c = 0; c < channels; ++c) {
-        float sum = 0.0F;
-        std::size_t count = 0;
-        for (std::size_t i = y; i < std::min(y + step, height); ++i) {
-          for (std::size_t j = x; j < std::min(x + step, width); ++j, ++count) {
-            sum += example.pixels[(i * width + j) * channels + c];
-          }
-        }
-        const float value = (sum / static_cast<float>(count) - from) / range;
-        image.values.push_back(static_cast<std::uint8_t>(std::lround(255.0F * value)));
+      for (std::size_t c = 0; c < image.image_channels; ++c) {
+        const float value = (mean_of_square(example, image, y, x, c, step) - from) / range;
+        reduced.values.push_back(static_cast<std::uint8_t>(std::lround(255.0F * value)));
       }
     }
   }
-  return image;
+  return reduced;
 }
 
-/// The example with a window of a text cut to `most` tokens.
-Example cut_window(Example example, const Config& config, std::size_t most) {
+/// The example with a window of a text cut to `max_tokens` tokens.
+Example cut_window(Example example, const Config& config, std::size_t max_tokens) {
   const bool is_window = example.source.empty() && example.pixels.empty() &&
-                         data_source(config.data).makes_windows && example.target.size() > most;
-  if (is_window) example.target.resize(most);
+                         data_source(config.data).makes_windows &&
+                         example.target.size() > max_tokens;
+  if (is_window) example.target.resize(max_tokens);
   return example;
 }
 
@@ -230,47 +295,27 @@ HeldOutSet held_out_set(const Corpus& corpus) {
 }
 
 HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
-                                  std::size_t most) {
-  constexpr std::size_t max_classes = 40, max_ranges = 12;
+                                  std::size_t max_examples) {
   const Config& config = trained.config;
   const Task& task = find_task(config);
   const Vocabulary& targets = trained.codec.target_vocabulary();
   const std::vector<Example>& set = held_out_set(corpus).examples;
-  const std::vector<std::size_t> scored = evenly_spaced(set.size(), most);
-  const std::vector<Example> examples = chosen(set, scored);
-  const bool classes = task.layout().labels_are_classes;
+  const std::vector<std::size_t> scored = evenly_spaced(set.size(), max_examples);
+  const std::vector<Example> examples = select(set, scored);
   const bool by_training = !corpus.train.empty();
-  const std::vector<std::uint64_t> frequencies =
-      classes ? std::vector<std::uint64_t>()
-              : target_frequencies(by_training ? corpus.train : set, targets.size());
+  std::vector<std::uint64_t> frequencies;
+  if (!task.layout().labels_are_classes) {
+    frequencies = target_frequencies(by_training ? corpus.train : set, targets.size());
+  }
+  LabelTally tally(task, examples, std::move(frequencies));
   HeldOutAccuracy accuracy{.examples = examples.size(), .frequency_of_training = by_training};
-  Tally by_length, by_frequency;
-  ClassPairs pairs;
-  const auto take = [&](const Batch& batch, std::span<const std::int32_t> predictions) {
-    for (std::size_t row = 0; row < batch.rows; ++row) {
-      const Example& example = examples[batch.examples[row]];
-      const std::size_t length = longest_side(example, task.layout());
-      for (std::size_t i = row * batch.target_length; i < (row + 1) * batch.target_length; ++i) {
-        const std::int32_t label = batch.labels[i];
-        if (label == no_label) continue;
-        const bool hit = label == predictions[i];
-        ++accuracy.labels;
-        if (hit) ++accuracy.hits;
-        if (!task.traits().reads_images) count(by_length[length], hit);
-        if (classes) {
-          ++pairs[{label, predictions[i]}];
-        } else {
-          count(by_frequency[frequencies[static_cast<std::size_t>(label)]], hit);
-        }
-      }
-    }
-  };
-  accuracy.losses = example_losses(*trained.model, examples, config.train.batch_size,
-                                   batch_rules(config, targets.size()), take);
+  accuracy.losses = example_losses(
+      *trained.model, examples, config.train.batch_size, batch_rules(config, targets.size()),
+      [&](const Batch& batch, std::span<const std::int32_t> predictions) {
+        tally.add_batch(batch, predictions);
+      });
   for (ExampleLoss& loss : accuracy.losses) loss.example = scored[loss.example];
-  accuracy.by_length = by_ranges(by_length, max_ranges);
-  accuracy.by_frequency = by_powers(by_frequency);
-  if (classes) accuracy.confusion = confusion_table(pairs, targets, max_classes);
+  tally.finish(targets, accuracy);
   return accuracy;
 }
 
@@ -291,7 +336,7 @@ std::vector<ExampleLoss> worst_and_spread(const std::vector<ExampleLoss>& losses
 std::vector<ReportExample> report_examples(const TrainedModel& trained,
                                            const std::vector<Example>& set,
                                            const std::vector<std::size_t>& indices) {
-  const std::vector<Example> examples = chosen(set, indices);
+  const std::vector<Example> examples = select(set, indices);
   if (examples.empty()) return {};
   const Task& task = find_task(trained.config);
   const std::vector<ShownExample> shown = task.answers().show(trained, examples);
@@ -301,7 +346,7 @@ std::vector<ReportExample> report_examples(const TrainedModel& trained,
     example.number = indices[i] + 1;
     if (i < shown.size()) {
       example.text = shown[i];
-      // In the set, and not among the chosen examples.
+      // Its number in the set, not in `indices`.
       if (task.traits().reads_images) example.text.input = fmt::format("image {}", example.number);
     } else {
       example.tokens = predict_tokens(trained, examples, i);
@@ -322,7 +367,7 @@ std::vector<AttentionSample> attention_samples(const Model& model, const Config&
   std::erase_if(fitting, [&](std::size_t i) {
     return tokens_read(cut_window(set[i], config, max_tokens), config) > max_tokens;
   });
-  // Of several lengths, but neither the shortest nor the longest.
+  // Evenly spaced quantiles of the length, without the extremes.
   std::ranges::stable_sort(fitting, {}, [&](std::size_t i) { return tokens_read(set[i], config); });
   std::vector<AttentionSample> samples;
   const std::size_t shown = std::min(choice.examples, fitting.size());

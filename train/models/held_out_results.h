@@ -91,9 +91,9 @@ struct HeldOutSet {
 /// The set of a corpus.
 HeldOutSet held_out_set(const Corpus& corpus);
 
-/// Scores at most `most` examples, spread evenly over the set.
+/// Scores at most `max_examples` examples, spread evenly over the set.
 HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
-                                  std::size_t most);
+                                  std::size_t max_examples);
 
 /// The losses of the examples to show, the greatest first: half of `count` have the greatest
 /// losses, the others are spread evenly over all further losses.
