@@ -121,78 +121,65 @@ Corpus load_counting_misfits(const Config& config, const FixedVocabularies* fixe
   return load_corpus(options, fixed);
 }
 
-/// Counts the training examples that are kept in the corpora that they are of.
-class KeptCounts {
- public:
-  explicit KeptCounts(const std::vector<WeightedExamples>& corpora) : kept_(corpora) {
-    for (WeightedExamples& corpus : kept_) ends_.push_back(std::exchange(corpus.count, 0));
-    std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
-  }
-
-  void keep(std::size_t index) {
-    const auto end = std::ranges::upper_bound(ends_, index);
-    if (end != ends_.end()) ++kept_[static_cast<std::size_t>(end - ends_.begin())].count;
-  }
-
-  const std::vector<WeightedExamples>& kept() const { return kept_; }
-
- private:
-  std::vector<WeightedExamples> kept_;
-  std::vector<std::size_t> ends_;
-};
-
-/// skip_misfits() for training examples in a file.
-void skip_misfits_of_file(Corpus& corpus, const Part& part, const Config& config) {
-  const std::size_t all = corpus.train_file->size();
-  BadLines bad;
-  KeptCounts counts(corpus.train_weights);
-  std::vector<std::uint32_t> kept;
+/// The indices of the stored examples of a part that do not fit the model, which are added to
+/// `bad`.
+std::vector<std::size_t> find_misfits(const Corpus& corpus, const Part& part, const Config& config,
+                                      BadLines& bad) {
+  std::vector<std::size_t> misfits;
+  const std::size_t all = part_examples(corpus, part).size();
   for (std::size_t i = 0; i < all; ++i) {
-    if (const auto misfit = find_misfit(corpus, part, i, config)) {
-      // Until the first of them, no list is needed.
-      if (bad.count() == 0) {
-        kept.resize(i);
-        std::iota(kept.begin(), kept.end(), std::uint32_t{0});
-      }
-      bad.add(*misfit);
-      continue;
-    }
-    counts.keep(i);
-    if (bad.count() != 0) kept.push_back(static_cast<std::uint32_t>(i));
+    const auto misfit = find_misfit(corpus, part, i, config);
+    if (!misfit) continue;
+    bad.add(*misfit);
+    misfits.push_back(i);
   }
-  bad.finish(OnBadLine::skip, part.name, all, corpus.notes);
-  if (bad.count() == all) return corpus.clear_training();
-  corpus.train_kept = std::move(kept);
-  corpus.train_weights = counts.kept();
+  return misfits;
+}
+
+/// Removes the values at these ascending indices, as far as there are so many.
+template <class T>
+void remove_at(const std::vector<std::size_t>& indices, std::vector<T>& values) {
+  std::size_t at = 0;
+  auto next = indices.begin();
+  std::erase_if(values, [&](const T&) {
+    const bool found = next != indices.end() && *next == at;
+    if (found) ++next;
+    ++at;
+    return found;
+  });
+}
+
+/// Leaves out the training examples at these ascending indices in the numbers of examples of the
+/// training corpora.
+void count_without(const std::vector<std::size_t>& indices,
+                   std::vector<WeightedExamples>& corpora) {
+  std::size_t end = 0;  // of a corpus, with the examples that are left out
+  auto next = indices.begin();
+  for (WeightedExamples& corpus : corpora) {
+    end += corpus.count;
+    for (; next != indices.end() && *next < end; ++next) --corpus.count;
+  }
 }
 
 /// Removes the examples that do not fit the model, counted in the notes.
 void skip_misfits(Corpus& corpus, const Part& part, const Config& config) {
   const bool in_training = part.examples == &Corpus::train;
-  if (in_training && corpus.train_file) return skip_misfits_of_file(corpus, part, config);
-  KeptCounts counts(in_training ? corpus.train_weights : std::vector<WeightedExamples>());
-  std::vector<Example>& examples = corpus.*part.examples;
-  std::vector<std::size_t>& lines = (corpus.*part.lines).lines;
-  std::vector<std::string>& texts = (corpus.*part.lines).target_texts;
-  const std::size_t all = examples.size();
+  const std::size_t all = part_examples(corpus, part).size();
   BadLines bad;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < all; ++i) {
-    if (const auto misfit = find_misfit(corpus, part, i, config)) {
-      bad.add(*misfit);
-      continue;
-    }
-    counts.keep(i);
-    if (kept != i) examples[kept] = std::move(examples[i]);
-    if (i < lines.size()) lines[kept] = lines[i];
-    if (i < texts.size() && kept != i) texts[kept] = std::move(texts[i]);
-    ++kept;
-  }
-  examples.resize(kept);
-  lines.resize(std::min(lines.size(), kept));
-  texts.resize(std::min(texts.size(), kept));
-  if (in_training) corpus.train_weights = counts.kept();
+  const std::vector<std::size_t> misfits = find_misfits(corpus, part, config, bad);
   bad.finish(OnBadLine::skip, part.name, all, corpus.notes);
+  if (misfits.empty()) return;
+  if (in_training) count_without(misfits, corpus.train_weights);
+  if (in_training && corpus.train_file) {
+    if (misfits.size() == all) return corpus.clear_training();
+    corpus.train_kept.resize(all);
+    std::iota(corpus.train_kept.begin(), corpus.train_kept.end(), std::uint32_t{0});
+    remove_at(misfits, corpus.train_kept);
+    return;
+  }
+  remove_at(misfits, corpus.*part.examples);
+  remove_at(misfits, (corpus.*part.lines).lines);
+  remove_at(misfits, (corpus.*part.lines).target_texts);
 }
 
 }  // namespace
