@@ -42,9 +42,7 @@ void score_batch(const Model& model, const Batch& batch, bool with_predictions,
   result.put(cross_entropy(logits, label_ids(batch), {.ignored_id = no_label}).nll_sum);
   result.put(count_hits(best, batch.labels));
   result.put(batch.target_tokens);
-  if (!with_predictions) return;
-  result.put(best.size());
-  for (const std::int32_t id : best) result.put(id);
+  if (with_predictions) result.put(std::span<const std::int32_t>(best.data(), best.size()));
 }
 
 /// The `count` most likely classes of one example.
@@ -85,9 +83,7 @@ Scores score_batches(const Model& model, const Examples& examples,
     scores.tokens += result.get<std::size_t>();
     if (!take) continue;
     fill_batch(examples, batches[i], batch, rules);
-    std::vector<std::int32_t> predictions(result.get<std::size_t>());
-    for (std::int32_t& id : predictions) id = result.get<std::int32_t>();
-    take(batch, predictions);
+    take(batch, result.get_numbers<std::int32_t>());
   }
   scores.loss = nll_sum / static_cast<double>(std::max<std::size_t>(scores.tokens, 1));
   scores.perplexity = std::exp(scores.loss);

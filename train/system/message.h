@@ -1,11 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace tapestry {
 
@@ -21,6 +24,14 @@ class MessageWriter {
   void put(std::string_view text) {
     put(text.size());
     bytes_.append(text);
+  }
+
+  /// Appends numbers, after how many they are.
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  void put(std::span<const T> numbers) {
+    put(numbers.size());
+    bytes_.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
   }
 
   /// The text written so far.
@@ -45,6 +56,16 @@ class MessageReader {
   }
   /// The next text, a part of the message.
   std::string_view get_text() { return next(get<std::size_t>()); }
+
+  /// The next numbers.
+  template <class T>
+  std::vector<T> get_numbers() {
+    const auto count = get<std::size_t>();
+    const std::string_view bytes = next(count * sizeof(T));
+    std::vector<T> numbers(count);
+    std::ranges::copy(bytes, reinterpret_cast<char*>(numbers.data()));
+    return numbers;
+  }
 
   /// Whether everything has been read.
   bool at_end() const { return bytes_.empty(); }

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -136,16 +138,14 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
     MessageWriter own;
     for (const Sentence& output :
          translate(model, config, {boundary(share.index), boundary(share.index + 1)})) {
-      own.put(output.size());
-      for (const std::int32_t id : output) own.put(id);
+      own.put(std::span<const std::int32_t>(output));
     }
     return own.take();
   });
   std::vector<Sentence> outputs;
   for (const std::string& message : messages) {
     for (MessageReader reader(message); !reader.at_end();) {
-      Sentence& output = outputs.emplace_back(reader.get<std::size_t>());
-      for (std::int32_t& id : output) id = reader.get<std::int32_t>();
+      outputs.push_back(reader.get_numbers<std::int32_t>());
     }
   }
   return outputs;
@@ -165,16 +165,16 @@ void score_outputs(const Model& model, const Config& config, const EvaluationSet
     references.push_back(set.target_texts.empty() ? set.codec.decode_target(pairs.back().target)
                                                   : set.target_texts[i]);
   }
+  const std::vector<Sentence> found = translate(model, config, pairs, set.share);
   std::size_t matches = 0;
-  for (const Sentence& output : translate(model, config, pairs, set.share)) {
-    const std::size_t i = outputs.size();
-    matches += output == pairs[i].target ? 1 : 0;
-    outputs.push_back(set.codec.decode_target(output));
-    if (i < config.train.samples) {
-      scores.samples.push_back({.input = set.codec.decode_source(pairs[i].source),
-                                .output = outputs[i],
-                                .expected = references[i]});
-    }
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    outputs.push_back(set.codec.decode_target(found[i]));
+    if (found[i] == pairs[i].target) ++matches;
+  }
+  for (std::size_t i = 0; i < std::min(pairs.size(), config.train.samples); ++i) {
+    scores.samples.push_back({.input = set.codec.decode_source(pairs[i].source),
+                              .output = outputs[i],
+                              .expected = references[i]});
   }
   scores.others = {
       {"exact_match", static_cast<double>(matches) / static_cast<double>(pairs.size())},
