@@ -44,7 +44,7 @@ class CheckedNetwork : public Network {
       reject_absent("target");
     }
     if (!contract_.reads_source && vectors.source.defined()) {
-      refuse("embed", "source vectors", "target vectors only");
+      reject("embed", "source vectors", "target vectors only");
     }
     require_tokens(vectors.source, input.source, "source");
     require_tokens(vectors.target, input.target, "target");
@@ -63,7 +63,7 @@ class CheckedNetwork : public Network {
     if (!fits) {
       const std::string shape =
           labels.rank() == 2 ? fmt::format("({}, {}, width)", labels[0], labels[1]) : "three axes";
-      refuse("features", described(features),
+      reject("features", described(features),
              fmt::format("{} of {}, as embed() returned: rows, labels per row, any width", shape,
                          name(dtype)));
     }
@@ -74,7 +74,7 @@ class CheckedNetwork : public Network {
     const Tensor logits = call("logits", [&] { return network_->logits(features); });
     const Shape expected = features.shape().with_last(contract_.logits);
     if (!logits.defined() || logits.shape() != expected || logits.dtype() != features.dtype()) {
-      refuse("logits", described(logits),
+      reject("logits", described(logits),
              fmt::format("{} of {}: rows, labels per row, {}", to_string(expected),
                          name(features.dtype()),
                          contract_.one_label_per_row ? "classes" : "vocabulary"));
@@ -91,7 +91,7 @@ class CheckedNetwork : public Network {
     }
     Loss loss = call("loss", [&] { return network_->loss(features, labels, options); });
     if (!loss.mean.defined() || loss.mean.size() != 1) {
-      refuse("loss", "a mean that is " + described(loss.mean), "a scalar");
+      reject("loss", "a mean that is " + described(loss.mean), "a scalar");
     }
     return loss;
   }
@@ -114,7 +114,7 @@ class CheckedNetwork : public Network {
     return fmt::format("{} of {}", to_string(x.shape()), name(x.dtype()));
   }
 
-  [[noreturn]] void refuse(std::string_view function, const std::string& found,
+  [[noreturn]] void reject(std::string_view function, const std::string& found,
                            const std::string& expected) const {
     throw CustomModelError(
         fmt::format("custom model {}: {}() returned {}, expected {}", contract_.kind, function,
@@ -123,7 +123,7 @@ class CheckedNetwork : public Network {
   }
 
   [[noreturn]] void reject_absent(const char* member) const {
-    refuse("embed", fmt::format("no vectors in .{}", member), "(rows, tokens, width)");
+    reject("embed", fmt::format("no vectors in .{}", member), "(rows, tokens, width)");
   }
 
   /// vectors  (rows, tokens, width) of the tokens, or absent
@@ -132,7 +132,7 @@ class CheckedNetwork : public Network {
     const std::size_t rows = tokens.ids.shape()[0], length = tokens.ids.shape()[1];
     const Shape& found = vectors.shape();
     if (found.rank() == 3 && found[0] == rows && found[1] == length) return;
-    refuse("embed", fmt::format("{} in .{}", described(vectors), member),
+    reject("embed", fmt::format("{} in .{}", described(vectors), member),
            fmt::format("({}, {}, width): rows, tokens, any width", rows, length));
   }
 

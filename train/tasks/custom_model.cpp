@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-[[noreturn]] void refuse(const CustomModelOptions& options, const std::string& mistake,
+[[noreturn]] void reject(const CustomModelOptions& options, const std::string& mistake,
                          const std::string& hint) {
   throw CustomModelError(
       fmt::format("custom model {}: {}", options.kind.empty() ? "without a name" : options.kind,
@@ -20,11 +20,12 @@ namespace {
 }
 
 const Task& require_task(const CustomModelOptions& options) {
-  if (options.kind.empty())
-    refuse(options, "kind is empty, expected a value of model.kind",
+  if (options.kind.empty()) {
+    reject(options, "kind is empty, expected a value of model.kind",
            "set CustomModelOptions::kind");
+  }
   if (!options.make_network) {
-    refuse(options, "make_network is empty, expected a function",
+    reject(options, "make_network is empty, expected a function",
            "set CustomModelOptions::make_network");
   }
   std::vector<std::string> kinds;
@@ -32,7 +33,7 @@ const Task& require_task(const CustomModelOptions& options) {
     kinds.emplace_back(task->kind().name);
     if (kinds.back() == options.like) return *task;
   }
-  refuse(options, fmt::format("like is \"{}\", expected an existing kind", options.like),
+  reject(options, fmt::format("like is \"{}\", expected an existing kind", options.like),
          fmt::format("set CustomModelOptions::like to one of {}", fmt::join(kinds, ", ")));
 }
 
@@ -44,7 +45,7 @@ std::vector<std::string> all_model_keys(const CustomModelOptions& options) {
         std::ranges::find(known, path, &ConfigKey::path) != known.end()) {
       continue;
     }
-    refuse(options, fmt::format("model_keys has {}, expected keys such as model.d_model", path),
+    reject(options, fmt::format("model_keys has {}, expected keys such as model.d_model", path),
            "list keys of the model section that exist in every config");
   }
   std::vector<std::string> keys = *options.model_keys;

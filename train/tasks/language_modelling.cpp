@@ -38,7 +38,7 @@ class LanguageModelAnswers : public TaskAnswers {
   }
 };
 
-class LanguageModelling : public Task {
+class LanguageModelling : public PlainTextTask {
  public:
   const ConfigKind& kind() const override {
     static const ConfigKind kind{.name = "language_model",
@@ -49,22 +49,12 @@ class LanguageModelling : public Task {
     return kind;
   }
 
-  std::vector<const DataSource*> sources() const override { return plain_text_sources(); }
-
   const TaskQuestions* questions() const override {
     static const TaskQuestions questions{
         .description = "continue a text: a language model",
         .files = plain_text_files(),
         .values = {{"data.task", "text"}, {"data.unit", "character"}, {"data.context", "128"}}};
     return &questions;
-  }
-
-  TaskWords words(const Config& config) const override {
-    return {.examples = plain_text_noun(config)};
-  }
-
-  std::string describe_vocabularies(const Corpus& corpus) const override {
-    return fmt::format("vocabulary of {}", format_count(corpus.target_vocabulary.size()));
   }
 
   const RowLayout& layout() const override { return window_rows; }
@@ -102,7 +92,7 @@ const Task& language_modelling() {
   return task;
 }
 
-std::vector<const DataSource*> plain_text_sources() {
+std::vector<const DataSource*> PlainTextTask::sources() const {
   static const DataSource text{
       .kind = {.name = "text",
                .keys = {"data.folder", "data.train_text", "data.validation_text", "data.test_text",
@@ -134,6 +124,14 @@ std::vector<const DataSource*> plain_text_sources() {
   return {&text, &toy_sentences};
 }
 
+TaskWords PlainTextTask::words(const Config& config) const {
+  return {.examples = makes_windows(config.data) ? "windows" : "sentences"};
+}
+
+std::string PlainTextTask::describe_vocabularies(const Corpus& corpus) const {
+  return fmt::format("vocabulary of {}", format_count(corpus.target_vocabulary.size()));
+}
+
 std::vector<TaskQuestions::File> plain_text_files() {
   return {{"data.train_text", "Training text"},
           {"data.validation_text", "Validation text (empty: the end of the training text)", false}};
@@ -154,10 +152,6 @@ TokenLimit window_limit(const Config& config, std::size_t tokens) {
     return {.tokens = tokens, .key = "data.context"};
   }
   return {.tokens = config.model.max_length, .key = "model.max_length"};
-}
-
-std::string plain_text_noun(const Config& config) {
-  return makes_windows(config.data) ? "windows" : "sentences";
 }
 
 }  // namespace tapestry

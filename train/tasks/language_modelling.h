@@ -11,8 +11,15 @@
 /// Shared by language models and masked language models.
 namespace tapestry {
 
-/// The sources of tasks that train on unlabelled text: text, toy_sentences.
-std::vector<const DataSource*> plain_text_sources();
+/// A task that trains on unlabelled text.
+class PlainTextTask : public Task {
+ public:
+  /// text, toy_sentences
+  std::vector<const DataSource*> sources() const override;
+  /// "windows" of a text, or "sentences"
+  TaskWords words(const Config& config) const override;
+  std::string describe_vocabularies(const Corpus& corpus) const override;
+};
 
 /// The files that TaskQuestions of these tasks ask for.
 std::vector<TaskQuestions::File> plain_text_files();
@@ -23,9 +30,6 @@ void check_windows(const Config& config, const ConfigCheck& check, std::size_t t
 
 /// The model's positions; for windows of a text the minimum of that and `tokens`.
 TokenLimit window_limit(const Config& config, std::size_t tokens);
-
-/// The noun for the examples: "windows" of a text, or "sentences".
-std::string plain_text_noun(const Config& config);
 
 /// Replaces each <unk> token of a text with the most likely word according to a masked language
 /// model. <unk> marks a masked token. Never predicts a special symbol or a newline.

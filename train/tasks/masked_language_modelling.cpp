@@ -14,7 +14,6 @@
 #include "data/text/tokenizer.h"
 #include "layers/encoder_models.h"
 #include "train/base/error.h"
-#include "train/base/format.h"
 #include "train/inference/batch_tensors.h"
 #include "train/tasks/task_data.h"
 
@@ -112,7 +111,7 @@ class FillAnswers : public TaskAnswers {
   }
 };
 
-class MaskedLanguageModelling : public Task {
+class MaskedLanguageModelling : public PlainTextTask {
  public:
   const ConfigKind& kind() const override {
     static const ConfigKind kind{.name = "masked_language_model",
@@ -123,8 +122,6 @@ class MaskedLanguageModelling : public Task {
     return kind;
   }
 
-  std::vector<const DataSource*> sources() const override { return plain_text_sources(); }
-
   const TaskQuestions* questions() const override {
     static const TaskQuestions questions{
         .description = "fill in missing words of a text: a masked language model",
@@ -134,14 +131,6 @@ class MaskedLanguageModelling : public Task {
                    {"data.min_frequency", "2"},
                    {"data.context", "128"}}};
     return &questions;
-  }
-
-  TaskWords words(const Config& config) const override {
-    return {.examples = plain_text_noun(config)};
-  }
-
-  std::string describe_vocabularies(const Corpus& corpus) const override {
-    return fmt::format("vocabulary of {}", format_count(corpus.target_vocabulary.size()));
   }
 
   const RowLayout& layout() const override { return masked_rows; }

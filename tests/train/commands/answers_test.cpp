@@ -121,8 +121,8 @@ TEST_CASE("classify rejects an invalid line after the answers to the lines befor
 
 TEST_CASE("tag labels each token of each line on standard input") {
   const KindWorkplace& work = trained_kinds();
-  CHECK(work.out("tag runs/tags", "Ada spoke\n\nin New York\n  in  \n") ==
-        "B-PER O\n\nO B-LOC I-LOC\nO\n");
+  CHECK(work.out("tag runs/tags", "Ada spoke\n\nin New York\n \t\n  in  \n") ==
+        "B-PER O\n\nO B-LOC I-LOC\n\nO\n");
   const std::string scores = work.out("evaluate runs/tags --examples 1");
   CHECK(contains(scores, "  span F1 "));
   CHECK(contains(scores, "\ninput     Ada spoke\noutput    B-PER O\n"));

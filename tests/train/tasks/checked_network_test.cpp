@@ -7,7 +7,6 @@
 #include <new>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "autograd/ops/reductions.h"
@@ -79,82 +78,73 @@ TEST_CASE("a network that fulfils its contract gives the same results when it is
   CHECK(good.checked->loss(features, Ids(Shape{2, 4}), {}).mean.item() == 1.0);
 }
 
-TEST_CASE("results of other shapes or element types are rejected, and exceptions are named") {
-  const auto token_vectors = [](const Tensor& source, const Tensor& target) {
-    return [=](const NetworkInput&) { return TokenVectors{.source = source, .target = target}; };
+using Change = std::function<void(Replaceable&)>;
+
+Change embeds(const Tensor& source, const Tensor& target) {
+  return [=](Replaceable& network) {
+    network.embed_with = [=](const NetworkInput&) {
+      return TokenVectors{.source = source, .target = target};
+    };
   };
-  const auto returns = [](const Tensor& y) { return [=](const Tensor&) { return y; }; };
+}
+
+/// Replaces a function by one that returns `y`.
+Change returns(std::function<Tensor(const Tensor&)> Replaceable::*function, const Tensor& y) {
+  return [=](Replaceable& network) { network.*function = [=](const Tensor&) { return y; }; };
+}
+
+template <class Error>
+Change embed_throws(Error error) {
+  return [=](Replaceable& network) {
+    network.embed_with = [=](const NetworkInput&) -> TokenVectors { throw Error(error); };
+  };
+}
+
+TEST_CASE("results of other shapes or element types are rejected, and exceptions are named") {
   const auto ones = [](const Shape& shape, DType dtype = DType::float32) {
     return Tensor::ones(shape, dtype);
   };
+  const auto logits = &Replaceable::logits_with, features = &Replaceable::features_with;
   const NetworkContract contract{.kind = "mine", .logits = 5};
   NetworkContract classes = contract, images = contract;
   classes.reads_source = classes.one_label_per_row = true;
   images.reads_images = true;
-  struct {
+  const struct {
     NetworkContract contract;
-    std::function<void(Replaceable&)> change;
+    Change change;
     std::vector<std::string> words;  ///< of the message and the hint
-  } const cases[] = {
+  } cases[] = {
       {contract,
-       [&](Replaceable& n) { n.logits_with = [](const Tensor& x) { return x; }; },
+       returns(logits, ones({2, 4, 3})),
        {"logits() returned (2, 4, 3) of float32", "expected (2, 4, 5) of float32", "vocabulary",
         "correct logits()", "batches have target tokens"}},
       {contract,
-       [&](Replaceable& n) {
-         n.logits_with = returns(ones({2, 4, 5}, DType::float64));
-       },
+       returns(logits, ones({2, 4, 5}, DType::float64)),
        {"logits() returned (2, 4, 5) of float64"}},
+      {contract, returns(logits, {}), {"logits() returned an absent tensor"}},
       {contract,
-       [&](Replaceable& n) { n.logits_with = returns({}); },
-       {"logits() returned an absent tensor"}},
-      {contract,
-       [&](Replaceable& n) { n.embed_with = token_vectors({}, {}); },
+       embeds({}, {}),
        {"embed() returned no vectors in .target", "(rows, tokens, width)"}},
       {contract,
-       [&](Replaceable& n) {
-         n.embed_with = token_vectors({}, ones({2, 3, 3}));
-       },
+       embeds({}, ones({2, 3, 3})),
        {"embed() returned (2, 3, 3) of float32 in .target", "(2, 4, width)"}},
       {contract,
-       [&](Replaceable& n) {
-         n.embed_with = token_vectors(ones({2, 4, 3}), ones({2, 4, 3}));
-       },
+       embeds(ones({2, 4, 3}), ones({2, 4, 3})),
        {"embed() returned source vectors", "target vectors only"}},
       {classes, [](Replaceable&) {}, {"embed() returned no vectors in .source"}},
-      {images,
-       [&](Replaceable& n) { n.embed_with = token_vectors({}, {}); },
-       {"embed() returned no vectors in .source or .target"}},
+      {images, embeds({}, {}), {"embed() returned no vectors in .source or .target"}},
       {contract,
-       [&](Replaceable& n) {
-         n.features_with = returns(ones({2, 4}));
-       },
+       returns(features, ones({2, 4})),
        {"features() returned (2, 4) of float32", "expected (2, 4, width) of float32"}},
+      {contract, returns(features, ones({2, 1, 3})), {"features() returned (2, 1, 3)"}},
+      {contract, returns(features, ones({3, 4, 3})), {"features() returned (3, 4, 3)"}},
       {contract,
-       [&](Replaceable& n) {
-         n.features_with = returns(ones({2, 1, 3}));
-       },
-       {"features() returned (2, 1, 3)"}},
-      {contract,
-       [&](Replaceable& n) {
-         n.features_with = returns(ones({3, 4, 3}));
-       },
-       {"features() returned (3, 4, 3)"}},
-      {contract,
-       [&](Replaceable& n) {
-         n.features_with = returns(ones({2, 4, 3}, DType::float64));
-       },
+       returns(features, ones({2, 4, 3}, DType::float64)),
        {"features() returned (2, 4, 3) of float64", "expected (2, 4, width) of float32"}},
       {contract,
-       [](Replaceable& n) {
-         n.embed_with = [](const NetworkInput&) -> TokenVectors {
-           throw std::out_of_range("map::at");
-         };
-       },
+       embed_throws(std::out_of_range("map::at")),
        {"embed() threw: map::at", "correct embed() of the model, or what it calls"}},
-      {contract,
-       [](Replaceable& n) { n.embed_with = [](const NetworkInput&) -> TokenVectors { throw 42; }; },
-       {"embed() threw an object that is not a std::exception"}},
+      {contract, embed_throws(42), {"embed() threw an object that is not a std::exception"}},
   };
   for (const auto& each : cases) {
     const Checked wrong(each.contract);
@@ -169,7 +159,7 @@ TEST_CASE("results of other shapes or element types are rejected, and exceptions
   }
   CHECK(Checked(images).error() == "none");  // either kind of vectors
   const Checked of_float64;
-  of_float64.network->embed_with = token_vectors({}, ones({2, 4, 3}, DType::float64));
+  embeds({}, ones({2, 4, 3}, DType::float64))(*of_float64.network);
   CHECK(of_float64.error() == "none");
 }
 
@@ -184,10 +174,9 @@ TEST_CASE("a loss is a scalar, and its features have logits of the right width")
 }
 
 TEST_CASE("errors outside of the code of a network are rethrown unchanged") {
-  const auto check = [](const auto& error) {
-    using Error = std::decay_t<decltype(error)>;
+  const auto check = []<class Error>(const Error& error) {
     const Checked checked;
-    checked.network->embed_with = [&](const NetworkInput&) -> TokenVectors { throw Error(error); };
+    embed_throws(error)(*checked.network);
     CHECK_THROWS_AS(checked.forward(), Error);
   };
   check(std::bad_alloc());

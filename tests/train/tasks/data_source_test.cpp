@@ -4,9 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,18 +53,6 @@ TEST_CASE("a source of a user may have separate subwords for sources and targets
   CHECK(rejection_of_two_models(true).empty());
   CHECK(rejection_of_two_models(false) ==
         "`target_subword_file` is used with two vocabularies only, found one");
-}
-
-TEST_CASE("the examples of text are windows, those of all other sources are not") {
-  std::vector<std::string> found;
-  for (const Task* task : all_tasks()) {
-    for (const DataSource* source : task->sources()) {
-      const std::string name(source->kind.name);
-      const bool is_new = std::ranges::find(found, name) == found.end();
-      if (source->makes_windows && is_new) found.push_back(name);
-    }
-  }
-  CHECK(found == std::vector<std::string>{"text"});
 }
 
 TEST_CASE("generated corpora never change: runs must resume after an update of the program") {

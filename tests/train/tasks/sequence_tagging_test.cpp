@@ -95,18 +95,6 @@ TEST_CASE("span F1 equals that of seqeval for random labels") {
   CHECK(corpora == 200);
 }
 
-// Values of seqeval 1.2.2: f1_score(y_true, y_pred).
-TEST_CASE("span F1 has the values of seqeval") {
-  CHECK(f1({{"O O O B-MISC I-MISC I-MISC O", "O O B-MISC I-MISC I-MISC I-MISC O"},
-            {"B-PER I-PER O", "B-PER I-PER O"}}) == 0.5);
-  CHECK(f1({{"B-PER O B-LOC I-LOC", "B-PER O B-LOC O"}}) == 0.5);
-  CHECK(f1({{"B-PER O", "B-LOC O"}}) == 0.0);
-  CHECK(f1({{"B-PER O B-LOC", "B-PER I-PER B-LOC"}, {"O", "B-LOC"}}) == Approx(0.4));
-  CHECK(f1({{"O I-PER I-PER", "O B-PER I-PER"}}) == 1.0);
-  CHECK(f1({{"O O", "O O"}}) == 0.0);
-  CHECK(f1({{"B-PER", "B-PER"}, {"I-PER", "O"}}) == Approx(2.0 / 3));  // ends with its sentence
-}
-
 // ---- The task
 
 const Vocabulary words({"Ada", "in", "Rome"}), labels({"B-PER", "O"});
@@ -174,25 +162,6 @@ TEST_CASE("labels that are no spans have no span F1") {
         "loss 0.5000  tokens 25.00 %");
 }
 
-TEST_CASE("tag prints a label for each token of a line") {
-  const TrainedModel trained = trained_model();
-  const Task& task = tagging();
-  const auto read = [&](const std::string& line) {
-    return task.answers().read_line(line, 1, "in:1", trained);
-  };
-  CHECK(read("Ada in Berlin") == Example{{4, 5, unk_id}, {4, 4, 4}});
-  CHECK_FALSE(read(" ").has_value());
-  CHECK(test::error_text<DataError>([&] {
-          read("a b c d e f g");
-        }).starts_with("in:1: found 7 tokens to read, expected at most 6 (model.max_length)"));
-  CHECK(test::error_text<DataError>([&] {
-          read("Ada\tB-PER");
-        }).starts_with("in:1: found a tab, expected the tokens of one sentence"));
-  CHECK_FALSE(read(" \t").has_value());
-  CHECK(task.answers().answer(trained, {*read("in"), *read("Ada in Rome")}) ==
-        std::vector<std::string>{"B-PER", "B-PER B-PER B-PER"});
-}
-
 TEST_CASE("logits that are not finite are an error of standard input only") {
   const TrainedModel trained = trained_model();
   test::set(*trained.model, "head.bias", {std::nan(""), 0.0});
@@ -200,15 +169,6 @@ TEST_CASE("logits that are not finite are an error of standard input only") {
           tagging().answers().answer(trained, sentences);
         }).starts_with("standard input: the scores of a line are not finite numbers\n"));
   CHECK(tagging().answers().show(trained, sentences).size() == 2);
-}
-
-TEST_CASE("shown examples have their tokens, predicted labels and expected labels") {
-  const TrainedModel trained = trained_model();
-  const std::vector<ShownExample> shown = tagging().answers().show(trained, sentences);
-  REQUIRE(shown.size() == 2);
-  CHECK(shown[0].input == "Ada in Rome");
-  CHECK(shown[0].output == "B-PER B-PER B-PER");
-  CHECK(shown[0].expected == "B-PER O O");
 }
 
 TEST_CASE("an attention view names the tokens of the sentence") {

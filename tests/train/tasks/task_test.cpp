@@ -333,21 +333,6 @@ TEST_CASE("a model reads as many tokens as it has positions, or as data.context"
 
 // ---- Examples that are too long
 
-TEST_CASE("examples that are too long are skipped on request and reported with their lines") {
-  const test::TemporaryFolder folder;
-  Config config = make_config("classifier", "labelled_text");
-  config.model.max_length = 4;
-  config.data.text.train_text =
-      folder.write("train", "no\ta\nyes\ta b c\n\nyes\tb\nno\ta b c d\n").string();
-  CHECK(load_fitting_corpus(config).train.size() == 4);
-  config.data.on_bad_line = OnBadLine::skip;
-  const Corpus corpus = load_fitting_corpus(config);
-  CHECK(corpus.train_lines.lines == std::vector<std::size_t>{1, 4});
-  REQUIRE(corpus.train.size() == 2);
-  CHECK(corpus.train[1].source.back() == corpus.source_vocabulary.id("b"));
-  CHECK_NOTHROW(require_fitting_examples(corpus, config));
-}
-
 /// Of three training files of three lines each the example with this index, of all, is too long.
 struct Misfit {
   std::size_t index;

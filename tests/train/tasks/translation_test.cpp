@@ -23,40 +23,29 @@ Scores evaluate(const std::vector<Example>& pairs, std::size_t decoded, const Co
       {.examples = pairs, .target_texts = target_texts, .codec = codec}, decoded);
 }
 
-Scores evaluate(const std::vector<Example>& pairs, std::size_t decoded,
-                std::size_t max_decode_length = 0) {
-  Config config;
-  config.train.max_decode_length = max_decode_length;
-  return evaluate(pairs, decoded, config);
-}
-
-TEST_CASE("without decoded pairs there is no exact match") {
-  CHECK(evaluate({{{6}, {4, 5}}}, 0).others.empty());
-  CHECK(evaluate({}, 3).others.empty());
-}
-
-TEST_CASE("the decoded pairs are evenly spread over the set") {
-  // Those at 0, 2 and 4 of six.
-  const std::vector<Example> pairs{{{6}, {4, 5}}, {{6}, {7}},    {{6}, {4, 5}},
-                                   {{6}, {7}},    {{6}, {4, 5}}, {{6}, {7}}};
-  const Scores scores = evaluate(pairs, 3);
-  CHECK(scores.sentences == 6);
-  CHECK(scores.others.at("exact_match") == 1.0);
-}
-
-TEST_CASE("exact match is the share of pairs whose output is the whole target") {
-  const std::vector<Example> pairs{
-      {{6}, {4, 5}}, {{9}, {}}, {{7}, {4}}, {{7}, {4, 5, 5}}, {{9, 6}, {4, 5}}};
-  CHECK(evaluate(pairs, 5).others.at("exact_match") == 0.4);
-}
-
-TEST_CASE("decoding more pairs than exist decodes all") {
-  CHECK(evaluate({{{6}, {4, 5}}, {{6}, {7}}}, 100).others.at("exact_match") == 0.5);
-}
-
-TEST_CASE("outputs are cut at train.max_decode_length") {
-  CHECK(evaluate({{{6}, {4}}}, 1).others.at("exact_match") == 0.0);
-  CHECK(evaluate({{{6}, {4}}}, 1, 1).others.at("exact_match") == 1.0);
+TEST_CASE("exact match is the share of evenly spaced pairs whose output is the whole target") {
+  const Example right{{6}, {4, 5}}, wrong{{6}, {7}}, shorter{{6}, {4}};
+  const struct {
+    std::vector<Example> pairs;
+    std::size_t decoded;
+    double share;
+    std::size_t max_decode_length = 0;
+  } rows[] = {
+      {{right, {{9}, {}}, {{7}, {4}}, {{7}, {4, 5, 5}}, {{9, 6}, {4, 5}}}, 5, 0.4},
+      {{right, wrong, right, wrong, right, wrong}, 3, 1.0},
+      {{right, wrong}, 100, 0.5},
+      {{shorter}, 1, 0.0},
+      {{shorter}, 1, 1.0, 1},
+  };
+  for (const auto& row : rows) {
+    Config config;
+    config.train.max_decode_length = row.max_decode_length;
+    const Scores scores = evaluate(row.pairs, row.decoded, config);
+    CHECK(scores.sentences == row.pairs.size());
+    CHECK(scores.others.at("exact_match") == row.share);
+  }
+  CHECK(evaluate({right}, 0, Config()).others.empty());
+  CHECK(evaluate({}, 3, Config()).others.empty());
 }
 
 TEST_CASE("BLEU and chrF compare outputs with the texts of the targets, or with their tokens") {
