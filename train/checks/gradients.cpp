@@ -79,12 +79,6 @@ class TrainingStep {
 
 using Json = nlohmann::ordered_json;  // writes values that are not finite as null
 
-Json shape_to_json(const Shape& shape) {
-  Json extents = Json::array();
-  for (std::size_t axis = 0; axis < shape.rank(); ++axis) extents.push_back(shape[axis]);
-  return extents;
-}
-
 Json optional_to_json(const std::optional<std::size_t>& index) {
   return index ? Json(*index) : Json(nullptr);
 }
@@ -96,7 +90,7 @@ Json count_to_json(const GradcheckCount& count) {
 Json row_to_json(const GradcheckRow& row) {
   return {{"output", row.output},
           {"name", row.name},
-          {"shape", shape_to_json(row.shape)},
+          {"shape", row.shape},
           {"verdict", name(row.verdict)},
           {"has_gradient", row.has_gradient},
           {"reached", row.has_gradient},  // deprecated: the former name of has_gradient
@@ -116,18 +110,13 @@ Json row_to_json(const GradcheckRow& row) {
 
 Json fault_to_json(const std::optional<FaultyOperation>& found) {
   if (!found) return nullptr;
-  Json inputs = Json::array();
-  for (const Shape& shape : found->inputs) inputs.push_back(shape_to_json(shape));
   Json wrong = Json::array();
   for (const auto& [input, row] : found->wrong_inputs) {
     wrong.push_back({{"input", input}, {"row", row_to_json(row)}});
   }
-  return {{"operation", found->operation},
-          {"layer_path", found->layer_path},
-          {"index", found->index},
-          {"recorded", found->recorded},
-          {"inputs", inputs},
-          {"wrong_inputs", wrong}};
+  return {{"operation", found->operation}, {"layer_path", found->layer_path},
+          {"index", found->index},         {"recorded", found->recorded},
+          {"inputs", found->inputs},       {"wrong_inputs", wrong}};
 }
 
 GradcheckVerdict overall_verdict(const GradcheckReport& report) {

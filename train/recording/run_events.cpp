@@ -16,9 +16,11 @@
 #include "train/recording/event_log.h"
 
 namespace tapestry {
-namespace {
-
 using Json = nlohmann::ordered_json;
+
+// ---- Digests
+
+namespace {
 
 std::uint32_t compute_digest(const Tensor& tensor) {
   return dispatch(tensor.dtype(),
@@ -126,11 +128,9 @@ std::optional<DigestComparison> compare_digests(const DigestTable& a, const Dige
   return result;
 }
 
+// ---- Validations
+
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// ---- Writing
 
 Json statistics_json(const WeightStatistics& s) {
   return {{"norm", json_number(s.norm)}, {"values", s.values},
@@ -154,7 +154,7 @@ Json training_json(const TrainingRecord& training) {
           {"accuracy", json_number(training.sample.accuracy)}};
 }
 
-// ---- Reading; get() throws Json::exception for a value of another type.
+// Reading: get() throws Json::exception for a value of another type.
 
 WeightStatistics read_statistics(const Json& json) {
   WeightStatistics s{.values = json.at("values").get<std::uint64_t>(),

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// In UTC, to the microsecond: processes may follow each other within a second.
-std::string present_time() {
+std::string utc_now() {
   using std::chrono::microseconds, std::chrono::seconds, std::chrono::system_clock;
   const auto now = system_clock::now();
   const auto second = std::chrono::floor<seconds>(now);
@@ -63,7 +63,7 @@ double TimeUse::seconds(TimePart part) const {
   return std::chrono::duration<double>(times_[static_cast<std::size_t>(part)]).count();
 }
 
-TimeRecorder::TimeRecorder() : started_text_(present_time()) {}
+TimeRecorder::TimeRecorder() : started_text_(utc_now()) {}
 
 void TimeRecorder::add(EventLog& log, std::uint64_t step, const TimeUse& use) {
   last_event_ = Clock::now();
@@ -72,7 +72,7 @@ void TimeRecorder::add(EventLog& log, std::uint64_t step, const TimeUse& use) {
   if (now && processor_before_) {
     const double own_seconds = now->own - processor_before_->own;
     own = json_number(own_seconds);
-    // Both clocks are read one after the other, and the clock of all programs has coarse ticks.
+    // At least 0: the two clocks are read at different times, and the system's clock is coarse.
     others = json_number(std::max(0.0, now->all - processor_before_->all - own_seconds));
   }
   Json parts = Json::object();

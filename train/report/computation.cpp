@@ -105,18 +105,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Parameters of at most this many values, up to a sum of that many, are shown with their values.
+/// The maximum number of values of a parameter that is shown with its values, and of all of them.
 constexpr std::size_t max_parameter_values = 20'000;
 constexpr std::size_t max_values = 200'000;
 
 /// Tensors of at most this many values have six digits.
 constexpr std::size_t small_tensor = 4096;
-
-Json shape_to_json(const Shape& shape) {
-  Json extents = Json::array();
-  for (std::size_t i = 0; i < shape.rank(); ++i) extents.push_back(shape[i]);
-  return extents;
-}
 
 /// A number with this many digits; 0: all.
 Json number(double value, int digits) {
@@ -142,7 +136,7 @@ class TensorTable {
       const int digits = exact ? 0 : x.size() <= small_tensor ? 6 : 4;
       Json values = Json::array();
       for (const double value : x.to_vector()) values.push_back(number(value, digits));
-      Json entry{{"shape", shape_to_json(x.shape())}};
+      Json entry{{"shape", x.shape()}};
       if (!exact) entry["digits"] = digits;
       entry["values"] = std::move(values);
       list.push_back(std::move(entry));
@@ -339,7 +333,7 @@ class Builder {
     } else {
       json["constant"] = tensors_.add(input.value);
     }
-    json["shape"] = shape_to_json(input.value.shape());
+    json["shape"] = input.value.shape();
     return json;
   }
 
@@ -365,7 +359,7 @@ class Builder {
     std::size_t values = 0;
     for (const auto& [path, parameter] : e_.model.parameters) {
       const Tensor gradient = parameter.gradient();
-      Json json{{"shape", shape_to_json(parameter.shape())},
+      Json json{{"shape", parameter.shape()},
                 {"norm", norm(parameter)},
                 {"gradient_norm", gradient.defined() ? Json(norm(gradient)) : Json()}};
       const bool shown =

@@ -48,9 +48,8 @@ struct ComputationTrace {
 };
 
 /// Runs the model forward and backward as in inference, without dropout and label smoothing, and
-/// keeps what each operation has computed. The logits are the input of the cross entropy of the
-/// loss, if it has one. The gradients of the parameters are in model.parameters afterwards, in
-/// place of those before.
+/// keeps what each operation computes. The logits are the input of the loss's cross entropy, if it
+/// has one. Overwrites the gradients of model.parameters.
 ///
 /// labels  (rows, labels per row); no_label: no loss at the position
 /// throws  ValueError if no position has a label.
@@ -71,8 +70,8 @@ struct ExplainedComputation {
 /// the steps of attention, parameters and predictions.
 ///
 /// top    number of most likely predictions of each position
-/// exact  all digits of each number, as --json has them; else, as the page has them, 6, or 4 in
-///        large tensors, and null for what was not computed, "inf" and "-inf"
+/// exact  true, for --json: all digits of each number. false, for the page: 6 digits, or 4 in large
+///        tensors; null for a number that was not computed; "inf" and "-inf"
 nlohmann::ordered_json computation_json(const ExplainedComputation& explained, std::size_t top,
                                         bool exact);
 

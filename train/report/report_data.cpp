@@ -52,12 +52,6 @@ namespace {
 
 // ---- Configs
 
-/// A config key with different values in the compared runs.
-struct DifferingKey {
-  std::string key;                  ///< "model.d_model"
-  std::vector<std::string> values;  ///< of each run, as YAML
-};
-
 /// Config values that determine the results of a run.
 std::vector<Config> without_process_settings(std::span<const Config> configs) {
   std::vector<Config> compared;
@@ -65,10 +59,11 @@ std::vector<Config> without_process_settings(std::span<const Config> configs) {
   return compared;
 }
 
-/// The keys with different values, in file order. Settings of a process, such as train.threads
-/// and train.run_dir, are not compared.
-std::vector<DifferingKey> differing_keys(std::span<const Config> configs) {
-  if (configs.empty()) return {};
+/// The keys with different values, in file order, and their values in each run, as YAML. Settings
+/// of a process, such as train.threads and train.run_dir, are not compared.
+Json differences_json(std::span<const Config> configs) {
+  Json differences = Json::array();
+  if (configs.empty()) return differences;
   const std::vector<Config> compared = without_process_settings(configs);
   std::map<std::string, std::vector<std::string>> values;
   for (std::size_t i = 1; i < compared.size(); ++i) {
@@ -78,12 +73,13 @@ std::vector<DifferingKey> differing_keys(std::span<const Config> configs) {
       found->second[i] = difference.now;
     }
   }
-  std::vector<DifferingKey> keys;
   for (const ConfigKey& key : config_keys()) {
     const auto found = values.find(key.path());
-    if (found != values.end()) keys.push_back({.key = found->first, .values = found->second});
+    if (found != values.end()) {
+      differences.push_back({{"key", found->first}, {"values", found->second}});
+    }
   }
-  return keys;
+  return differences;
 }
 
 /// The keys of a config whose values are not the defaults, in file order.
@@ -325,9 +321,7 @@ Json ReportData::json() const {
   }
   Json differences = Json::array(), groups = Json::array();
   if (configs.size() == runs_.size()) {  // else the configs of some runs are not known
-    for (const auto& [key, values] : differing_keys(configs)) {
-      differences.push_back({{"key", key}, {"values", values}});
-    }
+    differences = differences_json(configs);
     for (const std::vector<std::size_t>& group : seed_groups(configs)) {
       std::vector<const RunHistory*> histories;
       for (const std::size_t i : group) histories.push_back(&runs_[i]->history);

@@ -40,7 +40,7 @@ Json step_differences(const std::vector<std::uint64_t>& steps) {
   return list;
 }
 
-/// A curve with its deviation, at the points where the mean is extreme if there are many.
+/// A mean curve with its deviation, reduced to the extremes of the mean.
 Json to_json(const MeanCurve& mean, std::size_t max_points) {
   const Curve points = extremes(mean.mean, max_points);
   std::vector<double> deviation;
@@ -373,11 +373,10 @@ Json weights_json(const std::vector<BlockWeights>& weights) {
   for (const BlockWeights& block : weights) {
     Json list = Json::array();
     for (const BlockWeights::Parameter& parameter : block.parameters) {
-      list.push_back(
-          {{"name", parameter.name},
-           {"shape", std::vector<std::size_t>(parameter.shape.begin(), parameter.shape.end())},
-           {"frozen", parameter.frozen},
-           {"statistics", statistics_json(parameter.statistics)}});
+      list.push_back({{"name", parameter.name},
+                      {"shape", parameter.shape},
+                      {"frozen", parameter.frozen},
+                      {"statistics", statistics_json(parameter.statistics)}});
     }
     blocks.push_back({{"path", block.path},
                       {"matrices", statistics_json(block.matrices)},
@@ -385,8 +384,6 @@ Json weights_json(const std::vector<BlockWeights>& weights) {
   }
   return blocks;
 }
-
-using Json = nlohmann::ordered_json;
 
 Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
                    std::vector<std::string>& notes) {

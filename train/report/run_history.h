@@ -53,8 +53,8 @@ std::vector<NamedCurve> metric_curves(std::string_view csv, std::string_view pla
 void separate_label_smoothing(std::vector<NamedCurve>& curves);
 
 /// Reads metrics.csv, events.jsonl and train.log. Missing files are no error: a run that has just
-/// begun has none. A file that cannot be read or has other content causes a note, and so do the
-/// files of earlier versions, which are not read: timing.csv, recording.jsonl and their like.
+/// begun has none. A file that cannot be read or has other content causes a note. Ignores the files
+/// of versions before events.jsonl, such as timing.csv, with a note.
 RunHistory read_run_history(const std::filesystem::path& run_directory);
 
 }  // namespace tapestry
