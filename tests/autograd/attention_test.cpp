@@ -315,15 +315,3 @@ TEST_CASE(
     AttentionMask::padding({1, 2, 3}) & AttentionMask::padding({1, 2});
   });
 }
-
-TEST_CASE("a window mask reaches its radius on both sides of the query's position among the keys") {
-  const AttentionMask mask = AttentionMask::window(2);
-  check_keys(mask, 0, 0, 9, 9, {0, 3});
-  check_keys(mask, 0, 4, 9, 9, {2, 7});
-  check_keys(mask, 0, 8, 9, 9, {6, 9});
-  check_keys(mask, 0, 0, 1, 9, {6, 9});  // one query is the last
-  check_keys(mask & AttentionMask::causal(), 0, 4, 9, 9, {2, 5});
-  check_keys(mask & AttentionMask::padding({5}), 0, 4, 9, 9, {2, 5});
-  const auto [first, last] = (mask & AttentionMask::padding({1})).keys(0, 8, 9, 9);
-  CHECK(first == last);  // what is left of the sentence is too far away
-}

@@ -42,20 +42,6 @@ Positions make(Parameters& parameters, PositionKind kind, std::size_t max_length
 
 }  // namespace
 
-TEST_CASE(
-    "the table has sines at even and cosines at odd places, from 1 to 1/10000 radian a step") {
-  for (const DType dtype : dtypes) {
-    const Tensor table = sinusoidal_positions(3, 4, dtype);
-    CHECK(table.shape() == Shape{3, 4});
-    CHECK(table.dtype() == dtype);
-    check_values(table,
-                 {0, 1, 0, 1,                                                //
-                  std::sin(1), std::cos(1), std::sin(0.01), std::cos(0.01),  //
-                  std::sin(2), std::cos(2), std::sin(0.02), std::cos(0.02)},
-                 tolerance(dtype));
-  }
-}
-
 TEST_CASE("the table for d_model 512 has the published values") {
   const auto table = values_of(sinusoidal_positions(51, 512, DType::float64));
   CHECK(table[512] == doctest::Approx(0.8414709848).epsilon(1e-9));  // PE(1, 0) = sin 1

@@ -90,18 +90,6 @@ std::vector<std::string> attentions() {
   return {".self_attn"};
 }
 
-/// Makes a layer of tiny sizes one that adds the means of what its attentions see, then (10, 30).
-template <class Of>
-void attend_evenly(const Parameters& parameters, const std::string& layer) {
-  for (const std::string& attention : attentions<Of>()) {
-    set_values(parameters, layer + attention + ".q_proj.weight", {0, 0, 0, 0});
-    set_values(parameters, layer + attention + ".v_proj.weight", {1, 0, 0, 1});
-    set_values(parameters, layer + attention + ".out_proj.weight", {1, 0, 0, 1});
-  }
-  set_values(parameters, layer + ".ff.linear2.weight", {0, 0, 0, 0, 0, 0});
-  set_values(parameters, layer + ".ff.linear2.bias", {10, 30});
-}
-
 /// Its rows have the norms (-1, 1) and (1, -1).
 Tensor two_rows() { return Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64); }
 Tensor two_encoded() { return Tensor::from({1, 2, 2}, {100, 200, 300, 600}, DType::float64); }
@@ -114,56 +102,6 @@ std::vector<double> six(const std::vector<double>& row) {
 }
 
 }  // namespace
-
-TEST_CASE("a pre-norm layer adds attention over norms, then the memory as it is, then its block") {
-  const MadeStack<EncoderLayer> encoder(2, OfEncoder::layer(tiny(NormPlacement::pre)));
-  attend_evenly<OfEncoder>(encoder.parameters, "stack");
-  const Mode mode = Mode::inference();
-  check_values(encoder.layer(two_rows(), {}, mode), {11, 33, 19, 35}, rounding);
-  check_values(encoder.layer(two_rows(), AttentionMask::padding({1}), mode), {10, 34, 18, 36},
-               rounding);
-  const MadeStack<DecoderLayer> decoder(2, tiny(NormPlacement::pre));
-  attend_evenly<OfDecoder>(decoder.parameters, "stack");
-  check_values(decoder.layer(two_rows(), two_encoded(), {}, mode), {211, 433, 219, 435}, rounding);
-  const DecoderMasks masks{.self = AttentionMask::causal(), .cross = AttentionMask::padding({1})};
-  check_values(decoder.layer(two_rows(), two_encoded(), masks, mode), {110, 234, 119, 235},
-               rounding);
-}
-
-TEST_CASE("a post-norm layer normalizes after each of its additions") {
-  const MadeStack<EncoderLayer> encoder(2, OfEncoder::layer(tiny(NormPlacement::post)));
-  attend_evenly<OfEncoder>(encoder.parameters, "stack");
-  set_values(encoder.parameters, "stack.self_attn_residual.norm.bias", {100, 0});
-  set_values(encoder.parameters, "stack.ff_residual.norm.weight", {2, 3});
-  // (1, 3) + (5, 4) -> (-1 + 100, 1) or (1 + 100, -1); + (10, 30) -> (2, -3).
-  check_values(encoder.layer(two_rows(), {}, Mode::inference()), {2, -3, 2, -3}, rounding);
-  const MadeStack<DecoderLayer> decoder(2, tiny(NormPlacement::post));
-  attend_evenly<OfDecoder>(decoder.parameters, "stack");
-  set_values(decoder.parameters, "stack.self_attn_residual.norm.weight", {1000, 0});
-  set_values(decoder.parameters, "stack.cross_attn_residual.norm.bias", {100, 0});
-  set_values(decoder.parameters, "stack.ff_residual.norm.weight", {2, 3});
-  // (1, 3) + (5, 4) -> (-1000, 0); + (200, 400) -> (-1 + 100, 1); + (10, 30) -> (2, -3).
-  // (9, 5) + (5, 4) -> (1000, 0); + (200, 400) -> (1 + 100, -1); + (10, 30) -> (2, -3).
-  check_values(decoder.layer(two_rows(), two_encoded(), {}, Mode::inference()), {2, -3, 2, -3},
-               rounding);
-}
-
-TEST_CASE("two pre-norm layers add up and the norm comes last") {
-  const Tensor opposed = Tensor::from({1, 2, 2}, {1, 3, 900, 5}, DType::float64);
-  const MadeStack<Encoder> encoder(2, OfEncoder::stack(tiny(NormPlacement::pre)));
-  const MadeStack<Decoder> decoder(2, OfDecoder::stack(tiny(NormPlacement::pre)));
-  for (const char* layer : {"stack.layers.0", "stack.layers.1"}) {
-    attend_evenly<OfEncoder>(encoder.parameters, layer);
-    attend_evenly<OfDecoder>(decoder.parameters, layer);
-  }
-  set_values(encoder.parameters, "stack.norm.weight", {5, 7});
-  set_values(decoder.parameters, "stack.norm.weight", {5, 7});
-  // (1, 3) -> (11, 33) -> (21, 63) and (900, 5) -> (910, 35) -> (920, 65).
-  check_values(encoder.layer(opposed, {}, Mode::inference()), {-5, 7, 5, -7}, rounding);
-  // (1, 3) -> (211, 433) -> (421, 863) and (900, 5) -> (1110, 435) -> (1320, 865).
-  check_values(decoder.layer(opposed, two_encoded(), {}, Mode::inference()), {-5, 7, 5, -7},
-               rounding);
-}
 
 TEST_CASE_TEMPLATE("the parameters of a layer are named as documented", Of, OfEncoder, OfDecoder) {
   const MadeStack<typename Of::Layer> made(2, Of::layer(tiny(NormPlacement::post)));

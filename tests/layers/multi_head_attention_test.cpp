@@ -1,6 +1,7 @@
 #include "layers/multi_head_attention.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -10,8 +11,10 @@
 
 #include "autograd/attention_trace.h"
 #include "autograd/error.h"
-#include "layers/encoder_decoder.h"
-#include "tests/layers/attention_layer.h"
+#include "autograd/ops/activations.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/linear.h"
+#include "autograd/ops/shape_ops.h"
 #include "tests/layers/transformer_cases.h"
 #include "tests/support/errors.h"
 #include "tests/support/gradients.h"
@@ -23,28 +26,56 @@ using namespace tapestry::test;
 
 namespace {
 
-Attention identity_attention(DType dtype) {
-  Attention attention(2, 1, 0.0, dtype);
-  make_projections_identities(attention.parameters);
-  return attention;
+/// A layer named `attn` with new parameters.
+struct Attention {
+  Attention(std::size_t d_model, std::size_t num_heads, double dropout = 0.0,
+            DType dtype = DType::float64)
+      : Attention(d_model, {.num_heads = num_heads, .dropout = dropout}, dtype) {}
+  Attention(std::size_t d_model, const MultiHeadAttentionOptions& options,
+            DType dtype = DType::float64)
+      : parameters(dtype, 1), layer(Scope(parameters) / "attn", d_model, options) {}
+
+  Parameters parameters;
+  MultiHeadAttention layer;
+};
+
+/// The weights that a call uses.
+Tensor weights_of(const MultiHeadAttention& layer, const Tensor& queries, const Tensor& memory,
+                  const AttentionMask& mask) {
+  const AttentionRecorder recorder;
+  layer(queries, memory, mask, Mode::inference());
+  return recorder.records().at(0).weights;
+}
+
+/// Makes all four change nothing where d_model is 2.
+void make_projections_identities(const Parameters& parameters) {
+  for (const char* projection : {"q", "k", "v", "out"}) {
+    set_values(parameters, fmt::format("attn.{}_proj.weight", projection), {1, 0, 0, 1});
+  }
+}
+
+/// The layer's formula from small operations; `bias` is added to the scores of each head.
+Tensor composed(const Parameters& parameters, const Tensor& queries, const Tensor& memory,
+                std::size_t num_heads, const Tensor& bias) {
+  const auto project = [&](const std::string& name, const Tensor& x) {
+    return linear(x, parameter(parameters, "attn." + name + ".weight"),
+                  parameter(parameters, "attn." + name + ".bias"));
+  };
+  const Tensor q = project("q_proj", queries);
+  const Tensor k = project("k_proj", memory);
+  const Tensor v = project("v_proj", memory);
+  const std::size_t width = q.shape()[2] / num_heads;
+  std::vector<Tensor> heads;
+  for (std::size_t h = 0; h < num_heads; ++h) {
+    const auto own = [&](const Tensor& x) { return slice(x, -1, h * width, (h + 1) * width); };
+    const double scale = 1.0 / std::sqrt(static_cast<double>(width));
+    const Tensor scores = matmul(own(q), own(k), {.transpose_b = true, .scale = scale});
+    heads.push_back(matmul(softmax(add(scores, bias)), own(v)));
+  }
+  return project("out_proj", concat(heads, -1));
 }
 
 }  // namespace
-
-TEST_CASE("a1 = (1,1) and a2 = (1,0) over unit keys and values give (0.33, 0.67), (0.50, 0.50)") {
-  for (const DType dtype : dtypes) {
-    const Attention attention = identity_attention(dtype);
-    set_values(attention.parameters, "attn.q_proj.weight", {1, 0, 1, 1});  // [[1, 1], [0, 1]]^T
-    const Tensor a = Tensor::from({1, 2, 2}, {1, 1, 1, 0}, dtype);
-    const Tensor unit = Tensor::from({1, 2, 2}, {1, 0, 0, 1}, dtype);
-    const double first = 1 / (1 + std::exp(1 / std::sqrt(2.0)));  // q1 = (1, 2), q2 = (1, 1)
-    const Tensor b = attention.layer(a, unit, {}, Mode::inference());
-    check_values(b, {0.33, 0.67, 0.50, 0.50}, 0.005);
-    check_values(b, {first, 1 - first, 0.5, 0.5}, tolerance(dtype));
-    check_values(weights_of(attention.layer, a, unit, {}), {first, 1 - first, 0.5, 0.5},
-                 tolerance(dtype));
-  }
-}
 
 TEST_CASE("by default multi-head attention has 8 heads and drops nothing") {
   const Tensor x = random_leaf({2, 3, 16}, 1);
@@ -353,17 +384,6 @@ double dependence_on_order(const TransformerOptions& options) {
   return largest;
 }
 
-/// A decoder layer, d_model 2 and one head, whose self-attention and feed-forward add nothing and
-/// whose cross-attention projects by identities.
-void leave_cross_attention_alone(const Parameters& parameters) {
-  set_values(parameters, "decoder.self_attn.out_proj.weight", {0, 0, 0, 0});
-  for (const char* projection : {"q", "k", "v", "out"}) {
-    set_values(parameters, std::string("decoder.cross_attn.") + projection + "_proj.weight",
-               {1, 0, 0, 1});
-  }
-  set_values(parameters, "decoder.ff.linear2.weight", {0, 0, 0, 0, 0, 0});
-}
-
 }  // namespace
 
 TEST_CASE("an encoder without positions is equivariant to permutations, for every attention") {
@@ -406,33 +426,6 @@ TEST_CASE("the decoder never attends to later tokens, for every attention and po
                              after.begin() + first));
     }
   }
-}
-
-TEST_CASE("cross-attention takes queries from the decoder, keys and values from the encoder") {
-  Parameters parameters(DType::float64, 1);
-  const DecoderLayer layer(Scope(parameters) / "decoder", 2,
-                           {.self_attn = {.num_heads = 1},
-                            .cross_attn = {.num_heads = 1},
-                            .ff = {.d_ff = 3},
-                            .residual = {.norm = {.epsilon = 1e-12}}});
-  leave_cross_attention_alone(parameters);
-  const double a = std::log(3.0) / std::sqrt(2.0);
-  // The norm of (1, 3) is (-1, 1), that of (9, 5) is (1, -1). Scores q.k / sqrt(2) with the keys
-  // (a, -a), (0, 0), (0, 2a): -ln 3, 0, ln 3 and their negatives.
-  const Tensor x = Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64);
-  const Tensor memory = Tensor::from({1, 3, 2}, {a, -a, 0, 0, 0, 2 * a}, DType::float64);
-  const AttentionRecorder recorder;
-  const Tensor y = layer(x, memory, {}, Mode::inference());
-  REQUIRE(recorder.records().size() == 2);
-  CHECK(recorder.records()[0].path == "decoder.self_attn");
-  CHECK(recorder.records()[0].weights.shape() == Shape{1, 1, 2, 2});
-  CHECK(recorder.records()[1].path == "decoder.cross_attn");
-  const double total = 1. / 3 + 1 + 3, small = 1. / 3 / total, middle = 1 / total, big = 3 / total;
-  check_values(recorder.records()[1].weights, {small, middle, big, big, middle, small}, 1e-9);
-  check_values(y,
-               {1 + small * a, 3 - small * a + 2 * big * a,  //
-                9 + big * a, 5 - big * a + 2 * small * a},
-               1e-9);
 }
 
 TEST_CASE("an AttentionRecorder has the weights of every layer and head, in the order of calls") {

@@ -127,25 +127,6 @@ Tensor train(const MadeBatchNorm& made, const Tensor& x) {
 
 }  // namespace
 
-TEST_CASE("batch norm normalizes by the batch in training, by the running moments in inference") {
-  for (const DType dtype : dtypes) {
-    MadeBatchNorm made(2, dtype, 4.0);
-    set_values(made.parameters, "norm.weight", {3, 10});
-    set_values(made.parameters, "norm.bias", {1, -1});
-    // Means 4 and 2, biased variances 5 and 0, unbiased 20 / 3 and 0.
-    const Tensor x = Tensor::from({2, 2, 2}, {1, 2, 3, 2, 5, 2, 7, 2}, dtype);
-    check_values(train(made, x), {-2, -1, 0, -1, 2, -1, 4, -1}, tolerance(dtype));
-    made.parameters.commit_buffers();
-    check_values(made.parameters.buffers()[0].tensor, {0.4, 0.2}, tolerance(dtype));
-    check_values(made.parameters.buffers()[1].tensor, {0.9 + 2.0 / 3, 0.9}, tolerance(dtype));
-    const double a = 3 / std::sqrt(0.9 + 2.0 / 3 + 4), b = 10 / std::sqrt(4.9);
-    check_values(made.layer(Tensor::from({1, 2}, {1.4, 0.2}, dtype), {}, Mode::inference()),
-                 {a + 1, -1}, tolerance(dtype));
-    check_values(made.layer(Tensor::from({1, 2}, {0.4, 1.2}, dtype), {}, Mode::inference()),
-                 {1, b - 1}, tolerance(dtype));
-  }
-}
-
 TEST_CASE("a batch norm without padding accepts any leading axes, also in a Sequential") {
   const Tensor x = random_normal({3, 4, 2}, RandomStream(1), DType::float64);
   MadeBatchNorm made(2, DType::float64, 4.0);
@@ -247,24 +228,6 @@ TEST_CASE("batch norm rejects one vector (no unbiased variance) and none (no mom
   made.parameters.commit_buffers();
   check_values(made.parameters.buffers()[0].tensor, {0.5, -0.3});
   CHECK(made.running_var() == std::vector<double>{1, 1});
-}
-
-TEST_CASE("batch norm accepts two vectors") {
-  MadeBatchNorm made(2);
-  train(made, Tensor::from({2, 1, 2}, {5, -3, 7, -3}, DType::float64));
-  made.parameters.commit_buffers();
-  check_values(made.parameters.buffers()[0].tensor, {0.6, -0.3});
-  check_values(made.parameters.buffers()[1].tensor, {0.9 + 0.1 * 2, 0.9});  // 2 is unbiased
-}
-
-TEST_CASE("the gradients of a batch norm agree with differences, in training and inference") {
-  MadeBatchNorm made(5);
-  perturb(made.parameters);
-  set_values(made.parameters.buffers()[0].tensor, {0.1, -0.2, 0.3, -0.4, 0.5});
-  set_values(made.parameters.buffers()[1].tensor, {0.5, 1, 1.5, 2, 2.5});
-  const Tensor x = random_leaf({2, 3, 5}, 1);
-  check_gradients([&] { return made.layer(x, {}, deferring); }, made.parameters, {x});
-  check_gradients([&] { return made.layer(x, {}, Mode::inference()); }, made.parameters, {x});
 }
 
 namespace {

@@ -53,30 +53,6 @@ TEST_CASE("a Transformer has encoder and decoder layers of the given number and 
   CHECK(model.transformer.options().d_ff == 12);
 }
 
-TEST_CASE("each of the four rates of dropout applies in its places, and `dropout` in the others") {
-  const auto logits = [](const TransformerOptions& options) {
-    return values_of(
-        TestTransformer(options).transformer(source, target, Mode::training(RandomStream(4))));
-  };
-  TransformerOptions everywhere = small(), nowhere = small();
-  everywhere.dropout = 0.3;
-  using Rate = std::optional<double> TransformerOptions::*;
-  constexpr Rate rates[] = {
-      &TransformerOptions::embedding_dropout, &TransformerOptions::attention_dropout,
-      &TransformerOptions::activation_dropout, &TransformerOptions::residual_dropout};
-  TransformerOptions all_by_place = small(), none_by_place = everywhere;
-  std::set<std::vector<double>> different{logits(nowhere), logits(everywhere)};
-  for (const Rate rate : rates) {
-    TransformerOptions only = nowhere, without = everywhere;
-    only.*rate = all_by_place.*rate = 0.3;
-    without.*rate = none_by_place.*rate = 0.0;
-    different.insert({logits(only), logits(without)});
-  }
-  CHECK(different.size() == 2 + 2 * 4);
-  CHECK(logits(all_by_place) == logits(everywhere));
-  CHECK(logits(none_by_place) == logits(nowhere));
-}
-
 TEST_CASE("the call operator is encode, decode and logits one after the other") {
   const TestTransformer model(small());
   const Tensor memory = model.transformer.encode(source, Mode::inference());
@@ -148,18 +124,6 @@ void check_close(const std::vector<double>& found, const std::vector<double>& ex
 }
 
 }  // namespace
-
-TEST_CASE("every target position depends on all tokens of its source sentence") {
-  const TestTransformer model(small());
-  for (std::size_t changed = 0; changed < 4; ++changed) {
-    TokenBatch other = source;
-    other.ids(0, changed) = 10;
-    const Tensor before = model.transformer(source, target, Mode::inference());
-    const Tensor after = model.transformer(other, target, Mode::inference());
-    for (std::size_t t = 0; t < 3; ++t) CHECK(at(before, 0, t) != at(after, 0, t));
-    CHECK(at(before, 1, 0) == at(after, 1, 0));
-  }
-}
 
 TEST_CASE("more columns of padding with any ids change no logits of tokens") {
   for (const TransformerOptions& options : every_choice()) {

@@ -57,16 +57,6 @@ TEST_CASE("adam divides the corrected first moment by the root of the corrected 
   }
 }
 
-TEST_CASE("the first step of adam is the learning rate, whatever the size of the gradient") {
-  for (const DType dtype : dtypes) {
-    const NamedTensor p = leaf("p", {4}, {0, 0, 0, 0}, dtype);
-    Adam adam({&p, 1}, {});
-    set_gradient(p, {1e-3, -1.0, 1e6, 0.0});
-    adam.step(0.01);
-    check_values(p.tensor, {-0.01, 0.01, -0.01, 0.0}, 1e-5);
-  }
-}
-
 TEST_CASE("moments of adam in float32 have the factors 1 - beta in float64") {
   const NamedTensor p = leaf("p", {1}, {1}, DType::float32);
   Adam adam({&p, 1}, {.beta1 = 0.9, .beta2 = 0.999});

@@ -19,8 +19,6 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-namespace {}  // namespace
-
 TEST_CASE("the global norm is that of all gradients together") {
   for (const DType dtype : dtypes) {
     const std::vector<NamedTensor> parameters{leaf("a", {2, 2}, {9, 9, 9, 9}, dtype),

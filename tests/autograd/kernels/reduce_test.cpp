@@ -59,16 +59,6 @@ void check_sums(std::size_t outer, std::size_t extent, std::size_t inner) {
 
 }  // namespace
 
-TEST_CASE("reduce: sums over the middle axis equal hand-worked ones") {
-  const std::vector<float> in = {1, 2, 3, 4, 5, 6, 7, 8};
-  std::vector<float> out(4);
-  sum_middle_axis(2, 2, 2, in.data(), Target<float>{out.data()});
-  CHECK(out == std::vector<float>{4, 6, 12, 14});
-  out.resize(2);
-  sum_middle_axis(2, 4, 1, in.data(), Target<float>{out.data()});
-  CHECK(out == std::vector<float>{10, 26});
-}
-
 TEST_CASE("sums over the middle axis agree with loops for all kinds of extents") {
   for (const std::size_t outer : {1, 3}) {
     for (const std::size_t extent : {0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 33, 1000}) {
@@ -84,33 +74,6 @@ TEST_CASE("sums over the middle axis agree with loops for all kinds of extents")
   check_sums<double>(1, 70000, 1);
 }
 
-TEST_CASE("long float32 sums do not drift, however narrow the rows") {
-  for (const std::size_t inner : {1, 2}) {
-    const std::vector<float> in(4'000'000 * inner, 0.1F);
-    std::vector<float> out(inner);
-    sum_middle_axis(1, 4'000'000, inner, in.data(), Target<float>{out.data()});
-    for (const float sum : out) CHECK(sum == doctest::Approx(400'000.0).epsilon(1e-5));
-  }
-}
-
-TEST_CASE("sums have the same bits on any number of threads") {
-  for (const std::size_t inner : {1, 200}) {
-    constexpr std::size_t outer = 300, extent = 70;
-    const std::vector<float> in = uneven<float>(outer * extent * inner);
-    CHECK(test::same_on_any_number_of_threads([&] {
-      std::vector<float> out(outer * inner);
-      sum_middle_axis(outer, extent, inner, in.data(), Target<float>{out.data()});
-      return out;
-    }));
-  }
-}
-
-TEST_CASE("sum_of_squares equals a hand-worked value, and is 0 for no values") {
-  const std::vector<float> in = {3.0F, -4.0F, 12.0F};
-  CHECK(sum_of_squares(3, in.data()) == 169.0);
-  CHECK(sum_of_squares<float>(0, nullptr) == 0.0);
-}
-
 TEST_CASE("the sum of squares of float32 values is as exact as in float64 and does not overflow") {
   constexpr std::size_t n = 100003;
   const std::vector<float> in = uneven<float>(n);
@@ -120,11 +83,6 @@ TEST_CASE("the sum of squares of float32 values is as exact as in float64 and do
         doctest::Approx(static_cast<double>(expected)).epsilon(1e-14));
   const std::vector<float> large(20, 1e30F);
   CHECK(sum_of_squares(20, large.data()) == doctest::Approx(2e61).epsilon(1e-6));
-}
-
-TEST_CASE("the sum of squares has the same bits on any number of threads") {
-  const std::vector<double> in = uneven<double>(200001);
-  CHECK(test::same_on_any_number_of_threads([&] { return sum_of_squares(in.size(), in.data()); }));
 }
 
 }  // namespace tapestry::kernels

@@ -124,10 +124,6 @@ TEST_CASE("softmax and log_softmax give hand-worked values and gradients") {
   });
 }
 
-TEST_CASE("softmax of scores 14 and 12 gives the weights 0.88 and 0.12") {
-  check_values(softmax(exact({14, 12})), {0.88, 0.12}, 0.002);
-}
-
 TEST_CASE("softmax and log_softmax propagate a NaN among -inf from any position") {
   for (const DType dtype : dtypes) {
     for (const std::size_t place : {0, 7, 15, 16, 18}) {
@@ -137,11 +133,6 @@ TEST_CASE("softmax and log_softmax propagate a NaN among -inf from any position"
       CHECK(std::isnan(values_of(log_softmax(Tensor::from({19}, x, dtype)))[place]));
     }
   }
-}
-
-TEST_CASE("log_softmax is the logarithm of softmax") {
-  const Tensor x = random_leaf({4, 37}, 1);
-  check_values(log_softmax(x), values_of(log(softmax(x))));
 }
 
 TEST_CASE("softmax and log_softmax reject scalars and empty rows") {

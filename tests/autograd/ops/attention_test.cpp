@@ -175,17 +175,6 @@ TEST_CASE("the weights of attention times the values are the output, over many t
   check_values(attend(x, x, v, mask), values_of(y), 1e-9);
 }
 
-TEST_CASE("queries, keys and values may be one tensor, and some may require no gradient") {
-  const Tensor x = random_leaf({2, 3, 4}, 1), w = random_leaf({2, 2}, 2);
-  const Tensor fixed = random_leaf({2, 3, 4}, 3).copied(DType::float64);
-  const AttentionMask mask = AttentionMask::causal();
-  CHECK(gradient_error([&] { return attend(x, x, x, mask, 2); }, {x}) < 1e-6);
-  CHECK(gradient_error([&] { return attend(x, x, fixed, mask, 2); }, {x}) < 1e-6);
-  CHECK(gradient_error([&] { return attend(fixed, x, x, mask, 2); }, {x}) < 1e-6);
-  CHECK(gradient_error([&] { return additive_attention(x, x, x, w, {.num_heads = 2}); }, {x, w}) <
-        1e-6);
-}
-
 TEST_CASE("the slopes of ALiBi are those of the paper, and of its reference for any number") {
   CHECK(slopes(1) == std::vector<double>{std::exp2(-8)});
   CHECK(slopes(8) ==
@@ -196,18 +185,6 @@ TEST_CASE("the slopes of ALiBi are those of the paper, and of its reference for 
   CHECK(slopes(3) == std::vector<double>{std::exp2(-4), std::exp2(-8), std::exp2(-2)});
   CHECK(slopes(6) == std::vector<double>{std::exp2(-2), std::exp2(-4), std::exp2(-6), std::exp2(-8),
                                          std::exp2(-1), std::exp2(-3)});
-}
-
-TEST_CASE("with equal scores ALiBi weights keys by e^(-slope distance)") {
-  const Tensor x = Tensor::zeros({1, 3, 2}, DType::float64);
-  std::vector<double> expected;
-  for (const double d : {std::exp(-1. / 16), std::exp(-1. / 256)}) {  // the slopes of two heads
-    for (const auto& row :
-         {std::vector{1.0, d, d * d}, std::vector{d, 1.0, d}, std::vector{d * d, d, 1.0}}) {
-      for (const double weight : row) expected.push_back(weight / (row[0] + row[1] + row[2]));
-    }
-  }
-  check_values(attention_weights(x, x, {.num_heads = 2, .alibi = true}), expected);
 }
 
 TEST_CASE("the gradients of attention agree with differences with dropout of the weights") {
@@ -362,28 +339,6 @@ TEST_CASE("rotary turns each pair of adjacent elements by the position times bas
         rotary(exact({1, 1, 2}, {1, 0}), {.first_position = static_cast<std::ptrdiff_t>(m)}),
         {std::cos(m), std::sin(m)}, 1e-13);
   }
-}
-
-TEST_CASE("rotary turns all heads alike, and every sentence from position 0") {
-  const Tensor one = random_leaf({1, 5, 6}, 1);
-  const Tensor heads = concat({one, one}, 2);
-  const auto alone = values_of(rotary(one));
-  const auto y = values_of(rotary(concat({heads, heads}, 0), {.num_heads = 2}));
-  for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == alone[i / 12 % 5 * 6 + i % 6]);
-}
-
-TEST_CASE("the dot product of rotated vectors depends only on the distance of their positions") {
-  const Tensor q = random_leaf({1, 1, 8}, 1), k = random_leaf({1, 1, 8}, 2);
-  const auto score = [&](std::ptrdiff_t m, std::ptrdiff_t n) {
-    return values_of(matmul(rotary(q, {.first_position = m}), rotary(k, {.first_position = n}),
-                            {.transpose_b = true}))[0];
-  };
-  for (const std::ptrdiff_t distance : {-7, -1, 0, 1, 13}) {
-    for (const std::ptrdiff_t m : {1, 5, 100, 5000}) {
-      CHECK(score(m, m + distance) == doctest::Approx(score(0, distance)).epsilon(1e-11));
-    }
-  }
-  CHECK(score(0, 1) != doctest::Approx(score(0, 2)).epsilon(1e-3));
 }
 
 TEST_CASE("rotary: a token at position p has the same bits for every start position") {

@@ -232,21 +232,6 @@ TEST_CASE("mean_squared_error and binary cross entropy give hand-worked losses a
   }
 }
 
-TEST_CASE("losses of pairs equal their formulas, for any shape") {
-  for (const Shape& shape : {Shape{}, Shape{3, 9}, Shape{2, 1, 5}}) {
-    const Tensor logits = random_leaf(shape, 1, 0.1, 6.0);
-    Tensor target = random_leaf(shape, 2);
-    for (double& t : target.mutable_values<double>()) t = 0.1 + 0.5 * std::abs(t);
-    CHECK(gradient_error([&] { return binary_cross_entropy_with_logits(logits, target); },
-                         {logits, target}) < 1e-6);
-    check_values(mean_squared_error(logits, target), values_of(mean(square(logits - target))));
-  }
-  const Tensor logits = random_leaf({6}, 1, 0.1, 5.0);
-  const Tensor both = stack({Tensor::zeros({6}, DType::float64), logits}, 1);
-  check_values(binary_cross_entropy_with_logits(logits, exact({0, 1, 1, 0, 1, 0})),
-               cross_entropy(both, Ids::from({0, 1, 1, 0, 1, 0})).mean.to_vector());
-}
-
 TEST_CASE("losses of pairs reject shapes that differ and targets that are not probabilities") {
   const Tensor x = zeros({2, 2});
   check_error<ShapeError>("mean_squared_error: prediction|(2, 2)|target (2)",

@@ -2,17 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tests/bench/micro/benchmark.h"
 
 namespace tapestry::bench {
 namespace {
 
-/// Self-attention of sentences of n tokens without a mask, with room for everything it takes.
+/// The keys that each token of `batch` sentences attends to: at most `radius` tokens away.
+std::vector<kernels::KeyRange> keys_within(std::size_t radius, std::size_t batch, std::size_t n) {
+  std::vector<kernels::KeyRange> keys;
+  for (std::size_t i = 0; i < batch * n; ++i) {
+    const std::size_t token = i % n;
+    keys.push_back({token - std::min(token, radius), std::min(n, token + radius + 1)});
+  }
+  return keys;
+}
+
+/// Self-attention of sentences of n tokens, with room for everything it takes.
 struct SelfAttention {
   std::size_t batch, n, heads, d;
   double dropout;
+  std::size_t radius;
   std::size_t size = batch * n * heads * d;
-  std::vector<kernels::KeyRange> keys{batch * n, kernels::KeyRange{0, n}};
+  std::vector<kernels::KeyRange> keys = keys_within(radius, batch, n);
   std::vector<float> q = values(size), k = values(size), v = values(size), g = values(size);
   std::vector<float> out = std::vector<float>(size), dq = out, dk = out, dv = out;
   std::vector<float> saved = std::vector<float>(kernels::saved_weights(problem()));
@@ -39,12 +52,14 @@ struct SelfAttention {
 };
 
 void add_attention(std::size_t batch, std::size_t n, std::size_t heads, std::size_t d,
-                   double dropout) {
+                   double dropout, std::size_t radius) {
+  const std::size_t width = std::min(n, 2 * radius + 1);
   const std::string of =
-      fmt::format("{}x{} heads of ({}, {}, {}), dropout {}", batch, heads, n, n, d, dropout);
-  const double product = 2.0 * static_cast<double>(batch * heads * n * n * d);
+      fmt::format("{}x{} heads of ({}, {}, {}), dropout {}", batch, heads, n, width, d, dropout);
+  const double product = 2.0 * static_cast<double>(batch * heads * n * width * d);
   const auto make = [=] {
-    return SelfAttention{.batch = batch, .n = n, .heads = heads, .d = d, .dropout = dropout};
+    return SelfAttention{
+        .batch = batch, .n = n, .heads = heads, .d = d, .dropout = dropout, .radius = radius};
   };
   add_benchmark("attention/forward/" + of, {.flops = 2.0 * product},
                 [make] { return [a = make()]() mutable { a.forward(); }; });
@@ -59,9 +74,12 @@ void add_attention(std::size_t batch, std::size_t n, std::size_t heads, std::siz
 
 void add_attention_benchmarks() {
   for (const double dropout : {0.0, 0.1}) {
-    add_attention(128, 20, 4, 32, dropout);
-    add_attention(12, 64, 4, 32, dropout);
-    add_attention(1, 1024, 4, 64, dropout);
+    add_attention(128, 20, 4, 32, dropout, 20);
+    add_attention(12, 64, 4, 32, dropout, 64);
+    add_attention(1, 1024, 4, 64, dropout, 1024);
+  }
+  for (const std::size_t n : {1024, 4096}) {  // a window takes time by the length, not its square
+    for (const std::size_t radius : {std::size_t{32}, n}) add_attention(1, n, 4, 32, 0.0, radius);
   }
 }
 
