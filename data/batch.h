@@ -17,7 +17,7 @@ inline constexpr std::int32_t no_label = -1;
 
 struct BatchRules;
 
-/// The first elements of a row of a batch, see Batch; elements that are not written are padding.
+/// Pointers to one row of a Batch. Elements that RowLayout::write leaves are padding.
 struct BatchRow {
   std::int32_t* source;  ///< source_length(example) elements, as RowLayout computes it
   std::int32_t* input;   ///< target_length(example) elements
@@ -106,6 +106,8 @@ struct Batch {
 
   std::vector<std::size_t> examples;  ///< (rows): index of each row's example
   std::uint64_t epoch = 0;            ///< BatchRules::epoch
+
+  friend bool operator==(const Batch&, const Batch&) = default;
 };
 
 /// The token positions of a target row of this length: none of a classifier's row, whose length is

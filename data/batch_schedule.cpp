@@ -46,12 +46,15 @@ std::vector<std::size_t> all_indices(std::size_t count) {
   return indices;
 }
 
-/// Divides `order` into consecutive batches of batch_size indices; the last may be shorter.
-std::vector<BatchIndices> cut(const std::vector<std::size_t>& order, std::size_t batch_size) {
+/// Divides `order` into consecutive batches; the last may be shorter.
+///
+/// rows  (first index of a batch) -> its number of rows
+template <typename F>
+std::vector<BatchIndices> cut(const std::vector<std::size_t>& order, F&& rows) {
   std::vector<BatchIndices> batches;
   for (auto begin = order.begin(); begin != order.end();) {
     const auto remaining = static_cast<std::size_t>(order.end() - begin);
-    const auto end = begin + static_cast<std::ptrdiff_t>(std::min(batch_size, remaining));
+    const auto end = begin + static_cast<std::ptrdiff_t>(std::min(rows(*begin), remaining));
     batches.emplace_back(begin, end);
     begin = end;
   }
@@ -114,7 +117,7 @@ BatchSchedule::BatchSchedule(const Examples& examples, std::size_t batch_size, s
 BatchSchedule::BatchSchedule(const Examples& examples, const BatchTokens& tokens,
                              std::uint64_t seed, LengthsInEpoch in_epoch)
     : layout_(tokens.layout),
-      max_tokens_(tokens.most),
+      max_tokens_(tokens.max_tokens),
       seed_(seed),
       in_epoch_(std::move(in_epoch)) {
   check_examples(examples);
@@ -122,11 +125,11 @@ BatchSchedule::BatchSchedule(const Examples& examples, const BatchTokens& tokens
   for (std::size_t i = 0; i < examples.size(); ++i) {
     const ExampleLengths example = examples.lengths(i);
     const std::size_t longest = tapestry::longest_side(example, tokens.layout);
-    if (longest > tokens.most) {
+    if (longest > tokens.max_tokens) {
       throw std::invalid_argument(
           fmt::format("batch schedule: example {} has {} tokens, expected at most {}, the tokens "
                       "of a batch",
-                      lengths_.size(), longest, tokens.most));
+                      lengths_.size(), longest, tokens.max_tokens));
     }
     lengths_.push_back(row_lengths(example));
   }
@@ -174,14 +177,14 @@ std::vector<BatchIndices> BatchSchedule::plan(std::uint64_t epoch) const {
   RandomDraws random(seed_, DrawPurpose::batch_order, epoch);
   std::vector<std::size_t> order = all_indices(lengths_.size());
   shuffle(order, random);
-  std::vector<BatchIndices> batches;
   if (max_tokens_ != 0) {
     sort_by_longest_side(order, lengths_);
-    batches = cut_by_tokens(order);
-  } else {
-    if (batch_lengths_ == BatchLengths::alike) sort_chunks(order);
-    batches = cut(order, batch_size_);
+  } else if (batch_lengths_ == BatchLengths::alike) {
+    sort_chunks(order);
   }
+  std::vector<BatchIndices> batches = cut(order, [this](std::size_t longest) {
+    return max_tokens_ != 0 ? max_rows(lengths_[longest].longest_side()) : batch_size_;
+  });
   shuffle(batches, random);
   return batches;
 }
@@ -220,19 +223,6 @@ void BatchSchedule::sort_by_longest_side(std::vector<std::size_t>& order,
       begin = end;
     }
   }
-}
-
-std::vector<BatchIndices> BatchSchedule::cut_by_tokens(
-    const std::vector<std::size_t>& order) const {
-  std::vector<BatchIndices> batches;
-  for (auto begin = order.begin(); begin != order.end();) {
-    const auto remaining = static_cast<std::size_t>(order.end() - begin);
-    const std::size_t rows = std::min(max_rows(lengths_[*begin].longest_side()), remaining);
-    const auto end = begin + static_cast<std::ptrdiff_t>(rows);
-    batches.emplace_back(begin, end);
-    begin = end;
-  }
-  return batches;
 }
 
 std::size_t BatchSchedule::batches_per_group() const {
@@ -304,7 +294,7 @@ std::vector<BatchIndices> evaluation_batches(const Examples& examples, std::size
   check_batch_size(batch_size);
   BatchIndices indices = all_indices(examples.size());
   sort_by_length(examples, indices);
-  return cut(indices, batch_size);
+  return cut(indices, [batch_size](std::size_t) { return batch_size; });
 }
 
 BatchLimit largest_rows(const Examples& examples, std::size_t batch_size, const RowLayout& layout) {

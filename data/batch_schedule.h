@@ -31,9 +31,9 @@ enum class BatchLengths {
 
 /// The limit of batches that are bounded by their tokens, as with --max-tokens of fairseq: the rows
 /// of a batch times the longest side of its examples, as longest_side() counts it, are at most
-/// `most`. Padding of the longer side is therefore included.
+/// `max_tokens`. Padding of the longer side is therefore included.
 struct BatchTokens {
-  std::size_t most;              ///< tokens per batch, >= the longest side of every example
+  std::size_t max_tokens;        ///< per batch, >= the longest side of every example
   RowLayout layout = pair_rows;  ///< measures the sides of examples
 };
 
@@ -67,14 +67,12 @@ struct BatchStatistics {
 ///      be smaller;
 ///   4. the batches are shuffled.
 ///
-/// The longest sides have the same order in every epoch, and so have the sizes of the batches
-/// before they are shuffled: all epochs have equally many batches, of the same numbers of rows and
-/// the same longest sides, but of other examples.
+/// Every epoch has the same number of batches, with the same rows and longest sides; only the
+/// examples differ.
 ///
 /// With LengthsInEpoch, the steps above use the lengths of the examples as they are stored. Then
 /// the examples of consecutive batches (100, or fewer large ones) are sorted by their lengths in
-/// the epoch, from long to short, and divided again into batches of the same numbers of rows. On
-/// Multi30k with BPE-dropout of 0.1 and batches of 4096 tokens, padding is 6 % instead of 32 %.
+/// the epoch, from long to short, and divided again into batches of the same numbers of rows.
 ///
 /// The batches of the last requested epoch are cached.
 class BatchSchedule {
@@ -87,8 +85,8 @@ class BatchSchedule {
   BatchSchedule(const Examples& examples, std::size_t batch_size, std::uint64_t seed,
                 BatchLengths batch_lengths = BatchLengths::alike, LengthsInEpoch in_epoch = {});
 
-  /// A schedule of `examples` in batches of at most `tokens.most` tokens, by their lengths as they
-  /// are stored; examples that are longer in an epoch exceed it.
+  /// A schedule of `examples` in batches of at most `tokens.max_tokens` tokens, by their lengths as
+  /// they are stored; examples that are longer in an epoch exceed it.
   ///
   /// throws  std::invalid_argument if there are no examples or one has more tokens than a batch.
   BatchSchedule(const Examples& examples, const BatchTokens& tokens, std::uint64_t seed,
@@ -134,7 +132,6 @@ class BatchSchedule {
   void sort_chunks(std::vector<std::size_t>& order) const;
   void sort_by_longest_side(std::vector<std::size_t>& order,
                             const std::vector<Lengths>& lengths) const;
-  std::vector<BatchIndices> cut_by_tokens(const std::vector<std::size_t>& order) const;
   std::size_t max_rows(std::size_t longest_side) const;
   std::size_t batches_per_group() const;
   Group group_by_lengths_in_epoch(BatchPosition begin);
@@ -178,7 +175,7 @@ struct BatchLimit {
 BatchLimit largest_rows(const Examples& examples, std::size_t batch_size, const RowLayout& layout);
 
 /// For the examples with these indices, which must increase, in batches that do not exceed
-/// `limit`; a single example that exceeds it is a separate batch.
+/// `limit`; an example that exceeds it gets its own batch.
 ///
 /// throws  std::invalid_argument if limit.rows is 0.
 std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,

@@ -27,14 +27,10 @@ class Fingerprint {
     hash_.add(text.data(), text.size());
   }
 
-  void add(const std::vector<std::int32_t>& ids) {
-    add_length(ids.size());
-    hash_.add(ids.data(), ids.size() * sizeof(std::int32_t));
-  }
-
-  void add(const std::vector<float>& values) {
+  template <class T>
+  void add(const std::vector<T>& values) {
     add_length(values.size());
-    hash_.add(values.data(), values.size() * sizeof(float));
+    hash_.add(values.data(), values.size() * sizeof(T));
   }
 
   void add(const Examples& examples) {
@@ -91,8 +87,8 @@ Examples Corpus::stored_training() const {
 std::uint64_t fingerprint(const Corpus& corpus) {
   Fingerprint hash;
   hash.add(corpus.stored_training());
-  hash.add(corpus.validation);
-  hash.add(corpus.test);
+  hash.add(Examples(corpus.validation));
+  hash.add(Examples(corpus.test));
   hash.add(corpus.source_vocabulary.to_text());
   hash.add(corpus.target_vocabulary.to_text());
   for (const Vocabulary* words : {&corpus.source_vocabulary, &corpus.target_vocabulary}) {

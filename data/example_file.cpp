@@ -198,7 +198,7 @@ constexpr FileKind example_file_kind{.expected = "a file of examples",
                                      .unreadable_hint = "delete it: it is recreated",
                                      .max_bytes = std::numeric_limits<std::uint64_t>::max()};
 
-[[noreturn]] void refuse(const std::string& name, std::string_view what) {
+[[noreturn]] void reject(const std::string& name, std::string_view what) {
   throw UnusableExampleFile(fmt::format("{}: {}", name, what), "delete it: it is recreated");
 }
 
@@ -251,8 +251,8 @@ void check_content(const OpenFile& file, const Footer& footer, std::size_t ids) 
     }
     offset += some;
   }
-  if (hash.value() != footer.digest) refuse(file.name(), "is damaged: its digest differs");
-  if (!known) refuse(file.name(), "found ids that the vocabulary does not have");
+  if (hash.value() != footer.digest) reject(file.name(), "is damaged: its digest differs");
+  if (!known) reject(file.name(), "found ids that the vocabulary does not have");
 }
 
 std::vector<std::string> split_lines(std::string_view text) {
@@ -269,18 +269,18 @@ ExampleFile::ExampleFile(const std::filesystem::path& path, std::uint64_t origin
                          FileSystem& files) {
   const OpenFile file(path, example_file_kind, files);
   bytes_ = file.size();
-  if (bytes_ < sizeof(Header) + sizeof(Footer)) refuse(file.name(), "is too short");
+  if (bytes_ < sizeof(Header) + sizeof(Footer)) reject(file.name(), "is too short");
   const auto header = read_value<Header>(file, 0);
-  if (header.magic != Header().magic) refuse(file.name(), "is not a file of examples");
+  if (header.magic != Header().magic) reject(file.name(), "is not a file of examples");
   if (header != Header()) {
-    refuse(file.name(),
+    reject(file.name(),
            fmt::format("found format {} and byte order {:08x}, expected {} and {:08x}",
                        header.version, header.byte_order, Header().version, Header().byte_order));
   }
   const auto footer = read_value<Footer>(file, bytes_ - sizeof(Footer));
-  if (!has_all_sections(footer, bytes_)) refuse(file.name(), "is damaged or was cut off");
+  if (!has_all_sections(footer, bytes_)) reject(file.name(), "is damaged or was cut off");
   if (footer.origin != origin) {
-    refuse(file.name(), "was made from other text, vocabularies or options");
+    reject(file.name(), "was made from other text, vocabularies or options");
   }
   check_content(file, footer, ids);
 
@@ -318,7 +318,7 @@ void ExampleFile::check_index(const std::string& name, std::uint64_t tokens) con
            sources_[i] <= starts_[i + 1] - starts_[i];
   }
   good = good && std::accumulate(parts_.begin(), parts_.end(), std::uint64_t{0}) == examples_;
-  if (!good) refuse(name, "has an invalid index");
+  if (!good) reject(name, "has an invalid index");
 }
 
 ExampleLengths ExampleFile::lengths(std::size_t index) const {

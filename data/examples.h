@@ -43,7 +43,7 @@ struct ExampleLengths {
       : ExampleLengths(example.source.size(), example.target.size(), example.pixels.size()) {}
 };
 
-/// Consecutive examples of a training set that every epoch has `weight` times.
+/// Consecutive examples of a training set, repeated `weight` times per epoch.
 struct WeightedExamples {
   std::size_t count = 0;   ///< number of examples
   std::size_t weight = 1;  ///< passes per epoch, >= 1
@@ -54,7 +54,7 @@ struct WeightedExamples {
 ///
 /// With `kept`, the sequence consists of the examples with these indices. With `parts`, it consists
 /// of the first parts[0].count of them, repeated parts[0].weight times, then of the next
-/// part in the same way. Each repetition has separate indices, so that masking and subword
+/// part in the same way. Each repetition has its own indices, so that masking and subword
 /// regularization are drawn again for it.
 class Examples {
  public:
@@ -75,7 +75,7 @@ class Examples {
   /// Whether it is empty.
   bool empty() const { return size_ == 0; }
 
-  /// Whether read() never decodes.
+  /// True if the examples are in memory: read() returns a reference without decoding.
   bool in_memory() const { return file_ == nullptr; }
 
   /// The lengths of the example with this index, which must be less than size().

@@ -58,10 +58,10 @@ std::optional<double> finite_number(std::string_view field) {
 /// Appends the values of a line; `place` is its file and number.
 void append_line(CsvTable& table, const std::string& line, const std::string& place) {
   const auto fields = split_csv_line(line);
-  if (!fields) refuse_data(place, "a quote that is not closed, expected numbers", "close it");
+  if (!fields) reject_data(place, "a quote that is not closed, expected numbers", "close it");
   if (table.rows == 0) table.columns = fields->size();
   if (fields->size() != table.columns) {
-    refuse_data(
+    reject_data(
         place,
         fmt::format("{} fields, expected {} as in the lines before", fields->size(), table.columns),
         "correct the line; fields are separated by commas");
@@ -69,7 +69,7 @@ void append_line(CsvTable& table, const std::string& line, const std::string& pl
   for (std::size_t i = 0; i < fields->size(); ++i) {
     const auto value = finite_number((*fields)[i]);
     if (!value) {
-      refuse_data(
+      reject_data(
           place,
           fmt::format("\"{}\" in field {}, expected a finite number", excerpt((*fields)[i]), i + 1),
           table.rows == 0
@@ -109,7 +109,7 @@ CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) 
     append_line(table, file.lines[i], fmt::format("{}:{}", path.string(), i + 1));
   }
   if (table.rows == 0) {
-    refuse_data(path.string(), "no numbers, expected numbers separated by commas",
+    reject_data(path.string(), "no numbers, expected numbers separated by commas",
                 "name the file with the numbers");
   }
   return table;

@@ -41,7 +41,7 @@ class OutputError : public UserError {
 };
 
 /// Throws the DataError "PLACE: found FOUND"; `found` also says what was expected.
-[[noreturn]] inline void refuse_data(std::string_view place, std::string_view found,
+[[noreturn]] inline void reject_data(std::string_view place, std::string_view found,
                                      std::string hint) {
   throw DataError(std::string(place).append(": found ").append(found), std::move(hint));
 }

@@ -20,7 +20,8 @@ enum class DrawPurpose : std::uint32_t {
   subword_text = 9,          ///< whether subwords are learned from a sentence; index: its number
 };
 
-/// Random numbers that are a pure function of (seed, purpose, index).
+/// Random numbers that are a pure function of (seed, purpose, index). A stream repeats itself after
+/// 2^33 numbers.
 ///
 /// Philox4x32-10 [1] with the seed as its key and (block, purpose, index) as its counter.
 ///

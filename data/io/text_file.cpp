@@ -19,26 +19,13 @@ namespace tapestry {
 
 namespace {
 
-constexpr FileKind text_kind{
-    .expected = "a text file",
-    .special_hint = "write the text to a file first: it is read more than once",
-    .too_large_hint = "train on a part of the text, such as its first lines: head -n 1000000"};
-
-FileKind file_kind(const TextContent& content) {
-  FileKind kind = text_kind;
-  if (content.any_size) kind.max_bytes = max_text_bytes;
-  return kind;
-}
-
 /// Reads the next bytes from a descriptor, at most bytes.size(); returns 0 at the end of the file.
 ///
 /// throws  DataError with `hint` if reading fails; `name` is the file name in the message.
 std::size_t read_some(int descriptor, std::span<std::byte> bytes, const std::string& name,
                       const std::string& hint) {
-  ssize_t count = 0;
-  do {
-    count = ::read(descriptor, bytes.data(), bytes.size());
-  } while (count < 0 && errno == EINTR);
+  const ssize_t count =
+      retry_interrupted([&] { return ::read(descriptor, bytes.data(), bytes.size()); });
   if (count >= 0) return static_cast<std::size_t>(count);
   throw DataError(
       fmt::format("{}: cannot be read: {}", name, std::generic_category().message(errno)), hint);
@@ -67,8 +54,12 @@ const OtherEncoding* detect_other_encoding(std::string_view text) {
   return nullptr;
 }
 
-LineReader::LineReader(int descriptor, std::string name, std::string hint, std::size_t longest)
-    : descriptor_(descriptor), name_(std::move(name)), hint_(std::move(hint)), longest_(longest) {}
+LineReader::LineReader(int descriptor, std::string name, std::string hint,
+                       std::size_t max_line_length)
+    : descriptor_(descriptor),
+      name_(std::move(name)),
+      hint_(std::move(hint)),
+      max_line_length_(max_line_length) {}
 
 std::optional<std::string> LineReader::next() {
   ++line_number_;
@@ -82,7 +73,7 @@ std::optional<std::string> LineReader::next() {
       return std::string(line);
     }
     searched = rest.size();
-    if (searched > longest_) checked(rest, Ended::unknown);
+    if (searched > max_line_length_) checked(rest, Ended::unknown);
     if (!read_more()) break;
   }
   const std::string_view last = checked(std::string_view(buffer_).substr(begin_), Ended::no);
@@ -95,7 +86,7 @@ bool LineReader::has_complete_line() const { return buffer_.find('\n', begin_) !
 
 bool LineReader::line_is_ready() {
   while (!has_complete_line() && !ended_) {
-    if (buffer_.size() - begin_ > longest_ || !is_readable_now(descriptor_)) return false;
+    if (buffer_.size() - begin_ > max_line_length_ || !is_readable_now(descriptor_)) return false;
     read_more();
   }
   return true;
@@ -129,25 +120,26 @@ bool LineReader::read_more() {
 std::string_view LineReader::checked(std::string_view line, Ended ended) const {
   const bool first = line_number_ == 1;
   if (first) reject_other_encoding(line);
-  reject_byte(line, line.find('\0'), "NUL, expected text",
-              "is this a binary file, or UTF-16? Convert it to UTF-8, for example: iconv -f UTF-16 "
-              "-t UTF-8");
+  reject_if_found(
+      line, line.find('\0'), "NUL, expected text",
+      "is this a binary file, or UTF-16? Convert it to UTF-8, for example: iconv -f UTF-16 "
+      "-t UTF-8");
   if (ended != Ended::no && line.ends_with('\r')) line.remove_suffix(1);
-  reject_byte(line, line.find('\r'), "a carriage return without a line feed after it",
-              "make it end the line, with: tr '\\r' '\\n', or remove it, with: tr -d '\\r'");
-  if (line.size() > longest_) {
+  reject_if_found(line, line.find('\r'), "a carriage return without a line feed after it",
+                  "make it end the line, with: tr '\\r' '\\n', or remove it, with: tr -d '\\r'");
+  if (line.size() > max_line_length_) {
     throw OverlongLine(fmt::format("{}:{}: the line is longer than {} bytes, the limit", name_,
-                                   line_number_, longest_),
+                                   line_number_, max_line_length_),
                        "write one sentence a line");
   }
   if (const auto invalid = find_invalid_utf8(line)) {
-    reject_byte(line, *invalid, "not UTF-8",
-                "convert the text to UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8");
+    reject_if_found(line, *invalid, "not UTF-8",
+                    "convert the text to UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8");
   }
   const std::size_t start = first && line.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
-  reject_byte(line, line.find(byte_order_mark, start),
-              "the start of a byte order mark, which belongs at the front of a file",
-              "remove it, with: sed 's/\\xEF\\xBB\\xBF//g'");
+  reject_if_found(line, line.find(byte_order_mark, start),
+                  "the start of a byte order mark, which belongs at the front of a file",
+                  "remove it, with: sed 's/\\xEF\\xBB\\xBF//g'");
   return line.substr(start);
 }
 
@@ -158,12 +150,19 @@ void LineReader::reject_other_encoding(std::string_view text) const {
                   fmt::format("convert it, with: iconv -f {} -t UTF-8", encoding->family));
 }
 
-void LineReader::reject_byte(std::string_view line, std::size_t position, std::string_view problem,
-                             std::string_view hint) const {
+void LineReader::reject_if_found(std::string_view line, std::size_t position,
+                                 std::string_view problem, std::string_view hint) const {
   if (position == std::string_view::npos) return;
   throw DataError(fmt::format("{}:{}: byte {} (0x{:02X}) is {}", name_, line_number_, position + 1,
                               static_cast<unsigned char>(line[position]), problem),
                   std::string(hint));
+}
+
+FileKind file_kind(const TextContent& content) {
+  return {.expected = "a text file",
+          .special_hint = "write the text to a file first: it is read more than once",
+          .too_large_hint = "train on a part of the text, such as its first lines: head -n 1000000",
+          .max_bytes = content.any_size ? max_text_bytes : 0};
 }
 
 TextFileReader::TextFileReader(const std::filesystem::path& path, const TextContent& content)

@@ -47,9 +47,9 @@ class OverlongLine : public DataError {
 class LineReader {
  public:
   /// `name` is the name of the text in messages, `hint` the hint if it cannot be read. Does not
-  /// close the descriptor. Rejects lines of more than `longest` bytes.
+  /// close the descriptor. Rejects lines of more than `max_line_length` bytes.
   LineReader(int descriptor, std::string name, std::string hint,
-             std::size_t longest = max_text_line_length);
+             std::size_t max_line_length = max_text_line_length);
 
   /// The next line without its line end; nullopt at the end of the text.
   ///
@@ -83,15 +83,16 @@ class LineReader {
   bool read_more();
   std::string_view checked(std::string_view line, Ended ended) const;
   void reject_other_encoding(std::string_view text) const;
-  void reject_byte(std::string_view line, std::size_t position, std::string_view problem,
-                   std::string_view hint) const;
+  /// Rejects the byte at `position`; nothing if that is npos.
+  void reject_if_found(std::string_view line, std::size_t position, std::string_view problem,
+                       std::string_view hint) const;
 
   int descriptor_;
   std::string name_, hint_;
-  std::size_t longest_;    ///< bytes in a line
-  std::string buffer_;     ///< bytes that have been read and not yet returned
-  std::size_t begin_ = 0;  ///< start of the next line in the buffer
-  bool ended_ = false;     ///< whether the end of the text has been read
+  std::size_t max_line_length_;  ///< in bytes
+  std::string buffer_;           ///< bytes that have been read and not yet returned
+  std::size_t begin_ = 0;        ///< start of the next line in the buffer
+  bool ended_ = false;           ///< whether the end of the text has been read
   std::size_t line_number_ = 0;
   std::uint64_t bytes_read_ = 0;
   Xxh3 hash_;
@@ -112,6 +113,9 @@ struct TextContent {
   bool any_size =
       false;  ///< whether it may have max_text_bytes bytes, not only what fits in memory
 };
+
+/// How a text file is opened.
+FileKind file_kind(const TextContent& content);
 
 /// Reads the lines of a UTF-8 text file one by one, in bounded memory.
 class TextFileReader {

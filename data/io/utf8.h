@@ -23,19 +23,23 @@ Utf8Character character_at(std::string_view text, std::size_t position);
 /// Appends the one to four bytes of a code point.
 void append_utf8(std::string& text, char32_t code_point);
 
+/// throws  DataError with the byte position if the text is not valid UTF-8.
+void require_utf8(std::string_view text);
+
+/// The code points of a text.
+///
+/// throws  DataError with the byte position if the text is not valid UTF-8.
+std::u32string decode_utf8(std::string_view text);
+
+// ---- Classes of characters, on which the vocabularies of trained models rely. For the definitions
+// of Python, which metrics follow, see data/metrics/python_text.h.
+
 /// The character classes that a tokenizer distinguishes.
 enum class CharacterKind { space, digit, word, punctuation };
 
 /// The class of an ASCII character, of Unicode white space, and of the quotation marks, dashes,
 /// ellipsis and inverted marks of European languages; all other characters are `word`.
 CharacterKind character_kind(char32_t code_point);
-
-/// True for marks that are part of a word between letters or digits: ' and - and their typographic
-/// forms U+2019, U+2010, U+2011.
-bool joins_words(char32_t code_point);
-
-/// True for marks that are part of a number between digits: . , :
-bool joins_digits(char32_t code_point);
 
 /// True for a control character (C0, DEL, C1), which a terminal interprets.
 bool is_control(char32_t code_point);
@@ -45,15 +49,14 @@ bool is_blank(std::string_view text);
 
 /// The lower-case form of a Latin, Greek or Cyrillic capital of a living European language or of
 /// Vietnamese; any other code point unchanged. Independent of the locale; uses the simple case
-/// mapping of Unicode (one code point to one code point).
-char32_t to_lowercase(char32_t code_point);
+/// mapping of Unicode (one code point to one code point). Not of other scripts, so that it does not
+/// change with the version of Unicode.
+char32_t lowercase_european(char32_t code_point);
 
 /// Converts each character of a valid UTF-8 text to lower case: "Äpfel" -> "äpfel".
-std::string to_lowercase(std::string_view text);
+std::string lowercase_european(std::string_view text);
 
-/// True for an invisible character that changes the direction of the text after it, such as U+202E,
-/// by which a file name can look like another.
-bool changes_direction(char32_t code_point);
+// ---- Text for terminals and messages
 
 /// The columns that a valid UTF-8 text takes on a terminal: two of a wide East Asian character or
 /// an emoji, none of a combining mark or an invisible character, else one.
@@ -63,8 +66,8 @@ std::size_t display_columns(std::string_view text);
 std::string padded(std::string_view text, std::size_t columns);
 
 /// Escapes an untrusted text, such as a file name, for a message on a terminal: control characters,
-/// characters of changes_direction() and bytes that are not UTF-8 are written as \n, \t, \r or
-/// \x1B; all other characters are unchanged.
+/// characters that change the direction of text and bytes that are not UTF-8 are written as \n, \t,
+/// \r or \x1B; all other characters are unchanged.
 std::string escaped(std::string_view text);
 
 /// Escapes a text of several lines: as escaped(), but line feeds and tabs are unchanged.
@@ -73,36 +76,5 @@ std::string escaped_lines(std::string_view text);
 /// The first 60 characters of a text, escaped, followed by "..." if it is longer: for file contents
 /// in messages.
 std::string excerpt(std::string_view text);
-
-// ---- Character properties and case mapping of Unicode 14 (utf8proc 2.8), for text in any script
-
-/// throws  DataError with the byte position if the text is not valid UTF-8.
-void require_utf8(std::string_view text);
-
-/// The code points of a text.
-///
-/// throws  DataError with the byte position if the text is not valid UTF-8.
-std::u32string decode_utf8(std::string_view text);
-
-/// General category N*: decimal digits, letters such as Roman numerals, other numbers.
-bool is_number(char32_t code_point);
-
-/// General category P*: punctuation.
-bool is_punctuation(char32_t code_point);
-
-/// General category S*: mathematical signs, currency signs, modifiers, other symbols and emoji.
-bool is_symbol(char32_t code_point);
-
-/// White space as Python's str.split() defines it: the separators of Unicode, tab, line ends, and
-/// U+001C to U+001F.
-bool is_white_space(char32_t code_point);
-
-/// Converts a text to lower case as Python's str.lower(): the full case mapping of Unicode in every
-/// script, where capital sigma becomes a final sigma at the end of a word and U+0130 (capital I
-/// with a dot) becomes two code points. to_lowercase() maps European letters one to one.
-std::u32string lowercase(std::u32string_view text);
-
-/// The text without white space at its end.
-std::u32string_view without_trailing_space(std::u32string_view text);
 
 }  // namespace tapestry

@@ -10,6 +10,7 @@
 
 #include "data/io/utf8.h"
 #include "data/metrics/ngrams.h"
+#include "data/metrics/python_text.h"
 
 namespace tapestry {
 
@@ -102,11 +103,11 @@ std::u32string separate_13a(std::u32string_view sentence) {
 
 /// A point or comma at the end of a sentence stays with a digit before it, as in mteval-v14.
 std::u32string separate_international(std::u32string_view sentence) {
-  const auto is_no_number = [](char32_t c) { return !is_number(c); };
-  std::u32string text =
-      with_spaces_in_pairs(sentence, is_no_number, is_punctuation, PairSpaces::around_second);
-  text = with_spaces_in_pairs(text, is_punctuation, is_no_number, PairSpaces::around_first);
-  return with_spaces_around(text, is_symbol);
+  const auto is_no_number = [](char32_t c) { return !python::is_number(c); };
+  std::u32string text = with_spaces_in_pairs(sentence, is_no_number, python::is_punctuation,
+                                             PairSpaces::around_second);
+  text = with_spaces_in_pairs(text, python::is_punctuation, is_no_number, PairSpaces::around_first);
+  return with_spaces_around(text, python::is_symbol);
 }
 
 /// Characters that sacreBLEU separates as Chinese. Its ranges of five digits, "\u20000" to
@@ -135,15 +136,10 @@ bool is_chinese(char32_t c) {
          (0xFF00 <= c && c <= 0xFFEF);
 }
 
-std::u32string_view without_leading_space(std::u32string_view text) {
-  while (!text.empty() && is_white_space(text.front())) text.remove_prefix(1);
-  return text;
-}
-
 /// Inserts spaces so that white space separates the tokens of a sentence, as sacreBLEU does. White
 /// space at its end is dropped.
 std::u32string separate_tokens(BleuTokenizer tokenizer, std::u32string_view sentence) {
-  sentence = without_trailing_space(sentence);
+  sentence = python::rstrip(sentence);
   switch (tokenizer) {
     case BleuTokenizer::mteval_13a:
       return separate_13a(sentence);
@@ -154,29 +150,15 @@ std::u32string separate_tokens(BleuTokenizer tokenizer, std::u32string_view sent
     case BleuTokenizer::international:
       return separate_international(sentence);
     case BleuTokenizer::chinese:
-      return separate_western(with_spaces_around(without_leading_space(sentence), is_chinese));
+      return separate_western(with_spaces_around(python::lstrip(sentence), is_chinese));
   }
   return {};
 }
 
 // ---- Scores
 
-/// The name in signatures and options.
-const char* tokenizer_name(BleuTokenizer tokenizer) {
-  switch (tokenizer) {
-    case BleuTokenizer::mteval_13a:
-      return "13a";
-    case BleuTokenizer::none:
-      return "none";
-    case BleuTokenizer::character:
-      return "char";
-    case BleuTokenizer::international:
-      return "intl";
-    case BleuTokenizer::chinese:
-      return "zh";
-  }
-  return "";
-}
+/// The names in signatures, in the order of BleuTokenizer.
+constexpr std::array<const char*, 5> tokenizer_names = {"13a", "none", "char", "intl", "zh"};
 
 double default_smooth_value(BleuSmoothing smoothing) {
   return smoothing == BleuSmoothing::floor ? 0.1 : 1.0;
@@ -248,12 +230,13 @@ Bleu::Bleu(const BleuOptions& options) : options_(options) {
 void Bleu::compute(const std::u32string& hypothesis, const std::vector<std::u32string>& references,
                    std::span<double> statistics) const {
   const auto separated = [&](const std::u32string& sentence) {
-    return separate_tokens(options_.tokenizer, options_.lowercase ? lowercase(sentence) : sentence);
+    return separate_tokens(options_.tokenizer,
+                           options_.lowercase ? python::lower(sentence) : sentence);
   };
   WordNumbers numbers;
   const auto numbered = [&](const std::u32string& text) {
     Symbols symbols;
-    for (const auto word : split_words(text)) symbols.push_back(numbers(word));
+    for (const auto word : python::split(text)) symbols.push_back(numbers(word));
     return symbols;
   };
   const std::u32string text = separated(hypothesis);
@@ -326,9 +309,9 @@ std::string Bleu::details(std::span<const double> sums) const {
 std::string Bleu::tokenize(const std::string& sentence) const {
   const std::u32string text = decode_utf8(sentence);
   const std::u32string separated =
-      separate_tokens(options_.tokenizer, options_.lowercase ? lowercase(text) : text);
+      separate_tokens(options_.tokenizer, options_.lowercase ? python::lower(text) : text);
   std::string tokens;
-  for (const auto word : split_words(separated)) {
+  for (const auto word : python::split(separated)) {
     if (!tokens.empty()) tokens += ' ';
     for (const char32_t c : word) append_utf8(tokens, c);
   }
@@ -338,7 +321,7 @@ std::string Bleu::tokenize(const std::string& sentence) const {
 TextMetric::Settings Bleu::settings() const {
   return {{"case", options_.lowercase ? "lc" : "mixed"},
           {"eff", options_.effective_order ? "yes" : "no"},
-          {"tok", tokenizer_name(options_.tokenizer)},
+          {"tok", tokenizer_names.at(static_cast<std::size_t>(options_.tokenizer))},
           {"smooth", smoothing_name(options_)}};
 }
 

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "data/io/utf8.h"
 #include "data/metrics/ngrams.h"
+#include "data/metrics/python_text.h"
 
 namespace tapestry {
 
@@ -16,7 +16,7 @@ namespace {
 constexpr double epsilon = 1e-16;
 
 bool is_ascii_punctuation(char32_t c) {
-  return U'!' <= c && c <= U'~' && !is_number(c) && !(U'A' <= c && c <= U'Z') &&
+  return U'!' <= c && c <= U'~' && !python::is_number(c) && !(U'A' <= c && c <= U'Z') &&
          !(U'a' <= c && c <= U'z');
 }
 
@@ -24,14 +24,14 @@ Symbols character_symbols(std::u32string_view sentence, bool whitespace) {
   Symbols symbols;
   symbols.reserve(sentence.size());
   for (const char32_t c : sentence) {
-    if (whitespace || !is_white_space(c)) symbols.push_back(c);
+    if (whitespace || !python::is_space(c)) symbols.push_back(c);
   }
   return symbols;
 }
 
 Symbols word_symbols(std::u32string_view sentence, WordNumbers& numbers) {
   Symbols symbols;
-  for (const std::u32string_view word : split_words(sentence)) {
+  for (const std::u32string_view word : python::split(sentence)) {
     std::size_t first_part = word.size();
     if (word.size() > 1 && is_ascii_punctuation(word.back())) {
       first_part = word.size() - 1;
@@ -74,7 +74,7 @@ std::string Chrf::name() const {
 void Chrf::compute(const std::u32string& hypothesis, const std::vector<std::u32string>& references,
                    std::span<double> statistics) const {
   const auto prepared = [&](const std::u32string& sentence) {
-    return options_.lowercase ? lowercase(sentence) : sentence;
+    return options_.lowercase ? python::lower(sentence) : sentence;
   };
   const std::u32string text = prepared(hypothesis);
   std::vector<std::u32string> reference_texts;

@@ -16,9 +16,6 @@ using Symbol = std::uint32_t;
 /// The characters or words of a sentence, in order.
 using Symbols = std::vector<Symbol>;
 
-/// The words between white space; they are parts of `text`.
-std::vector<std::u32string_view> split_words(std::u32string_view text);
-
 /// Numbers the words of a hypothesis and its references, from 0, so that n-grams compare numbers.
 class WordNumbers {
  public:
@@ -49,19 +46,10 @@ class NgramMatcher {
   std::vector<std::size_t> matches(std::span<const Symbols> references) const;
 
  private:
-  /// An n-gram, as its last symbol and the node of the symbols before it.
-  struct Node {
-    std::uint64_t key;  ///< (number of the parent, symbol)
-    std::uint32_t number;
-  };
-
-  std::size_t slot(std::uint32_t parent, Symbol symbol) const;
-  std::uint32_t find(std::uint32_t parent, Symbol symbol) const;
-  std::uint32_t add(std::uint32_t parent, Symbol symbol);
-
   std::size_t max_order_;
-  std::vector<Node> table_;            ///< open addressing; number 0: free
-  std::vector<std::uint32_t> counts_;  ///< in the hypothesis, by number; 0 is the root
+  /// The number of an n-gram by (number of the n-gram without its last symbol, last symbol).
+  std::unordered_map<std::uint64_t, std::uint32_t> numbers_;
+  std::vector<std::uint32_t> counts_;  ///< in the hypothesis, by number; 0 is the empty n-gram
   std::vector<std::uint8_t> orders_;   ///< of the n-grams, by number
 };
 

@@ -18,14 +18,8 @@
 namespace tapestry {
 namespace {
 
-constexpr FileKind bytes_of_text{
-    .expected = "a text file",
-    .special_hint = "write the text to a file first: it is read more than once",
-    .too_large_hint = "train on a part of the text, such as its first lines: head -n 1000000",
-    .max_bytes = max_text_bytes};
-
-FileDigest read_digest(const std::filesystem::path& path) {
-  const OpenFile file(path, bytes_of_text);
+FileDigest read_digest(const std::filesystem::path& path, const TextContent& content) {
+  const OpenFile file(path, file_kind(content));
   std::vector<std::byte> block(std::size_t{1} << 20);
   Xxh3 hash;
   std::uint64_t bytes = 0;
@@ -72,7 +66,7 @@ void CorpusText::for_each_line(const std::function<void(std::string, std::size_t
 }
 
 const FileDigest& CorpusText::digest() {
-  if (!digest_) found(with_key_in_hint(key_, [this] { return read_digest(path_); }));
+  if (!digest_) found(with_key_in_hint(key_, [this] { return read_digest(path_, content_); }));
   return *digest_;
 }
 
@@ -86,6 +80,16 @@ void CorpusText::found(const FileDigest& digest) {
                     "wait until the file is complete, then try again");
   }
   digest_ = digest;
+}
+
+std::vector<CorpusText> list_texts(const std::string& key, const FileList& files,
+                                   const std::filesystem::path& base, const TextContent& content) {
+  std::vector<CorpusText> texts;
+  for (const std::string& file : files.names()) {
+    texts.emplace_back(list_file_key(key, texts.size()), base / file, content);
+  }
+  if (texts.empty()) texts.emplace_back(key, base, content);
+  return texts;
 }
 
 void TextSample::add(std::string sentence) {
@@ -143,7 +147,7 @@ std::shared_ptr<const SubwordModel> make_subwords(TextSample sentences, const Wo
   }
   std::vector<std::string> text = std::move(sentences).take();
   if (words.lowercase) {
-    for (std::string& sentence : text) sentence = to_lowercase(sentence);
+    for (std::string& sentence : text) sentence = lowercase_european(sentence);
   }
   return train_subwords(text, words.subwords, place);
 }

@@ -77,6 +77,12 @@ class CorpusText {
   std::optional<FileDigest> digest_;
 };
 
+/// The texts of a list of files; if it is empty, one text, which cannot be opened.
+///
+/// key  of the list
+std::vector<CorpusText> list_texts(const std::string& key, const FileList& files,
+                                   const std::filesystem::path& base, const TextContent& content);
+
 /// A uniform random sample of the sentences of a text that may be larger than memory, from which
 /// subwords are learned: all of them, if they fit. Deterministic.
 ///

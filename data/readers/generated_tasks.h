@@ -35,8 +35,8 @@ Split assign_split(std::span<const std::int32_t> source, std::uint64_t seed);
 /// A task whose examples are drawn at random.
 struct GeneratedTask {
   std::function<Example(RandomDraws&)> draw;  ///< draws one sentence pair
-  /// How to get more different sentences, for a hint: "raise data.num_symbols". Empty if
-  /// no config key does.
+  /// Hint if there are too few different sentences, such as "raise data.num_symbols"; empty if no
+  /// config key helps.
   std::string more_sentences{};
 };
 

@@ -71,21 +71,21 @@ std::vector<std::string> required_fields(std::string_view line, std::size_t expe
                                          const std::string& meaning, const std::string& place,
                                          const char* hint) {
   auto fields = split_csv_line(line);
-  if (!fields) refuse_data(place, "a quote that is not closed, expected fields", "close the quote");
+  if (!fields) reject_data(place, "a quote that is not closed, expected fields", "close the quote");
   if (fields->size() == expected) return *std::move(fields);
   if (const OtherSeparator* other = find_other_separator(line, expected)) {
-    refuse_data(place, fmt::format("fields separated by {}, expected commas", other->name),
+    reject_data(place, fmt::format("fields separated by {}, expected commas", other->name),
                 fmt::format("convert the file, with: tr {} ,", other->for_tr));
   }
-  refuse_data(place, fmt::format("{} fields, expected {}: {}", fields->size(), expected, meaning),
+  reject_data(place, fmt::format("{} fields, expected {}: {}", fields->size(), expected, meaning),
               hint);
 }
 
 [[noreturn]] void reject_pixel(std::string_view field, std::size_t index, double maximum,
                                const std::string& place, const char* hint) {
   const std::string found = fmt::format("\"{}\" in field {}", excerpt(field), index + 1);
-  if (!is_number(field)) refuse_data(place, found + ", expected a number", hint);
-  refuse_data(place,
+  if (!is_number(field)) reject_data(place, found + ", expected a number", hint);
+  reject_data(place,
               fmt::format("{}, expected a number whose quotient by data.pixel_maximum ({}) is in "
                           "the range of float32, up to 3.4e38",
                           found, maximum),
@@ -111,7 +111,7 @@ LabelledImage parse_labelled(std::size_t line, std::string_view text, const std:
                       "see data.image_height, data.image_width and data.image_channels");
   LabelledImage image{.number = line, .label = fields.back(), .pixels = {}};
   if (!can_be_class(image.label)) {
-    refuse_data(place, fmt::format("the label \"{}\", expected one word", excerpt(image.label)),
+    reject_data(place, fmt::format("the label \"{}\", expected one word", excerpt(image.label)),
                 "the last field of a line is its label");
   }
   image.pixels = parse_pixels(std::span(fields).first(values), options.pixel_maximum, place,
@@ -142,7 +142,7 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
       read_corpus_lines(images_key(part), path, corpus, table_content);
   const std::string name = escaped(path.native());
   ImageFile table{.name = name, .label_file = name, .images = {}};
-  BadLines bad;
+  BadLines bad(part, on_bad_line);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
     if (is_blank(line)) continue;
@@ -157,7 +157,7 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
       });
     }
   }
-  bad.finish(on_bad_line, part, lines.size(), corpus.notes);
+  bad.finish(lines.size(), corpus.notes);
   if (!table.images.empty()) return table;
   throw bad.nothing_left(
       table.name, DataError(fmt::format("{}: found no image, expected one a line", table.name),
@@ -168,13 +168,13 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
 void check_labels(ImageFile& arrays, const std::string& part, const Vocabulary& classes,
                   OnBadLine on_bad_line, Corpus& corpus) {
   const std::size_t all = arrays.images.size();
-  BadLines bad;
+  BadLines bad(part, on_bad_line);
   std::erase_if(arrays.images, [&](const LabelledImage& image) {
     const std::size_t before = bad.count();
     bad.attempt([&] { class_id(classes, image.label, arrays.label_place(image)); });
     return bad.count() != before;
   });
-  bad.finish(on_bad_line, part, all, corpus.notes);
+  bad.finish(all, corpus.notes);
   if (!arrays.images.empty()) return;
   throw bad.nothing_left(
       arrays.name, DataError(fmt::format("{}: found no image, expected one or more", arrays.name),
@@ -185,7 +185,7 @@ void check_labels(ImageFile& arrays, const std::string& part, const Vocabulary& 
 ImageFile read_images(const std::string& part, const std::filesystem::path& path,
                       const ImageOptions& options, const Vocabulary* classes, OnBadLine on_bad_line,
                       Corpus& corpus) {
-  const std::string extension = to_lowercase(path.extension().string());
+  const std::string extension = lowercase_european(path.extension().string());
   const bool npy = extension == ".npy", hdf5 = extension == ".h5" || extension == ".hdf5";
   if (!npy && !hdf5) return read_image_table(part, path, options, classes, on_bad_line, corpus);
   ImageFile arrays = npy ? read_npy_images(images_key(part), path, options, corpus)

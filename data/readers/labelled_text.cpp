@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -36,31 +35,30 @@ struct LabelledLine {
 
 LabelledLine parse(const std::string& name, std::size_t number, const std::string& line) {
   const std::size_t tab = line.find('\t');
-  const auto refuse = [&](const std::string& found) {
+  const auto reject = [&](const std::string& found) {
     throw DataError(
         fmt::format("{}:{}: found {}, expected a label, a tab and a sentence", name, number, found),
         format_hint);
   };
-  if (tab == std::string::npos) refuse("no tab");
+  if (tab == std::string::npos) reject("no tab");
   LabelledLine labelled{
       .number = number, .label = line.substr(0, tab), .sentence = line.substr(tab + 1)};
-  if (is_blank(labelled.label)) refuse("no label before the tab");
+  if (is_blank(labelled.label)) reject("no label before the tab");
   if (!can_be_class(labelled.label)) {
-    refuse(fmt::format("the label \"{}\", which is not one word", excerpt(labelled.label)));
+    reject(fmt::format("the label \"{}\", which is not one word", excerpt(labelled.label)));
   }
-  if (is_blank(labelled.sentence)) refuse("no sentence after the tab");
+  if (is_blank(labelled.sentence)) reject("no sentence after the tab");
   return labelled;
 }
 
 /// Calls f(line, bad) for the labelled lines of a file, and adds notes on lines that cannot be
 /// used, also by f, which adds them to `bad`.
 ///
-/// part        "train", "validation" or "test"
+/// bad         of the part
 /// first_pass  gets the bad lines in the first of two passes; null: they are rejected or skipped
-void for_each_line(CorpusText& text, const std::string& part, OnBadLine on_bad_line,
-                   FirstPassBadLines* first_pass, std::vector<std::string>& notes,
+void for_each_line(CorpusText& text, BadLines bad, FirstPassBadLines* first_pass,
+                   std::vector<std::string>& notes,
                    const std::function<void(LabelledLine, BadLines&)>& f) {
-  BadLines bad;
   std::size_t lines = 0, not_blank = 0;
   text.for_each_line([&](const std::string& line, std::size_t number) {
     ++lines;
@@ -73,7 +71,7 @@ void for_each_line(CorpusText& text, const std::string& part, OnBadLine on_bad_l
   if (first_pass != nullptr) {
     first_pass->add(bad, lines);
   } else {
-    bad.finish(on_bad_line, part, lines, notes);
+    bad.finish(lines, notes);
   }
   if (not_blank > bad.count()) return;
   throw bad.nothing_left(
@@ -94,18 +92,16 @@ Example encode(const LabelledLine& line, const std::string& name, const Tokenize
 }
 
 /// Encodes the lines of a file.
-void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const std::string& part,
-                  OnBadLine on_bad_line, const FindTooLong& find_too_long, const Corpus& corpus,
-                  const AddExample& add, std::vector<std::string>& notes) {
-  const LineFiles files{.source = text.name(), .target = text.name()};
+void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const BadLines& no_bad_lines,
+                  const Corpus& corpus, const AddExample& add, std::vector<std::string>& notes) {
   const auto add_line = [&](const LabelledLine& line, BadLines& bad) {
     bad.attempt([&] {
       Example example = encode(line, text.name(), tokenizer, corpus);
-      add_if_too_long(example, part, files, line.number, on_bad_line, find_too_long, bad);
+      bad.add_if_too_long(example, line.number);
       add(std::move(example), line.number);
     });
   };
-  for_each_line(text, part, on_bad_line, nullptr, notes, add_line);
+  for_each_line(text, no_bad_lines, nullptr, notes, add_line);
 }
 
 /// Adds a note on labels of one line, where labels have many: they may be misspelt, or a heading.
@@ -131,17 +127,15 @@ class TrainingFiles {
  public:
   TrainingFiles(const FileList& files, const std::filesystem::path& base, OnBadLine on_bad_line,
                 const TrainingSetOptions& training)
-      : on_bad_line_(on_bad_line), first_pass_(on_bad_line), training_(training) {
-    std::uint64_t bytes = 0;
-    for (const std::string& file : files.names()) {
-      texts_.emplace_back(list_file_key("data.train_text", texts_.size()), base / file,
-                          labelled_lines);
-      bytes += texts_.back().size_now();
+      : texts_(list_texts("data.train_text", files, base, labelled_lines)),
+        on_bad_line_(on_bad_line),
+        first_pass_(on_bad_line),
+        training_(training) {
+    for (CorpusText& text : texts_) {
+      source_.texts.push_back(&text);
+      source_.corpora.push_back({.source = text.name(), .target = text.name()});
     }
-    if (texts_.empty()) texts_.emplace_back("data.train_text", base, labelled_lines);
-    cached_ = is_cached(training, bytes);
-    if (!cached_) return;
-    for (CorpusText& text : texts_) text.allow_any_size();
+    decide_on_cache(source_, training);
   }
 
   /// Makes those vocabularies that are not given: of the words, and of the classes.
@@ -161,7 +155,7 @@ class TrainingFiles {
         if (of_words && !subwords) counter.add(split(tokenizer, line.sentence));
         if (of_words && learns) sentences.add(std::move(line.sentence));
       };
-      for_each_line(text, "train", on_bad_line_, &first_pass_, unused, add_line);
+      for_each_line(text, {"train", on_bad_line_}, &first_pass_, unused, add_line);
     }
     if (of_words && learns) first_pass_.reject_any();
     const std::string& name = texts_.front().name();
@@ -183,30 +177,24 @@ class TrainingFiles {
   }
 
   void encode(const WordOptions& words, Corpus& corpus) {
-    TrainingSource source{.texts = {},
-                          .options = fmt::format("labelled_text lowercase={} skip={}",
-                                                 words.lowercase, on_bad_line_ == OnBadLine::skip),
-                          .corpora = {}};
-    for (CorpusText& text : texts_) {
-      source.texts.push_back(&text);
-      source.corpora.push_back({.source = text.name(), .target = text.name()});
-    }
+    source_.options = fmt::format("labelled_text lowercase={} skip={}", words.lowercase,
+                                  on_bad_line_ == OnBadLine::skip);
     const Tokenizer tokenizer = sentence_tokenizer(corpus.source_vocabulary, words);
     fill_training_set(
-        training_, cached_, source, corpus,
+        training_, source_, corpus,
         [&](std::size_t number, const AddExample& add, std::vector<std::string>& notes) {
-          encode_lines(texts_[number], tokenizer, "train", on_bad_line_, training_.find_too_long,
-                       corpus, add, notes);
+          const BadLines bad("train", on_bad_line_, source_.corpora[number],
+                             training_.find_too_long);
+          encode_lines(texts_[number], tokenizer, bad, corpus, add, notes);
         });
-    for (const CorpusText& text : texts_) text.record(corpus);
   }
 
  private:
+  std::vector<CorpusText> texts_;
+  TrainingSource source_;
   OnBadLine on_bad_line_;
   FirstPassBadLines first_pass_;
   const TrainingSetOptions& training_;
-  bool cached_ = false;
-  std::vector<CorpusText> texts_;
 };
 
 }  // namespace
@@ -228,9 +216,10 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
                         std::vector<Example>& examples, ExampleLines& lines) {
     if (file.empty()) return;
     CorpusText text(fmt::format("data.{}_text", part), base / file, labelled_lines);
+    const LineFiles files_of_part{.source = text.name(), .target = text.name()};
     lines = {.source_file = text.name(), .target_file = text.name(), .lines = {}};
     encode_lines(
-        text, tokenizer, part, on_bad_line, training.find_too_long, corpus,
+        text, tokenizer, {part, on_bad_line, files_of_part, training.find_too_long}, corpus,
         [&](Example example, std::size_t line) {
           examples.push_back(std::move(example));
           lines.lines.push_back(line);
@@ -267,19 +256,19 @@ struct TaggedFile {
 };
 
 TaggedToken parse_token(const std::string& line, std::size_t number, const std::string& place) {
-  const auto refuse = [&](const std::string& found) {
+  const auto reject = [&](const std::string& found) {
     throw DataError(fmt::format("{}: found {}, expected a token, a tab and a label", place, found),
                     tag_format_hint);
   };
   const auto tabs = std::ranges::count(line, '\t');
-  if (tabs != 1) refuse(tabs == 0 ? "no tab" : fmt::format("{} tabs", tabs));
+  if (tabs != 1) reject(tabs == 0 ? "no tab" : fmt::format("{} tabs", tabs));
   const std::size_t tab = line.find('\t');
   TaggedToken tagged{.line = number, .token = line.substr(0, tab), .label = line.substr(tab + 1)};
   if (SpaceTokenizer().split(tagged.token) != Tokens{tagged.token}) {
-    refuse(fmt::format("the token \"{}\", which is not one word", excerpt(tagged.token)));
+    reject(fmt::format("the token \"{}\", which is not one word", excerpt(tagged.token)));
   }
   if (!can_be_class(tagged.label)) {
-    refuse(fmt::format("the label \"{}\", which is not one word", excerpt(tagged.label)));
+    reject(fmt::format("the label \"{}\", which is not one word", excerpt(tagged.label)));
   }
   return tagged;
 }
@@ -293,7 +282,7 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
   const std::vector<std::string> lines =
       read_corpus_lines(fmt::format("data.{}_text", part), path, corpus, content);
   TaggedFile tagged{.name = escaped(path.native()), .sentences = {}};
-  BadLines bad;
+  BadLines bad(part, on_bad_line, {.source = tagged.name, .target = tagged.name}, find_too_long);
   TaggedSentence sentence;
   std::size_t bad_before = 0;  // bad lines before this sentence
   const auto end_sentence = [&] {
@@ -313,11 +302,9 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
   }
   end_sentence();
   for (const TaggedSentence& each : tagged.sentences) {
-    add_if_too_long({each.size(), each.size(), 0}, part,
-                    {.source = tagged.name, .target = tagged.name}, each.front().line, on_bad_line,
-                    find_too_long, bad);
+    bad.add_if_too_long({each.size(), each.size(), 0}, each.front().line);
   }
-  bad.finish(on_bad_line, part, lines.size(), corpus.notes);
+  bad.finish(lines.size(), corpus.notes);
   if (!tagged.sentences.empty()) return tagged;
   throw bad.nothing_left(
       tagged.name,

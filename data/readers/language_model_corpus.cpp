@@ -124,6 +124,9 @@ class Windows {
                   hint);
 }
 
+/// A side of the border between what is trained on and what is held out.
+enum class Side { training, held_out };
+
 /// Which part of a text is held out: the last lines, which begin after the border. If there is
 /// none, because the last line is long, the line is divided at the first token that begins after
 /// the border.
@@ -141,18 +144,18 @@ class HoldOut {
     divides_line_ = last_line < border_;
   }
 
-  /// Calls train(piece) or hold_out(piece) for the pieces of the text.
-  void divide(CorpusText& text, const std::function<void(const Piece&)>& train,
-              const std::function<void(const Piece&)>& hold_out) const {
+  /// Calls f(piece) for the pieces of one side of the border.
+  void for_each_piece(CorpusText& text, Side side,
+                      const std::function<void(const Piece&)>& f) const {
     std::size_t before = 0;
     bool ended_line = true, held_out = false;
-    for_each_piece(text, unit_, [&](const Piece& piece) {
-      if (!border_) return train(piece);
+    tapestry::for_each_piece(text, unit_, [&](const Piece& piece) {
       if (divides_line_) {
-        divide(piece, *border_ > before ? *border_ - before : 0, train, hold_out);
+        const auto part = part_of(piece, *border_ > before ? *border_ - before : 0, side);
+        if (part) f(*part);
       } else {
-        held_out = held_out || (before >= *border_ && ended_line);
-        (held_out ? hold_out : train)(piece);
+        held_out = held_out || (border_ && before >= *border_ && ended_line);
+        if (held_out == (side == Side::held_out)) f(piece);
       }
       before += piece.bytes();
       ended_line = piece.ends_line;
@@ -160,16 +163,13 @@ class HoldOut {
   }
 
  private:
-  void divide(const Piece& piece, std::size_t begin, const std::function<void(const Piece&)>& train,
-              const std::function<void(const Piece&)>& hold_out) const {
-    const std::size_t cut = begin == 0 ? 0 : token_border(piece.text, begin, unit_);
-    if (cut > 0) {
-      const bool whole = cut == piece.text.size();
-      train({.text = piece.text.substr(0, cut), .ends_line = whole && piece.ends_line});
-    }
-    if (cut < piece.text.size()) {
-      hold_out({.text = piece.text.substr(cut), .ends_line = piece.ends_line});
-    }
+  /// The part of a piece on one side of the border, which is `border` bytes behind its beginning.
+  std::optional<Piece> part_of(const Piece& piece, std::size_t border, Side side) const {
+    const std::size_t cut = border == 0 ? 0 : token_border(piece.text, border, unit_);
+    const bool whole = cut == piece.text.size();
+    if (side == Side::training ? cut == 0 : whole) return std::nullopt;
+    if (side == Side::held_out) return Piece{piece.text.substr(cut), piece.ends_line};
+    return Piece{piece.text.substr(0, cut), whole && piece.ends_line};
   }
 
   TextUnit unit_;
@@ -177,48 +177,30 @@ class HoldOut {
   bool divides_line_ = false;
 };
 
-/// A training text.
-struct TrainingText {
-  CorpusText text;
-  HoldOut hold_out;
-};
-
 /// The training texts, their vocabulary and their windows, each in one pass.
 class TrainingTexts {
  public:
   TrainingTexts(const FileList& files, double share, TextUnit unit, const fs::path& base,
                 const TrainingSetOptions& training)
-      : training_(training) {
-    std::vector<CorpusText> texts;
-    std::uint64_t bytes = 0;
-    for (const std::string& file : files.names()) {
-      texts.emplace_back(list_file_key("data.train_text", texts.size()), base / file, any_text);
-      bytes += texts.back().size_now();
-    }
-    if (texts.empty()) texts.emplace_back("data.train_text", base, any_text);
-    cached_ = is_cached(training, bytes);
-    for (CorpusText& text : texts) {
-      if (cached_) text.allow_any_size();
-      const HoldOut hold_out(text, share, unit);
-      texts_.push_back({std::move(text), hold_out});
-    }
+      : texts_(list_texts("data.train_text", files, base, any_text)), training_(training) {
+    for (CorpusText& text : texts_) source_.texts.push_back(&text);
+    source_.corpora.resize(texts_.size());
+    decide_on_cache(source_, training);
+    for (CorpusText& text : texts_) hold_outs_.emplace_back(text, share, unit);
   }
 
-  const std::string& name() const { return texts_.front().text.name(); }
+  const std::string& name() const { return texts_.front().name(); }
 
   Vocabulary make_vocabulary(const WindowOptions& windows, const WordOptions& words,
                              const fs::path& base, std::vector<std::string>& notes) {
     const auto for_each = [this](const std::function<void(const Piece&)>& f) {
-      for (auto& [text, hold_out] : texts_) {
+      for (std::size_t i = 0; i < texts_.size(); ++i) {
         std::size_t pieces = 0;
-        hold_out.divide(
-            text,
-            [&](const Piece& piece) {
-              ++pieces;
-              f(piece);
-            },
-            [](const Piece&) {});
-        if (pieces == 0) reject_short("training", text.name());
+        hold_outs_[i].for_each_piece(texts_[i], Side::training, [&](const Piece& piece) {
+          ++pieces;
+          f(piece);
+        });
+        if (pieces == 0) reject_short("training", texts_[i].name());
       }
     };
     if (words.subwords.kind != SubwordKind::none) {
@@ -240,38 +222,31 @@ class TrainingTexts {
   /// options  on which the windows depend, apart from the vocabulary
   void encode(const std::string& options, std::size_t context, const Tokenizer& tokenizer,
               bool holds_out, Corpus& corpus) {
-    const auto no_piece = [](const Piece&) {};
-    const auto into = [&](Windows& windows) {
-      return [&](const Piece& piece) {
+    const auto cut = [&](std::size_t i, Side side, std::function<void(Example)> add) {
+      Windows windows(context, std::move(add));
+      hold_outs_[i].for_each_piece(texts_[i], side, [&](const Piece& piece) {
         windows.push(corpus.source_vocabulary.encode(tokenize(piece, tokenizer)));
-      };
+      });
+      return windows.finish();
     };
-    TrainingSource source{
-        .texts = {}, .options = options, .corpora = std::vector<LineFiles>(texts_.size())};
-    for (TrainingText& each : texts_) source.texts.push_back(&each.text);
-    fill_training_set(training_, cached_, source, corpus,
-                      [&](std::size_t number, const AddExample& add, std::vector<std::string>&) {
-                        auto& [text, hold_out] = texts_[number];
-                        Windows windows(context,
-                                        [&](Example window) { add(std::move(window), 0); });
-                        hold_out.divide(text, into(windows), no_piece);
-                        if (windows.finish() == 0) reject_short("training", text.name());
+    source_.options = options;
+    fill_training_set(training_, source_, corpus,
+                      [&](std::size_t i, const AddExample& add, std::vector<std::string>&) {
+                        const std::size_t windows = cut(
+                            i, Side::training, [&](Example window) { add(std::move(window), 0); });
+                        if (windows == 0) reject_short("training", texts_[i].name());
                       });
-    for (auto& [text, hold_out] : texts_) {
-      if (holds_out) {
-        Windows windows(context,
-                        [&](Example window) { corpus.validation.push_back(std::move(window)); });
-        hold_out.divide(text, no_piece, into(windows));
-        windows.finish();
-      }
-      text.record(corpus);
+    for (std::size_t i = 0; holds_out && i < texts_.size(); ++i) {
+      cut(i, Side::held_out,
+          [&](Example window) { corpus.validation.push_back(std::move(window)); });
     }
   }
 
  private:
+  std::vector<CorpusText> texts_;
+  std::vector<HoldOut> hold_outs_;  ///< of each text
+  TrainingSource source_;
   const TrainingSetOptions& training_;
-  bool cached_ = false;
-  std::vector<TrainingText> texts_;
 };
 
 }  // namespace
@@ -291,8 +266,8 @@ Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& w
   const TextUnit unit = subwords ? TextUnit::word : windows.unit;  // at which texts are divided
   Corpus corpus;
   const bool has_training = fixed == nullptr || !files.train_text.empty();
-  const bool has_own = !files.validation_text.empty();
-  const double share = has_own ? 0.0 : windows.validation_share;
+  const bool has_validation_file = !files.validation_text.empty();
+  const double share = has_validation_file ? 0.0 : windows.validation_share;
   std::optional<TrainingTexts> texts;
   if (has_training) texts.emplace(files.train_text, share, unit, base, training);
   corpus.source_vocabulary =
@@ -308,15 +283,16 @@ Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& w
   const auto load = [&](const char* key, const std::string& file, const std::string& part) {
     CorpusText text(key, base / file, any_text);
     std::vector<Example> examples;
-    Windows cut(windows.context, [&](Example window) { examples.push_back(std::move(window)); });
+    Windows divided(windows.context,
+                    [&](Example window) { examples.push_back(std::move(window)); });
     for_each_piece(text, unit, [&](const Piece& piece) {
-      cut.push(corpus.source_vocabulary.encode(tokenize(piece, tokenizer)));
+      divided.push(corpus.source_vocabulary.encode(tokenize(piece, tokenizer)));
     });
-    if (cut.finish() == 0) reject_short(part, text.name());
+    if (divided.finish() == 0) reject_short(part, text.name());
     text.record(corpus);
     return examples;
   };
-  if (has_own) {
+  if (has_validation_file) {
     corpus.validation = load("data.validation_text", files.validation_text, "validation");
   } else if (has_training && corpus.validation.empty() && share > 0.0) {
     reject_short("validation", texts->name(),

@@ -109,7 +109,7 @@ class HeaderReader {
   NpyType type() {
     skip_space();
     if (rest_.starts_with('[')) {
-      refuse_data(name_, "an array of structures, expected one of numbers",
+      reject_data(name_, "an array of structures, expected one of numbers",
                   "save the images and the labels as separate arrays");
     }
     std::string_view text = quoted();
@@ -119,7 +119,7 @@ class HeaderReader {
     NpyType type{.kind = text[1], .big_endian = text[0] == '>'};
     text.remove_prefix(2);
     if (type.kind == 'O') {
-      refuse_data(
+      reject_data(
           name_, "an array of Python objects, expected one of numbers or text",
           "convert it, in numpy with images.astype(\"float32\"), or labels.astype(\"int64\") or "
           "labels.astype(\"U\")");
@@ -179,7 +179,7 @@ class HeaderReader {
   void skip_space() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size())); }
 
   [[noreturn]] void reject_header() const {
-    refuse_data(name_,
+    reject_data(name_,
                 fmt::format("the header {}, expected {{'descr': ..., 'fortran_order': ..., "
                             "'shape': ...}}",
                             excerpt(text_)),
@@ -209,12 +209,12 @@ NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
   constexpr std::string_view magic = "\x93NUMPY";
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (!text.starts_with(magic) || text.size() < magic.size() + 2) {
-    refuse_data(name, "no array of numpy, expected a file that numpy.save() wrote", write_again);
+    reject_data(name, "no array of numpy, expected a file that numpy.save() wrote", write_again);
   }
   const int major = static_cast<unsigned char>(text[6]),
             minor = static_cast<unsigned char>(text[7]);
   if (major < 1 || major > 3 || minor != 0) {
-    refuse_data(name,
+    reject_data(name,
                 fmt::format("version {}.{} of the format, expected 1.0, 2.0 or 3.0", major, minor),
                 write_again);
   }
@@ -222,14 +222,14 @@ NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
   std::uint32_t length = 0;
   if (file.size() >= begin) std::memcpy(&length, file.data() + 8, begin - 8);
   if (file.size() < begin || file.size() - begin < length) {
-    refuse_data(name, "the end of the file inside its header, expected an array behind it",
+    reject_data(name, "the end of the file inside its header, expected an array behind it",
                 write_again);
   }
   const NpyArray array{.header = HeaderReader(text.substr(begin, length), name).read(),
                        .data = file.subspan(begin + length)};
   const auto expected = byte_count(array.header.shape, array.header.type.size);
   if (array.data.size() != expected) {
-    refuse_data(name,
+    reject_data(name,
                 fmt::format("{} bytes behind the header, expected {}: {}", array.data.size(),
                             expected ? fmt::to_string(*expected) : "more than 2^64",
                             describe(array.header)),
@@ -343,7 +343,7 @@ void add_labels(ImageArrays& to, const NpyArray& labels, const std::string& name
       add([&](const std::byte* from) { return fmt::to_string(load_number(from)); });
     });
     if (!whole) {
-      refuse_data(
+      reject_data(
           name, fmt::format("labels of {}, expected integers or text", type_name(type)),
           "convert them, in numpy with labels.astype(\"int64\"), or astype(\"U\") if they are "
           "text");
@@ -398,7 +398,7 @@ ImageFile read_npy_images(const std::string& key, const std::filesystem::path& p
   const NpyArray images = parse_npy(image_file, name);
   const NpyArray labels = parse_npy(label_file, label_name);
   if (!visit_numbers(images.header.type, [](const auto&) {})) {
-    refuse_data(
+    reject_data(
         name,
         fmt::format("images of {}, expected bool, int8 to int64, uint8 to uint64 or float16 to "
                     "float64",

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -29,15 +28,6 @@ struct FilePair {
   CorpusText source, target;
 
   LineFiles names() const { return {.source = source.name(), .target = target.name()}; }
-  std::uint64_t bytes() const { return source.size_now() + target.size_now(); }
-  void allow_any_size() {
-    source.allow_any_size();
-    target.allow_any_size();
-  }
-  void record(Corpus& corpus) const {
-    source.record(corpus);
-    target.record(corpus);
-  }
 };
 
 FilePair file_pair(const std::string& part, const std::string& source, const std::string& target,
@@ -94,71 +84,85 @@ void note_skipped(std::vector<std::string>& notes, const std::string& part, std:
       fmt::format("{}: {} of {} pairs skipped: {}", part, before - after, before, reason));
 }
 
-void check_not_empty(const FilePair& files, std::size_t pairs, const std::string& hint) {
+void require_pairs(const FilePair& files, std::size_t pairs, const std::string& hint) {
   if (pairs != 0) return;
   throw DataError(fmt::format("{}: no sentence pair remains of {} and {}", files.part,
                               files.source.name(), files.target.name()),
                   hint);
 }
 
-/// Rejects files with different numbers of lines.
-///
-/// mismatch  number of the first line, from 1, without a counterpart: only one of the two lines is
-///           blank, or only one file has the line
-void check_line_counts(const FilePair& files, std::size_t source_lines, std::size_t target_lines,
-                       std::size_t mismatch) {
-  if (source_lines == target_lines) return;
-  throw DataError(
-      fmt::format("{}: {} lines, but {} has {}: line n of one must be the translation "
-                  "of line n of the other, and line {} is not",
-                  files.source.name(), source_lines, files.target.name(), target_lines, mismatch),
-      "find the first line that does not match, there or before, or make the two files "
-      "again from one source");
-}
+/// Reads the pairs of two files line by line.
+class PairReader {
+ public:
+  explicit PairReader(FilePair& files)
+      : files_(files), sources_(files.source.lines()), targets_(files.target.lines()) {}
+
+  /// The next pair without blank lines; nullopt at the end. Adds pairs with one blank line to
+  /// `bad`.
+  ///
+  /// throws  DataError as CorpusText; if the files have different numbers of lines
+  std::optional<TextPair> next(BadLines& bad) {
+    while (true) {
+      auto source = sources_.next(), target = targets_.next();
+      if (!source && !target) return std::nullopt;
+      if (!source || !target) reject_longer(source ? sources_ : targets_, source.has_value());
+      ++lines_;
+      const bool source_is_blank = is_blank(*source), target_is_blank = is_blank(*target);
+      if (source_is_blank != target_is_blank) {
+        bad.add(half_blank(files_, lines_, source_is_blank));
+        if (!mismatch_) mismatch_ = lines_;
+      } else if (!source_is_blank) {
+        return TextPair{.source = *std::move(source), .target = *std::move(target), .line = lines_};
+      }
+    }
+  }
+
+  /// The number of pairs that have been read, with those of blank lines.
+  std::size_t lines() const { return lines_; }
+
+ private:
+  /// Names the first line without a counterpart: only one of the two lines is blank, or only one
+  /// file has the line.
+  [[noreturn]] void reject_longer(CorpusText::Lines& longer, bool source_is_longer) const {
+    std::size_t all = lines_ + 1;
+    while (longer.next()) ++all;
+    throw DataError(
+        fmt::format("{}: {} lines, but {} has {}: line n of one must be the translation "
+                    "of line n of the other, and line {} is not",
+                    files_.source.name(), source_is_longer ? all : lines_, files_.target.name(),
+                    source_is_longer ? lines_ : all, mismatch_.value_or(lines_ + 1)),
+        "find the first line that does not match, there or before, or make the two files "
+        "again from one source");
+  }
+
+  FilePair& files_;
+  CorpusText::Lines sources_, targets_;
+  std::size_t lines_ = 0;
+  std::optional<std::size_t> mismatch_;  ///< the first line of which only one side is blank
+};
 
 /// Calls f(pair, bad) for the pairs of two files without blank lines, and adds notes on
 /// the others. May be called several times. f may add lines that are too long to `bad`.
 ///
 /// first_pass  gets the bad lines in the first of two passes; null: they are rejected or skipped
-void for_each_pair(FilePair& files, OnBadLine on_bad_line, FirstPassBadLines* first_pass,
+void for_each_pair(FilePair& files, BadLines bad, FirstPassBadLines* first_pass,
                    std::vector<std::string>& notes,
                    const std::function<void(TextPair, BadLines&)>& f) {
-  CorpusText::Lines sources = files.source.lines();
-  CorpusText::Lines targets = files.target.lines();
-  BadLines bad;
-  std::size_t lines = 0, pairs = 0;
-  std::optional<std::size_t> mismatch;
-  while (true) {
-    auto source = sources.next();
-    auto target = targets.next();
-    if (!source && !target) break;
-    if (!source || !target) {
-      const std::size_t both = lines;
-      std::size_t longer = both + 1;
-      while ((source ? sources : targets).next()) ++longer;
-      check_line_counts(files, source ? longer : both, source ? both : longer,
-                        mismatch.value_or(both + 1));
-    }
-    ++lines;
-    const bool source_is_blank = is_blank(*source);
-    const bool target_is_blank = is_blank(*target);
-    if (source_is_blank != target_is_blank) {
-      bad.add(half_blank(files, lines, source_is_blank));
-      if (!mismatch) mismatch = lines;
-    }
-    if (source_is_blank || target_is_blank) continue;
+  PairReader reader(files);
+  std::size_t pairs = 0;
+  while (auto pair = reader.next(bad)) {
     ++pairs;
-    f({.source = *std::move(source), .target = *std::move(target), .line = lines}, bad);
+    f(*std::move(pair), bad);
   }
   if (first_pass != nullptr) {
-    first_pass->add(bad, lines);
+    first_pass->add(bad, reader.lines());
   } else {
-    bad.finish(on_bad_line, files.part, lines, notes);
+    bad.finish(reader.lines(), notes);
   }
-  note_skipped(notes, files.part, lines, pairs + bad.count(), "both lines are blank");
-  check_not_empty(files, pairs,
-                  bad.count() == 0 ? "every line is blank: name the files with the sentences"
-                                   : "no line of one file has a counterpart in the other");
+  note_skipped(notes, files.part, reader.lines(), pairs + bad.count(), "both lines are blank");
+  require_pairs(files, pairs,
+                bad.count() == 0 ? "every line is blank: name the files with the sentences"
+                                 : "no line of one file has a counterpart in the other");
 }
 
 /// The tokenizers of both sides.
@@ -176,8 +180,8 @@ Example encode_pair(const TextPair& pair, const TokenizerPair& tokenizers, const
           corpus.target_vocabulary.encode(split(tokenizers.target, pair.target))};
 }
 
-void check_any_short(const FilePair& files, std::size_t kept, std::size_t max_tokens) {
-  check_not_empty(
+void require_short_pairs(const FilePair& files, std::size_t kept, std::size_t max_tokens) {
+  require_pairs(
       files, kept,
       fmt::format("raise data.max_tokens ({}): every pair has a longer side", max_tokens));
 }
@@ -196,11 +200,11 @@ class TrainingPairs {
         on_bad_line_(on_bad_line),
         first_pass_(on_bad_line),
         training_(training) {
-    std::uint64_t bytes = 0;
-    for (const FilePair& each : files_) bytes += each.bytes();
-    cached_ = is_cached(training_, bytes);
-    if (!cached_) return;
-    for (FilePair& each : files_) each.allow_any_size();
+    for (FilePair& each : files_) {
+      source_.texts.insert(source_.texts.end(), {&each.source, &each.target});
+      source_.corpora.push_back(each.names());
+    }
+    decide_on_cache(source_, training);
   }
 
   /// Makes the vocabularies. Subwords are learned from all pairs, words come from the pairs that
@@ -221,18 +225,15 @@ class TrainingPairs {
   }
 
   void encode(Corpus& corpus) {
-    TrainingSource source{.texts = {}, .options = origin(), .corpora = {}};
-    for (FilePair& files : files_) {
-      source.texts.insert(source.texts.end(), {&files.source, &files.target});
-      source.corpora.push_back(files.names());
-    }
+    source_.options =
+        fmt::format("parallel_text lowercase={} max_tokens={} skip={}", words_.lowercase,
+                    options_.max_tokens, on_bad_line_ == OnBadLine::skip);
     const TokenizerPair tokenizers = make_tokenizers(corpus, words_);
     fill_training_set(
-        training_, cached_, source, corpus,
+        training_, source_, corpus,
         [&](std::size_t number, const AddExample& add, std::vector<std::string>& notes) {
           encode(files_[number], tokenizers, corpus, add, notes);
         });
-    for (const FilePair& files : files_) files.record(corpus);
   }
 
  private:
@@ -240,7 +241,7 @@ class TrainingPairs {
   void for_each(const std::function<void(TextPair)>& f) {
     std::vector<std::string> unused;
     for (FilePair& files : files_) {
-      for_each_pair(files, on_bad_line_, &first_pass_, unused,
+      for_each_pair(files, {files.part, on_bad_line_}, &first_pass_, unused,
                     [&](TextPair pair, BadLines&) { f(std::move(pair)); });
     }
   }
@@ -257,7 +258,7 @@ class TrainingPairs {
       (options_.shared_vocabulary ? source : target).add(targets);
       ++kept;
     });
-    check_any_short(files_.front(), kept, options_.max_tokens);
+    require_short_pairs(files_.front(), kept, options_.max_tokens);
     corpus.source_vocabulary = frequent_words(source, words_);
     corpus.target_vocabulary =
         options_.shared_vocabulary ? corpus.source_vocabulary : frequent_words(target, words_);
@@ -279,40 +280,33 @@ class TrainingPairs {
 
   void encode(FilePair& files, const TokenizerPair& tokenizers, const Corpus& corpus,
               const AddExample& add, std::vector<std::string>& notes) {
-    const LineFiles names = files.names();
+    const BadLines no_bad_lines(files.part, on_bad_line_, files.names(), training_.find_too_long);
     std::size_t pairs = 0, kept = 0;
-    for_each_pair(files, on_bad_line_, nullptr, notes, [&](const TextPair& pair, BadLines& bad) {
+    for_each_pair(files, no_bad_lines, nullptr, notes, [&](const TextPair& pair, BadLines& bad) {
       ++pairs;
       Example example = encode_pair(pair, tokenizers, corpus);
       if (is_too_long(example.source.size(), example.target.size())) return;
       ++kept;
-      add_if_too_long(example, files.part, names, pair.line, on_bad_line_, training_.find_too_long,
-                      bad);
+      bad.add_if_too_long(example, pair.line);
       add(std::move(example), pair.line);
     });
     note_skipped(notes, files.part, pairs, kept,
                  fmt::format("a side is longer than {} tokens", options_.max_tokens));
-    check_any_short(files, kept, options_.max_tokens);
+    require_short_pairs(files, kept, options_.max_tokens);
   }
 
   bool is_too_long(std::size_t source, std::size_t target) const {
     return options_.max_tokens != 0 && std::max(source, target) > options_.max_tokens;
   }
 
-  /// The options on which the examples depend, apart from the vocabularies.
-  std::string origin() const {
-    return fmt::format("parallel_text lowercase={} max_tokens={} skip={}", words_.lowercase,
-                       options_.max_tokens, on_bad_line_ == OnBadLine::skip);
-  }
-
   std::vector<FilePair> files_;
+  TrainingSource source_;
   const ParallelTextOptions& options_;
   const WordOptions& words_;
   const fs::path& base_;
   OnBadLine on_bad_line_;
   FirstPassBadLines first_pass_;
   const TrainingSetOptions& training_;
-  bool cached_ = false;
 };
 
 /// Loads a held-out part.
@@ -320,17 +314,20 @@ void load_part(FilePair files, const WordOptions& words, OnBadLine on_bad_line,
                const FindTooLong& find_too_long, Corpus& corpus, std::vector<Example>& examples,
                ExampleLines& lines) {
   const TokenizerPair tokenizers = make_tokenizers(corpus, words);
-  const LineFiles names = files.names();
-  lines = {
-      .source_file = names.source, .target_file = names.target, .lines = {}, .target_texts = {}};
-  for_each_pair(files, on_bad_line, nullptr, corpus.notes, [&](TextPair pair, BadLines& bad) {
+  lines = {.source_file = files.source.name(),
+           .target_file = files.target.name(),
+           .lines = {},
+           .target_texts = {}};
+  const BadLines no_bad_lines(files.part, on_bad_line, files.names(), find_too_long);
+  for_each_pair(files, no_bad_lines, nullptr, corpus.notes, [&](TextPair pair, BadLines& bad) {
     examples.push_back(encode_pair(pair, tokenizers, corpus));
-    add_if_too_long(examples.back(), files.part, names, pair.line, on_bad_line, find_too_long, bad);
+    bad.add_if_too_long(examples.back(), pair.line);
     lines.lines.push_back(pair.line);
-    lines.target_texts.push_back(words.lowercase ? to_lowercase(pair.target)
+    lines.target_texts.push_back(words.lowercase ? lowercase_european(pair.target)
                                                  : std::move(pair.target));
   });
-  files.record(corpus);
+  files.source.record(corpus);
+  files.target.record(corpus);
 }
 
 }  // namespace

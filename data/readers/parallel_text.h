@@ -24,8 +24,8 @@ struct ParallelTextOptions {
 
 /// Loads parallel_text: pairs of text files with one sentence per line, where line n of the target
 /// file is the translation of line n of the source file; relative paths start at `base`. The
-/// vocabularies are made from the training pairs, or from files of subwords, unless `fixed` ones
-/// are given; the training and the validation set are then empty if they have no file names. The
+/// vocabularies are made from the training pairs, or from SentencePiece models, unless `fixed` ones
+/// are given; without file names, the training and the validation set are then empty. The
 /// fingerprint is not set.
 ///
 ///   both lines blank      the pair is skipped and counted in the notes

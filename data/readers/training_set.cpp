@@ -137,14 +137,15 @@ bool is_cached(const TrainingSetOptions& options, std::uint64_t bytes) {
   return options.cache == CacheUse::always;
 }
 
-void add_if_too_long(const ExampleLengths& example, std::string_view part, const LineFiles& files,
-                     std::size_t line, OnBadLine on_bad_line, const FindTooLong& find_too_long,
-                     BadLines& bad) {
-  if (on_bad_line == OnBadLine::skip || !find_too_long) return;
-  if (const auto error = find_too_long(part, example, files, line)) bad.add_too_long(*error);
+void decide_on_cache(TrainingSource& source, const TrainingSetOptions& options) {
+  std::uint64_t bytes = 0;
+  for (const CorpusText* text : source.texts) bytes += text->size_now();
+  source.cached = is_cached(options, bytes);
+  if (!source.cached) return;
+  for (CorpusText* text : source.texts) text->allow_any_size();
 }
 
-void fill_training_set(const TrainingSetOptions& options, bool cached, const TrainingSource& source,
+void fill_training_set(const TrainingSetOptions& options, const TrainingSource& source,
                        Corpus& corpus, const Encode& encode) {
   const std::size_t corpora = source.corpora.size();
   require_weights(options.corpus_weights, corpora);
@@ -161,12 +162,10 @@ void fill_training_set(const TrainingSetOptions& options, bool cached, const Tra
           notes);
     }
   };
-  if (cached) {
+  if (source.cached) {
     const CachedExamples cache(options, compute_origin(source, corpus), corpus);
     corpus.train_file = cache.find(corpus.notes);
-    if (!corpus.train_file) {
-      corpus.train_file = cache.make(encode_all, counts);
-    }
+    if (!corpus.train_file) corpus.train_file = cache.make(encode_all, counts);
     counts = corpus.train_file->parts();
     corpus.notes.insert(corpus.notes.end(), corpus.train_file->notes().begin(),
                         corpus.train_file->notes().end());
@@ -186,6 +185,7 @@ void fill_training_set(const TrainingSetOptions& options, bool cached, const Tra
   }
   corpus.train_weights = weighted(counts, options.corpus_weights);
   if (corpora > 1 && of_lines) corpus.train_line_files = source.corpora;
+  for (const CorpusText* text : source.texts) text->record(corpus);
 }
 
 namespace {
@@ -205,11 +205,21 @@ void BadLines::Lines::add(const DataError& error) {
   append(error.what(), named);
 }
 
-void BadLines::finish(OnBadLine action, const std::string& part, std::size_t all,
-                      std::vector<std::string>& notes) const {
-  if (action == OnBadLine::stop) reject_any(all);
+BadLines::BadLines(std::string part, OnBadLine action, LineFiles files, FindTooLong find_too_long)
+    : part_(std::move(part)),
+      action_(action),
+      files_(std::move(files)),
+      find_too_long_(std::move(find_too_long)) {}
+
+void BadLines::add_if_too_long(const ExampleLengths& example, std::size_t line) {
+  if (action_ == OnBadLine::skip || !find_too_long_) return;
+  if (const auto error = find_too_long_(part_, example, files_, line)) too_long_.add(*error);
+}
+
+void BadLines::finish(std::size_t all, std::vector<std::string>& notes) const {
+  if (action_ == OnBadLine::stop) reject_any(all);
   if (bad_.count == 0) return;
-  notes.push_back(fmt::format("{}: {} of {} skipped, which cannot be used, such as {}", part,
+  notes.push_back(fmt::format("{}: {} of {} skipped, which cannot be used, such as {}", part_,
                               bad_.count, all, bad_.named.front()));
 }
 

@@ -24,6 +24,16 @@ enum class OnBadLine {
   skip   ///< they are left out, counted in the notes of the corpus
 };
 
+/// The error for an example of a line that has too many tokens for the model; nullopt for others.
+///
+/// part     "train", "validation" or "test"
+/// lengths  of the example
+/// files    of the corpus
+/// line     the number of the line, from 1
+using FindTooLong =
+    std::function<std::optional<DataError>(std::string_view part, const ExampleLengths& lengths,
+                                           const LineFiles& files, std::size_t line)>;
+
 /// Collects the lines of one part of a corpus that cannot be used.
 class BadLines {
  public:
@@ -32,12 +42,21 @@ class BadLines {
   /// The bytes of all named lines together; the first one is named whatever its length.
   static constexpr std::size_t most_bytes = 800;
 
+  /// No lines yet.
+  ///
+  /// part           "train", "validation" or "test"
+  /// files          that the lines are in
+  /// find_too_long  see TrainingSetOptions; may be empty
+  BadLines(std::string part, OnBadLine action, LineFiles files = {},
+           FindTooLong find_too_long = {});
+
   /// Adds a line; the message of the error begins with its place.
   void add(const DataError& error) { bad_.add(error); }
 
-  /// Adds a line that can be used, but not by the model, since it has too many tokens. It is
-  /// reported only together with lines of add().
-  void add_too_long(const DataError& error) { too_long_.add(error); }
+  /// With OnBadLine::stop, adds the line of an example for which find_too_long() returns an error:
+  /// a line that can be used, but not by the model. It is reported only together with lines of
+  /// add().
+  void add_if_too_long(const ExampleLengths& example, std::size_t line);
 
   /// Calls read(), which handles a line; a DataError is caught and added.
   template <class Read>
@@ -50,13 +69,12 @@ class BadLines {
   /// The number of lines that were added with add().
   std::size_t count() const { return bad_.count; }
 
-  /// Ends the collection of a part ("train", "validation" or "test") with `all` lines or examples.
-  /// With OnBadLine::skip, adds a note to the corpus if count() is not 0.
+  /// Ends the collection after `all` lines or examples. With OnBadLine::skip, adds a note to the
+  /// corpus if count() is not 0.
   ///
   /// throws  DataError with OnBadLine::stop if count() is not 0. It counts all lines, also those
-  ///         that are too long, and names the first of add(), then the first of add_too_long().
-  void finish(OnBadLine action, const std::string& part, std::size_t all,
-              std::vector<std::string>& notes) const;
+  ///         that are too long, and names the first of add(), then the first that are too long.
+  void finish(std::size_t all, std::vector<std::string>& notes) const;
 
   /// throws  the same DataError if count() of `all` lines is not 0.
   void reject_any(std::size_t all) const;
@@ -74,6 +92,10 @@ class BadLines {
     std::string hint{};                ///< of the first line
   };
 
+  std::string part_;
+  OnBadLine action_;
+  LineFiles files_;
+  FindTooLong find_too_long_;
   Lines bad_, too_long_;
 };
 
@@ -83,7 +105,7 @@ class BadLines {
 class FirstPassBadLines {
  public:
   /// No bad lines yet; with OnBadLine::skip they are never rejected.
-  explicit FirstPassBadLines(OnBadLine action) : action_(action) {}
+  explicit FirstPassBadLines(OnBadLine action) : action_(action), first_("train", action) {}
 
   /// Adds the bad lines of the next file, which has `all` lines.
   void add(const BadLines& bad, std::size_t all);
@@ -106,16 +128,6 @@ enum class CacheUse {
   always,     ///< in any case
   never       ///< in no case
 };
-
-/// The error for an example of a line that has too many tokens for the model; nullopt for others.
-///
-/// part     "train", "validation" or "test"
-/// lengths  of the example
-/// files    of the corpus
-/// line     the number of the line, from 1
-using FindTooLong =
-    std::function<std::optional<DataError>(std::string_view part, const ExampleLengths& lengths,
-                                           const LineFiles& files, std::size_t line)>;
 
 /// Options of training sets that are read from text.
 struct TrainingSetOptions {
@@ -145,29 +157,25 @@ using AddExample = std::function<void(Example example, std::size_t line)>;
 
 /// Input of training examples.
 struct TrainingSource {
-  std::vector<CorpusText*> texts;    ///< all text files
-  std::string options;               ///< all options on which the examples depend, as text
+  std::vector<CorpusText*> texts{};  ///< all text files
   std::vector<LineFiles> corpora{};  ///< of each corpus; one or more
+  std::string options{};             ///< all options on which the examples depend, as text
+  bool cached = false;               ///< whether the examples are kept in a file
 };
 
-/// With OnBadLine::stop, adds the line of an example to `bad` if find_too_long() returns an error
-/// for it.
-///
-/// find_too_long  see TrainingSetOptions; may be empty
-void add_if_too_long(const ExampleLengths& example, std::string_view part, const LineFiles& files,
-                     std::size_t line, OnBadLine on_bad_line, const FindTooLong& find_too_long,
-                     BadLines& bad);
+/// Sets source.cached by is_cached(); the texts may then be larger than the memory.
+void decide_on_cache(TrainingSource& source, const TrainingSetOptions& options);
 
 /// Fills in the training set of `corpus`, whose vocabularies are known: in memory, or in a file,
 /// which is opened if it was made from the same text, vocabularies and options by this version of
-/// the format, and is recreated otherwise, with a note if one of that name was there.
+/// the format, and is recreated otherwise, with a note if one of that name was there. Adds the
+/// texts to corpus.files.
 ///
-/// cached  is_cached()
 /// encode  encodes the examples of the corpus with this number and adds notes; called for each
 ///         corpus, unless the file can be used: the file then has the notes
 /// throws  what `encode` throws; DataError if the numbers of weights and corpora differ;
 ///         OutputError if the file cannot be written.
-void fill_training_set(const TrainingSetOptions& options, bool cached, const TrainingSource& source,
+void fill_training_set(const TrainingSetOptions& options, const TrainingSource& source,
                        Corpus& corpus,
                        const std::function<void(std::size_t number, const AddExample& add,
                                                 std::vector<std::string>& notes)>& encode);

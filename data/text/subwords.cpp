@@ -4,6 +4,7 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -112,21 +113,9 @@ class Sentences : public sentencepiece::SentenceIterator {
   std::size_t next_ = 0;
 };
 
-const char* rule_name(TextNormalization normalization) {
-  switch (normalization) {
-    case TextNormalization::nmt_nfkc:
-      return "nmt_nfkc";
-    case TextNormalization::nfkc:
-      return "nfkc";
-    case TextNormalization::nmt_nfkc_cf:
-      return "nmt_nfkc_cf";
-    case TextNormalization::nfkc_cf:
-      return "nfkc_cf";
-    case TextNormalization::identity:
-      return "identity";
-  }
-  throw std::logic_error("subwords: unknown normalization");
-}
+/// The names of SentencePiece, in the order of TextNormalization.
+constexpr std::array<const char*, 5> normalization_names = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf",
+                                                            "nfkc_cf", "identity"};
 
 /// The number after `words` in a message; nullopt if it does not have them.
 std::optional<std::size_t> number_after(std::string_view message, std::string_view words) {
@@ -188,7 +177,8 @@ std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> 
       {"vocab_size", number(options.vocabulary_size)},
       {"character_coverage", number(options.character_coverage)},
       {"byte_fallback", number(options.byte_fallback)},
-      {"normalization_rule_name", rule_name(options.normalization)},
+      {"normalization_rule_name",
+       normalization_names.at(static_cast<std::size_t>(options.normalization))},
       {"pad_id", number(pad_id)},
       {"unk_id", number(unk_id)},
       {"bos_id", number(bos_id)},

@@ -36,7 +36,7 @@ struct SentencePieceModel {
     float score = 0;           ///< unigram: log probability; bpe: higher scores are merged first
     Type type = Type::normal;  ///< text or symbol
 
-    /// Whether texts are divided into it: it is none of the symbols of SentencePiece.
+    /// True for pieces that occur in segmentations: not control, unknown or unused.
     bool is_token() const {
       return type == Type::normal || type == Type::user_defined || type == Type::byte;
     }

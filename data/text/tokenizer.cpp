@@ -46,6 +46,14 @@ bool is_word_part(CharacterKind kind) {
   return kind == CharacterKind::word || kind == CharacterKind::digit;
 }
 
+/// Whether a mark is part of a word between letters or digits.
+bool joins_words(char32_t c) {
+  return c == U'\'' || c == U'-' || (c >= 0x2010 && c <= 0x2011) || c == 0x2019;
+}
+
+/// Whether a mark is part of a number between digits.
+bool joins_digits(char32_t c) { return c == U'.' || c == U',' || c == U':'; }
+
 /// Whether the mark at `i`, which follows a letter or digit, is part of the word or number.
 bool is_inside_word(std::span<const Utf8Character> characters, std::size_t i) {
   if (i + 1 == characters.size()) return false;
@@ -84,19 +92,13 @@ struct Attachment {
   bool right = false;
 };
 
-bool contains(std::span<const std::string_view> set, std::string_view token) {
-  for (const std::string_view member : set) {
-    if (token == member) return true;
-  }
-  return false;
-}
-
 /// Determines the attachment of each token in order; keeps track of open quotation marks.
 class Joiner {
  public:
   Attachment attachment(std::string_view token) {
-    if (contains(closing, token)) return {.left = true};
-    if (contains(opening, token)) return {.right = true};
+    const auto is_token = [token](std::string_view mark) { return mark == token; };
+    if (std::ranges::any_of(closing, is_token)) return {.left = true};
+    if (std::ranges::any_of(opening, is_token)) return {.right = true};
     if (token == "/") return {.left = true, .right = true};
     if (token == "\"") return toggle(double_open_);
     if (token == "'") return toggle(single_open_);
@@ -156,7 +158,7 @@ Tokens WordTokenizer::split(std::string_view sentence) const {
     }
     const std::size_t end = token_end(characters, begin);
     const std::string token = concatenate(std::span(characters).subspan(begin, end - begin));
-    tokens.push_back(lowercase_ ? to_lowercase(token) : token);
+    tokens.push_back(lowercase_ ? lowercase_european(token) : token);
     begin = end;
   }
   return tokens;
@@ -184,7 +186,8 @@ Tokens CharacterTokenizer::split(std::string_view sentence) const {
     } else if (is_control(code_point) || character_kind(code_point) == CharacterKind::space) {
       tokens.push_back(fmt::format("<U+{:04X}>", static_cast<std::uint32_t>(code_point)));
     } else {
-      tokens.push_back(lowercase_ ? to_lowercase(character.bytes) : std::string(character.bytes));
+      tokens.push_back(lowercase_ ? lowercase_european(character.bytes)
+                                  : std::string(character.bytes));
     }
   }
   return tokens;
@@ -206,7 +209,7 @@ std::string CharacterTokenizer::join(const Tokens& tokens) const {
 
 Tokens SubwordTokenizer::split(std::string_view sentence) const {
   require_utf8(sentence);
-  return model_->split(lowercase_ ? to_lowercase(sentence) : std::string(sentence));
+  return model_->split(lowercase_ ? lowercase_european(sentence) : std::string(sentence));
 }
 
 Tokenizer sentence_tokenizer(const Vocabulary& vocabulary, const WordOptions& words) {
@@ -222,8 +225,8 @@ Tokens split_lines(const Tokenizer& tokenizer, std::string_view text) {
   Tokens tokens;
   while (true) {
     const std::size_t end = text.find('\n');
-    const Tokens of_line = split(tokenizer, text.substr(0, end));
-    tokens.insert(tokens.end(), of_line.begin(), of_line.end());
+    const Tokens line_tokens = split(tokenizer, text.substr(0, end));
+    tokens.insert(tokens.end(), line_tokens.begin(), line_tokens.end());
     if (end == std::string_view::npos) return tokens;
     tokens.emplace_back(newline_token);
     text.remove_prefix(end + 1);
@@ -231,7 +234,7 @@ Tokens split_lines(const Tokenizer& tokenizer, std::string_view text) {
 }
 
 std::string join(const Tokenizer& tokenizer, const Tokens& tokens) {
-  const auto of_line = [&](auto begin, auto end) {
+  const auto join_line = [&](auto begin, auto end) {
     return std::visit([&](const auto& chosen) { return chosen.join(Tokens(begin, end)); },
                       tokenizer);
   };
@@ -239,13 +242,13 @@ std::string join(const Tokenizer& tokenizer, const Tokens& tokens) {
   auto begin = tokens.begin();
   for (auto end = begin; (end = std::find(begin, tokens.end(), newline_token)) != tokens.end();
        begin = end + 1) {
-    text += of_line(begin, end) + '\n';
+    text += join_line(begin, end) + '\n';
   }
-  return text + of_line(begin, tokens.end());
+  return text + join_line(begin, tokens.end());
 }
 
 TextCodec::TextCodec(TextFormat format, Vocabulary source_vocabulary, Vocabulary target_vocabulary)
-    : format_(format),
+    : format_(std::move(format)),
       source_vocabulary_(std::move(source_vocabulary)),
       target_vocabulary_(std::move(target_vocabulary)) {}
 

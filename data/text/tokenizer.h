@@ -34,7 +34,7 @@ class SpaceTokenizer {
 /// Splits text of European languages into words and punctuation marks.
 ///
 ///   split  "He said: it's 3.5 well-known tests!" -> He said : it's 3.5 well-known tests !
-///   join   the inverse
+///   join   restores the sentence, apart from unusual white space
 ///
 /// A sentence is split at white space, and each punctuation mark (ASCII, and the usual non-ASCII
 /// quotation marks, dashes and inverted marks) is a separate token, except that
@@ -82,7 +82,7 @@ class CharacterTokenizer {
 class SubwordTokenizer {
  public:
   /// model      not null
-  /// lowercase  split() converts letters to lower case before it divides the text
+  /// lowercase  split() converts letters to lower case before tokenizing
   explicit SubwordTokenizer(std::shared_ptr<const SubwordModel> model, bool lowercase = false)
       : model_(std::move(model)), lowercase_(lowercase) {}
 

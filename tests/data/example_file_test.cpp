@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <cerrno>
@@ -15,7 +13,7 @@
 #include <vector>
 
 #include "data/io/file.h"
-#include "tests/data/refusal.h"
+#include "tests/data/rejection.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/temporary_folder.h"
 
@@ -284,32 +282,6 @@ TEST_CASE("what an example file cannot hold is rejected, and an unfinished file 
     CHECK(names_in(folder)[0].starts_with(".x.tmp-"));
   }
   CHECK(names_in(folder).empty());
-}
-
-TEST_CASE("processes that write the same example file at once leave a complete one") {
-  const TemporaryFolder folder;
-  const Examples many(2000, some[0]);
-  std::vector<pid_t> children;
-  for (int i = 0; i < 4; ++i) {
-    const pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      try {
-        for (int again = 0; again < 10; ++again) write(folder / "x", many);
-      } catch (...) {
-        ::_exit(1);
-      }
-      ::_exit(0);
-    }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    CHECK(status == 0);
-  }
-  CHECK(all_of(ExampleFile(folder / "x", origin, 10)) == many);
-  CHECK(names_in(folder) == std::vector<std::string>{"x"});
 }
 
 }  // namespace

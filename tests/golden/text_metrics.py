@@ -2,8 +2,6 @@
 
 `settings` are the options of the metrics; each corpus has its hypotheses, its references (one list
 for each reference of a sentence), and for each of the settings score, details and signature.
-
-text_metrics_full.py compares the program with sacreBLEU on any number of such corpora.
 """
 
 import json

@@ -11,6 +11,7 @@
 #include "data/io/error.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
+#include "data/metrics/python_text.h"
 #include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/config/domain.h"
@@ -64,7 +65,7 @@ std::vector<std::string> read_standard_input() {
   std::vector<std::string> lines;
   while (auto line = reader.next()) lines.push_back(*std::move(line));
   if (lines.empty()) {
-    refuse_data("standard input", "no line, expected one sentence a line",
+    reject_data("standard input", "no line, expected one sentence a line",
                 "send it the sentences, such as < FILE");
   }
   return lines;
@@ -73,7 +74,7 @@ std::vector<std::string> read_standard_input() {
 std::string without_space_at_end(const std::string& line) {
   std::string result;
   const std::u32string text = decode_utf8(line);
-  for (const char32_t c : without_trailing_space(text)) append_utf8(result, c);
+  for (const char32_t c : python::rstrip(text)) append_utf8(result, c);
   return result;
 }
 

@@ -165,9 +165,9 @@ void count_without(const std::vector<std::size_t>& indices,
 void skip_misfits(Corpus& corpus, const Part& part, const Config& config) {
   const bool in_training = part.examples == &Corpus::train;
   const std::size_t all = part_examples(corpus, part).size();
-  BadLines bad;
+  BadLines bad(part.name, OnBadLine::skip);
   const std::vector<std::size_t> misfits = find_misfits(corpus, part, config, bad);
-  bad.finish(OnBadLine::skip, part.name, all, corpus.notes);
+  bad.finish(all, corpus.notes);
   if (misfits.empty()) return;
   if (in_training) count_without(misfits, corpus.train_weights);
   if (in_training && corpus.train_file) {
@@ -226,13 +226,13 @@ BatchSchedule make_batch_schedule(const Corpus& corpus, const Config& config) {
             lengths_in_epoch(config, corpus)};
   }
   require_fitting_examples(corpus, config);
-  const BatchTokens tokens{.most = train.batch_tokens, .layout = find_task(config).layout()};
+  const BatchTokens tokens{.max_tokens = train.batch_tokens, .layout = find_task(config).layout()};
   return {corpus.training(), tokens, train.seed, lengths_in_epoch(config, corpus)};
 }
 
 void require_fitting_examples(const Corpus& corpus, const Config& config) {
   for (const Part& part : parts) {
-    BadLines bad;
+    BadLines bad(part.name, OnBadLine::stop);
     const bool in_training = part.examples == &Corpus::train;
     const bool some_kept = in_training && !corpus.train_kept.empty();
     const std::size_t all =

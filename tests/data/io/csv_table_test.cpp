@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/data/refusal.h"
+#include "tests/data/rejection.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace tapestry;

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/data/refusal.h"
+#include "tests/data/rejection.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/temporary_folder.h"
 

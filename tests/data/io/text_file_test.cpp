@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/data/refusal.h"
+#include "tests/data/rejection.h"
 #include "tests/support/meanwhile.h"
 #include "tests/support/temporary_folder.h"
 

@@ -11,12 +11,10 @@
 #include <vector>
 
 #include "data/corpus.h"
-#include "data/readers/images.h"
 #include "data/readers/labelled_text.h"
-#include "data/readers/parallel_text.h"
+#include "tests/data/readers/image_folder.h"
 #include "tests/data/readers/text_folder.h"
-#include "tests/data/refusal.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/data/rejection.h"
 
 /// Lines that cannot be used: BadLines, and what all readers do with them.
 namespace tapestry {
@@ -25,16 +23,16 @@ namespace {
 using test::contains;
 using test::hint_of;
 using test::rejection;
-using test::TemporaryFolder;
 using Notes = std::vector<std::string>;
 using Numbers = std::vector<std::size_t>;
 
-BadLines bad_lines(int count, int too_long = 0) {
-  BadLines bad;
-  for (int i = 1; i <= too_long; ++i) {
-    bad.add_too_long(
-        DataError(fmt::format("f:{}: long", i), i == 1 ? "shorten it" : "shorten that"));
-  }
+BadLines bad_lines(int count, int too_long = 0, OnBadLine action = OnBadLine::stop) {
+  BadLines bad("train", action, {.source = "f", .target = "f"},
+               [](std::string_view, const ExampleLengths&, const LineFiles& files, std::size_t i) {
+                 return DataError(fmt::format("{}:{}: long", files.source, i),
+                                  i == 1 ? "shorten it" : "shorten that");
+               });
+  for (int i = 1; i <= too_long; ++i) bad.add_if_too_long({}, static_cast<std::size_t>(i));
   for (int i = 1; i <= count; ++i) {
     bad.add(DataError(fmt::format("f:{}: bad", i), i == 1 ? "mend it" : "mend that"));
   }
@@ -62,20 +60,20 @@ TEST_CASE("bad lines are rejected with the first of them, their number and how t
   for (const auto& each : expected) {
     const auto finish = [&] {
       Notes notes;
-      bad_lines(each.bad, each.too_long).finish(OnBadLine::stop, "train", 9, notes);
+      bad_lines(each.bad, each.too_long).finish(9, notes);
     };
     CHECK(rejection(finish) == each.message);
     CHECK(hint_of(finish) == each.hint);
     CHECK_THROWS_AS(bad_lines(each.bad, each.too_long).reject_any(9), DataError);
   }
   Notes notes;
-  bad_lines(0, 9).finish(OnBadLine::stop, "train", 9, notes);  // only too long for the model
+  bad_lines(0, 9).finish(9, notes);  // only too long for the model
   CHECK(bad_lines(0, 9).count() == 0);
   CHECK(notes.empty());
 }
 
 TEST_CASE("the message about bad lines stays short however long each of them is") {
-  BadLines bad, longer;
+  BadLines bad("train", OnBadLine::stop), longer = bad;
   for (const char letter : {'a', 'b', 'c'}) bad.add(DataError(std::string(400, letter), "mend it"));
   CHECK(rejection([&] { bad.reject_any(9); }) == std::string(400, 'a') + "\n" +
                                                      std::string(400, 'b') +
@@ -88,10 +86,10 @@ TEST_CASE("the message about bad lines stays short however long each of them is"
 
 TEST_CASE("bad lines that are skipped are counted in the notes") {
   Notes notes;
-  bad_lines(0).finish(OnBadLine::skip, "train", 9, notes);
+  bad_lines(0, 0, OnBadLine::skip).finish(9, notes);
   CHECK(notes.empty());
-  bad_lines(7).finish(OnBadLine::skip, "test", 9, notes);
-  CHECK(notes == Notes{"test: 7 of 9 skipped, which cannot be used, such as f:1: bad"});
+  bad_lines(7, 2, OnBadLine::skip).finish(9, notes);
+  CHECK(notes == Notes{"train: 7 of 9 skipped, which cannot be used, such as f:1: bad"});
 }
 
 TEST_CASE("bad lines of a first pass are rejected for the first file that has any, or skipped") {
@@ -107,7 +105,7 @@ TEST_CASE("bad lines of a first pass are rejected for the first file that has an
 }
 
 TEST_CASE("an attempt catches errors of the data, and no others") {
-  BadLines bad;
+  BadLines bad("train", OnBadLine::stop);
   bad.attempt([] {});
   CHECK(bad.count() == 0);
   bad.attempt([] { throw DataError("x", "y"); });
@@ -123,34 +121,23 @@ std::optional<DataError> find_too_long(std::string_view part, const ExampleLengt
                    "shorten it");
 }
 
-/// The files a and b of pairs, for training and validation.
-struct PairFolder {
-  PairFolder(std::string_view source, std::string_view target) {
-    folder.write("a", source);
-    folder.write("b", target);
-    options.train_source = options.validation_source = "a";
-    options.train_target = options.validation_target = "b";
-  }
-  Corpus load(OnBadLine on_bad_line = OnBadLine::stop) const {
-    return load_parallel_text(options, words, folder.path(), nullptr, on_bad_line, training);
-  }
+/// Pairs in the files `a` and `b`, for training and validation.
+struct BadPairs : test::PairFolder {
+  using PairFolder::PairFolder;
+
   std::string message() const {
     return rejection([this] { load(); });
   }
 
-  TemporaryFolder folder;
-  std::string a = (folder / "a").string(), b = (folder / "b").string();
-  ParallelTextOptions options;
-  WordOptions words;
-  TrainingSetOptions training;
+  std::string a = name("train.de"), b = name("train.en");
 };
 
 TEST_CASE("pairs with one blank side are counted, and skipped on request") {
-  const PairFolder pairs("one\n\ntwo\n\nthree\n", "eins\nx\nzwei\n\n \n");
+  const BadPairs pairs("one\n\ntwo\n\nthree\n", "eins\nx\nzwei\n\n \n");
   const std::string first = pairs.a + ":2: the line is blank, but " + pairs.b + ":2 is not";
   CHECK(pairs.message() == first + "\n" + pairs.b + ":5: the line is blank, but " + pairs.a +
                                ":5 is not\n2 of 5 cannot be used");
-  const Corpus corpus = pairs.load(OnBadLine::skip);
+  const Corpus corpus = pairs.load(nullptr, OnBadLine::skip);
   CHECK(corpus.train.size() == 2);
   CHECK(corpus.train_lines.lines == Numbers{1, 3});
   CHECK(corpus.train_lines.source_file == pairs.a);
@@ -159,13 +146,14 @@ TEST_CASE("pairs with one blank side are counted, and skipped on request") {
   REQUIRE(corpus.notes.size() == 4);
   CHECK(corpus.notes[0] == "train: 2 of 5 skipped, which cannot be used, such as " + first);
   CHECK(corpus.notes[1] == "train: 1 of 5 pairs skipped: both lines are blank");
-  pairs.folder.write("b", "\nx\n\n\n\n");
-  CHECK(contains(rejection([&] { pairs.load(OnBadLine::skip); }), "no sentence pair remains of "));
+  pairs.folder.write("train.en", "\nx\n\n\n\n");
+  CHECK(contains(rejection([&] { pairs.load(nullptr, OnBadLine::skip); }),
+                 "no sentence pair remains of "));
   CHECK(pairs.message().ends_with("\n4 of 5 cannot be used"));
 }
 
 TEST_CASE("pairs that are too long are rejected together with those with one blank side") {
-  PairFolder pairs("one two three\n\nx\ntwo\n", "eins\nx\nzwei drei vier\n2\n");
+  BadPairs pairs("one two three\n\nx\ntwo\n", "eins\nx\nzwei drei vier\n2\n");
   pairs.training.find_too_long = find_too_long;
   const std::string blank = pairs.a + ":2: the line is blank, but " + pairs.b + ":2 is not";
   const auto message = [&](const std::string& part) {
@@ -178,7 +166,7 @@ TEST_CASE("pairs that are too long are rejected together with those with one bla
   pairs.words.min_frequency = 9;
   CHECK(pairs.message() == blank);
   pairs.words.min_frequency = 1;
-  const Corpus skipped = pairs.load(OnBadLine::skip);
+  const Corpus skipped = pairs.load(nullptr, OnBadLine::skip);
   CHECK(skipped.train.size() == 3);
   CHECK(skipped.notes.front() == "train: 1 of 4 skipped, which cannot be used, such as " + blank);
   pairs.folder.write("c", "one\ntwo\nthree\nfour\n");
@@ -221,11 +209,11 @@ TEST_CASE("bad lines are rejected before subwords are learned, without those tha
   text.on_bad_line = OnBadLine::skip;
   CHECK(text.load().source_vocabulary.size() == 10);
 
-  PairFolder pairs("one two three\n\nx\ntwo\n", "eins\nx\nzwei drei vier\n2\n");
+  BadPairs pairs("one two three\n\nx\ntwo\n", "eins\nx\nzwei drei vier\n2\n");
   pairs.training.find_too_long = find_too_long;
   pairs.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 18};
   CHECK(pairs.message() == pairs.a + ":2: the line is blank, but " + pairs.b + ":2 is not");
-  CHECK(pairs.load(OnBadLine::skip).source_vocabulary.size() == 18);
+  CHECK(pairs.load(nullptr, OnBadLine::skip).source_vocabulary.size() == 18);
 }
 
 TEST_CASE("bad tokens, unknown labels and sentences that are too long are rejected together") {
@@ -283,37 +271,29 @@ TEST_CASE("files of which nothing is left without bad lines are rejected with th
 }
 
 TEST_CASE("bad pixels and unknown labels of images are rejected together, and skipped on request") {
-  const TemporaryFolder folder;
-  folder.write("a.csv", "0,1,a\n1,0,b\n");
-  folder.write("b.csv", "0,1,z\n0,x,b\n1,0,b\n");
-  ImageOptions options;
-  options.train_images = "a.csv";
-  options.validation_images = "b.csv";
-  options.image_height = 1;
-  options.image_width = 2;
-  const auto load = [&](OnBadLine on_bad_line, const Vocabulary* classes = nullptr,
-                        std::size_t test = 0) {
-    return load_images(options, {.validation = 0, .test = test}, folder.path(), classes,
-                       on_bad_line);
-  };
-  const std::string name = (folder / "b.csv").string();
+  test::ImageFolder images("a.csv");
+  images.write("0,1,a\n1,0,b\n");
+  images.folder.write("b.csv", "0,1,z\n0,x,b\n1,0,b\n");
+  images.options.validation_images = "b.csv";
+  const std::string name = images.name("b.csv");
   const std::string unknown = name + ":1: found the label z, expected one of the classes a, b";
-  CHECK(rejection([&] { load(OnBadLine::stop); }) ==
+  CHECK(rejection([&] { images.load(); }) ==
         unknown + "\n" + name +
             ":2: found \"x\" in field 2, expected a number\n2 of 3 cannot be used");
-  const Corpus corpus = load(OnBadLine::skip);
+  const Corpus corpus = images.load(nullptr, OnBadLine::skip);
   CHECK(corpus.validation.size() == 1);
   CHECK(std::ranges::count(
             corpus.notes, "validation: 2 of 3 skipped, which cannot be used, such as " + unknown) ==
         1);
-  folder.write("b.csv", "0,1,z\n");
-  CHECK(contains(rejection([&] { load(OnBadLine::skip); }), "nothing is left"));
+  images.folder.write("b.csv", "0,1,z\n");
+  CHECK(contains(rejection([&] { images.load(nullptr, OnBadLine::skip); }), "nothing is left"));
 
   // Images with unknown labels are not held out.
-  folder.write("a.csv", "0,0,a\n1,0,b\n2,0,c\n3,0,c\n4,0,a\n5,0,b\n6,x,b\n");
-  options.validation_images.clear();
+  images.write("0,0,a\n1,0,b\n2,0,c\n3,0,c\n4,0,a\n5,0,b\n6,x,b\n");
+  images.options.validation_images.clear();
+  images.held_out.test = 2;
   const Vocabulary classes({"a", "b"});
-  const Corpus held_out = load(OnBadLine::skip, &classes, 2);
+  const Corpus held_out = images.load(&classes, OnBadLine::skip);
   CHECK(held_out.train.size() == 2);
   CHECK(held_out.test.size() == 2);
   CHECK(held_out.notes.front().starts_with("train: 3 of 7 skipped, "));

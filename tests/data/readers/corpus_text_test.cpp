@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/data/refusal.h"
+#include "tests/data/rejection.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tapestry {

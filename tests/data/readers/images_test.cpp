@@ -3,53 +3,30 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "tests/data/refusal.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/data/readers/image_folder.h"
+#include "tests/data/rejection.h"
 
 using namespace tapestry;
 using tapestry::test::check_rejected;
-using tapestry::test::TemporaryFolder;
 using Pixels = std::vector<float>;
 
 namespace {
 
-/// A file with two images of 1 x 2 pixels, and options that read it.
-struct ImageFolder {
-  ImageFolder() {
-    write("0,255,cat\n51,102,dog\n");
-    options.train_images = "train.csv";
-    options.image_height = 1;
-    options.image_width = 2;
-  }
+/// A table of two images.
+struct TableFolder : test::ImageFolder {
+  TableFolder() : ImageFolder("train.csv") { write("0,255,cat\n51,102,dog\n"); }
 
-  void write(std::string_view text) const { folder.write("train.csv", text); }
-  Corpus load(const Vocabulary* classes = nullptr) const {
-    return load_images(options, held_out, folder.path(), classes);
-  }
   /// Checks that these tables are rejected with these words, the first of which follows the name.
   void check_rejected_tables(std::vector<test::BadInput> tables) const {
     for (test::BadInput& bad : tables) bad.words[0] = "train.csv:" + bad.words[0];
-    check_rejected(tables, [this](const std::string& table) {
-      write(table);
-      load();
-    });
+    check_rejected_files(tables);
   }
-  /// Checks that the files are rejected with these words.
-  void check_rejected_now(const std::vector<std::string>& words,
-                          const Vocabulary* classes = nullptr) const {
-    check_rejected({{"", words}}, [&](const std::string&) { load(classes); });
-  }
-
-  TemporaryFolder folder;
-  ImageOptions options;
-  HeldOutImages held_out{.validation = 0, .test = 0};
 };
 
 /// A table of 12 images of one pixel, the values of which count from 0: even ones of the class a.
-struct CountingFolder : ImageFolder {
+struct CountingFolder : TableFolder {
   CountingFolder() {
     std::string text;
     for (int i = 0; i < 12; ++i) text += std::to_string(i) + (i % 2 == 0 ? ",a\n" : ",b\n");
@@ -68,7 +45,7 @@ Pixels first_pixels(const std::vector<Example>& images) {
 }  // namespace
 
 TEST_CASE("a line of a table of images is pixels, whose maximum becomes 1, and the label") {
-  const Corpus corpus = ImageFolder().load();
+  const Corpus corpus = TableFolder().load();
   REQUIRE(corpus.train.size() == 2);
   CHECK(corpus.train[0] == Example{.target = {4}, .pixels = {0.0F, 1.0F}});
   CHECK(corpus.train[1] == Example{.target = {5}, .pixels = {0.2F, 0.4F}});
@@ -79,7 +56,7 @@ TEST_CASE("a line of a table of images is pixels, whose maximum becomes 1, and t
 }
 
 TEST_CASE("pixels may be any finite numbers, with white space around them") {
-  ImageFolder images;
+  TableFolder images;
   images.options.pixel_maximum = 0.5;
   images.write(" -1 ,\t2.5e-1\t, a \n1e-300,-0,b\n");
   const Corpus corpus = images.load();
@@ -88,7 +65,7 @@ TEST_CASE("pixels may be any finite numbers, with white space around them") {
 }
 
 TEST_CASE("pixels far below the given maximum are noted") {
-  ImageFolder images;
+  TableFolder images;
   const auto notes = [&](double maximum) {
     images.options.pixel_maximum = maximum;
     return images.load().notes;
@@ -113,7 +90,7 @@ TEST_CASE("pixels far below the given maximum are noted") {
 }
 
 TEST_CASE("numeric classes are in the order of the numbers, whatever their order in the file") {
-  ImageFolder images;
+  TableFolder images;
   images.write("0,0,10\n0,0,9\n0,0,2\n");
   const Corpus corpus = images.load();
   CHECK(corpus.target_vocabulary == Vocabulary({"2", "9", "10"}));
@@ -121,7 +98,7 @@ TEST_CASE("numeric classes are in the order of the numbers, whatever their order
 }
 
 TEST_CASE("a heading, blank lines, quotes and Windows line ends of a table change no image") {
-  ImageFolder images;
+  TableFolder images;
   const auto plain = images.load().train;
   for (const char* text :
        {"left,right,label\n0,255,cat\n51,102,dog\n", "\r\n0,255,cat\r\n \t\r\n51,102,dog\r\n",
@@ -139,7 +116,7 @@ TEST_CASE("a heading, blank lines, quotes and Windows line ends of a table chang
 }
 
 TEST_CASE("a table with another number of fields, or another separator, is rejected") {
-  ImageFolder images;
+  TableFolder images;
   images.check_rejected_tables({
       {"0,0,a\n\n0,a\n", {"3:", "2 fields", "expected 3: 2 pixels and the label"}},
       {"0,0,0,a\n", {"1:", "4 fields", "expected 3"}},
@@ -162,7 +139,7 @@ TEST_CASE("a table with another number of fields, or another separator, is rejec
 }
 
 TEST_CASE("pixels that are no finite numbers, and labels that are no words, are rejected") {
-  ImageFolder images;
+  TableFolder images;
   const std::string word = "expected one word", number = "expected a number";
   std::vector<test::BadInput> tables{
       // A first line with a number in it, or with an empty field, is no heading.
@@ -260,7 +237,7 @@ TEST_CASE("labels of images have to be among given classes, or those of training
 }
 
 TEST_CASE("an image without a label is only its pixels") {
-  const ImageOptions options = ImageFolder().options;
+  const ImageOptions options = TableFolder().options;
   CHECK(parse_image("51, 255", "in:1", options) == Pixels{0.2F, 1.0F});
   check_rejected({{"0,255,cat", {"in:7:", "3 fields", "expected 2: the pixels, without a label"}},
                   {"0", {"in:7:", "1 fields", "expected 2"}},
@@ -273,7 +250,7 @@ TEST_CASE("an image without a label is only its pixels") {
 }
 
 TEST_CASE("HDF5 files are recognized by their extension, in either case, all others are tables") {
-  ImageFolder images;
+  TableFolder images;
   for (const std::string file : {"a.h5", "a.hdf5", "DIGITS.H5", "a.Hdf5"}) {
     images.folder.write(file, "0,255,cat\n");
     images.options.train_images = file;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/text/tokenizer.h"
-#include "tests/data/refusal.h"
+#include "tests/data/rejection.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace tapestry;

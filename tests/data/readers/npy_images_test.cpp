@@ -9,8 +9,8 @@
 
 #include "data/readers/images.h"
 #include "tests/data/npy_files.h"
-#include "tests/data/refusal.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/data/readers/image_folder.h"
+#include "tests/data/rejection.h"
 
 namespace tapestry {
 namespace {
@@ -20,8 +20,6 @@ using test::check_rejected;
 using test::header;
 using test::npy;
 using test::npy_file;
-using test::rejection;
-using test::TemporaryFolder;
 using test::to_bytes;
 using Pixels = std::vector<float>;
 using Names = std::vector<std::string>;
@@ -30,42 +28,14 @@ const std::string three_images =
     npy_file<std::uint8_t>("|u1", "(3, 1, 2)", {0, 255, 51, 102, 153, 204});
 const std::string three_labels = npy_file<std::int64_t>("<i8", "(3,)", {7, 3, 7});
 
-/// Three images of 1 x 2 pixels in two classes.
-struct NpyFolder {
-  NpyFolder() {
-    options.train_images = "digits.npy";
-    options.image_height = 1;
-    options.image_width = 2;
+/// Three images in two classes.
+struct NpyFolder : test::ImageFolder {
+  NpyFolder() : ImageFolder("digits.npy") {
     write(three_images);
     write_labels(three_labels);
   }
 
-  void write(const std::string& bytes) const { folder.write("digits.npy", bytes); }
   void write_labels(const std::string& bytes) const { folder.write("digits.labels.npy", bytes); }
-  Corpus load(const Vocabulary* classes = nullptr, OnBadLine on_bad_line = OnBadLine::stop) const {
-    return load_images(options, {.validation = 0, .test = 0}, folder.path(), classes, on_bad_line);
-  }
-  std::string name(const char* file) const { return (folder.path() / file).string(); }
-
-  /// The label of each image.
-  Names labels() const {
-    Names names;
-    const Corpus corpus = load();
-    for (const Example& image : corpus.train) {
-      names.push_back(corpus.target_vocabulary.token(image.target.front()));
-    }
-    return names;
-  }
-
-  void check_rejected_images(const std::vector<test::BadInput>& files) const {
-    check_rejected(files, [&](const std::string& bytes) {
-      write(bytes);
-      load();
-    });
-  }
-
-  TemporaryFolder folder;
-  ImageOptions options;
 };
 
 /// Zeros of a type, in an array of a shape.
@@ -116,21 +86,20 @@ TEST_CASE("each part has its own pair of .npy files, of which either may be miss
   REQUIRE(corpus.test.size() == 1);
   CHECK(corpus.test[0] == Example{.target = {4}, .pixels = {1.0F, 0.0F}});
   CHECK(corpus.files[3].key == "data.test_images.labels");
-  const auto load = [&](const std::string&) { folder.load(); };
   folder.folder.write("t.labels.npy", npy_file<std::uint8_t>("|u1", "(1,)", {9}));
-  check_rejected({{"", {"t.labels.npy: image 0", "label 9", "classes 3, 7"}}}, load);
+  folder.check_rejected_now({"t.labels.npy: image 0", "label 9", "classes 3, 7"});
   std::filesystem::remove(folder.name("digits.labels.npy"));
-  check_rejected({{"", {"digits.labels.npy: cannot be read", "numpy.save(\"digits.labels.npy\""}}},
-                 load);
+  folder.check_rejected_now(
+      {"digits.labels.npy: cannot be read", "numpy.save(\"digits.labels.npy\""});
   std::filesystem::remove(folder.name("digits.npy"));
-  check_rejected({{"", {"digits.npy: cannot be read", "(the key is data.train_images)"}}}, load);
+  folder.check_rejected_now({"digits.npy: cannot be read", "(the key is data.train_images)"});
 }
 
 TEST_CASE("images of arrays with unknown labels are counted, and skipped on request") {
   const NpyFolder folder;
   const Vocabulary classes({"3", "5"});
-  check_rejected({{"", {"image 0: found the label 7", "image 2: found", "2 of 3 cannot be used"}}},
-                 [&](const std::string&) { folder.load(&classes); });
+  folder.check_rejected_now(
+      {"image 0: found the label 7", "image 2: found", "2 of 3 cannot be used"}, &classes);
   const Corpus corpus = folder.load(&classes, OnBadLine::skip);
   REQUIRE(corpus.train.size() == 1);
   CHECK(corpus.train[0].target == std::vector<std::int32_t>{classes.id("3")});
@@ -255,11 +224,11 @@ TEST_CASE("one channel may have an axis, and several channels must") {
   NpyFolder folder;
   folder.write(zeros("|u1", "(3, 1, 2, 1)", 6));
   CHECK(folder.load().train.size() == 3);
-  folder.check_rejected_images({{zeros("|u1", "(3, 2, 1, 1)", 6), {"(3, 2, 1, 1)", "(n, 1, 2)"}}});
+  folder.check_rejected_files({{zeros("|u1", "(3, 2, 1, 1)", 6), {"(3, 2, 1, 1)", "(n, 1, 2)"}}});
   folder.options.image_channels = 4;
   folder.write(zeros("|u1", "(3, 1, 2, 4)", 24));
   CHECK(folder.load().train.front().pixels.size() == 8);
-  folder.check_rejected_images({{three_images, {"(3, 1, 2)", "(n, 1, 2, 4)"}}});
+  folder.check_rejected_files({{three_images, {"(3, 1, 2)", "(n, 1, 2, 4)"}}});
 }
 
 /// The three images in a file of another version.
@@ -337,7 +306,7 @@ TEST_CASE("other headers and versions are rejected with an excerpt") {
     files.push_back({npy(text, three_images.substr(128)),
                      {"found the header " + text.substr(0, 9), "expected {'descr': ..., "}});
   }
-  folder.check_rejected_images(files);
+  folder.check_rejected_files(files);
 }
 
 TEST_CASE("images of other types, shapes or sizes are rejected with those expected") {
@@ -348,7 +317,7 @@ TEST_CASE("images of other types, shapes or sizes are rejected with those expect
   const auto halves = [&](const std::vector<std::uint16_t>& bits) {
     return npy_file<std::uint16_t>("<f2", shape, bits);
   };
-  folder.check_rejected_images({
+  folder.check_rejected_files({
       {zeros("<c16", shape, 96), {"images of complex128", types}},
       {zeros("<f16", shape, 96), {"images of float128", types}},
       {zeros("|S16", shape, 96), {"images of text", types}},
@@ -374,7 +343,7 @@ TEST_CASE("images of other types, shapes or sizes are rejected with those expect
       {npy_file<double>("<f8", shape, {0, 0, 0, 1e300, 0, 0}), {"image 1", "1e+300"}},
   });
   folder.options.pixel_maximum = 1e-300;
-  folder.check_rejected_images({{three_images, {"image 0", "found 255", "data.pixel_maximum"}}});
+  folder.check_rejected_files({{three_images, {"image 0", "found 255", "data.pixel_maximum"}}});
 }
 
 TEST_CASE("labels that are no class names, or not one for each image, are rejected") {
@@ -403,7 +372,7 @@ TEST_CASE("labels that are no class names, or not one for each image, are reject
     folder.load();
   });
   folder.write_labels(zeros("|u1", "(0,)", 0));
-  folder.check_rejected_images({{zeros("|u1", "(0, 1, 2)", 0), {"no image"}}});
+  folder.check_rejected_files({{zeros("|u1", "(0, 1, 2)", 0), {"no image"}}});
 }
 
 TEST_CASE("truncated .npy files, and ones longer than their header says, are rejected") {
@@ -417,7 +386,7 @@ TEST_CASE("truncated .npy files, and ones longer than their header says, are rej
           : size < 128 ? "the end of the file inside its header"
                        : fmt::format("{} bytes behind the header, expected 6", size - 128)}});
   }
-  NpyFolder().check_rejected_images(files);
+  NpyFolder().check_rejected_files(files);
 }
 
 }  // namespace

@@ -9,48 +9,26 @@
 #include <vector>
 
 #include "data/text/tokenizer.h"
-#include "tests/data/refusal.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/data/readers/text_folder.h"
 
 using namespace tapestry;
-using tapestry::test::TemporaryFolder;
 using Ids = std::vector<std::int32_t>;
 using Notes = std::vector<std::string>;
 
 namespace {
 
-/// Files with two training pairs and one validation pair, and options that name them.
-struct TextFolder {
-  TextFolder() {
-    write("ein Hund .\nein Kind.\n", "a dog .\na child.\n");
+/// Two training pairs and one validation pair.
+struct TextFolder : test::PairFolder {
+  TextFolder() : PairFolder("ein Hund .\nein Kind.\n", "a dog .\na child.\n") {
     write_validation("ein Haus.\n", "a house.\n");
-    options.train_source = "train.de";
-    options.train_target = "train.en";
     options.validation_source = "valid.de";
     options.validation_target = "valid.en";
   }
 
-  Corpus load(const FixedVocabularies* fixed = nullptr) const {
-    return load_parallel_text(options, words, folder.path(), fixed);
-  }
-  std::string name(const char* file) const { return (folder.path() / file).string(); }
-  /// Writes the training files.
-  void write(std::string_view source, std::string_view target) const {
-    folder.write("train.de", source);
-    folder.write("train.en", target);
-  }
   void write_validation(std::string_view source, std::string_view target) const {
     folder.write("valid.de", source);
     folder.write("valid.en", target);
   }
-  /// Checks that the files are rejected with these words.
-  void check_rejected(const std::vector<std::string>& words_of_message) const {
-    test::check_rejected({{"", words_of_message}}, [this](const std::string&) { load(); });
-  }
-
-  TemporaryFolder folder;
-  ParallelTextOptions options;
-  WordOptions words;
 };
 
 }  // namespace
@@ -93,7 +71,7 @@ TEST_CASE("options of words apply to both sides, which may share a vocabulary") 
   text.write("Ärger\närger\n", "x\nx\n");
   CHECK(text.load().source_vocabulary == Vocabulary({"x", "ärger"}));
   text.words.min_frequency = 5;
-  text.check_rejected({"no word occurs 5 times"});
+  text.check_rejected_now({"no word occurs 5 times"});
 }
 
 TEST_CASE("pairs of blank lines, and long training pairs, are skipped and noted") {
@@ -119,41 +97,41 @@ TEST_CASE("pairs of blank lines, and long training pairs, are skipped and noted"
     CHECK(corpus.notes == Notes{"train: 1 of 2 pairs skipped: a side is longer than 3 tokens"});
   }
   text.options.max_tokens = 1;
-  text.check_rejected({"train: no sentence pair remains", "max_tokens (1)"});
+  text.check_rejected_now({"train: no sentence pair remains", "max_tokens (1)"});
   text.write_validation("\n\n", "\n\n");
   text.options.max_tokens = 0;
-  text.check_rejected({"validation: no sentence pair remains"});
+  text.check_rejected_now({"validation: no sentence pair remains"});
 }
 
 TEST_CASE("files whose lines do not match are rejected with both names and the line") {
   TextFolder text;
   text.write("ein Hund .\nein Kind.\n", "a dog .\n \n");
-  text.check_rejected({"train.en:2: the line is blank", "train.de:2 is not"});
+  text.check_rejected_now({"train.en:2: the line is blank", "train.de:2 is not"});
   text.write("ein Hund .\nein Kind.\n", "a dog .\na child.\n");
   text.write_validation("\n", "a house.\n");
-  text.check_rejected({"valid.de:1: the line is blank", "valid.en:1 is not"});
+  text.check_rejected_now({"valid.de:1: the line is blank", "valid.en:1 is not"});
   text.write("ein Hund .\nein Kind.\n", "a dog .\na child.\na house.\n");
-  text.check_rejected({"train.de: 2 lines", "train.en has 3", "line 3 is not"});
+  text.check_rejected_now({"train.de: 2 lines", "train.en has 3", "line 3 is not"});
   text.write("ein Hund .\n", "a dog .\na child.\na house.\n");
-  text.check_rejected({"train.de: 1 lines", "line 2 is not"});
+  text.check_rejected_now({"train.de: 1 lines", "line 2 is not"});
   text.write("ein Hund .\n", "\na child.\na house.\n");
-  text.check_rejected({"line 1 is not"});
+  text.check_rejected_now({"line 1 is not"});
 }
 
 TEST_CASE("a file that is missing, or not named, is rejected") {
   TextFolder text;
   text.options.test_source = "test.de";
-  text.check_rejected(
+  text.check_rejected_now(
       {"data.test_target: found no file name", "set both data.test_source and data.test_target"});
   std::swap(text.options.test_source, text.options.test_target);
-  text.check_rejected({"data.test_source: found no file name"});
+  text.check_rejected_now({"data.test_source: found no file name"});
   text.options.test_source = "test.de";
-  text.check_rejected({"test.de: cannot be read"});
+  text.check_rejected_now({"test.de: cannot be read"});
   text.options.train_source.clear();
-  text.check_rejected({"data.train_source: found no file name"});
+  text.check_rejected_now({"data.train_source: found no file name"});
   text.options.train_source = "train.de";
   text.options.validation_target.clear();
-  text.check_rejected({"data.validation_target: found no file name", "data.validation_source"});
+  text.check_rejected_now({"data.validation_target: found no file name", "data.validation_source"});
 }
 
 TEST_CASE("the files that were read are listed by key, with size and digest") {

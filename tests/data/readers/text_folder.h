@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "data/corpus.h"
+#include "data/readers/parallel_text.h"
 #include "data/readers/training_set.h"
 #include "data/text/vocabulary.h"
-#include "tests/data/refusal.h"
+#include "tests/data/rejection.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tapestry::test {
@@ -64,6 +65,34 @@ struct TextFolder {
   TextFiles files;
   WordOptions words;
   OnBadLine on_bad_line = OnBadLine::stop;
+  TrainingSetOptions training;
+};
+
+/// A folder with parallel files, train.de and train.en, for training and validation.
+struct PairFolder {
+  PairFolder(std::string_view source, std::string_view target) {
+    write(source, target);
+    options.train_source = options.validation_source = "train.de";
+    options.train_target = options.validation_target = "train.en";
+  }
+
+  void write(std::string_view source, std::string_view target) const {
+    folder.write("train.de", source);
+    folder.write("train.en", target);
+  }
+  std::string name(const char* file) const { return (folder / file).string(); }
+  Corpus load(const FixedVocabularies* fixed = nullptr,
+              OnBadLine on_bad_line = OnBadLine::stop) const {
+    return load_parallel_text(options, words, folder.path(), fixed, on_bad_line, training);
+  }
+  /// Checks that the files are rejected with these words.
+  void check_rejected_now(const std::vector<std::string>& message_words) const {
+    check_rejected({{"", message_words}}, [this](const std::string&) { load(); });
+  }
+
+  TemporaryFolder folder;
+  ParallelTextOptions options;
+  WordOptions words;
   TrainingSetOptions training;
 };
 

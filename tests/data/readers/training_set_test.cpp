@@ -13,7 +13,7 @@
 #include "data/readers/labelled_text.h"
 #include "data/readers/language_model_corpus.h"
 #include "data/readers/parallel_text.h"
-#include "tests/data/refusal.h"
+#include "tests/data/rejection.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tapestry {

@@ -9,7 +9,7 @@
 
 #include "data/text/subwords.h"
 #include "data/text/tokenizer.h"
-#include "tests/data/refusal.h"
+#include "tests/data/rejection.h"
 #include "tests/data/text/model_file.h"
 
 using namespace tapestry;

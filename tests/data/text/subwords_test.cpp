@@ -13,7 +13,7 @@
 #include "data/io/random.h"
 #include "data/readers/corpus_text.h"
 #include "data/text/tokenizer.h"
-#include "tests/data/refusal.h"
+#include "tests/data/rejection.h"
 #include "tests/data/text/model_file.h"
 #include "tests/support/temporary_folder.h"
 
@@ -95,21 +95,6 @@ TEST_CASE("the normalization of subwords can be chosen") {
   CHECK(text(TextNormalization::nmt_nfkc_cf, given) == "fi a b c");
   CHECK(text(TextNormalization::nfkc_cf, given) == "fi a b\tc");
   CHECK(text(TextNormalization::identity, given) == given);
-}
-
-TEST_CASE("composed and decomposed letters are the same text after NFKC") {
-  const std::string composed = "\u00E9t\u00E9 \uAC00", decomposed = "e\u0301te\u0301 \u1100\u1161";
-  SubwordOptions options = options_of(SubwordKind::unigram, 290);
-  options.byte_fallback = true;
-  for (const auto normalization : {TextNormalization::nfkc, TextNormalization::nmt_nfkc}) {
-    options.normalization = normalization;
-    const auto model = train(options);
-    CHECK(model->split(decomposed) == model->split(composed));
-    CHECK(model->join(model->split(decomposed)) == composed);
-  }
-  options.normalization = TextNormalization::identity;
-  const auto model = train(options);
-  CHECK(model->join(model->split(decomposed)) == decomposed);
 }
 
 TEST_CASE("rare characters have no piece if character_coverage excludes them") {

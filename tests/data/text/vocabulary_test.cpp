@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/data/refusal.h"
+#include "tests/data/rejection.h"
 
 using namespace tapestry;
 using tapestry::test::check_rejected;

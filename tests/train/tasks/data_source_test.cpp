@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "data/text/tokenizer.h"
-#include "tests/data/refusal.h"
+#include "tests/data/rejection.h"
 #include "tests/support/temporary_folder.h"
 #include "train/config/error.h"
 #include "train/config/reader.h"

@@ -1,0 +1,54 @@
+#include "data/readers/image_arrays.h"
+
+#include <cstdint>
+
+#include "data/io/error.h"
+#include "data/io/utf8.h"
+#include "data/text/vocabulary.h"
+
+namespace tapestry {
+
+ImageArrays::ImageArrays(Names names, const ArrayShape& images, const ArrayShape& labels,
+                         const ImageOptions& options)
+    : names_(std::move(names)),
+      pixel_maximum_(options.pixel_maximum),
+      file_{.name = names_.images, .label_file = names_.labels, .is_table = false, .images = {}} {
+  const std::uint64_t height = options.image_height, width = options.image_width,
+                      channels = options.image_channels;
+  const std::uint64_t count = images.empty() ? 0 : images.front();
+  const bool gray = channels == 1 && images == ArrayShape{count, height, width};
+  if (!gray && images != ArrayShape{count, height, width, channels}) {
+    reject_data(names_.images,
+                fmt::format("images of shape {}, expected (n, {}, {}{})", to_string(images), height,
+                            width, channels == 1 ? "" : fmt::format(", {}", channels)),
+                "see data.image_height, data.image_width and data.image_channels");
+  }
+  if (labels != ArrayShape{count}) {
+    reject_data(names_.labels,
+                fmt::format("labels of shape {}, expected ({}), one for each image",
+                            to_string(labels), count),
+                "write a label for each image");
+  }
+  if (count == 0) {
+    reject_data(names_.images, "no image, expected one or more", "name a file with images");
+  }
+  size_ = count;
+  values_ = height * width * channels;
+}
+
+void ImageArrays::add(std::string label) {
+  const std::size_t number = file_.images.size();
+  if (find_invalid_utf8(label) || label.find('\0') != label.npos || !can_be_class(label)) {
+    reject_data(fmt::format("{}: image {}", names_.labels, number),
+                fmt::format("the label \"{}\", expected one word", excerpt(label)),
+                "a label is a whole number, or a word in UTF-8 without white space");
+  }
+  file_.images.push_back({.number = number, .label = std::move(label), .pixels = {}});
+}
+
+void ImageArrays::reject_pixel(std::size_t image, const std::string& value) const {
+  reject_data(file_.place(file_.images[image]), fmt::format("{}, expected a finite number", value),
+              "replace NaN and infinity, or raise data.pixel_maximum");
+}
+
+}  // namespace tapestry
