@@ -17,8 +17,8 @@ namespace tapestry {
 ///          what computation_json() returns
 /// scripts  of page_files()
 std::string html_page(const nlohmann::ordered_json& data,
-                      std::initializer_list<std::string_view> scripts = {"common.js", "charts.js",
-                                                                         "report.js"});
+                      std::initializer_list<std::string_view> scripts = {
+                          "common.js", "charts.js", "overview.js", "held_out.js", "report.js"});
 
 /// JSON that can stand in a <script> element: `<`, `>`, `&` and the line separators U+2028 and
 /// U+2029 are written as \uXXXX, so that no text of the data ends the element or begins a comment.
