@@ -24,36 +24,48 @@ function smoothed(curve, weight) {
 function ticks(low, high, most) {
   const rough = (high - low) / most || 1, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough * 0.999), found = [];
-  for (let t = Math.ceil(low / step) * step; t <= high + step * 1e-6; t += step) found.push(Math.abs(t) < step * 1e-6 ? 0 : t);
+  for (let t = Math.ceil(low / step) * step; t <= high + step * 1e-6; t += step) {
+    found.push(Math.abs(t) < step * 1e-6 ? 0 : t);
+  }
   return found;
 }
 
 function logTicks(low, high) {
-  const factors = high / low < 20 ? [1, 2, 3, 5, 7] : high / low < 1000 ? [1, 2, 5] : [1], found = [];
-  for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); ++e) for (const f of factors) found.push(f * 10 ** e);
+  const factors = high / low < 20 ? [1, 2, 3, 5, 7] : high / low < 1000 ? [1, 2, 5] : [1];
+  const found = [];
+  for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); ++e) {
+    found.push(...factors.map((f) => f * 10 ** e));
+  }
   const inside = found.filter((t) => t >= low && t <= high);
   const every = Math.ceil(inside.length / 7);
   return inside.length > 1 ? inside.filter((_, i) => i % every === 0) : [low, high];
 }
 
 /** The point of a curve whose x is nearest. */
-const nearest = (curve, x) => curve.reduce((best, p) => (Math.abs(p.x - x) < Math.abs(best.x - x) ? p : best), curve[0]);
+function nearest(curve, x) {
+  const distance = (p) => Math.abs(p.x - x);
+  return curve.reduce((best, p) => (distance(p) < distance(best) ? p : best), curve[0]);
+}
 
-const swatch = (s) => el('span', {class: `swatch${s.dashed ? ' dashed' : ''}`, style: `border-color:${s.color}`});
+const swatch = ({dashed, color}) =>
+  el('span', {class: `swatch${dashed ? ' dashed' : ''}`, style: `border-color:${color}`});
 
-/**
- * A chart of series {label, color, dashed, run, raw, basis, band}: `raw` are points, `basis` the points to smooth or
- * null, `band` whether points have deviations.
- */
+/** A chart of series {label, color, dashed, run, raw, basis, band}: `raw` are points, `basis` the
+ * points to smooth or null, `band` whether points have deviations. */
 class Chart {
   constructor(title, series, format) {
     Object.assign(this, {title, series, format, at: null});
-    this.picture = svg('svg', {role: 'img', tabindex: 0, onpointermove: (e) => this.show(this.stepAt(e)),
-      onpointerleave: () => this.show(null), onblur: () => this.show(null)});
+    this.picture = svg('svg', {
+      role: 'img', tabindex: 0,
+      onpointermove: (e) => this.show(this.stepAt(e)),
+      onpointerleave: () => this.show(null),
+      onblur: () => this.show(null),
+    });
     this.tip = el('div', {class: 'tip', hidden: true, 'aria-live': 'polite'});
     this.host = el('div', {class: 'chart'}, el('h3', {}, title), this.picture, this.tip);
     onArrows(this.picture, (_, right) => {
-      const steps = [...new Set(this.shown().flatMap((s) => s.raw.map((p) => p.x)))].sort((a, b) => a - b);
+      const all = this.shown().flatMap((s) => s.raw.map((p) => p.x));
+      const steps = [...new Set(all)].sort((a, b) => a - b);
       const now = this.at == null ? steps.length - 1 - right : steps.indexOf(this.at);
       if (steps.length) this.show(steps[clamp(now + right, 0, steps.length - 1)]);
     });
@@ -61,67 +73,99 @@ class Chart {
   }
 
   shown() {
-    return this.series.filter((s) => !view.hidden.has(s.run) && (s.band ? view.means : !(view.means && s.grouped)));
+    const isChosen = (s) => (s.band ? view.means : !(view.means && s.grouped));
+    return this.series.filter((s) => !view.hidden.has(s.run) && isChosen(s));
   }
 
   /** The lines to draw: {curve, s, faint}. */
   lines() {
     return this.shown().flatMap((s) => {
-      const smooth = s.basis && view.smoothing > 0;
-      return [{curve: s.raw, s, faint: smooth}, ...(smooth ? [{curve: smoothed(s.basis, view.smoothing), s}] : [])];
+      const smooth = s.basis && view.smoothing > 0, raw = {curve: s.raw, s, faint: smooth};
+      return smooth ? [raw, {curve: smoothed(s.basis, view.smoothing), s}] : [raw];
     });
   }
 
+  /** The ends of the vertical axis. */
+  static range(values) {
+    if (!values.length) return [1, 2];
+    const low = values.reduce((a, b) => Math.min(a, b));
+    const high = values.reduce((a, b) => Math.max(a, b));
+    if (view.log) return [low / 1.05, high * 1.05];
+    const margin = high > low ? 0.04 * (high - low) : Math.abs(high) / 2 || 1;
+    return [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin];
+  }
+
+  /** Sets the functions px and py from values to pixels; returns the ticks of the vertical axis. */
   setScales(lines) {
     const all = lines.flatMap(({curve}) => curve);
     const values = all.map((p) => p.y).filter((y) => y != null && (!view.log || y > 0));
-    const low = values.reduce((a, b) => Math.min(a, b), Infinity), high = values.reduce((a, b) => Math.max(a, b), -Infinity);
-    const margin = high > low ? 0.04 * (high - low) : Math.abs(high) / 2 || 1;
-    const [y0, y1] = !values.length ? [1, 2] : view.log ? [low / 1.05, high * 1.05] : [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin];
-    const x1 = all.reduce((most, p) => Math.max(most, p.x), 1), y = view.log ? Math.log : (v) => v;
-    Object.assign(this, {width: Math.max(260, this.host.clientWidth || 400), left: 58, top: 8, bottom: 200, x1});
+    const [y0, y1] = Chart.range(values);
+    const x1 = all.reduce((greatest, p) => Math.max(greatest, p.x), 1);
+    const y = view.log ? Math.log : (v) => v, width = Math.max(260, this.host.clientWidth || 400);
+    Object.assign(this, {width, left: 58, top: 8, bottom: 200, x1});
     this.right = this.width - 8;
     this.px = (x) => this.left + (this.right - this.left) * x / x1;
     this.py = (v) => this.bottom - (this.bottom - this.top) * (y(v) - y(y0)) / (y(y1) - y(y0));
     return view.log ? logTicks(y0, y1) : ticks(y0, y1, 5);
   }
 
+  /** The elements of both axes. */
+  drawAxes(values) {
+    const across = (y) => ({x1: this.left, x2: this.right, y1: y, y2: y});
+    const lines = values.flatMap((t) => [
+      svg('line', {class: 'grid', ...across(this.py(t))}),
+      svg('text', {x: this.left - 6, y: this.py(t) + 4, 'text-anchor': 'end'}, this.format(t))]);
+    const steps = ticks(0, this.x1, this.width < 500 ? 4 : 6).map((t) => {
+      const anchor = this.px(t) > this.right - 24 ? 'end' : 'middle';
+      return svg('text', {x: this.px(t), y: this.bottom + 16, 'text-anchor': anchor}, count(t));
+    });
+    return [...lines, ...steps, svg('line', {class: 'axis', ...across(this.bottom)})];
+  }
+
   draw() {
-    const lines = this.lines(), parts = [];
-    const values = this.setScales(lines);
-    for (const t of values) {
-      parts.push(svg('line', {class: 'grid', x1: this.left, x2: this.right, y1: this.py(t), y2: this.py(t)}),
-        svg('text', {x: this.left - 6, y: this.py(t) + 4, 'text-anchor': 'end'}, this.format(t)));
-    }
-    for (const t of ticks(0, this.x1, this.width < 500 ? 4 : 6)) {
-      parts.push(svg('text', {x: this.px(t), y: this.bottom + 16, 'text-anchor': this.px(t) > this.right - 24 ? 'end' : 'middle'}, count(t)));
-    }
-    parts.push(svg('line', {class: 'axis', x1: this.left, x2: this.right, y1: this.bottom, y2: this.bottom}));
+    const lines = this.lines(), parts = this.drawAxes(this.setScales(lines));
     this.overlay = svg('g', {});
     const size = {viewBox: `0 0 ${this.width} 222`, height: 222, 'aria-label': this.summary()};
     for (const [key, value] of Object.entries(size)) this.picture.setAttribute(key, value);
-    this.picture.replaceChildren(...parts, ...lines.flatMap((line) => this.drawLine(line)), this.overlay);
+    const drawn = lines.flatMap((line) => this.drawLine(line));
+    this.picture.replaceChildren(...parts, ...drawn, this.overlay);
   }
 
   /** The elements of a line. */
   drawLine({curve, s, faint}) {
     const isDrawn = (p) => p != null && p.y != null && !(view.log && p.y <= 0);
-    const place = (p, d = 0) => `${this.px(p.x).toFixed(1)} ${clamp(this.py(view.log ? Math.max(p.y + d, 1e-30) : p.y + d), -1e4, 1e4).toFixed(1)}`;
-    const parts = [], drawn = curve.filter(isDrawn);
+    const place = (p, difference = 0) => {
+      const value = p.y + difference, y = this.py(view.log ? Math.max(value, 1e-30) : value);
+      return `${this.px(p.x).toFixed(1)} ${clamp(y, -1e4, 1e4).toFixed(1)}`;
+    };
+    const parts = [], drawn = curve.filter(isDrawn), fill = `fill:${s.color}`;
     if (s.band && drawn.length > 1) {
-      const edge = [...drawn.map((p) => place(p, p.deviation)), ...drawn.map((p) => place(p, -p.deviation)).reverse()];
-      parts.push(svg('path', {d: `M${edge.join('L')}Z`, style: `fill:${s.color}`, 'fill-opacity': 0.2}));
+      const above = drawn.map((p) => place(p, p.deviation));
+      const below = drawn.map((p) => place(p, -p.deviation)).reverse();
+      const d = `M${[...above, ...below].join('L')}Z`;
+      parts.push(svg('path', {d, style: fill, 'fill-opacity': 0.2}));
     }
     let path = '';
     curve.forEach((p, i) => {
       if (isDrawn(p)) path += `${isDrawn(curve[i - 1]) ? 'L' : 'M'}${place(p)}`;
-      else if (p.y == null) parts.push(svg('path', {class: 'odd', d: `M${this.px(p.x) - 4} ${this.top}l8 8m0 -8l-8 8`}));
+      else if (p.y == null) {
+        const d = `M${this.px(p.x) - 4} ${this.top}l8 8m0 -8l-8 8`;
+        parts.push(svg('path', {class: 'odd', d}));
+      }
       // A line needs two values: one between others that are not drawn is a point.
       const alone = isDrawn(p) && !isDrawn(curve[i - 1]) && !isDrawn(curve[i + 1]);
-      if (alone || (isDrawn(p) && s.dashed && curve.length <= 60)) parts.push(svg('circle', {cx: this.px(p.x), cy: this.py(p.y), r: 2.5, style: `fill:${s.color}`}));
+      if (alone || (isDrawn(p) && s.dashed && curve.length <= 60)) {
+        parts.push(svg('circle', {cx: this.px(p.x), cy: this.py(p.y), r: 2.5, style: fill}));
+      }
     });
-    parts.push(svg('path', {d: path, fill: 'none', style: `stroke:${s.color}`, 'stroke-width': faint ? 1 : 1.75,
-      'stroke-opacity': faint ? 0.3 : 1, 'stroke-dasharray': s.dashed ? '6 3' : null}));
+    parts.push(svg('path', {
+      d: path,
+      fill: 'none',
+      style: `stroke:${s.color}`,
+      'stroke-width': faint ? 1 : 1.75,
+      'stroke-opacity': faint ? 0.3 : 1,
+      'stroke-dasharray': s.dashed ? '6 3' : null,
+    }));
     return parts;
   }
 
@@ -129,9 +173,10 @@ class Chart {
     const each = this.shown().map((s) => {
       const finite = s.raw.filter((p) => p.y != null), last = finite[finite.length - 1];
       if (!last) return `${s.label}: no finite values`;
-      const least = finite.reduce((a, b) => (b.y < a.y ? b : a)), most = finite.reduce((a, b) => (b.y > a.y ? b : a));
+      const lowest = finite.reduce((a, b) => (b.y < a.y ? b : a));
+      const highest = finite.reduce((a, b) => (b.y > a.y ? b : a));
       const at = (p) => `${this.format(p.y)} at step ${count(p.x)}`;
-      return `${s.label}: ${at(last)}, lowest ${at(least)}, highest ${at(most)}`;
+      return `${s.label}: ${at(last)}, lowest ${at(lowest)}, highest ${at(highest)}`;
     });
     return `${this.title} over steps. ${each.join('; ') || 'No values'}.`;
   }
@@ -144,18 +189,23 @@ class Chart {
 
   /** Shows the values nearest to a step; null hides them. */
   show(step) {
-    const found = step == null ? [] : this.shown().filter((s) => s.raw.length).map((s) => ({s, near: nearest(s.raw, step)}));
+    const shown = step == null ? [] : this.shown().filter((s) => s.raw.length);
+    const found = shown.map((s) => ({s, near: nearest(s.raw, step)}));
     this.overlay.replaceChildren();
     this.tip.hidden = found.length === 0;
     this.at = null;
     if (!found.length) return;
     this.at = nearest(found.map(({near}) => near), step).x;
-    this.overlay.append(svg('line', {class: 'cursor', x1: this.px(this.at), x2: this.px(this.at), y1: this.top, y2: this.bottom}));
-    const text = ({near}) => this.format(near.y) + (near.deviation == null ? '' : ` \u00b1 ${this.format(near.deviation)}`) +
-      (near.x === this.at ? '' : ` (step ${count(near.x)})`);
-    this.tip.replaceChildren(el('div', {}, `step ${count(this.at)}`),
-      ...found.map((each) => el('div', {}, swatch(each.s), `${each.s.label} `, el('b', {}, text(each)))));
-    const onRight = this.px(this.at) > this.width / 2;
+    const x = this.px(this.at);
+    this.overlay.append(
+      svg('line', {class: 'cursor', x1: x, x2: x, y1: this.top, y2: this.bottom}));
+    const text = ({x: at, y, deviation}) => this.format(y) +
+      (deviation == null ? '' : ` \u00b1 ${this.format(deviation)}`) +
+      (at === this.at ? '' : ` (step ${count(at)})`);
+    const lines = found.map(({s, near}) =>
+      el('div', {}, swatch(s), `${s.label} `, el('b', {}, text(near))));
+    this.tip.replaceChildren(el('div', {}, `step ${count(this.at)}`), ...lines);
+    const onRight = x > this.width / 2;
     this.tip.style.left = onRight ? '4rem' : 'auto';
     this.tip.style.right = onRight ? 'auto' : '0.5rem';
   }

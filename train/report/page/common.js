@@ -1,5 +1,6 @@
-// Elements and numbers of the pages of `tapestry report` and `tapestry explain`, which draw the data in the element
-// #data. Texts of the data are inserted as text nodes and attributes only. All scripts share one function, see page.html.
+// Elements and numbers of the pages of `tapestry report` and `tapestry explain`, which draw the
+// data in the element #data. Texts of the data are inserted as text nodes and attributes only. All
+// scripts share one function, see page.html.
 const data = JSON.parse(document.getElementById('data').textContent);
 
 /** An element with attributes, event handlers (on...) and children: elements, texts, null. */
@@ -14,7 +15,8 @@ function element(space, name, attributes, children) {
   return made;
 }
 const el = (name, attributes, ...children) => element(null, name, attributes, children);
-const svg = (name, attributes, ...children) => element('http://www.w3.org/2000/svg', name, attributes, children);
+const svg = (name, attributes, ...children) =>
+  element('http://www.w3.org/2000/svg', name, attributes, children);
 const code = (text) => el('code', {}, text);
 const quiet = (...children) => el('p', {class: 'quiet'}, children);
 
@@ -37,7 +39,8 @@ function section(title, ...children) {
 const scrolling = (label, content, more = '') =>
   el('div', {class: `scroll ${more}`, tabindex: 0, role: 'group', 'aria-label': label}, content);
 
-/** A table from columns {title, number, text, cell(row)}; the first column is the header of its row. */
+/** A table from columns {title, number, text, cell(row)}; the first column is the header of its
+ * row. */
 function table(caption, columns, rows) {
   const kind = (column) => (column.number ? 'number' : column.text ? 'text' : null);
   const head = columns.map((c) => el('th', {scope: 'col', class: kind(c)}, c.title));
@@ -96,9 +99,12 @@ function duration(seconds) {
 }
 
 /** Red, green and blue of a color of the style. */
-const rgbOf = (name) => [1, 3, 5].map((i) =>
-  parseInt(getComputedStyle(document.documentElement).getPropertyValue(name).trim().slice(i, i + 2), 16));
+function rgbOf(name) {
+  const color = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  return [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16));
+}
 
 /** Functions that draw canvases again when the system changes between light and dark. */
 const redrawWithTheme = [];
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => redrawWithTheme.forEach((draw) => draw()));
+matchMedia('(prefers-color-scheme: dark)')
+  .addEventListener('change', () => redrawWithTheme.forEach((draw) => draw()));

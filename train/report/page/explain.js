@@ -6,7 +6,10 @@ const tensors = new Map();
 /** {shape, digits, values} of a tensor by its number; what was not computed is NaN. */
 function tensor(id) {
   const {shape, digits, values} = data.tensors[id], infinite = {inf: Infinity, '-inf': -Infinity};
-  if (!tensors.has(id)) tensors.set(id, Float64Array.from(values, (x) => x === null ? NaN : infinite[x] ?? x));
+  if (!tensors.has(id)) {
+    const numbers = Float64Array.from(values, (x) => (x === null ? NaN : infinite[x] ?? x));
+    tensors.set(id, numbers);
+  }
   return {shape, digits, values: tensors.get(id)};
 }
 
@@ -18,7 +21,9 @@ function numberText(x, digits) {
   if (!Number.isFinite(x)) return x > 0 ? '\u221e' : '\u2212\u221e';
   if (x === 0) return '0';
   const size = Math.abs(x);
-  const text = size >= 1e5 || size < 1e-4 ? x.toExponential(digits - 1).replace('e+', 'e') : String(Number(x.toPrecision(digits)));
+  const exponential = size >= 1e5 || size < 1e-4;
+  const text = exponential ? x.toExponential(digits - 1).replace('e+', 'e')
+    : String(Number(x.toPrecision(digits)));
   return text.replaceAll('-', '\u2212');
 }
 
@@ -26,7 +31,8 @@ function numberText(x, digits) {
 const whole = (id) => {
   const {shape, digits, values} = tensor(id);
   const columns = shape.length ? shape[shape.length - 1] : 1;
-  return {values, digits, rows: columns ? values.length / columns : 0, columns, offset: 0, stride: columns};
+  const rows = columns ? values.length / columns : 0;
+  return {values, digits, rows, columns, offset: 0, stride: columns};
 };
 /** Head h of attention scores (1, heads, n_q, n_k). */
 const headOf = (id, h) => {
@@ -36,30 +42,35 @@ const headOf = (id, h) => {
 /** The columns of head h of a tensor (1, n, heads * width). */
 const columnsOf = (id, h, heads) => {
   const {shape, digits, values} = tensor(id), width = shape[shape.length - 1];
-  return {values, digits, rows: values.length / width, columns: width / heads, offset: h * width / heads, stride: width};
+  const rows = values.length / width, columns = width / heads;
+  return {values, digits, rows, columns, offset: h * columns, stride: width};
 };
 
 const at = (m, i, j) => m.values[m.offset + i * m.stride + j];
 
+/** The greatest finite size of a number. */
 function greatest(m) {
-  let most = 0;
+  let largest = 0;
   for (let i = 0; i < m.rows; ++i) {
     for (let j = 0; j < m.columns; ++j) {
       const size = Math.abs(at(m, i, j));
-      if (size > most && size < Infinity) most = size;
+      if (size > largest && size < Infinity) largest = size;
     }
   }
-  return most;
+  return largest;
 }
 
 /** A matrix with a title; rowNames and columnNames may be shorter than it, or absent. */
 function matrixView(title, m, rowNames, columnNames) {
-  const most = greatest(m), strength = (x) => (most && Number.isFinite(x) ? Math.sqrt(Math.abs(x) / most) : 0);
+  const largest = greatest(m);
+  const strength = (x) => (largest && Number.isFinite(x) ? Math.sqrt(Math.abs(x) / largest) : 0);
   const readout = el('output', {class: 'readout mono'});
   const name = (names, i) => (names && i < names.length ? `${names[i]} (${i})` : String(i));
-  const describe = (i, j) => `row ${name(rowNames, i)}, column ${name(columnNames, j)}: ${numberText(at(m, i, j), m.digits)}`;
-  const view = m.columns <= 24 && m.rows * m.columns <= 600
-    ? tableOf(m, strength, rowNames, columnNames) : pictureOf(title, m, most, strength, rowNames);
+  const describe = (i, j) => `row ${name(rowNames, i)}, column ${name(columnNames, j)}: ` +
+    numberText(at(m, i, j), m.digits);
+  const isSmall = m.columns <= 24 && m.rows * m.columns <= 600;
+  const view = isSmall ? tableOf(m, strength, rowNames, columnNames)
+    : pictureOf(title, m, largest, strength, rowNames);
   let chosen = null;
   const choose = (i, j) => {
     chosen = [clamp(i, 0, m.rows - 1), clamp(j, 0, m.columns - 1)];
@@ -68,18 +79,21 @@ function matrixView(title, m, rowNames, columnNames) {
   };
   view.listen(choose);
   const box = scrolling(`${title}: arrow keys choose a number`, view.element);
-  onArrows(box, (down, right) => (chosen ? choose(chosen[0] + down, chosen[1] + right) : choose(0, 0)));
-  return el('div', {class: 'matrix'},
-    el('p', {class: 'name'}, title, ' ', el('span', {class: 'quiet'}, `${m.rows} \u00d7 ${m.columns}`)), box, readout);
+  onArrows(box, (down, right) =>
+    (chosen ? choose(chosen[0] + down, chosen[1] + right) : choose(0, 0)));
+  const size = el('span', {class: 'quiet'}, `${m.rows} \u00d7 ${m.columns}`);
+  return el('div', {class: 'matrix'}, el('p', {class: 'name'}, title, ' ', size), box, readout);
 }
 
 function tableOf(m, strength, rowNames, columnNames) {
   const shade = (x) => {
-    const share = Math.round(45 * strength(x));
-    return share ? `background:color-mix(in srgb, var(${x > 0 ? '--positive' : '--negative'}) ${share}%, transparent)` : null;
+    const share = Math.round(45 * strength(x)), color = x > 0 ? '--positive' : '--negative';
+    return share ? `background:color-mix(in srgb, var(${color}) ${share}%, transparent)` : null;
   };
-  const named = (names, i) => names != null && i < names.length;
-  const heading = (names, i, scope) => el('th', {scope, title: named(names, i) ? names[i] : null}, named(names, i) ? label(names[i]) : i);
+  const heading = (names, i, scope) => {
+    const named = names != null && i < names.length;
+    return el('th', {scope, title: named ? names[i] : null}, named ? label(names[i]) : i);
+  };
   const cells = [];
   const body = Array.from({length: m.rows}, (_, i) => {
     cells.push(Array.from({length: m.columns}, (_, j) => {
@@ -88,25 +102,39 @@ function tableOf(m, strength, rowNames, columnNames) {
     }));
     return el('tr', {}, heading(rowNames, i, 'row'), cells[i]);
   });
-  const element = el('table', {},
-    el('thead', {}, el('tr', {}, el('td', {}), Array.from({length: m.columns}, (_, j) => heading(columnNames, j, 'col')))),
+  const head = Array.from({length: m.columns}, (_, j) => heading(columnNames, j, 'col'));
+  const element = el('table', {}, el('thead', {}, el('tr', {}, el('td', {}), head)),
     el('tbody', {}, body));
   let marked = null;
-  return {element,
-    mark: (i, j) => {
-      if (marked) marked.classList.remove('chosen');
-      marked = cells[i][j];
-      marked.classList.add('chosen');
-      marked.scrollIntoView({block: 'nearest', inline: 'nearest'});
-    },
-    listen: (choose) => cells.forEach((row, i) => row.forEach((cell, j) => cell.addEventListener('pointerenter', () => choose(i, j))))};
+  const mark = (i, j) => {
+    if (marked) marked.classList.remove('chosen');
+    marked = cells[i][j];
+    marked.classList.add('chosen');
+    marked.scrollIntoView({block: 'nearest', inline: 'nearest'});
+  };
+  const listen = (choose) => cells.forEach((row, i) => row.forEach((cell, j) =>
+    cell.addEventListener('pointerenter', () => choose(i, j))));
+  return {element, mark, listen};
 }
 
-function pictureOf(title, m, most, strength, rowNames) {
-  const across = Math.max(1, Math.min(14, Math.floor(560 / m.columns))), down = m.rows <= 64 ? 16 : 5;
-  const width = across * m.columns, height = down * m.rows;
-  const canvas = el('canvas', {role: 'img', 'aria-label': `${title}: heat map of ${m.rows} rows and ${m.columns} columns, greatest size ${numberText(most, 4)}`,
-    width, height, style: `width:${width}px;height:${height}px`});
+/** The names of the rows beside a heat map. */
+function rowNamesOf(m, rowNames) {
+  const style = 'height:16px;line-height:16px';
+  const names = Array.from({length: m.rows}, (_, i) =>
+    el('div', {style, title: rowNames[i] ?? null}, i < rowNames.length ? label(rowNames[i]) : i));
+  return el('div', {class: 'names mono', 'aria-hidden': 'true'}, names);
+}
+
+function pictureOf(title, m, largest, strength, rowNames) {
+  const across = Math.max(1, Math.min(14, Math.floor(560 / m.columns)));
+  const down = m.rows <= 64 ? 16 : 5, width = across * m.columns, height = down * m.rows;
+  const canvas = el('canvas', {
+    role: 'img',
+    'aria-label': `${title}: heat map of ${m.rows} rows and ${m.columns} columns, ` +
+      `greatest size ${numberText(largest, 4)}`,
+    width, height,
+    style: `width:${width}px;height:${height}px`,
+  });
   let marked = null;
   const draw = () => {
     const colors = {true: rgbOf('--positive').join(), false: rgbOf('--negative').join()};
@@ -121,22 +149,22 @@ function pictureOf(title, m, most, strength, rowNames) {
       }
     }
     if (!marked) return;
-    context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--text').trim();
+    const style = getComputedStyle(document.documentElement);
+    context.strokeStyle = style.getPropertyValue('--text').trim();
     context.lineWidth = 2;
     context.strokeRect(across * marked[1] - 1, down * marked[0] + 1, across + 2, down - 2);
   };
   draw();
   redrawWithTheme.push(draw);
-  const names = down === 16 && rowNames
-    ? el('div', {class: 'names mono', 'aria-hidden': 'true'}, Array.from({length: m.rows}, (_, i) =>
-      el('div', {style: 'height:16px;line-height:16px', title: rowNames[i] ?? null}, i < rowNames.length ? label(rowNames[i]) : i))) : null;
-  return {element: el('div', {class: 'picture'}, names, canvas),
-    mark: (i, j) => { marked = [i, j]; draw(); },
-    listen: (choose) => canvas.addEventListener('pointermove', (event) => {
-      const box = canvas.getBoundingClientRect();
-      const j = Math.floor((event.clientX - box.left) / across), i = Math.floor((event.clientY - box.top) / down);
-      if (i >= 0 && j >= 0 && i < m.rows && j < m.columns) choose(i, j);
-    })};
+  const names = down === 16 && rowNames ? rowNamesOf(m, rowNames) : null;
+  const mark = (i, j) => { marked = [i, j]; draw(); };
+  const listen = (choose) => canvas.addEventListener('pointermove', (event) => {
+    const box = canvas.getBoundingClientRect();
+    const i = Math.floor((event.clientY - box.top) / down);
+    const j = Math.floor((event.clientX - box.left) / across);
+    if (i >= 0 && j >= 0 && i < m.rows && j < m.columns) choose(i, j);
+  });
+  return {element: el('div', {class: 'picture'}, names, canvas), mark, listen};
 }
 
 // ---- The steps
@@ -152,7 +180,9 @@ function groupOf(step) {
   if (data.custom) return step.layer.split('.')[0] || 'Outside of layers';
   const layer = step.layer.match(/^(?:(?:.*\.)?(?:encoder|decoder)\.layers\.\d+|layers\.\d+)/);
   if (layer) return layer[0];
-  if (/^source_/.test(step.layer) || (step.operation === 'embedding' && step.rows === 'encoder' && data.has_two_stacks)) return 'Source embedding';
+  const embedsSource =
+    step.operation === 'embedding' && step.rows === 'encoder' && data.has_two_stacks;
+  if (/^source_/.test(step.layer) || embedsSource) return 'Source embedding';
   if (/^target_/.test(step.layer)) return 'Target embedding';
   if (/^(embedding|positions|patches)/.test(step.layer)) return 'Embedding';
   if (/^encoder\.norm/.test(step.layer) && data.has_two_stacks) return 'Encoder output';
@@ -178,7 +208,12 @@ const stepId = (i) => `step${i}`;
 
 /** A link to a step, which opens the part of the page that has it. */
 function stepLink(i, text) {
-  return el('a', {href: `#${stepId(i)}`, onclick: () => { stepHosts[i].open = true; fill(stepHosts[i]); }}, text);
+  return el('a', {href: `#${stepId(i)}`, onclick: () => openStep(i)}, text);
+}
+
+function openStep(i) {
+  stepHosts[i].open = true;
+  fill(stepHosts[i]);
 }
 
 /** Contents of details elements that are made when they open. */
@@ -190,18 +225,28 @@ function fill(details) {
   details.append(...[make()].flat(Infinity).filter((part) => part != null));
 }
 function lazyDetails(summary, make, name = '') {
-  const details = el('details', {class: name, ontoggle: () => { if (details.open) fill(details); }}, el('summary', {}, summary));
+  const ontoggle = () => { if (details.open) fill(details); };
+  const details = el('details', {class: name, ontoggle}, el('summary', {}, summary));
   contents.set(details, make);
   return details;
 }
 
-const facts = (rows) => el('dl', {class: 'facts'}, rows.filter(([, value]) => value != null && value.length !== 0)
-  .map(([title, value]) => [el('dt', {}, title), el('dd', {}, value)]));
-const joined = (parts, separator = ', ') => parts.flatMap((part, i) => (i ? [separator, part] : [part]));
+/** A list of titles and values, without those that have no value. */
+function facts(rows) {
+  const known = rows.filter(([, value]) => value != null && value.length !== 0);
+  return el('dl', {class: 'facts'},
+    known.map(([title, value]) => [el('dt', {}, title), el('dd', {}, value)]));
+}
+
+const joined = (parts, separator = ', ') =>
+  parts.flatMap((part, i) => (i ? [separator, part] : [part]));
 
 function inputText(input) {
   const shape = ` ${shapeText(input.shape)}`;
-  if (input.step != null) return el('span', {}, stepLink(input.step, `step ${input.step + 1}, ${titleOf(data.steps[input.step])}`), shape);
+  if (input.step != null) {
+    const text = `step ${input.step + 1}, ${titleOf(data.steps[input.step])}`;
+    return el('span', {}, stepLink(input.step, text), shape);
+  }
   if (input.parameter) return el('span', {}, code(input.parameter), shape);
   return `constant${shape}`;
 }
@@ -209,7 +254,9 @@ function inputText(input) {
 /** A parameter with its norm, and its values if the page has them. */
 function parameterView(path) {
   const p = data.parameters[path];
-  const sizes = `${path} ${shapeText(p.shape)}: norm ${short(p.norm)}, norm of the gradient ${p.gradient_norm == null ? 'none' : short(p.gradient_norm)}`;
+  const gradientNorm = p.gradient_norm == null ? 'none' : short(p.gradient_norm);
+  const sizes = `${path} ${shapeText(p.shape)}: norm ${short(p.norm)}, ` +
+    `norm of the gradient ${gradientNorm}`;
   if (p.value == null) return quiet(`${sizes}; too large to be shown.`);
   return lazyDetails(sizes, () => el('div', {class: 'matrices'}, matrixView(path, whole(p.value)),
     p.gradient == null ? null : matrixView(`dL/d ${path}`, whole(p.gradient))));
@@ -217,7 +264,8 @@ function parameterView(path) {
 
 function stepView(i) {
   const step = data.steps[i], names = rowNames(step.rows), output = data.tensors[step.output];
-  const parameters = [...new Set(step.inputs.filter((input) => input.parameter).map((input) => input.parameter))];
+  const named = step.inputs.filter((input) => input.parameter);
+  const parameters = [...new Set(named.map((input) => input.parameter))];
   const constants = step.inputs.filter((input) => input.constant != null);
   const columns = step.logits ? data.outputs : null;
   const matrices = [
@@ -237,20 +285,26 @@ function stepView(i) {
 }
 
 /** How often steps read the output of step i. */
-const uses = (i) => data.steps.reduce((n, step) => n + step.inputs.filter((input) => input.step === i).length, 0);
+const uses = (i) =>
+  data.steps.flatMap((step) => step.inputs).filter((input) => input.step === i).length;
 
 /** The steps of attention for one head, forward and backward. */
 function attentionView(step) {
   const a = step.attention, queries = data.tokens[a.queries], keys = data.tokens[a.keys];
   const [q, k, v] = step.inputs.map((input) => data.steps[input.step]);
   const host = el('div', {});
-  const part = (title, formula, ...views) => [el('h4', {}, title, ': ', code(formula)), el('div', {class: 'matrices'}, views)];
-  // A step that several operations read has the sum of their gradients.
-  const gradientName = (letter, from) => (uses(data.steps.indexOf(from)) === 1 ? `dL/d${letter}` : `dL/d${letter} of all that read it`);
-  const operand = (letter, from, h, names) => [
-    matrixView(`${letter}, head ${h}`, columnsOf(from.output, h, a.heads), names),
-    from.gradient == null ? null : matrixView(`${gradientName(letter, from)}, head ${h}`, columnsOf(from.gradient, h, a.heads), names)];
-  const scores = (title, id, h) => (id == null ? null : matrixView(title, headOf(id, h), queries, keys));
+  const part = (title, formula, ...views) =>
+    [el('h4', {}, title, ': ', code(formula)), el('div', {class: 'matrices'}, views)];
+  const ofHead = (title, id, h, names) =>
+    (id == null ? null : matrixView(`${title}, head ${h}`, columnsOf(id, h, a.heads), names));
+  const operand = (letter, from, h, names) => {
+    // A step that several operations read has the sum of their gradients.
+    const sum = uses(data.steps.indexOf(from)) === 1 ? '' : ' of all that read it';
+    return [ofHead(letter, from.output, h, names),
+      ofHead(`dL/d${letter}${sum}`, from.gradient, h, names)];
+  };
+  const scores = (title, id, h) =>
+    (id == null ? null : matrixView(title, headOf(id, h), queries, keys));
   function show(h) {
     const parts = [];
     if (q && k && v) {
@@ -258,15 +312,19 @@ function attentionView(step) {
         operand('Q', q, h, queries), operand('K', k, h, keys), operand('V', v, h, keys)));
     }
     parts.push(
-      part('Scores before scaling', 'S, the products in the formula above', scores('S', a.products, h)),
+      part('Scores before scaling', 'S, the products in the formula above',
+        scores('S', a.products, h)),
       part('Scaled scores', `S \u00b7 ${short(a.scale)}`, scores('scaled', a.scores, h),
         scores('dL/d scaled', a.dscores, h)),
-      a.biased == null ? null : part('ALiBi', 'scaled \u2212 slope \u00b7 |i \u2212 j|', scores('with distances', a.biased, h)),
-      part('Mask', '\u2212\u221e where a query may not attend to a key', scores('masked', a.masked, h)),
-      part('Weights', 'P = softmax(masked), row by row; dL/dscaled = P \u00b7 (dL/dP \u2212 \u03a3\u2c7c P \u00b7 dL/dP)', scores('P', a.weights, h),
-        scores('dL/dP = dL/dy V\u1d40', a.dweights, h)),
-      part('Weighted sum of the values', 'y = P V', matrixView(`y, head ${h}`, columnsOf(step.output, h, a.heads), queries),
-        step.gradient == null ? null : matrixView(`dL/dy, head ${h}`, columnsOf(step.gradient, h, a.heads), queries)));
+      a.biased == null ? null : part('ALiBi', 'scaled \u2212 slope \u00b7 |i \u2212 j|',
+        scores('with distances', a.biased, h)),
+      part('Mask', '\u2212\u221e where a query may not attend to a key',
+        scores('masked', a.masked, h)),
+      part('Weights', 'P = softmax(masked), row by row; ' +
+        'dL/dscaled = P \u00b7 (dL/dP \u2212 \u03a3\u2c7c P \u00b7 dL/dP)',
+      scores('P', a.weights, h), scores('dL/dP = dL/dy V\u1d40', a.dweights, h)),
+      part('Weighted sum of the values', 'y = P V', ofHead('y', step.output, h, queries),
+        ofHead('dL/dy', step.gradient, h, queries)));
     host.replaceChildren(...parts.flat(Infinity).filter((x) => x != null));
   }
   show(0);
@@ -278,18 +336,25 @@ function attentionView(step) {
 
 function imageView(image) {
   const cell = Math.max(1, Math.floor(224 / Math.max(image.height, image.width)));
-  const canvas = el('canvas', {role: 'img', 'aria-label': `Image of ${image.height} by ${image.width} pixels`,
-    width: image.width * cell, height: image.height * cell});
+  const canvas = el('canvas', {
+    role: 'img',
+    'aria-label': `Image of ${image.height} by ${image.width} pixels`,
+    width: image.width * cell,
+    height: image.height * cell,
+  });
   const context = canvas.getContext('2d');
   let low = Infinity, high = -Infinity;
   for (const p of image.pixels) { low = Math.min(low, p); high = Math.max(high, p); }
   const level = (p) => Math.round(255 * (high > low ? (p - low) / (high - low) : 0));
   for (let i = 0; i < image.height * image.width; ++i) {
-    const channel = (c) => level(image.pixels[i * image.channels + Math.min(c, image.channels - 1)]);
+    const first = i * image.channels, last = image.channels - 1;
+    const channel = (c) => level(image.pixels[first + Math.min(c, last)]);
     context.fillStyle = `rgb(${channel(0)},${channel(1)},${channel(2)})`;
     context.fillRect((i % image.width) * cell, Math.floor(i / image.width) * cell, cell, cell);
   }
-  return el('figure', {}, canvas, el('figcaption', {}, `${image.height} \u00d7 ${image.width} pixels, patches of ${image.patch_size} \u00d7 ${image.patch_size}`));
+  const text = `${image.height} \u00d7 ${image.width} pixels, ` +
+    `patches of ${image.patch_size} \u00d7 ${image.patch_size}`;
+  return el('figure', {}, canvas, el('figcaption', {}, text));
 }
 
 function tokenTable(caption, tokens) {
@@ -299,7 +364,8 @@ function tokenTable(caption, tokens) {
     {title: 'id', number: true, cell: ([t]) => t.id}], tokens.map((t, i) => [t, i]));
 }
 
-const likely = (p) => el('span', {}, el('span', {class: 'mono'}, p.token), ` ${percent(p.probability)}`);
+const mono = (text) => el('span', {class: 'mono'}, text);
+const likely = (p) => el('span', {}, mono(p.token), ` ${percent(p.probability)}`);
 
 function inputSection() {
   const {source, target, image} = data.input;
@@ -311,43 +377,55 @@ function inputSection() {
 
 function predictionSection() {
   const read = data.input.target, several = data.predictions.length > 1;
+  const place = several ? (data.causal ? 'after' : 'at') : 'output';
+  const placeText = (i) => (!several ? 'input' : read ? read[i].token : i);
+  const ofLabel = (key) => ([{label}]) => (label ? numberText(label[key], 6) : '');
   const columns = [
-    {title: several ? (data.causal ? 'after' : 'at') : 'output', cell: ([, i]) => el('span', {class: 'mono'}, several && read ? read[i].token : several ? i : 'input')},
-    {title: 'label', cell: ([p]) => (p.label ? el('span', {class: 'mono'}, p.label.token) : 'none')},
-    {title: 'p(label)', number: true, cell: ([p]) => (p.label ? numberText(p.label.probability, 6) : '')},
-    {title: '\u2212log p(label)', number: true, cell: ([p]) => (p.label ? numberText(p.label.loss, 6) : '')},
+    {title: place, cell: ([, i]) => mono(placeText(i))},
+    {title: 'label', cell: ([{label}]) => (label ? mono(label.token) : 'none')},
+    {title: 'p(label)', number: true, cell: ofLabel('probability')},
+    {title: '\u2212log p(label)', number: true, cell: ofLabel('loss')},
     {title: 'most likely', cell: ([p]) => joined(p.top.map(likely))}];
+  const loss = data.loss == null ? 'not finite' : numberText(data.loss, 6);
   return section('Prediction and loss',
-    el('p', {}, `Labels: ${data.labels}. Loss: `, el('b', {}, data.loss == null ? 'not finite' : numberText(data.loss, 6)),
+    el('p', {}, `Labels: ${data.labels}. Loss: `, el('b', {}, loss),
       ', see ', stepLink(data.steps.length - 1, 'its formula'), '. ',
-      'Probabilities and losses of the table are computed in float64 from the logits of the model.'),
+      'Probabilities and losses of the table are computed in float64 from the logits of the ',
+      'model.'),
     table('', columns, data.predictions.map((p, i) => [p, i])));
 }
 
 function groupSection({title, steps}) {
-  const summary = `${steps.length} ${steps.length === 1 ? 'step' : 'steps'}: ${[...new Set(steps.map((i) => titleOf(data.steps[i])))].join(', ')}`;
+  const titles = [...new Set(steps.map((i) => titleOf(data.steps[i])))].join(', ');
+  const summary = `${steps.length} ${steps.length === 1 ? 'step' : 'steps'}: ${titles}`;
   const details = lazyDetails(summary, () => steps.map(stepView), 'group');
   for (const i of steps) stepHosts[i] = details;
   return section(title, details);
 }
 
 function build() {
-  setTitle('One input through a model', `${data.model} (${data.kind}, ${data.dtype}); written ${data.time} by ${data.program}`);
+  setTitle('One input through a model', `${data.model} (${data.kind}, ${data.dtype}); ` +
+    `written ${data.time} by ${data.program}`);
   const main = document.getElementById('main');
-  const toggle = (open) => () => document.querySelectorAll('details.group').forEach((d) => { d.open = open; });
+  const toggle = (open) => () => {
+    for (const details of document.querySelectorAll('details.group')) details.open = open;
+  };
   main.append(
-    el('p', {}, 'Every number is one that the model has computed for this input, without dropout and label smoothing, ',
-      'or the gradient of the loss below with respect to it. Colors: ', el('span', {class: 'scale signed', 'aria-hidden': 'true'}),
+    el('p', {},
+      'Every number is one that the model has computed for this input, without dropout and label ',
+      'smoothing, or the gradient of the loss below with respect to it. Colors: ',
+      el('span', {class: 'scale signed', 'aria-hidden': 'true'}),
       ' negative to positive, intensity: square root of |value| / largest |value| of the matrix. ',
       'Point at a number, or choose one with the arrow keys, to see its digits.'),
     inputSection(), predictionSection(),
-    el('div', {class: 'controls'}, el('button', {type: 'button', onclick: toggle(true)}, 'Open all steps'),
+    el('div', {class: 'controls'},
+      el('button', {type: 'button', onclick: toggle(true)}, 'Open all steps'),
       el('button', {type: 'button', onclick: toggle(false)}, 'Close all steps'),
       el('span', {class: 'quiet'}, 'Only open steps are printed.')));
   const groups = groupSteps();
   main.append(...groups.map(groupSection));
   const first = Math.max(0, groups.findIndex(({title}) => /layers\.\d+$/.test(title)));
-  groups.slice(0, first + 1).forEach(({steps}) => { stepHosts[steps[0]].open = true; fill(stepHosts[steps[0]]); });
+  groups.slice(0, first + 1).forEach(({steps}) => openStep(steps[0]));
 }
 
 build();
