@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// Which runs a sweep trains, and what their metrics say of them. No function here reads or writes
+/// files.
+namespace tapestry {
+
+/// The values of a run, in the order of the axes.
+using SweepValues = std::vector<std::string>;
+
+/// A config key with the values that a sweep tries.
+struct SweepAxis {
+  std::string key;                  ///< "schedule.learning_rate"
+  std::vector<std::string> values;  ///< as in overrides; two or more
+};
+
+/// The overrides of a sweep.
+struct SweepOverrides {
+  std::vector<std::string> fixed;  ///< "key=value" of every run
+  std::vector<SweepAxis> axes;     ///< in the order of the command line
+};
+
+/// The maximum number of runs of a sweep.
+inline constexpr std::size_t max_sweep_runs = 10'000;
+
+/// Divides overrides into those with one value and those with several: `key=a,b,c`, or `key=1..5`
+/// for whole numbers. Commas in brackets, braces or quotes are part of a value.
+///
+/// throws  UsageError if a key occurs twice or has no `=`, a value is empty or occurs twice, or a
+///         range is empty or has more than `max_sweep_runs` numbers
+SweepOverrides parse_sweep_overrides(const std::vector<std::string>& overrides);
+
+/// All combinations of values; values of the last axis are next to each other.
+///
+/// throws  UsageError if there are more than `max_sweep_runs`
+std::vector<SweepValues> all_combinations(const std::vector<SweepAxis>& axes);
+
+/// `count` of the combinations, drawn without replacement and in the order of all_combinations();
+/// all of them if there are fewer. The same for the same seed. There may be any number of
+/// combinations.
+///
+/// count  at most `max_sweep_runs`
+std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes, std::size_t count,
+                                              std::uint64_t seed);
+
+/// A stage of a sweep: runs train up to a step, then the best ones continue.
+struct SweepStage {
+  std::uint64_t step = 0;  ///< of every run that takes part
+  std::size_t runs = 0;    ///< that take part
+};
+
+/// The stages of successive halving [1]: from one stage to the next the number of runs falls by
+/// `factor`, to one, and the steps grow by it, to `steps`. Steps before the last stage are
+/// multiples of `validate_every`, since runs are compared by their validations. One stage if
+/// `factor` is 0.
+///
+/// runs            >= 1
+/// factor          0 or >= 2
+/// steps           train.steps, >= 1
+/// validate_every  >= 1
+///
+/// [1] Jamieson & Talwalkar 2016, "Non-stochastic Best Arm Identification and Hyperparameter
+///     Optimization".
+std::vector<SweepStage> sweep_stages(std::size_t runs, std::size_t factor, std::uint64_t steps,
+                                     std::uint64_t validate_every);
+
+/// The best value of a metric in a run.
+struct BestValue {
+  double value = 0.0;
+  std::uint64_t step = 0;  ///< of the value
+};
+
+/// The best value in the rows of validation up to a step; nullopt if none is finite.
+std::optional<BestValue> best_value(const std::string& metrics_csv, const std::string& metric,
+                                    std::uint64_t last_step);
+
+/// The indices of the `count` best values, in ascending order; missing values are the worst, and
+/// the first of equal ones is better.
+std::vector<std::size_t> best_runs(const std::vector<std::optional<BestValue>>& values,
+                                   const std::string& metric, std::size_t count);
+
+/// A run of a sweep, as it has ended.
+struct SweepResult {
+  std::string run;  ///< name of its directory
+  SweepValues values;
+  /// "finished"; "abandoned", as not among the best of a stage; "failed", with an error.
+  std::string state = "finished";
+  std::uint64_t steps = 0;          ///< that it has done
+  std::optional<BestValue> best{};  ///< of train.best_metric; nullopt without validation
+};
+
+/// The table as CSV (RFC 4180): run, the keys of the axes, state, steps, the metric, best_step.
+std::string sweep_csv(const std::vector<SweepAxis>& axes, const std::vector<SweepResult>& results,
+                      const std::string& metric);
+
+/// Means over the finished runs that differ only in train.seed.
+struct SeedTable {
+  std::string text;  ///< a line for each: values, mean, deviation and 95 % interval (Student's t)
+  /// CSV (RFC 4180): the keys of the axes but train.seed, runs, mean, deviation, low and high (the
+  /// ends of the interval); unknown values are empty.
+  std::string csv;
+};
+
+/// In the order of the first runs; nullopt if train.seed is not among the axes.
+std::optional<SeedTable> summarize_seeds(const std::vector<SweepAxis>& axes,
+                                         const std::vector<SweepResult>& results,
+                                         const std::string& metric);
+
+}  // namespace tapestry
