@@ -137,7 +137,7 @@ AttentionSubject attention_subject(const Arguments& arguments) {
     read_text(*arguments.text, subject);
     return subject;
   }
-  ConfiguredModel opened = open_model(arguments.model, arguments.overrides);
+  ModelWithData opened = open_model(arguments.model, arguments.overrides);
   const Corpus& corpus = opened.corpus;
   AttentionSubject subject{
       .config = opened.config,
@@ -154,7 +154,7 @@ AttentionSubject attention_subject(const Arguments& arguments) {
   return subject;
 }
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   const AttentionSubject subject = attention_subject(arguments);
   const Task& task = find_task(subject.config);
@@ -175,7 +175,6 @@ int run(const Arguments& arguments) {
     fmt::print("{}, {}\n{}", subject.origin.in_words(), subject.name,
                attention_tables(layers, heads));
   }
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

@@ -46,7 +46,7 @@ std::vector<std::filesystem::path> chosen_checkpoints(const Arguments& arguments
   return paths;
 }
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   require_new_file(arguments.output);
   CheckpointAverage average;
   const auto paths = chosen_checkpoints(arguments);
@@ -56,7 +56,6 @@ int run(const Arguments& arguments) {
   }
   write_checkpoint(arguments.output, average.result());
   fmt::print("average of {} checkpoints: {}\n", paths.size(), escaped(arguments.output));
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

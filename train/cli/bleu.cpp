@@ -6,11 +6,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "data/metrics/text_metric.h"
-#include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/cli/text_metrics.h"
 #include "train/system/standard_streams.h"
@@ -37,33 +35,23 @@ struct PrintedScore {
   TextMetric::Settings fields;
 };
 
-PrintedScore corpus_score(const TextMetric& metric, const SegmentStatistics& statistics,
-                          const Arguments& arguments) {
+/// The score of a sentence, or of the corpus with its confidence interval.
+///
+/// sums        the statistics of the segments, added up
+/// confidence  of the corpus, from arguments.confidence samples
+PrintedScore make_score(const TextMetric& metric, std::span<const double> sums,
+                        const std::optional<ConfidenceInterval>& confidence,
+                        const Arguments& arguments) {
   SignatureUse use{.references = arguments.references.size()};
-  const std::vector<double> sums = statistics.sum();
-  PrintedScore result{.name = metric.name(),
-                      .signature = {},
-                      .details = metric.details(sums),
-                      .score = metric.score(sums),
-                      .fields = {}};
-  if (arguments.confidence > 0) {
-    const std::uint64_t seed = arguments.metrics.seed;
-    result.confidence = bootstrap_confidence(metric, statistics, arguments.confidence, seed);
+  if (confidence) {
     use.bootstrap_samples = arguments.confidence;
-    use.seed = seed;
+    use.seed = arguments.metrics.seed;
   }
-  result.signature = metric.signature(use);
-  result.fields = metric.signature_fields(use);
-  return result;
-}
-
-PrintedScore sentence_score(const TextMetric& metric, std::span<const double> statistics,
-                            const Arguments& arguments) {
-  const SignatureUse use{.references = arguments.references.size()};
   return {.name = metric.name(),
           .signature = metric.signature(use),
-          .details = metric.details(statistics),
-          .score = metric.score(statistics),
+          .details = metric.details(sums),
+          .score = metric.score(sums),
+          .confidence = confidence,
           .fields = metric.signature_fields(use)};
 }
 
@@ -104,11 +92,16 @@ std::vector<PrintedScore> compute_scores(const std::vector<std::unique_ptr<TextM
     const SegmentStatistics statistics = metric->statistics(hypotheses, references);
     if (arguments.sentence_level) {
       for (std::size_t i = 0; i < statistics.size(); ++i) {
-        scores.push_back(sentence_score(*metric, std::as_const(statistics)[i], arguments));
+        scores.push_back(make_score(*metric, statistics[i], std::nullopt, arguments));
       }
-    } else {
-      scores.push_back(corpus_score(*metric, statistics, arguments));
+      continue;
     }
+    std::optional<ConfidenceInterval> confidence;
+    if (arguments.confidence > 0) {
+      confidence =
+          bootstrap_confidence(*metric, statistics, arguments.confidence, arguments.metrics.seed);
+    }
+    scores.push_back(make_score(*metric, statistics.sum(), confidence, arguments));
   }
   return scores;
 }
@@ -128,7 +121,7 @@ void warn_of_tokenized_text(const std::vector<std::string>& hypotheses,
                   lines));
 }
 
-int run(Arguments arguments) {
+void run(Arguments arguments) {
   if (arguments.sentence_level) arguments.metrics.bleu.effective_order = true;
   const auto metrics = make_metrics(arguments.metrics);
   const auto hypotheses = read_sentences(arguments.hypotheses);
@@ -137,12 +130,11 @@ int run(Arguments arguments) {
   const auto scores = compute_scores(metrics, hypotheses, references, arguments);
   if (!arguments.json) {
     for (const PrintedScore& printed : scores) print_line(printed, arguments);
-    return static_cast<int>(ExitCode::done);
+    return;
   }
   Json json = {{"sentences", hypotheses.size()}, {"scores", Json::array()}};
   for (const PrintedScore& printed : scores) json["scores"].push_back(to_json(printed));
   print_json(json);
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

@@ -42,7 +42,7 @@ std::string learning_limit(const TransformerOptions& model, const Task& task) {
   return "";
 }
 
-CheckContext make_context(const ConfiguredModel& configured) {
+CheckContext make_context(const ModelWithData& configured) {
   const TransformerOptions& model = configured.config.model;
   const Corpus& corpus = configured.corpus;
   const NetworkSizes sizes = network_sizes(configured.config, corpus);
@@ -81,9 +81,9 @@ const char* json_word(CheckStatus status) {
                                          : "skipped";
 }
 
-int run(const Arguments& arguments) {
+ExitCode run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
-  const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
+  const ModelWithData configured = open_model(arguments.model, arguments.overrides);
   const CheckContext context = make_context(configured);
   if (!arguments.json) fmt::print("{}\n", configured.origin.in_words());
   Json results = Json::array();
@@ -108,7 +108,7 @@ int run(const Arguments& arguments) {
   } else {
     fmt::print("{} of {} checks passed\n", num_passed, num_run);
   }
-  return static_cast<int>(num_passed == num_run ? ExitCode::done : ExitCode::check_failed);
+  return num_passed == num_run ? ExitCode::done : ExitCode::check_failed;
 }
 
 void define(CLI::App& command, Arguments& arguments) {

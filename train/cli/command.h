@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "train/config/domain.h"
@@ -39,14 +41,26 @@ struct Command {
 };
 
 /// Command::define of a command with Arguments: `add` adds them to the command, `run` runs it with
-/// their values.
-template <class Arguments, class Run>
-auto with_arguments(void (*add)(CLI::App& command, Arguments& arguments), Run run) {
+/// their values and returns its exit code, or nothing if that is always 0.
+template <class Arguments, class Add, class Run>
+auto with_arguments(Add add, Run run) {
   return [add, run](CLI::App& command) -> Action {
     const auto arguments = std::make_shared<Arguments>();
     add(command, *arguments);
-    return [arguments, run] { return run(*arguments); };
+    return [arguments, run] {
+      if constexpr (std::is_void_v<decltype(run(*arguments))>) {
+        run(*arguments);
+        return 0;
+      } else {
+        return static_cast<int>(run(*arguments));
+      }
+    };
   };
+}
+
+template <class Arguments, class Run>
+auto with_arguments(void (*add)(CLI::App& command, Arguments& arguments), Run run) {
+  return with_arguments<Arguments, decltype(add), Run>(add, run);
 }
 
 extern const Command train_command, plan_command, evaluate_command, score_command, generate_command,
@@ -72,10 +86,22 @@ Command make_translate_command(const LineCommand& line_command);
 /// All commands, in the order of `tapestry --help`.
 const std::vector<Command>& all_commands();
 
-/// Adds all commands to the program.
+/// A command that has been added to a program.
+struct AddedCommand {
+  const Command& command;
+  const CLI::App& app;  ///< its arguments and options
+  Action run;           ///< runs it with the values that have been parsed
+};
+
+/// Adds all commands to the program, in the order of all_commands().
+std::vector<AddedCommand> add_commands(CLI::App& program);
+
+/// Parses the arguments of main() and assigns the values.
 ///
-/// returns  their actions, in the order of all_commands()
-std::vector<Action> add_commands(CLI::App& program);
+/// returns  the command that was given; null if --help or --version was, and has been printed
+/// throws   UsageError; OutputError if help cannot be printed.
+const AddedCommand* parse_command_line(CLI::App& program, const std::vector<AddedCommand>& commands,
+                                       int argc, char** argv);
 
 /// The candidates for the last of the words of a command line, for the scripts of
 /// completion_script(): commands, options, config keys, their values and runs that start with it.
@@ -94,6 +120,12 @@ std::string completion_script(std::string_view shell);
 // ---- Output.
 
 using Json = nlohmann::ordered_json;  // writes values that are not finite as null
+
+/// The value as JSON; null without one.
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 
 /// Prints JSON; bytes that are not UTF-8 are replaced.
 ///

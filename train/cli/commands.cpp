@@ -105,18 +105,18 @@ const std::vector<Command>& all_commands() {
   return all;
 }
 
-std::vector<Action> add_commands(CLI::App& program) {
+std::vector<AddedCommand> add_commands(CLI::App& program) {
   program.require_subcommand(1);
-  std::vector<Action> actions;
+  std::vector<AddedCommand> added;
   for (const Command& command : all_commands()) {
-    CLI::App& added = *program.add_subcommand(command.name, command.purpose);
-    actions.push_back(command.define(added));
-    added.footer(with_program_name(added.get_footer()));
-    for (CLI::Option* option : added.get_options({})) {
+    CLI::App& app = *program.add_subcommand(command.name, command.purpose);
+    added.push_back({.command = command, .app = app, .run = command.define(app)});
+    app.footer(with_program_name(app.get_footer()));
+    for (CLI::Option* option : app.get_options({})) {
       if (option->get_items_expected_max() == 0) option->disable_flag_override();
     }
   }
-  return actions;
+  return added;
 }
 
 void print_json(const Json& json, int indent) {

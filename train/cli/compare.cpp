@@ -7,7 +7,6 @@
 
 #include "data/io/utf8.h"
 #include "data/metrics/text_metric.h"
-#include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/cli/text_metrics.h"
 
@@ -119,18 +118,14 @@ void print_text(const std::vector<Comparison>& comparisons, std::size_t decimals
   fmt::print("A difference with p < 0.05 is significant at the usual level.\n");
 }
 
-void add_number(Json& json, const char* key, const std::optional<double>& value) {
-  json[key] = value ? Json(*value) : Json();
-}
-
 Json to_json(const ComparedSystem& system) {
-  Json json = {{"file", system.file}, {"score", system.score}};
-  add_number(json, "difference", system.difference);
+  Json json = {
+      {"file", system.file}, {"score", system.score}, {"difference", or_null(system.difference)}};
   if (system.confidence) {
     json["confidence_mean"] = system.confidence->mean;
     json["confidence_half_width"] = system.confidence->half_width;
   }
-  add_number(json, "p_bootstrap", system.p);
+  json["p_bootstrap"] = or_null(system.p);
   return json;
 }
 
@@ -146,7 +141,7 @@ void print_json(const std::vector<Comparison>& comparisons, std::size_t sentence
   tapestry::print_json(json);
 }
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   const auto metrics = make_metrics(arguments.metrics);
   std::vector<std::string> reference_files{arguments.reference};
   reference_files.insert(reference_files.end(), arguments.more_references.begin(),
@@ -168,7 +163,6 @@ int run(const Arguments& arguments) {
   } else {
     print_text(comparisons, arguments.metrics.decimals);
   }
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

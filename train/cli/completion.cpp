@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <memory>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -209,9 +208,14 @@ std::vector<std::string> joined(const std::vector<std::string>& words) {
 
 // ---- The command `tapestry completion`.
 
-Action define(CLI::App& command) {
-  const auto shell = std::make_shared<std::string>();
-  command.add_option("SHELL", *shell, "The shell")
+struct Arguments {
+  std::string shell;
+};
+
+void run(const Arguments& arguments) { fmt::print("{}", completion_script(arguments.shell)); }
+
+void define(CLI::App& command, Arguments& arguments) {
+  command.add_option("SHELL", arguments.shell, "The shell")
       ->required()
       ->check(one_of({"bash", "zsh", "fish"}));
   command.footer(
@@ -220,10 +224,6 @@ Action define(CLI::App& command) {
       "  source <(tapestry completion bash)               or add this line to ~/.bashrc\n"
       "  source <(tapestry completion zsh)                or to ~/.zshrc, after compinit\n"
       "  tapestry completion fish | source                or to ~/.config/fish/config.fish");
-  return [shell] {
-    fmt::print("{}", completion_script(*shell));
-    return static_cast<int>(ExitCode::done);
-  };
 }
 
 constexpr std::string_view bash_script = R"bash(# Completion for Bash
@@ -323,8 +323,9 @@ std::string completion_script(std::string_view shell) {
   return completion_cli::replaced(text, "PROGRAM", program_name());
 }
 
-const Command completion_command{.name = "completion",
-                                 .purpose = "Print a script that completes commands in a shell",
-                                 .define = completion_cli::define};
+const Command completion_command{
+    .name = "completion",
+    .purpose = "Print a script that completes commands in a shell",
+    .define = with_arguments(completion_cli::define, completion_cli::run)};
 
 }  // namespace tapestry

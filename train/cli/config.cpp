@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -64,7 +65,7 @@ void explain(const Arguments& arguments) {
   for (const ExplainedKey& each : keys) {
     json.push_back({{"key", each.key.path()},
                     {"value", each.value},
-                    {"percent_of_steps", each.percent ? Json(*each.percent) : Json(nullptr)},
+                    {"percent_of_steps", or_null(each.percent)},
                     {"origin", each.origin},
                     {"default", each.key.default_value},
                     {"meaning", each.key.meaning},
@@ -199,8 +200,10 @@ class Interview {
     return *tasks[std::get<std::uint64_t>(numbers.parse(answer)) - 1];
   }
 
-  static std::string mistake_in(const WholeNumber& numbers, const std::string& text) {
-    const auto parsed = numbers.parse(text);
+  /// What is wrong with an answer, or nothing.
+  template <class D>
+  static std::string mistake_in(const D& domain, const std::string& text) {
+    const auto parsed = domain.parse(text);
     const auto* error = std::get_if<Diagnostic>(&parsed);
     return error == nullptr ? "" : escaped(error->message);
   }
@@ -230,23 +233,14 @@ class Interview {
   }
 
   void choose_size(const ConfigKind& kind) {
-    std::string names;
-    for (const ModelSize& size : model_sizes) {
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", size.name);
-    }
+    OneOf names;
+    for (const ModelSize& size : model_sizes) names.names.emplace_back(size.name);
     const auto suitable = std::ranges::find_if(
         model_sizes, [&](const ModelSize& size) { return training_bytes_ <= size.most_bytes; });
-    const auto find_size = [](const std::string& name) {
-      return std::ranges::find(model_sizes, name, &ModelSize::name);
-    };
-    const std::string name = ask_until(
-        fmt::format("Size of the model, {}", names), suitable->name, [&](const std::string& text) {
-          const bool known = find_size(text) != std::end(model_sizes);
-          return known
-                     ? ""
-                     : fmt::format("expected {}, found {}", names, tapestry::quoted(escaped(text)));
-        });
-    const ModelSize& size = *find_size(name);
+    const std::string name =
+        ask_until(fmt::format("Size of the model, {}", fmt::join(names.names, ", ")),
+                  suitable->name, [&](const std::string& text) { return mistake_in(names, text); });
+    const ModelSize& size = *std::ranges::find(model_sizes, name, &ModelSize::name);
     set("model.d_model", std::string(size.d_model));
     set("model.num_heads", std::string(size.num_heads));
     for (const char* key : {"model.num_encoder_layers", "model.num_decoder_layers"}) {
@@ -311,7 +305,7 @@ void write_new(const Arguments& arguments) {
              program_name(), format_argument(path));
 }
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   if (arguments.action == "explain") explain(arguments);
   if (arguments.action == "schema") {
     require_count(arguments, 0, 0, "no arguments");
@@ -319,7 +313,6 @@ int run(const Arguments& arguments) {
   }
   if (arguments.action == "diff") diff(arguments);
   if (arguments.action == "new") write_new(arguments);
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

@@ -218,7 +218,7 @@ bool is_folder(const std::string& path) {
   return fs::is_directory(path, error);
 }
 
-int run(const Arguments& arguments) {
+ExitCode run(const Arguments& arguments) {
   bool differ = false;
   if (is_folder(arguments.a) && is_folder(arguments.b)) {
     differ = compare_runs(find_run(arguments.a), find_run(arguments.b), arguments.all);
@@ -230,7 +230,7 @@ int run(const Arguments& arguments) {
                       differences, arguments.all);
     differ = !differences.empty();
   }
-  return static_cast<int>(differ ? ExitCode::check_failed : ExitCode::done);
+  return differ ? ExitCode::check_failed : ExitCode::done;
 }
 
 void define(CLI::App& command, Arguments& arguments) {

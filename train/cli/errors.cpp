@@ -135,7 +135,7 @@ HeldOutSet chosen_set(const Corpus& corpus, const std::string& name) {
                        : fmt::format("the run has another held-out set: --set {}", any.name));
 }
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   const auto [trained, origin] = open_trained(arguments.run, arguments.overrides);
   Corpus corpus = load_corpus_for(trained, DataUse::scores, arguments.overrides);
@@ -145,7 +145,7 @@ int run(const Arguments& arguments) {
   const std::vector<Finding> findings = find(trained, set, arguments);
   if (arguments.json) {
     print_json(findings, origin, set_name);
-    return static_cast<int>(ExitCode::done);
+    return;
   }
   const Task& task = find_task(trained.config);
   fmt::print("{}\n{}: the {} of {} {} with the greatest loss\n", origin.in_words(), set_name,
@@ -154,7 +154,6 @@ int run(const Arguments& arguments) {
   for (std::size_t i = 0; i < findings.size(); ++i) {
     print_text(findings[i], i + 1, task, trained.config);
   }
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

@@ -6,7 +6,6 @@
 
 #include "autograd/kernels/parallel.h"
 #include "data/io/utf8.h"
-#include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
@@ -95,7 +94,7 @@ void warn_of_skipped(const Corpus& corpus) {
   }
 }
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   const auto [trained, origin] = open_trained(arguments.run, arguments.overrides);
   Corpus corpus = load_corpus_for(trained, DataUse::scores, arguments.overrides);
@@ -106,7 +105,6 @@ int run(const Arguments& arguments) {
   const auto examples = shown_examples(
       trained, corpus.test.empty() ? corpus.validation : corpus.test, arguments.examples);
   (arguments.json ? print_json : print_text)(trained, origin, sets, examples);
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

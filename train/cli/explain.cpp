@@ -15,7 +15,6 @@
 #include "data/io/durable_file.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
-#include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
@@ -59,7 +58,7 @@ Subject open_subject(const Arguments& arguments) {
     auto [trained, origin] = open_trained(arguments.model, arguments.overrides);
     return {.trained = std::move(trained), .origin = origin.in_words(), .is_trained = true};
   }
-  ConfiguredModel opened = open_model(arguments.model, arguments.overrides);
+  ModelWithData opened = open_model(arguments.model, arguments.overrides);
   const Corpus& corpus = opened.corpus;
   return {.trained = {.config = opened.config,
                       .codec = make_codec(opened.config.data, corpus.source_vocabulary,
@@ -265,7 +264,7 @@ void write_page(const Arguments& arguments, const Json& data) {
   fmt::print("{}: {}\n", escaped(output.string()), format_bytes(page.size()));
 }
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   Subject subject = open_subject(arguments);
   const Task& task = find_task(subject.trained.config);
@@ -287,7 +286,6 @@ int run(const Arguments& arguments) {
   } else {
     print_json(data, -1);
   }
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

@@ -10,7 +10,6 @@
 #include "autograd/kernels/parallel.h"
 #include "data/io/text_file.h"
 #include "data/text/vocabulary.h"
-#include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/inference/sampler.h"
@@ -87,7 +86,7 @@ void print_continuation(const TrainedModel& trained, const std::string& prompt_t
   flush_standard_output();
 }
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   const TrainedModel trained = open_trained(arguments.run).trained;
   require_kind(trained, kinds_that_generate(), "generate");
@@ -111,7 +110,6 @@ int run(const Arguments& arguments) {
   } else {
     continue_prompt(arguments.prompt);
   }
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

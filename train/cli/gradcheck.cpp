@@ -28,13 +28,13 @@ struct Arguments {
 
 constexpr std::size_t sentences = 3;
 
-int run(const Arguments& arguments) {
+ExitCode run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   if (arguments.coordinates == 0 && arguments.directions == 0) {
     reject_option("--coordinates 0 --directions 0", "nothing is left to compare",
                   "give one of them 1 or more");
   }
-  const ConfiguredModel configured = open_model(arguments.model, arguments.overrides);
+  const ModelWithData configured = open_model(arguments.model, arguments.overrides);
   if (!configured.trained) make_uneven(configured.model->parameters);
   const GradcheckReport report =
       check_gradients(configured.config, *configured.model, configured.first_batch(sentences),
@@ -47,7 +47,7 @@ int run(const Arguments& arguments) {
     fmt::print("{}{}, float64, {} examples\n{}", configured.origin.in_words(),
                configured.trained ? "" : " with random offsets", sentences, to_string(report));
   }
-  return static_cast<int>(report.passed() ? ExitCode::done : ExitCode::check_failed);
+  return report.passed() ? ExitCode::done : ExitCode::check_failed;
 }
 
 void define(CLI::App& command, Arguments& arguments) {

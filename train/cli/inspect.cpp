@@ -166,13 +166,12 @@ void print_checkpoints(const std::vector<ListedCheckpoint>& list) {
 Json to_json(const std::vector<ListedCheckpoint>& list) {
   Json json = Json::array();
   for (const ListedCheckpoint& each : list) {
-    json.push_back(
-        {{"step", each.step},
-         {"checkpoint", each.path.string()},
-         {"bytes", each.bytes},
-         {"validation_loss", each.validation_loss ? Json(*each.validation_loss) : Json(nullptr)},
-         {"best", each.best},
-         {"newest", each.newest}});
+    json.push_back({{"step", each.step},
+                    {"checkpoint", each.path.string()},
+                    {"bytes", each.bytes},
+                    {"validation_loss", or_null(each.validation_loss)},
+                    {"best", each.best},
+                    {"newest", each.newest}});
   }
   return json;
 }
@@ -298,11 +297,10 @@ struct Arguments {
   bool json = false;
 };
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   const OpenedCheckpoint opened = open_run(arguments.run);
   const std::vector<ListedCheckpoint> checkpoints = list_checkpoints(arguments.run);
   (arguments.json ? print_json : print_text)(opened, checkpoints);
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

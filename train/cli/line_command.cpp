@@ -1,13 +1,11 @@
 #include <fmt/format.h>
 
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
 #include "autograd/ops/linear.h"
-#include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/models/line_input.h"
@@ -46,7 +44,7 @@ void print_answers(const Task& task, const TrainedModel& trained, std::size_t to
   }
 }
 
-int run(const LineCommand& command, const Arguments& arguments) {
+void run(const LineCommand& command, const Arguments& arguments) {
   set_num_threads(arguments.threads);
   const TrainedModel trained = open_trained(arguments.run).trained;
   require_kind(trained, kinds_with_command(command), command.name);
@@ -61,31 +59,33 @@ int run(const LineCommand& command, const Arguments& arguments) {
   for (auto lines = input.next(); !lines.empty(); lines = input.next()) {
     print_answers(task, trained, arguments.top, lines);
   }
-  return static_cast<int>(ExitCode::done);
+}
+
+void define(const LineCommand& line_command, CLI::App& command, Arguments& arguments) {
+  add_run(command, arguments.run);
+  add_long_lines(command, arguments.on_long_line);
+  add_threads(command, arguments.threads);
+  if (line_command.ranks) {
+    add_value(command, "--top", arguments.top, between(1, 1'000'000),
+              "Number of most likely classes to print, 1 to 1,000,000; all if there are fewer");
+  }
+  command.footer(line_command.footer);
 }
 
 }  // namespace
 }  // namespace line_command_cli
 
 Command make_line_command(const LineCommand& line_command) {
+  using line_command_cli::Arguments;
+  const auto define = [&line_command](CLI::App& command, Arguments& arguments) {
+    line_command_cli::define(line_command, command, arguments);
+  };
+  const auto run = [&line_command](const Arguments& arguments) {
+    line_command_cli::run(line_command, arguments);
+  };
   return {.name = line_command.name,
           .purpose = line_command.purpose,
-          .define =
-              [&line_command](CLI::App& command) {
-                const auto arguments = std::make_shared<line_command_cli::Arguments>();
-                add_run(command, arguments->run);
-                add_long_lines(command, arguments->on_long_line);
-                add_threads(command, arguments->threads);
-                if (line_command.ranks) {
-                  add_value(command, "--top", arguments->top, between(1, 1'000'000),
-                            "Number of most likely classes to print, 1 to 1,000,000; all if "
-                            "there are fewer");
-                }
-                command.footer(line_command.footer);
-                return [arguments, &line_command] {
-                  return line_command_cli::run(line_command, *arguments);
-                };
-              },
+          .define = with_arguments<Arguments>(define, run),
           .memory_hint = line_command.memory_hint,
           .answers_lines = true};
 }

@@ -39,7 +39,7 @@ std::unique_ptr<Model> copy_model(const Model& model, const Config& config, cons
   return copy;
 }
 
-ConfiguredModel untrained(const std::string& path, const std::vector<std::string>& overrides) {
+ModelWithData untrained(const std::string& path, const std::vector<std::string>& overrides) {
   Config config = load_config(path, overrides);
   auto [from, corpus] = load_initial_state(config);
   require_memory_for_model(config, corpus, read_available_memory());
@@ -53,7 +53,7 @@ ConfiguredModel untrained(const std::string& path, const std::vector<std::string
           .model = std::move(model)};
 }
 
-ConfiguredModel trained(const std::string& path, const std::vector<std::string>& overrides) {
+ModelWithData trained(const std::string& path, const std::vector<std::string>& overrides) {
   auto [found, origin] = open_trained(path, overrides);
   Corpus corpus = load_corpus_for(found, DataUse::examples, overrides);
   auto model = copy_model(*found.model, found.config, corpus, DType::float64);
@@ -90,7 +90,7 @@ void require_data_file(const std::string& override, const std::string& path) {
 
 }  // namespace
 
-Batch ConfiguredModel::first_batch(std::size_t rows) const {
+Batch ModelWithData::first_batch(std::size_t rows) const {
   const Examples examples = !corpus.training().empty()   ? corpus.training()
                             : !corpus.validation.empty() ? Examples(corpus.validation)
                                                          : Examples(corpus.test);
@@ -99,7 +99,7 @@ Batch ConfiguredModel::first_batch(std::size_t rows) const {
   return make_batch(examples, indices, batch_rules(config, corpus.target_vocabulary.size()));
 }
 
-std::unique_ptr<Model> ConfiguredModel::with_dtype(DType dtype) const {
+std::unique_ptr<Model> ModelWithData::with_dtype(DType dtype) const {
   return copy_model(*model, config, corpus, dtype);
 }
 
@@ -120,8 +120,8 @@ OpenedModel open_trained(const std::string& path, const std::vector<std::string>
           .origin = {.place = std::move(place), .choice = std::move(choice)}};
 }
 
-ConfiguredModel open_model(const std::string& path, const std::vector<std::string>& overrides) {
-  ConfiguredModel opened =
+ModelWithData open_model(const std::string& path, const std::vector<std::string>& overrides) {
+  ModelWithData opened =
       is_run_or_checkpoint(path) ? trained(path, overrides) : untrained(path, overrides);
   require_fitting_examples(opened.corpus, opened.config);
   try_network(opened.config, *opened.model, opened.first_batch(1));

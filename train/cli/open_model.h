@@ -15,8 +15,8 @@
 
 namespace tapestry {
 
-/// A configured model with its data, for commands that examine models.
-struct ConfiguredModel {
+/// A model with its data, for commands that examine models.
+struct ModelWithData {
   Config config;
   Corpus corpus;
   ModelOrigin origin;
@@ -24,9 +24,9 @@ struct ConfiguredModel {
   std::unique_ptr<Model> model;  ///< float64
 
   /// The first examples of the training set, at most `rows`; of a held-out set if the training
-  /// files of a trained model are missing. The batch also fits copies of the model with another
-  /// element type, see `with_dtype`.
+  /// files of a trained model are missing.
   Batch first_batch(std::size_t rows) const;
+  /// A copy of the model with another element type.
   std::unique_ptr<Model> with_dtype(DType dtype) const;
 };
 
@@ -35,7 +35,7 @@ struct ConfiguredModel {
 /// open_trained(). Applies its process settings.
 ///
 /// throws  ConfigError, CheckpointError, DataError.
-ConfiguredModel open_model(const std::string& path, const std::vector<std::string>& overrides);
+ModelWithData open_model(const std::string& path, const std::vector<std::string>& overrides);
 
 /// Whether a MODEL argument names a trained model and not a config file.
 bool is_run_or_checkpoint(const std::filesystem::path& path);
@@ -64,10 +64,11 @@ void require_kind(const TrainedModel& trained, const std::vector<std::string>& k
 ///
 /// path       names the model in errors
 /// overrides  data.KEY=FILE; relative paths start at the working directory
-/// throws     ConfigError if a key is not a data file, since all other keys must match the trained
-///            parameters; if an override names no file; or if the replacement would change which
-///            examples are held out of the training file, since the model may have been trained on
-///            them.
+/// throws     ConfigError if an override
+///            - sets another key, since all other keys must match the trained parameters
+///            - names no file
+///            - would change which examples are held out of the training file, since the model may
+///              have been trained on them.
 Config with_other_data(const std::string& path, const Config& trained,
                        const std::vector<std::string>& overrides);
 

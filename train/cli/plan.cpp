@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,6 +27,20 @@ struct Arguments {
   bool json = false;
 };
 
+/// The reason why `train` would reject the run directory; nullopt if it would not.
+std::optional<Limit> find_directory_limit(const RunDirectory& directory) try {
+  require_no_files(directory);
+  require_no_run(directory);
+  return std::nullopt;
+} catch (const ConfigError& error) {
+  const Diagnostic& found = error.diagnostics().front();
+  return Limit{.what = fmt::format("train rejects the run directory: {}: {}", found.place.file,
+                                   found.message),
+               .change = "choose another train.run_dir, or resume the run with --resume"};
+}
+
+/// Plans the run that `train` would start, after the same checks; a run directory that `train`
+/// would reject is the first limit of the plan.
 RunPlan make_plan(const Arguments& arguments) {
   Config config = load_new_config(arguments.config, arguments.overrides);
   const InitialState initial = load_initial_state(config);
@@ -42,39 +55,29 @@ RunPlan make_plan(const Arguments& arguments) {
                          batch_rules(config, initial.corpus.target_vocabulary.size())));
   RunPlan plan = plan_run(computer, arguments.options);
   plan.description.insert(plan.description.begin(), initialized.begin(), initialized.end());
-  try {
-    const RunDirectory directory(config.train.run_dir);
-    require_no_files(directory);
-    require_no_run(directory);
-  } catch (const UserError& error) {
-    const std::string text = error.what();
-    plan.limits.insert(
-        plan.limits.begin(),
-        {.what = "train rejects the run directory: " + text.substr(0, text.find('\n')),
-         .change = "choose another train.run_dir, or resume the run with --resume"});
-  }
+  const auto limit = find_directory_limit(RunDirectory(config.train.run_dir));
+  if (limit) plan.limits.insert(plan.limits.begin(), *limit);
   return plan;
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_path(command, "CONFIG", arguments->config, "Config file (YAML)")->required();
-  command.add_option("OVERRIDES", arguments->overrides,
+void run(Arguments arguments) {
+  arguments.options.started = TimeLimit::Clock::now();
+  const RunPlan plan = make_plan(arguments);
+  fmt::print("{}", arguments.json ? plan_json(plan) + "\n" : plan_text(plan));
+}
+
+void define(CLI::App& command, Arguments& arguments) {
+  add_path(command, "CONFIG", arguments.config, "Config file (YAML)")->required();
+  command.add_option("OVERRIDES", arguments.overrides,
                      "Config keys with other values, such as model.d_model=128");
-  add_value(command, "--processes", arguments->options.processes, between(1, 1'000'000),
+  add_value(command, "--processes", arguments.options.processes, between(1, 1'000'000),
             "Also print how this number of processes would divide a step, and its time");
-  add_value(command, "--seconds", arguments->options.seconds, between_reals(0.01, 3600),
+  add_value(command, "--seconds", arguments.options.seconds, between_reals(0.01, 3600),
             "Time to measure steps, and again for each number of threads");
-  add_json(command, arguments->json);
+  add_json(command, arguments.json);
   command.footer(
       "Examples:\n  tapestry plan configs/copy.yaml train.batch_size=256\n"
       "  tapestry plan configs/copy.yaml train.accumulate=8 --processes 4");
-  return [arguments] {
-    arguments->options.started = TimeLimit::Clock::now();
-    const RunPlan plan = make_plan(*arguments);
-    fmt::print("{}", arguments->json ? plan_json(plan) + "\n" : plan_text(plan));
-    return static_cast<int>(ExitCode::done);
-  };
 }
 
 }  // namespace
@@ -83,7 +86,7 @@ Action define(CLI::App& command) {
 const Command plan_command{
     .name = "plan",
     .purpose = "Estimate time, memory and disk space of a run before it begins",
-    .define = plan_cli::define,
+    .define = with_arguments(plan_cli::define, plan_cli::run),
     .memory_hint =
         "try a smaller train.batch_size with a larger train.accumulate, or "
         "a smaller model (model.d_model, model.num_encoder_layers, "

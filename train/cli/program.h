@@ -26,9 +26,6 @@ struct ProgramOptions {
 /// argc, argv  as of main()
 /// options     a mistake in them is an error with exit code 1
 /// returns     the exit code, see ExitCode; `tapestry --help` lists them.
-int run_program(int argc, char** argv, const ProgramOptions& options);
-
-/// Runs the program without custom models or tasks.
-int run_program(int argc, char** argv);
+int run_program(int argc, char** argv, const ProgramOptions& options = {});
 
 }  // namespace tapestry

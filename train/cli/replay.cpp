@@ -51,6 +51,9 @@ struct Start {
   ArrayStore newest;                   ///< the newest checkpoint of the run
   std::optional<ArrayStore> snapshot;  ///< the state before the first step; nullopt: initial values
   std::uint64_t step = 0;              ///< steps done
+
+  /// The checkpoint with the config, data and arithmetic of the start.
+  const ArrayStore& origin() const { return snapshot ? *snapshot : newest; }
 };
 
 /// The newest usable checkpoint before a step.
@@ -273,7 +276,8 @@ void compute_steps_before(StepComputer& computer, std::uint64_t last, DigestChec
   }
 }
 
-/// Whether the weights are those of the checkpoint of this step; nullopt if there is none.
+/// Whether the weights are those of the checkpoint of this step, bit by bit; nullopt if it cannot
+/// be compared.
 std::optional<bool> compare(const RunDirectory& directory, const StepComputer& computer) {
   const auto steps = directory.steps();
   if (std::ranges::find(steps, computer.step()) == steps.end()) return std::nullopt;
@@ -290,8 +294,7 @@ std::optional<bool> compare(const RunDirectory& directory, const StepComputer& c
   }
 }
 
-int report(const RunDirectory& directory, const StepComputer& computer, const RunStep& step,
-           bool equal_digests, const std::string& output) {
+void print_step(const RunStep& step, const std::string& output) {
   fmt::print(
       "step {}: loss {:.6g}  gradient {:.6g}  clip factor {:.6g}  learning rate {:.6g}  {} "
       "targets{}\n",
@@ -299,27 +302,26 @@ int report(const RunDirectory& directory, const StepComputer& computer, const Ru
       step.learning_rate, format_count(step.loss.target_tokens),
       step.is_finite() ? "" : "; not finite: the weights are unchanged");
   fmt::print("written: {}\n", escaped(output));
-  const int code = static_cast<int>(equal_digests ? ExitCode::done : ExitCode::check_failed);
-  const auto equal = compare(directory, computer);
-  if (!equal) return code;
-  const std::string name = directory.checkpoint_path(step.number).string();
-  if (*equal) {
-    fmt::print("the weights after the step are those of {}, bit by bit\n", escaped(name));
-    return code;
-  }
-  warn(fmt::format("the weights after the step differ from those of {}", name));
-  return static_cast<int>(ExitCode::check_failed);
 }
 
-int run(Arguments arguments) {
-  if (arguments.output.empty()) {
-    arguments.output = fmt::format("replay-step-{:08}.h5", arguments.step);
+/// Prints whether the weights after the step are those of the run's checkpoint; returns whether
+/// they may be.
+bool report_comparison(const RunDirectory& directory, const StepComputer& computer) {
+  const auto equal = compare(directory, computer);
+  if (!equal) return true;
+  const std::string name = directory.checkpoint_path(computer.step()).string();
+  if (*equal) {
+    fmt::print("the weights after the step are those of {}, bit by bit\n", escaped(name));
+  } else {
+    warn(fmt::format("the weights after the step differ from those of {}", name));
   }
-  require_new_file(arguments.output, "choose another name with --output, or delete the file");
-  const RunDirectory directory = find_run(arguments.run);
-  const Start start = find_start(directory, arguments.step);
-  const ArrayStore& origin = start.snapshot ? *start.snapshot : start.newest;
-  Config config = with_other_data(arguments.run, saved_config(origin), arguments.overrides);
+  return *equal;
+}
+
+/// The config to compute the step with: that of the start, with data files that have moved.
+Config replay_config(const Arguments& arguments, const RunDirectory& directory,
+                     const Start& start) {
+  Config config = with_other_data(arguments.run, saved_config(start.origin()), arguments.overrides);
   config.train.steps = saved_config(start.newest).train.steps;  // may have been raised since
   if (arguments.step > config.train.steps) {
     throw UsageError(fmt::format("--step: found {}, expected a step of the run, which has {}",
@@ -330,17 +332,33 @@ int run(Arguments arguments) {
   config.train.detect_anomaly = false;  // a step that is not finite is recorded
   config.data.training.cache_folder = directory.cache_folder();
   config.data.training.cache_is_read_only = true;
-  apply_process_settings(config.train, saved_arithmetic(origin));
-  const bool has_changed = warn_of_changes(start, arguments.step);
-  const ResumedCorpus data = load_same_corpus(config, origin, {});
-  require_memory_for_model(config, data.corpus, read_available_memory());
-  StepComputer computer(config, data.corpus);
+  return config;
+}
+
+/// Gives the computer the state at the start.
+void restore(const Start& start, StepComputer& computer) {
+  const Config& config = computer.config();
   if (start.snapshot) {
     computer.restore(*start.snapshot);
   } else if (!config.train.initialize_from.empty()) {
-    const InitialState initial = load_initial_state(config);
-    computer.initialize(*initial.model);
+    computer.initialize(*load_initial_state(config).model);
   }
+}
+
+ExitCode run(Arguments arguments) {
+  if (arguments.output.empty()) {
+    arguments.output = fmt::format("replay-step-{:08}.h5", arguments.step);
+  }
+  require_new_file(arguments.output, "choose another name with --output, or delete the file");
+  const RunDirectory directory = find_run(arguments.run);
+  const Start start = find_start(directory, arguments.step);
+  const Config config = replay_config(arguments, directory, start);
+  apply_process_settings(config.train, saved_arithmetic(start.origin()));
+  const bool has_changed = warn_of_changes(start, arguments.step);
+  const ResumedCorpus data = load_same_corpus(config, start.origin(), {});
+  require_memory_for_model(config, data.corpus, read_available_memory());
+  StepComputer computer(config, data.corpus);
+  restore(start, computer);
   inform(fmt::format("computing steps {} to {} again, from {}", start.step + 1, arguments.step,
                      start.snapshot ? escaped(directory.checkpoint_path(start.step).string())
                                     : std::string("the initial values")));
@@ -350,7 +368,9 @@ int run(Arguments arguments) {
   const ArrayStore snapshot = record_step(computer, !arguments.no_activations, step);
   check.add(computer);
   write_checkpoint(arguments.output, snapshot);
-  return report(directory, computer, step, check.equal(), arguments.output);
+  print_step(step, arguments.output);
+  const bool same_weights = report_comparison(directory, computer);
+  return check.equal() && same_weights ? ExitCode::done : ExitCode::check_failed;
 }
 
 void define(CLI::App& command, Arguments& arguments) {

@@ -7,7 +7,6 @@
 
 #include "autograd/kernels/parallel.h"
 #include "data/io/utf8.h"
-#include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
@@ -33,7 +32,7 @@ std::filesystem::path default_output(const std::vector<std::string>& runs) {
              : std::filesystem::path(report_file_name);
 }
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   ReportData data(arguments.options);
   for (const std::string& path : arguments.runs) data.add(path);
@@ -42,7 +41,6 @@ int run(const Arguments& arguments) {
   if (output.empty()) output = default_output(arguments.runs);
   const std::size_t bytes = write_report(data, output);
   fmt::print("{}: {}\n", escaped(output.string()), format_bytes(bytes));
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

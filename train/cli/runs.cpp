@@ -73,14 +73,14 @@ void print_json(const std::vector<RunState>& runs) {
                     {"step", run.step},
                     {"steps", run.steps},
                     {"metric", run.metric},
-                    {"best", run.best ? Json(*run.best) : Json(nullptr)},
-                    {"best_step", run.best_step ? Json(*run.best_step) : Json(nullptr)},
+                    {"best", or_null(run.best)},
+                    {"best_step", or_null(run.best_step)},
                     {"problem", run.problem}});
   }
   tapestry::print_json(json);
 }
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   std::error_code error;
   if (!std::filesystem::is_directory(arguments.folder, error)) {
     throw UsageError(fmt::format("{}: expected a folder with runs", escaped(arguments.folder)),
@@ -95,7 +95,6 @@ int run(const Arguments& arguments) {
   } else {
     print_table(runs);
   }
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

@@ -3,8 +3,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -67,76 +67,69 @@ std::optional<std::string> next_line(LineReader& lines, std::optional<OverlongLi
   }
 }
 
-/// Reads pairs, from two files or from lines with a tab.
+/// Reads pairs from two files, or from lines of standard input with a tab.
 class PairReader {
  public:
-  virtual ~PairReader() = default;
-  /// The next pair; nullopt at the end.
-  virtual std::optional<TextPair> next() = 0;
-  /// Name of its input, for messages.
-  virtual std::string name() const = 0;
-  /// Whether next() would return without waiting for another program.
-  virtual bool is_ready() = 0;
-};
-
-class FilePairs : public PairReader {
- public:
-  FilePairs(const std::string& source, const std::string& target)
-      : source_file_(source, text_kind),
-        target_file_(target, text_kind),
-        sources_(source_file_.descriptor(), source_file_.name(), unreadable_hint),
-        targets_(target_file_.descriptor(), target_file_.name(), unreadable_hint) {}
-
-  std::optional<TextPair> next() override {
-    std::optional<OverlongLine> overlong;
-    auto source = next_line(sources_, overlong), target = next_line(targets_, overlong);
-    if (!source && !target) return std::nullopt;
-    if (!source || !target) {
-      throw DataError(fmt::format("{}: found {} lines, and more in {}, expected as many",
-                                  source ? target_file_.name() : source_file_.name(), count_,
-                                  source ? source_file_.name() : target_file_.name()),
-                      "give it the source and the translation of each sentence on the same line");
+  explicit PairReader(const Arguments& arguments) {
+    if (arguments.source_file.empty()) {
+      texts_.emplace_back(STDIN_FILENO, input_name, input_hint);
+      return;
     }
-    ++count_;
-    return TextPair{.source = *std::move(source),
-                    .target = *std::move(target),
-                    .place = fmt::format("{}:{}", target_file_.name(), targets_.line_number()),
-                    .overlong = std::move(overlong)};
+    for (const std::string& path : {arguments.source_file, arguments.target_file}) {
+      const OpenFile& file = files_.emplace_back(path, text_kind);
+      texts_.emplace_back(file.descriptor(), file.name(), unreadable_hint);
+    }
   }
-  std::string name() const override { return target_file_.name(); }
-  bool is_ready() override { return true; }
+
+  /// The next pair; nullopt at the end.
+  std::optional<TextPair> next() { return files_.empty() ? next_of_input() : next_of_files(); }
+
+  /// Name of the text with the translations, for messages.
+  std::string name() const { return files_.empty() ? input_name : files_.back().name(); }
+
+  /// Whether next() would return without waiting for another program.
+  bool is_ready() { return !files_.empty() || texts_.back().line_is_ready(); }
 
  private:
-  OpenFile source_file_, target_file_;
-  LineReader sources_, targets_;
-  std::size_t count_ = 0;  // pairs that have been read
-};
+  std::string place() const { return fmt::format("{}:{}", name(), texts_.back().line_number()); }
 
-class TabbedPairs : public PairReader {
- public:
-  TabbedPairs() : lines_(STDIN_FILENO, input_name, input_hint) {}
-
-  std::optional<TextPair> next() override {
+  std::optional<TextPair> next_of_input() {
     std::optional<OverlongLine> overlong;
-    const auto line = next_line(lines_, overlong);
+    const auto line = next_line(texts_.back(), overlong);
     if (!line) return std::nullopt;
     if (overlong) {
       return TextPair{.source = {}, .target = {}, .place = {}, .overlong = std::move(overlong)};
     }
-    std::string place = fmt::format("{}:{}", input_name, lines_.line_number());
     const std::size_t tab = line->find('\t');
     if (tab == line->npos) {
-      throw DataError(place + ": found no tab, expected a source, a tab and its translation",
+      throw DataError(place() + ": found no tab, expected a source, a tab and its translation",
                       input_hint);
     }
     return TextPair{
-        .source = line->substr(0, tab), .target = line->substr(tab + 1), .place = std::move(place)};
+        .source = line->substr(0, tab), .target = line->substr(tab + 1), .place = place()};
   }
-  std::string name() const override { return input_name; }
-  bool is_ready() override { return lines_.line_is_ready(); }
 
- private:
-  LineReader lines_;
+  std::optional<TextPair> next_of_files() {
+    std::optional<OverlongLine> overlong;
+    auto source = next_line(texts_.front(), overlong), target = next_line(texts_.back(), overlong);
+    if (!source && !target) return std::nullopt;
+    if (!source || !target) {
+      const OpenFile& shorter = source ? files_.back() : files_.front();
+      const OpenFile& longer = source ? files_.front() : files_.back();
+      throw DataError(fmt::format("{}: found {} lines, and more in {}, expected as many",
+                                  shorter.name(), num_pairs_, longer.name()),
+                      "give it the source and the translation of each sentence on the same line");
+    }
+    ++num_pairs_;
+    return TextPair{.source = *std::move(source),
+                    .target = *std::move(target),
+                    .place = place(),
+                    .overlong = std::move(overlong)};
+  }
+
+  std::deque<OpenFile> files_;    // of the sources and of the targets; none: standard input
+  std::deque<LineReader> texts_;  // their lines, or the lines of standard input
+  std::size_t num_pairs_ = 0;     // that have been read from files
 };
 
 // ---- Scores
@@ -260,20 +253,14 @@ void score_all(PairReader& reader, PairScorer& scorer) {
   scorer.finish();
 }
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   const TrainedModel trained = open_trained(arguments.run).trained;
   require_kind(trained, kinds_that_decode(), "score");
-  std::unique_ptr<PairReader> reader;
-  if (arguments.source_file.empty()) {
-    reader = std::make_unique<TabbedPairs>();
-  } else {
-    reader = std::make_unique<FilePairs>(arguments.source_file, arguments.target_file);
-  }
+  PairReader reader(arguments);
   const PackedWeights packed;
-  PairScorer scorer(trained, arguments, reader->name());
-  score_all(*reader, scorer);
-  return static_cast<int>(ExitCode::done);
+  PairScorer scorer(trained, arguments, reader.name());
+  score_all(reader, scorer);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -98,42 +97,57 @@ void require_run(const Arguments& arguments) {
                    fmt::format("see `{} train --help`", program_name()));
 }
 
-Action define(CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
+int run(Arguments arguments) {
+  arguments.started = std::chrono::steady_clock::now();
+  if (arguments.resume) sort_resume_arguments(arguments);
+  try {
+    ProcessGroup& group = join_processes();
+    require_same_command(group, arguments);
+    require_run(arguments);
+    const int code = arguments.resume ? resume_run(arguments, group) : start_run(arguments, group);
+    group.together([] {});  // none ends before the others
+    return code;
+  } catch (...) {
+    end_all_at_exit();
+    throw;
+  }
+}
+
+void define(CLI::App& command, Arguments& arguments) {
   command
-      .add_option("CONFIG", arguments->config,
+      .add_option("CONFIG", arguments.config,
                   "Config file (YAML); with --resume also, or only, a run directory")
       ->check(not_empty());
-  command.add_option("OVERRIDES", arguments->overrides,
+  command.add_option("OVERRIDES", arguments.overrides,
                      "Config keys with other values, such as model.d_model=128");
   CLI::Option* const resume =
-      command.add_flag("--resume", arguments->resume, "Resume the run from its newest checkpoint");
+      command.add_flag("--resume", arguments.resume, "Resume the run from its newest checkpoint");
   command
-      .add_option("--allow-change", arguments->allowed,
+      .add_option("--allow-change", arguments.allowed,
                   "Key, or key of a data file, that may differ from what the run had")
       ->type_name("KEY")
       ->allow_extra_args(false)
       ->needs(resume);
   command
-      .add_flag("--fresh", arguments->fresh,
+      .add_flag("--fresh", arguments.fresh,
                 "Start a new run in a directory that has one; the old run is moved aside")
       ->excludes(resume);
   CLI::Option* const dry_run = command.add_flag(
-      "--dry-run", arguments->dry_run,
+      "--dry-run", arguments.dry_run,
       "Check config, data and memory and compute one step, without writing anything");
   CLI::Option* const profile = command.add_flag(
-      "--profile", arguments->profile, "At the end, list the time that each operation took");
+      "--profile", arguments.profile, "At the end, list the time that each operation took");
   CLI::Option* const json =
-      command.add_flag("--json", arguments->json, "Print one JSON object per line, for programs");
+      command.add_flag("--json", arguments.json, "Print one JSON object per line, for programs");
   command
-      .add_flag("--quiet", arguments->quiet,
+      .add_flag("--quiet", arguments.quiet,
                 "Print nothing but warnings and errors, on standard error; the log of the run has "
                 "everything")
       ->excludes(dry_run)
       ->excludes(json)
       ->excludes(profile);
   command
-      .add_option("--until", arguments->until,
+      .add_option("--until", arguments.until,
                   "Save and stop after this step; the run can be resumed")
       ->check(within(between(1, 1'000'000'000'000)))
       ->type_name("STEP")
@@ -143,22 +157,6 @@ Action define(CLI::App& command) {
       "  tapestry train --resume runs/copy\n"
       "  tapestry train --resume configs/copy.yaml        the same, by its config\n"
       "  tapestry train --resume runs/copy model.dropout=0.2 --allow-change model.dropout");
-  return [arguments] {
-    arguments->started = std::chrono::steady_clock::now();
-    if (arguments->resume) sort_resume_arguments(*arguments);
-    try {
-      ProcessGroup& group = join_processes();
-      require_same_command(group, *arguments);
-      require_run(*arguments);
-      const int code =
-          arguments->resume ? resume_run(*arguments, group) : start_run(*arguments, group);
-      group.together([] {});  // none ends before the others
-      return code;
-    } catch (...) {
-      end_all_at_exit();
-      throw;
-    }
-  };
 }
 
 }  // namespace
@@ -166,7 +164,7 @@ Action define(CLI::App& command) {
 
 const Command train_command{.name = "train",
                             .purpose = "Train a model, or resume training",
-                            .define = train_cli::define,
+                            .define = with_arguments(train_cli::define, train_cli::run),
                             .memory_hint =
                                 "try a smaller train.batch_size with a larger train.accumulate, or "
                                 "a smaller model (model.d_model, model.num_encoder_layers, "

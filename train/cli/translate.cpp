@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -282,7 +281,7 @@ std::string chosen_layer(const std::string& given, const Network& network) {
 /// The most lines that are sorted by length and answered together.
 constexpr std::size_t large_window = 1000;
 
-int run(const LineCommand& command, Arguments arguments) {
+void run(const LineCommand& command, Arguments arguments) {
   set_num_threads(arguments.threads);
   const TrainedModel trained = open_trained(arguments.run).trained;
   require_kind(trained, kinds_that_decode(), command.name);
@@ -304,7 +303,6 @@ int run(const LineCommand& command, Arguments arguments) {
   for (auto lines = input.next(); !lines.empty(); lines = input.next()) {
     translate_lines(lines, trained, options, arguments);
   }
-  return static_cast<int>(ExitCode::done);
 }
 
 // ---- Command line
@@ -340,35 +338,34 @@ void add_constraints(CLI::App& command, Arguments& arguments) {
       ->excludes(forbid);
 }
 
-Action define(const LineCommand& line_command, CLI::App& command) {
-  const auto arguments = std::make_shared<Arguments>();
-  add_run(command, arguments->run);
-  add_value(command, "--n-best", arguments->num_best, between(1, DecodingOptions::widest_beam),
+void define(CLI::App& command, Arguments& arguments) {
+  add_run(command, arguments.run);
+  add_value(command, "--n-best", arguments.num_best, between(1, DecodingOptions::widest_beam),
             "Print the N best translations of each line with their scores");
-  command.add_flag("--json", arguments->json, "Print a JSON object for each line");
-  CLI::Option* const beam_size = add_search(command, *arguments);
+  command.add_flag("--json", arguments.json, "Print a JSON object for each line");
+  CLI::Option* const beam_size = add_search(command, arguments);
   CLI::Option* const sample =
       command
-          .add_flag("--sample", arguments->samples,
+          .add_flag("--sample", arguments.samples,
                     "Sample translations instead of searching for the most likely ones")
           ->excludes(beam_size);
-  for (CLI::Option* option : add_sampling(command, arguments->sampling)) option->needs(sample);
-  add_constraints(command, *arguments);
+  for (CLI::Option* option : add_sampling(command, arguments.sampling)) option->needs(sample);
+  add_constraints(command, arguments);
   CLI::Option* const align =
-      command.add_flag("--align", arguments->align,
+      command.add_flag("--align", arguments.align,
                        "Print for each word of a translation the words of the source that its "
                        "tokens attend to most, as pairs SOURCE-TARGET of indices from 0");
   command
-      .add_option("--align-layer", arguments->align_layer,
+      .add_option("--align-layer", arguments.align_layer,
                   "The layer of --align, such as decoder.layers.0.cross_attn (default: the last "
                   "but one)")
       ->needs(align);
-  command.add_flag("--interactive", arguments->interactive,
+  command.add_flag("--interactive", arguments.interactive,
                    "Answer each line before the next one is read");
-  add_value(command, "--batch-tokens", arguments->batch_tokens, between(1, 1'000'000),
+  add_value(command, "--batch-tokens", arguments.batch_tokens, between(1, 1'000'000),
             "Maximum source tokens, with padding, that are decoded at once");
-  add_long_lines(command, arguments->on_long_line);
-  add_threads(command, arguments->threads);
+  add_long_lines(command, arguments.on_long_line);
+  add_threads(command, arguments.threads);
   command.footer(
       "With --n-best, each output is a line `INDEX ||| TEXT ||| LogP= LOG_PROBABILITY ||| SCORE`, "
       "the best first;\nINDEX is the index of the line of input, from 0, and SCORE the "
@@ -379,17 +376,19 @@ Action define(const LineCommand& line_command, CLI::App& command) {
       "Examples:\n  tapestry translate runs/multi30k < test.en > test.de\n"
       "  tapestry translate runs/multi30k --beam-size 5 --n-best 5 < test.en\n"
       "  tapestry translate runs/multi30k --sample --top-p 0.9 --n-best 3 --seed 7 < test.en");
-  return [arguments, &line_command] { return run(line_command, *arguments); };
 }
 
 }  // namespace
 }  // namespace translate_cli
 
 Command make_translate_command(const LineCommand& line_command) {
+  using translate_cli::Arguments;
+  const auto run = [&line_command](const Arguments& arguments) {
+    translate_cli::run(line_command, arguments);
+  };
   return {.name = line_command.name,
           .purpose = line_command.purpose,
-          .define = [&line_command](
-                        CLI::App& command) { return translate_cli::define(line_command, command); },
+          .define = with_arguments<Arguments>(translate_cli::define, run),
           .memory_hint = line_command.memory_hint,
           .answers_lines = true};
 }

@@ -88,7 +88,7 @@ class LogFollower {
   std::uint64_t position_ = 0;
 };
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   using namespace std::chrono_literals;
   const std::filesystem::path run = find_run(arguments.run).path();
   if (!is_run_directory(run)) {
@@ -105,7 +105,6 @@ int run(const Arguments& arguments) {
     if (is_running) std::this_thread::sleep_for(500ms);
   }
   fmt::print("{} is {}\n", escaped(run.string()), phase_name(read_run_state(run).phase));
-  return static_cast<int>(ExitCode::done);
 }
 
 void define(CLI::App& command, Arguments& arguments) {

@@ -39,7 +39,7 @@ TEST_CASE("config new asks what the task needs and writes a config that trains")
   const Outcome made = work.run("config new mine.yaml", answers);
   CHECK(made.code == 0);
   check_words(made.err, {"missing.txt is not a file that can be read",
-                         "expected small, medium, large, found \"huge\"",
+                         "expected small, medium or large, found \"huge\"",
                          "expected a whole number from 1 to"});
   const std::string config = work.read("mine.yaml");
   check_words(config, {"\n  train_text: \"labels.txt\" ", "\n  steps: 2 "});
