@@ -299,17 +299,26 @@ std::string to_line(const MemoryNeed& need, const std::string& largest_step,
       available.bound.empty() ? "" : fmt::format(" ({})", available.bound));
 }
 
+std::optional<MemoryShortage> find_memory_shortage(const MemoryNeed& need,
+                                                   const AvailableMemory& available,
+                                                   const Config& config) {
+  if (need.total() <= available.free) return std::nullopt;
+  const bool by_batch = std::max(need.step, need.validation) > need.state + need.of_checkpoints();
+  return MemoryShortage{
+      .found = fmt::format("{} of memory may be needed, {} are free{}", format_bytes(need.total()),
+                           format_bytes(available.free),
+                           available.bound.empty() ? "" : fmt::format(" ({})", available.bound)),
+      .hint = !by_batch                        ? smaller_model_hint(config)
+              : config.train.batch_tokens != 0 ? fewer_tokens_hint
+                                               : smaller_batch_hint};
+}
+
 std::optional<std::string> warning_about_memory(const MemoryNeed& need,
                                                 const AvailableMemory& available,
                                                 const Config& config) {
-  if (need.total() <= available.free) return std::nullopt;
-  const bool by_batch = std::max(need.step, need.validation) > need.state + need.of_checkpoints();
-  return fmt::format("warning: {} of memory may be needed, {} are free{}; {}",
-                     format_bytes(need.total()), format_bytes(available.free),
-                     available.bound.empty() ? "" : fmt::format(" ({})", available.bound),
-                     !by_batch                        ? smaller_model_hint(config)
-                     : config.train.batch_tokens != 0 ? fewer_tokens_hint
-                                                      : smaller_batch_hint);
+  const auto shortage = find_memory_shortage(need, available, config);
+  if (!shortage) return std::nullopt;
+  return fmt::format("warning: {}; {}", shortage->found, shortage->hint);
 }
 
 }  // namespace tapestry

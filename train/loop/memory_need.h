@@ -75,7 +75,18 @@ std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Conf
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,
                     const AvailableMemory& available);
 
-/// A one-line warning with advice if more memory is needed than is free; else nullopt.
+/// Lack of memory, and what to change.
+struct MemoryShortage {
+  std::string found;  ///< "3.1 GB of memory may be needed, 2.0 GB are free"
+  std::string hint;   ///< "try a smaller train.batch_size ..."
+};
+
+/// The shortage if more memory is needed than is free; else nullopt.
+std::optional<MemoryShortage> find_memory_shortage(const MemoryNeed& need,
+                                                   const AvailableMemory& available,
+                                                   const Config& config);
+
+/// The line "warning: FOUND; HINT" of find_memory_shortage(); else nullopt.
 std::optional<std::string> warning_about_memory(const MemoryNeed& need,
                                                 const AvailableMemory& available,
                                                 const Config& config = {});

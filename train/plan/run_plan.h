@@ -14,30 +14,71 @@
 #include "train/system/interruptions.h"
 #include "train/system/machine.h"
 
-/// Time, memory and disk of a run, measured before it begins, for `tapestry plan`. All times are in
-/// seconds.
+/// Time, memory and disk space of a run, measured before it begins, for `tapestry plan`. All times
+/// are in seconds.
 namespace tapestry {
 
-/// The times of measured steps, of the mean number of positions of an epoch.
-struct StepTimes {
-  double median = 0.0;
-  double low = 0.0;   ///< 10th percentile
-  double high = 0.0;  ///< 90th percentile
-  std::size_t steps = 0;
+/// Memory of a run.
+struct PlannedMemory {
+  MemoryNeed need;            ///< the estimate that `train` prints
+  std::string largest_step;   ///< Task::describe_size()
+  AvailableMemory available;  ///< before the plan
+  std::uint64_t peak = 0;     ///< peak resident bytes after steps, a validation and a snapshot
 };
 
-/// The fastest of several repetitions of a step with a number of threads.
+/// Times of a step with the threads of the config. Median and percentiles are scaled to the mean
+/// number of positions of an epoch's steps.
+struct PlannedStep {
+  double median = 0.0;
+  double low = 0.0;          ///< 10th percentile
+  double high = 0.0;         ///< 90th percentile
+  double preparation = 0.0;  ///< median time that a step waits for its batches
+  double gradients = 0.0;    ///< median time of forward and backward
+  double update = 0.0;       ///< median time of norm, clipping and optimizer
+  double targets = 0.0;      ///< mean number of target tokens
+  std::size_t measured = 0;  ///< number of steps
+};
+
+/// The validations of a run.
+struct PlannedValidations {
+  std::uint64_t count = 0;
+  double scoring = 0.0;     ///< of one validation, extrapolated from four batches
+  double decoding = 0.0;    ///< of one validation, extrapolated from one batch
+  std::size_t decoded = 0;  ///< sequences decoded in a validation
+
+  double total() const { return (scoring + decoding) * static_cast<double>(count); }
+};
+
+/// The checkpoints of a run.
+struct PlannedCheckpoints {
+  std::uint64_t bytes = 0;                 ///< arrays of the first checkpoint
+  std::uint64_t files = 0;                 ///< maximum number, including one being written
+  std::optional<std::uint64_t> free_disk;  ///< bytes; nullopt if the system does not tell
+
+  std::uint64_t total_bytes() const { return files * bytes; }
+};
+
+/// Minimum time of a step with `threads` threads.
 struct ThreadTime {
   std::size_t threads = 0;
   double seconds = 0.0;
+};
+
+/// Threads of a run, and the times of a step with other numbers of threads.
+struct PlannedThreads {
+  std::size_t set = 0;    ///< of the config
+  std::size_t cores = 0;  ///< that this process may use
+  /// With ascending numbers of threads; empty if steps take too long or no other number is
+  /// possible.
+  std::vector<ThreadTime> times;
 };
 
 /// How several processes divide a step. Its time is `compute` and the time of sending `sent` bytes,
 /// as far as that does not overlap with backward.
 struct StepDivision {
   std::vector<std::size_t> micro_batches;  ///< of each process
-  double compute = 0.0;      ///< forward, backward and update of the process with most of them
-  std::uint64_t sent = 0;    ///< bytes of the process that sends most
+  double compute = 0.0;    ///< forward, backward and update of the process with most micro-batches
+  std::uint64_t sent = 0;  ///< maximum bytes sent by one process
   std::uint64_t memory = 0;  ///< MemoryNeed::of_process()
 };
 
@@ -49,49 +90,27 @@ struct Limit {
 
 /// Time, memory and disk space of a run.
 struct RunPlan {
-  std::vector<std::string> description;  ///< describe_run()
   Config config;
+  std::vector<std::string> description;  ///< describe_run()
   ModelSummary model;
+  std::string target_noun;  ///< TaskWords::targets
   BatchStatistics epoch;    ///< of the first epoch
   bool has_lengths = true;  ///< false for images, which have no tokens and no padding
 
-  MemoryNeed need;              ///< the estimate that `train` prints
-  std::string largest_step;     ///< Task::describe_size()
-  std::uint64_t peak_memory{};  ///< measured, of a process that has done all that the run does
-  AvailableMemory available;    ///< at the start
-
-  StepTimes step;                        ///< with the threads of the config
-  double preparation = 0.0;              ///< median time that a step waits for its batches
-  double gradients = 0.0;                ///< median time of forward and backward
-  double update = 0.0;                   ///< median time of norm, clipping and optimizer
-  double targets = 0.0;                  ///< mean number of target tokens of a step
-  std::string target_noun;               ///< TaskWords::targets
+  PlannedMemory memory;
+  double startup = 0.0;  ///< from the start of the process to the first step
+  PlannedStep step;
+  PlannedValidations validations;
+  PlannedCheckpoints checkpoints;
   std::optional<StepDivision> division;  ///< of more than one process
-
-  std::size_t threads = 0;  ///< of the config
-  std::size_t cores = 0;    ///< cores that this process may use
-  /// With ascending numbers of threads; empty if steps take too long or no other number is
-  /// possible.
-  std::vector<ThreadTime> thread_times;
-
-  std::uint64_t validations = 0;
-  double scoring = 0.0;     ///< of one validation, extrapolated from four batches
-  double decoding = 0.0;    ///< of one validation, extrapolated from one batch
-  std::size_t decoded = 0;  ///< sequences decoded in a validation
-
-  std::uint64_t checkpoint_bytes = 0;      ///< arrays of the first checkpoint
-  std::uint64_t checkpoints = 0;           ///< maximum number of files, including one being written
-  std::optional<std::uint64_t> free_disk;  ///< nullopt if the system does not tell
-
-  double start = 0.0;         ///< from the start of the process to the first step
+  PlannedThreads threads;
   std::vector<Limit> limits;  ///< find_limits()
 
   std::uint64_t steps_per_epoch() const;
   double padding_share() const;  ///< of the positions of an epoch; 0 for images
   double all_steps() const { return step.median * static_cast<double>(config.train.steps); }
-  double all_validations() const { return (scoring + decoding) * static_cast<double>(validations); }
-  /// Start, steps and validations.
-  double total() const { return start + all_steps() + all_validations(); }
+  /// Startup, steps and validations.
+  double total() const { return startup + all_steps() + validations.total(); }
 };
 
 /// How a plan is measured.

@@ -31,20 +31,14 @@ RunPlan good_plan() {
   plan.config.train.steps = 1000;
   plan.epoch = {
       .batches = 10, .examples = 640, .tokens = 6400, .positions = 12'000, .padding = 120};
-  plan.available = {.free = 1'000'000'000, .total = 2'000'000'000};
-  plan.step = {.median = 0.01, .low = 0.009, .high = 0.012, .steps = 100};
-  plan.gradients = 0.009;
-  plan.update = 0.001;
-  plan.threads = plan.cores = 2;
-  plan.thread_times = {{.threads = 1, .seconds = 0.018}, {.threads = 2, .seconds = 0.0098}};
-  plan.validations = 2;
-  plan.scoring = 0.1;
-  plan.decoding = 0.2;
-  plan.decoded = 100;
-  plan.checkpoint_bytes = 3'000'000;
-  plan.checkpoints = 4;
-  plan.free_disk = 1'000'000'000;
-  plan.start = 0.5;
+  plan.memory.available = {.free = 1'000'000'000, .total = 2'000'000'000};
+  plan.step = {.median = 0.01, .low = 0.009, .high = 0.012, .gradients = 0.009, .update = 0.001};
+  plan.threads = {.set = 2,
+                  .cores = 2,
+                  .times = {{.threads = 1, .seconds = 0.018}, {.threads = 2, .seconds = 0.0098}}};
+  plan.validations = {.count = 2, .scoring = 0.1, .decoding = 0.2, .decoded = 100};
+  plan.checkpoints = {.bytes = 3'000'000, .files = 4, .free_disk = 1'000'000'000};
+  plan.startup = 0.5;
   return plan;
 }
 
@@ -69,25 +63,27 @@ TEST_CASE("each limit has its threshold and names the key to change") {
   };
   const std::vector<Row> rows = {
       {"too many threads: 1 are 2.00 times", "train.threads=1",
-       [](RunPlan& plan) { plan.thread_times[0].seconds = 0.0049; },
-       [](RunPlan& plan) { plan.thread_times[0].seconds = 0.0097; }},
+       [](RunPlan& plan) { plan.threads.times[0].seconds = 0.0049; },
+       [](RunPlan& plan) { plan.threads.times[0].seconds = 0.0097; }},
       {"too few threads: 4 are", "train.threads=4",
-       [](RunPlan& plan) { plan.thread_times.push_back({.threads = 4, .seconds = 0.008}); },
-       [](RunPlan& plan) { plan.thread_times.clear(); }},
+       [](RunPlan& plan) { plan.threads.times.push_back({.threads = 4, .seconds = 0.008}); },
+       [](RunPlan& plan) { plan.threads.times.clear(); }},
       {"padding is 30 %", "", [](RunPlan& plan) { plan.epoch.padding = 3600; },
        [](RunPlan& plan) { plan.epoch.padding = 1700; }},
-      {"wait for their batches for 20 %", "", [](RunPlan& plan) { plan.preparation = 0.002; },
-       [](RunPlan& plan) { plan.preparation = 0.0009; }},
+      {"wait for their batches for 20 %", "", [](RunPlan& plan) { plan.step.preparation = 0.002; },
+       [](RunPlan& plan) { plan.step.preparation = 0.0009; }},
       {"validation takes 49 %", "train.validate_every (500)",
-       [](RunPlan& plan) { plan.scoring = 4.75; }, [](RunPlan& plan) { plan.scoring = 1.0; }},
+       [](RunPlan& plan) { plan.validations.scoring = 4.75; },
+       [](RunPlan& plan) { plan.validations.scoring = 1.0; }},
       {"% of it for decoding", "train.exact_match_sequences (1000)",
-       [](RunPlan& plan) { plan.decoding = 14.25; }, [](RunPlan& plan) { plan.decoding = 1.0; }},
+       [](RunPlan& plan) { plan.validations.decoding = 14.25; },
+       [](RunPlan& plan) { plan.validations.decoding = 1.0; }},
       {"of memory may be needed", "train.batch_size",
-       [](RunPlan& plan) { plan.need.step = 3'000'000'000; },
-       [](RunPlan& plan) { plan.need.step = 3'000'000; }},
+       [](RunPlan& plan) { plan.memory.need.step = 3'000'000'000; },
+       [](RunPlan& plan) { plan.memory.need.step = 3'000'000; }},
       {"checkpoints take up to 12 MB", "train.keep_last",
-       [](RunPlan& plan) { plan.free_disk = 11'999'999; },
-       [](RunPlan& plan) { plan.free_disk = 12'000'000; }},
+       [](RunPlan& plan) { plan.checkpoints.free_disk = 11'999'999; },
+       [](RunPlan& plan) { plan.checkpoints.free_disk = 12'000'000; }},
       {"train.max_time stops the run after 5 seconds", "train.max_time",
        [](RunPlan& plan) { plan.config.train.max_time = std::chrono::seconds(5); },
        [](RunPlan& plan) { plan.config.train.max_time = std::chrono::seconds(60); }},
@@ -108,8 +104,8 @@ TEST_CASE("each limit has its threshold and names the key to change") {
 TEST_CASE("limits that prevent a run come first") {
   RunPlan plan = good_plan();
   plan.epoch.padding = 3600;
-  plan.need.step = 3'000'000'000;
-  plan.free_disk = 1;
+  plan.memory.need.step = 3'000'000'000;
+  plan.checkpoints.free_disk = 1;
   const std::vector<Limit> limits = find_limits(plan);
   REQUIRE(limits.size() == 3);
   CHECK(contains(limits[0].what, "memory"));
@@ -138,26 +134,26 @@ TEST_CASE("a plan has the sizes of the run and writes nothing") {
   CHECK(plan.model.parameters == computer.model().parameters.num_values());
   CHECK(plan.epoch.batches == 6);
   CHECK(plan.steps_per_epoch() == 3);
-  CHECK(plan.validations == 3);
-  CHECK(plan.checkpoints == 5);
-  CHECK(plan.checkpoint_bytes > 3 * 4 * plan.model.parameters);
-  CHECK(plan.decoded == 3);
-  CHECK(plan.free_disk.has_value());
+  CHECK(plan.validations.count == 3);
+  CHECK(plan.checkpoints.files == 5);
+  CHECK(plan.checkpoints.bytes > 3 * 4 * plan.model.parameters);
+  CHECK(plan.validations.decoded == 3);
+  CHECK(plan.checkpoints.free_disk.has_value());
   CHECK(!plan.division.has_value());
 
   // Times of this machine; what holds on any.
-  CHECK(plan.step.steps >= 2);
+  CHECK(plan.step.measured >= 2);
   CHECK(plan.step.low <= plan.step.median);
   CHECK(plan.step.median <= plan.step.high);
-  for (const double time :
-       {plan.step.median, plan.gradients, plan.update, plan.scoring, plan.start, plan.targets}) {
+  for (const double time : {plan.step.median, plan.step.gradients, plan.step.update,
+                            plan.validations.scoring, plan.startup, plan.step.targets}) {
     CHECK(time > 0.0);
     CHECK(std::isfinite(time));
   }
-  CHECK(plan.peak_memory > plan.need.step);
+  CHECK(plan.memory.peak > plan.memory.need.step);
   const std::size_t cores = read_cores().allowed;
-  CHECK(plan.thread_times.empty() == (cores == 1));
-  if (cores > 1) CHECK(plan.thread_times.back().threads == cores);
+  CHECK(plan.threads.times.empty() == (cores == 1));
+  if (cores > 1) CHECK(plan.threads.times.back().threads == cores);
   kernels::set_num_threads(0);
 }
 
@@ -165,8 +161,8 @@ TEST_CASE("a plan without a validation set has no validations") {
   Config config = tiny_config();
   config.data.generated.validation_size = 0;
   const RunPlan plan = plan_of(config);
-  CHECK(plan.validations == 0);
-  CHECK(plan.all_validations() == 0.0);
+  CHECK(plan.validations.count == 0);
+  CHECK(plan.validations.total() == 0.0);
 }
 
 TEST_CASE("several processes divide the micro-batches, bytes and memory of a step") {
@@ -178,9 +174,9 @@ TEST_CASE("several processes divide the micro-batches, bytes and memory of a ste
   CHECK(division.micro_batches == std::vector<std::size_t>{2, 3, 3});
   // Two nodes of the tree of sums, and the parameters: (p - 1) / p of each.
   CHECK(division.sent == plan.model.parameters / 3 * 2 * 4 * 3);
-  CHECK(division.compute == Approx(plan.gradients * 3 / 8 + plan.update / 3));
+  CHECK(division.compute == Approx(plan.step.gradients * 3 / 8 + plan.step.update / 3));
   CHECK(division.memory > 0);
-  CHECK(division.memory <= plan.need.total());
+  CHECK(division.memory <= plan.memory.need.total());
   CHECK(contains(plan_text(plan), "\nprocesses: 3 of 2 to 3 micro-batches each; "));
   const auto json = nlohmann::json::parse(plan_json(plan));
   CHECK(json.at("processes").at("micro_batches") == nlohmann::json({2, 3, 3}));
