@@ -91,29 +91,19 @@ TEST_CASE("gradcheck takes a run directory and a checkpoint, with their trained 
 
 TEST_CASE("gradcheck checks 8 coordinates and 3 directions of a tensor with seed 1") {
   const TinyWorkplace work;
-  const auto report = [&](const std::string& options) {
-    return json::parse(work.out("gradcheck tiny.yaml --json " + options));
+  const auto rows = [&](const std::string& options) {
+    const json report = json::parse(work.out("gradcheck tiny.yaml --json " + options));
+    CHECK(report.at("verdict") == "agrees");
+    return report.at("rows");
   };
-  const json usual = report("");
-  CHECK(usual.at("model") == "tiny.yaml, initial values");
-  CHECK(usual.at("verdict") == "agrees");
-  CHECK(usual.at("first_wrong").is_null());
-  for (const json& row : usual.at("rows")) {
+  const json usual = rows("");
+  for (const json& row : usual) {
     CHECK(row.at("coordinates") == json{{"checked", 8}, {"inconclusive", 0}});
     CHECK(row.at("directions") == json{{"checked", 3}, {"inconclusive", 0}});
   }
-  const json& first = usual.at("rows")[0];
-  CHECK(first.at("output") == "loss");
-  CHECK(first.at("verdict") == "agrees");
-  CHECK(first.at("shape").size() == 2);
-  CHECK(first.at("worst_relative_error").get<double>() < 1e-6);
-  CHECK(report("--seed 1 --coordinates 8 --directions 3").at("rows") == usual.at("rows"));
-  // The model is the same, and the weight of the loss +-1 in all cases.
-  const json other = report("--seed 2").at("rows")[0];
-  CHECK(other.at("gradient_norm").get<double>() ==
-        doctest::Approx(first.at("gradient_norm").get<double>()).epsilon(1e-12));
-  CHECK(other.at("worst_relative_error") != first.at("worst_relative_error"));
-  for (const json& row : report("--coordinates 0 --directions 1").at("rows")) {
+  CHECK(rows("--seed 1 --coordinates 8 --directions 3") == usual);
+  CHECK(rows("--seed 2")[0].at("worst_relative_error") != usual[0].at("worst_relative_error"));
+  for (const json& row : rows("--coordinates 0 --directions 1")) {
     CHECK(row.at("coordinates").at("checked") == 0);
     CHECK(row.at("directions").at("checked") == 1);
   }

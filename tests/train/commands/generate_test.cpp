@@ -106,25 +106,5 @@ TEST_CASE("each option of generate is passed to the sampler, with the text befor
         sampled(load_model(read_checkpoint(work / words)), {bos_id}, "", 60, {.seed = 3}));
 }
 
-TEST_CASE("a repetition penalty counts only the tokens that the model reads") {
-  const TalkingWorkplace work;
-  const std::string greedy = " --temperature 0 --repetition-penalty 3 --tokens ";
-  const std::string text = work.letters("abcdf" + greedy + "40");
-  // The next letter is that of a text that begins with the window.
-  for (std::size_t i = 12; i < 40; i += 4) {
-    CHECK(work.letters("'" + text.substr(i - 6, 6) + "'" + greedy + "1") ==
-          text.substr(i - 6, 7) + "\n");
-  }
-}
-
-TEST_CASE("generate reads at most data.context tokens, whatever model.max_length") {
-  const KindWorkplace work;
-  const auto text = [&](const std::string& run, const std::string& positions) {
-    work.out("train language.yaml train.run_dir=" + run + " " + positions);
-    return work.run("generate " + run + " dab --tokens 80").out;
-  };
-  CHECK(text("few", "model.max_length=6") == text("many", "model.max_length=100"));
-}
-
 }  // namespace
 }  // namespace tapestry

@@ -103,15 +103,6 @@ TEST_CASE("a replayed step has its batches, and the output and gradient of each 
   for (const auto& [path, array] : few) CHECK(step.at(path) == array);
 }
 
-TEST_CASE("steps before the first checkpoint are computed from the initial values") {
-  const TrainedWorkplace work;
-  Outcome first, again;
-  const ArrayStore step = replayed(work, "3", first);
-  CHECK(contains(first.err, "computing steps 1 to 3 again, from the initial values"));
-  CHECK(replayed(work, "3", again) == step);
-  CHECK(step.get_scalar<std::uint64_t>("train/step") == 3);
-}
-
 TEST_CASE("a step that is not finite is recorded") {
   const TrainedWorkplace work;
   REQUIRE(work.run("train tiny.yaml train.run_dir=nan optimizer.kind=sgd optimizer.clip_norm=0 "

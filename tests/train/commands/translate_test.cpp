@@ -153,25 +153,6 @@ TEST_CASE("an n-best list has the best translations of each line, as text and as
   }
 }
 
-TEST_CASE("alignments name a word of the source for each word of the translation") {
-  const TranslateWorkplace work;
-  const auto plain = split_lines(work.translate(input));
-  const std::string all = work.translate(input, "--align");
-  const auto aligned = split_lines(all), sources = split_lines(input);
-  REQUIRE(aligned.size() == plain.size());
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    REQUIRE(aligned[i].starts_with(plain[i] + " ||| "));
-    std::size_t t = 0;
-    for (const std::string& link :
-         test::CommandLine(aligned[i].substr(plain[i].size() + 5)).words) {
-      CHECK(std::stoul(link) < count_words(sources[i]));
-      CHECK(std::stoul(link.substr(link.find('-') + 1)) == t++);
-    }
-    CHECK(t == count_words(plain[i]));
-  }
-  CHECK(work.translate(input, "--align --align-layer decoder.layers.0.cross_attn") == all);
-}
-
 // ---- Constraints and samples
 
 TEST_CASE("translations keep the given lengths, prefixes, tokens and n-grams") {

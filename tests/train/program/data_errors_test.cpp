@@ -50,24 +50,6 @@ TEST_CASE("bad lines of all kinds are named with file and line at once, and can 
   CHECK(contains(scored.err, "warning: validation: 1 of 2 skipped, which cannot be used"));
 }
 
-TEST_CASE("the references of BLEU are those of the sentences that data.on_bad_line=skip keeps") {
-  const TextWorkplace work;
-  // Words that the vocabulary lacks, so that BLEU needs the texts and not the tokens.
-  work.write("valid.de", "ein hund ein hund ein hund\nein haus\neine katze\n");
-  work.write("valid.en", "xx xx xx xx xx xx\nx House y z\na Cat b c\n");
-  work.write("kept.de", "ein haus\neine katze\n");
-  work.write("kept.en", "x House y z\na Cat b c\n");
-  work.out("train text.yaml data.on_bad_line=skip train.steps=60 train.samples=2");
-  const auto scores = [&](const std::string& name) {
-    const std::string all = work.run("evaluate runs/text data.validation_source=" + name +
-                                     ".de data.validation_target=" + name + ".en")
-                                .out;
-    return all.substr(all.find("\nvalidation "));
-  };
-  CHECK(contains(scores("kept"), " 2 held-out pairs: "));
-  CHECK(scores("valid") == scores("kept"));
-}
-
 TEST_CASE("a run that skips bad lines resumes to the same bytes") {
   const BadTextWorkplace work;
   const std::string skip = "train text.yaml data.on_bad_line=skip ";
@@ -126,26 +108,7 @@ TEST_CASE("an example of the second training file is named by that file") {
   }
 }
 
-// ---- Values
-
-TEST_CASE("values without effect, or that break a run, are rejected by their key") {
-  const test::TinyWorkplace work;
-  check_rows(
-      work,
-      {{"train tiny.yaml optimizer.epsilon=1e-320", 2, {"is 0 in float32", "1e-45", "float64"}},
-       {"train tiny.yaml model.layer_norm_epsilon=1e-50", 2, {"`layer_norm_epsilon` is 1e-50"}},
-       {"train tiny.yaml data.validation_size=0 train.patience=2",
-        2,
-        {"train.patience: found 2, expected 0: there are no validation pairs"}},
-       {"train tiny.yaml train.threads=1025", 2, {"from 0 to 1024, found \"1025\""}},
-       {"train tiny.yaml decoding.beam_size=0", 2, {"from 1 to 1000, found \"0\"", "default"}},
-       {"train tiny.yaml train.ema_decay=1", 2, {"a number in [0, 1), found \"1\""}},
-       {"train tiny.yaml model.positions=rotary model.d_model=6", 2, {"even", "`d_head` to 4"}},
-       {"train tiny.yaml model.activation=swiglu model.d_ff=0", 2, {"d_ff", "\"0\""}},
-       {"train tiny.yaml model.max_length=4", 2, {"5 tokens", "`model.max_length` to 5"}},
-       {"train tiny.yaml model.d_modl=8", 2, {"model.d_modl=8: unknown key", "`d_model`"}},
-       {"train tiny.yaml optimizer.epsilon=1e-60 train.dtype=float64", 0, {}}});
-}
+// ---- Sizes and files
 
 TEST_CASE("generated data larger than memory are rejected by their key before generation") {
   const KindWorkplace work;
@@ -154,24 +117,6 @@ TEST_CASE("generated data larger than memory are rejected by their key before ge
       check_rejected(work, "train " + config + " " + key + "=1000000000", 8,
                      {key + ": 1,000,000,000 sequences need about ", "\nhint: lower " + key});
     }
-  }
-}
-
-// ---- Files
-
-TEST_CASE("an empty file is rejected with its expected content") {
-  const KindWorkplace work;
-  struct Case {
-    const char *config, *file, *expected;
-  };
-  for (const auto& [config, file, expected] :
-       {Case{"images.yaml", "images.csv", "the pixels and the label of an image a line"},
-        Case{"classes.yaml", "labels.txt", "a label, a tab and a sentence a line"},
-        Case{"tags.yaml", "tags.txt", "a token, a tab and its label a line"},
-        Case{"language.yaml", "text.txt", "text"}}) {
-    work.write(file, "");
-    check_rejected(work, {"train", config}, 3,
-                   {work.at(file) + ": found an empty file, expected " + expected + "\n"});
   }
 }
 
@@ -198,14 +143,6 @@ TEST_CASE("the last part of a text is held out whole, however long its lines are
   };
   CHECK(windows(line + "\n" + line + "\n") == (line.size() + 5) / 6);
   CHECK(std::abs(static_cast<double>(windows(line)) - 200'000 / 2 / 6.0) < 100);
-}
-
-TEST_CASE("the skipped header of a table of images is printed") {
-  const KindWorkplace work;
-  const std::string heading = "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,half";
-  work.write("images.csv", heading + "\n" + work.read("images.csv"));
-  CHECK(contains(work.out("train images.yaml"),
-                 "images.csv:1: a heading, " + heading + ", is skipped\n"));
 }
 
 // ---- Names

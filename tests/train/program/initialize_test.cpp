@@ -26,17 +26,6 @@ struct PretrainedWorkplace : test::KindWorkplace {
 
 const std::string from_masked = " train.initialize_from=runs/masked ";
 
-TEST_CASE("a classifier initialized from a masked language model prints what was loaded") {
-  const PretrainedWorkplace work;
-  check_words(work.out("train agreement.yaml" + from_masked),
-              {"runs/masked, step ",
-               ": 19 of 21 tensors loaded, 99.5 % of the values\n"
-               "  new: 2 tensors: head.weight (2, 32), head.bias (2)\n"
-               "  left: 2 tensors: output.weight ("});
-  work.out("train agreement.yaml train.run_dir=scratch");
-  CHECK(work.read("scratch/metrics.csv") != work.read("runs/agreement/metrics.csv"));
-}
-
 TEST_CASE(
     "a classifier of text keeps the vocabulary, and a resumed run needs no pretrained model") {
   const PretrainedWorkplace work;

@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <filesystem>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -62,33 +61,6 @@ TEST_CASE("a model of every kind is trained, scored, resumed, replayed and check
     CHECK(contains(work.out("gradcheck --coordinates=2 --directions=1 " + config),
                    ", 0 wrong, 0 inconclusive;"));
   }
-}
-
-TEST_CASE("the data line counts words and classes by the kind of model") {
-  const KindWorkplace work;
-  const auto check = [&](const std::string& config, const std::string& line) {
-    CHECK(
-        contains("\n" + work.out("train " + config + " train.steps=1"), "\ndata: " + line + "\n"));
-  };
-  // The letters a, b, c, d and f, space and line end, and the four special symbols.
-  check("language.yaml", "30 training windows, 4 validation, 0 test; vocabulary of 11");
-  check("classes.yaml",
-        "11 training sentences, 11 validation, 0 test; vocabulary of 10, 2 classes: no, yes");
-  check("images.yaml", "22 training images, 6 validation, 4 test; 2 classes: bottom, top");
-}
-
-TEST_CASE("every epoch has other masks of a sentence") {
-  const KindWorkplace work;
-  work.out(
-      "train masked.yaml data.train_size=1 train.batch_size=1 train.steps=6 "
-      "train.log_every=1 train.validate_every=6 model.dropout=0 schedule.learning_rate=1e-30");
-  // The model stays as it is, so that the loss tells what is hidden.
-  std::set<std::string> losses;
-  for (const std::string& line : test::split_lines(work.read("runs/masked/metrics.csv"))) {
-    const std::size_t at = line.find(",train,");
-    if (at != line.npos) losses.insert(line.substr(at, line.find(',', at + 7) - at));
-  }
-  CHECK(losses.size() >= 3);
 }
 
 TEST_CASE("a run on NumPy files can be resumed, and changed labels need permission") {

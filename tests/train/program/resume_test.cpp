@@ -46,19 +46,6 @@ TEST_CASE("a run is resumed by its directory, by its config or by both, in any o
   }
 }
 
-TEST_CASE("a run can be resumed from any folder, by any path to it") {
-  const TrainedWorkplace work;
-  fs::create_directory(work / "runs.d");
-  fs::rename(work / "runs/tiny", work / "runs.d/lr=1");
-  CHECK(work.out("train --resume runs.d/lr=1").starts_with("runs.d/lr=1 is finished: 12 of 12"));
-  work.out("train --resume " + work.at("runs.d/lr=1") + " train.steps=13");
-  CHECK(work.has(work.checkpoint(13, "runs.d/lr=1")));
-  CHECK(work.out("train --resume runs.d/lr=1 tiny.yaml train.steps=14")
-            .starts_with("resuming runs.d/lr=1 at step 13 of 14"));
-  CHECK(work.out("train --resume tiny.yaml runs.d/lr=1 train.steps=16")
-            .starts_with("resuming runs.d/lr=1 at step 14 of 16"));
-}
-
 TEST_CASE("a resumed run with more steps ends like a run of as many steps, and says the same") {
   const TrainedWorkplace work;
   const std::string out =
@@ -97,17 +84,6 @@ TEST_CASE("a finished run is unchanged, whatever leftovers and lock it has") {
   CHECK(fs::last_write_time(work / "runs/tiny/.lock") == lock_before);
   CHECK(contains(work.out("train --resume runs/tiny train.steps=10"),
                  "it has done 12 steps, and train.steps is 10"));
-}
-
-TEST_CASE("a run that ended by train.patience is finished until the patience is increased") {
-  const TinyWorkplace work;
-  CHECK(work.out("train tiny.yaml train.validate_every=1 train.patience=1 optimizer.kind=sgd "
-                 "schedule.learning_rate=1e-30")
-            .ends_with("\ndone: 2 steps, no new best in 1 validations; next: tapestry evaluate "
-                       "runs/tiny\n"));
-  CHECK(contains(work.out("train --resume runs/tiny"), "to continue, raise train.patience=N\n"));
-  CHECK(work.out("train --resume runs/tiny train.patience=2")
-            .starts_with("resuming runs/tiny at step 2 of 12\n"));
 }
 
 TEST_CASE("a run that cannot save a checkpoint does not begin a step, new or resumed") {
@@ -272,38 +248,6 @@ TEST_CASE("a resumed run with other kernels, or another revision of them, warns 
                  ", revision 4; results will differ from a run "});
     CHECK(history(work, work.checkpoint(13)).starts_with("step 12: changed arithmetic: "));
   }
-}
-
-// ---- Changed data
-
-/// A workplace with a finished run of text.
-struct TrainedOnText : test::TextWorkplace {
-  TrainedOnText() { out("train text.yaml"); }
-
-  const std::string checkpoint = "runs/text/checkpoints/step-00000003.h5";
-};
-
-TEST_CASE("a changed training file is rejected by name, unless that is allowed") {
-  const TrainedOnText work;
-  work.write("train.de", "ein haus\neine maus\n");
-  const std::string resume = "train --resume runs/text train.steps=3";
-  check_rejected(work, resume, 3,
-                 {work.at("train.de") + " (data.train_source): found 19 bytes with digest ",
-                  ", expected 20 bytes with digest ", "--allow-change data.train_source"});
-  CHECK(contains(work.out(resume + " --allow-change data.train_source"),
-                 "\nwarning: changed " + work.at("train.de") + " (data.train_source)"));
-  CHECK(history(work, work.checkpoint).starts_with("step 2: changed "));
-  // The words that the model knows are still the old ones.
-  CHECK(contains(read_checkpoint(work / work.checkpoint).get_text("data/source_vocabulary"),
-                 "katze"));
-  work.out("train --resume runs/text train.steps=4");
-
-  // With fewer data than before it continues with its next epoch.
-  work.write("train.de", "ein haus\n");
-  work.write("train.en", "a house\n");
-  work.out(
-      "train --resume runs/text train.steps=5 --allow-change data.train_source "
-      "--allow-change data.train_target");
 }
 
 }  // namespace

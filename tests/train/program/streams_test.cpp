@@ -277,38 +277,6 @@ TEST_CASE("a line is answered before the next one is written") {
   CHECK(dialogue.end() == 0);
 }
 
-TEST_CASE("lines of every kind are answered at once and in order") {
-  const TrainedWorkplace work;
-  std::string many;  // words
-  for (int i = 0; i < 10'000; ++i) many += i % 2 == 0 ? "a " : "b ";
-  const std::vector<std::string> lines = {
-      "a b",
-      "",
-      "  \t ",
-      "a\tb \r",
-      "\r",
-      many,
-      "\xD9\x85\xD8\xB1\xD8\xAD\xD8\xA8\xD8\xA7 \xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D",  // right to left
-      "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80 a",                             // emoji
-      "c",
-  };
-  std::string all, answers;
-  for (const std::string& line : lines) {
-    all += line + "\n";
-    answers += work.run("translate runs/tiny", line + "\n").out;
-  }
-  CHECK(std::ranges::count(answers, '\n') == static_cast<std::ptrdiff_t>(lines.size()));
-  CHECK(work.run("translate runs/tiny", all).out == answers);
-  Dialogue dialogue(work, "translate runs/tiny");
-  std::string found;
-  for (const std::string& line : lines) {
-    dialogue.write(line + "\n");
-    found += dialogue.read_line() + "\n";
-  }
-  CHECK(found == answers);
-  CHECK(dialogue.end() == 0);
-}
-
 TEST_CASE("the memory of a translation does not depend on the number of lines") {
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)  // which keep freed memory
   const TrainedWorkplace work;

@@ -80,70 +80,38 @@ TEST_CASE("a translation model of subwords reads and writes text") {
   CHECK(contains(work.run("evaluate runs/pairs").out, "validation"));
 }
 
-TEST_CASE("a run of subwords resumes bit-identically, on more threads, without its model file") {
+TEST_CASE("a run of subwords resumes bit-identically on more threads, also if they are sampled") {
+  const PairWorkplace work;
+  ArrayStore without_sampling;
+  for (const std::string keys :
+       {"data.subwords=unigram", "data.subwords=unigram data.subword_alpha=0.2",
+        "data.subwords=bpe data.subword_dropout=0.3"}) {
+    CAPTURE(keys);
+    const ArrayStore whole = work.train("whole", keys + " --fresh");
+    work.train("halves", keys + " --fresh train.steps=7");
+    check_same_but_config(work.resume("halves"), whole);
+    if (without_sampling.size() == 0) without_sampling = whole;
+    const std::string weight = "parameters/output.weight", words = "data/source_subwords";
+    const bool same_subwords = whole.at(words) == without_sampling.at(words);
+    CHECK(same_subwords == keys.starts_with("data.subwords=unigram"));
+    CHECK((whole.at(weight) == without_sampling.at(weight)) == keys.ends_with("unigram"));
+  }
+}
+
+TEST_CASE("a checkpoint whose subword model is damaged, or of other words, is rejected") {
   const PairWorkplace work;
   const ArrayStore whole = work.train("whole");
-  const auto model = saved_vocabularies(whole).source.subwords();
-  REQUIRE(model);
-  const auto target = saved_vocabularies(whole).target->subwords();
-  REQUIRE(target != nullptr);
-  CHECK(whole.get_text("data/source_subwords") == model->serialized());
-  work.train("halves", "train.steps=7");
-  check_same_but_config(work.resume("halves"), whole);
-
-  work.write("source.model", model->serialized());
-  work.write("target.model", target->serialized());
-  work.train("files",
-             "train.steps=7 data.subwords=file data.vocabulary_size=8000 "
-             "data.subword_file=source.model data.target_subword_file=target.model");
-  std::filesystem::remove(work / "source.model");
-  std::filesystem::remove(work / "target.model");
-  const ArrayStore end = work.resume("files");
-  for (const auto& [path, array] : whole) {
-    if (path.starts_with("parameters/") || path.starts_with("data/")) CHECK(end.at(path) == array);
-  }
-
-  // A checkpoint whose subword model is damaged is rejected.
-  const auto check = [&](const std::string& bytes, const char* message) {
+  const auto check = [&](const std::string& model, const char* message) {
     ArrayStore damaged;
     for (const auto& [path, array] : whole) {
       if (path != "data/source_subwords") damaged.put(path, array);
     }
-    damaged.put_text("data/source_subwords", bytes);
+    damaged.put_text("data/source_subwords", model);
     CHECK_THROWS_WITH_AS(saved_vocabularies(damaged), doctest::Contains(message), CheckpointError);
   };
   check("no model", "data/source_subwords: is not a SentencePiece model");
-  check(target->serialized(), "other words than its subword model");
-}
-
-TEST_CASE("a run with subword regularization resumes bit-identically on more threads") {
-  const PairWorkplace work;
-  for (const auto& [kind, regularization] : std::vector<std::pair<std::string, std::string>>{
-           {"unigram", "data.subword_alpha=0.2"}, {"bpe", "data.subword_dropout=0.3"}}) {
-    CAPTURE(kind);
-    const std::string plain = "--fresh data.subwords=" + kind, with = plain + " " + regularization;
-    const ArrayStore whole = work.train("whole", with);
-    work.train("halves", with + " train.steps=7");
-    check_same_but_config(work.resume("halves"), whole);
-    const std::string weight = "parameters/output.weight";
-    CHECK(work.train("plain", plain).at(weight) != whole.at(weight));
-  }
-}
-
-TEST_CASE("mistakes in keys and files of subwords end with their exit codes") {
-  const PairWorkplace work;
-  const std::string file =
-      "train pairs.yaml data.subwords=file data.vocabulary_size=8000 data.shared_vocabulary=true ";
-  check_rows(
-      work,
-      {{"train pairs.yaml data.vocabulary_size=5000", 3, {"found 5000, expected at most "}},
-       {"train pairs.yaml data.vocabulary_size=12", 3, {"found 12, expected at least "}},
-       {file + "data.subword_file=train.de", 3, {"train.de: is not a SentencePiece model: "}}});
-  work.write("train.de", "");
-  for (const std::string kind : {"unigram", "bpe"}) {
-    check_rejected(work, "train pairs.yaml data.subwords=" + kind, 3,
-                   {work.at("train.de") + ": found an empty file, expected one sentence a line"});
-  }
+  check(saved_vocabularies(whole).target->subwords()->serialized(),
+        "other words than its subword model");
 }
 
 TEST_CASE("language models, masked models and classifiers of subwords read and write text") {
