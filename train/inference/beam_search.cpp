@@ -161,10 +161,10 @@ class BatchSearch {
 /// The number of inputs, in descending order of length, that form the next batch.
 std::size_t next_batch_size(const std::vector<SearchInput>& inputs,
                             std::span<const std::size_t> order, const SearchOptions& options) {
-  const std::size_t most = std::min(options.batch_size, order.size());
-  if (options.batch_tokens == 0) return most;
+  const std::size_t max_inputs = std::min(options.batch_size, order.size());
+  if (options.batch_tokens == 0) return max_inputs;
   const std::size_t width = inputs[order.front()].source.size() + 1;  // with <eos>
-  return std::clamp<std::size_t>(options.batch_tokens / width, 1, most);
+  return std::clamp<std::size_t>(options.batch_tokens / width, 1, max_inputs);
 }
 
 using Batches = std::vector<std::vector<std::size_t>>;
@@ -187,11 +187,12 @@ Batches batches_by_length(const std::vector<SearchInput>& inputs, const SearchOp
 ///
 /// slots  rows of a source
 Batches divided(const Batches& batches, std::size_t slots) {
-  constexpr std::size_t fewest_rows = 32;
+  constexpr std::size_t min_rows = 32;  // of a part
   Batches all;
   for (const std::vector<std::size_t>& batch : batches) {
-    const std::size_t most = std::min(kernels::threads_at_work(), batch.size());
-    const std::size_t count = std::clamp<std::size_t>(batch.size() * slots / fewest_rows, 1, most);
+    const std::size_t max_parts = std::min(kernels::threads_at_work(), batch.size());
+    const std::size_t count =
+        std::clamp<std::size_t>(batch.size() * slots / min_rows, 1, max_parts);
     Batches parts(count);
     for (std::size_t i = 0; i < batch.size(); ++i) parts[i % count].push_back(batch[i]);
     std::ranges::move(parts, std::back_inserter(all));
@@ -242,9 +243,9 @@ std::vector<std::vector<Hypothesis>> beam_search(const Network& network, std::si
 }
 
 std::size_t bounded_batch_size(const SearchOptions& options, std::size_t vocabulary) {
-  constexpr std::size_t most_logits = std::size_t{1} << 26;
+  constexpr std::size_t max_logits = std::size_t{1} << 26;
   const std::size_t of_source = SourceSearch::slots(options) * vocabulary;
-  return std::clamp<std::size_t>(most_logits / of_source, 1, options.batch_size);
+  return std::clamp<std::size_t>(max_logits / of_source, 1, options.batch_size);
 }
 
 SearchOptions search_options(const Config& config) {

@@ -56,14 +56,15 @@ class Ranking {
   std::size_t sorted_ = 0;  // ranks that are in order
 };
 
-/// exp((score - most) / temperature): the probability of a token relative to the most likely one.
+/// exp((score - max_score) / temperature): the probability of a token relative to the most likely
+/// one.
 class Weights {
  public:
   Weights(const std::vector<double>& scores, double temperature)
-      : scores_(scores), most_(*std::ranges::max_element(scores)), temperature_(temperature) {}
+      : scores_(scores), max_score_(*std::ranges::max_element(scores)), temperature_(temperature) {}
 
   double operator()(std::size_t id) const {
-    return portable::exp((scores_[id] - most_) / temperature_);
+    return portable::exp((scores_[id] - max_score_) / temperature_);
   }
 
   double sum() const {
@@ -74,7 +75,7 @@ class Weights {
 
  private:
   const std::vector<double>& scores_;
-  double most_, temperature_;
+  double max_score_, temperature_;
 };
 
 /// The tokens to draw from: the first of the ranking.
@@ -86,12 +87,12 @@ struct Candidates {
 Candidates find_candidates(Ranking& ranking, const Weights& weight,
                            const SamplingOptions& options) {
   const std::size_t all = ranking.size();
-  const std::size_t most = options.top_k == 0 ? all : std::min(options.top_k, all);
+  const std::size_t max_count = options.top_k == 0 ? all : std::min(options.top_k, all);
   const bool has_bound = options.top_p < 1.0;
-  if (!has_bound && most == all) return {.count = all, .weight = weight.sum()};
+  if (!has_bound && max_count == all) return {.count = all, .weight = weight.sum()};
   const double bound = has_bound ? options.top_p * weight.sum() : 0.0;
   Candidates found;
-  while (found.count < most) {
+  while (found.count < max_count) {
     found.weight += weight(ranking.id(found.count++));
     if (has_bound && found.weight >= bound) break;
   }

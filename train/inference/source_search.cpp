@@ -66,10 +66,10 @@ std::vector<double> NextLogits::all(std::size_t row) const {
   return values;
 }
 
-SourceSearch::SourceSearch(const SearchInput& input, std::size_t longest,
+SourceSearch::SourceSearch(const SearchInput& input, std::size_t max_length,
                            const SearchOptions& options)
     : input_(&input),
-      longest_(std::max(longest, input.prefix.size())),
+      max_length_(std::max(max_length, input.prefix.size())),
       options_(&options),
       live_{{.tokens = {}, .log_probability = 0}} {
   if (!options.sampling) return;
@@ -250,7 +250,7 @@ std::vector<std::size_t> SourceSearch::occupy_slots(const std::vector<Extension>
 }
 
 /// Whether an output of an unfinished hypothesis could be one of the results. Its log-probability
-/// can only become smaller, and its length no greater than the longest.
+/// can only become smaller, and its length not exceed the maximum.
 bool SourceSearch::can_improve() const {
   double best = impossible;
   for (const Live& h : live_) best = std::max(best, h.log_probability);
@@ -258,7 +258,7 @@ bool SourceSearch::can_improve() const {
   if (options_->sampling || finished_.size() < options_->num_best) return true;
   const bool is_normalized = options_->length_penalty > 0;
   if (is_normalized && finished_.size() >= options_->beam_size) return false;
-  const double bound = normalized(best, longest_);
+  const double bound = normalized(best, max_length_);
   const auto better = std::ranges::count_if(
       finished_, [&](const Hypothesis& finished) { return finished.score >= bound; });
   return static_cast<std::size_t>(better) < options_->num_best;
@@ -280,7 +280,7 @@ std::vector<std::size_t> SourceSearch::advance(const NextLogits& next, std::size
                            : best_extensions(next, first_row);
   const std::vector<std::size_t> parents = occupy_slots(extensions);
   done_ = !can_improve();
-  if (++length_ >= longest_ && !done_) {
+  if (++length_ >= max_length_ && !done_) {
     for (const Live& h : live_) {
       if (h.log_probability != impossible) finish(h.tokens, h.log_probability);
     }

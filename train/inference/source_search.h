@@ -42,8 +42,8 @@ class NextLogits {
 class SourceSearch {
  public:
   /// input, options  must outlive the search
-  /// longest         maximum tokens of an output, >= 1; the prefix is not cut
-  SourceSearch(const SearchInput& input, std::size_t longest, const SearchOptions& options);
+  /// max_length      maximum tokens of an output, >= 1; the prefix is not cut
+  SourceSearch(const SearchInput& input, std::size_t max_length, const SearchOptions& options);
 
   /// The number of slots after the first step; in the first step there is one.
   static std::size_t slots(const SearchOptions& options) {
@@ -91,7 +91,7 @@ class SourceSearch {
   bool can_improve() const;
 
   const SearchInput* input_;
-  std::size_t longest_;
+  std::size_t max_length_;
   const SearchOptions* options_;
   RandomStream random_;
   std::vector<Live> live_;  // by slot

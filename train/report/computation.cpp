@@ -169,29 +169,31 @@ double norm(const Tensor& x) {
   return std::sqrt(sum);
 }
 
-class Builder {
+/// Makes the JSON of an explained computation.
+class ComputationJson {
  public:
-  Builder(const ExplainedComputation& explained, std::size_t top)
-      : e_(explained),
+  ComputationJson(const ExplainedComputation& explained, std::size_t top)
+      : explained_(explained),
         task_(find_task(explained.config)),
-        custom_(is_custom(task_)),
-        top_(top),
-        names_(task_.answers().stack_tokens(explained.batch, explained.config, explained.codec)) {}
+        is_custom_(is_custom(task_)),
+        num_top_(top),
+        token_names_(
+            task_.answers().stack_tokens(explained.batch, explained.config, explained.codec)) {}
 
-  Json build(bool exact) {
+  Json make(bool exact) {
     Json steps = Json::array();
-    for (const TracedStep& step : e_.trace.steps) steps.push_back(step_to_json(step));
+    for (const TracedStep& step : explained_.trace.steps) steps.push_back(step_to_json(step));
     Json data{{"program", fmt::format("tapestry {}", program_version)},
               {"time", format_time(std::time(nullptr))},
-              {"model", e_.origin},
+              {"model", explained_.origin},
               {"kind", task_.kind().name},
-              {"custom", custom_},
+              {"custom", is_custom_},
               {"has_two_stacks", task_.traits().has_two_stacks()},
-              {"causal", e_.model.network->causal()},
-              {"dtype", name(e_.model.parameters.dtype())},
-              {"loss", e_.trace.loss},
-              {"labels", e_.labels},
-              {"tokens", {{"encoder", names_.encoder}, {"decoder", names_.decoder}}},
+              {"causal", explained_.model.network->causal()},
+              {"dtype", name(explained_.model.parameters.dtype())},
+              {"loss", explained_.trace.loss},
+              {"labels", explained_.labels},
+              {"tokens", {{"encoder", token_names_.encoder}, {"decoder", token_names_.decoder}}},
               {"outputs", outputs()},
               {"input", input()},
               {"predictions", predictions()},
@@ -211,17 +213,17 @@ class Builder {
   }
 
   Json input() {
-    const Batch& batch = e_.batch;
+    const Batch& batch = explained_.batch;
     Json input = Json::object();
-    if (!batch.source.empty()) input["source"] = tokens(names_.encoder, batch.source);
+    if (!batch.source.empty()) input["source"] = tokens(token_names_.encoder, batch.source);
     if (!task_.traits().one_label_per_example)
-      input["target"] = tokens(names_.decoder, batch.input);
+      input["target"] = tokens(token_names_.decoder, batch.input);
     if (!batch.pixels.empty()) {
-      const DataOptions& data = e_.config.data;
+      const DataOptions& data = explained_.config.data;
       input["image"] = {{"height", data.images.image_height},
                         {"width", data.images.image_width},
                         {"channels", data.images.image_channels},
-                        {"patch_size", e_.config.model.patch_size},
+                        {"patch_size", explained_.config.model.patch_size},
                         {"pixels", batch.pixels}};
     }
     return input;
@@ -229,41 +231,41 @@ class Builder {
 
   /// The names of all outputs, columns of the logits; null if they are many.
   Json outputs() const {
-    constexpr std::size_t most = 20'000;
-    const std::size_t count = e_.trace.logits.shape().back();
-    if (count > most) return nullptr;
+    constexpr std::size_t max_outputs = 20'000;
+    const std::size_t count = explained_.trace.logits.shape().back();
+    if (count > max_outputs) return nullptr;
     Json names = Json::array();
-    for (std::size_t id = 0; id < count; ++id) names.push_back(prediction_name(e_, id));
+    for (std::size_t id = 0; id < count; ++id) names.push_back(prediction_name(explained_, id));
     return names;
   }
 
   Json predictions() const {
     // In float64, since the loss has few exact digits if it is computed from rounded probabilities.
-    const Tensor exact = e_.trace.logits.copied(DType::float64);
+    const Tensor exact = explained_.trace.logits.copied(DType::float64);
     const std::vector<double> probabilities = softmax(exact).to_vector(),
                               log_probabilities = log_softmax(exact).to_vector(),
-                              logits = e_.trace.logits.to_vector();
+                              logits = explained_.trace.logits.to_vector();
     const std::size_t width = exact.shape().back();
     Json list = Json::array();
     for (std::size_t i = 0; i < probabilities.size() / width; ++i) {
       const std::span of_position(probabilities.data() + i * width, width);
       std::vector<std::size_t> order(width);
       std::iota(order.begin(), order.end(), std::size_t{0});
-      const std::size_t count = std::min(top_, width);
+      const std::size_t count = std::min(num_top_, width);
       std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count),
                                 [&](std::size_t a, std::size_t b) {
                                   return std::pair(-of_position[a], a) <
                                          std::pair(-of_position[b], b);
                                 });
       const auto entry = [&](std::size_t id) {
-        return Json{{"token", prediction_name(e_, id)},
+        return Json{{"token", prediction_name(explained_, id)},
                     {"id", id},
                     {"logit", logits[i * width + id]},
                     {"probability", of_position[id]}};
       };
       Json top = Json::array();
       for (std::size_t k = 0; k < count; ++k) top.push_back(entry(order[k]));
-      const std::int32_t id = e_.batch.labels.at(i);
+      const std::int32_t id = explained_.batch.labels.at(i);
       Json label;
       if (id != no_label) {
         label = entry(static_cast<std::size_t>(id));
@@ -276,8 +278,9 @@ class Builder {
 
   /// The stack of a model of another program that has `count` tokens; null if both or none have.
   Json stack_with(std::size_t count) const {
-    const bool encoder = names_.encoder.size() == count, decoder = names_.decoder.size() == count;
-    if (encoder && decoder && names_.encoder != names_.decoder) return nullptr;
+    const bool encoder = token_names_.encoder.size() == count,
+               decoder = token_names_.decoder.size() == count;
+    if (encoder && decoder && token_names_.encoder != token_names_.decoder) return nullptr;
     return decoder ? Json("decoder") : encoder ? Json("encoder") : Json();
   }
 
@@ -288,17 +291,17 @@ class Builder {
     if (shape.rank() < 2) return nullptr;
     const std::string_view layer = step.layer;
     const std::size_t count = shape[shape.rank() - 2];
-    if (custom_) return stack_with(count);
+    if (is_custom_) return stack_with(count);
     const auto fits = [&](const Tokens& names) { return names.size() == count; };
     bool encoder = layer.starts_with("encoder") || layer.starts_with("source_") ||
                    layer.ends_with("cross_attn.k_proj") || layer.ends_with("cross_attn.v_proj");
     // With tied embeddings, the first one is the embedding of the source.
     if (step.operation == "embedding" && task_.traits().has_two_stacks())
-      encoder = embeddings_++ == 0;
-    if (encoder && fits(names_.encoder)) return "encoder";
-    if (fits(names_.decoder)) return "decoder";
-    if (fits(names_.encoder)) return "encoder";
-    if (layer.starts_with("patches") && count + 1 == names_.encoder.size()) return "patches";
+      encoder = num_embeddings_++ == 0;
+    if (encoder && fits(token_names_.encoder)) return "encoder";
+    if (fits(token_names_.decoder)) return "decoder";
+    if (fits(token_names_.encoder)) return "encoder";
+    if (layer.starts_with("patches") && count + 1 == token_names_.encoder.size()) return "patches";
     return nullptr;
   }
 
@@ -309,10 +312,10 @@ class Builder {
     const Shape& scores = trace.products.shape();  // (1, heads, queries, keys)
     return {{"heads", trace.num_heads},
             {"scale", trace.scale},
-            {"queries", custom_   ? stack_with(scores[2])
-                        : encoder ? "encoder"
-                                  : "decoder"},
-            {"keys", custom_            ? stack_with(scores[3])
+            {"queries", is_custom_ ? stack_with(scores[2])
+                        : encoder  ? "encoder"
+                                   : "decoder"},
+            {"keys", is_custom_         ? stack_with(scores[3])
                      : encoder || cross ? "encoder"
                                         : "decoder"},
             {"products", tensors_.add(trace.products)},
@@ -346,7 +349,7 @@ class Builder {
               {"gradient_formula", step.derivative},
               {"inputs", std::move(inputs)},
               {"rows", rows(step)},
-              {"logits", step.output.identity() == e_.trace.logits.identity()},
+              {"logits", step.output.identity() == explained_.trace.logits.identity()},
               {"output", tensors_.add(step.output)},
               {"gradient", tensors_.add(step.gradient)}};
     if (step.attention) json["attention"] = attention(step);
@@ -357,7 +360,7 @@ class Builder {
   Json parameters() {
     Json all = Json::object();
     std::size_t values = 0;
-    for (const auto& [path, parameter] : e_.model.parameters) {
+    for (const auto& [path, parameter] : explained_.model.parameters) {
       const Tensor gradient = parameter.gradient();
       Json json{{"shape", parameter.shape()},
                 {"norm", norm(parameter)},
@@ -374,20 +377,20 @@ class Builder {
     return all;
   }
 
-  const ExplainedComputation& e_;
+  const ExplainedComputation& explained_;
   const Task& task_;
-  bool custom_;  // a model of another program
-  std::size_t top_;
-  StackTokens names_;
+  bool is_custom_;  // a model of another program
+  std::size_t num_top_;
+  StackTokens token_names_;
   TensorTable tensors_;
-  std::size_t embeddings_ = 0;  // steps so far
+  std::size_t num_embeddings_ = 0;  // steps so far
 };
 
 }  // namespace
 
 nlohmann::ordered_json computation_json(const ExplainedComputation& explained, std::size_t top,
                                         bool exact) {
-  return Builder(explained, top).build(exact);
+  return ComputationJson(explained, top).make(exact);
 }
 
 }  // namespace tapestry

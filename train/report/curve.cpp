@@ -65,11 +65,11 @@ double central_probability(double t, std::size_t degrees) {
 
 }  // namespace
 
-Curve extremes(const Curve& curve, std::size_t most) {
-  if (most < 4) throw std::invalid_argument("extremes: expected at least 4 points");
+Curve extremes(const Curve& curve, std::size_t max_points) {
+  if (max_points < 4) throw std::invalid_argument("extremes: expected at least 4 points");
   const std::size_t count = curve.values.size();
-  if (count <= most) return curve;
-  const std::size_t parts = (most - 2) / 2;
+  if (count <= max_points) return curve;
+  const std::size_t parts = (max_points - 2) / 2;
   std::set<std::size_t> kept{0, count - 1};
   for (std::size_t part = 0; part < parts; ++part) {
     add_extremes(curve, part_begin(part, parts, count), part_begin(part + 1, parts, count), kept);
@@ -82,10 +82,10 @@ Curve extremes(const Curve& curve, std::size_t most) {
   return reduced;
 }
 
-Curve part_means(const Curve& curve, std::size_t most) {
-  if (most == 0) throw std::invalid_argument("part_means: expected at least 1 part");
+Curve part_means(const Curve& curve, std::size_t max_parts) {
+  if (max_parts == 0) throw std::invalid_argument("part_means: expected at least 1 part");
   const std::size_t count = curve.values.size();
-  const std::size_t parts = std::min(most, count);
+  const std::size_t parts = std::min(max_parts, count);
   Curve means;
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t end = part_begin(part + 1, parts, count);

@@ -13,21 +13,21 @@ struct Curve {
   std::vector<double> values;        ///< one for each step; may be NaN or infinite
 };
 
-/// At most about `most` points of a curve, so that it looks the same when drawn: the curve is
-/// divided into parts of equal numbers of points; the smallest, the greatest and the first
-/// value that is not finite remain, in order of their steps. The first and the last point remain. A
-/// curve with at most `most` points is returned unchanged.
+/// Reduces a curve to about `max_points` points, so that it looks the same when drawn: the curve is
+/// divided into parts of equal numbers of points; the smallest, the greatest and the first value
+/// that is not finite remain, in order of their steps. The first and the last point remain. Returns
+/// a curve with at most `max_points` points unchanged.
 ///
-/// most    >= 4
-/// throws  std::invalid_argument if `most` is less
-Curve extremes(const Curve& curve, std::size_t most);
+/// max_points  >= 4
+/// throws      std::invalid_argument if `max_points` is less
+Curve extremes(const Curve& curve, std::size_t max_points);
 
-/// The means of the finite values in at most `most` parts of equal numbers of points, each at the
-/// last step of its part; parts without finite values are left out.
+/// The means of the finite values in at most `max_parts` parts of equal numbers of points, each at
+/// the last step of its part; parts without finite values are left out.
 ///
-/// most    >= 1
-/// throws  std::invalid_argument if `most` is 0
-Curve part_means(const Curve& curve, std::size_t most);
+/// max_parts  >= 1
+/// throws     std::invalid_argument if `max_parts` is 0
+Curve part_means(const Curve& curve, std::size_t max_parts);
 
 /// Mean and standard deviation of several curves.
 struct MeanCurve {

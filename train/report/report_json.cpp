@@ -241,7 +241,7 @@ std::size_t weight_bytes(const AttentionSample& sample) {
   return bytes_per_weight * weights;
 }
 
-/// The weights of each example, as far as there is room for them.
+/// The weights of each example that fits into `max_bytes` with the examples before it.
 Json attention_json(const std::vector<AttentionSample>& found, std::size_t max_bytes,
                     std::vector<std::string>& notes) {
   Json shown = Json::array();
@@ -271,16 +271,16 @@ Json attention_json(const std::vector<AttentionSample>& found, std::size_t max_b
 void add_attention(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
                    Json& json, std::vector<std::string>& notes) {
   const bool images = find_task(trained.config).traits().reads_images;
-  const std::size_t most = images ? options.attention_patches : options.attention_tokens;
+  const std::size_t max_tokens = images ? options.attention_patches : options.attention_tokens;
   json["attention"] = Json::array();
   if (options.attention == 0) return;
   const auto found = attention_samples(*trained.model, trained.config, trained.codec, corpus,
-                                       {.examples = options.attention, .max_tokens = most});
+                                       {.examples = options.attention, .max_tokens = max_tokens});
   if (found.empty()) {
     notes.push_back(
         fmt::format("attention: the model has no layer of attention, or no held-out "
                     "example has at most {} {}",
-                    most, images ? "patches" : "tokens"));
+                    max_tokens, images ? "patches" : "tokens"));
   }
   json["attention"] = attention_json(found, options.attention_bytes, notes);
 }

@@ -58,9 +58,9 @@ constexpr std::array generated_sizes{
 
 /// Mean bytes of an example of a generated task, measured on a few for training.
 double bytes_per_example(const DataSource& source, DataOptions options) {
-  constexpr std::size_t few = 64;
+  constexpr std::size_t measured = 64;
   constexpr std::size_t per_allocation = 16;
-  options.generated.train_size = few;
+  options.generated.train_size = measured;
   options.generated.validation_size = options.generated.test_size = 0;
   const std::vector<Example> examples = source.load(options, nullptr).train;
   std::size_t bytes = 0;
@@ -74,18 +74,18 @@ double bytes_per_example(const DataSource& source, DataOptions options) {
 /// throws  MemoryError, naming the key of the largest part, if the examples of a generated task
 ///         need more memory than the process can have.
 void require_memory_for_data(const DataSource& source, const DataOptions& options) {
-  constexpr std::size_t enough = 100'000;  // fewer need little memory
+  constexpr std::size_t min_checked = 100'000;  // fewer need little memory
   if (std::ranges::find(source.kind.keys, "data.train_size") == source.kind.keys.end()) return;
   const GeneratedSize& largest = *std::ranges::max_element(
       generated_sizes, {}, [&](const GeneratedSize& part) { return options.generated.*part.size; });
-  const std::size_t most = options.generated.*largest.size;
-  if (most < enough) return;
-  const double need = static_cast<double>(most) * bytes_per_example(source, options);
+  const std::size_t count = options.generated.*largest.size;
+  if (count < min_checked) return;
+  const double need = static_cast<double>(count) * bytes_per_example(source, options);
   const AvailableMemory available = read_available_memory();
   if (need <= static_cast<double>(available.total)) return;
   throw MemoryError(
       fmt::format(
-          "{}: {} sequences need about {}, found {}{}", largest.key, format_count(most),
+          "{}: {} sequences need about {}, found {}{}", largest.key, format_count(count),
           format_bytes(static_cast<std::uint64_t>(need)), format_bytes(available.total),
           available.bound.empty() ? " in this machine" : fmt::format(" ({})", available.bound)),
       fmt::format("lower {}", largest.key));

@@ -139,13 +139,13 @@ std::optional<Example> TaskAnswers::read_line(const std::string& line, std::size
   if (example == Example{}) return std::nullopt;
   const Task& task = find_task(trained.config);
   const std::size_t tokens = longest_side(example, task.layout());
-  const TokenLimit most = token_limit(trained.config);
-  if (tokens <= most.tokens) return example;
+  const TokenLimit limit = token_limit(trained.config);
+  if (tokens <= limit.tokens) return example;
   throw LongLine(
       fmt::format("{}: found {} tokens {}, expected at most {} ({})", place, tokens,
-                  task.words(trained.config).tokens, most.tokens, most.key),
-      fmt::format("cut the line, or train a model with a larger {}", most.key),
-      without_last(std::move(example), tokens - most.tokens, task.traits().one_label_per_example));
+                  task.words(trained.config).tokens, limit.tokens, limit.key),
+      fmt::format("cut the line, or train a model with a larger {}", limit.key),
+      without_last(std::move(example), tokens - limit.tokens, task.traits().one_label_per_example));
 }
 
 std::vector<std::string> TaskAnswers::answer(const TrainedModel&,

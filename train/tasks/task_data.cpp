@@ -37,7 +37,7 @@ constexpr std::array parts{
     Part{&Corpus::validation, &Corpus::validation_lines, "validation", "validation"},
     Part{&Corpus::test, &Corpus::test_lines, "test", "test"}};
 
-/// The most tokens of an example of a part.
+/// The maximum number of tokens of an example of a part.
 TokenLimit part_token_limit(const Part& part, const Config& config) {
   const std::size_t of_batch = config.train.batch_tokens;
   const bool in_batches = part.examples == &Corpus::train && of_batch != 0;
@@ -80,13 +80,13 @@ template <class Place>
 std::optional<DataError> find_misfit(const Part& part, const ExampleLengths& example,
                                      const Config& config, const Place& place) {
   const Task& task = find_task(config);
-  const auto [most, key] = part_token_limit(part, config);
+  const auto [max_tokens, key] = part_token_limit(part, config);
   const std::size_t tokens = longest_side(example, task.layout());
-  if (tokens <= most) return std::nullopt;
+  if (tokens <= max_tokens) return std::nullopt;
   const TaskWords words = task.words(config);
   const bool in_target = task.layout().source_length(example) < tokens;
   return DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})", place(in_target),
-                               tokens, words.tokens, most, key),
+                               tokens, words.tokens, max_tokens, key),
                    fmt::format("set {} to {} or more{}", key, tokens, words.long_example_hint));
 }
 
@@ -268,13 +268,13 @@ Sampler make_sampler(const Vocabulary& words, const SubwordSampling& sampling) {
   return std::make_shared<const SubwordSampler>(words, sampling);
 }
 
-/// Cuts ids to `most` of them, which begin at any place with the same probability. A cut at the end
-/// by itself would train the last tokens of windows less often than the first.
-void cut_at_random(std::vector<std::int32_t>& ids, std::size_t most, RandomDraws& random) {
-  if (ids.size() <= most) return;
-  const auto begin = static_cast<std::ptrdiff_t>(random.below(ids.size() - most + 1));
+/// Cuts ids to `max_length` of them, which begin at any place with the same probability. Cutting
+/// only the end would train the last tokens of windows less often than the first.
+void cut_at_random(std::vector<std::int32_t>& ids, std::size_t max_length, RandomDraws& random) {
+  if (ids.size() <= max_length) return;
+  const auto begin = static_cast<std::ptrdiff_t>(random.below(ids.size() - max_length + 1));
   ids.erase(ids.begin(), ids.begin() + begin);
-  ids.resize(most);
+  ids.resize(max_length);
 }
 
 /// Whether the examples are windows of a text.

@@ -52,9 +52,10 @@ function table(caption, columns, rows) {
 
 /** A name that fits beside or above a heat map; what shows a value there has the whole name. */
 function label(name) {
-  const most = document.documentElement.clientWidth < 600 ? 7 : 14;
+  const maxLetters = document.documentElement.clientWidth < 600 ? 7 : 14;
   const letters = [...name.replace('<newline>', '\u23ce').replace('<space>', '\u2423')];
-  return letters.length > most ? `${letters.slice(0, most - 1).join('')}\u2026` : letters.join('');
+  if (letters.length <= maxLetters) return letters.join('');
+  return `${letters.slice(0, maxLetters - 1).join('')}\u2026`;
 }
 
 function checkbox(text, checked, change) {
