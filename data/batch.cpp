@@ -49,7 +49,7 @@ void write_class(const Example& example, std::size_t, const BatchRules&, const B
   *row.labels = example.target.front() - first_word_id;
 }
 
-/// The examples of a batch, row by row: read from a file and transformed, if they are to be.
+/// The examples of a batch, row by row: read from a file and transformed, if necessary.
 class RowExamples {
  public:
   RowExamples(const Examples& examples, std::span<const std::size_t> indices,

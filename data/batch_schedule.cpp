@@ -141,9 +141,9 @@ BatchSchedule::Lengths BatchSchedule::row_lengths(const ExampleLengths& example)
   const std::size_t source = layout_ ? layout_->source_length(example) : example.source;
   const std::size_t target = layout_ ? layout_->target_length(example) : example.target;
   // Longer examples do not fit into any model; they are ordered by length up to this limit.
-  constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
-  return {.source = static_cast<std::uint32_t>(std::min(source, most)),
-          .target = static_cast<std::uint32_t>(std::min(target, most))};
+  constexpr std::size_t max_length = std::numeric_limits<std::uint32_t>::max();
+  return {.source = static_cast<std::uint32_t>(std::min(source, max_length)),
+          .target = static_cast<std::uint32_t>(std::min(target, max_length))};
 }
 
 std::size_t BatchSchedule::batches_per_epoch() const { return batches_per_epoch_; }
@@ -333,10 +333,10 @@ std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndi
 
 DataLoader::DataLoader(std::size_t num_examples, const DataLoaderOptions& options)
     : num_examples_(num_examples), options_(options) {
-  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
-  if (num_examples == 0 || num_examples > most) {
+  constexpr auto max_examples = static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
+  if (num_examples == 0 || num_examples > max_examples) {
     throw std::invalid_argument(
-        fmt::format("DataLoader: found {} examples, expected 1 to {}", num_examples, most));
+        fmt::format("DataLoader: found {} examples, expected 1 to {}", num_examples, max_examples));
   }
   if (options.batch_size == 0) {
     throw std::invalid_argument("DataLoader: batch_size is 0, expected at least 1");

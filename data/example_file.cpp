@@ -125,22 +125,22 @@ ExampleFileWriter::ExampleFileWriter(const std::filesystem::path& path, std::siz
 ExampleFileWriter::~ExampleFileWriter() = default;
 
 void ExampleFileWriter::add(const Example& example, std::size_t line) {
-  constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
-  if (sources_.size() == most) {
+  constexpr std::size_t max_count = std::numeric_limits<std::uint32_t>::max();
+  if (sources_.size() == max_count) {
     throw DataError(
-        fmt::format("data: found more than {0} training examples, expected at most {0}", most),
+        fmt::format("data: found more than {0} training examples, expected at most {0}", max_count),
         "leave examples out of the training files");
   }
-  if (line > most) {
+  if (line > max_count) {
     throw DataError(
         fmt::format(
             "data: found an example in line {}, expected at most {} lines in a training file", line,
-            most),
+            max_count),
         "divide the training file into several files");
   }
-  if (example.source.size() > most) {
+  if (example.source.size() > max_count) {
     throw DataError(fmt::format("data: found an example of {} source tokens, expected at most {}",
-                                example.source.size(), most),
+                                example.source.size(), max_count),
                     "divide the example into shorter ones");
   }
   const auto write = [&](const std::vector<std::int32_t>& ids) {

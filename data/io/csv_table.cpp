@@ -22,7 +22,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(white_space) + 1 - begin);
 }
 
-/// Position of the comma behind the field at the front of `text`; npos if it is the last.
+/// Position of the comma after the field at the front of `text`; npos if it is the last.
 std::size_t end_of_field(std::string_view text) {
   if (!trimmed(text).starts_with('"')) return text.find(',');
   bool quoted = false;

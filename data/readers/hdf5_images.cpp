@@ -73,7 +73,7 @@ hdf5::Object open_dataset(const hdf5::File& file, const char* name) {
   return object;
 }
 
-/// Checks that a dataset is stored in its file, and returns its layout. To be called first: reading
+/// Checks that a dataset is stored in its file, and returns its layout. Call it first: reading
 /// the shape of a virtual dataset opens other files.
 ///
 /// creation  the properties that the dataset was created with

@@ -119,7 +119,7 @@ LabelledImage parse_labelled(std::size_t line, std::string_view text, const std:
   return image;
 }
 
-/// Whether a line names columns: no field is a number, and none but the first is empty. Tables of
+/// Whether a line names columns: no field is a number, and only the first may be empty. Tables of
 /// pandas have an empty name above their row numbers.
 ///
 /// expected  number of fields of an image
@@ -253,9 +253,9 @@ std::optional<std::string> note_on_scale(const std::vector<Example>& images, dou
   constexpr float far_below = 0.25F;
   float low = images.front().pixels.front(), high = low;
   for (const Example& image : images) {
-    const auto [least, most] = std::ranges::minmax(image.pixels);
-    low = std::min(low, least);
-    high = std::max(high, most);
+    const auto [image_low, image_high] = std::ranges::minmax(image.pixels);
+    low = std::min(low, image_low);
+    high = std::max(high, image_high);
   }
   const bool normalized = low < 0.0F;  // normalized before the file was written
   if (normalized || (high <= 1.0F && high > far_below)) return std::nullopt;

@@ -163,7 +163,7 @@ class HoldOut {
   }
 
  private:
-  /// The part of a piece on one side of the border, which is `border` bytes behind its beginning.
+  /// The part of a piece on one side of the border, which is `border` bytes after its beginning.
   std::optional<Piece> part_of(const Piece& piece, std::size_t border, Side side) const {
     const std::size_t cut = border == 0 ? 0 : token_border(piece.text, border, unit_);
     const bool whole = cut == piece.text.size();

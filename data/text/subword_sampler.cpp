@@ -56,8 +56,8 @@ double relative_to(const Scaled& a, std::int64_t exponent) {
 Scaled operator+(const Scaled& a, const Scaled& b) {
   if (a.mantissa == 0.0) return b;
   if (b.mantissa == 0.0) return a;
-  const std::int64_t most = std::max(a.exponent, b.exponent);
-  return Scaled::of(relative_to(a, most) + relative_to(b, most), most);
+  const std::int64_t exponent = std::max(a.exponent, b.exponent);
+  return Scaled::of(relative_to(a, exponent) + relative_to(b, exponent), exponent);
 }
 
 /// The pieces of a unigram model by their bytes, with their weights P^alpha.

@@ -132,21 +132,22 @@ std::optional<std::size_t> number_after(std::string_view message, std::string_vi
                                   const std::string& place) {
   const std::size_t size = options.vocabulary_size;
   if (message.find("Vocabulary size too high") != std::string_view::npos) {
-    const auto most = number_after(message, "a value <= ");
+    const auto max_size = number_after(message, "a value <= ");
     throw DataError(fmt::format("data.vocabulary_size: found {}, expected at most {}, since {} has "
                                 "no more subwords",
-                                size, most.value_or(0), place),
+                                size, max_size.value_or(0), place),
                     fmt::format("set data.vocabulary_size to {} or less, or train on more text",
-                                most.value_or(0)));
+                                max_size.value_or(0)));
   }
   if (message.find("smaller than required_chars") != std::string_view::npos) {
-    const auto least = number_after(message, fmt::format("{} vs ", size));
+    const auto min_size = number_after(message, fmt::format("{} vs ", size));
     throw DataError(
         fmt::format("data.vocabulary_size: found {}, expected at least {}: the special symbols{} "
                     "and the characters of {}",
-                    size, least.value_or(0), options.byte_fallback ? ", the 256 bytes" : "", place),
+                    size, min_size.value_or(0), options.byte_fallback ? ", the 256 bytes" : "",
+                    place),
         fmt::format("set data.vocabulary_size to more than {}, or lower data.character_coverage",
-                    least.value_or(0)));
+                    min_size.value_or(0)));
   }
   if (message.find("sentences_.empty()") != std::string_view::npos) {
     throw DataError(fmt::format("{}: found no text for subwords, expected sentences", place),

@@ -196,14 +196,14 @@ Vocabulary frequent_words(const WordCounter& counter, const WordOptions& options
 }
 
 std::string list_of_classes(const Vocabulary& classes) {
-  constexpr std::size_t most = 10;
+  constexpr std::size_t max_named = 10;
   const std::size_t count = classes.size() - first_word_id;
   std::string list;
-  for (std::size_t i = 0; i < std::min(count, most); ++i) {
+  for (std::size_t i = 0; i < std::min(count, max_named); ++i) {
     list +=
         (i == 0 ? "" : ", ") + excerpt(classes.token(static_cast<std::int32_t>(i) + first_word_id));
   }
-  return count > most ? fmt::format("{}, ... ({} in all)", list, count) : list;
+  return count > max_named ? fmt::format("{}, ... ({} in all)", list, count) : list;
 }
 
 bool can_be_class(std::string_view label) {
