@@ -28,7 +28,7 @@ std::vector<SetScores> score_held_out_sets(const TrainedModel& trained, const Co
 struct LabelGroup {
   std::string name;          ///< "4-15"
   std::uint64_t labels = 0;  ///< number of labels
-  std::uint64_t hits = 0;    ///< of these, predicted by the model
+  std::uint64_t hits = 0;    ///< labels that the model predicts
 };
 
 /// How often a class is predicted for each class.
@@ -43,20 +43,19 @@ struct Confusion {
 /// Accuracy on a held-out set, with the labels before a position known to the model.
 struct HeldOutAccuracy {
   std::size_t examples = 0;                ///< number of scored examples
-  std::uint64_t labels = 0, hits = 0;      ///< of all of them
-  std::vector<LabelGroup> by_length{};     ///< of the example, in tokens; empty for images
-  std::vector<LabelGroup> by_frequency{};  ///< of the label in the training set, or in the held-out
-                                           ///< set; empty for classes
-  bool frequency_of_training = false;      ///< which of the two
-  Confusion confusion{};                   ///< of classes; empty for tokens
-  std::vector<ExampleLoss> losses{};       ///< of the scored examples, by their index in the set
+  std::uint64_t labels = 0, hits = 0;      ///< labels of the scored examples, and predicted labels
+  std::vector<LabelGroup> by_length{};     ///< labels by tokens of their example; empty for images
+  std::vector<LabelGroup> by_frequency{};  ///< labels by their frequency; empty for classes
+  bool frequency_of_training = false;      ///< frequencies in the training set; else in this set
+  Confusion confusion{};                   ///< predictions by class; empty for tokens
+  std::vector<ExampleLoss> losses{};       ///< losses of the scored examples; indices in the set
 };
 
 /// A token with the model's prediction from what precedes it, or from what surrounds it.
 struct TokenPrediction {
-  std::string expected;      ///< the token; of the input if it has no label
+  std::string expected;      ///< the token; the token of the input if it has no label
   std::string predicted{};   ///< the most likely token; empty if there is no label
-  double probability = 0.0;  ///< of the expected token; 0 if there is no label
+  double probability = 0.0;  ///< probability of the expected token; 0 if there is no label
 };
 
 /// An image with values from 0 to 255.
@@ -67,16 +66,16 @@ struct ReportImage {
 
 /// A held-out example with the model's output.
 struct ReportExample {
-  std::size_t number = 0;               ///< in its set, from 1
+  std::size_t number = 0;               ///< number in its set, from 1
   ShownExample text;                    ///< empty for tasks that show tokens
-  std::vector<TokenPrediction> tokens;  ///< of tasks without an output, such as
+  std::vector<TokenPrediction> tokens;  ///< tokens for tasks without an output, such as
                                         ///< language_model; else empty
   ReportImage image;                    ///< empty without images
 };
 
 /// Attention weights of an example.
 struct AttentionSample {
-  std::size_t number = 0;              ///< of the example in its set, from 1
+  std::size_t number = 0;              ///< number of the example in its set, from 1
   std::vector<LayerAttention> layers;  ///< in call order; may be empty if there are notes
   std::vector<std::string> notes;      ///< layers that are left out, see AttentionViews
   ReportImage image;                   ///< empty without images

@@ -70,7 +70,7 @@ class LineProgress {
   static void show(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
   bool is_shown_, is_drawn_ = false;
-  std::uint64_t bytes_ = 0;  ///< of the input; 0: unknown
+  std::uint64_t bytes_ = 0;  ///< bytes of the input; 0: unknown
   std::uint64_t lines_ = 0;  ///< that have been answered
   Clock::time_point started_ = Clock::now(), drawn_ = started_;
 };

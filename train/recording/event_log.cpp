@@ -55,7 +55,7 @@ class LineScanner {
  public:
   explicit LineScanner(AppendedFile& file) : file_(file) {}
 
-  /// The next line without its end; nullopt behind the last complete line, and after an error.
+  /// The next line without its end; nullopt after the last complete line and after an error.
   std::optional<std::string> next() {
     while (true) {
       const std::size_t end = buffer_.find('\n', begin_);
@@ -100,7 +100,7 @@ void EventLog::add(std::uint64_t step, std::string_view event, const Json& field
 void EventLog::drop_after(std::uint64_t step, std::uint64_t validation_step) {
   LineScanner scanner(file_);
   std::uint64_t kept_bytes = 0, last = 0;
-  std::optional<std::string> rest;  // lines to keep behind the first one to drop
+  std::optional<std::string> rest;  // lines to keep after the first one to drop
   while (const auto line = scanner.next()) {
     const auto head = parse_head(*line);
     if (!head || head->step > step || head->step < last) break;

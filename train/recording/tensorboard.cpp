@@ -129,7 +129,7 @@ Message event_now() {
 
 /// The step of an event written by this program, which is its second field; 0 if it has none.
 std::uint64_t event_step(std::string_view event) {
-  constexpr std::size_t begin = 9;  // behind the time
+  constexpr std::size_t begin = 9;  // after the time
   std::uint64_t step = 0;
   if (event.size() <= begin || event[begin] != 2 << 3) return 0;
   for (std::size_t i = begin + 1, shift = 0; i < event.size() && shift < 64; ++i, shift += 7) {

@@ -57,11 +57,11 @@ ComputationTrace trace_computation(Model& model, const NetworkInput& input, cons
 
 /// Contents of the page of `tapestry explain`: one input on its way through a model and back.
 struct ExplainedComputation {
-  const Config& config;           ///< of the model
+  const Config& config;           ///< config of the model
   const TextCodec& codec;         ///< between text and ids
   const Model& model;             ///< with the gradients of the trace
-  const Batch& batch;             ///< of one example, with the labels of the loss
-  const ComputationTrace& trace;  ///< of the batch
+  const Batch& batch;             ///< batch of one example, with the labels of the loss
+  const ComputationTrace& trace;  ///< trace of the batch
   std::string origin;             ///< "runs/copy/checkpoints/step-00002000.h5, step 2000"
   std::string labels;             ///< where the labels come from, in words
 };

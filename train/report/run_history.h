@@ -16,7 +16,7 @@ namespace tapestry {
 /// A curve of a run with its name: a column of metrics.csv, or what events record over the steps.
 struct NamedCurve {
   std::string name;         ///< "loss"
-  bool validation = false;  ///< of the validation set; else of training
+  bool validation = false;  ///< values of the validation set; else of training
   Curve curve;              ///< its values
 };
 

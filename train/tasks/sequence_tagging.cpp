@@ -73,7 +73,7 @@ std::span<const std::int32_t> row_labels(std::span<const std::int32_t> all, cons
 }
 
 struct Predictions {
-  std::vector<Labels> labels;  ///< of each example
+  std::vector<Labels> labels;  ///< labels of each example
   bool finite;                 ///< whether all logits are finite
 };
 

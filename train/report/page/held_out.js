@@ -292,7 +292,7 @@ function patchView(sample, patches) {
   return {figure: el('figure', {}, frame, caption), show};
 }
 
-/** The weights of a head; those behind the last one are the mean of all. */
+/** The weights of a head; after the last head, the mean of all. */
 function headWeights({heads}, head) {
   if (heads[head]) return heads[head];
   return heads[0].map((_, i) => heads.reduce((sum, weights) => sum + weights[i], 0) / heads.length);

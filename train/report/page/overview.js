@@ -57,7 +57,7 @@ function seriesByName() {
   return byName;
 }
 
-/** The charts in the order of `titles`, others behind them. */
+/** The charts in the order of `titles`, then the others. */
 function makeCharts(byName) {
   const order = Object.keys(titles);
   const place = ([name]) => (order.includes(name) ? order.indexOf(name) : order.length);
@@ -67,7 +67,7 @@ function makeCharts(byName) {
   });
 }
 
-/** What the curves are, as far as it does not go without saying. */
+/** Notes on curves whose meaning their titles do not tell. */
 function curveNotes(byName) {
   const trainingAccuracy = byName.get('token_accuracy')?.some((series) => !series.dashed);
   return [
@@ -86,7 +86,7 @@ function curveNotes(byName) {
 function curvesSection() {
   const lengths = runs.flatMap((run) =>
     run.curves.filter((c) => !c.validation).map((c) => c.values.length));
-  // Few points are not smoothed: the average would lag behind them.
+  // Few points are not smoothed: the average would lag.
   view.smoothing = Math.max(0, ...lengths) < 25 ? 0 : 0.6;
   const byName = seriesByName(), charts = makeCharts(byName);
   const smooth = () => { view.smoothing = Number(slider.value); drawCharts(); };
