@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 #include <xxh_x86dispatch.h>  // XXH3 with the widest instructions of the processor; same values
@@ -180,7 +179,11 @@ int FileSystem::fallocate(int fd, std::uint64_t size) {
   return ::fallocate(fd, 0, 0, static_cast<off_t>(size));
 }
 
-int FileSystem::flock(int fd, int operation) { return ::flock(fd, operation); }
+int FileSystem::lock(int fd) {
+  struct flock whole_file {};
+  whole_file.l_type = F_WRLCK;
+  return ::fcntl(fd, F_OFD_SETLK, &whole_file);
+}
 
 int FileSystem::close(int fd) { return ::close(fd); }
 

@@ -35,7 +35,9 @@ class FileSystem {
   virtual int ftruncate(int fd, std::uint64_t size);
   /// Reserves blocks for the first `size` bytes, size >= 1, as fallocate(2) does.
   virtual int fallocate(int fd, std::uint64_t size);
-  virtual int flock(int fd, int operation);
+  /// Locks the whole file for the open file `fd`, without waiting; EAGAIN if another one has the
+  /// lock (F_OFD_SETLK of fcntl(2)).
+  virtual int lock(int fd);
   virtual int close(int fd);
   virtual int rename(const char* from, const char* to);
   virtual int unlink(const char* path);

@@ -126,7 +126,7 @@ int SimulatedDisk::ftruncate(int /*fd*/, std::uint64_t /*size*/) {
   throw std::logic_error("a save must not cut a file");
 }
 
-int SimulatedDisk::flock(int /*fd*/, int /*operation*/) { return 0; }
+int SimulatedDisk::lock(int /*fd*/) { return 0; }
 
 int SimulatedDisk::close(int fd) { return open_.erase(fd) == 1 ? 0 : failure(EBADF); }
 

@@ -66,7 +66,7 @@ class SimulatedDisk : public FileSystem {
   int fsync(int fd) override;
   int ftruncate(int fd, std::uint64_t size) override;
   int fallocate(int fd, std::uint64_t size) override;
-  int flock(int fd, int operation) override;
+  int lock(int fd) override;
   int close(int fd) override;
   int rename(const char* from, const char* to) override;
   int unlink(const char* path) override;

@@ -61,9 +61,7 @@ class FaultyFileSystem : public FileSystem {
   int fallocate(int fd, std::uint64_t size) override {
     return fails("fallocate") ? -1 : FileSystem::fallocate(fd, size);
   }
-  int flock(int fd, int operation) override {
-    return fails("flock") ? -1 : FileSystem::flock(fd, operation);
-  }
+  int lock(int fd) override { return fails("lock") ? -1 : FileSystem::lock(fd); }
   int close(int fd) override {
     const bool failing = fails("close");
     const int code = errno;

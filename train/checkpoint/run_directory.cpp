@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,8 +45,8 @@ std::optional<std::uint64_t> parse_step(std::string_view name) {
   return step;
 }
 
-[[noreturn]] void none_is_usable(const std::filesystem::path& folder,
-                                 const std::vector<NewestCheckpoint::Rejected>& rejected) {
+[[noreturn]] void reject_all(const std::filesystem::path& folder,
+                             const std::vector<NewestCheckpoint::Rejected>& rejected) {
   std::string message = fmt::format("{}: found {} checkpoints, all unusable, expected a whole one",
                                     escaped(folder.string()), rejected.size());
   for (const auto& [path, reason] : rejected) message += "\n  " + reason;
@@ -160,14 +159,14 @@ std::optional<NewestCheckpoint> RunDirectory::read_newest(const Requirement& req
   for (const std::uint64_t step : newest_first) {
     const auto path = checkpoint_path(step);
     try {
-      ArrayStore arrays = read_checkpoint(path, default_max_checkpoint_size(), files_);
+      ArrayStore arrays = read_checkpoint(path, 0, files_);
       require(step, arrays);
       return NewestCheckpoint{step, path, std::move(arrays), std::move(rejected)};
     } catch (const UnusableCheckpoint& error) {
       rejected.push_back({path, error.what()});
     }
   }
-  if (!rejected.empty()) none_is_usable(checkpoints_, rejected);
+  if (!rejected.empty()) reject_all(checkpoints_, rejected);
   return std::nullopt;
 }
 
@@ -249,9 +248,9 @@ std::vector<std::string> RunDirectory::prune(std::uint64_t newest, const Retenti
     if (kept.contains(step)) continue;
     const auto path = checkpoint_path(step);
     std::error_code ignored;
-    const bool folder = std::filesystem::symlink_status(path, ignored).type() ==
-                        std::filesystem::file_type::directory;
-    if (folder) continue;  // not a checkpoint of this run
+    if (std::filesystem::is_directory(std::filesystem::symlink_status(path, ignored))) {
+      continue;  // not a checkpoint of this run
+    }
     try {
       remove_file(path, files_);
     } catch (const OutputError& error) {
@@ -295,9 +294,8 @@ FileDescriptor RunLock::open_file() const {
 /// Locks the open file and writes the holder into it.
 void RunLock::take() {
   const auto path = run_directory_ / ".lock";
-  const int result =
-      retry_interrupted([&] { return files_.flock(descriptor_.get(), LOCK_EX | LOCK_NB); });
-  if (result != 0 && errno == EWOULDBLOCK) {
+  const int result = retry_interrupted([&] { return files_.lock(descriptor_.get()); });
+  if (result != 0 && errno == EAGAIN) {
     throw RunDirectoryInUse(
         fmt::format("{}: the run directory is in use by {}", escaped(run_directory_.string()),
                     read_holder(files_, descriptor_.get())),
@@ -314,17 +312,17 @@ void RunLock::take() {
 
 void RunLock::require_held() {
   const auto path = run_directory_ / ".lock";
-  const FileDescriptor now(files_, retry_interrupted([&] {
-                             return files_.open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
-                           }));
-  if (!now.is_open() && errno == ENOENT) {
+  const FileDescriptor current(files_, retry_interrupted([&] {
+                                 return files_.open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+                               }));
+  if (!current.is_open() && errno == ENOENT) {
     descriptor_ = open_file();
     return take();
   }
   struct stat held {};
   struct stat found {};
-  if (!now.is_open() || files_.fstat(descriptor_.get(), held) != 0 ||
-      files_.fstat(now.get(), found) != 0) {
+  if (!current.is_open() || files_.fstat(descriptor_.get(), held) != 0 ||
+      files_.fstat(current.get(), found) != 0) {
     lock_failure(path, "check the lock file", files_);
   }
   if (held.st_dev == found.st_dev && held.st_ino == found.st_ino) return;
@@ -333,6 +331,14 @@ void RunLock::require_held() {
                   "has put there: this process stops without saving",
                   escaped(run_directory_.string())),
       "do not delete .lock while a run is training; resume the run when no other process uses it");
+}
+
+bool is_locked(const std::filesystem::path& run_directory) {
+  const int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW;
+  const FileDescriptor file(posix_file_system(), ::open((run_directory / ".lock").c_str(), flags));
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  return file.is_open() && ::fcntl(file.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 std::optional<std::string> read_run_file(const std::filesystem::path& path) {

@@ -18,8 +18,8 @@ namespace tapestry {
 struct Retention {
   std::size_t keep_last = 2;           ///< number of newest checkpoints to keep, >= 1
   std::vector<std::uint64_t> steps{};  ///< also kept, regardless of age
-  /// Steps in order of preference: of the ones that have a checkpoint, the first `keep_best` are
-  /// also kept.
+  /// In descending order of preference. The first `keep_best` of these steps that have a checkpoint
+  /// are also kept.
   std::vector<std::uint64_t> best_first{};
   std::size_t keep_best = 0;
 };
@@ -66,7 +66,7 @@ class RunDirectory {
   /// throws as RunLock.
   void lock();
 
-  /// Checks that the run is still locked, if lock() was called: to be called before every save.
+  /// Checks that the run is still locked, if lock() was called. Call it before every save.
   /// throws as RunLock::require_held().
   void require_lock() const;
 
@@ -74,13 +74,13 @@ class RunDirectory {
   /// not exist. throws CheckpointError if the folder cannot be listed.
   std::vector<std::uint64_t> steps() const;
 
-  /// Throws UnusableCheckpoint for a checkpoint of the step that is to be skipped.
+  /// Throws UnusableCheckpoint to skip the checkpoint of a step.
   using Requirement = std::function<void(std::uint64_t step, const ArrayStore& arrays)>;
 
   /// Reads the newest usable checkpoint; nullopt if the run has no checkpoints. Skips checkpoints
-  /// that are damaged, cannot be opened, are no regular files or do not meet the requirement.
+  /// that are damaged, cannot be opened, are not regular files or are rejected by `require`.
   ///
-  /// throws  CheckpointError if all checkpoints are skipped, or if the newest of the others needs
+  /// throws  CheckpointError if all checkpoints are skipped, or if the newest remaining one needs
   ///         another program or machine (such as a newer format version).
   std::optional<NewestCheckpoint> read_newest(const Requirement& require =
                                                   [](std::uint64_t, const ArrayStore&) {}) const;
@@ -123,10 +123,10 @@ class RunDirectory {
 /// The run that a folder is the directory of, or whose `checkpoints` it is.
 RunDirectory find_run(const std::filesystem::path& folder);
 
-/// Locks a run directory for this process during the lifetime of the object, with flock(2) on its
-/// file `.lock`. The kernel releases the lock whenever the process ends. The file is not deleted;
-/// its text names the holder. Child processes created by fork also hold the lock until they exec or
-/// exit.
+/// Locks a run directory for this process during the lifetime of the object, with a lock of
+/// fcntl(2) on its file `.lock`. The kernel releases the lock whenever the process ends. The file
+/// is not deleted; its text names the holder. Child processes created by fork also hold the lock
+/// until they exec or exit.
 class RunLock {
  public:
   /// run_directory  must exist.
@@ -149,6 +149,10 @@ class RunLock {
   FileSystem& files_;
   FileDescriptor descriptor_;
 };
+
+/// Whether a process holds the lock of a run. Takes no lock itself. False if `.lock` cannot be
+/// read.
+bool is_locked(const std::filesystem::path& run_directory);
 
 /// The largest text file of a run directory that is read as a whole, in bytes.
 inline constexpr std::uint64_t max_run_file_bytes = std::uint64_t{1} << 30;

@@ -14,7 +14,7 @@
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
-#include "train/checkpoint/open_run.h"
+#include "train/checkpoint/run_state.h"
 #include "train/cli/command.h"
 
 namespace tapestry {

@@ -17,8 +17,8 @@
 #include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
-#include "train/checkpoint/open_run.h"
 #include "train/checkpoint/run_directory.h"
+#include "train/checkpoint/run_state.h"
 #include "train/cli/command.h"
 #include "train/system/standard_streams.h"
 

@@ -153,7 +153,7 @@ TEST_CASE("a lock that cannot be made is an output error whose hint names a limi
   CHECK_THROWS_AS(RunLock(folder / "none"), OutputError);
   for (const auto& [call, error, hint] :
        {std::tuple("open", ENOLCK, "that this user can write and lock"),
-        {"flock", ENOLCK, "that this user can write and lock"},
+        {"lock", ENOLCK, "that this user can write and lock"},
         {"ftruncate", ENOLCK, "that this user can write and lock"},
         {"write", ENOLCK, "that this user can write and lock"},
         {"open", EMFILE, "ulimit -n"},

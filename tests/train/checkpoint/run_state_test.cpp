@@ -1,4 +1,4 @@
-#include "train/checkpoint/open_run.h"
+#include "train/checkpoint/run_state.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -74,27 +74,14 @@ TEST_CASE("a run is finished, failed or stopped by the last line of its log") {
   CHECK(failed.phase == RunPhase::failed);
   CHECK(failed.problem == "step 2: the loss is nan");
 
-  const RunState resumed = read_run_state(make_run(folder / "resumed", error + steps));
-  CHECK(resumed.phase == RunPhase::stopped);
-  CHECK(resumed.problem.empty());
-}
-
-TEST_CASE("a resumed run that was killed before its first log line is not finished") {
-  const TemporaryFolder folder;
-  const RunState resumed = read_run_state(
-      make_run(folder / "run", stamp + "done: 40 steps; next: tapestry evaluate x\n" + stamp +
-                                   "resuming run at step 40 of 80\n"));
-  CHECK(resumed.phase == RunPhase::stopped);
-}
-
-TEST_CASE("the best value of a run is always finite") {
-  const TemporaryFolder folder;
-  const fs::path run = make_run(folder / "run", "");
-  write(run / "metrics.csv", heading +
-                                 "10,1,validation,nan,nan,0.9,,,,30\n"
-                                 "20,1,validation,0.25,1.3,0.9,,,,30\n"
-                                 "30,1,validation,inf,inf,0.9,,,,30\n");
-  CHECK(read_run_state(run).best == 0.25);
+  const std::string resuming = stamp + "resuming run at step 40 of 80\n";
+  const std::string done = stamp + "done: 40 steps\n";
+  for (const std::string& log : {error + steps, error + resuming, done + resuming}) {
+    CAPTURE(log);  // also of a run that was killed before its first step
+    const RunState resumed = read_run_state(make_run(folder / "resumed", log));
+    CHECK(resumed.phase == RunPhase::stopped);
+    CHECK(resumed.problem.empty());
+  }
 }
 
 TEST_CASE("pipes and huge files in a run directory are reported as problems and not read further") {
@@ -113,19 +100,7 @@ TEST_CASE("pipes and huge files in a run directory are reported as problems and 
   CHECK_FALSE(is_locked(run));
 }
 
-TEST_CASE("a lock is matched by inode and device, or by process") {
-  const std::string locks =
-      "1: POSIX  ADVISORY  WRITE 42 00:2a:1234 0 EOF\n"
-      "2: FLOCK  ADVISORY  WRITE 42 00:2a:5678 0 EOF\n";
-  CHECK(lists_lock(locks, {.major = 0, .minor = 0x2a, .inode = 5678, .process = 7}));
-  CHECK(lists_lock(locks, {.major = 0, .minor = 0x17, .inode = 5678, .process = 42}));
-  CHECK_FALSE(lists_lock(locks, {.major = 0, .minor = 0x17, .inode = 5678, .process = 7}));
-  CHECK_FALSE(lists_lock(locks, {.major = 0, .minor = 0x17, .inode = 5678}));
-  CHECK_FALSE(lists_lock(locks, {.major = 0, .minor = 0x2a, .inode = 678, .process = 42}));
-  CHECK_FALSE(lists_lock(locks, {.major = 0, .minor = 0x2a, .inode = 1234, .process = 42}));
-}
-
-TEST_CASE("the best value of a run is by its train.best_metric") {
+TEST_CASE("the best value of a run is finite, and by its train.best_metric") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", "");
   CHECK(read_run_state(run).best == 0.25);
@@ -136,6 +111,11 @@ TEST_CASE("the best value of a run is by its train.best_metric") {
                                  "20,1,validation,0.25,1.3,0.8,,,,30\n");
   CHECK(read_run_state(run).best == 0.9);
   CHECK(read_run_state(run).best_step == 10);
+  write(run / "metrics.csv", heading +
+                                 "10,1,validation,1,3,nan,,,,30\n"
+                                 "20,1,validation,1,3,0.5,,,,30\n"
+                                 "30,1,validation,1,3,inf,,,,30\n");
+  CHECK(read_run_state(run).best == 0.5);
 }
 
 TEST_CASE("files of a run that cannot be read are problems of the run, and the list continues") {
