@@ -22,13 +22,13 @@ constexpr std::size_t chunk_size = 1 << 20;
 constexpr int max_temporary_names = 100;
 constexpr std::string_view temporary_mark = ".tmp-";
 
-std::string error_text(int code) { return std::generic_category().message(code); }
+std::string errno_text(int code) { return std::generic_category().message(code); }
 
 std::filesystem::path parent_folder(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
-std::string output_hint(int code, const std::filesystem::path& folder) {
+std::string hint_for(int code, const std::filesystem::path& folder) {
   switch (code) {
     case ENOSPC:
     case EDQUOT:
@@ -54,11 +54,11 @@ std::string output_hint(int code, const std::filesystem::path& folder) {
 }
 
 /// Throws OutputError for errno. `action` is what was being done to `path`.
-[[noreturn]] void output_failure(const std::filesystem::path& path, std::string_view action) {
+[[noreturn]] void throw_output_error(const std::filesystem::path& path, std::string_view action) {
   const int code = errno;
   throw OutputError(
-      fmt::format("{}: could not {}: {}", escaped(path.string()), action, error_text(code)),
-      output_hint(code, parent_folder(path)));
+      fmt::format("{}: could not {}: {}", escaped(path.string()), action, errno_text(code)),
+      hint_for(code, parent_folder(path)));
 }
 
 /// throws  OutputError if this cannot be determined, for example for lack of file descriptors.
@@ -67,7 +67,7 @@ bool is_folder(FileSystem& files, const std::filesystem::path& path) {
                                 return files.open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
                               }));
   if (!folder.is_open() && errno != ENOENT && errno != ENOTDIR) {
-    output_failure(path, "look at the folder");
+    throw_output_error(path, "open the folder");
   }
   return folder.is_open();
 }
@@ -143,7 +143,7 @@ TemporaryFile::TemporaryFile(std::filesystem::path target, FileSystem& files,
       descriptor_(create()) {}
 
 TemporaryFile::~TemporaryFile() {
-  if (in_place_) return;
+  if (committed_) return;
   if (descriptor_.is_open()) descriptor_.close();
   files_.unlink(path_.c_str());
 }
@@ -212,7 +212,7 @@ void TemporaryFile::commit() {
   // A close that is interrupted by a signal has still closed the file, and the data are flushed.
   if (descriptor_.close() != 0 && errno != EINTR) fail("close");
   if (files_.rename(path_.c_str(), target_.c_str()) != 0) fail("rename the temporary file");
-  in_place_ = true;
+  committed_ = true;
   if (!flush_folder(files_, folder_)) fail("flush its folder after the new file was put in place");
 }
 
@@ -229,9 +229,9 @@ void TemporaryFile::fail(std::string_view action) const {
   const int code = errno;
   const auto folder = parent_folder(target_);
   const bool inode = lacks_inode(code, folder, files_);
-  const bool space = is_about_space(code) && !inode && !in_place_;
+  const bool space = is_about_space(code) && !inode && !committed_;
   throw OutputError(fmt::format("{}: could not {}: {}{}", escaped(target_.string()), action,
-                                inode ? output_error_text(code, folder, files_) : error_text(code),
+                                inode ? output_error_text(code, folder, files_) : errno_text(code),
                                 space ? space_text(folder) : ""),
                     output_error_hint(code, folder, files_) + other_hint_);
 }
@@ -244,12 +244,12 @@ std::string TemporaryFile::space_text(const std::filesystem::path& folder) const
 }
 
 std::string output_error_text(int code, const std::filesystem::path& folder, FileSystem& files) {
-  return error_text(code) +
+  return errno_text(code) +
          (lacks_inode(code, folder, files) ? " (no inode is left for another file)" : "");
 }
 
 std::string output_error_hint(int code, const std::filesystem::path& folder, FileSystem& files) {
-  return lacks_inode(code, folder, files) ? inode_hint(folder) : output_hint(code, folder);
+  return lacks_inode(code, folder, files) ? inode_hint(folder) : hint_for(code, folder);
 }
 
 std::string inode_hint(const std::filesystem::path& folder) {
@@ -281,16 +281,17 @@ void create_folder_durably(const std::filesystem::path& folder, FileSystem& file
     const int code = errno;
     const bool made_by_another = code == EEXIST && is_folder(files, folder);
     errno = code;
-    if (!made_by_another) output_failure(folder, "create the folder");
+    if (!made_by_another) throw_output_error(folder, "create the folder");
   }
   const FileDescriptor above = open_folder(files, parent);
   if (!above.is_open() || !flush_folder(files, above)) {
-    output_failure(folder, "flush the folder above it");
+    throw_output_error(folder, "flush the folder above it");
   }
 }
 
 void remove_file(const std::filesystem::path& path, FileSystem& files) {
-  if (files.unlink(path.c_str()) != 0 && errno != ENOENT) output_failure(path, "delete the file");
+  if (files.unlink(path.c_str()) != 0 && errno != ENOENT)
+    throw_output_error(path, "delete the file");
 }
 
 }  // namespace tapestry

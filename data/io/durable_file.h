@@ -18,10 +18,11 @@ using Pieces = std::span<const std::span<const std::byte>>;
 /// Writes a file atomically and durably: after a crash at any time, including power loss, `path`
 /// holds either the complete old or the complete new content.
 ///
-/// The bytes are written to a temporary file `.NAME.tmp-PID-N` in the same folder: space is
-/// reserved, then the file is written, flushed, read back (through the page cache), closed and
-/// renamed to `path`; then the folder is flushed. A symbolic link at `path` is replaced, not
-/// followed.
+///  1. Create a temporary file `.NAME.tmp-PID-N` in the same folder, and reserve its space.
+///  2. Write it, flush it, and read it back (through the page cache).
+///  3. Close it, rename it to `path`, and flush the folder.
+///
+/// A symbolic link at `path` is replaced, not followed.
 ///
 /// throws  OutputError; its message has the bytes needed and free if the disk is full or a quota or
 ///         a file size limit is reached. The temporary file is deleted and `path` is unchanged,
@@ -65,8 +66,8 @@ class TemporaryFile {
   /// was written.
   void verify(Pieces written);
 
-  /// Flushes the file, closes it, renames it to the target and flushes the folder. To be called
-  /// once. If it fails in flushing the folder, as the message then says, the new content is in
+  /// Flushes the file, closes it, renames it to the target and flushes the folder. Call it once.
+  /// If it fails in flushing the folder, as the message then says, the new content is in
   /// place but may be lost at a power failure.
   void commit();
 
@@ -85,13 +86,15 @@ class TemporaryFile {
   FileDescriptor folder_;
   std::filesystem::path path_;
   bool flushed_ = false;
-  bool in_place_ = false;
+  bool committed_ = false;
   FileDescriptor descriptor_;  ///< the last member: create() uses all others
 };
 
 /// Checks whether a file of this size could be written into a folder now, by creating a temporary
 /// file of that size and deleting it. The size is not checked if the file system cannot reserve
-/// space. throws OutputError with the bytes needed and free.
+/// space.
+///
+/// throws  OutputError with the bytes needed and free
 void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
                   FileSystem& files = posix_file_system());
 

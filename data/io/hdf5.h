@@ -119,7 +119,7 @@ class VirtualFile {
  protected:
   /// Bytes of the file.
   virtual std::uint64_t size() const = 0;
-  /// Fills `bytes` from `offset` on, with zeros behind the end of the file.
+  /// Fills `bytes` from `offset` on, with zeros after the end of the file.
   virtual void read(std::uint64_t offset, std::span<std::byte> bytes) = 0;
   /// The default throws std::logic_error, for files that are only read.
   virtual void write(std::uint64_t offset, std::span<const std::byte> bytes);

@@ -34,9 +34,9 @@ struct Array {
 };
 
 /// The integer type of an enumeration, which h5py uses for booleans; other types unchanged.
-hdf5::Datatype number_type(const Array& array) {
+hdf5::Datatype element_type(const Array& array) {
   const bool named = H5Tget_class(array.type.get()) == H5T_ENUM;
-  return {named ? H5Tget_super(array.type.get()) : H5Tcopy(array.type.get()), "look at the type of",
+  return {named ? H5Tget_super(array.type.get()) : H5Tcopy(array.type.get()), "read the type of",
           array.name};
 }
 
@@ -62,19 +62,19 @@ std::string type_name(const hdf5::Datatype& type) {
 // ---- Storage.
 
 hdf5::Object open_dataset(const hdf5::File& file, const char* name) {
-  if (hdf5::require(H5Lexists(file.get(), name, H5P_DEFAULT), "look for", name) == 0) {
+  if (hdf5::require(H5Lexists(file.get(), name, H5P_DEFAULT), "find", name) == 0) {
     reject(name, "nothing", "a dataset of that name");
   }
   H5L_info_t link{};
-  hdf5::require(H5Lget_info(file.get(), name, &link, H5P_DEFAULT), "look at", name);
+  hdf5::require(H5Lget_info(file.get(), name, &link, H5P_DEFAULT), "read the properties of", name);
   if (link.type != H5L_TYPE_HARD) reject(name, "a soft or external link", "a dataset");
   hdf5::Object object(H5Oopen(file.get(), name, H5P_DEFAULT), "open", name);
   if (H5Iget_type(object.get()) != H5I_DATASET) reject(name, "a group", "a dataset");
   return object;
 }
 
-/// Checks that a dataset is stored in its file, and returns its layout. Call it first: reading
-/// the shape of a virtual dataset opens other files.
+/// Checks that a dataset is stored in its file, and returns its layout. Call it first: reading the
+/// shape of a virtual dataset opens other files.
 ///
 /// creation  the properties that the dataset was created with
 /// throws    Error
@@ -96,12 +96,14 @@ void require_filters(const hdf5::PropertyList& creation, const char* name) {
     const H5Z_filter_t id =
         hdf5::require(H5Pget_filter2(creation.get(), static_cast<unsigned>(i), nullptr, &no_values,
                                      nullptr, label.size() - 1, label.data(), nullptr),
-                      "look at the filters of", name);
+                      "read the filters of", name);
     if (H5Zfilter_avail(id) > 0) continue;
     reject(name, fmt::format("the filter {} ({})", excerpt(label.data()), id),
            "gzip, shuffle or none");
   }
 }
+
+std::uint64_t element_count(const ArrayShape& shape) { return byte_count(shape, 1).value_or(0); }
 
 /// The number of chunks needed for a shape. `chunk` is the shape of a chunk.
 std::uint64_t count_chunks(const ArrayShape& shape, const std::vector<hsize_t>& chunk) {
@@ -117,7 +119,7 @@ std::uint64_t count_chunks(const ArrayShape& shape, const std::vector<hsize_t>& 
 void require_chunks(const Array& array, const hdf5::PropertyList& creation) {
   std::vector<hsize_t> chunk(array.shape.size());
   hdf5::require(H5Pget_chunk(creation.get(), static_cast<int>(chunk.size()), chunk.data()),
-                "look at the chunks of", array.name);
+                "read the chunks of", array.name);
   hsize_t found = 0;
   hdf5::require(H5Dget_num_chunks(array.dataset.get(), array.space.get(), &found),
                 "count the chunks of", array.name);
@@ -147,11 +149,12 @@ void require_bytes(const Array& array, H5D_layout_t layout, std::size_t file_siz
 
 Array open_array(const hdf5::File& file, std::size_t file_size, const char* name) {
   hdf5::Object dataset = open_dataset(file, name);
-  const hdf5::PropertyList creation(H5Dget_create_plist(dataset.get()), "look at", name);
+  const hdf5::PropertyList creation(H5Dget_create_plist(dataset.get()), "read the properties of",
+                                    name);
   const H5D_layout_t layout = require_own_storage(creation, name);
   require_filters(creation, name);
-  hdf5::Datatype type(H5Dget_type(dataset.get()), "look at the type of", name);
-  hdf5::Dataspace space(H5Dget_space(dataset.get()), "look at the shape of", name);
+  hdf5::Datatype type(H5Dget_type(dataset.get()), "read the type of", name);
+  hdf5::Dataspace space(H5Dget_space(dataset.get()), "read the shape of", name);
   ArrayShape shape = hdf5::read_shape(space, name);
   Array array{.name = name,
               .dataset = std::move(dataset),
@@ -169,7 +172,7 @@ Array open_array(const hdf5::File& file, std::size_t file_size, const char* name
 /// Reads all elements of an array as elements of type T, which is `type` in HDF5.
 template <class T>
 std::vector<T> read_elements(const Array& array, hid_t type) {
-  std::vector<T> elements(byte_count(array.shape, 1).value_or(0));
+  std::vector<T> elements(element_count(array.shape));
   hdf5::require(H5Dread(array.dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, elements.data()),
                 "read", array.name);
   return elements;
@@ -178,32 +181,32 @@ std::vector<T> read_elements(const Array& array, hid_t type) {
 // ---- Pixels.
 
 template <class T>
-void read_pixels_as(const Array& pixels, hid_t type, ImageArrays& to) {
+void read_pixels_as(const Array& pixels, hid_t type, ImageArrays& images) {
   const std::vector<T> all = read_elements<T>(pixels, type);
-  for (std::size_t image = 0; image < to.size(); ++image) {
-    to.set_pixels(image, std::span(all).subspan(image * to.values(), to.values()));
+  for (std::size_t image = 0; image < images.size(); ++image) {
+    images.set_pixels(image, std::span(all).subspan(image * images.values(), images.values()));
   }
 }
 
 void require_numbers(const Array& pixels) {
-  const H5T_class_t kind = H5Tget_class(number_type(pixels).get());
+  const H5T_class_t kind = H5Tget_class(element_type(pixels).get());
   if (kind == H5T_INTEGER || kind == H5T_FLOAT) return;
   reject(pixels.name, type_name(pixels.type), "integers or floating-point numbers");
 }
 
 /// Reads pixels as elements of the smallest of three types that can represent them.
-void read_pixels(const Array& pixels, ImageArrays& to) {
-  const hdf5::Datatype type = number_type(pixels);
+void read_pixels(const Array& pixels, ImageArrays& images) {
+  const hdf5::Datatype type = element_type(pixels);
   const std::size_t size = H5Tget_size(type.get());
   const bool integer = H5Tget_class(type.get()) == H5T_INTEGER;
   const bool single =
       H5Tequal(type.get(), H5T_IEEE_F32LE) > 0 || H5Tequal(type.get(), H5T_IEEE_F32BE) > 0;
   if (integer && size == 1 && is_unsigned(type)) {
-    read_pixels_as<std::uint8_t>(pixels, H5T_NATIVE_UCHAR, to);
+    read_pixels_as<std::uint8_t>(pixels, H5T_NATIVE_UCHAR, images);
   } else if (size <= 2 || single) {
-    read_pixels_as<float>(pixels, H5T_NATIVE_FLOAT, to);
+    read_pixels_as<float>(pixels, H5T_NATIVE_FLOAT, images);
   } else {
-    read_pixels_as<double>(pixels, H5T_NATIVE_DOUBLE, to);
+    read_pixels_as<double>(pixels, H5T_NATIVE_DOUBLE, images);
   }
 }
 
@@ -221,21 +224,21 @@ std::string without_padding(std::string text, H5T_str_t padding) {
   return text;
 }
 
-void read_fixed_texts(const Array& labels, ImageArrays& to) {
+void read_fixed_texts(const Array& labels, ImageArrays& images) {
   const std::size_t size = H5Tget_size(labels.type.get());
-  std::string all(to.size() * size, '\0');
+  std::string all(images.size() * size, '\0');
   hdf5::require(
       H5Dread(labels.dataset.get(), labels.type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, all.data()),
       "read", labels.name);
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    to.add(without_padding(all.substr(i * size, size), H5Tget_strpad(labels.type.get())));
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    images.add(without_padding(all.substr(i * size, size), H5Tget_strpad(labels.type.get())));
   }
 }
 
-void read_variable_texts(const Array& labels, ImageArrays& to) {
-  const hdf5::Datatype type(H5Tcopy(H5T_C_S1), "make a type of text");
-  hdf5::require(H5Tset_size(type.get(), H5T_VARIABLE), "make a type of text");
-  hdf5::require(H5Tset_cset(type.get(), H5Tget_cset(labels.type.get())), "make a type of text");
+void read_variable_texts(const Array& labels, ImageArrays& images) {
+  const hdf5::Datatype type(H5Tcopy(H5T_C_S1), "create a string type");
+  hdf5::require(H5Tset_size(type.get(), H5T_VARIABLE), "create a string type");
+  hdf5::require(H5Tset_cset(type.get(), H5Tget_cset(labels.type.get())), "create a string type");
   std::vector<char*> pointers = read_elements<char*>(labels, type.get());
   std::vector<std::string> texts;
   for (const char* text : pointers) {
@@ -245,13 +248,13 @@ void read_variable_texts(const Array& labels, ImageArrays& to) {
   H5Dvlen_reclaim(type.get(), labels.space.get(), H5P_DEFAULT, pointers.data());
   for (std::string& text : texts) {
     if (text.size() > max_label_length) reject_long_label(text.size());
-    to.add(std::move(text));
+    images.add(std::move(text));
   }
 }
 
 template <class T>
-void read_integers(const Array& labels, hid_t type, ImageArrays& to) {
-  for (const T label : read_elements<T>(labels, type)) to.add(fmt::to_string(label));
+void read_integers(const Array& labels, hid_t type, ImageArrays& images) {
+  for (const T label : read_elements<T>(labels, type)) images.add(fmt::to_string(label));
 }
 
 /// Rejects labels that are neither text nor integers of at most 64 bits.
@@ -262,22 +265,22 @@ void require_label_type(const Array& labels) {
     if (!variable && size > max_label_length) reject_long_label(size);
     return;
   }
-  const hdf5::Datatype type = number_type(labels);
+  const hdf5::Datatype type = element_type(labels);
   if (H5Tget_class(type.get()) != H5T_INTEGER) {
     reject(labels.name, type_name(labels.type), "integers or text");
   }
   if (H5Tget_size(type.get()) > 8) reject(labels.name, type_name(type), "int64 or uint64");
 }
 
-void read_labels(const Array& labels, ImageArrays& to) {
+void read_labels(const Array& labels, ImageArrays& images) {
   if (H5Tis_variable_str(labels.type.get()) > 0) {
-    read_variable_texts(labels, to);
+    read_variable_texts(labels, images);
   } else if (H5Tget_class(labels.type.get()) == H5T_STRING) {
-    read_fixed_texts(labels, to);
-  } else if (is_unsigned(number_type(labels))) {
-    read_integers<std::uint64_t>(labels, H5T_NATIVE_UINT64, to);
+    read_fixed_texts(labels, images);
+  } else if (is_unsigned(element_type(labels))) {
+    read_integers<std::uint64_t>(labels, H5T_NATIVE_UINT64, images);
   } else {
-    read_integers<std::int64_t>(labels, H5T_NATIVE_INT64, to);
+    read_integers<std::int64_t>(labels, H5T_NATIVE_INT64, images);
   }
 }
 
@@ -291,8 +294,8 @@ ImageFile read_hdf5_images(const std::string& key, const std::filesystem::path& 
     const hdf5::Session session;
     hdf5::BytesFile file(bytes);
     const hdf5::File opened = file.open();
-    const Array pixels = open_array(opened, bytes.size(), "images"),
-                labels = open_array(opened, bytes.size(), "labels");
+    const Array pixels = open_array(opened, bytes.size(), "images");
+    const Array labels = open_array(opened, bytes.size(), "labels");
     require_numbers(pixels);
     require_label_type(labels);
     ImageArrays images({.images = name, .labels = name}, pixels.shape, labels.shape, options);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <span>
 #include <stdexcept>
 #include <system_error>
@@ -28,29 +27,23 @@ std::string averaged_path(const std::string& path, const std::string& group) {
   return path.starts_with(group) ? parameters_group + path.substr(group.size()) : "";
 }
 
-std::vector<double> values_as_doubles(const StoredArray& array) {
-  return visit_elements(
-      array, [](const auto& values) { return std::vector<double>(values.begin(), values.end()); });
-}
-
-/// sums += the values of an array of the same size.
+/// sums += the values of an array; empty sums are those of no array.
 void add_values(const StoredArray& array, std::vector<double>& sums) {
   visit_elements(array, [&sums](const auto& values) {
+    sums.resize(values.size(), -0.0);  // to which each value adds with its bits, also -0.0
     std::ranges::transform(values, sums, sums.begin(),
                            [](auto value, double sum) { return sum + static_cast<double>(value); });
   });
 }
 
-/// `values` as an array of the type and shape of `like`.
-StoredArray as_array(const std::vector<double>& values, const StoredArray& like) {
-  ArrayStore converted;
-  if (like.type == ElementType::float64) {
-    converted.put<double>("x", values, like.shape);
-  } else {
-    const std::vector<float> rounded(values.begin(), values.end());
-    converted.put<float>("x", rounded, like.shape);
-  }
-  return converted.at("x");
+/// sums / count, as an array of the type and shape of `like`.
+StoredArray mean(const std::vector<double>& sums, double count, const StoredArray& like) {
+  return visit_elements(like, [&]<class T>(std::span<const T>) {
+    std::vector<T> values;
+    for (const double sum : sums) values.push_back(static_cast<T>(sum / count));
+    const auto bytes = std::as_bytes(std::span(values));
+    return StoredArray{like.type, like.shape, {bytes.begin(), bytes.end()}};
+  });
 }
 
 [[noreturn]] void reject(const ArrayStore& checkpoint, const std::string& what) {
@@ -85,6 +78,14 @@ void require_same_vocabularies(const ArrayStore& first, const ArrayStore& checkp
   }
 }
 
+/// The steps of a list, in its order, that have a checkpoint.
+std::vector<std::uint64_t> saved_ones(const RunDirectory& run, std::vector<std::uint64_t> steps) {
+  const std::vector<std::uint64_t> saved = run.steps();
+  std::erase_if(steps,
+                [&](std::uint64_t step) { return !std::ranges::binary_search(saved, step); });
+  return steps;
+}
+
 /// The newest checkpoint of a run, which has at least `count` of them.
 NewestCheckpoint newest_checkpoint(const RunDirectory& run, std::size_t count) {
   auto newest = read_newest_of_run(run);
@@ -101,26 +102,17 @@ void CheckpointAverage::add(const ArrayStore& checkpoint) {
   const std::string group = inference_group(checkpoint);
   if (!steps_.empty()) require_same_arrays(checkpoint, group);
   ArrayStore rest(checkpoint.origin());
-  std::map<std::string, std::vector<double>> first_values;
   for (const auto& [path, array] : checkpoint) {
     const std::string to = averaged_path(path, group);
     if (!to.empty()) {
       rest.put(to, array);
-      if (steps_.empty()) first_values[to] = values_as_doubles(array);
-    } else if (!path.starts_with("optimizer/") && !path.starts_with(parameters_group)) {
+      add_values(array, sums_[to]);
+    } else if (!path.starts_with(optimizer_group) && !path.starts_with(parameters_group)) {
       rest.put(path, array);
     }
   }
   steps_.push_back(saved_step(checkpoint));
   rest_ = std::move(rest);
-  if (steps_.size() == 1) {
-    sums_ = std::move(first_values);
-    return;
-  }
-  for (const auto& [path, array] : checkpoint) {
-    const std::string to = averaged_path(path, group);
-    if (!to.empty()) add_values(array, sums_.at(to));
-  }
 }
 
 /// Rejects a checkpoint that cannot be averaged with those before.
@@ -133,11 +125,10 @@ void CheckpointAverage::require_same_arrays(const ArrayStore& checkpoint,
     const std::string to = averaged_path(path, group);
     if (to.empty()) continue;
     ++averaged;
-    if (!(rest_.contains(to) && rest_.at(to).shape == array.shape &&
-          rest_.at(to).type == array.type)) {
-      reject(checkpoint, fmt::format("{} does not exist in {} or has another shape or type there",
-                                     path, rest_.origin()));
-    }
+    const StoredArray* before = rest_.contains(to) ? &rest_.at(to) : nullptr;
+    if (before != nullptr && before->shape == array.shape && before->type == array.type) continue;
+    reject(checkpoint, fmt::format("{} does not exist in {} or has another shape or type there",
+                                   path, rest_.origin()));
   }
   if (averaged != sums_.size()) {
     reject(checkpoint, fmt::format("found {} arrays of parameters, expected the {} of {}", averaged,
@@ -150,11 +141,8 @@ ArrayStore CheckpointAverage::result() const {
   const auto count = static_cast<double>(steps_.size());
   ArrayStore average(rest_.origin());
   for (const auto& [path, array] : rest_) {
-    const auto sum = sums_.find(path);
-    if (sum != sums_.end()) {
-      std::vector<double> mean = sum->second;
-      for (double& value : mean) value /= count;
-      average.put(path, as_array(mean, array));
+    if (const auto sums = sums_.find(path); sums != sums_.end()) {
+      average.put(path, mean(sums->second, count, array));
     } else if (path == "train/history") {
       average.put_text(path, fmt::format("{}average of the checkpoints of steps {}\n",
                                          rest_.get_text(path), fmt::join(steps_, ", ")));
@@ -178,14 +166,12 @@ std::optional<ArrayStore> read_final_average(const RunDirectory& run, std::uint6
 std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t count) {
   const NewestCheckpoint newest = newest_checkpoint(run, count);
   TrainOptions train = saved_config(newest.arrays).train;
-  const std::vector<std::uint64_t> saved = run.steps();
   if (count <= train.keep_last) {
+    const std::vector<std::uint64_t> saved = run.steps();
     return {saved.end() - static_cast<std::ptrdiff_t>(count), saved.end()};
   }
   train.average_last = std::min(count, train.average_last);
-  std::vector<std::uint64_t> steps = steps_to_average(newest.step, train);
-  std::erase_if(steps,
-                [&](std::uint64_t step) { return !std::ranges::binary_search(saved, step); });
+  const auto steps = saved_ones(run, steps_to_average(newest.step, train));
   if (steps.size() == count) return steps;
   throw CheckpointError(
       fmt::format("{}: found the {} newest checkpoints (train.keep_last, train.average_last), "
@@ -199,10 +185,7 @@ std::vector<std::uint64_t> best_steps(const RunDirectory& run, std::size_t count
   const std::string metric = saved_config(newest.arrays).train.best_metric;
   const std::string csv = newest.arrays.get_text("train/metrics");
   require_metrics(csv, newest.path.string() + ": train/metrics");
-  std::vector<std::uint64_t> steps = best_validations(csv, metric);
-  const std::vector<std::uint64_t> saved = run.steps();
-  std::erase_if(steps,
-                [&](std::uint64_t step) { return !std::ranges::binary_search(saved, step); });
+  std::vector<std::uint64_t> steps = saved_ones(run, best_validations(csv, metric));
   if (steps.size() < count) {
     throw CheckpointError(fmt::format("{}: found {} checkpoints with a validation {}, expected {} "
                                       "or more",

@@ -21,7 +21,7 @@ class CheckpointAverage {
   /// Adds a checkpoint. Everything but the values, such as the config, is taken from the last one.
   ///
   /// throws  CheckpointError if it has other parameters, shapes, element types, vocabularies,
-  ///         subword models or values of keys `model.*` than the first one, but for dropout rates.
+  ///         subword models or values of keys `model.*`, except dropout rates, than the first one.
   void add(const ArrayStore& checkpoint);
 
   /// The average as a checkpoint of a trained model, which cannot be resumed: without the state of
@@ -35,7 +35,7 @@ class CheckpointAverage {
 
   std::map<std::string, std::vector<double>> sums_;  ///< by path in the result
   std::vector<std::uint64_t> steps_;
-  ArrayStore rest_;  ///< of the last checkpoint, with the parameters
+  ArrayStore rest_;  ///< arrays of the last checkpoint, with the parameters
 };
 
 /// The average at the end of a run (train.average_last). Its train/best_loss is its own

@@ -29,44 +29,79 @@
 namespace tapestry {
 namespace {
 
-const std::string optimizer_group = "optimizer/";
-const std::string average_group = "average/";
+[[noreturn]] void reject_array(const ArrayStore& arrays, const std::string& path,
+                               const std::string& what, std::string hint) {
+  throw CheckpointError(fmt::format("{}: {}: found {}", arrays.origin(), path, what),
+                        std::move(hint));
+}
 
-/// Collects copies from arrays of a checkpoint to tensors; makes them only after all have been
-/// checked.
-class Assignments {
+/// throws  CheckpointError if an array below `prefix` has a value for which is_valid(double) is
+///         false.
+template <class Test>
+void require_values(const ArrayStore& arrays, const std::string& prefix, const Test& is_valid,
+                    std::string_view expected) {
+  for (const auto& [path, array] : arrays) {
+    if (!path.starts_with(prefix)) continue;
+    const std::optional<double> invalid = visit_elements(array, [&](const auto& values) {
+      for (const auto value : values) {
+        if (!is_valid(static_cast<double>(value))) return std::optional<double>(value);
+      }
+      return std::optional<double>();
+    });
+    if (!invalid) continue;
+    reject_array(arrays, path, fmt::format("{}, expected {}", *invalid, expected),
+                 "use an earlier checkpoint of the run");
+  }
+}
+
+/// A copy from the arrays of a group to tensors, or to the elements of a shard.
+class GroupCopy {
  public:
-  explicit Assignments(const ArrayStore& arrays) : arrays_(arrays) {}
-
-  /// Adds the elements of a shard. All elements of the arrays are checked, so that all processes of
-  /// a run reject the same checkpoints.
-  ///
-  /// whole   tensors of the shapes of the arrays
-  /// kinds   of the state of an optimizer
-  /// throws  CheckpointError if an array is missing, has another shape or element type, a negative
-  ///         mean of squares or a value that is not finite, or if the group has other arrays than
-  ///         the tensors' and `besides`.
-  void add(const ShardState& state, const std::vector<NamedTensor>& whole,
-           const std::vector<OptimizerState>& kinds = {}, std::string_view besides = "") {
-    std::set<std::string, std::less<>> known{state.group + std::string(besides)};
+  /// whole  tensors of the shapes of the arrays, one for each of the ranges
+  GroupCopy(const ShardState& state, const std::vector<NamedTensor>& whole) : group_(state.group) {
     for (std::size_t i = 0; i < state.tensors.size(); ++i) {
-      const std::string& path = *known.insert(state.group + state.tensors[i].name).first;
-      const std::size_t parameter = i % whole.size();
-      check(path, whole[parameter].tensor,
-            !kinds.empty() && kinds[i / whole.size()].mean_of_squares);
-      targets_.push_back({.path = path,
+      const std::size_t parameter = state.parameter(i);
+      targets_.push_back({.path = state.path(i),
+                          .whole = whole[parameter].tensor,
                           .begin = state.ranges[parameter].begin,
                           .tensor = state.tensors[i].tensor});
     }
-    for (const auto& [path, array] : arrays_) {
-      if (path.starts_with(state.group) && !known.contains(path)) reject_left_over(path);
-    }
   }
 
-  void carry_out() {
+  /// To whole tensors.
+  GroupCopy(const std::string& group, const std::vector<NamedTensor>& tensors)
+      : GroupCopy({.group = group,
+                   .tensors = tensors,
+                   .ranges = std::vector<ElementRange>(tensors.size())},
+                  tensors) {}
+
+  /// Checks all elements of the arrays, not only those of the shard, so that all processes of a run
+  /// reject the same checkpoints.
+  ///
+  /// throws  CheckpointError if an array is missing, has another shape or element type or a value
+  ///         that is not finite, or if the group has other arrays.
+  void check(const ArrayStore& arrays) const {
+    std::set<std::string, std::less<>> known{optimizer_steps};
+    for (const Target& target : targets_) {
+      dispatch(target.whole.dtype(),
+               [&]<class T>() { arrays.get<T>(target.path, stored_shape(target.whole)); });
+      known.insert(target.path);
+    }
+    for (const auto& [path, array] : arrays) {
+      if (!path.starts_with(group_) || known.contains(path)) continue;
+      reject_array(arrays, path,
+                   "an array that does not belong to the model of the checkpoint's config",
+                   "use the version of the program that wrote the checkpoint");
+    }
+    const auto is_finite = [](double value) { return std::isfinite(value); };
+    require_values(arrays, group_, is_finite, "finite numbers");
+  }
+
+  /// Copies the arrays, which were checked. Allocates nothing, so that it cannot fail halfway.
+  void carry_out(const ArrayStore& arrays) {
     for (Target& target : targets_) {
       dispatch(target.tensor.dtype(), [&]<class T>() {
-        std::ranges::copy(arrays_.get<T>(target.path).subspan(target.begin, target.tensor.size()),
+        std::ranges::copy(arrays.get<T>(target.path).subspan(target.begin, target.tensor.size()),
                           target.tensor.template mutable_values<T>().begin());
       });
     }
@@ -75,34 +110,12 @@ class Assignments {
  private:
   struct Target {
     std::string path;
+    Tensor whole;           ///< of the shape of the array
     std::size_t begin = 0;  ///< of the elements of the array that are copied
-    Tensor tensor{};
+    Tensor tensor;
   };
 
-  void check(const std::string& path, const Tensor& whole, bool squares) const {
-    dispatch(whole.dtype(), [&]<class T>() {
-      for (const T value : arrays_.get<T>(path, stored_shape(whole))) {
-        if (!std::isfinite(value)) reject_value(path, value, "finite numbers");
-        if (squares && value < 0) reject_value(path, value, "a mean of squares");
-      }
-    });
-  }
-
-  [[noreturn]] void reject_value(const std::string& path, double value,
-                                 std::string_view expected) const {
-    throw CheckpointError(
-        fmt::format("{}: {}: found {}, expected {}", arrays_.origin(), path, value, expected),
-        "use an earlier checkpoint of the run");
-  }
-
-  [[noreturn]] void reject_left_over(const std::string& path) const {
-    throw CheckpointError(fmt::format("{}: {}: found an array that does not belong to the model of "
-                                      "the checkpoint's config",
-                                      arrays_.origin(), path),
-                          "use the version of the program that wrote the checkpoint");
-  }
-
-  const ArrayStore& arrays_;
+  std::string group_;
   std::vector<Target> targets_;
 };
 
@@ -110,7 +123,7 @@ class Assignments {
 void put_shard(ArrayStore& arrays, const ShardState& state,
                const std::vector<NamedTensor>& parameters) {
   for (std::size_t i = 0; i < state.tensors.size(); ++i) {
-    const std::size_t parameter = i % parameters.size();
+    const std::size_t parameter = state.parameter(i);
     const Tensor& whole = parameters[parameter].tensor;
     dispatch(whole.dtype(), [&]<class T>() {
       const std::span<const std::byte> own = std::as_bytes(state.tensors[i].tensor.values<T>());
@@ -123,19 +136,34 @@ void put_shard(ArrayStore& arrays, const ShardState& state,
             own, array.bytes.begin() +
                      static_cast<std::ptrdiff_t>(state.ranges[parameter].begin * sizeof(T)));
       }
-      arrays.put(state.group + state.tensors[i].name, std::move(array));
+      arrays.put(state.path(i), std::move(array));
     });
   }
 }
 
-/// group  of the values of the parameters
-void add_model(Assignments& assignments, const Model& model, const std::string& group) {
-  const auto add_whole = [&](const std::string& path, const std::vector<NamedTensor>& tensors) {
-    const std::vector<ElementRange> ranges(tensors.size());  // from the first element on
-    assignments.add({.group = path, .tensors = tensors, .ranges = ranges}, tensors);
-  };
-  add_whole(group, model.parameters.list());
-  add_whole(buffers_group, model.parameters.buffers());
+/// The copies to the parameters, from a group, and to the buffers of a model.
+std::vector<GroupCopy> copies_to(const Model& model, const std::string& group) {
+  return {GroupCopy(group, model.parameters.list()),
+          GroupCopy(buffers_group, model.parameters.buffers())};
+}
+
+ShardState optimizer_state(const RunParts& run) {
+  return {
+      .group = optimizer_group, .tensors = run.optimizer.state(), .ranges = run.optimizer.ranges()};
+}
+
+ShardState average_state(const RunParts& run) {
+  return {.group = average_group, .tensors = run.average->state(), .ranges = run.average->ranges()};
+}
+
+/// throws  CheckpointError if a mean of squares of an optimizer is negative.
+void require_means_of_squares(const ArrayStore& arrays, const OptimizerOptions& options) {
+  const auto is_mean_of_squares = [](double value) { return value >= 0; };
+  for (const OptimizerState& state : describe(options.kind).state(options)) {
+    if (!state.mean_of_squares) continue;
+    require_values(arrays, fmt::format("{}{}/", optimizer_group, state.name), is_mean_of_squares,
+                   "a mean of squares");
+  }
 }
 
 /// side  "source" or "target"
@@ -186,7 +214,7 @@ std::map<std::string, FileDigest> saved_files(const ArrayStore& arrays) {
 }
 
 /// Format version 1 stored less training state; the missing fields keep their initial values.
-bool has_version_1(const ArrayStore& arrays) { return !arrays.contains("train/history"); }
+bool is_version_1(const ArrayStore& arrays) { return !arrays.contains("train/history"); }
 
 const std::string pending_path = "train/validation_pending";
 const std::string before_end_sums = "train/before_end_sums";
@@ -230,18 +258,26 @@ void require_rows(const BeforeEnd& before, std::string_view csv, const ArrayStor
       "use an earlier checkpoint of the run");
 }
 
+/// Calls f(path, number, first format version that has it) for numbers of a training state.
+template <class State, class F>
+void for_each_number(State& state, const F& f) {
+  f("train/step", state.step, 1);
+  f("train/epoch", state.position.epoch, 1);
+  f("train/batch", state.position.batch, 1);
+  f("train/running_loss_sum", state.running.loss_sum, 1);
+  f("train/running_nll_sum", state.running.nll_sum, 1);
+  f("train/running_tokens", state.running.tokens, 1);
+  f("train/best_loss", state.best_value, 1);  // so named in version 1, of any train.best_metric
+  f("train/validations_since_best", state.validations_since_best, 2);
+  f("train/nan_steps", state.nan_steps, 2);
+  f("train/scheduled_save", state.scheduled_save, 2);
+}
+
 void put_state(ArrayStore& arrays, const TrainingState& state) {
-  arrays.put_scalar("train/step", state.step);
-  arrays.put_scalar("train/epoch", state.position.epoch);
-  arrays.put_scalar("train/batch", static_cast<std::uint64_t>(state.position.batch));
-  arrays.put_scalar("train/running_loss_sum", state.running.loss_sum);
-  arrays.put_scalar("train/running_nll_sum", state.running.nll_sum);
-  arrays.put_scalar("train/running_tokens", state.running.tokens);
-  arrays.put_scalar("train/best_loss", state.best_value);
+  for_each_number(state, [&](const char* path, auto number, int /*version*/) {
+    arrays.put_scalar(path, number);
+  });
   arrays.put_scalar("train/best_step", state.best_step.value_or(0));
-  arrays.put_scalar("train/validations_since_best", state.validations_since_best);
-  arrays.put_scalar("train/nan_steps", state.nan_steps);
-  arrays.put_scalar("train/scheduled_save", state.scheduled_save);
   const DivergenceWatch::State watch = state.divergence.state();
   arrays.put<double>("train/divergence", watch, {watch.size()});
   arrays.put_text("train/history", state.history);
@@ -251,22 +287,18 @@ void put_state(ArrayStore& arrays, const TrainingState& state) {
 }
 
 TrainingState saved_state(const ArrayStore& arrays) {
-  const auto count = [&](const char* path) { return arrays.get_scalar<std::uint64_t>(path); };
   TrainingState state;
-  state.step = saved_step(arrays);
-  state.position = saved_position(arrays);
-  state.running = {.loss_sum = arrays.get_scalar<double>("train/running_loss_sum"),
-                   .nll_sum = arrays.get_scalar<double>("train/running_nll_sum"),
-                   .tokens = count("train/running_tokens")};
-  state.best_value = arrays.get_scalar<double>("train/best_loss");
-  if (std::isfinite(state.best_value)) state.best_step = count("train/best_step");
+  const bool version_1 = is_version_1(arrays);
+  for_each_number(state, [&]<class T>(const char* path, T& number, int version) {
+    if (version == 1 || !version_1) number = arrays.get_scalar<T>(path);
+  });
+  if (std::isfinite(state.best_value)) {
+    state.best_step = arrays.get_scalar<std::uint64_t>("train/best_step");
+  }
   state.metrics =
       MetricsTable(arrays.get_text("train/metrics"), arrays.origin() + ": train/metrics");
   state.history = saved_history(arrays);
-  state.validations_since_best = validations_since_best(arrays);
-  if (!has_version_1(arrays)) {
-    state.nan_steps = count("train/nan_steps");
-    state.scheduled_save = count("train/scheduled_save");
+  if (!version_1) {
     DivergenceWatch::State watch;
     std::ranges::copy(arrays.get<double>("train/divergence", {watch.size()}), watch.begin());
     state.divergence = DivergenceWatch(watch);
@@ -284,13 +316,8 @@ ArrayShape stored_shape(const Tensor& tensor) {
 }
 
 std::vector<ShardState> shard_states(const RunParts& run) {
-  std::vector<ShardState> states{{.group = optimizer_group,
-                                  .tensors = run.optimizer.state(),
-                                  .ranges = run.optimizer.ranges()}};
-  if (run.average != nullptr) {
-    states.push_back(
-        {.group = average_group, .tensors = run.average->state(), .ranges = run.average->ranges()});
-  }
+  std::vector<ShardState> states{optimizer_state(run)};
+  if (run.average != nullptr) states.push_back(average_state(run));
   return states;
 }
 
@@ -309,8 +336,7 @@ ArrayStore collect_arrays(const RunParts& run) {
   for (const ShardState& state : shard_states(run)) {
     put_shard(arrays, state, run.model.parameters.list());
   }
-  arrays.put_scalar("optimizer/steps", run.optimizer.steps());
-
+  arrays.put_scalar(optimizer_steps, run.optimizer.steps());
   put_state(arrays, run.state);
   return arrays;
 }
@@ -328,27 +354,23 @@ bool has_other_batches(const Config& before, const Config& now) {
 }
 
 void restore(const ArrayStore& arrays, const RunParts& run) {
-  Assignments assignments(arrays);
-  add_model(assignments, run.model, parameters_group);
-  const bool same_average = run.average != nullptr && inference_group(arrays) == average_group;
+  const bool has_average = run.average != nullptr && inference_group(arrays) == average_group;
   const bool same_optimizer = continues_state(saved_config(arrays).optimizer, run.config.optimizer);
-  for (const ShardState& state : shard_states(run)) {
-    const bool of_optimizer = state.group == optimizer_group;
-    if (!(of_optimizer ? same_optimizer : same_average)) continue;
-    const OptimizerOptions& options = run.config.optimizer;
-    assignments.add(
-        state, run.model.parameters.list(),
-        of_optimizer ? describe(options.kind).state(options) : std::vector<OptimizerState>{},
-        of_optimizer ? "steps" : "");
-  }
+  const auto& parameters = run.model.parameters.list();
+  std::vector<GroupCopy> copies = copies_to(run.model, parameters_group);
+  if (same_optimizer) copies.emplace_back(optimizer_state(run), parameters);
+  if (has_average) copies.emplace_back(average_state(run), parameters);
+
+  for (const GroupCopy& copy : copies) copy.check(arrays);
+  if (same_optimizer) require_means_of_squares(arrays, run.config.optimizer);
   TrainingState state = saved_state(arrays);
   state.run_id = saved_run_id(arrays);
   if (state.run_id.empty()) state.run_id = run.state.run_id;
-  const auto optimizer_steps = arrays.get_scalar<std::uint64_t>("optimizer/steps");
+  const auto steps = arrays.get_scalar<std::uint64_t>(optimizer_steps);
 
-  assignments.carry_out();
-  if (run.average != nullptr && !same_average) run.average->reset();
-  if (same_optimizer) run.optimizer.set_steps(optimizer_steps);
+  for (GroupCopy& copy : copies) copy.carry_out(arrays);
+  if (run.average != nullptr && !has_average) run.average->reset();
+  if (same_optimizer) run.optimizer.set_steps(steps);
   run.state = std::move(state);
 }
 
@@ -382,7 +404,7 @@ Config saved_config(const ArrayStore& arrays) {
 
 DataIdentity data_identity(const ArrayStore& arrays) {
   DataIdentity data{.fingerprint = arrays.get_scalar<std::uint64_t>("data/fingerprint")};
-  if (!has_version_1(arrays)) data.files = saved_files(arrays);
+  if (!is_version_1(arrays)) data.files = saved_files(arrays);
   return data;
 }
 
@@ -392,14 +414,14 @@ FixedVocabularies saved_vocabularies(const ArrayStore& arrays) {
 }
 
 std::uint64_t validations_since_best(const ArrayStore& arrays) {
-  if (has_version_1(arrays)) return 0;
+  if (is_version_1(arrays)) return 0;
   return arrays.get_scalar<std::uint64_t>("train/validations_since_best");
 }
 
 bool has_pending_validation(const ArrayStore& arrays) { return arrays.contains(pending_path); }
 
 std::string saved_history(const ArrayStore& arrays) {
-  return has_version_1(arrays) ? "" : arrays.get_text("train/history");
+  return is_version_1(arrays) ? "" : arrays.get_text("train/history");
 }
 
 std::string saved_run_id(const ArrayStore& arrays) {
@@ -407,7 +429,7 @@ std::string saved_run_id(const ArrayStore& arrays) {
 }
 
 std::string saved_arithmetic(const ArrayStore& arrays) {
-  return has_version_1(arrays) ? "" : arrays.get_text("arithmetic");
+  return is_version_1(arrays) ? "" : arrays.get_text("arithmetic");
 }
 
 std::uint64_t saved_step(const ArrayStore& arrays) {
@@ -420,9 +442,9 @@ BatchPosition saved_position(const ArrayStore& arrays) {
 }
 
 void restore_model(const ArrayStore& arrays, const Model& model) {
-  Assignments assignments(arrays);
-  add_model(assignments, model, inference_group(arrays));
-  assignments.carry_out();
+  std::vector<GroupCopy> copies = copies_to(model, inference_group(arrays));
+  for (const GroupCopy& copy : copies) copy.check(arrays);
+  for (GroupCopy& copy : copies) copy.carry_out(arrays);
 }
 
 }  // namespace tapestry

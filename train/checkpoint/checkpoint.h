@@ -26,42 +26,52 @@ struct RunParts {
   TrainingState& state;
 };
 
+/// The beginnings of the paths of parameters, their averages, buffers and the optimizer's state.
+inline const std::string parameters_group = "parameters/";
+inline const std::string average_group = "average/";
+inline const std::string buffers_group = "buffers/";
+inline const std::string optimizer_group = "optimizer/";
+/// Number of steps of the optimizer.
+inline const std::string optimizer_steps = "optimizer/steps";
+
 /// State that a process of a parallel run has only for its shard.
 struct ShardState {
   std::string group;  ///< the beginning of the paths
   /// One per parameter for each kind of state, with the elements of `ranges`.
   std::vector<NamedTensor> tensors;
   std::vector<ElementRange> ranges;  ///< of each parameter
+
+  /// The path of the array of a tensor.
+  std::string path(std::size_t i) const { return group + tensors[i].name; }
+  /// The index of the parameter that a tensor belongs to.
+  std::size_t parameter(std::size_t i) const { return i % ranges.size(); }
 };
 
-/// The state of the optimizer and of the average, if there is one. A checkpoint has it as arrays of
-/// the shapes of the parameters, with the paths `group + name`.
+/// The state of the optimizer and of the average, if there is one, in whole arrays of the shapes of
+/// the parameters.
 std::vector<ShardState> shard_states(const RunParts& run);
 
-/// The arrays of a checkpoint of a run. Elements of shard_states() that other processes have are 0.
+/// The arrays of a checkpoint of a run. Elements that other processes own are 0.
 ArrayStore collect_arrays(const RunParts& run);
 
-/// The beginnings of the paths of parameters and of buffers.
-inline const std::string parameters_group = "parameters/";
-inline const std::string buffers_group = "buffers/";
-
-/// The shape of the array of a tensor.
+/// Converts the shape of a tensor.
 ArrayShape stored_shape(const Tensor& tensor);
 
-/// Whether an optimizer of `now` continues with the state of one of `before`: whether their states
-/// have the same description, see OptimizerDescription::state.
+/// Whether an optimizer with options `now` can continue from the state of one with options
+/// `before`: whether their states have the same description, see OptimizerDescription::state.
 bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now);
 
-/// Whether the batches of `now` have other sizes, or are of other generated data, than in
-/// `before`: an epoch that has begun cannot continue with them.
+/// Whether two configs have batches of different sizes or of different generated data: an epoch
+/// that has begun with the batches of one cannot continue with those of the other.
 bool has_other_batches(const Config& before, const Config& now);
 
 /// Copies parameters, optimizer state and training state from a checkpoint into a model and an
-/// optimizer made from its config; of shard_states() the elements of the shard. An optimizer that
-/// does not continue its state, see continues_state(), keeps the state of a new one; an average
-/// that the checkpoint does not have starts from the restored parameters. Checks all arrays before
-/// it changes any of the destinations. A checkpoint without an id of its run leaves the id as it
-/// is.
+/// optimizer made from its config; of shard_states() the elements of the shard. Checks all arrays
+/// before it changes anything.
+///
+/// An optimizer that cannot continue from the state, see continues_state(), keeps its own. An
+/// average that the checkpoint does not have starts from the restored parameters. A checkpoint
+/// without a run id leaves the id unchanged.
 ///
 /// throws  CheckpointError if an array is missing, has another shape or element type, or is not
 ///         expected; if a parameter or the optimizer's state is not finite.
@@ -99,8 +109,7 @@ bool has_pending_validation(const ArrayStore& arrays);
 /// The changes made to the run since it was started, see TrainingState::history.
 std::string saved_history(const ArrayStore& arrays);
 
-/// The kernels, BLAS and revision of the arithmetic that wrote it, see arithmetic(); empty if the
-/// checkpoint does not record them.
+/// arithmetic() of the process that wrote the checkpoint; empty if it is not recorded.
 std::string saved_arithmetic(const ArrayStore& arrays);
 
 }  // namespace tapestry

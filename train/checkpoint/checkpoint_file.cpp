@@ -1,7 +1,6 @@
 #include "train/checkpoint/checkpoint_file.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -146,7 +145,7 @@ UserBlock read_user_block(const OpenFile& file, const std::filesystem::path& pat
   return block;
 }
 
-/// Compares the digest of all bytes behind the user block. throws DamagedCheckpoint.
+/// Compares the digest of all bytes after the user block. throws DamagedCheckpoint.
 void require_digest(const UserBlock& block, const OpenFile& file) {
   constexpr std::size_t chunk = std::size_t{1} << 20;
   std::vector<std::byte> bytes(std::min<std::uint64_t>(chunk, file.size()));
@@ -166,6 +165,11 @@ void require_digest(const UserBlock& block, const OpenFile& file) {
 
 /// The parts of a file that libhdf5 writes when arrays have a place but are not written: headers
 /// and names. Bytes that were never written are 0.
+///
+/// libhdf5 would write each header and each small array with a system call of its own, in no order,
+/// and may crash after a write that fails. So it only lays the file out, in memory; the file is
+/// then written in a few large pieces whose bytes are known, for the digest and for reading them
+/// back.
 class HeaderFile : public hdf5::VirtualFile {
  public:
   void read(std::uint64_t offset, std::span<std::byte> bytes) override {
@@ -222,15 +226,16 @@ hid_t number_type(ElementType type) {
 
 /// The type of a string of fixed length. The length of an empty one is 1, since HDF5 has no 0.
 hdf5::Datatype text_type(std::size_t bytes) {
-  hdf5::Datatype type(H5Tcopy(H5T_C_S1), "make a type of text");
-  hdf5::require(H5Tset_size(type.get(), std::max<std::size_t>(bytes, 1)), "size a text");
-  hdf5::require(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), "pad a text");
-  hdf5::require(H5Tset_cset(type.get(), H5T_CSET_UTF8), "encode a text");
+  hdf5::Datatype type(H5Tcopy(H5T_C_S1), "create a string type");
+  hdf5::require(H5Tset_size(type.get(), std::max<std::size_t>(bytes, 1)),
+                "set the size of a string type");
+  hdf5::require(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), "set the padding of a string type");
+  hdf5::require(H5Tset_cset(type.get(), H5T_CSET_UTF8), "set the encoding of a string type");
   return type;
 }
 
 hdf5::Dataspace make_space(const ArrayShape& shape, const std::string& path) {
-  if (shape.empty()) return {H5Screate(H5S_SCALAR), "shape", path};
+  if (shape.empty()) return {H5Screate(H5S_SCALAR), "create a shape for", path};
   const std::vector<hsize_t> extents(shape.begin(), shape.end());
   return {H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), "shape",
           path};
@@ -240,13 +245,14 @@ hdf5::Dataspace make_space(const ArrayShape& shape, const std::string& path) {
 class DatasetMaker {
  public:
   DatasetMaker()
-      : link_(H5Pcreate(H5P_LINK_CREATE), "prepare a dataset"),
-        dataset_(H5Pcreate(H5P_DATASET_CREATE), "prepare a dataset") {
-    hdf5::require(H5Pset_create_intermediate_group(link_.get(), 1), "create groups");
-    hdf5::require(H5Pset_layout(dataset_.get(), H5D_CONTIGUOUS), "store arrays in one piece");
-    hdf5::require(H5Pset_alloc_time(dataset_.get(), H5D_ALLOC_TIME_EARLY), "allocate at once");
-    hdf5::require(H5Pset_fill_time(dataset_.get(), H5D_FILL_TIME_NEVER), "leave space as it is");
-    hdf5::require(H5Pset_obj_track_times(dataset_.get(), false), "leave times out");
+      : link_(H5Pcreate(H5P_LINK_CREATE), "create dataset properties"),
+        dataset_(H5Pcreate(H5P_DATASET_CREATE), "create dataset properties") {
+    hdf5::require(H5Pset_create_intermediate_group(link_.get(), 1), "enable intermediate groups");
+    hdf5::require(H5Pset_layout(dataset_.get(), H5D_CONTIGUOUS), "choose contiguous storage");
+    hdf5::require(H5Pset_alloc_time(dataset_.get(), H5D_ALLOC_TIME_EARLY),
+                  "choose early allocation");
+    hdf5::require(H5Pset_fill_time(dataset_.get(), H5D_FILL_TIME_NEVER), "disable fill values");
+    hdf5::require(H5Pset_obj_track_times(dataset_.get(), false), "disable timestamps");
   }
 
   /// Returns the offset of the array in the file; nullopt if it has no elements.
@@ -255,7 +261,7 @@ class DatasetMaker {
     const bool text = is_text(array);
     const hdf5::Datatype type =
         text ? text_type(array.bytes.size())
-             : hdf5::Datatype(H5Tcopy(number_type(array.type)), "choose a type");
+             : hdf5::Datatype(H5Tcopy(number_type(array.type)), "copy a type");
     const hdf5::Dataspace space = make_space(text ? ArrayShape{} : array.shape, path);
     const hdf5::Dataset dataset(H5Dcreate2(file.get(), path.c_str(), type.get(), space.get(),
                                            link_.get(), dataset_.get(), H5P_DEFAULT),
@@ -279,9 +285,9 @@ struct Piece {
 /// Lets libhdf5 make a file with a place for each array, and returns where the arrays belong, in
 /// ascending order.
 std::vector<Piece> lay_out(const ArrayStore& arrays, HeaderFile& header) {
-  const hdf5::PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "prepare a file");
+  const hdf5::PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "create file properties");
   hdf5::require(H5Pset_userblock(creation.get(), block_size), "reserve the user block");
-  hdf5::require(H5Pset_obj_track_times(creation.get(), false), "leave times out");
+  hdf5::require(H5Pset_obj_track_times(creation.get(), false), "disable timestamps");
   hdf5::File file = header.create(creation);
   const DatasetMaker maker;
   std::vector<Piece> pieces;
@@ -297,15 +303,15 @@ std::vector<Piece> lay_out(const ArrayStore& arrays, HeaderFile& header) {
 
 /// A whole file: the parts between arrays, and the arrays where they are in memory.
 struct FileContent {
-  std::vector<std::byte> between;  ///< everything but the arrays
+  std::vector<std::byte> headers;  ///< all parts between the arrays, the user block first
   std::vector<Bytes> pieces{};     ///< in the order of the file
 };
 
 FileContent interleave(const std::vector<Piece>& arrays, HeaderFile& header) {
-  std::uint64_t size_between = header.allocated();
-  for (const Piece& array : arrays) size_between -= array.bytes.size();
-  FileContent content{.between = std::vector<std::byte>(size_between)};
-  std::span<std::byte> rest = content.between;
+  std::uint64_t headers_size = header.allocated();
+  for (const Piece& array : arrays) headers_size -= array.bytes.size();
+  FileContent content{.headers = std::vector<std::byte>(headers_size)};
+  std::span<std::byte> rest = content.headers;
   std::uint64_t end = 0;
   const auto add_header_until = [&](std::uint64_t offset) {
     const auto part = rest.first(offset - end);
@@ -322,20 +328,22 @@ FileContent interleave(const std::vector<Piece>& arrays, HeaderFile& header) {
   return content;
 }
 
-/// Writes the user block in front of a file.
-void seal(FileContent& content) {
+/// Writes the user block at the start of a file, where its place is reserved.
+void write_user_block(FileContent& content) {
   UserBlock block{.version = checkpoint_format_version, .size = block_size};
   std::ranges::copy(magic, block.magic.begin());
-  block.hdf5_offset = block_size;
+  block.hdf5_offset = block.file_size = block_size;
   Digest digest;
-  for (const Bytes piece : content.pieces) {
-    digest.add(block.file_size == 0 ? piece.subspan(block_size) : piece);
+  const auto add = [&](Bytes piece) {
+    digest.add(piece);
     block.file_size += piece.size();
-  }
+  };
+  add(content.pieces.front().subspan(block_size));
+  for (const Bytes piece : std::span(content.pieces).subspan(1)) add(piece);
   block.digest_low = digest.value().low64;
   block.digest_high = digest.value().high64;
   block.checksum = checksum_of(block);
-  std::memcpy(content.between.data(), &block, block_size);
+  std::memcpy(content.headers.data(), &block, block_size);
 }
 
 FileContent encode(const ArrayStore& arrays) {
@@ -343,7 +351,7 @@ FileContent encode(const ArrayStore& arrays) {
   HeaderFile header;
   try {
     FileContent content = interleave(lay_out(arrays, header), header);
-    seal(content);
+    write_user_block(content);
     return content;
   } catch (const hdf5::Error&) {
     header.rethrow_error();
@@ -396,8 +404,8 @@ ElementType element_type(const hdf5::Datatype& type, const std::string& path) {
 }
 
 StoredArray read_array(const hdf5::Object& dataset, const std::string& path) {
-  const hdf5::Datatype type(H5Dget_type(dataset.get()), "look at", path);
-  const hdf5::Dataspace space(H5Dget_space(dataset.get()), "look at", path);
+  const hdf5::Datatype type(H5Dget_type(dataset.get()), "read the type and shape of", path);
+  const hdf5::Dataspace space(H5Dget_space(dataset.get()), "read the type and shape of", path);
   StoredArray array{
       .type = element_type(type, path), .shape = hdf5::read_shape(space, path), .bytes = {}};
   array.bytes.resize(H5Dget_storage_size(dataset.get()));
@@ -422,7 +430,7 @@ herr_t add_name(hid_t /*group*/, const char* name, const H5L_info_t* /*info*/, v
 
 /// Reads all arrays of a group and of the groups in it.
 ///
-/// path  of the group with a slash behind it; empty for the root group
+/// path  of the group, ending with a slash; empty for the root group
 void read_group(const hdf5::Object& group, const std::string& path, ArrayStore& arrays) {
   std::vector<std::string> names;
   hdf5::require(H5Literate(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, add_name, &names),
@@ -461,14 +469,9 @@ void write_checkpoint(const std::filesystem::path& path, const ArrayStore& array
   const FileContent content = encode(arrays);
   write_file_durably(path, Pieces(content.pieces), files);
 } catch (const hdf5::Error& error) {
-  throw OutputError(fmt::format("{}: the checkpoint cannot be stored in an HDF5 file: {}",
-                                escaped(path.string()), error.what()),
-                    "change the arrays that the model keeps");
-}
-
-std::uint64_t default_max_checkpoint_size() {
-  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  throw OutputError(
+      fmt::format("{}: could not encode the checkpoint: {}", escaped(path.string()), error.what()),
+      "change the arrays that the model keeps");
 }
 
 ArrayStore read_checkpoint(const std::filesystem::path& path, std::uint64_t max_size,

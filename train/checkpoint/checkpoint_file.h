@@ -23,17 +23,14 @@ inline constexpr std::uint32_t checkpoint_format_version = 4;
 void write_checkpoint(const std::filesystem::path& path, const ArrayStore& arrays,
                       FileSystem& files = posix_file_system());
 
-/// Memory of this machine in bytes; larger files are not read.
-std::uint64_t default_max_checkpoint_size();
-
 /// Reads a checkpoint of any format version, after the digest has shown that the file is intact.
 /// Allocates about the size of the file.
 ///
+/// max_size  of the file in bytes; 0: the memory of this machine
 /// throws  DamagedCheckpoint if the content is not an intact checkpoint or a disk read fails;
 ///         CheckpointError if the file cannot be opened, is larger than `max_size` or needs another
 ///         version of the program; std::bad_alloc.
-ArrayStore read_checkpoint(const std::filesystem::path& path,
-                           std::uint64_t max_size = default_max_checkpoint_size(),
+ArrayStore read_checkpoint(const std::filesystem::path& path, std::uint64_t max_size = 0,
                            FileSystem& files = posix_file_system());
 
 }  // namespace tapestry

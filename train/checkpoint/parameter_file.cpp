@@ -21,7 +21,6 @@ namespace tapestry {
 namespace {
 
 constexpr std::size_t max_names = 8;  // in a line of a report
-constexpr const char* optimizer_steps = "optimizer/steps";
 
 bool is_float(const StoredArray& array) {
   return array.type == ElementType::float32 || array.type == ElementType::float64;
@@ -92,8 +91,9 @@ std::array<Group, 2> model_groups(const ArrayStore& arrays, const std::string& g
           Group(arrays, buffers_group, parameters.buffers())};
 }
 
-/// Compares the groups of a model. Throws CheckpointError if no tensor fits, or not all and
-/// `strict`.
+/// Compares the groups of a model.
+///
+/// throws  CheckpointError if no tensor fits, or if `strict` and not all do.
 LoadReport compare_model(std::span<const Group> groups, const std::filesystem::path& path,
                          bool strict) {
   LoadReport report;
@@ -112,8 +112,7 @@ LoadReport compare_model(std::span<const Group> groups, const std::filesystem::p
   return report;
 }
 
-/// Throws CheckpointError unless a group has all tensors of an optimizer, besides the steps, and no
-/// others.
+/// throws  CheckpointError unless a group has the tensors of an optimizer, the steps and no others.
 void require_same_optimizer(const Group& group, const std::filesystem::path& path) {
   LoadReport report;
   group.compare(report);
@@ -145,8 +144,8 @@ std::string listed(const std::vector<std::string>& names) {
 
 std::string inference_group(const ArrayStore& arrays) {
   const bool has_average = std::ranges::any_of(
-      arrays, [](const auto& array) { return array.first.starts_with("average/"); });
-  return has_average ? "average/" : "parameters/";
+      arrays, [](const auto& array) { return array.first.starts_with(average_group); });
+  return has_average ? average_group : parameters_group;
 }
 
 void put_tensors(ArrayStore& arrays, const std::string& group,
@@ -210,7 +209,7 @@ void load_parameters(Parameters& parameters, Optimizer& optimizer,
         "save it with save_parameters(parameters, optimizer, path), or load only the parameters");
   }
   const std::vector<NamedTensor> tensors = optimizer.state();
-  const Group state(arrays, "optimizer/", tensors);
+  const Group state(arrays, optimizer_group, tensors);
   require_same_optimizer(state, path);
   const auto steps = arrays.get_scalar<std::uint64_t>(optimizer_steps);
   for (const Group& group : groups) group.copy();

@@ -109,10 +109,10 @@ struct TrainingState {
   /// Set by the rows that only the end of a run adds.
   std::optional<BeforeEnd> before_end{};
 
-  /// Counts a validation of the last step. Returns whether it is the best one up to now.
+  /// Counts a validation of the last step. Returns whether it is the best one so far.
   ///
   /// metric  train.best_metric
-  /// value   of this score; never the best if it is not finite and there is no best one yet
+  /// value   of this score; a non-finite value is never the first best
   /// is_due  whether the step is one of train.validate_every, and not only the last
   bool compare_validation(const std::string& metric, double value, bool is_due);
 
@@ -127,7 +127,7 @@ struct TrainingState {
 // ---- Which checkpoints a run writes and keeps besides the scheduled and the newest ones.
 
 /// Whether the validation of a step, which is not the best one, is one of the train.keep_best best
-/// ones up to now. Its checkpoint is then saved and kept.
+/// ones so far. Its checkpoint is then saved and kept.
 ///
 /// metrics_csv  with the row of the validation
 bool is_further_best(std::uint64_t step, const std::string& metrics_csv,
@@ -136,7 +136,7 @@ bool is_further_best(std::uint64_t step, const std::string& metrics_csv,
 /// The steps whose checkpoints are averaged if a run ends after `step` (train.average_last): this
 /// step and the latest scheduled ones before it (train.save_every), in ascending order. Saves that
 /// a signal or a validation caused are left out, so that a run that was stopped and resumed
-/// averages the checkpoints of an uninterrupted run. Empty if there is to be no average.
+/// averages the checkpoints of an uninterrupted run. Empty without averaging.
 std::vector<std::uint64_t> steps_to_average(std::uint64_t step, const TrainOptions& options);
 
 /// The checkpoints that are kept when the checkpoint of `state` is saved.

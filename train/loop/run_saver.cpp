@@ -147,9 +147,8 @@ std::function<ArrayStore()> RunSaver::gather_arrays() {
   });
   if (answer == "ready") {
     for (const ShardState& state : shard_states(run_)) {
-      shards_.gather_state(state.tensors, [&](std::size_t i) {
-        return gathered->mutable_bytes(state.group + state.tensors[i].name);
-      });
+      shards_.gather_state(state.tensors,
+                           [&](std::size_t i) { return gathered->mutable_bytes(state.path(i)); });
     }
   }
   return [gathered, problem] {
