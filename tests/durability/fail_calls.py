@@ -5,7 +5,6 @@ import errno
 import itertools
 import os
 import re
-import resource
 import shutil
 import sys
 import time
@@ -146,37 +145,6 @@ class Trials:
         shutil.rmtree(run.folder)
 
 
-def check_file_size_limit(trials):
-    """A write that stops short, for a limit on the size of files: told at once, or, on a disk that
-    cannot reserve space, by the write after."""
-    for reserve in ([], ["strace", "-f", "-o", "reserve", "-e", "trace=fallocate",
-                         "-e", "inject=fallocate:error=EOPNOTSUPP"]):
-        run = trials.make_run()
-        limit = (1 << 20, 1 << 20)
-        outcome = run.execute([*reserve, *run.train()],
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))
-        require(outcome.code == 5 and os.strerror(errno.EFBIG) in outcome.err,
-                f"a limit on file sizes: {outcome}")
-        if reserve:
-            require("(INJECTED)" in (run.folder / "reserve").read_text(), "nothing was injected")
-        trials.check_run(run, outcome, "a limit on file sizes", 0)
-
-
-def check_failures_in_a_row(trials):
-    """Two saves that fail do not end a run; three do."""
-    begins = next(call for call in trials.calls
-                  if call.name == "open" and ".step-00000002.h5.tmp-" in call.what)
-    first = next(call for call in trials.calls
-                 if call.by_writer and call.nth > begins.nth and call.name == "fallocate")
-    for times, code, warnings in ((1, 0, 1), (2, 0, 2), (3, 5, 2)):
-        run = trials.make_run()
-        outcome = strace.fail_writer(run, run.train(), first, times, -errno.ENOSPC)
-        said = len(re.findall(r"^warning: .*No space left", outcome.out, re.MULTILINE))
-        require((outcome.code, said) == (code, warnings),
-                f"{times} saves that fail in a row: {said} warnings: {outcome}")
-        trials.check_run(run, outcome, f"{times} saves that fail in a row", 1)
-
-
 def check_threads_rejected(trials):
     """Without a thread for it, training waits while a checkpoint is written, and says so once."""
     run = trials.make_run()
@@ -194,8 +162,6 @@ def test(options, folder):
     strace.require_strace()
     begin = time.monotonic()
     trials = Trials(options, folder)
-    check_file_size_limit(trials)
-    check_failures_in_a_row(trials)
     check_threads_rejected(trials)
     every = list(trials_of(trials.calls, options.full))
     codes = Counter(runs.each(trials.make, every, options.jobs))

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -25,9 +24,9 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/models/trained_model.h"
 
-/// Lets the n-th allocation fail, once or with all after it, while a checkpoint is loaded, a run
-/// is resumed, and two steps are trained, validated and saved, the first in the background; then
-/// does the last under every limit on memory from too little to enough.
+/// Lets the n-th allocation fail, once or with all after it, while a run is resumed, and two steps
+/// are trained, validated and saved, the first in the background; then does the last under every
+/// limit on memory from too little to enough.
 ///
 /// Each failure has a separate process. It must end with std::bad_alloc, OutputError or success,
 /// with the weights of a whole step, the old checkpoints whole, no file left over, and the run
@@ -128,7 +127,7 @@ class Attempt {
   virtual std::string loss(bool done) = 0;
 
  protected:
-  void resume(Trainer& trainer) { trainer.resume(directory_.read_newest()->arrays); }
+  void resume() { trainer_.resume(directory_.read_newest()->arrays); }
 
   std::string loss_of_going_on() { return GoingOn(scene_, directory_.path()).loss(); }
 
@@ -139,27 +138,9 @@ class Attempt {
   Bytes before_;
 };
 
-struct Loading : Attempt {
-  using Attempt::Attempt;
-  void act() override {
-    model_ = load_model(read_checkpoint(directory_.checkpoint_path(first_step))).model;
-  }
-  std::string loss(bool done) override {
-    if (done != (model_ != nullptr)) return "half a model is loaded";
-    if (!done) return loss_of_going_on();
-    resume(trainer_);
-    return parameter_bytes(*model_) == parameter_bytes(trainer_.model())
-               ? ""
-               : "another model is loaded";
-  }
-
- private:
-  std::unique_ptr<Model> model_;
-};
-
 struct Resuming : Attempt {
   using Attempt::Attempt;
-  void act() override { resume(trainer_); }
+  void act() override { resume(); }
   std::string loss(bool done) override {
     if (!done && parameter_bytes(trainer_.model()) != before_) return "the weights have changed";
     return loss_of_going_on();
@@ -168,7 +149,7 @@ struct Resuming : Attempt {
 
 struct Training : Attempt {
   Training(const Scene& scene, const std::filesystem::path& folder) : Attempt(scene, folder) {
-    resume(trainer_);
+    resume();
     before_ = parameter_bytes(trainer_.model());
     H5close();  // the first save of a process also sets HDF5 up
   }
@@ -340,11 +321,10 @@ int run(bool full) {
   kernels::set_num_threads(1);
   const Scene scene;
   const auto most = full ? std::nullopt : std::optional<std::uint64_t>(60);
-  const bool loads = fail_allocations<Loading>("load a model", scene, most);
   const bool resumes = fail_allocations<Resuming>("resume a run", scene, most);
   const bool trains = fail_allocations<Training>("train, validate and save", scene, most);
   const bool limits = limit_memory(scene, full ? 4096 : 65536);
-  return loads && resumes && trains && limits ? 0 : 1;
+  return resumes && trains && limits ? 0 : 1;
 }
 
 }  // namespace

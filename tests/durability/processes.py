@@ -198,18 +198,6 @@ def check_config(options, folder, name):
     return len(plan.runs)
 
 
-def check_many(options, folder, numbers):
-    """Many processes that take turns on few cores end with the files of one process."""
-    settings = ["train.accumulate=64", "train.batch_size=1"]
-    ends = []
-    for processes in (1, *numbers):
-        parallel = Parallel(options.program, folder / "many", "copy")
-        parallel.execute(processes, 1, settings)
-        ends.append(parallel.files())
-        shutil.rmtree(parallel.run.folder)
-        require(ends[-1] == ends[0], f"{processes} processes: not the files of one process")
-
-
 def workers(program):
     """Process ids by rank of the processes of a program that mpirun has started."""
     found = {}
@@ -362,7 +350,6 @@ def test(options, folder):
         print(f"{total} runs, up to {name}, end with the files of one process", flush=True)
     check_rejections(options, folder)
     check_error(options, folder)
-    check_many(options, folder, (8, 16, 64) if options.full else (8,))
     checkpoints = {}
 
     def expected(step):

@@ -1,14 +1,10 @@
 #!/usr/bin/env -S python3 -B
-"""Trains and saves in one process without an end, and next to it stops and resumes the same run
-again and again: memory does not grow, descriptors do not leak, both have the same bytes."""
+"""Trains and saves in one process without an end: memory does not grow, descriptors do not leak."""
 
-import hashlib
 import os
-import random
 import signal
 import statistics
 import sys
-import threading
 import time
 from dataclasses import dataclass
 
@@ -42,33 +38,13 @@ def sample_of(process, begin):
     return Sample(time.monotonic() - begin, resident, len(os.listdir(f"{status}/fd")))
 
 
-class Watch:
-    """Looks at runs from a separate thread: digests of their checkpoints as they come, and
-    samples of one process that trains all the time."""
-
-    def __init__(self, watched, process, seconds_apart):
-        self.digests = {run: {} for run in watched}
-        self.samples = []
-        self._process = process
-        self._seconds_apart = seconds_apart
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-
-    def end(self):
-        self._ended.set()
-        self._thread.join()
-
-    def _look(self):
-        begin = time.monotonic()
-        while not self._ended.wait(self._seconds_apart) and self._process.poll() is None:
-            self.samples.append(sample_of(self._process, begin))
-            for run, digests in self.digests.items():
-                for step in set(run.steps()) - digests.keys():
-                    try:
-                        digests[step] = hashlib.sha256(run.checkpoint(step).read_bytes()).digest()
-                    except FileNotFoundError:
-                        pass  # an old one, deleted in the meantime
+def watch(process, seconds, seconds_apart):
+    """Samples of a process that trains, for so long."""
+    begin, samples = time.monotonic(), []
+    while time.monotonic() - begin < seconds and process.poll() is None:
+        time.sleep(seconds_apart)
+        samples.append(sample_of(process, begin))
+    return samples
 
 
 def stop(process):
@@ -76,22 +52,6 @@ def stop(process):
     process.send_signal(signal.SIGTERM)
     code = process.wait(runs.HANGS)
     require(code == 128 + signal.SIGTERM, f"told to stop, a run ended with exit code {code}")
-
-
-def live(run, seconds):
-    """A process trains for so long, at least until it has saved, and is stopped."""
-    before = run.steps()
-    with open(run.folder / "output", "w+b") as output:
-        process = run.start(run.next_command(), output)
-        time.sleep(seconds)
-        while run.steps() == before and process.poll() is None:
-            time.sleep(0.01)
-        stop(process)
-        output.seek(0)
-        said = output.read().decode()
-    require(not before or runs.resumed_step(said) == before[-1],
-            f"expected it to resume at step {before[-1:]}:\n{said}")
-    require(run.steps()[-1] > max(before, default=0), f"no step was made:\n{said}")
 
 
 def mib_per_hour(samples):
@@ -127,59 +87,25 @@ def check_descriptors(samples):
     return f"{min(least)} between saves, at most {most}"
 
 
-def check_same_bytes(digests, other):
-    common = digests.keys() & other.keys()
-    differing = sorted(step for step in common if digests[step] != other[step])
-    require(common, "the two runs have no step in common")
-    require(not differing, f"the stopped and the steady run differ at the steps {differing}")
-    return len(common)
-
-
-def stop_again_and_again(run, seconds, lives, rng):
-    begin = time.monotonic()
-    for number in range(lives):
-        left = max(0, seconds - (time.monotonic() - begin))
-        live(run, left / (lives - number) * rng.uniform(0.5, 1.5))
-
-
-def report(watch, steady, stopped, lives, options):
-    """Prints the figures and checks them."""
-    warm = [sample for sample in watch.samples
-            if sample.seconds > WARM_UP * watch.samples[-1].seconds]
-    print(f"one process, {watch.samples[-1].seconds:.0f} s, {steady.steps()[-1]:,} steps, "
-          f"{len(watch.digests[steady]):,} saves seen (seed {options.seed})\n"
-          f"  memory: {check_memory(warm, options.full)}\n"
-          f"  descriptors: {check_descriptors(warm)}")
-    common = check_same_bytes(watch.digests[steady], watch.digests[stopped])
-    print(f"the same run in {lives:,} processes, {stopped.steps()[-1]:,} steps: {common:,} "
-          "checkpoints of the same steps have the same bytes")
-    for run in (steady, stopped):
-        require(not run.temporaries(), f"left behind: {run.temporaries()}")
-
-
 def test(options, folder):
-    full = options.seconds, options.lives, 500, 0.1
-    seconds, lives, save_every, seconds_apart = full if options.full else (6, 12, 50, 0.02)
-    settings = [*ENDLESS, f"train.save_every={save_every}"]
-    steady = Run(options.program, folder / "steady", settings, SMALL_MODEL)
-    stopped = Run(options.program, folder / "stopped", settings, SMALL_MODEL)
+    seconds, save_every, seconds_apart = (
+        (options.seconds, 500, 0.1) if options.full else (6, 50, 0.02))
+    run = Run(options.program, folder / "run", [*ENDLESS, f"train.save_every={save_every}"],
+              SMALL_MODEL)
     with open(folder / "output", "wb") as output:
-        process = steady.start(steady.train(), output)
-    watch = Watch([steady, stopped], process, seconds_apart)
+        process = run.start(run.train(), output)
     try:
-        stop_again_and_again(stopped, seconds, lives, random.Random(options.seed))
-        watch.end()
+        samples = watch(process, seconds, seconds_apart)
         stop(process)
     finally:
         process.kill()
-    report(watch, steady, stopped, lives, options)
-
-
-def add_arguments(parser):
-    parser.add_argument("--seconds", type=float, default=7200, help="of --full; default 7200")
-    parser.add_argument("--lives", type=int, default=1000,
-                        help="processes of the stopped run, with --full; default 1000")
+    warm = [sample for sample in samples if sample.seconds > WARM_UP * samples[-1].seconds]
+    print(f"{samples[-1].seconds:.0f} s, {run.steps()[-1]:,} steps, a save every {save_every}\n"
+          f"  memory: {check_memory(warm, options.full)}\n"
+          f"  descriptors: {check_descriptors(warm)}")
+    require(not run.temporaries(), f"left behind: {run.temporaries()}")
 
 
 if __name__ == "__main__":
-    sys.exit(runs.main(test, runs.parse_arguments(__doc__, add_arguments)))
+    sys.exit(runs.main(test, runs.parse_arguments(__doc__, lambda parser: parser.add_argument(
+        "--seconds", type=float, default=7200, help="of --full; default 7200"))))

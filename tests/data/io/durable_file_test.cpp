@@ -391,7 +391,7 @@ TEST_CASE("a folder that cannot be looked at, created or flushed is reported") {
     REQUIRE(files.calls.at(call) == name);
     CHECK(error.find(words) != error.npos);
   };
-  failing(0, "open", "a: could not look at the folder: Input/output");
+  failing(0, "open", "a: could not open the folder: Input/output");
   failing(3, "mkdir", "could not create the folder: Input/output");
   failing(4, "open", "could not flush the folder above it: Input/output");
   failing(5, "fsync", "could not flush the folder above it: Input/output");

@@ -17,34 +17,27 @@ namespace {
 
 using test::error_text;
 
+template <class T>
+void check_element_type(const char* name, T low, T high) {
+  CAPTURE(name);
+  ArrayStore arrays;
+  arrays.put<T>("x", std::array{low, high}, {2, 1});
+  CHECK(element_type_name(arrays.at("x").type) == name);
+  CHECK(arrays.byte_size() == 2 * sizeof(T));
+  CHECK(arrays.get<T>("x")[0] == low);
+  CHECK(arrays.get<T>("x", {2, 1})[1] == high);
+}
+
 TEST_CASE("elements of every type are restored from an array store") {
-  ArrayStore arrays;
-  arrays.put<float>("float32", std::array{1.5F, -2.0F}, {2});
-  arrays.put<double>("float64", std::array{0.1}, {1, 1});
-  arrays.put<std::int32_t>("int32", std::array{-3, 4}, {2, 1});
-  arrays.put<std::int64_t>("int64", std::array<std::int64_t, 1>{-5'000'000'000}, {1});
-  arrays.put<std::uint64_t>("uint64", std::array{std::numeric_limits<std::uint64_t>::max()}, {1});
-  arrays.put<std::uint8_t>("uint8", std::array<std::uint8_t, 1>{255}, {1});
-
-  CHECK(arrays.get<float>("float32")[1] == -2.0F);
-  CHECK(arrays.get<double>("float64", {1, 1})[0] == 0.1);
-  CHECK(arrays.get<std::int32_t>("int32", {2, 1})[0] == -3);
-  CHECK(arrays.get<std::int64_t>("int64")[0] == -5'000'000'000);
-  CHECK(arrays.get<std::uint64_t>("uint64")[0] == std::numeric_limits<std::uint64_t>::max());
-  CHECK(arrays.get<std::uint8_t>("uint8")[0] == 255);
-  CHECK(arrays.byte_size() == 8 + 8 + 8 + 8 + 8 + 1);
+  check_element_type<float>("float32", -2.0F, 1.5F);
+  check_element_type<double>("float64", 0.1, 1e300);
+  check_element_type<std::int32_t>("int32", -3, 4);
+  check_element_type<std::int64_t>("int64", -5'000'000'000, 1);
+  check_element_type<std::uint64_t>("uint64", 0, std::numeric_limits<std::uint64_t>::max());
+  check_element_type<std::uint8_t>("uint8", 0, 255);
 }
 
-TEST_CASE("the bytes of an array are its elements in little-endian order") {
-  ArrayStore arrays;
-  arrays.put<std::int32_t>("x", std::array{1, -2}, {2});
-  const std::vector<std::byte> expected{std::byte{1},    std::byte{0},    std::byte{0},
-                                        std::byte{0},    std::byte{0xfe}, std::byte{0xff},
-                                        std::byte{0xff}, std::byte{0xff}};
-  CHECK(arrays.at("x").bytes == expected);
-}
-
-TEST_CASE("scalars and texts are restored from an array store, an empty text included") {
+TEST_CASE("scalars and texts are restored from an array store, also empty ones") {
   ArrayStore arrays;
   arrays.put_scalar<std::uint64_t>("progress/step", 1234);
   arrays.put_text("config", "seed: 1\n\0\xff");
@@ -55,14 +48,6 @@ TEST_CASE("scalars and texts are restored from an array store, an empty text inc
   CHECK(arrays.get_text("empty").empty());
   arrays.put<float>("x", {}, {3, 0, 2});
   CHECK(arrays.get<float>("x", {3, 0, 2}).empty());
-}
-
-TEST_CASE("an array store iterates over its arrays in byte order of the paths") {
-  ArrayStore arrays;
-  for (const char* path : {"b", "a/x", "a.b", "B"}) arrays.put_text(path, "");
-  std::vector<std::string> paths;
-  for (const auto& [path, array] : arrays) paths.push_back(path);
-  CHECK(paths == std::vector<std::string>{"B", "a.b", "a/x", "b"});
 }
 
 TEST_CASE("array stores with the same arrays are equal, whatever their origin") {
@@ -99,13 +84,6 @@ TEST_CASE("put() rejects bytes that do not fit the shape, also if the product ov
   CHECK_THROWS_AS(arrays.put<float>("x", {}, {}), std::invalid_argument);
   CHECK_THROWS_AS(arrays.put<float>("x", {}, {huge, 4}), std::invalid_argument);
   CHECK(arrays.size() == 0);
-}
-
-TEST_CASE("element types have the names of messages") {
-  const std::array types{ElementType::float32, ElementType::float64, ElementType::int32,
-                         ElementType::int64,   ElementType::uint64,  ElementType::uint8};
-  const std::array names{"float32", "float64", "int32", "int64", "uint64", "uint8"};
-  for (std::size_t i = 0; i < types.size(); ++i) CHECK(element_type_name(types[i]) == names[i]);
 }
 
 TEST_CASE("put() rejects malformed paths and paths in use") {

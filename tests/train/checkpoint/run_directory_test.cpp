@@ -92,32 +92,25 @@ TEST_CASE("a run is found by its directory and by its folder of checkpoints") {
   CHECK(find_run(run.folder / "checkpoints/checkpoints").path() == run.folder / "checkpoints");
 }
 
-TEST_CASE("the newest checkpoint is the one of the highest step") {
-  const Run run({20, 10});
+TEST_CASE("the newest checkpoint is the whole one of the highest step") {
+  const Run run({30, 10, 20});
   const auto newest = run.directory.read_newest();
   REQUIRE(newest.has_value());
-  CHECK(newest->step == 20);
-  CHECK(newest->path == run.directory.checkpoint_path(20));
-  CHECK(newest->arrays == snapshot_of(20));
+  CHECK(newest->step == 30);
+  CHECK(newest->path == run.directory.checkpoint_path(30));
+  CHECK(newest->arrays == snapshot_of(30));
   CHECK(newest->rejected.empty());
-}
 
-TEST_CASE("damaged checkpoints are skipped and reported, newest first") {
-  const Run run({10, 20, 30});
   run.damage(20);
   run.damage(30);
-  const auto newest = run.directory.read_newest();
-  REQUIRE(newest.has_value());
-  CHECK(newest->step == 10);
-  REQUIRE(newest->rejected.size() == 2);
-  CHECK(newest->rejected[0].path == run.directory.checkpoint_path(30));
-  CHECK(newest->rejected[1].reason.find("truncated") != std::string::npos);
-}
+  const auto older = run.directory.read_newest();
+  REQUIRE(older.has_value());
+  CHECK(older->step == 10);
+  REQUIRE(older->rejected.size() == 2);
+  CHECK(older->rejected[0].path == run.directory.checkpoint_path(30));
+  CHECK(contains(older->rejected[1].reason, "truncated"));
 
-TEST_CASE("a run whose checkpoints are all damaged is an error and not a new run") {
-  const Run run({10, 20});
-  run.damage(10);
-  run.damage(20);
+  run.damage(10);  // all are damaged: an error, and not a new run
   CHECK_THROWS_AS(run.directory.read_newest(), CheckpointError);
 }
 
@@ -239,26 +232,22 @@ TEST_CASE("a save returns the old checkpoints that cannot be deleted, and delete
   CHECK(run.directory.steps() == Steps{50});
 }
 
-TEST_CASE("saving keeps the newest few and the steps that are named") {
-  Run run;
-  for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
-    run.directory.save(step, snapshot_of(step), {.keep_last = 2, .steps = {20, 30}});
-  }
-  CHECK(run.directory.steps() == Steps{20, 30, 40, 50});
-  run.directory.save(60, snapshot_of(60), {.keep_last = 1, .steps = {50}});
-  CHECK(run.directory.steps() == Steps{50, 60});
-}
-
-TEST_CASE("saving keeps the first few checkpoints of a ranking") {
-  Run run;
+TEST_CASE("saving keeps the newest few, named steps and the first few of a ranking") {
   const std::vector<std::uint64_t> ranking{70, 20, 15, 10, 30, 40};
-  for (const std::uint64_t step : {10, 20, 30, 40, 50}) {
-    run.directory.save(step, snapshot_of(step),
-                       {.keep_last = 1, .best_first = ranking, .keep_best = 2});
+  struct Case {
+    Retention retention;
+    Steps kept;
+  };
+  for (const auto& [retention, kept] : std::vector<Case>{
+           {{.keep_last = 1}, {50, 1000}},
+           {{.keep_last = 2, .steps = {20, 30}}, {20, 30, 40, 50, 1000}},
+           {{.keep_last = 1, .best_first = ranking, .keep_best = 2}, {10, 20, 50, 1000}},
+           {{.keep_last = 1, .best_first = ranking, .keep_best = 1}, {20, 50, 1000}}}) {
+    // The checkpoint of a later step is neither counted nor deleted.
+    Run run({10, 20, 30, 40, 1000});
+    CHECK(run.directory.save(50, snapshot_of(50), retention).empty());
+    CHECK(run.directory.steps() == kept);
   }
-  CHECK(run.directory.steps() == Steps{10, 20, 50});
-  run.directory.save(60, snapshot_of(60), {.keep_last = 1, .best_first = ranking, .keep_best = 1});
-  CHECK(run.directory.steps() == Steps{20, 60});
 }
 
 TEST_CASE("a probe reserves the space of a checkpoint in its folder and leaves no file") {
@@ -291,12 +280,6 @@ TEST_CASE("a probe rejects a disk with fewer inodes than a checkpoint and the ot
   CHECK_NOTHROW(directory.probe(5000, 0));
   files.free.reset();
   CHECK_NOTHROW(directory.probe(5000, 6));
-}
-
-TEST_CASE("saving neither counts nor deletes checkpoints of later steps") {
-  Run run({10, 20, 1000});
-  run.directory.save(30, snapshot_of(30), {.keep_last = 1});
-  CHECK(run.directory.steps() == Steps{30, 1000});
 }
 
 TEST_CASE("saving the same step again replaces its checkpoint") {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/contains.h"
 #include "tests/train/tiny_run.h"
 #include "train/base/error.h"
 #include "train/checkpoint/checkpoint.h"
@@ -21,6 +22,7 @@
 namespace tapestry {
 namespace {
 
+using test::contains;
 using test::tiny_config;
 using test::TinyRun;
 
@@ -108,32 +110,32 @@ TEST_CASE("checkpoints and the config file of a run contain its id") {
   CHECK(recorded_run_id(run.directory()) == std::nullopt);
 }
 
-TEST_CASE("a checkpoint of another run is skipped for an older one of the run") {
+/// What is said of the newest checkpoint, which is skipped for the one of step `expected`.
+std::string reason_to_skip(const RunDirectory& directory, std::uint64_t expected) {
+  const auto found = read_newest_of_run(directory);
+  REQUIRE(found.has_value());
+  CHECK(found->step == expected);
+  REQUIRE(found->rejected.size() == 1);
+  return found->rejected[0].reason;
+}
+
+TEST_CASE("checkpoints of another run, and those that were renamed, are skipped") {
   OwnRun run;
   OwnRun other(2);
-  const std::uint64_t newest = run.directory().steps().back();
+  const std::vector<std::uint64_t> steps = run.directory().steps();
+  const std::uint64_t newest = steps.back();
+  run.replace(9999, run.path(newest));
+  CHECK(
+      contains(reason_to_skip(run.directory(), newest),
+               "found the checkpoint of step " + std::to_string(newest) + ", expected step 9999"));
+  std::filesystem::remove(run.path(9999));
   run.replace(newest, other.path(newest));
-  const auto found = read_newest_of_run(run.directory());
-  REQUIRE(found.has_value());
-  CHECK(found->step < newest);
-  REQUIRE(found->rejected.size() == 1);
-  CHECK(found->rejected[0].reason.find(": found a checkpoint of the run ") != std::string::npos);
+  CHECK(contains(reason_to_skip(run.directory(), steps.at(steps.size() - 2)),
+                 ": found a checkpoint of the run "));
   CHECK_THROWS_AS(read_checkpoint_of_run(run.directory(), newest), UnusableCheckpoint);
   // Without a config file it is not known which run the directory belongs to.
   std::filesystem::remove(run.directory().path() / "config.yaml");
   CHECK(read_newest_of_run(run.directory())->step == newest);
-}
-
-TEST_CASE("a checkpoint that was renamed to another step is skipped") {
-  OwnRun run;
-  const std::uint64_t newest = run.directory().steps().back();
-  run.replace(9999, run.path(newest));
-  const auto found = read_newest_of_run(run.directory());
-  REQUIRE(found.has_value());
-  CHECK(found->step == newest);
-  REQUIRE(found->rejected.size() == 1);
-  CHECK(found->rejected[0].reason.find("found the checkpoint of step " + std::to_string(newest) +
-                                       ", expected step 9999") != std::string::npos);
 }
 
 TEST_CASE("a checkpoint without an id is used, and the run gets an id") {
