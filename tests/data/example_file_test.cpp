@@ -25,24 +25,24 @@ using test::FaultyFileSystem;
 using test::rejection;
 using test::TemporaryFolder;
 
-using Examples = std::vector<Example>;
+using ExampleList = std::vector<Example>;
 using Notes = std::vector<std::string>;
 
 constexpr std::uint64_t origin = 0x0123456789ABCDEF;
 
-const Examples some{{.source = {4, 5}, .target = {6}},
-                    {.source = {}, .target = {7, 8, 9}},
-                    {.source = {4}, .target = {}}};
+const ExampleList some{{.source = {4, 5}, .target = {6}},
+                       {.source = {}, .target = {7, 8, 9}},
+                       {.source = {4}, .target = {}}};
 
-void write(const std::filesystem::path& path, const Examples& examples, std::size_t ids = 10,
+void write(const std::filesystem::path& path, const ExampleList& examples, std::size_t ids = 10,
            FileSystem& files = posix_file_system()) {
   ExampleFileWriter writer(path, ids, files);
   for (std::size_t i = 0; i < examples.size(); ++i) writer.add(examples[i], 10 * i);
   writer.finish(origin, {1, examples.size() - 1}, {"first note", "second"});
 }
 
-Examples all_of(const ExampleFile& file) {
-  Examples examples(file.size());
+ExampleList all_of(const ExampleFile& file) {
+  ExampleList examples(file.size());
   for (std::size_t i = 0; i < file.size(); ++i) file.read(i, examples[i]);
   return examples;
 }
@@ -72,7 +72,7 @@ TEST_CASE("examples, lines, parts and notes are read as they were written") {
   const TemporaryFolder folder;
   for (const std::size_t ids : {10, 65536, 65537, 70000}) {
     CAPTURE(ids);
-    Examples examples = some;
+    ExampleList examples = some;
     examples[1].target.push_back(static_cast<std::int32_t>(ids) - 1);
     write(folder / "x", examples, ids);
     const ExampleFile file(folder / "x", origin, ids);
@@ -90,7 +90,7 @@ TEST_CASE("examples, lines, parts and notes are read as they were written") {
   CHECK(names_in(folder) == std::vector<std::string>{"x"});
   // Ids take two bytes if the vocabulary allows it.
   const auto size = [&](std::size_t ids) {
-    write(folder / "x", Examples(1000, some[0]), ids);
+    write(folder / "x", ExampleList(1000, some[0]), ids);
     return std::filesystem::file_size(folder / "x");
   };
   CHECK(size(65537) - size(65536) == 2 * 3 * 1000);
@@ -103,7 +103,7 @@ TEST_CASE("examples, lines, parts and notes are read as they were written") {
 
 TEST_CASE("a buffer that overflows leaves the file unchanged") {
   const TemporaryFolder folder;
-  Examples examples;
+  ExampleList examples;
   for (std::int32_t i = 0; i < 3000; ++i) {
     examples.push_back({.source = std::vector<std::int32_t>(static_cast<std::size_t>(i) % 500, i),
                         .target = {3000 - i}});
@@ -114,7 +114,7 @@ TEST_CASE("a buffer that overflows leaves the file unchanged") {
   write(folder / "x", examples, 3001, files);
   const ExampleFile file(folder / "x", origin, 3001, files);
   CHECK(all_of(file) == examples);
-  Examples in_order;
+  ExampleList in_order;
   file.for_each([&](const Example& example) { in_order.push_back(example); });
   CHECK(in_order == examples);
   CHECK(all_of(file) == examples);

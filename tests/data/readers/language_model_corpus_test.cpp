@@ -17,8 +17,8 @@ using Ids = std::vector<std::int32_t>;
 
 namespace {
 
-struct TextFolder {
-  explicit TextFolder(std::string_view text) {
+struct BookFolder {
+  explicit BookFolder(std::string_view text) {
     write(text);
     files.train_text = "train.txt";
     windows.validation_share = 0.0;
@@ -57,7 +57,7 @@ struct TextFolder {
 }  // namespace
 
 TEST_CASE("a text is cut into windows, each of which begins with the last token before") {
-  const TextFolder text("abcabca\nb\n");
+  const BookFolder text("abcabca\nb\n");
   const Corpus corpus = text.load();
   // By falling frequency; the line end, which occurs as often as c, is spelled <newline>.
   CHECK(corpus.target_vocabulary == Vocabulary({"a", "b", "<newline>", "c"}));
@@ -74,7 +74,7 @@ TEST_CASE("a text is cut into windows, each of which begins with the last token 
 }
 
 TEST_CASE("every token but the first is predicted once, for every context length") {
-  TextFolder text("one two\n\nthree\tfour\n");
+  BookFolder text("one two\n\nthree\tfour\n");
   for (std::size_t context = 1; context <= 21; ++context) {
     CAPTURE(context);
     text.windows.context = context;
@@ -93,7 +93,7 @@ TEST_CASE("every token but the first is predicted once, for every context length
 }
 
 TEST_CASE("text by words has punctuation and line ends as tokens") {
-  TextFolder text("Oh, oh!\noh\n");
+  BookFolder text("Oh, oh!\noh\n");
   text.windows.unit = TextUnit::word;
   text.words.lowercase = true;
   const Corpus corpus = text.load();
@@ -102,7 +102,7 @@ TEST_CASE("text by words has punctuation and line ends as tokens") {
 }
 
 TEST_CASE("the last lines are held out by their share, and their words are not in the vocabulary") {
-  TextFolder text("aaaa\nbbbb\ncccc\ndddd\n");
+  BookFolder text("aaaa\nbbbb\ncccc\ndddd\n");
   text.windows.validation_share = 0.25;
   Corpus corpus = text.load();
   CHECK(text.decoded(corpus, corpus.train) == "aaaa\nbbbb\ncccc\n");
@@ -126,7 +126,7 @@ TEST_CASE("the last lines are held out by their share, and their words are not i
 }
 
 TEST_CASE("the number of bytes to hold out is rounded to the nearest") {
-  TextFolder text("aaaa\nbbbb\ncccc\n");
+  BookFolder text("aaaa\nbbbb\ncccc\n");
   text.windows.context = 100;
   const auto kept = [&](double share) {
     text.windows.validation_share = share;
@@ -137,7 +137,7 @@ TEST_CASE("the number of bytes to hold out is rounded to the nearest") {
 }
 
 TEST_CASE("a text of one line is divided between two tokens") {
-  TextFolder text("abcdefghij");
+  BookFolder text("abcdefghij");
   text.windows.validation_share = 0.25;  // of 11 bytes, line end included
   Corpus corpus = text.load();
   CHECK(text.decoded(corpus, corpus.train) == "abcdefgh");
@@ -164,7 +164,7 @@ TEST_CASE("a text of one line is divided between two tokens") {
 }
 
 TEST_CASE("a line of megabytes is read, and its tokens are those of the whole line") {
-  TextFolder text("");
+  BookFolder text("");
   std::string line;
   for (int i = 0; line.size() < (std::size_t{3} << 20); ++i)
     line += "wörd" + std::to_string(i % 7) + " ";
@@ -196,7 +196,7 @@ std::size_t border_of(const std::string& text, double share, TextUnit unit) {
 }
 
 TEST_CASE("lines of any length are held out whole, around 64 KB and in each of several files") {
-  TextFolder text("");
+  BookFolder text("");
   text.files.train_text = std::vector<std::string>{"train.txt", "more.txt"};
   text.windows.context = 1 << 20;
   const auto line = [](std::size_t bytes) {
@@ -250,7 +250,7 @@ TEST_CASE("lines of any length are held out whole, around 64 KB and in each of s
 }
 
 TEST_CASE("files for validation and testing leave the training text whole") {
-  TextFolder text("abc\ncba\n");
+  BookFolder text("abc\ncba\n");
   text.write("cc\n", "valid.txt");
   text.write("xa", "test.txt");
   text.files.validation_text = "valid.txt";
@@ -268,7 +268,7 @@ TEST_CASE("files for validation and testing leave the training text whole") {
 }
 
 TEST_CASE("a text is encoded with a given vocabulary") {
-  const TextFolder text("abz\n");
+  const BookFolder text("abz\n");
   const Vocabulary known({"z", "<newline>", "a"});
   const FixedVocabularies fixed = {known, known};
   const Corpus corpus = text.load(&fixed);
@@ -278,7 +278,7 @@ TEST_CASE("a text is encoded with a given vocabulary") {
 }
 
 TEST_CASE("a part too short to predict a token, and words too rare, are rejected") {
-  TextFolder text("\n");
+  BookFolder text("\n");
   text.check_rejected({"train.txt: found fewer than 2 tokens for training"});
   text.write("a\nb\n");
   text.windows.validation_share = 0.99;
@@ -296,7 +296,7 @@ TEST_CASE("a part too short to predict a token, and words too rare, are rejected
 }
 
 TEST_CASE("a text of subwords has line ends and can be decoded to the text") {
-  TextFolder text("the dog plays\n\nthe dogs play\nthe cat plays with the dog\n");
+  BookFolder text("the dog plays\n\nthe dogs play\nthe cat plays with the dog\n");
   text.words.subwords = {.kind = SubwordKind::unigram, .vocabulary_size = 22};
   const Corpus corpus = text.load();
   CHECK(corpus.target_vocabulary.size() == 23);
@@ -309,7 +309,7 @@ TEST_CASE("a text of subwords has line ends and can be decoded to the text") {
 }
 
 TEST_CASE("a line that is held out in part is divided before a word, not within a subword") {
-  TextFolder text("one two three four five six seven eight nine ten");
+  BookFolder text("one two three four five six seven eight nine ten");
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 25};
   text.windows.validation_share = 0.2;
   const Corpus corpus = text.load();

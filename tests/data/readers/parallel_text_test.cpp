@@ -18,8 +18,8 @@ using Notes = std::vector<std::string>;
 namespace {
 
 /// Two training pairs and one validation pair.
-struct TextFolder : test::PairFolder {
-  TextFolder() : PairFolder("ein Hund .\nein Kind.\n", "a dog .\na child.\n") {
+struct ParallelFolder : test::PairFolder {
+  ParallelFolder() : PairFolder("ein Hund .\nein Kind.\n", "a dog .\na child.\n") {
     write_validation("ein Haus.\n", "a house.\n");
     options.validation_source = "valid.de";
     options.validation_target = "valid.en";
@@ -34,7 +34,7 @@ struct TextFolder : test::PairFolder {
 }  // namespace
 
 TEST_CASE("pairs are read, split into tokens and numbered by the training vocabulary") {
-  TextFolder text;
+  ParallelFolder text;
   Corpus corpus = text.load();
   CHECK(corpus.source_vocabulary == Vocabulary({".", "ein", "Hund", "Kind"}));
   CHECK(corpus.target_vocabulary == Vocabulary({".", "a", "child", "dog"}));
@@ -55,7 +55,7 @@ TEST_CASE("pairs are read, split into tokens and numbered by the training vocabu
 }
 
 TEST_CASE("options of words apply to both sides, which may share a vocabulary") {
-  TextFolder text;
+  ParallelFolder text;
   text.words.min_frequency = 2;
   CHECK(text.load().source_vocabulary == Vocabulary({".", "ein"}));
   CHECK(text.load().train[0].source == Ids{5, unk_id, 4});
@@ -75,7 +75,7 @@ TEST_CASE("options of words apply to both sides, which may share a vocabulary") 
 }
 
 TEST_CASE("pairs of blank lines, and long training pairs, are skipped and noted") {
-  TextFolder text;
+  ParallelFolder text;
   const std::vector<Example> train = text.load().train;
   text.write("ein Hund .\n\n \nein Kind.\n", "a dog .\n\u00A0\n\na child.\n");
   text.write_validation("\nein Haus.\n\n\n", "\na house.\n\n\n");
@@ -104,7 +104,7 @@ TEST_CASE("pairs of blank lines, and long training pairs, are skipped and noted"
 }
 
 TEST_CASE("files whose lines do not match are rejected with both names and the line") {
-  TextFolder text;
+  ParallelFolder text;
   text.write("ein Hund .\nein Kind.\n", "a dog .\n \n");
   text.check_rejected_now({"train.en:2: the line is blank", "train.de:2 is not"});
   text.write("ein Hund .\nein Kind.\n", "a dog .\na child.\n");
@@ -119,7 +119,7 @@ TEST_CASE("files whose lines do not match are rejected with both names and the l
 }
 
 TEST_CASE("a file that is missing, or not named, is rejected") {
-  TextFolder text;
+  ParallelFolder text;
   text.options.test_source = "test.de";
   text.check_rejected_now(
       {"data.test_target: found no file name", "set both data.test_source and data.test_target"});
@@ -135,7 +135,7 @@ TEST_CASE("a file that is missing, or not named, is rejected") {
 }
 
 TEST_CASE("the files that were read are listed by key, with size and digest") {
-  TextFolder text;
+  ParallelFolder text;
   text.options.test_source = "train.de";
   text.options.test_target = "train.en";
   const std::vector<DataFile> files = text.load().files;
@@ -154,7 +154,7 @@ TEST_CASE("the files that were read are listed by key, with size and digest") {
 }
 
 TEST_CASE("text is encoded with given vocabularies, in which other words are unknown") {
-  TextFolder text;
+  ParallelFolder text;
   text.words.min_frequency = 3;  // which no word reaches
   const FixedVocabularies fixed = {Vocabulary({"Haus", "ein"}), Vocabulary({"a", "house"})};
   const Corpus corpus = text.load(&fixed);
@@ -165,7 +165,7 @@ TEST_CASE("text is encoded with given vocabularies, in which other words are unk
 }
 
 TEST_CASE("subwords are learned of both sides together or of each side separately") {
-  TextFolder text;
+  ParallelFolder text;
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};
   const Corpus apart = text.load();
   CHECK(apart.source_vocabulary.size() == 22);
@@ -187,7 +187,7 @@ TEST_CASE("subwords are learned of both sides together or of each side separatel
 }
 
 TEST_CASE("given subword models are used, and no subword file is read") {
-  TextFolder text;
+  ParallelFolder text;
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};
   const Corpus first = text.load();
   const FixedVocabularies fixed = {first.source_vocabulary, first.target_vocabulary};
@@ -203,7 +203,7 @@ TEST_CASE("given subword models are used, and no subword file is read") {
 }
 
 TEST_CASE("max_tokens counts subwords, and subwords are learned of long pairs too") {
-  TextFolder text;
+  ParallelFolder text;
   text.write("ein Hund .\nein Hund.\nein.\n", "a dog .\na dog.\na child , and a dog\n");
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};
   const Corpus all = text.load();

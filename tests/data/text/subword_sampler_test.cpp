@@ -22,7 +22,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-const std::vector<std::string> sentences = {
+const std::vector<std::string> sampled_sentences = {
     "the dog plays",   "the dogs play",       "a dog played with the cat", "the cat is playing",
     "cats and dogs",   "the player plays on", "a cat plays a game",        "games are played",
     "the dog is here", "here is the cat",     "a player and a game"};
@@ -30,8 +30,8 @@ const std::vector<std::string> sentences = {
 Vocabulary trained(SubwordKind kind, bool byte_fallback = false) {
   const std::size_t bytes = byte_fallback ? 256 : 0;
   return Vocabulary(train_subwords(
-      sentences, {.kind = kind, .vocabulary_size = 34 + bytes, .byte_fallback = byte_fallback},
-      "x"));
+      sampled_sentences,
+      {.kind = kind, .vocabulary_size = 34 + bytes, .byte_fallback = byte_fallback}, "x"));
 }
 
 Ids encode(const Vocabulary& words, const std::string& text) {
@@ -80,7 +80,7 @@ TEST_CASE("sampled segmentations are of the same text and vary") {
     const Vocabulary bpe = trained(SubwordKind::bpe, bytes);
     const SubwordSampler sampled(unigram, {.alpha = 0.2}), dropped(bpe, {.dropout = 0.3});
     std::map<Ids, int> different;
-    for (const std::string& sentence : sentences) {
+    for (const std::string& sentence : sampled_sentences) {
       for (std::uint64_t i = 0; i < 20; ++i) {
         const Ids a = draw(sampled, encode(unigram, sentence), i);
         const Ids b = draw(dropped, encode(bpe, sentence), i);

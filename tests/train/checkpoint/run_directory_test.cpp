@@ -35,11 +35,11 @@ ArrayStore snapshot_of(std::uint64_t step) {
 }
 
 /// A run directory with checkpoints of some steps.
-struct Run {
+struct MadeRun {
   TemporaryFolder folder;
   RunDirectory directory{folder / "run"};
 
-  explicit Run(const Steps& steps = {}) {
+  explicit MadeRun(const Steps& steps = {}) {
     directory.create();
     for (const std::uint64_t step : steps) {
       directory.save(step, snapshot_of(step), {.keep_last = 100});
@@ -65,13 +65,13 @@ TEST_CASE("a run without a folder or without checkpoints has no steps and no new
   const RunDirectory nowhere("/nowhere/run");
   CHECK(nowhere.steps().empty());
   CHECK_FALSE(nowhere.read_newest().has_value());
-  const Run run;
+  const MadeRun run;
   CHECK(run.directory.steps().empty());
   CHECK_FALSE(run.directory.read_newest().has_value());
 }
 
 TEST_CASE("steps are listed in ascending order, and other names are ignored") {
-  const Run run({300, 5, 100'000'000});
+  const MadeRun run({300, 5, 100'000'000});
   for (const char* name : {"step-7.h5", "step-000000009.h5", "step-00000001.h5.bak", "step-.h5",
                            "step--0000001.h5", "step-99999999999999999999.h5", "best.h5"}) {
     run.add_file(name);
@@ -80,7 +80,7 @@ TEST_CASE("steps are listed in ascending order, and other names are ignored") {
 }
 
 TEST_CASE("a run is found by its directory and by its folder of checkpoints") {
-  const Run run({10});
+  const MadeRun run({10});
   const std::string path = run.directory.path().string();
   CHECK(find_run(path).path() == path);
   CHECK(find_run(path + "/checkpoints").path() == path);
@@ -93,7 +93,7 @@ TEST_CASE("a run is found by its directory and by its folder of checkpoints") {
 }
 
 TEST_CASE("the newest checkpoint is the whole one of the highest step") {
-  const Run run({30, 10, 20});
+  const MadeRun run({30, 10, 20});
   const auto newest = run.directory.read_newest();
   REQUIRE(newest.has_value());
   CHECK(newest->step == 30);
@@ -115,7 +115,7 @@ TEST_CASE("the newest checkpoint is the whole one of the highest step") {
 }
 
 TEST_CASE("a newest checkpoint that cannot be opened is skipped and reported") {
-  const Run run({10, 20});
+  const MadeRun run({10, 20});
   const auto newest_of = [&](FileSystem& files) {
     return RunDirectory(run.directory.path(), files).read_newest();
   };
@@ -148,7 +148,7 @@ const std::vector<std::pair<const char*, Replacement>> replacements = {
 TEST_CASE("a checkpoint that is no regular file is skipped for an older one") {
   for (const auto& replacement : replacements) {
     CAPTURE(replacement.first);
-    Run run({10, 20});
+    MadeRun run({10, 20});
     replacement.second(run.directory.checkpoint_path(30));
     const auto newest = run.directory.read_newest();
     REQUIRE(newest.has_value());
@@ -163,11 +163,11 @@ TEST_CASE("a checkpoint that is no regular file is skipped for an older one") {
 }
 
 /// A run whose folder of checkpoints cannot be listed.
-struct UnlistedRun : Run {
+struct UnlistedRun : MadeRun {
   FaultyFileSystem files;
   RunDirectory unlisted{directory.path(), files};
 
-  explicit UnlistedRun(int error) : Run({10}) {
+  explicit UnlistedRun(int error) : MadeRun({10}) {
     files.failing_name = "list";
     files.error = error;
   }
@@ -204,7 +204,7 @@ TEST_CASE("a lock file that cannot be created names missing inodes") {
   struct Full : FewInodes {
     int open(const char*, int, mode_t) override { return errno = ENOSPC, -1; }
   } files;
-  const Run run;
+  const MadeRun run;
   RunDirectory directory(run.directory.path(), files);
   const std::string text = error_text<OutputError>([&] { directory.lock(); });
   CHECK(contains(text, "/.lock: could not open the lock file: No space left on device"));
@@ -212,14 +212,14 @@ TEST_CASE("a lock file that cannot be created names missing inodes") {
 }
 
 TEST_CASE("a folder in place of an old checkpoint is kept and no problem of a save") {
-  Run run({20});
+  MadeRun run({20});
   std::filesystem::create_directory(run.directory.checkpoint_path(10));
   CHECK(run.directory.save(30, snapshot_of(30), {.keep_last = 1}).empty());
   CHECK(run.directory.steps() == Steps{10, 30});
 }
 
 TEST_CASE("a save returns the old checkpoints that cannot be deleted, and deletes the others") {
-  const Run run({10, 20, 30});
+  const MadeRun run({10, 20, 30});
   FaultyFileSystem files;
   files.fail_times("unlink", 1, EPERM);
   RunDirectory directory(run.directory.path(), files);
@@ -244,14 +244,14 @@ TEST_CASE("saving keeps the newest few, named steps and the first few of a ranki
            {{.keep_last = 1, .best_first = ranking, .keep_best = 2}, {10, 20, 50, 1000}},
            {{.keep_last = 1, .best_first = ranking, .keep_best = 1}, {20, 50, 1000}}}) {
     // The checkpoint of a later step is neither counted nor deleted.
-    Run run({10, 20, 30, 40, 1000});
+    MadeRun run({10, 20, 30, 40, 1000});
     CHECK(run.directory.save(50, snapshot_of(50), retention).empty());
     CHECK(run.directory.steps() == kept);
   }
 }
 
 TEST_CASE("a probe reserves the space of a checkpoint in its folder and leaves no file") {
-  const Run run;
+  const MadeRun run;
   FaultyFileSystem files;
   const RunDirectory directory(run.directory.path(), files);
   directory.probe(5000, 0);
@@ -267,7 +267,7 @@ TEST_CASE("a probe reserves the space of a checkpoint in its folder and leaves n
 
 TEST_CASE("a probe rejects a disk with fewer inodes than a checkpoint and the other files need") {
   FewInodes files;
-  const Run run;
+  const MadeRun run;
   const RunDirectory directory(run.directory.path(), files);
   for (const std::uint64_t free : {0, 1, 6}) {
     files.free = free;
@@ -283,13 +283,13 @@ TEST_CASE("a probe rejects a disk with fewer inodes than a checkpoint and the ot
 }
 
 TEST_CASE("saving the same step again replaces its checkpoint") {
-  Run run({10});
+  MadeRun run({10});
   run.directory.save(10, snapshot_of(11), {});
   CHECK(run.directory.read_newest()->arrays == snapshot_of(11));
 }
 
 TEST_CASE("old checkpoints are deleted only after the new one is on the disk") {
-  const Run run({10});
+  const MadeRun run({10});
   FaultyFileSystem files;
   RunDirectory(run.directory.path(), files).save(20, snapshot_of(20), {.keep_last = 1});
   const auto unlink = std::ranges::find(files.calls, "unlink");
@@ -300,7 +300,7 @@ TEST_CASE("old checkpoints are deleted only after the new one is on the disk") {
 }
 
 TEST_CASE("a save that fails deletes nothing") {
-  const Run run({10, 20});
+  const MadeRun run({10, 20});
   for (const char* call : {"open", "fallocate", "write", "fsync", "pread", "close", "rename"}) {
     CAPTURE(call);
     FaultyFileSystem files;
@@ -312,13 +312,13 @@ TEST_CASE("a save that fails deletes nothing") {
 }
 
 TEST_CASE("keeping 0 checkpoints is rejected before anything is written") {
-  Run run({10});
+  MadeRun run({10});
   CHECK_THROWS_AS(run.directory.save(20, snapshot_of(20), {.keep_last = 0}), std::invalid_argument);
   CHECK(run.directory.steps() == Steps{10});
 }
 
 TEST_CASE("temporary files of crashed saves are removed, and nothing else") {
-  Run run({10});
+  MadeRun run({10});
   run.add_file(".step-00000020.h5.tmp-17-0");
   run.add_file("notes.txt");
   const auto [removed, problems] = run.directory.remove_stray_temporaries();
@@ -331,7 +331,7 @@ TEST_CASE("temporary files of crashed saves are removed, and nothing else") {
 }
 
 TEST_CASE("a temporary file that cannot be deleted is reported, and the others are removed") {
-  Run run({10});
+  MadeRun run({10});
   run.add_file(".step-00000020.h5.tmp-17-0");
   run.add_file(".step-00000030.h5.tmp-17-0");
   FaultyFileSystem files;

@@ -29,12 +29,11 @@ using test::model_with_scores;
 using test::random_model;
 using Sentences = std::vector<Sentence>;
 
-constexpr std::size_t positions = test::random_model_positions;
 const Sentences sources = test::some_sources;
 
 std::vector<std::vector<Hypothesis>> search(const Model& model, const Sentences& of,
                                             const SearchOptions& options) {
-  return beam_search(*model.network, positions, of, options);
+  return beam_search(*model.network, test::random_model_positions, of, options);
 }
 
 }  // namespace
@@ -165,7 +164,8 @@ TEST_CASE("outputs have the same bits on any number of threads") {
   for (const Sentence& source : many) inputs.push_back({.source = source});
   inputs[20].prefix = {1000};
   const test::Threads three(3);
-  CHECK_THROWS_AS(search_outputs(*model.network, positions, inputs), std::invalid_argument);
+  CHECK_THROWS_AS(search_outputs(*model.network, test::random_model_positions, inputs),
+                  std::invalid_argument);
 }
 
 TEST_CASE("a network without an incremental decoder gives the same outputs") {
@@ -173,8 +173,8 @@ TEST_CASE("a network without an incremental decoder gives the same outputs") {
   for (const std::size_t beam : {1, 3}) {
     const SearchOptions options{.beam_size = beam, .num_best = beam};
     const auto cached = search(model, sources, options);
-    const auto recomputed =
-        beam_search(test::WithoutDecoder(*model.network), positions, sources, options);
+    const auto recomputed = beam_search(test::WithoutDecoder(*model.network),
+                                        test::random_model_positions, sources, options);
     for (std::size_t i = 0; i < sources.size(); ++i) check_same(cached[i], recomputed[i]);
   }
 }
@@ -184,9 +184,10 @@ TEST_CASE("outputs have at least min_length tokens") {
   scores[eos_id] = 5.0;
   scores[7] = 1.0;
   const Model model = model_with_scores(scores);
-  CHECK(decode(*model.network, positions, {{4}}, {.min_length = 3}) == Sentences{{7, 7, 7}});
-  CHECK(decode(*model.network, positions, {{4}}, {.beam_size = 3, .min_length = 2}) ==
-        Sentences{{7, 7}});
+  CHECK(decode(*model.network, test::random_model_positions, {{4}}, {.min_length = 3}) ==
+        Sentences{{7, 7, 7}});
+  CHECK(decode(*model.network, test::random_model_positions, {{4}},
+               {.beam_size = 3, .min_length = 2}) == Sentences{{7, 7}});
 }
 
 TEST_CASE("the length penalty prefers longer outputs") {
@@ -196,7 +197,7 @@ TEST_CASE("the length penalty prefers longer outputs") {
   scores[7] = std::log(0.6);
   const Model model = model_with_scores(scores);
   const auto outputs = [&](double alpha) {
-    return beam_search(*model.network, positions, {{4}},
+    return beam_search(*model.network, test::random_model_positions, {{4}},
                        {.beam_size = 2, .num_best = 2, .length_penalty = alpha})
         .front();
   };
@@ -212,17 +213,20 @@ TEST_CASE("greedy decoding ends with <eos> at the maximum length, for every leng
   scores[eos_id] = std::log(0.51);
   scores[7] = std::log(0.49);
   const Model model = model_with_scores(scores);
-  CHECK(decode(*model.network, positions, {{4}}, {.length_penalty = 5.0, .max_length = 1}) ==
-        Sentences{{}});
+  CHECK(decode(*model.network, test::random_model_positions, {{4}},
+               {.length_penalty = 5.0, .max_length = 1}) == Sentences{{}});
 }
 
 TEST_CASE("logits that are NaN give no outputs") {
   const Model model = model_with_scores(std::vector<double>(hand_made_vocabulary, std::nan("")));
-  CHECK(beam_search(*model.network, positions, {{4}}).front().empty());
-  CHECK(decode(*model.network, positions, {{4}}, {.beam_size = 2}) == Sentences{{}});
+  CHECK(beam_search(*model.network, test::random_model_positions, {{4}}).front().empty());
+  CHECK(decode(*model.network, test::random_model_positions, {{4}}, {.beam_size = 2}) ==
+        Sentences{{}});
   // <eos> is among the first ids, which are the best ones of logits that are all NaN.
   for (const std::size_t beam : {4, 6}) {
-    CHECK(beam_search(*model.network, positions, {{4}}, {.beam_size = beam}).front().empty());
+    CHECK(beam_search(*model.network, test::random_model_positions, {{4}}, {.beam_size = beam})
+              .front()
+              .empty());
   }
 }
 
@@ -230,7 +234,7 @@ TEST_CASE("tokens of probability 0 are in no output") {
   std::vector<double> scores(hand_made_vocabulary, -std::numeric_limits<double>::infinity());
   scores[7] = 1.0;
   const Model model = model_with_scores(scores);
-  const auto outputs = beam_search(*model.network, positions, {{4}},
+  const auto outputs = beam_search(*model.network, test::random_model_positions, {{4}},
                                    {.beam_size = 6, .num_best = 6, .max_length = 2})
                            .front();
   REQUIRE(outputs.size() == 1);

@@ -21,11 +21,9 @@ using test::log_probability;
 using test::model_with_scores;
 using test::random_model;
 
-constexpr std::size_t positions = test::random_model_positions;
-
 std::vector<Hypothesis> search_one(const Model& model, const SearchInput& input,
                                    const SearchOptions& options) {
-  return search_outputs(*model.network, positions, {input}, options).front();
+  return search_outputs(*model.network, test::random_model_positions, {input}, options).front();
 }
 
 /// All tokens but <eos>, of which those that are not in the list are forbidden.
@@ -51,7 +49,8 @@ TEST_CASE("outputs start with their prefix, whose probability is included") {
         inputs.push_back({.source = source, .prefix = {8, 5, 8}});
         inputs.push_back({.source = source});
       }
-      const auto found = search_outputs(*model.network, positions, inputs, options);
+      const auto found =
+          search_outputs(*model.network, test::random_model_positions, inputs, options);
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         CHECK(!found[i].empty());
         for (const Hypothesis& h : found[i]) {
@@ -65,7 +64,8 @@ TEST_CASE("outputs start with their prefix, whose probability is included") {
                                  .epsilon(1e-9))));
         }
       }
-      const auto free = beam_search(*model.network, positions, test::some_sources, options);
+      const auto free =
+          beam_search(*model.network, test::random_model_positions, test::some_sources, options);
       for (std::size_t i = 0; i < free.size(); ++i) test::check_same(found[2 * i + 1], free[i]);
     }
   }
@@ -77,9 +77,11 @@ TEST_CASE("a prefix is not cut by max_length, and one that leaves no room is rej
   const auto found = search_one(model, {.source = {4}, .prefix = prefix}, {.max_length = 2});
   REQUIRE(found.size() == 1);
   CHECK(found[0].tokens == prefix);
-  CHECK_NOTHROW(search_one(model, {.source = {4}, .prefix = Sentence(positions - 1, 7)}, {}));
-  CHECK_THROWS_AS(search_one(model, {.source = {4}, .prefix = Sentence(positions, 7)}, {}),
-                  std::invalid_argument);
+  CHECK_NOTHROW(search_one(
+      model, {.source = {4}, .prefix = Sentence(test::random_model_positions - 1, 7)}, {}));
+  CHECK_THROWS_AS(
+      search_one(model, {.source = {4}, .prefix = Sentence(test::random_model_positions, 7)}, {}),
+      std::invalid_argument);
 }
 
 TEST_CASE("a token of a prefix that is not in the vocabulary is rejected") {
@@ -175,7 +177,7 @@ TEST_CASE("batches have no more source tokens than batch_tokens, with padding") 
   const test::Threads one(1);  // others would search, and record, batches at the same time
   const Model model = random_model(6);
   const Recording network(*model.network);
-  beam_search(network, positions, test::some_sources, {.batch_tokens = 12});
+  beam_search(network, test::random_model_positions, test::some_sources, {.batch_tokens = 12});
   CHECK(network.sizes == std::vector<std::size_t>{7, 12, 9});
 }
 

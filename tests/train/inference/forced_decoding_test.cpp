@@ -20,8 +20,6 @@ using doctest::Approx;
 using test::log_probability;
 using test::random_model;
 
-constexpr std::size_t positions = test::random_model_positions;
-
 double sum(const TokenScores& scores) { return std::accumulate(scores.begin(), scores.end(), 0.0); }
 
 const std::vector<Example> pairs{{{4, 5, 6}, {7, 8}},
@@ -53,11 +51,11 @@ TEST_CASE("scores of outputs are those of beam search") {
   std::size_t compared = 0;
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
     const Model model = random_model(seed);
-    const auto found =
-        beam_search(*model.network, positions, test::some_sources, {.beam_size = 5, .num_best = 5});
+    const auto found = beam_search(*model.network, test::random_model_positions, test::some_sources,
+                                   {.beam_size = 5, .num_best = 5});
     for (std::size_t i = 0; i < found.size(); ++i) {
       for (const Hypothesis& h : found[i]) {
-        if (h.tokens.size() == positions - 1) continue;  // cut, without <eos>
+        if (h.tokens.size() == test::random_model_positions - 1) continue;  // cut, without <eos>
         const Example pair{.source = test::some_sources[i], .target = h.tokens};
         CHECK(sum(score_pairs(*model.network, {pair}).front()) ==
               Approx(h.log_probability).epsilon(1e-12));

@@ -19,8 +19,6 @@ using test::log_probability;
 using test::model_with_scores;
 using test::random_model;
 
-constexpr std::size_t positions = test::random_model_positions;
-
 std::vector<SearchInput> numbered(const std::vector<Sentence>& sources) {
   std::vector<SearchInput> inputs;
   for (const Sentence& source : sources) {
@@ -51,8 +49,9 @@ TEST_CASE("samples have the log-probability of the model and the frequencies of 
   const Model model = model_with_scores(scores);
   std::map<std::size_t, double> shares;
   constexpr std::size_t samples = 4000;
-  const auto found =
-      search_outputs(*model.network, positions, {{.source = {4}}}, sampling(samples)).front();
+  const auto found = search_outputs(*model.network, test::random_model_positions, {{.source = {4}}},
+                                    sampling(samples))
+                         .front();
   REQUIRE(found.size() == samples);
   for (const Hypothesis& h : found) shares[h.tokens.size()] += 1.0 / samples;
   CHECK(shares[0] == Approx(0.25).epsilon(0.1));
@@ -71,9 +70,12 @@ TEST_CASE("samples depend on the seed and the number of the input, not on the ba
   const auto inputs = numbered(test::some_sources);
   for (const double penalty : {1.0, 2.0}) {
     const SearchOptions options = sampling(3, {.top_k = 6, .repetition_penalty = penalty});
-    const auto together = search_outputs(*model.network, positions, inputs, options);
+    const auto together =
+        search_outputs(*model.network, test::random_model_positions, inputs, options);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const auto alone = search_outputs(*model.network, positions, {inputs[i]}, options).front();
+      const auto alone =
+          search_outputs(*model.network, test::random_model_positions, {inputs[i]}, options)
+              .front();
       test::check_same(alone, together[i]);
       for (const Hypothesis& h : alone) {
         if (h.tokens.size() == 8) continue;  // cut
@@ -82,7 +84,7 @@ TEST_CASE("samples depend on the seed and the number of the input, not on the ba
       }
     }
     // More samples contain the fewer.
-    const auto more = search_outputs(*model.network, positions, inputs,
+    const auto more = search_outputs(*model.network, test::random_model_positions, inputs,
                                      sampling(6, {.top_k = 6, .repetition_penalty = penalty}));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const auto all = texts(more[i]);
@@ -92,8 +94,8 @@ TEST_CASE("samples depend on the seed and the number of the input, not on the ba
     }
   }
   const auto of_seed = [&](std::uint64_t seed, std::uint64_t number) {
-    return texts(search_outputs(*model.network, positions, {{.source = {4, 5}, .number = number}},
-                                sampling(8, {.seed = seed}))
+    return texts(search_outputs(*model.network, test::random_model_positions,
+                                {{.source = {4, 5}, .number = number}}, sampling(8, {.seed = seed}))
                      .front());
   };
   CHECK(of_seed(1, 1) != of_seed(2, 1));
@@ -106,9 +108,10 @@ TEST_CASE("samples depend on the seed and the number of the input, not on the ba
 TEST_CASE("at temperature 0 a sample is the greedy output") {
   const Model model = random_model(5);
   const auto inputs = numbered(test::some_sources);
-  const auto samples =
-      search_outputs(*model.network, positions, inputs, sampling(2, {.temperature = 0}));
-  const auto greedy = search_outputs(*model.network, positions, inputs, {.max_length = 8});
+  const auto samples = search_outputs(*model.network, test::random_model_positions, inputs,
+                                      sampling(2, {.temperature = 0}));
+  const auto greedy =
+      search_outputs(*model.network, test::random_model_positions, inputs, {.max_length = 8});
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     REQUIRE(samples[i].size() == 2);
     for (const Hypothesis& h : samples[i]) CHECK(h.tokens == greedy[i].front().tokens);
@@ -123,7 +126,8 @@ TEST_CASE("samples obey prefix, forbidden tokens, min_length and no_repeat_ngram
   options.min_length = 4;
   options.no_repeat_ngram = 2;
   const SearchInput input{.source = {4, 5, 6}, .prefix = {7, 6}};
-  const auto found = search_outputs(*model.network, positions, {input}, options).front();
+  const auto found =
+      search_outputs(*model.network, test::random_model_positions, {input}, options).front();
   REQUIRE(found.size() == 5);
   for (const Hypothesis& h : found) {
     REQUIRE(h.tokens.size() >= 4);
@@ -147,7 +151,9 @@ TEST_CASE("a repetition penalty applies once to each token that has occurred") {
 
 TEST_CASE("logits that are NaN give no samples") {
   const Model model = model_with_scores(std::vector<double>(hand_made_vocabulary, std::nan("")));
-  CHECK(search_outputs(*model.network, positions, {{.source = {4}}}, sampling(2)).front().empty());
+  CHECK(search_outputs(*model.network, test::random_model_positions, {{.source = {4}}}, sampling(2))
+            .front()
+            .empty());
 }
 
 }  // namespace tapestry

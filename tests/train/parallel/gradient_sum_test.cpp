@@ -86,7 +86,7 @@ std::size_t count_different(const Parameters& parameters, std::size_t n,
 }
 
 /// The sum of n micro-batches in a process.
-void sum_gradients(Parameters& parameters, std::size_t n, ProcessGroup& group) {
+void sum_gradients_of(Parameters& parameters, std::size_t n, ProcessGroup& group) {
   GradientSum sum(parameters, n, group);
   for (std::size_t m = sum.own().begin; m < sum.own().end; ++m) {
     set_gradient(parameters, "a", m);
@@ -101,7 +101,7 @@ TEST_CASE("any number of processes sums gradients over the same binary tree") {
     std::atomic<std::size_t> different = 0;
     test::run_processes(processes, [&](ProcessGroup& group) {
       Parameters parameters = two_parameters();
-      sum_gradients(parameters, n, group);
+      sum_gradients_of(parameters, n, group);
       different += count_different(parameters, n, group);
     });
     CHECK_MESSAGE(different == 0, processes, " processes, ", n, " micro-batches");
@@ -324,7 +324,7 @@ TEST_CASE("a step that is cancelled in one process leaves no messages for the ne
         ++cancelled;
       }
       parameters.clear_gradients();
-      sum_gradients(parameters, 8, group);
+      sum_gradients_of(parameters, 8, group);
       different += count_different(parameters, 8, group);
     });
     CHECK(cancelled == 3);

@@ -74,7 +74,7 @@ void sum_gradients(Parameters& parameters, std::uint64_t step, ProcessGroup& gro
 }
 
 /// How a model is trained.
-struct Training {
+struct ShardedTraining {
   OptimizerOptions options{};
   double clip_norm = 0.0;
   double ema_decay = 0.0;
@@ -119,7 +119,7 @@ std::vector<std::vector<std::byte>> gathered(ParameterShards& shards, ProcessGro
   return whole;
 }
 
-Trained train(const Training& training, ProcessGroup& group) {
+Trained train(const ShardedTraining& training, ProcessGroup& group) {
   constexpr std::uint64_t steps = 3;
   Parameters parameters = some_parameters(training.dtype);
   ParameterShards shards(parameters, group, training.bucket_bytes);
@@ -157,7 +157,7 @@ Trained train(const Training& training, ProcessGroup& group) {
 }
 
 /// Checks that any number of processes trains to the same bits.
-void check_training(const Training& training) {
+void check_training(const ShardedTraining& training) {
   const Trained expected = train(training, single_process());
   REQUIRE(std::isfinite(expected.norm));
   for (const std::size_t processes : {2, 3, 5, 8}) {

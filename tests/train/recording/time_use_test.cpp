@@ -64,7 +64,7 @@ TEST_CASE("times are read as they were recorded") {
   CHECK(processes[0].part(TimePart::forward) == 0.0);
 }
 
-std::string event(int step, const std::string& started, const std::string& seconds) {
+std::string time_event(int step, const std::string& started, const std::string& seconds) {
   return "{\"step\":" + std::to_string(step) + ",\"event\":\"time\",\"started\":\"" + started +
          "\",\"seconds\":" + seconds +
          R"(,"processor_seconds":1,"other_seconds":null,"threads":3,"cores":4,"positions":50,)"
@@ -75,8 +75,8 @@ std::string event(int step, const std::string& started, const std::string& secon
 }
 
 TEST_CASE("the last event of each process counts") {
-  const auto processes =
-      read_process_times(event(5, "a", "1") + event(10, "a", "2") + event(25, "b", "4"));
+  const auto processes = read_process_times(time_event(5, "a", "1") + time_event(10, "a", "2") +
+                                            time_event(25, "b", "4"));
   REQUIRE(processes.size() == 2);
   CHECK(processes[0].seconds == 2);
   CHECK(processes[1].step == 25);
@@ -88,7 +88,7 @@ TEST_CASE("the last event of each process counts") {
   CHECK(processes[1].padding == 6);
   CHECK(processes[1].part(TimePart::forward) == 0.2);
   for (const char* seconds : {"\"x\"", "nan", ""}) {
-    CHECK(read_process_times(event(5, "a", "1") + event(6, "b", seconds)).size() == 1);
+    CHECK(read_process_times(time_event(5, "a", "1") + time_event(6, "b", seconds)).size() == 1);
   }
 }
 

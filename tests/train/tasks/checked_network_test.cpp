@@ -78,9 +78,9 @@ TEST_CASE("a network that fulfils its contract gives the same results when it is
   CHECK(good.checked->loss(features, Ids(Shape{2, 4}), {}).mean.item() == 1.0);
 }
 
-using Change = std::function<void(Replaceable&)>;
+using NetworkChange = std::function<void(Replaceable&)>;
 
-Change embeds(const Tensor& source, const Tensor& target) {
+NetworkChange embeds(const Tensor& source, const Tensor& target) {
   return [=](Replaceable& network) {
     network.embed_with = [=](const NetworkInput&) {
       return TokenVectors{.source = source, .target = target};
@@ -89,12 +89,13 @@ Change embeds(const Tensor& source, const Tensor& target) {
 }
 
 /// Replaces a function by one that returns `y`.
-Change returns(std::function<Tensor(const Tensor&)> Replaceable::*function, const Tensor& y) {
+NetworkChange returns(std::function<Tensor(const Tensor&)> Replaceable::*function,
+                      const Tensor& y) {
   return [=](Replaceable& network) { network.*function = [=](const Tensor&) { return y; }; };
 }
 
 template <class Error>
-Change embed_throws(Error error) {
+NetworkChange embed_throws(Error error) {
   return [=](Replaceable& network) {
     network.embed_with = [=](const NetworkInput&) -> TokenVectors { throw Error(error); };
   };
@@ -111,7 +112,7 @@ TEST_CASE("results of other shapes or element types are rejected, and exceptions
   images.reads_images = true;
   const struct {
     NetworkContract contract;
-    Change change;
+    NetworkChange change;
     std::vector<std::string> words;  ///< of the message and the hint
   } cases[] = {
       {contract,

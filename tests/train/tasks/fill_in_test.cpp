@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
+using IdList = std::vector<std::int32_t>;
 
 /// A masked model that scores the tokens like this at every place, in words a, b and c.
 Model masked_model(const std::vector<double>& scores) {
@@ -30,15 +30,15 @@ const Vocabulary letters({"a", "b", "c"});
 TEST_CASE("fill replaces unknown words by the most likely word and keeps the others") {
   const Model model = masked_model({0, 0, 0, 0, 1, 3, 2});
   CHECK(fill_in(model, letters, {bos_id, 4, unk_id, 6, unk_id, eos_id}) ==
-        Tokens{bos_id, 4, 5, 6, 5, eos_id});
-  CHECK(fill_in(model, letters, {4, 6}) == Tokens{4, 6});
+        IdList{bos_id, 4, 5, 6, 5, eos_id});
+  CHECK(fill_in(model, letters, {4, 6}) == IdList{4, 6});
 }
 
 TEST_CASE("fill predicts neither a special symbol nor a line end, however likely") {
   const Model model = masked_model({9, 9, 9, 9, 1, 8, 2});
   CHECK(fill_in(model, Vocabulary({"a", std::string(newline_token), "c"}), {4, unk_id}) ==
-        Tokens{4, 6});
-  CHECK(fill_in(model, letters, {4, unk_id}) == Tokens{4, 5});
+        IdList{4, 6});
+  CHECK(fill_in(model, letters, {4, unk_id}) == IdList{4, 5});
 }
 
 TEST_CASE("each place is filled by its own logits") {
@@ -53,14 +53,14 @@ TEST_CASE("each place is filled by its own logits") {
   std::vector<double> scores(7 * 4, 0.0);
   scores[6 * 4] = 1.0;  // c, where the first dimension is large
   std::copy(scores.begin(), scores.end(), weight.mutable_values<double>().begin());
-  CHECK(fill_in(model, letters, {4, unk_id, 5}) == Tokens{4, 6, 5});
+  CHECK(fill_in(model, letters, {4, unk_id, 5}) == IdList{4, 6, 5});
 }
 
 TEST_CASE("scores that are not finite are an error") {
   const double infinity = std::numeric_limits<double>::infinity();
   const Model model = masked_model({0, 0, 0, 0, 1, infinity, 2});
   CHECK_THROWS_AS(fill_in(model, letters, {unk_id}), NumericError);
-  CHECK(fill_in(model, letters, {4}) == Tokens{4});
+  CHECK(fill_in(model, letters, {4}) == IdList{4});
 }
 
 }  // namespace

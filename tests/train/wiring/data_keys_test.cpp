@@ -54,9 +54,9 @@ std::string value_for(const std::string& key, const FieldValue& value, const Dom
 }
 
 /// Training, validation or test set.
-using Part = std::vector<Example> Corpus::*;
+using CorpusPart = std::vector<Example> Corpus::*;
 
-Part part_of(const std::string& key) {
+CorpusPart part_of(const std::string& key) {
   if (key.starts_with("validation_")) return &Corpus::validation;
   return key.starts_with("test_") ? &Corpus::test : &Corpus::train;
 }
@@ -124,11 +124,13 @@ void check_key(const TaskWorkplace& work, const TaskCase& task, const std::strin
   const Corpus without = load_corpus(before.data), with = load_corpus(after.data);
   CHECK(with.fingerprint != without.fingerprint);
   check_codec(after.data, with);
-  const auto differs = [&](Part part) { return !same_pixels_and_ids(without.*part, with.*part); };
-  const Part named = part_of(key);
+  const auto differs = [&](CorpusPart part) {
+    return !same_pixels_and_ids(without.*part, with.*part);
+  };
+  const CorpusPart named = part_of(key);
   CHECK((differs(named) || !(with.target_vocabulary == without.target_vocabulary)));
   if (!is_part) return;
-  for (const Part part : {&Corpus::train, &Corpus::validation, &Corpus::test}) {
+  for (const CorpusPart part : {&Corpus::train, &Corpus::validation, &Corpus::test}) {
     CHECK(differs(part) == (part == named));
   }
   CHECK(with.source_vocabulary == without.source_vocabulary);

@@ -110,7 +110,7 @@ Results results(const KindOptions& options, const Mode& mode) {
   return results_of(model, options.kind, mode);
 }
 
-Mode training() { return Mode::training(RandomStream(3)); }
+Mode training_mode() { return Mode::training(RandomStream(3)); }
 
 TEST_CASE("the kinds of models are those of the tests") {
   for (const ConfigKind& kind : model_kinds()) {
@@ -153,8 +153,8 @@ TEST_CASE("every key of a model affects it, as the second implementation says, a
         // Tensors of the same name and shape have the same initial bits.
         if (found != old_tensors.end()) CHECK(tensor.second == found->second);
       }
-      const bool effect =
-          !same_tensors || results(old_options, training()) != results(options, training());
+      const bool effect = !same_tensors || results(old_options, training_mode()) !=
+                                               results(options, training_mode());
       // Without learned positions, max_length is only a limit.
       if (change.key != "max_length") CHECK(effect);
       has_effect = has_effect || effect;
@@ -239,7 +239,7 @@ TEST_CASE("a key that a kind of model does not use is rejected, and would have n
     });
     const KindOptions before = parsed_options(kind), after = options_of(config);
     CHECK(tensors(model_of(before)) == tensors(model_of(after)));
-    CHECK(results(before, training()) == results(after, training()));
+    CHECK(results(before, training_mode()) == results(after, training_mode()));
     CHECK(results(before, Mode::inference()) == results(after, Mode::inference()));
   });
 }

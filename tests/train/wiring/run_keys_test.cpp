@@ -87,9 +87,9 @@ const std::map<std::string, Part> uncertain = {
 
 /// Keys with tests elsewhere: keys_process_test.cpp, program/train_test.cpp,
 /// program/initialize_test.cpp, parallel/trainer_test.cpp and below.
-const std::set<std::string> tested_elsewhere = {"train.run_dir", "train.initialize_from",
-                                                "train.kernels", "train.matmul",
-                                                "train.epochs",  "train.gradient_exchange"};
+const std::set<std::string> run_keys_tested_elsewhere = {
+    "train.run_dir", "train.initialize_from", "train.kernels",
+    "train.matmul",  "train.epochs",          "train.gradient_exchange"};
 
 /// Overrides with which other keys of a section are used, and another value of its `kind`.
 struct Context {
@@ -102,7 +102,7 @@ const std::string warm = "schedule.warmup_steps=2";
 /// Where epsilon is small, Adam makes large steps of gradients that are 0 but for rounding.
 const std::string coarse = "optimizer.epsilon=0.01", decay = "optimizer.weight_decay=0.1";
 
-const std::vector<Context> contexts = {
+const std::vector<Context> training_contexts = {
     {"train"},
     {"optimizer", {"optimizer.kind=sgd", "schedule.learning_rate=0.1"}, "adam"},
     {"optimizer", {"optimizer.kind=adam", coarse, decay}, "adamw"},
@@ -232,12 +232,12 @@ TEST_CASE("every key of a run has its documented effect on every kind of model, 
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.name());
     Comparison comparison(work, task);
-    for (const Context& context : contexts) {
+    for (const Context& context : training_contexts) {
       for (const std::string& name :
            keys_in_use(work.config(task, context.overrides), context.section)) {
         const std::string key = context.section + "." + name;
         const bool lacks_lengths = find_task(task.kind).traits().reads_images;
-        if (tested_elsewhere.contains(key)) continue;
+        if (run_keys_tested_elsewhere.contains(key)) continue;
         if (key == "train.batch_tokens" && lacks_lengths) continue;
         for (const Row& row : rows_of(key, context)) comparison.check(row, context);
       }
@@ -249,9 +249,10 @@ TEST_CASE("the rows name keys, and the contexts every optimizer and schedule") {
   std::set<std::string> keys;
   for (const ConfigKey& key : config_keys()) keys.insert(key.path());
   for (const Row& row : rows) CHECK_MESSAGE(keys.contains(row.key), row.key);
-  for (const std::string& key : tested_elsewhere) CHECK_MESSAGE(keys.contains(key), key);
+  for (const std::string& key : run_keys_tested_elsewhere) CHECK_MESSAGE(keys.contains(key), key);
   const auto in = [](const char* section) {
-    return static_cast<std::size_t>(std::ranges::count(contexts, section, &Context::section));
+    return static_cast<std::size_t>(
+        std::ranges::count(training_contexts, section, &Context::section));
   };
   CHECK(in("optimizer") == choices_of<OptimizerKind>.size());
   CHECK(in("schedule") == choices_of<ScheduleKind>.size());
