@@ -6,7 +6,7 @@
 #   tests/regressions/kernels.sh TAPESTRY KERNELS [STEPS]       STEPS: 200 or 20, 200 if absent
 #
 # With UPDATE=1 the digests are written instead, each with the revision of the arithmetic
-# (train/system/machine.cpp), which has to grow if a digest changes and its config has not: by it a
+# (train/checkpoint/arithmetic.cpp), which has to grow if a digest changes and its config has not: by it a
 # resumed run knows that it continues with other rounding. The digests hold for g++ 12; another
 # compiler may round some expressions in another way.
 set -euo pipefail
@@ -32,7 +32,7 @@ for name in copy reverse sort toy_translation toy_agreement toy_masked; do
     sed -i "/^$kernels $steps $name /d" "$folder/digests.txt"
     echo "$line $revision" >>"$folder/digests.txt"
     [[ ${recorded##* } == "$revision" ]] && echo "kernels.sh: $name: if configs/$name.yaml has not" \
-      "changed, increase \`revision\` in train/system/machine.cpp" >&2
+      "changed, increase \`revision\` in train/checkpoint/arithmetic.cpp" >&2
   else
     echo "kernels.sh: $name: found $line $revision, expected $recorded" >&2
     failed=1

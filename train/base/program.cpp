@@ -1,5 +1,8 @@
 #include "train/base/program.h"
 
+#include <unistd.h>
+
+#include <array>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -14,6 +17,14 @@ std::string& name_of_program() {
 }
 
 }  // namespace
+
+const char* const program_version = TAPESTRY_VERSION;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
 
 const std::string& program_name() { return name_of_program(); }
 

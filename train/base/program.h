@@ -10,6 +10,12 @@ namespace tapestry {
 /// The name of the program in messages, help and hints, "tapestry" by default.
 const std::string& program_name();
 
+/// The version of the program, such as "0.1.0".
+extern const char* const program_version;
+
+/// The name of this machine in its network; "unknown" if the system does not tell.
+std::string host_name();
+
 /// Sets program_name(); to be called at the start of a program, before it starts threads.
 void set_program_name(std::string name);
 

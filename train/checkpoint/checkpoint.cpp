@@ -21,10 +21,11 @@
 #include "data/text/subwords.h"
 #include "optim/optimizer.h"
 #include "train/base/error.h"
+#include "train/base/program.h"
+#include "train/checkpoint/arithmetic.h"
 #include "train/checkpoint/parameter_file.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
-#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {

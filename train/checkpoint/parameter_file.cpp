@@ -12,10 +12,10 @@
 
 #include "data/io/utf8.h"
 #include "train/base/error.h"
+#include "train/base/program.h"
 #include "train/checkpoint/array_store.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {

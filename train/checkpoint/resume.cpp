@@ -13,13 +13,13 @@
 #include "data/text/subwords.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
+#include "train/checkpoint/arithmetic.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
 #include "train/config/help.h"
 #include "train/config/rules.h"
 #include "train/config/text.h"
-#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {

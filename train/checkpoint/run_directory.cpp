@@ -26,8 +26,8 @@
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
+#include "train/base/program.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {

@@ -1,12 +1,12 @@
 #include "train/base/error.h"
 #include "train/cli/program.h"
-#include "train/system/machine.h"
+#include "train/system/memory.h"
 
 namespace {
 
 /// Runs before the static initializers of this program, which may also fail to allocate.
 [[gnu::constructor(101)]] void prepare_for_small_limits() {
-  tapestry::end_with_code_without_memory(static_cast<int>(tapestry::ExitCode::memory));
+  tapestry::set_out_of_memory_exit_code(static_cast<int>(tapestry::ExitCode::memory));
   tapestry::prepare_threads_for_limits();
 }
 

@@ -18,7 +18,6 @@
 #include "train/base/program.h"
 #include "train/cli/command.h"
 #include "train/config/domain.h"
-#include "train/system/machine.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/custom_model.h"
 

@@ -19,6 +19,7 @@
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/base/program.h"
+#include "train/checkpoint/arithmetic.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/open_run.h"
@@ -31,7 +32,7 @@
 #include "train/models/run_data.h"
 #include "train/models/trained_model.h"
 #include "train/recording/run_events.h"
-#include "train/system/machine.h"
+#include "train/system/memory.h"
 #include "train/system/standard_streams.h"
 
 namespace tapestry {

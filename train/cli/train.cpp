@@ -16,7 +16,6 @@
 #include "train/loop/training_run.h"
 #include "train/parallel/launch.h"
 #include "train/report/report_data.h"
-#include "train/system/machine.h"
 
 namespace tapestry {
 namespace train_cli {
@@ -108,7 +107,7 @@ int run(Arguments arguments) {
     group.together([] {});  // none ends before the others
     return code;
   } catch (...) {
-    end_all_at_exit();
+    abort_all_at_exit();
     throw;
   }
 }

@@ -25,19 +25,19 @@ std::chrono::nanoseconds time_of_thread() {
 }  // namespace
 
 BatchLoader::BatchLoader(const Corpus& corpus, const Config& config,
-                         std::chrono::nanoseconds ahead_from)
+                         std::chrono::nanoseconds prefetch_from)
     : corpus_(corpus),
       rules_(training_rules(config, corpus)),
       batches_per_step_(config.train.accumulate),
-      ahead_from_(ahead_from),
+      prefetch_from_(prefetch_from),
       schedule_(make_batch_schedule(corpus, config)) {}
 
 BatchLoader::~BatchLoader() = default;
 
-StepBatches BatchLoader::take(BatchPosition position, bool ahead) {
+StepBatches BatchLoader::take(BatchPosition position, bool should_prefetch) {
   std::optional<StepBatches> step = take_prepared(position);
   if (!step) step = prepare(position, kernels::throw_if_cancelled);
-  if (ahead && is_worth_a_thread()) prepare_ahead(step->next);
+  if (should_prefetch && is_worth_prefetching()) prefetch(step->next);
   return *std::move(step);
 }
 
@@ -68,9 +68,9 @@ StepBatches BatchLoader::prepare(BatchPosition position,
   return step;
 }
 
-bool BatchLoader::is_worth_a_thread() {
+bool BatchLoader::is_worth_prefetching() {
   const std::lock_guard lock(mutex_);
-  return last_time_ >= ahead_from_;
+  return last_time_ >= prefetch_from_;
 }
 
 /// Waits until the thread prepares nothing and so does not use the schedule. What it has not begun,
@@ -78,7 +78,7 @@ bool BatchLoader::is_worth_a_thread() {
 std::unique_lock<std::mutex> BatchLoader::wait_for_thread() {
   constexpr std::chrono::milliseconds between_looks{20};
   std::unique_lock lock(mutex_);
-  wanted_.reset();
+  requested_.reset();
   while (!changed_.wait_for(lock, between_looks, [this] { return !preparing_; })) {
     kernels::throw_if_cancelled();
   }
@@ -94,26 +94,26 @@ std::optional<StepBatches> BatchLoader::take_prepared(BatchPosition position) {
   return step;
 }
 
-void BatchLoader::prepare_ahead(BatchPosition position) {
+void BatchLoader::prefetch(BatchPosition position) {
   if (!start_thread()) return;
   {
     const std::lock_guard lock(mutex_);
-    wanted_ = position;
+    requested_ = position;
   }
   changed_.notify_all();
 }
 
 bool BatchLoader::start_thread() {
-  if (thread_.joinable() || has_no_thread_) return !has_no_thread_;
+  if (thread_.joinable() || thread_failed_) return !thread_failed_;
   const BlockedSignals blocked;
   try {
     thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
   } catch (const std::system_error&) {
-    has_no_thread_ = true;
+    thread_failed_ = true;
   } catch (const std::bad_alloc&) {
-    has_no_thread_ = true;
+    thread_failed_ = true;
   }
-  return !has_no_thread_;
+  return !thread_failed_;
 }
 
 void BatchLoader::serve(const std::stop_token& stop) {
@@ -122,8 +122,8 @@ void BatchLoader::serve(const std::stop_token& stop) {
     if (stop.stop_requested()) throw kernels::Cancelled();
   };
   std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, stop, [this] { return wanted_.has_value(); })) {
-    const BatchPosition position = *std::exchange(wanted_, std::nullopt);
+  while (changed_.wait(lock, stop, [this] { return requested_.has_value(); })) {
+    const BatchPosition position = *std::exchange(requested_, std::nullopt);
     preparing_ = true;
     lock.unlock();
     std::optional<StepBatches> step;

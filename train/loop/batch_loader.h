@@ -28,22 +28,22 @@ struct StepBatches {
 /// thread while the current step is computed. Which batches a step has depends only on its
 /// position.
 ///
-/// The thread is used if the last step took so long to prepare that waking a thread pays. It starts
-/// when it is first used, and has all signals blocked. If the system gives none, or has no
-/// processor free for it, a step is prepared when it is taken.
+/// Steps are prefetched only if preparing the last one took min_prefetch_time. The thread starts on
+/// first use and blocks all signals. If it cannot be started, or no core is free for it, take()
+/// prepares the step itself.
 class BatchLoader {
  public:
-  /// Minimum CPU time of the preparation of a step for which the next step is prepared ahead.
+  /// Minimum CPU time of the preparation of a step for which the next step is prefetched.
   /// Measured on a machine with more busy threads than cores: for a step that takes 0.1 ms to
   /// prepare, the trainer waited 5 ms for a thread that had no core.
-  static constexpr std::chrono::nanoseconds worth_a_thread = std::chrono::milliseconds(1);
+  static constexpr std::chrono::nanoseconds min_prefetch_time = std::chrono::milliseconds(1);
 
   /// Batches of the training examples of `corpus`, which must outlive the loader, train.accumulate
   /// of them per step.
   ///
   /// throws  DataError as make_batch_schedule().
   BatchLoader(const Corpus& corpus, const Config& config,
-              std::chrono::nanoseconds ahead_from = worth_a_thread);
+              std::chrono::nanoseconds prefetch_from = min_prefetch_time);
   /// Abandons what is being prepared.
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
@@ -51,11 +51,11 @@ class BatchLoader {
 
   /// The batches of the step that begins at `position`, any position of the schedule.
   ///
-  /// ahead   whether the following step is going to be taken
-  /// throws  kernels::Cancelled; std::bad_alloc. The same call may then be repeated.
-  StepBatches take(BatchPosition position, bool ahead);
+  /// should_prefetch  whether the following step is going to be taken
+  /// throws           kernels::Cancelled; std::bad_alloc. The same call may then be repeated.
+  StepBatches take(BatchPosition position, bool should_prefetch);
 
-  /// Whether a step has been prepared ahead.
+  /// Whether a step has been prefetched.
   bool is_ready();
 
   /// Number of batches of every epoch.
@@ -65,27 +65,27 @@ class BatchLoader {
 
  private:
   StepBatches prepare(BatchPosition position, const std::function<void()>& throw_if_ended);
-  bool is_worth_a_thread();
+  bool is_worth_prefetching();
   std::unique_lock<std::mutex> wait_for_thread();
   std::optional<StepBatches> take_prepared(BatchPosition position);
-  void prepare_ahead(BatchPosition position);
+  void prefetch(BatchPosition position);
   bool start_thread();
   void serve(const std::stop_token& stop);
 
   const Corpus& corpus_;
   BatchRules rules_;
   std::size_t batches_per_step_;
-  std::chrono::nanoseconds ahead_from_;
+  std::chrono::nanoseconds prefetch_from_;
   BatchSchedule schedule_;  ///< used by the thread while it prepares a step
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::optional<BatchPosition> wanted_;  ///< what the thread is to prepare
-  bool preparing_ = false;               ///< whether the thread prepares a step now
+  std::optional<BatchPosition> requested_;  ///< what the thread is to prepare
+  bool preparing_ = false;                  ///< whether the thread prepares a step now
   std::optional<StepBatches> prepared_;
   std::chrono::nanoseconds last_time_{0};  ///< CPU time of the last step prepared
   BatchPosition prepared_position_;
-  bool has_no_thread_ = false;  ///< the system has no further thread
+  bool thread_failed_ = false;  ///< the system has no further thread
   std::jthread thread_;         ///< the last member: ends before the others
 };
 

@@ -22,7 +22,7 @@
 #include "train/inference/evaluator.h"
 #include "train/loop/step.h"
 #include "train/loop/validator.h"
-#include "train/parallel/gradient_exchange.h"
+#include "train/parallel/gradient_tree.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 

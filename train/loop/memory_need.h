@@ -10,7 +10,7 @@
 #include "data/corpus.h"
 #include "layers/model.h"
 #include "train/config/config.h"
-#include "train/system/machine.h"
+#include "train/system/memory.h"
 
 /// Estimates of the memory that a training run needs in addition to its loaded corpus.
 namespace tapestry {

@@ -3,8 +3,14 @@
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -13,7 +19,7 @@
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
-#include "train/system/machine.h"
+#include "train/system/memory.h"
 #include "train/system/standard_streams.h"
 
 namespace tapestry {
@@ -43,16 +49,28 @@ void require_log_file(const std::string& path) {
                     "delete it, or move it away");
 }
 
-std::unique_ptr<ProgressOutput> make_output(std::FILE* out, ProgressFormat format) {
-  if (out == nullptr) return nullptr;
-  return format == ProgressFormat::json ? make_json_output(out) : make_text_output(out);
+/// Whether `out` is a terminal that has the escape sequence to erase a line.
+bool is_capable_terminal(std::FILE* out) {
+  if (out == nullptr || isatty(fileno(out)) == 0) return false;
+  const char* const type = std::getenv("TERM");
+  return type != nullptr && *type != '\0' && std::string_view(type) != "dumb";
 }
+
+/// Characters in a line of the terminal, which changes with its window; 0 if it is unknown.
+std::size_t terminal_columns(std::FILE* out) {
+  winsize size{};
+  return ::ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+constexpr std::string_view warning_prefix = "warning: ";
 
 }  // namespace
 
 Progress::Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps,
                    std::string targets, ProgressFormat format)
-    : output_(make_output(out, format)),
+    : out_(out),
+      format_(format),
+      has_live_line_(format == ProgressFormat::text && is_capable_terminal(out)),
       first_step_(first_step),
       total_steps_(total_steps),
       last_step_(first_step),
@@ -60,7 +78,7 @@ Progress::Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total
       started_(Clock::now()),
       interval_started_(started_) {}
 
-Progress::~Progress() = default;
+Progress::~Progress() { erase_live_line(); }
 
 void Progress::log_to(const std::string& path) {
   require_log_file(path);
@@ -103,6 +121,16 @@ void Progress::rolled_back(std::uint64_t step) {
   begin_interval();
 }
 
+// ---- Writing.
+
+/// Writes a line to the log, and the line or its event to the output.
+void Progress::report(const std::string& line, const Json& event) {
+  log(line);
+  if (format_ == ProgressFormat::json) return write_event(event);
+  erase_live_line();
+  write_line(line);
+}
+
 /// Writes a line to the log.
 void Progress::log(const std::string& text) {
   if (log_ != nullptr) log_->info(text);
@@ -111,15 +139,54 @@ void Progress::log(const std::string& text) {
   }
 }
 
-/// Calls `report` with the output, if there is one. If standard output is closed, the run continues
-/// and the log records the failure once.
-void Progress::output(const std::function<void(ProgressOutput&)>& report) {
-  if (output_ == nullptr) return;
-  report(*output_);
-  if (output_->error() == 0 || log_ == nullptr || lost_) return;
-  lost_ = true;
+/// Writes an event if the output has the format for it. Bytes that are not UTF-8, of a file name,
+/// are replaced; numbers that are not finite are null.
+void Progress::write_event(const Json& event) {
+  if (format_ != ProgressFormat::json) return;
+  write_line(event.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+/// Writes a line at once. The log records a failure once.
+void Progress::write_line(const std::string& text) {
+  if (out_ == nullptr) return;
+  errno = 0;
+  const bool written = std::fputs((text + "\n").c_str(), out_) >= 0 && std::fflush(out_) == 0;
+  if (!written && output_error_ == 0) output_error_ = errno;
+  if (output_error_ == 0 || log_ == nullptr || std::exchange(lost_, true)) return;
   log_->info("warning: standard output could not be written: {}",
-             std::generic_category().message(output_->error()));
+             std::generic_category().message(output_error_));
+}
+
+/// At most ten times a second.
+bool Progress::is_live_line_due() {
+  if (!has_live_line_) return false;
+  const Clock::time_point now = Clock::now();
+  if (now - drawn_ < std::chrono::milliseconds(100)) return false;
+  drawn_ = now;
+  return true;
+}
+
+void Progress::draw_live_line(std::uint64_t step) {
+  const LiveValues values{.step = step,
+                          .total_steps = total_steps_,
+                          .loss = losses_.smoothed(),
+                          .time_left = format_duration(seconds_left(step)),
+                          .speed = speed(),
+                          .past = losses_.parts(),
+                          .best = best_,
+                          .resident_bytes = read_resident_bytes()};
+  // The last column stays empty: some terminals begin a new line once it is written.
+  const std::size_t columns = terminal_columns(out_);
+  erase_live_line();
+  // Unlike fmt::print, fputs does not throw if the terminal is closed: the run continues.
+  std::fputs(
+      live_line(values, columns > 0 ? columns - 1 : std::string::npos, is_utf8_locale()).c_str(),
+      out_);
+  std::fflush(out_);
+}
+
+void Progress::erase_live_line() {
+  if (has_live_line_) std::fputs("\r\033[K", out_);
 }
 
 void Progress::log_error(const std::string& text) {
@@ -127,11 +194,12 @@ void Progress::log_error(const std::string& text) {
 }
 
 void Progress::message(const std::string& text) {
-  constexpr std::string_view warning = "warning: ";
   const std::string line = escaped_lines(text);
-  log(line);
-  output([&](ProgressOutput& out) { out.message(line); });
-  if (warns_ && text.starts_with(warning)) warn(text.substr(warning.size()));
+  const bool is_warning = text.starts_with(warning_prefix);
+  report(line, {{"event", "message"},
+                {"warning", is_warning},
+                {"text", is_warning ? line.substr(warning_prefix.size()) : line}});
+  if (warns_ && is_warning) warn(text.substr(warning_prefix.size()));
 }
 
 void Progress::message_later(std::chrono::seconds delay,
@@ -162,8 +230,15 @@ double Progress::seconds_left(std::uint64_t step) const {
   return per_step * static_cast<double>(total_steps_ - step);
 }
 
+// ---- What happens in a run.
+
 void Progress::start(const RunStart& run) {
-  output([&](ProgressOutput& out) { out.start(run); });
+  write_event({{"event", "start"},
+               {"run_dir", run.run_dir},
+               {"kind", run.kind},
+               {"first_step", run.first_step},
+               {"steps", run.total_steps},
+               {"parameters", run.parameters}});
 }
 
 void Progress::step(std::uint64_t step, std::size_t targets, double loss) {
@@ -172,46 +247,47 @@ void Progress::step(std::uint64_t step, std::size_t targets, double loss) {
   ++interval_steps_;
   losses_.add(loss);
   print_later_message();
-  if (output_ == nullptr || !output_->shows_step()) return;
-  output_->step({.step = step,
-                 .total_steps = total_steps_,
-                 .loss = losses_.smoothed(),
-                 .time_left = format_duration(seconds_left(step)),
-                 .speed = speed(),
-                 .past = losses_.parts(),
-                 .best = best_,
-                 .resident_bytes = read_resident_bytes()});
+  if (is_live_line_due()) draw_live_line(step);
 }
 
 std::optional<StepSpeed> Progress::metrics(const TrainMetrics& m) {
-  const std::string line = fmt::format(
-      "step {:>{}}/{}  epoch {}  loss {:.4f}  perplexity {:.3f}  lr {:.2e}  "
-      "gradient {:.3f}  {}  {} left",
-      m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss, m.perplexity,
-      m.learning_rate, m.gradient_norm, speed(), format_duration(seconds_left(m.step)));
-  log(line);
-  const ProgressRates rates{.targets_per_second = targets_per_second(),
-                            .seconds_left = seconds_left(m.step)};
-  output([&](ProgressOutput& out) { out.metrics(line, m, rates); });
+  const double left = seconds_left(m.step);
+  report(
+      fmt::format("step {:>{}}/{}  epoch {}  loss {:.4f}  perplexity {:.3f}  lr {:.2e}  "
+                  "gradient {:.3f}  {}  {} left",
+                  m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss,
+                  m.perplexity, m.learning_rate, m.gradient_norm, speed(), format_duration(left)),
+      {{"event", "step"},
+       {"step", m.step},
+       {"epoch", m.epoch},
+       {"loss", m.loss},
+       {"perplexity", m.perplexity},
+       {"learning_rate", m.learning_rate},
+       {"gradient_norm", m.gradient_norm},
+       {"targets", m.target_tokens},
+       {"targets_per_second", targets_per_second()},
+       {"seconds_left", left}});
   const auto result = interval_speed();
   begin_interval();
   return result;
 }
 
-void Progress::validation(const ValidationReport& report) {
-  const std::string line = fmt::format("validation at step {}: {}{}", report.step, report.text,
-                                       report.best ? "  (best so far)" : "");
-  log(line);
-  output([&](ProgressOutput& out) { out.validation(line, report); });
+void Progress::validation(const ValidationReport& validation) {
+  report(fmt::format("validation at step {}: {}{}", validation.step, validation.text,
+                     validation.best ? "  (best so far)" : ""),
+         {{"event", "validation"},
+          {"step", validation.step},
+          {"best", validation.best},
+          {"scores", validation.scores}});
   begin_interval();
 }
 
 void Progress::checkpoint(std::uint64_t step, const std::string& path) {
-  output([&](ProgressOutput& out) { out.checkpoint(step, path); });
+  write_event({{"event", "checkpoint"}, {"step", step}, {"file", path}});
 }
 
 void Progress::end(int exit_code) {
-  output([&](ProgressOutput& out) { out.end(last_step_, exit_code); });
+  write_event({{"event", "end"}, {"step", last_step_}, {"exit_code", exit_code}});
 }
 
 }  // namespace tapestry

@@ -4,13 +4,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "train/checkpoint/metrics.h"
-#include "train/loop/progress_output.h"
+#include "train/loop/live_line.h"
 #include "train/recording/time_use.h"
 
 namespace spdlog {
@@ -21,12 +23,31 @@ namespace tapestry {
 
 /// Formats of the output of a Progress.
 enum class ProgressFormat {
-  text,  ///< lines of text, and on a terminal a live line
-  json   ///< one JSON object per line
+  text,   ///< lines of text; on a terminal also a live line, except without escape sequences
+          ///< (TERM=dumb)
+  lines,  ///< lines of text only
+  json    ///< one JSON object per line, as train/cli/README.md describes them
 };
 
-/// Reports the progress of a run to an output (see ProgressOutput), and as lines of text, with the
-/// time of day, to the run's log file.
+/// Description of a run at its start.
+struct RunStart {
+  std::string run_dir;            ///< path of the run directory
+  std::string kind;               ///< model.kind
+  std::uint64_t first_step = 0;   ///< steps done by earlier processes
+  std::uint64_t total_steps = 0;  ///< the last step
+  std::uint64_t parameters = 0;   ///< number of trained values
+};
+
+/// A validation.
+struct ValidationReport {
+  std::uint64_t step = 0;
+  std::string text;                        ///< the scores as Task::format_scores() formats them
+  std::map<std::string, double> scores{};  ///< by name, as in metrics.csv
+  bool best = false;                       ///< whether it is the best one up to now
+};
+
+/// Reports the progress of a run to an output, and as lines of text, with the time of day, to the
+/// run's log file. An output that cannot be written does not stop the run.
 class Progress {
  public:
   /// `out` may be null: then only the log file, if any, is written. `total_steps` is the last step,
@@ -46,7 +67,7 @@ class Progress {
   void warn_on_standard_error() { warns_ = true; }
 
   /// The errno of the first line that `out` did not take; 0 if it took all.
-  int output_error() const { return output_ == nullptr ? 0 : output_->error(); }
+  int output_error() const { return output_error_; }
 
   /// Training begins now: what came before is not counted in speeds and in the time left.
   void start_timing();
@@ -82,9 +103,15 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
+  using Json = nlohmann::ordered_json;
 
+  void report(const std::string& line, const Json& event);
   void log(const std::string& text);
-  void output(const std::function<void(ProgressOutput&)>& report);
+  void write_event(const Json& event);
+  void write_line(const std::string& text);
+  bool is_live_line_due();
+  void draw_live_line(std::uint64_t step);
+  void erase_live_line();
   void begin_interval();
   std::optional<StepSpeed> interval_speed() const;
   void print_later_message();
@@ -93,8 +120,12 @@ class Progress {
   std::string speed() const;
   double seconds_left(std::uint64_t step) const;
 
-  std::unique_ptr<ProgressOutput> output_;  ///< null: only the log
-  bool lost_ = false;   ///< whether the log records that writing to output_ failed
+  std::FILE* out_;  ///< null: only the log
+  ProgressFormat format_;
+  bool has_live_line_;  ///< whether `out_` is a terminal that can erase a line
+  Clock::time_point drawn_{};
+  int output_error_ = 0;
+  bool lost_ = false;   ///< whether the log records that writing to out_ failed
   bool warns_ = false;  ///< whether warnings are printed on standard error
   std::uint64_t first_step_, total_steps_, last_step_;
   std::string targets_;

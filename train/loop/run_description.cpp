@@ -12,10 +12,11 @@
 #include "data/batch.h"
 #include "data/example_file.h"
 #include "train/base/format.h"
+#include "train/checkpoint/arithmetic.h"
 #include "train/config/config.h"
 #include "train/config/rules.h"
 #include "train/models/model_summary.h"
-#include "train/system/machine.h"
+#include "train/system/cores.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -3,18 +3,15 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <exception>
 #include <new>
-#include <system_error>
 #include <utility>
-#include <vector>
 
 #include "data/batch.h"
 #include "train/recording/event_log.h"
 #include "train/recording/run_events.h"
 #include "train/recording/tensorboard.h"
-#include "train/system/machine.h"
+#include "train/system/memory.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -135,23 +132,6 @@ void RunRecorder::drop_later_steps() {
     files.has_digests = false;
     if (files.tensorboard) files.tensorboard->set_rows(run_.state.metrics.csv());
   });
-}
-
-std::uint64_t missing_files(const std::filesystem::path& run_directory,
-                            const TrainOptions& options) {
-  std::vector<std::filesystem::path> files{"train.log", events_file_name, "metrics.csv"};
-  if (options.tensorboard) {
-    const std::filesystem::path folder = tensorboard_folder_name;
-    files.push_back(folder);
-    for (const auto& each : {folder / "train", folder / "validation"}) {
-      files.push_back(each);
-      files.push_back(each / event_file_name);
-    }
-  }
-  return static_cast<std::uint64_t>(std::ranges::count_if(files, [&](const auto& file) {
-    std::error_code ignored;
-    return !std::filesystem::exists(run_directory / file, ignored);
-  }));
 }
 
 }  // namespace tapestry

@@ -25,23 +25,25 @@
 namespace tapestry {
 namespace {
 
-/// Data that a save writes: copies, since training continues while they are written.
-struct SavedFiles {
+constexpr std::size_t max_failures = 3;  // consecutive
+
+}  // namespace
+
+/// What a save writes: a copy, since training continues during this.
+struct RunSaver::Copy {
   std::uint64_t step;
   MetricsTable metrics;
   Retention retention;
-  ArrayStore snapshot;
+  ArrayStore arrays;
+
+  /// Writes the metrics first, so that the run is complete once the last checkpoint is written.
+  /// Returns why old checkpoints could not be deleted.
+  std::vector<std::string> write(RunDirectory& directory) const {
+    directory.require_lock();
+    metrics.write(directory.path() / "metrics.csv", directory.files());
+    return directory.save(step, arrays, retention);
+  }
 };
-
-/// Writes the metrics first, so that the run is complete once the last checkpoint is written.
-/// Returns why old checkpoints could not be deleted.
-std::vector<std::string> write_files(const SavedFiles& files, RunDirectory& directory) {
-  directory.require_lock();
-  files.metrics.write(directory.path() / "metrics.csv", directory.files());
-  return directory.save(files.step, files.snapshot, files.retention);
-}
-
-}  // namespace
 
 RunSaver::RunSaver(const RunParts& run, ParameterShards& shards, RunDirectory& directory,
                    Progress& progress, ProcessGroup& group, TimeUse& time_use)
@@ -50,11 +52,10 @@ RunSaver::RunSaver(const RunParts& run, ParameterShards& shards, RunDirectory& d
       directory_(directory),
       progress_(progress),
       group_(group),
-      time_use_(time_use),
-      attempts_(progress, directory) {}
+      time_use_(time_use) {}
 
 // The checkpoint records its own step as the last scheduled save; reverted if writing it fails.
-// Until that is known, nothing else changes the number of steps that are not finite.
+// state.nan_steps must not change before finish().
 void RunSaver::save_as_scheduled(bool last) {
   finish();
   TrainingState& state = run_.state;
@@ -77,84 +78,73 @@ void RunSaver::save_on_request(bool last) {
   }
 }
 
-/// Begins to write a checkpoint; finish() reports how that ends.
+/// Begins a save; finish() reports how it ends.
 void RunSaver::begin(Save save) {
   finish();
-  copy_state(save);
+  start(save);
   in_flight_ = save;
   if (!save.in_background) finish();
 }
 
-/// Copies what a save writes, and begins to write it.
-void RunSaver::copy_state(Save& save) {
+/// Copies the state and starts to write the copy, in rank 0.
+void RunSaver::start(Save& save) {
   const PartTimer timer(time_use_, TimePart::saving, "saving");
-  TrainingState& state = run_.state;
-  if (const auto found = find_non_finite_state(run_.model.parameters, run_.optimizer, group_)) {
-    throw NumericError(fmt::format("step {}: {}; this state is not saved, {}", state.step, *found,
-                                   describe_newest()),
-                       smaller_steps_hint);
-  }
+  require_finite_state();
   const Clock::time_point started = Clock::now();
-  const std::function<ArrayStore()> snapshot = gather_arrays();
-  const std::string answer = group_.broadcast(
-      [&] { return std::string(begin_writing(snapshot, save.last) ? "in the background" : ""); });
-  save.step = state.step;
+  save.step = run_.state.step;
+  save.is_copied = group_.broadcast([&] { return copy_state(); });
+  if (save.is_copied) {
+    gather_shards();
+    save.in_background = group_.broadcast([&] { return start_writing(save.last); });
+  }
   save.copying = Clock::now() - started;
   progress_.exclude(save.copying);
-  save.in_background = !answer.empty();
 }
 
-/// Copies the data of a save and begins to write it. Returns whether writing continues in the
-/// background; if not, it has ended.
-bool RunSaver::begin_writing(const std::function<ArrayStore()>& snapshot, bool last) {
-  std::function<void()> write = [] { throw std::bad_alloc(); };
-  bool in_background = false;
-  try {
-    auto files = std::make_shared<const SavedFiles>(
-        SavedFiles{run_.state.step, run_.state.metrics,
-                   kept_checkpoints(run_.state, run_.config.train), snapshot()});
-    write = [this, files = std::move(files)] { undeleted_ = write_files(*files, directory_); };
-    in_background = !last;
-  } catch (const std::bad_alloc&) {  // finish() reports it
+void RunSaver::require_finite_state() {
+  const auto found = find_non_finite_state(run_.model.parameters, run_.optimizer, group_);
+  if (!found) return;
+  throw NumericError(fmt::format("step {}: {}; this state is not saved, {}", run_.state.step,
+                                 *found, describe_newest()),
+                     smaller_steps_hint);
+}
+
+/// Copies the state without the shards of other processes. Returns false without memory for it.
+bool RunSaver::copy_state() try {
+  copy_ = std::make_shared<Copy>(Copy{run_.state.step, run_.state.metrics,
+                                      kept_checkpoints(run_.state, run_.config.train),
+                                      collect_arrays(run_)});
+  return true;
+} catch (const std::bad_alloc&) {  // finish() reports it
+  return false;
+}
+
+/// Adds the shards of the other processes to the copy.
+void RunSaver::gather_shards() {
+  for (const ShardState& state : shard_states(run_)) {
+    shards_.gather_state(state.tensors,
+                         [&](std::size_t i) { return copy_->arrays.mutable_bytes(state.path(i)); });
   }
-  if (!in_background) {
-    writer_.do_here(std::move(write));
+}
+
+/// Starts to write the copy. Returns whether writing continues in the background; if not, it has
+/// ended.
+bool RunSaver::start_writing(bool last) {
+  const auto write = [this] {
+    const auto copy = std::exchange(copy_, nullptr);
+    deletion_problems_ = copy->write(directory_);
+  };
+  if (last) {
+    writer_.do_here(write);
     return false;
   }
-  if (writer_.start(std::move(write))) return true;
+  if (writer_.start(write)) return true;
   if (!std::exchange(warned_of_thread_, true)) {
     progress_.message(
         "warning: training waits while checkpoints are written, since the system gives no thread "
         "for it (ulimit -u, ulimit -v)");
   }
   return false;
-}
-
-/// A function that returns the snapshot of the state of all processes in rank 0, or throws what was
-/// thrown when the memory for the state of the other processes was allocated. A group of one
-/// process makes the snapshot when the function is called.
-std::function<ArrayStore()> RunSaver::gather_arrays() {
-  if (group_.size() == 1) return [this] { return collect_arrays(run_); };
-  auto gathered = std::make_shared<ArrayStore>();
-  std::exception_ptr problem;
-  const std::string answer = group_.broadcast([&] {
-    try {
-      *gathered = collect_arrays(run_);
-    } catch (const std::bad_alloc&) {
-      problem = std::current_exception();
-    }
-    return std::string(problem ? "" : "ready");
-  });
-  if (answer == "ready") {
-    for (const ShardState& state : shard_states(run_)) {
-      shards_.gather_state(state.tensors,
-                           [&](std::size_t i) { return gathered->mutable_bytes(state.path(i)); });
-    }
-  }
-  return [gathered, problem] {
-    if (problem) std::rethrow_exception(problem);
-    return std::move(*gathered);
-  };
 }
 
 void RunSaver::collect() {
@@ -168,12 +158,9 @@ void RunSaver::finish() {
   const PartTimer timer(time_use_, TimePart::saving, "waiting for a save");
   const Clock::time_point started = Clock::now();
   const Save save = *std::exchange(in_flight_, std::nullopt);
-  const std::string answer = group_.broadcast([&] {
-    const bool written = attempts_.attempt([&] { writer_.finish(); }, run_.state.step, save.last);
-    return std::string(written ? "saved" : "");
-  });
+  const bool is_written = group_.broadcast([&] { return end_writing(save); });
   longest_ = std::max(longest_, elapsed_time(save));
-  if (answer == "saved") {
+  if (is_written) {
     report_saved(save);
   } else {
     if (save.scheduled_before) run_.state.scheduled_save = *save.scheduled_before;
@@ -182,10 +169,83 @@ void RunSaver::finish() {
   progress_.exclude(Clock::now() - started);
 }
 
+/// Waits until the save is written, and returns whether it is. Counts a failure.
+bool RunSaver::end_writing(const Save& save) try {
+  if (!save.is_copied) throw std::bad_alloc();
+  writer_.finish();
+  failures_ = 0;
+  return true;
+} catch (const std::exception&) {
+  count_failure(save.last);
+  return false;
+}
+
+/// Counts the failure whose exception is being handled: an OutputError or a std::bad_alloc.
+///
+/// throws  OutputError, or the std::bad_alloc after a message with the same contents, if the run
+///         ends by it; any other exception that is being handled.
+void RunSaver::count_failure(bool last) {
+  constexpr const char* no_memory = "no memory for a checkpoint";
+  ++failures_;
+  const bool ends_run = last || failures_ >= max_failures;
+  try {
+    throw;
+  } catch (const OutputError& error) {
+    if (ends_run) {
+      throw OutputError(fmt::format("{}; {}", error.what(), describe_end()),
+                        end_hint(error.hint()));
+    }
+    warn_of_failure(error.what());
+  } catch (const std::bad_alloc&) {
+    if (ends_run) {
+      progress_.message(
+          fmt::format("not saved: {}; {}; {}", no_memory, describe_end(), end_hint("")));
+      throw;
+    }
+    warn_of_failure(no_memory);
+  }
+}
+
+void RunSaver::warn_of_failure(const std::string& failure) {
+  progress_.message(
+      fmt::format("warning: not saved: {}; training continues ({} failed save{} in a row; the run "
+                  "stops after {})",
+                  failure, failures_, failures_ == 1 ? "" : "s", max_failures));
+}
+
+/// Why the run ends, where, and what is left of it.
+std::string RunSaver::describe_end() const {
+  const bool third = failures_ >= max_failures;
+  const std::string reason =
+      third ? fmt::format("{} saves in a row have failed", failures_) : "its last save has failed";
+  const std::string newest = newest_checkpoint();
+  return fmt::format(
+      "the run ends at step {}, since {}; {}", format_count(run_.state.step), reason,
+      newest.empty() ? "it has no checkpoint" : "its newest checkpoint is " + newest);
+}
+
+/// remedy  how to prevent the failure; may be empty
+std::string RunSaver::end_hint(const std::string& remedy) const {
+  const std::string again = newest_checkpoint().empty()
+                                ? "start the run again"
+                                : fmt::format("resume with `{} train --resume {}`", program_name(),
+                                              format_argument(directory_.path().string()));
+  return remedy.empty() ? again : fmt::format("{}, then {}", remedy, again);
+}
+
+/// The path of the newest checkpoint up to the current step; empty without one.
+std::string RunSaver::newest_checkpoint() const try {
+  std::vector<std::uint64_t> steps = directory_.steps();
+  std::erase_if(steps, [&](std::uint64_t other) { return other > run_.state.step; });
+  return steps.empty() ? "" : directory_.checkpoint_path(steps.back()).string();
+} catch (const CheckpointError&) {  // the folder cannot be listed
+  return "";
+}
+
 void RunSaver::report_saved(const Save& save) {
   saved_step_ = save.step;
-  for (const std::string& problem : std::exchange(undeleted_, {})) {
-    if (!not_deleted_.insert(problem).second) continue;
+  for (const std::string& problem : std::exchange(deletion_problems_, {})) {
+    if (!reported_problems_.insert(problem).second) continue;
     progress_.message("warning: old checkpoint not deleted: " + problem);
   }
   progress_.checkpoint(save.step, directory_.checkpoint_path(save.step).string());
@@ -212,13 +272,13 @@ void RunSaver::finish_after_error() try {
 
 ArrayStore RunSaver::read_rollback_target(const std::string& found) const {
   ArrayStore target;
-  const std::string chosen = group_.broadcast([&] {
+  const std::uint64_t chosen = group_.broadcast([&] {
     target = choose_rollback_target(found);
-    return std::to_string(tapestry::saved_step(target));
+    return tapestry::saved_step(target);
   });
   group_.together([&] {
     if (group_.is_rank_0()) return;
-    target = await_checkpoint_of_run(directory_, std::stoull(chosen), group_.timeout());
+    target = await_checkpoint_of_run(directory_, chosen, group_.timeout());
   });
   return target;
 }
@@ -250,7 +310,7 @@ RunSaver::Clock::duration RunSaver::elapsed_time(const Save& save) const {
 }
 
 std::string RunSaver::describe_newest() const {
-  return saved_step_ ? fmt::format("the newest checkpoint is of step {}", *saved_step_)
+  return saved_step_ ? fmt::format("the newest checkpoint is from step {}", *saved_step_)
                      : "there is no checkpoint yet";
 }
 
@@ -261,67 +321,6 @@ std::uint64_t RunSaver::checkpoint_bytes() const {
   const std::size_t kinds = run_.optimizer.state().size() / parameters.list().size();
   values += (kinds + (run_.average != nullptr ? 1 : 0)) * parameters.num_values();
   return values * bytes_per_element(run_.config.train.dtype);
-}
-
-bool SaveAttempts::attempt(const std::function<void()>& save, std::uint64_t step, bool last) {
-  constexpr const char* no_memory = "no memory for a checkpoint";
-  try {
-    save();
-    failures_ = 0;
-    return true;
-  } catch (const OutputError& error) {
-    ++failures_;
-    if (ends_run(last)) {
-      throw OutputError(fmt::format("{}; {}", error.what(), describe_end(step)),
-                        end_hint(error.hint(), step));
-    }
-    warn(error.what());
-  } catch (const std::bad_alloc&) {
-    ++failures_;
-    if (ends_run(last)) {
-      progress_.message(
-          fmt::format("not saved: {}; {}; {}", no_memory, describe_end(step), end_hint("", step)));
-      throw;
-    }
-    warn(no_memory);
-  }
-  return false;
-}
-
-void SaveAttempts::warn(const std::string& failure) {
-  progress_.message(
-      fmt::format("warning: not saved: {}; training continues ({} failed save{} in a row; the run "
-                  "stops after {})",
-                  failure, failures_, failures_ == 1 ? "" : "s", max_failures));
-}
-
-/// Why the run ends, where, and what is left of it.
-std::string SaveAttempts::describe_end(std::uint64_t step) const {
-  const bool third = failures_ >= max_failures;
-  const std::string reason =
-      third ? fmt::format("{} saves in a row have failed", failures_) : "its last save has failed";
-  const std::string newest = newest_checkpoint(step);
-  return fmt::format(
-      "the run ends at step {}, since {}; {}", format_count(step), reason,
-      newest.empty() ? "it has no checkpoint" : "its newest checkpoint is " + newest);
-}
-
-/// remedy  how to prevent the failure; may be empty
-std::string SaveAttempts::end_hint(const std::string& remedy, std::uint64_t step) const {
-  const std::string again = newest_checkpoint(step).empty()
-                                ? "start the run again"
-                                : fmt::format("resume with `{} train --resume {}`", program_name(),
-                                              format_argument(directory_.path().string()));
-  return remedy.empty() ? again : fmt::format("{}, then {}", remedy, again);
-}
-
-/// The path of the newest checkpoint up to `step`; empty without one.
-std::string SaveAttempts::newest_checkpoint(std::uint64_t step) const try {
-  std::vector<std::uint64_t> steps = directory_.steps();
-  std::erase_if(steps, [&](std::uint64_t other) { return other > step; });
-  return steps.empty() ? "" : directory_.checkpoint_path(steps.back()).string();
-} catch (const CheckpointError&) {  // the folder cannot be listed
-  return "";
 }
 
 }  // namespace tapestry

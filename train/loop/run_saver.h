@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,48 +20,19 @@
 
 namespace tapestry {
 
-/// Counts failed saves. A run continues with a warning after a failed save, because the next save
-/// may succeed. The third consecutive failure ends the run, and so does a failure of the last save.
-class SaveAttempts {
- public:
-  static constexpr std::size_t max_failures = 3;  ///< consecutive
-
-  /// Failures are reported to `progress`. Both arguments must outlive the object.
-  SaveAttempts(Progress& progress, const RunDirectory& directory)
-      : progress_(progress), directory_(directory) {}
-
-  /// Calls `save`; returns whether it succeeded.
-  ///
-  /// step    steps that the run has done
-  /// last    whether this is the last save of the run
-  /// throws  OutputError if the failure ends the run; its message has the failure, why the run
-  ///         ends, its step, its newest checkpoint and how to resume it. std::bad_alloc if `save`
-  ///         throws it and the run ends, after a progress message with the same contents.
-  bool attempt(const std::function<void()>& save, std::uint64_t step, bool last);
-
- private:
-  void warn(const std::string& failure);
-  bool ends_run(bool last) const { return last || failures_ >= max_failures; }
-  std::string describe_end(std::uint64_t step) const;
-  std::string end_hint(const std::string& remedy, std::uint64_t step) const;
-  std::string newest_checkpoint(std::uint64_t step) const;
-
-  Progress& progress_;
-  const RunDirectory& directory_;
-  std::size_t failures_ = 0;  ///< consecutive
-};
-
 /// Saves a run that is being trained: its checkpoints and metrics.csv.
 ///
 /// A save copies the state between two steps, and writes the copy in the background while training
 /// continues. One save is written at a time: the next one waits for it. How a save has ended is
 /// reported, and counted, by collect() or finish(), on the thread that trains.
 ///
-/// A failed save is a warning; the third consecutive failure and a failure of the last save are
-/// errors, see SaveAttempts. An old checkpoint that cannot be deleted is a warning.
+/// A failed save is a warning, because the next save may succeed; the third consecutive failure and
+/// a failure of the last save are errors. Their message has the failure, why the run ends, its
+/// step, its newest checkpoint and how to resume it. An old checkpoint that cannot be deleted is a
+/// warning.
 ///
-/// Of a group, only rank 0 writes, and gets the state of the shards of the other processes. All
-/// functions that are not const are then called by all processes, but finish_after_error().
+/// In a parallel run only rank 0 writes; it receives the shards of the other processes. Every
+/// process calls all functions that are not const, except finish_after_error().
 class RunSaver {
  public:
   using Clock = TimeLimit::Clock;
@@ -83,8 +54,8 @@ class RunSaver {
   /// as for save_as_scheduled().
   void save(bool last);
 
-  /// Begins a save that a signal requested, unless this step is saved or is being saved, and tells
-  /// when it is done.
+  /// Begins a save that a signal requested, unless this step is saved or is being saved, and logs
+  /// when it is written.
   void save_on_request(bool last);
 
   /// Reports how the save in flight has ended, if it has.
@@ -96,13 +67,13 @@ class RunSaver {
   /// throws  OutputError or std::bad_alloc if the failure ends the run.
   void finish();
 
-  /// Waits for the save in flight of a run that ends with an error. The other processes may have
-  /// ended already: they are told nothing.
+  /// Waits for the save in flight of a run that ends with an error. Does not communicate: the other
+  /// processes may be gone.
   void finish_after_error();
 
   /// The step of the checkpoint that was written or restored last; nullopt without one.
   const std::optional<std::uint64_t>& saved_step() const { return saved_step_; }
-  /// "the newest checkpoint is of step 12", or that it has none.
+  /// "the newest checkpoint is from step 12", or that it has none.
   std::string describe_newest() const;
 
   /// To be called when the state has been restored from a checkpoint, and so is saved.
@@ -134,14 +105,24 @@ class RunSaver {
     /// Values of the state that are restored if the save fails.
     std::optional<std::uint64_t> scheduled_before{}, nan_steps_before{};
     std::uint64_t step = 0;      ///< of the state that is saved
+    bool is_copied = false;      ///< false: there was no memory for it
     bool in_background = false;  ///< whether it is written while training continues
     Clock::duration copying{};   ///< time that training stopped for it
   };
+  struct Copy;
 
   void begin(Save save);
-  void copy_state(Save& save);
-  bool begin_writing(const std::function<ArrayStore()>& snapshot, bool last);
-  std::function<ArrayStore()> gather_arrays();
+  void start(Save& save);
+  void require_finite_state();
+  bool copy_state();
+  void gather_shards();
+  bool start_writing(bool last);
+  bool end_writing(const Save& save);
+  void count_failure(bool last);
+  void warn_of_failure(const std::string& failure);
+  std::string describe_end() const;
+  std::string end_hint(const std::string& remedy) const;
+  std::string newest_checkpoint() const;
   ArrayStore choose_rollback_target(const std::string& found) const;
   void report_saved(const Save& save);
   void report_requested_save();
@@ -153,12 +134,13 @@ class RunSaver {
   Progress& progress_;
   ProcessGroup& group_;
   TimeUse& time_use_;
-  SaveAttempts attempts_;
+  std::size_t failures_ = 0;  ///< consecutive
   std::optional<std::uint64_t> saved_step_;
-  std::optional<Save> in_flight_;       ///< the same in all processes
-  std::vector<std::string> undeleted_;  ///< why writer_ could not delete old checkpoints
-  std::set<std::string> not_deleted_;   ///< why old checkpoints were not deleted, as warned
-  bool warned_of_thread_ = false;       ///< that a save had no thread
+  std::optional<Save> in_flight_;               ///< the same in all processes
+  std::shared_ptr<Copy> copy_;                  ///< what writer_ writes next; in rank 0
+  std::vector<std::string> deletion_problems_;  ///< of old checkpoints, since the last report
+  std::set<std::string> reported_problems_;     ///< of these, in earlier reports
+  bool warned_of_thread_ = false;               ///< that a save had no thread
   Clock::duration longest_{0};
   BackgroundTask writer_;  ///< of rank 0; the last member: ends before what it writes to
 };

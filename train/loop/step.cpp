@@ -18,7 +18,6 @@
 #include "train/base/error.h"
 #include "train/checkpoint/resume.h"
 #include "train/inference/batch_tensors.h"
-#include "train/loop/non_finite.h"
 #include "train/models/trained_model.h"
 #include "train/parallel/gradient_sum.h"
 #include "train/recording/run_events.h"
@@ -66,7 +65,7 @@ void gather_pending_updates(const Parameters& parameters, ProcessGroup& group) {
 
 /// The config with decay_steps set explicitly, so that a run that is resumed with more steps keeps
 /// its schedule.
-Config resolved(Config config) {
+Config with_decay_steps(Config config) {
   ScheduleOptions& schedule = config.schedule;
   if (schedule.kind == ScheduleKind::cosine && schedule.decay_steps == 0) {
     schedule.decay_steps = config.train.steps;
@@ -95,29 +94,22 @@ std::size_t count_target_tokens(const std::vector<Batch>& batches) {
   return sum;
 }
 
-/// The times of a step whose batches were begun at `started`.
-StepTime time_prepared_step(StepComputer& computer, RunStep step, Clock::time_point started) {
-  const Clock::duration preparation = Clock::now() - started;
-  computer.compute(step);
-  if (!step.is_finite()) {
-    throw NumericError(
-        fmt::format("step {}: the loss is {} and the norm of the gradient {}, expected finite "
-                    "numbers",
-                    step.number, value_text(step.loss.mean), value_text(step.gradient_norm)),
-        non_finite_hint(step.number - 1));
+/// Adds the losses that each process has computed, in the order of the batches.
+void add_losses(const std::vector<std::string>& of_processes, StepLoss& sum) {
+  for (const std::string& losses : of_processes) {
+    for (MessageReader reader(losses); !reader.at_end();) {
+      sum.mean += reader.get<double>();
+      sum.nll_sum += reader.get<double>();
+    }
   }
-  computer.apply(step);
-  std::uint64_t positions = 0;
-  for (const Batch& batch : step.batches) {
-    positions +=
-        std::uint64_t{batch.rows} * (batch.source_length + target_positions(batch.target_length));
-  }
-  return {.time = Clock::now() - started,
-          .preparation = preparation,
-          .gradients = step.loss.durations.gradients,
-          .targets = step.loss.target_tokens,
-          .positions = positions,
-          .loss = step.loss.mean};
+}
+
+/// Sets the duration of all parts of the gradients, and of the exchange: the rest of them.
+void add_gradients(StepDurations& durations, Clock::duration gradients, bool is_exchanged) {
+  durations.gradients = gradients;
+  if (!is_exchanged) return;
+  durations.exchange =
+      gradients - durations.forward - durations.backward - durations.anomaly_checks;
 }
 
 }  // namespace
@@ -138,7 +130,7 @@ Loss training_loss(const Model& model, const Batch& batch, const CrossEntropyOpt
 bool RunStep::is_finite() const { return std::isfinite(loss.mean) && std::isfinite(gradient_norm); }
 
 StepComputer::StepComputer(Config config, const Corpus& corpus, ProcessGroup& group)
-    : config_(resolved(std::move(config))),
+    : config_(with_decay_steps(std::move(config))),
       corpus_(corpus),
       group_(group),
       model_(network_maker(config_, network_sizes(config_, corpus)), config_.train.dtype,
@@ -186,11 +178,11 @@ std::string StepComputer::state_text() const {
 
 // ---- A step.
 
-RunStep StepComputer::next_step(bool ahead) {
+RunStep StepComputer::next_step(bool prefetch) {
   RunStep step{.number = state_.step + 1, .position = state_.position};
   group_.together([&] {
     const PartTimer timer(time_use_, TimePart::batches, "batch preparation");
-    StepBatches prepared = batches_.take(state_.position, ahead);
+    StepBatches prepared = batches_.take(state_.position, prefetch);
     step.next = prepared.next;
     step.batches = std::move(prepared.batches);
   });
@@ -205,17 +197,8 @@ RunStep StepComputer::next_step(std::vector<Batch> batches) const {
 }
 
 void StepComputer::compute(RunStep& step, const BatchObservers& observers) {
-  step.loss = {.target_tokens = count_target_tokens(step.batches)};
-  compute_gradients(step, observers);
-  const PartTimer timer(time_use_, TimePart::optimizer, "gradient norm");
-  step.gradient_norm = shards_.gradient_norm();
-  step.learning_rate = schedule_->learning_rate(step.number);
-  step.clip_factor = clip_factor(step.gradient_norm, config_.train.clip_norm);
-}
-
-/// Sets the gradients of the parameters and the loss of the step.
-void StepComputer::compute_gradients(RunStep& step, const BatchObservers& observers) {
   const Clock::time_point started = Clock::now();
+  step.loss = {.target_tokens = count_target_tokens(step.batches)};
   model_.parameters.clear_gradients();
   GradientSum gradients(model_.parameters, step.batches.size(), group_,
                         exchange_options(config_.train));
@@ -231,18 +214,12 @@ void StepComputer::compute_gradients(RunStep& step, const BatchObservers& observ
   const auto losses = group_.all_gather(compute_own_batches, [&] { gradients.abandon(); });
   gradients.finish();
   gather_pending_updates(model_.parameters, group_);
-  for (const std::string& of_process : losses) {
-    for (MessageReader reader(of_process); !reader.at_end();) {
-      step.loss.mean += reader.get<double>();
-      step.loss.nll_sum += reader.get<double>();
-    }
-  }
-  StepDurations& durations = step.loss.durations;
-  durations.gradients = Clock::now() - started;
-  if (group_.size() > 1) {
-    durations.exchange =
-        durations.gradients - durations.forward - durations.backward - durations.anomaly_checks;
-  }
+  add_losses(losses, step.loss);
+  add_gradients(step.loss.durations, Clock::now() - started, group_.size() > 1);
+  const PartTimer timer(time_use_, TimePart::optimizer, "gradient norm");
+  step.gradient_norm = shards_.gradient_norm();
+  step.learning_rate = schedule_->learning_rate(step.number);
+  step.clip_factor = clip_factor(step.gradient_norm, config_.train.clip_norm);
 }
 
 /// Forward and backward of a batch, whose gradients are added to the sum.
@@ -251,6 +228,7 @@ Loss StepComputer::compute_batch(RunStep& step, std::size_t index, const BatchOb
   AnomalyDetector detector;
   const std::unique_ptr<TapeObserver> observer = observers ? observers(index) : nullptr;
   Tape tape(config_.train.detect_anomaly ? &detector : observer.get());
+  // Now, without the time of anomaly checks.
   const auto computing_time = [&] { return Clock::now() - detector.time(); };
   const Clock::time_point begin = computing_time();
   Loss loss = batch_loss(step, step.batches[index], index);
@@ -306,7 +284,7 @@ void StepComputer::count_step(const RunStep& step) {
 }
 
 void StepComputer::update_weights(const RunStep& step) {
-  const kernels::UncancellableScope whole;  // the other processes wait for this one
+  const kernels::UncancellableScope whole;  // the other processes wait for this shard
   {
     const PartTimer timer(time_use_, TimePart::optimizer, "optimizer step");
     optimizer_->step(step.learning_rate, step.clip_factor);
@@ -316,18 +294,6 @@ void StepComputer::update_weights(const RunStep& step) {
   if (group_.size() == 1) return;
   const PartTimer timer(time_use_, TimePart::exchange, "exchange of parameters");
   shards_.all_gather_parameters();
-}
-
-// ---- The time of a step.
-
-StepTime time_step(StepComputer& computer, bool ahead) {
-  const Clock::time_point started = Clock::now();
-  return time_prepared_step(computer, computer.next_step(ahead), started);
-}
-
-StepTime time_step(StepComputer& computer, std::vector<Batch> batches) {
-  const Clock::time_point started = Clock::now();
-  return time_prepared_step(computer, computer.next_step(std::move(batches)), started);
 }
 
 }  // namespace tapestry

@@ -33,7 +33,7 @@ namespace tapestry {
 
 class GradientSum;
 
-/// How long the parts of a step have taken, of the batches that this process computes.
+/// Durations of the parts of a step, for the batches of this process.
 struct StepDurations {
   using Duration = std::chrono::steady_clock::duration;
 
@@ -51,8 +51,8 @@ struct StepLoss {
   StepDurations durations{};
 };
 
-/// A step of a run. StepComputer::next_step() sets the batches, StepComputer::compute() what
-/// follows them.
+/// A step of a run. StepComputer::next_step() sets the first four members, StepComputer::compute()
+/// the others.
 struct RunStep {
   std::uint64_t number = 0;  ///< from 1
   BatchPosition position{};  ///< of its first batch
@@ -115,7 +115,8 @@ class StepComputer {
   StepComputer(const StepComputer&) = delete;
   StepComputer& operator=(const StepComputer&) = delete;
 
-  /// Restores the state of `snapshot`. throws CheckpointError; nothing is then changed.
+  /// Restores the state of `snapshot`.
+  /// throws  CheckpointError; the state is then unchanged.
   void restore(const ArrayStore& snapshot);
 
   /// Loads the parameters of a pretrained model, see load_pretrained(); returns its lines.
@@ -123,9 +124,9 @@ class StepComputer {
 
   /// The next step, with its batches.
   ///
-  /// ahead   whether the batches of the step after it are prepared in the background
-  /// throws  kernels::Cancelled; std::bad_alloc.
-  RunStep next_step(bool ahead);
+  /// prefetch  whether the batches of the step after it are prepared in the background
+  /// throws    kernels::Cancelled; std::bad_alloc.
+  RunStep next_step(bool prefetch);
   /// The next step with these batches, of any number and size, instead of the batches of the run,
   /// whose position stays.
   RunStep next_step(std::vector<Batch> batches) const;
@@ -153,8 +154,8 @@ class StepComputer {
   /// Updates the weights with the gradients of a finite step that has been computed, adds its loss
   /// to the running sums of the state, and counts it.
   ///
-  /// throws  std::logic_error if another step has been applied or skipped, or a state restored,
-  ///         since next_step(), so that it is not the next step any more.
+  /// throws  std::logic_error if it is no longer the next step: another step has been applied or
+  ///         skipped, or a state restored, since next_step().
   void apply(const RunStep& step);
 
   /// Counts the step and keeps the weights. throws as apply().
@@ -187,7 +188,6 @@ class StepComputer {
   BatchStatistics measure_epoch() { return batches_.measure(state_.position.epoch); }
 
  private:
-  void compute_gradients(RunStep& step, const BatchObservers& observers);
   Loss compute_batch(RunStep& step, std::size_t index, const BatchObservers& observers,
                      GradientSum& gradients);
   void require_next(const RunStep& step) const;
@@ -207,26 +207,5 @@ class StepComputer {
   std::uint64_t restored_digest_ = 0;  ///< digest_of_shard_states() of the restored checkpoint
   TimeUse time_use_;
 };
-
-/// The durations of a step, see time_step().
-struct StepTime {
-  using Duration = std::chrono::steady_clock::duration;
-
-  Duration time{};              ///< of the whole step
-  Duration preparation{};       ///< until its batches are there
-  Duration gradients{};         ///< forward and backward of all batches
-  std::size_t targets = 0;      ///< target tokens
-  std::uint64_t positions = 0;  ///< of all rows, with padding, see target_positions(); 0 for images
-  double loss = 0.0;
-};
-
-/// Computes and applies the next step, for its duration.
-///
-/// ahead   as in StepComputer::next_step()
-/// throws  NumericError if loss or gradient are not finite; errors of StepComputer. The state is
-///         then unchanged.
-StepTime time_step(StepComputer& computer, bool ahead = false);
-/// For a step with these batches, of any number and size.
-StepTime time_step(StepComputer& computer, std::vector<Batch> batches);
 
 }  // namespace tapestry

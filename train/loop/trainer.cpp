@@ -88,10 +88,10 @@ void Trainer::resume(const ArrayStore& snapshot) {
   computer_.restore(snapshot);
   saver_.mark_as_saved();
   if (!finished()) state_.revert_end_rows();
-  const bool other_values = before.train.best_metric != config_.train.best_metric ||
-                            (config_.train.best_metric == "bleu" &&
-                             before.train.bleu_tokenizer != config_.train.bleu_tokenizer);
-  if (other_values) {
+  const bool metric_changed = before.train.best_metric != config_.train.best_metric ||
+                              (config_.train.best_metric == "bleu" &&
+                               before.train.bleu_tokenizer != config_.train.bleu_tokenizer);
+  if (metric_changed) {
     state_.best_value = std::numeric_limits<double>::infinity();
     state_.best_step.reset();
     state_.validations_since_best = 0;
@@ -139,7 +139,6 @@ std::uint64_t Trainer::epoch_of_last_step() const {
 
 RunEnd Trainer::run(Interruptions interruptions) try {
   RunSignals* const signals = interruptions.signals;
-  TimeLimit& time = interruptions.time;
   end_requested_ = signals != nullptr ? &signals->end_requested() : nullptr;
   if (config_.train.on_nan == OnNan::rollback && !saver_.saved_step() && !finished()) {
     save_as_scheduled();
@@ -147,21 +146,22 @@ RunEnd Trainer::run(Interruptions interruptions) try {
   if (state_.best_step) validator_.report_best(progress_);
   std::optional<RunEnd> stop;
   while (state_.validation_pending || !finished()) {
-    saver_.collect();
-    time.update_save_time(saver_.longest(), saver_.is_in_flight());
-    if (signals != nullptr && time.save_deadline()) signals->end_at(*time.save_deadline());
-    stop = agree_to_end(interruptions, state_, group_);
+    stop = find_interruption(interruptions);
     if (stop) break;
     const Clock::time_point started = Clock::now();
     try {
-      state_.validation_pending ? finish_interrupted_iteration() : iterate();
+      if (state_.validation_pending) {
+        finish_interrupted_iteration();
+      } else if (train_step()) {
+        finish_iteration();
+      }
     } catch (const kernels::Cancelled&) {
       continue;
     }
     if (group_.any_process(signals != nullptr && signals->take_save_request())) {
       saver_.save_on_request(finished());
     }
-    time.add_iteration(Clock::now() - started);
+    interruptions.time.add_iteration(Clock::now() - started);
   }
   const bool is_complete = finish_run();
   if (!is_complete) stop = agree_to_end(interruptions, state_, group_);
@@ -171,19 +171,13 @@ RunEnd Trainer::run(Interruptions interruptions) try {
   throw;
 }
 
-/// One step and the logging, validation and saving due after it.
-void Trainer::iterate() {
-  const StepEnd end = train_step();
-  if (end == StepEnd::rolled_back) return;
-  recorder_.add_digests();
-  if (end == StepEnd::done) {
-    if (is_due(config_.train.log_every)) {
-      log();
-    } else if (is_last_step()) {
-      state_.add_end_rows([this] { log(); });
-    }
-  }
-  finish_iteration();
+/// Whether the run ends before its next step, early enough for a save.
+std::optional<RunEnd> Trainer::find_interruption(Interruptions& interruptions) {
+  saver_.collect();
+  interruptions.time.update_save_time(saver_.longest(), saver_.is_in_flight());
+  const auto deadline = interruptions.time.save_deadline();
+  if (interruptions.signals != nullptr && deadline) interruptions.signals->end_at(*deadline);
+  return agree_to_end(interruptions, state_, group_);
 }
 
 /// The validation and saving due after a step; the last step is always validated.
@@ -226,7 +220,8 @@ bool Trainer::finish_run() {
 
 // ---- A step.
 
-Trainer::StepEnd Trainer::train_step() {
+/// Returns whether a step was done or skipped; false if the run was rolled back instead.
+bool Trainer::train_step() {
   epoch_ = state_.position.epoch + 1;
   RunStep step;
   try {
@@ -247,7 +242,9 @@ Trainer::StepEnd Trainer::train_step() {
   if (config_.train.on_nan != OnNan::rollback) state_.nan_steps = 0;
   progress_.step(state_.step, step.loss.target_tokens, step.loss.mean);
   check_divergence(step);
-  return StepEnd::done;
+  recorder_.add_digests();
+  log_if_due();
+  return true;
 }
 
 /// Applies the step, and records weights and gradients if a validation follows.
@@ -275,6 +272,15 @@ void Trainer::check_divergence(const RunStep& step) {
 }
 
 // ---- What is due after a step.
+
+/// The last step is always logged.
+void Trainer::log_if_due() {
+  if (is_due(config_.train.log_every)) {
+    log();
+  } else if (is_last_step()) {
+    state_.add_end_rows([this] { log(); });
+  }
+}
 
 void Trainer::log() {
   const auto tokens = static_cast<double>(state_.running.tokens);
@@ -382,7 +388,8 @@ bool Trainer::average_last_checkpoints() {
 
 // ---- Values that are not finite.
 
-Trainer::StepEnd Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
+/// Returns as train_step().
+bool Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
   saver_.finish();  // the last checkpoint may be needed
   const std::string finding = group_.broadcast([&] { return store_non_finite(found, step); });
   count_non_finite(
@@ -390,11 +397,12 @@ Trainer::StepEnd Trainer::handle_non_finite(const std::string& found, const RunS
   if (config_.train.on_nan == OnNan::rollback) {
     state_.position = step.next;
     roll_back(fmt::format("{} at step {}", found, step.number));
-    return StepEnd::rolled_back;
+    return false;
   }
   add_to_history(fmt::format("{} at step {}, which is skipped", found, step.number));
   computer_.skip(step);
-  return StepEnd::skipped;
+  recorder_.add_digests();
+  return true;
 }
 
 /// throws  NumericError with train.on_nan: stop, or after more than train.max_nan_steps such steps.
@@ -437,17 +445,17 @@ std::string Trainer::store_non_finite(const std::string& found, const RunStep& s
 /// Restores a checkpoint, which rank 0 chooses, and continues with the data that follow the failed
 /// step.
 void Trainer::roll_back(const std::string& found) {
-  const BatchPosition behind = state_.position;
-  const std::uint64_t in_a_row = state_.nan_steps;
+  const BatchPosition next_position = state_.position;
+  const std::uint64_t consecutive = state_.nan_steps;
   computer_.restore(saver_.read_rollback_target(found));
   group_.require_equal(
       "state after the rollback", [&] { return computer_.state_text(); }, ExitCode::checkpoint);
   state_.revert_end_rows();
   saver_.mark_as_saved();
-  state_.position = behind;
-  state_.nan_steps = in_a_row;
+  state_.position = next_position;
+  state_.nan_steps = consecutive;
   add_to_history(fmt::format("rolled back: {}; continues with epoch {}, batch {}", found,
-                             behind.epoch + 1, behind.batch + 1));
+                             next_position.epoch + 1, next_position.batch + 1));
   progress_.rolled_back(state_.step);
   recorder_.drop_later_steps();
   progress_.message(fmt::format("rolled back to step {}", format_count(state_.step)));

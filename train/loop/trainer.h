@@ -106,7 +106,6 @@ class Trainer {
     double learning_rate = 0.0;
     double gradient_norm = 0.0;
   };
-  enum class StepEnd { done, skipped, rolled_back };
 
   bool out_of_patience() const;
   bool is_due(std::size_t every) const { return state_.step % every == 0; }
@@ -114,14 +113,15 @@ class Trainer {
   bool is_validated_after(std::uint64_t step) const;
   std::uint64_t epoch_of_last_step() const;
 
-  void iterate();
+  std::optional<RunEnd> find_interruption(Interruptions& interruptions);
   void finish_iteration();
   void finish_interrupted_iteration();
   bool finish_run();
 
-  StepEnd train_step();
+  bool train_step();
   void apply_and_record(const RunStep& step);
   void check_divergence(const RunStep& step);
+  void log_if_due();
   void log();
   bool validate_and_compare();
   void validate_at_end();
@@ -130,7 +130,7 @@ class Trainer {
   void report();
   bool average_last_checkpoints();
 
-  StepEnd handle_non_finite(const std::string& found, const RunStep& step);
+  bool handle_non_finite(const std::string& found, const RunStep& step);
   void count_non_finite(const std::string& finding);
   std::string store_non_finite(const std::string& found, const RunStep& step);
   void roll_back(const std::string& found);

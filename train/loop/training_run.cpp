@@ -22,18 +22,19 @@
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/base/program.h"
+#include "train/checkpoint/arithmetic.h"
 #include "train/checkpoint/open_run.h"
 #include "train/config/config.h"
 #include "train/config/domain.h"
+#include "train/loop/loaded_run.h"
 #include "train/loop/memory_need.h"
-#include "train/loop/new_run.h"
-#include "train/loop/resumed_run.h"
 #include "train/loop/run_description.h"
+#include "train/loop/step_time.h"
 #include "train/loop/trainer.h"
 #include "train/parallel/process_group.h"
 #include "train/recording/event_log.h"
-#include "train/recording/tensorboard.h"
-#include "train/system/machine.h"
+#include "train/system/cores.h"
+#include "train/system/memory.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
@@ -43,45 +44,19 @@ namespace {
 
 using Clock = TimeLimit::Clock;
 
-/// A run whose config and data are loaded: a new or a resumed one.
-struct TrainingRun {
-  const Config& config;
-  const Corpus& corpus;
-  RunDirectory& directory;
-  const RunOptions& options;
-  ProcessGroup& group;
-  NewRun* started = nullptr;      ///< null if the run is resumed
-  ResumedRun* resumed = nullptr;  ///< null if the run is new
-
-  std::string path() const { return directory.path().string(); }
-  std::uint64_t first_step() const { return resumed == nullptr ? 0 : resumed->first_step(); }
-  Interruptions interruptions(RunSignals& signals) const {
-    return {.signals = &signals,
-            .time = TimeLimit(options.started, config.train.max_time),
-            .last_step = options.until == 0 ? std::nullopt : std::optional(options.until)};
-  }
-};
+std::string path_of(const LoadedRun& run) { return run.directory.path().string(); }
 
 // ---- Before training.
 
-/// Loads initial or saved values into the trainer. Returns lines for the log.
-std::vector<std::string> load_state(const TrainingRun& run, Trainer& trainer) {
-  if (run.resumed != nullptr) return run.resumed->restore(trainer);
-  const TrainedModel* const pretrained = run.started->pretrained();
-  return pretrained == nullptr ? std::vector<std::string>()
-                               : trainer.computer().initialize(*pretrained);
-}
-
 /// Runs the network on the first training example.
-void try_model(const TrainingRun& run, const Model& model) {
+void try_model(const LoadedRun& run, const Model& model) {
   try_network(run.config, model,
               make_batch(run.corpus.training(), std::array<std::size_t, 1>{0},
                          batch_rules(run.config, run.corpus.target_vocabulary.size())));
 }
 
 /// Rejects processes that would not compute the same run.
-void require_same_run(const TrainingRun& run, const StepComputer& computer) {
-  ProcessGroup& group = run.group;
+void require_same_run(const LoadedRun& run, const StepComputer& computer, ProcessGroup& group) {
   group.require_equal("arithmetic", arithmetic, ExitCode::usage);
   group.require_equal(
       "config", [&] { return dump_config(with_process_settings(run.config, Config{})); },
@@ -102,13 +77,25 @@ void write_config(const RunDirectory& directory, const Config& config, const std
   write_file_durably(directory.path() / "config.yaml", std::as_bytes(std::span(text)));
 }
 
+/// The number of files that a run creates until its first checkpoint is saved, in addition to the
+/// checkpoint, and that do not exist yet. The temporary files of metrics.csv and of the checkpoint
+/// exist one after the other, and are renamed: they need no further inode. What only some runs
+/// write, or later, is not counted, so that no run is rejected that can be saved.
+std::uint64_t missing_files(const std::filesystem::path& run_directory) {
+  constexpr std::array files{"train.log", events_file_name, "metrics.csv"};
+  return static_cast<std::uint64_t>(std::ranges::count_if(files, [&](const char* file) {
+    std::error_code ignored;
+    return !std::filesystem::exists(run_directory / file, ignored);
+  }));
+}
+
 /// Claims the run directory, writes the config into it and begins its log.
-void open_directory(const TrainingRun& run, const Trainer& trainer, Progress& progress) {
-  if (run.started != nullptr) run.started->claim_directory();
+void open_directory(LoadedRun& run, bool fresh, const Trainer& trainer, Progress& progress) {
+  if (!run.resumed) claim_directory(run, fresh);
   RunDirectory& directory = run.directory;
   const auto strays = directory.remove_stray_temporaries();
   write_config(directory, run.config, trainer.run_id());
-  directory.probe(trainer.checkpoint_bytes(), missing_files(directory.path(), run.config.train));
+  directory.probe(trainer.checkpoint_bytes(), missing_files(directory.path()));
   progress.log_to((directory.path() / "train.log").string());
   for (const std::string& problem : strays.problems) {
     progress.message("warning: temporary file of a crash not deleted: " + problem);
@@ -116,15 +103,15 @@ void open_directory(const TrainingRun& run, const Trainer& trainer, Progress& pr
 }
 
 /// Prints what the run is, after the lines of load_state().
-void describe(const TrainingRun& run, Trainer& trainer, const std::vector<std::string>& loaded,
-              Progress& progress) {
-  progress.start({.run_dir = run.path(),
+void describe(const LoadedRun& run, Trainer& trainer, const std::vector<std::string>& loaded,
+              std::size_t processes, Progress& progress) {
+  progress.start({.run_dir = path_of(run),
                   .kind = run.config.model_kind,
                   .first_step = trainer.step(),
                   .total_steps = run.config.train.steps,
                   .parameters = trainer.model().parameters.num_values()});
   for (const std::string& line : loaded) progress.message(line);
-  for (const std::string& line : describe_run(trainer.computer(), run.path(), run.group.size())) {
+  for (const std::string& line : describe_run(trainer.computer(), path_of(run), processes)) {
     progress.message(line);
   }
 }
@@ -176,7 +163,7 @@ void prepare_memory(const Trainer& trainer, const Corpus& corpus, const Availabl
 
 /// Computes one step and prints how long the run takes. Returns the exit code.
 /// throws  OutputError if that could not be printed; kernels::Cancelled.
-int try_one_step(const TrainingRun& run, StepComputer& computer, Progress& progress) {
+int try_one_step(const LoadedRun& run, StepComputer& computer, Progress& progress) {
   const Config& config = computer.config();
   const std::size_t steps = config.train.steps - computer.step();
   const std::uint64_t number = computer.step() + 1;
@@ -187,7 +174,7 @@ int try_one_step(const TrainingRun& run, StepComputer& computer, Progress& progr
       "validation and saving; nothing was written to {}",
       format_count(number), seconds, format_count(step.targets),
       find_task(config).words(config).targets, step.loss, format_count(steps),
-      duration_in_words(seconds * static_cast<double>(steps)), run.path()));
+      duration_in_words(seconds * static_cast<double>(steps)), path_of(run)));
   flush_standard_output(progress.output_error());
   return static_cast<int>(ExitCode::done);
 }
@@ -227,24 +214,23 @@ void print_profile(const Profile& profile, Progress& progress) {
 }
 
 /// Begins what only rank 0 does while the run trains.
-void begin_recording(const TrainingRun& run, Trainer& trainer, Progress& progress) {
-  if (!run.group.is_rank_0()) return;
+void begin_recording(const LoadedRun& run, Trainer& trainer, Progress& progress) {
   progress.start_timing();
   trainer.record_to(run.directory.path());
   watch_other_programs(progress);
 }
 
-int report_stop(const TrainingRun& run, const Trainer& trainer, const std::string& by, int code,
+int report_stop(const LoadedRun& run, const Trainer& trainer, const std::string& by, int code,
                 Progress& progress) {
   progress.message(
       fmt::format("stopped by {} and saved at step {}; resume with: {} train --resume {}", by,
-                  format_count(trainer.step()), program_name(), format_argument(run.path())));
+                  format_count(trainer.step()), program_name(), format_argument(path_of(run))));
   return code;
 }
 
 /// Prints how the run ended and returns the exit code.
-int report_end(const TrainingRun& run, const Trainer& trainer, RunEnd end,
-               const RunSignals& signals, Progress& progress) {
+int report_end(const LoadedRun& run, const Trainer& trainer, RunEnd end, const RunSignals& signals,
+               Progress& progress) {
   const TrainOptions& options = trainer.config().train;
   switch (end) {
     case RunEnd::signal:
@@ -264,7 +250,7 @@ int report_end(const TrainingRun& run, const Trainer& trainer, RunEnd end,
   progress.message(fmt::format(
       "done: {} steps{}; next: {} {} {}", format_count(trainer.step()),
       early ? fmt::format(", no new best in {} validations", options.patience) : "", program_name(),
-      has_held_out ? "evaluate" : "report", format_argument(run.path())));
+      has_held_out ? "evaluate" : "report", format_argument(path_of(run))));
   return static_cast<int>(ExitCode::done);
 }
 
@@ -283,47 +269,59 @@ void report_error(const std::exception_ptr& error, Progress& progress) {
 
 // ---- The run.
 
+Interruptions interruptions_of(const RunOptions& options, const Config& config,
+                               RunSignals& signals) {
+  return {.signals = &signals,
+          .time = TimeLimit(options.started, config.train.max_time),
+          .last_step = options.until == 0 ? std::nullopt : std::optional(options.until)};
+}
+
 /// All stages of a run. Returns the exit code.
-int train_run(const TrainingRun& run, Progress& progress) {
-  ProcessGroup& group = run.group;
-  const bool dry_run = run.options.dry_run;
+int train(LoadedRun& run, const RunOptions& options, ProcessGroup& group, Progress& progress) {
   const AvailableMemory available = read_available_memory();
   require_memory_for_model(run.config, run.corpus, available, group.size());
   Trainer trainer(run.config, run.corpus, run.directory, progress, group);
   const std::vector<std::string> loaded = load_state(run, trainer);
   try_model(run, trainer.model());
-  require_same_run(run, trainer.computer());
-  RunSignals signals(!dry_run);
-  if (!dry_run) group.on_rank_0([&] { open_directory(run, trainer, progress); });
-  describe(run, trainer, loaded, progress);
-  const Interruptions interruptions = run.interruptions(signals);
+  require_same_run(run, trainer.computer(), group);
+  RunSignals signals(!options.dry_run);
+  if (!options.dry_run) {
+    group.on_rank_0([&] { open_directory(run, options.fresh, trainer, progress); });
+  }
+  describe(run, trainer, loaded, group.size(), progress);
+  const Interruptions interruptions = interruptions_of(options, run.config, signals);
   if (const auto time = interruptions.time.save_deadline()) signals.end_at(*time);
   try {
     const kernels::CancellationScope cancellable(&signals.end_requested());
     group.together([&] { prepare_memory(trainer, run.corpus, available, group.size(), progress); });
-    if (dry_run) return try_one_step(run, trainer.computer(), progress);
+    if (options.dry_run) return try_one_step(run, trainer.computer(), progress);
   } catch (const kernels::Cancelled&) {  // the trainer finds the reason and ends
-    if (dry_run) return code_of_interruption(group, signals, progress);
+    if (options.dry_run) return code_of_interruption(group, signals, progress);
   }
-  begin_recording(run, trainer, progress);
+  if (group.is_rank_0()) begin_recording(run, trainer, progress);
   std::optional<Profiler> profiler;
-  if (run.options.profile) profiler.emplace();
+  if (options.profile) profiler.emplace();
   const RunEnd end = trainer.run(interruptions);
   if (profiler) print_profile(profiler->profile(), progress);
   return report_end(run, trainer, end, signals, progress);
 }
 
+/// mpirun gives each process a terminal, also where its own output is a file.
+ProgressFormat progress_format(const RunOptions& options, const ProcessGroup& group) {
+  if (options.json) return ProgressFormat::json;
+  return group.size() > 1 ? ProgressFormat::lines : ProgressFormat::text;
+}
+
 /// Trains the run, and reports it and its end.
-int train_and_report(const TrainingRun& run) {
-  const RunOptions& options = run.options;
-  const bool is_rank_0 = run.group.is_rank_0();
-  require_work_for_all(run.group.size(), run.config);
+int train_and_report(LoadedRun run, const RunOptions& options, ProcessGroup& group) {
+  const bool is_rank_0 = group.is_rank_0();
+  require_work_for_all(group.size(), run.config);
   Progress progress(options.quiet || !is_rank_0 ? nullptr : stdout, run.first_step(),
                     run.config.train.steps, find_task(run.config).words(run.config).targets,
-                    options.json ? ProgressFormat::json : ProgressFormat::text);
+                    progress_format(options, group));
   if (options.quiet && is_rank_0) progress.warn_on_standard_error();
   try {
-    const int code = train_run(run, progress);
+    const int code = train(run, options, group, progress);
     progress.end(code);
     return code;
   } catch (...) {
@@ -335,28 +333,18 @@ int train_and_report(const TrainingRun& run) {
 }  // namespace
 
 int start_run(const RunOptions& options, ProcessGroup& group) {
-  return start_run(load_new_config(options.config, options.overrides), options, group);
+  Config config = load_new_config(options.config, options.overrides);
+  return train_and_report(load_new_run(std::move(config), options, group), options, group);
 }
 
 int start_run(Config config, const RunOptions& options, ProcessGroup& group) {
-  NewRun run(std::move(config), options, group);
-  return train_and_report({.config = run.config(),
-                           .corpus = run.corpus(),
-                           .directory = run.directory(),
-                           .options = options,
-                           .group = group,
-                           .started = &run});
+  return train_and_report(load_new_run(std::move(config), options, group), options, group);
 }
 
 int resume_run(const RunOptions& options, ProcessGroup& group) {
-  ResumedRun run(options, group);
-  if (run.is_finished()) return static_cast<int>(ExitCode::done);
-  return train_and_report({.config = run.config(),
-                           .corpus = run.corpus(),
-                           .directory = run.directory(),
-                           .options = options,
-                           .group = group,
-                           .resumed = &run});
+  std::optional<LoadedRun> run = load_resumed_run(options, group);
+  if (!run) return static_cast<int>(ExitCode::done);
+  return train_and_report(*std::move(run), options, group);
 }
 
 int start_or_resume_run(const RunOptions& options, ProcessGroup& group) {

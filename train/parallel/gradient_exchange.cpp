@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "autograd/kernels/parallel.h"
+#include "train/parallel/bfloat16.h"
 
 namespace tapestry {
 namespace {
@@ -21,16 +22,9 @@ void for_each_index(std::size_t n, Body&& body) {
   });
 }
 
-/// Memory of transfers that nothing waits for.
-struct NeverFreed {
-  std::mutex mutex;
-  std::list<kernels::Memory> blocks;
-};
-
-NeverFreed& never_freed() {
-  static auto& all = *new NeverFreed;
-  return all;
-}
+/// Buffers of transfers that nothing waits for, which are never freed.
+auto& leaked_buffers = *new std::list<kernels::Memory>;
+std::mutex leaking;
 
 /// A part of a node, or of the sum of some.
 template <class T>
@@ -72,23 +66,22 @@ GradientExchange::GradientExchange(const Parameters& parameters, std::size_t mic
       layout_(parameters, group.size(), options.bucket_bytes),
       own_nodes_(nodes_in(micro_batch_range(group.rank(), group.size(), micro_batches))),
       incoming_(group.size()) {
-  never_freed();  // allocates here, not in the destructor
   start_to_receive();
 }
 
 /// Allocates nothing, since the exception may be a lack of memory.
 GradientExchange::~GradientExchange() {
   if (is_done_) return;
-  const std::lock_guard lock(never_freed().mutex);
-  never_freed().blocks.splice(never_freed().blocks.end(), memory_);
+  const std::lock_guard lock(leaking);
+  leaked_buffers.splice(leaked_buffers.end(), memory_);
 }
 
 std::size_t GradientExchange::message_size(const ShardLayout::ByteRange& part) const {
   return bfloat16_ ? part.size() / bytes_per_element(dtype_) * bfloat16_bytes : part.size();
 }
 
-/// The nodes of all other processes are received in one block. All transfers go on at the same
-/// time, and each process begins with another one, so that all connections are in use.
+/// The nodes of all other processes are received in one block. Each process starts with a different
+/// peer, to use all connections.
 void GradientExchange::start_to_receive() {
   const auto nodes_of = [this](std::size_t rank) {
     return nodes_in(micro_batch_range(rank, group_.size(), micro_batches_));
@@ -195,24 +188,6 @@ void GradientExchange::wait_for_sends() {
   group_.wait(sends_);
   memory_.clear();
   is_done_ = true;
-}
-
-std::vector<TreeNode> nodes_in(const MicroBatches& range) {
-  std::vector<TreeNode> nodes;
-  std::size_t count = 0;
-  for (std::size_t first = range.begin; first < range.end; first += count) {
-    for (count = 1; first % (2 * count) == 0 && first + 2 * count <= range.end;) count *= 2;
-    nodes.push_back({.first = first, .count = count});
-  }
-  return nodes;
-}
-
-std::size_t count_kept_nodes(const MicroBatches& range) {
-  std::size_t most = 0;
-  for (std::size_t end = range.begin + 1; end < range.end; ++end) {
-    most = std::max(most, nodes_in({.begin = range.begin, .end = end}).size());
-  }
-  return most;
 }
 
 }  // namespace tapestry

@@ -1,82 +1,35 @@
 #pragma once
 
-#include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <list>
 #include <span>
 #include <vector>
 
 #include "autograd/kernels/memory.h"
 #include "layers/parameters.h"
+#include "train/parallel/gradient_tree.h"
 #include "train/parallel/parameter_shards.h"
 #include "train/parallel/process_group.h"
 
 namespace tapestry {
 
-/// A node of the binary tree over which the gradients of the micro-batches of a step are summed:
-/// the sum of some consecutive ones.
-///
-/// The tree of one micro-batch is its gradient. The tree of n > 1 is left + right, where left is
-/// the tree of the first m micro-batches, with m the largest power of two below n, and right the
-/// tree of the others: ((0 + 1) + (2 + 3)) + 4 for five.
-struct TreeNode {
-  std::size_t first = 0;  ///< its first micro-batch, a multiple of `count`
-  std::size_t count = 0;  ///< number of its micro-batches, a power of two
-
-  bool operator==(const TreeNode&) const = default;
-};
-
-/// Whether two nodes of consecutive micro-batches are the children of a node of the tree.
-inline bool are_siblings(const TreeNode& left, const TreeNode& right) {
-  return left.count == right.count && left.first % (2 * left.count) == 0;
-}
-
-/// The largest nodes that lie in a range, in order: at most 2 log2(n), and one if their number is a
-/// power of two and begins at a multiple of it.
-std::vector<TreeNode> nodes_in(const MicroBatches& range);
-
-/// The most nodes that a process keeps at a time, before its last micro-batch, which it adds one
-/// after the other.
-std::size_t count_kept_nodes(const MicroBatches& range);
-
-/// The bits of the bfloat16 value that is closest to x: sign, 8 bits of exponent, 7 bits of
-/// fraction. Ties round to even; infinity if |x| exceeds all finite values by more than half a
-/// step. NaN stays NaN.
-inline std::uint16_t to_bfloat16(float x) {
-  constexpr std::uint32_t half = 0x7fff, quiet = 0x400000;
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  if (x != x) return static_cast<std::uint16_t>((bits | quiet) >> 16U);
-  return static_cast<std::uint16_t>((bits + half + ((bits >> 16U) & 1U)) >> 16U);
-}
-
-/// The value of a bfloat16.
-inline float from_bfloat16(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
-}
-
-/// x rounded to bfloat16; a double is rounded to float first.
-template <class T>
-T rounded_to_bfloat16(T x) {
-  return static_cast<T>(from_bfloat16(to_bfloat16(static_cast<float>(x))));
-}
-
 /// How processes exchange gradients.
 struct ExchangeOptions {
   std::size_t bucket_bytes = ShardLayout::default_bucket_bytes;  ///< see ShardLayout
-  /// Whether sums that processes may exchange are rounded to bfloat16 (to_bfloat16()), and sent in
+  /// Whether sums that processes may exchange are rounded to bfloat16 (bfloat16.h), and sent in
   /// 2 bytes for each value. See GradientSum.
   bool bfloat16 = false;
 };
 
-/// Gives each process its shard of the sum of gradients (reduce-scatter); each process has
-/// some nodes: nodes_in() of its micro-batches. Each sends the others their parts of its
-/// nodes, and adds the parts that it receives in the order of the tree.
+/// Gives each process its shard of the sum of gradients (reduce-scatter). Every process has the
+/// nodes of its micro-batches (nodes_in()) and one shard. It sends each other process that
+/// process's shard of each of its nodes, and adds the parts that it receives in the order of the
+/// tree.
 ///
-/// Values are a FlatBuffer of all parameters; with ExchangeOptions::bfloat16, all nodes
-/// are rounded already, so that sending them in 2 bytes changes nothing. A process sends bucket by
-/// bucket, all of its first node, then of the next one. Transfers proceed while the process
-/// computes: all receives begin with the object, so that messages arrive where they are to be.
+/// Values are a FlatBuffer of all parameters; with ExchangeOptions::bfloat16, all nodes are rounded
+/// already, so that sending them in 2 bytes changes nothing. A process sends bucket by bucket, all
+/// of its first node, then of the next one. Transfers proceed while the process computes: the
+/// constructor begins to receive everything, so that messages arrive where they are needed.
 class GradientExchange {
  public:
   /// Begins to receive.
@@ -84,8 +37,8 @@ class GradientExchange {
   /// micro_batches  their number in the step
   GradientExchange(const Parameters& parameters, std::size_t micro_batches, ProcessGroup& group,
                    const ExchangeOptions& options);
-  /// After an exception, which ends all processes, transfers that are not done still read from
-  /// memory and write to it: it is then never freed.
+  /// After an exception, which ends all processes, unfinished transfers may still access the
+  /// buffers: these are then leaked.
   ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
@@ -131,7 +84,7 @@ class GradientExchange {
   ShardLayout layout_;
   std::vector<TreeNode> own_nodes_;
   std::vector<std::vector<Incoming>> incoming_;  ///< of each process, in the order of its nodes
-  /// That transfers use: of what is received, of the nodes, or of their bits in bfloat16.
+  /// Buffers in use by transfers: received parts, nodes, or encoded nodes.
   std::list<kernels::Memory> memory_;
   std::size_t sent_ = 0;  ///< buckets
   std::vector<ProcessGroup::Transfer> sends_;

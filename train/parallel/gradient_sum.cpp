@@ -5,13 +5,10 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/parallel.h"
-#include "train/parallel/gradient_exchange.h"
+#include "train/parallel/bfloat16.h"
 
 namespace tapestry {
 namespace {
-
-/// Stands for a parameter without a gradient in the list that processes exchange.
-constexpr char absent = '-';
 
 template <class T>
 void copy(const T* from, std::size_t n, T* to) {
@@ -34,7 +31,6 @@ std::byte* memory_of_gradient(const Tensor& parameter) {
   });
 }
 
-/// Stands for no gradient, since x + -0 is x for every x.
 void fill_with_minus_zero(std::byte* values, std::size_t n, DType dtype) {
   dispatch(dtype, [&]<class T>() { std::fill_n(reinterpret_cast<T*>(values), n, -T{0}); });
 }
@@ -49,7 +45,8 @@ GradientSum::GradientSum(Parameters& parameters, std::size_t micro_batches, Proc
       group_(group),
       own_(micro_batch_range(group.rank(), group.size(), micro_batches)),
       next_(own_.begin),
-      layout_(parameters.list()) {
+      layout_(parameters.list()),
+      has_gradient_(parameters.list().size(), false) {
   if (group.size() > 1) {
     gradients_ = find_gradients();
     exchange_.emplace(parameters, micro_batches, group, options);
@@ -84,7 +81,6 @@ kernels::Memory GradientSum::find_gradients() {
 void GradientSum::list_buckets() {
   const auto& buckets = exchange_->layout().buckets();
   buckets_.resize(parameters_.list().size());
-  present_.resize(parameters_.list().size());
   for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
     missing_.push_back(buckets[bucket].end - buckets[bucket].first);
     for (std::size_t i = buckets[bucket].first; i < buckets[bucket].end; ++i) buckets_[i] = bucket;
@@ -115,6 +111,7 @@ void GradientSum::follow(Tape& tape) {
 void GradientSum::complete(std::size_t parameter) {
   if (is_complete_[parameter]) return;
   is_complete_[parameter] = true;
+  if (parameters_.list()[parameter].tensor.gradient().defined()) has_gradient_[parameter] = true;
   std::size_t count = 1;
   round(parameter, count);
   for (std::size_t i = 0; i < merging_; ++i) {
@@ -143,8 +140,7 @@ void GradientSum::round(std::size_t parameter, std::size_t count) const {
 
 void GradientSum::send_when_complete(std::size_t parameter) {
   const Tensor& tensor = parameters_.list()[parameter].tensor;
-  present_[parameter] = tensor.gradient().defined();
-  if (!present_[parameter] && tensor.slot() != nullptr) {
+  if (!tensor.gradient().defined() && tensor.slot() != nullptr) {
     fill_with_minus_zero(memory_of_gradient(tensor), tensor.size(), tensor.dtype());
   }
   --missing_[buckets_[parameter]];
@@ -174,12 +170,10 @@ void GradientSum::add() {
 /// A copy of the gradients of the parameters.
 GradientSum::Sum GradientSum::stored(const TreeNode& node) const {
   Sum sum{.node = node, .values = kernels::Memory(layout_.bytes())};
-  sum.present.resize(parameters_.list().size());
-  for (std::size_t i = 0; i < sum.present.size(); ++i) {
+  for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
     const Tensor& tensor = parameters_.list()[i].tensor;
     const Tensor gradient = tensor.gradient();
     std::byte* const to = sum.values.data() + layout_.offset(i);
-    sum.present[i] = gradient.defined();
     if (gradient.defined()) {
       dispatch(tensor.dtype(), [&]<class T>() {
         copy(gradient.values<T>().data(), tensor.size(), reinterpret_cast<T*>(to));
@@ -194,8 +188,8 @@ GradientSum::Sum GradientSum::stored(const TreeNode& node) const {
 }
 
 void GradientSum::add_to_gradient(std::size_t parameter, const Sum& sum) {
-  if (!sum.present[parameter]) return;
   const Tensor& tensor = parameters_.list()[parameter].tensor;
+  if (tensor.slot() == nullptr) return;  // frozen
   dispatch(tensor.dtype(), [&]<class T>() {
     const std::byte* const values = sum.values.data() + layout_.offset(parameter);
     add_to(tensor.slot()->target<T>(), reinterpret_cast<const T*>(values), tensor.size());
@@ -205,43 +199,31 @@ void GradientSum::add_to_gradient(std::size_t parameter, const Sum& sum) {
 void GradientSum::finish() {
   // If only one process cancelled a sum, the others would keep waiting.
   const kernels::UncancellableScope whole;
-  if (!exchange_) {
-    for (; !waiting_.empty(); waiting_.pop_back()) {
-      for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
-        add_to_gradient(i, waiting_.back());
-      }
-    }
-    return;
+  if (exchange_) return sum_of_processes();
+  for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
+    for (auto sum = waiting_.rbegin(); sum != waiting_.rend(); ++sum) add_to_gradient(i, *sum);
+    if (!has_gradient_[i]) Tensor(parameters_.list()[i].tensor).clear_gradient();
   }
-  // A parameter may have a gradient only in some processes.
-  const std::vector<std::string> found = group_.all_gather([&] { return found_gradients(); });
+  waiting_.clear();
+}
+
+/// A parameter has a gradient afterwards if it has one in any process.
+void GradientSum::sum_of_processes() {
+  const auto found = group_.all_gather([&] {
+    std::string own;
+    for (const bool has_gradient : has_gradient_) own += has_gradient ? '+' : '-';
+    return own;
+  });
   std::vector<std::byte*> own;
   for (const Sum& sum : waiting_) own.push_back(sum.values.data());
   own.push_back(gradients_.data());
   exchange_->sum(own);
-  keep_gradients(found);
-}
-
-/// Returns which parameters have a gradient in a micro-batch of this process.
-std::string GradientSum::found_gradients() const {
-  std::string found(parameters_.list().size(), absent);
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const bool is_present = present_[i] || std::ranges::any_of(waiting_, [&](const Sum& sum) {
-                              return sum.present[i];
-                            });
-    if (is_present) found[i] = '+';
-  }
-  return found;
-}
-
-/// Parameters have a gradient afterwards if they have one in any process.
-void GradientSum::keep_gradients(const std::vector<std::string>& found) {
   for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
     Tensor tensor = parameters_.list()[i].tensor;
     tensor.clear_gradient();
-    const bool is_present = std::ranges::any_of(
-        found, [&](const std::string& of_process) { return of_process[i] != absent; });
-    if (is_present) memory_of_gradient(tensor);
+    if (std::ranges::any_of(found, [&](const auto& of_process) { return of_process[i] == '+'; })) {
+      memory_of_gradient(tensor);
+    }
   }
 }
 

@@ -90,11 +90,11 @@ class GradientSum {
 
  private:
   using Flags = std::vector<bool, kernels::PoolAllocator<bool>>;
-  /// The sum of a node, in the order and with the gaps of a FlatBuffer of all parameters.
+  /// The sum of a node, in the order and with the gaps of a FlatBuffer of all parameters; -0 for a
+  /// gradient that a parameter does not have, since x + -0 is x for every x.
   struct Sum {
     TreeNode node{};
     kernels::Memory values{};
-    Flags present{};  ///< which parameters have a gradient
   };
 
   bool is_last() const { return next_ + 1 == own_.end; }
@@ -106,8 +106,7 @@ class GradientSum {
   void send_when_complete(std::size_t parameter);
   Sum stored(const TreeNode& node) const;
   void add_to_gradient(std::size_t parameter, const Sum& sum);
-  std::string found_gradients() const;
-  void keep_gradients(const std::vector<std::string>& found);
+  void sum_of_processes();
 
   Parameters& parameters_;
   std::size_t micro_batches_;
@@ -117,9 +116,10 @@ class GradientSum {
   std::size_t next_;  ///< the next micro-batch
   FlatLayout layout_;
   std::vector<Sum, kernels::PoolAllocator<Sum>> waiting_;  ///< in order
-  std::size_t merging_ =
-      0;               ///< how many of them, from the last one, the next micro-batch completes
-  Flags is_complete_;  ///< gradients of the next micro-batch, and of merging sums
+  /// How many of them, from the last one, the next micro-batch completes.
+  std::size_t merging_ = 0;
+  Flags is_complete_;   ///< gradients of the next micro-batch, and of merging sums
+  Flags has_gradient_;  ///< which parameters have a gradient in a micro-batch
 
   // In a group of several processes.
   std::optional<GradientExchange> exchange_;
@@ -128,7 +128,6 @@ class GradientSum {
   std::vector<std::size_t> buckets_;                                ///< of each parameter
   std::vector<std::size_t> missing_;  ///< gradients of each bucket that are not complete
   std::size_t next_bucket_ = 0;       ///< the next one to be sent of the last node
-  Flags present_;                     ///< which parameters have a gradient in the last node
 };
 
 }  // namespace tapestry

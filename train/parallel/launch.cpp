@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -22,15 +21,14 @@
 #include "train/base/error.h"
 #include "train/base/program.h"
 #include "train/parallel/transport.h"
-#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {
 
 constexpr const char* plugin_name = "libtapestry_mpi.so";
 
-/// Where the plugin may be: next to the program in the build folder, where both are installed, and
-/// where Tapestry was installed that a program of the user was linked with.
+/// Where the plugin may be: next to the program in the build folder; where both are installed;
+/// where the Tapestry is installed that a program of the user is linked with.
 std::vector<std::filesystem::path> plugin_places() {
   std::error_code ignored;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
@@ -81,15 +79,6 @@ std::unique_ptr<Transport> connect_by_mpi(const Launch& launch, std::chrono::sec
   reject(
       launch, fmt::format("MPI connects {} of them", transport->size()),
       "use the launcher of the MPI that the program was built with; with Slurm, srun --mpi=pmix");
-}
-
-/// The number that a text begins with; nullopt if it begins with none or is null.
-std::optional<std::size_t> read_number(const char* value) {
-  if (value == nullptr) return std::nullopt;
-  const std::string_view text(value);
-  std::size_t number = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
-  return result.ec == std::errc() ? std::optional(number) : std::nullopt;
 }
 
 /// Ends this process if it waits for others inside MPI, where no Watchdog can look, for longer than
@@ -148,7 +137,8 @@ std::unique_ptr<Connection>& connection() {
 
 std::optional<Launch> read_launch(const std::function<const char*(const char*)>& get) {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    const auto processes = read_number(get(name));
+    const char* const value = get(name);
+    const auto processes = value ? parse_number<std::size_t>(value) : std::nullopt;
     if (!processes) continue;
     // mpirun in a Slurm job starts its processes in a step of srun, which has other tasks.
     if (*processes < 2) return std::nullopt;
@@ -174,19 +164,18 @@ ProcessGroup& join_processes() {
   const auto launch =
       read_launch([](const char* name) -> const char* { return std::getenv(name); });
   if (!launch) return single_process();
-  // mpirun gives each process a terminal, also where its own output is a file.
-  ::setenv("TERM", "dumb", 1);
   connection() = std::make_unique<Connection>(
       *launch, read_peer_timeout(std::getenv("TAPESTRY_PEER_TIMEOUT")));
   return *connection()->group;
 }
 
-void end_all_at_exit() {
+void abort_all_at_exit() {
   if (connection() == nullptr) return;
   connection()->failure = to_exit_code(std::current_exception());
   const ProcessGroup& group = *connection()->group;
   if (group.is_rank_0()) return;
-  std::this_thread::sleep_for(std::chrono::seconds(2));
+  constexpr std::chrono::seconds head_start_of_rank_0(2);
+  std::this_thread::sleep_for(head_start_of_rank_0);
   std::fputs(fmt::format("{}: rank {} on {} fails and ends all processes\n", program_name(),
                          group.rank(), host_name())
                  .c_str(),

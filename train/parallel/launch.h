@@ -44,6 +44,6 @@ ProcessGroup& join_processes();
 /// printed the error, MPI_Abort ends all processes with the exit code of the error. Ranks above 0
 /// wait a moment before, because rank 0 often fails for the same reason and then prints it, and
 /// print which process fails. Does nothing in a group of one process.
-void end_all_at_exit();
+void abort_all_at_exit();
 
 }  // namespace tapestry

@@ -162,26 +162,8 @@ kernels::Memory ParameterShards::changing_values() {
   });
 }
 
-/// All processes begin the transfers between two of them in the same order. Each process begins
-/// with another one, so that all connections are in use.
 void ParameterShards::all_gather_parameters() {
-  if (group_.size() == 1) return;
-  const kernels::Memory values = changing_values();
-  const std::size_t buckets = layout_->buckets().size(), size = group_.size(), own = group_.rank();
-  std::vector<ProcessGroup::Transfer> transfers;
-  for (std::size_t distance = 1; distance < size; ++distance) {
-    const std::size_t from = (own + size - distance) % size;
-    for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
-      transfers.push_back(group_.start_receive(from, part(values, bucket, from)));
-    }
-  }
-  for (std::size_t distance = 1; distance < size; ++distance) {
-    const std::size_t to = (own + distance) % size;
-    for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
-      transfers.push_back(group_.start_send(to, part(values, bucket, own)));
-    }
-  }
-  group_.wait(transfers);
+  if (group_.size() > 1) gather(changing_values(), true);
 }
 
 void ParameterShards::gather_gradients() {
@@ -190,15 +172,25 @@ void ParameterShards::gather_gradients() {
     return parameter.tensor.gradient().defined();
   });
   if (defined == parameters_.end()) return;  // in all processes
-  const kernels::Memory gradients = defined->tensor.gradient().memory();
+  gather(defined->tensor.gradient().memory(), false);
+}
+
+/// Gives all processes, or only rank 0, the parts of the others of a block of all parameters or of
+/// all gradients. All processes begin the transfers between two of them in the same order. Each
+/// process begins with another one, so that all connections are in use.
+void ParameterShards::gather(const kernels::Memory& block, bool in_all) {
+  const std::size_t buckets = layout_->buckets().size(), size = group_.size(), own = group_.rank();
   std::vector<ProcessGroup::Transfer> transfers;
-  for (std::size_t bucket = 0; bucket < layout_->buckets().size(); ++bucket) {
-    if (!group_.is_rank_0()) {
-      transfers.push_back(group_.start_send(0, part(gradients, bucket, group_.rank())));
-      continue;
+  for (std::size_t distance = 1; distance < size && (in_all || own == 0); ++distance) {
+    const std::size_t from = (own + size - distance) % size;
+    for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+      transfers.push_back(group_.start_receive(from, part(block, bucket, from)));
     }
-    for (std::size_t from = 1; from < group_.size(); ++from) {
-      transfers.push_back(group_.start_receive(from, part(gradients, bucket, from)));
+  }
+  for (std::size_t distance = 1; distance < size; ++distance) {
+    const std::size_t to = (own + distance) % size;
+    for (std::size_t bucket = 0; bucket < buckets && (in_all || to == 0); ++bucket) {
+      transfers.push_back(group_.start_send(to, part(block, bucket, own)));
     }
   }
   group_.wait(transfers);

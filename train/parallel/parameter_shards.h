@@ -118,6 +118,7 @@ class ParameterShards {
   std::span<std::byte> part(const kernels::Memory& block, std::size_t bucket,
                             std::size_t rank) const;
   kernels::Memory changing_values();
+  void gather(const kernels::Memory& block, bool in_all);
 
   Parameters& parameters_;
   ProcessGroup& group_;

@@ -11,7 +11,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/kernels/parallel.h"
 #include "data/io/utf8.h"
-#include "train/system/machine.h"
+#include "train/base/program.h"
 #include "train/system/message.h"
 
 namespace tapestry {
@@ -82,9 +82,9 @@ ProcessGroup::Transfer start_in_parts(Bytes bytes, const Start& start) {
 
 // ---- Work of all processes.
 
-std::vector<std::string> ProcessGroup::gather_results(const char* call,
-                                                      const std::function<std::string()>& work,
-                                                      const std::function<void()>& abandon) {
+std::vector<std::string> ProcessGroup::all_gather(const std::function<std::string()>& work,
+                                                  const std::function<void()>& abandon,
+                                                  const char* call) {
   if (size() == 1) return {work()};
   Outcome mine{.call = call};
   try {
@@ -110,38 +110,40 @@ std::vector<std::string> ProcessGroup::gather_results(const char* call,
 }
 
 void ProcessGroup::together(const std::function<void()>& work) {
-  gather_results("together", [&] {
+  const auto without_result = [&] {
     work();
     return std::string();
-  });
+  };
+  all_gather(without_result, nullptr, "together");
 }
 
 bool ProcessGroup::any_process(bool mine) {
-  if (size() == 1) return mine;
   const auto answers =
-      gather_results("any_process", [&] { return std::string(mine ? "yes" : ""); });
+      all_gather([&] { return std::string(mine ? "yes" : ""); }, nullptr, "any_process");
   return std::ranges::any_of(answers, [](const std::string& answer) { return !answer.empty(); });
 }
 
 std::string ProcessGroup::broadcast(const std::function<std::string()>& work) {
-  return gather_results("broadcast", [&] { return is_rank_0() ? work() : std::string(); }).front();
+  const auto in_rank_0 = [&] { return is_rank_0() ? work() : std::string(); };
+  return all_gather(in_rank_0, nullptr, "broadcast").front();
 }
 
 void ProcessGroup::on_rank_0(const std::function<void()>& work) {
-  gather_results("on_rank_0", [&] {
+  const auto in_rank_0 = [&] {
     if (is_rank_0()) work();
     return std::string();
-  });
+  };
+  all_gather(in_rank_0, nullptr, "on_rank_0");
 }
 
 void ProcessGroup::require_equal(const char* what, const std::function<std::string()>& text,
                                  ExitCode code) {
   if (size() == 1) return;
-  const auto texts = gather_results("require_equal", text);
+  const auto texts = all_gather(text, nullptr, "require_equal");
   const auto other =
       std::ranges::find_if(texts, [&](const std::string& found) { return found != texts.front(); });
   if (other == texts.end()) return;
-  const auto hosts = gather_results("require_equal", host_name);
+  const auto hosts = all_gather(host_name, nullptr, "require_equal");
   const auto rank = static_cast<std::size_t>(other - texts.begin());
   throw PeerFailure(code,
                     fmt::format("rank {} on {}: {}: found `{}`, expected `{}` as on rank 0, {}",
@@ -224,10 +226,6 @@ void ProcessGroup::wait(const std::vector<Transfer>& transfers) {
 ProcessGroup& single_process() {
   static ProcessGroup group;
   return group;
-}
-
-MicroBatches micro_batch_range(std::size_t rank, std::size_t processes, std::size_t micro_batches) {
-  return {.begin = micro_batches * rank / processes, .end = micro_batches * (rank + 1) / processes};
 }
 
 }  // namespace tapestry

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "train/base/error.h"
@@ -50,19 +52,31 @@ class ProcessGroup {
   ///
   /// abandon  completes transfers that `work` begins and that end after it; called in all processes
   ///          before one of the exceptions above is thrown
+  /// call     the function that all processes have called
   /// throws   what `work` throws, see above; AnomalyError if one process throws this and another
   ///          one kernels::Cancelled. PeerFailure if another process has called another function.
   std::vector<std::string> all_gather(const std::function<std::string()>& work,
-                                      const std::function<void()>& abandon = nullptr) {
-    return gather_results("all_gather", work, abandon);
-  }
+                                      const std::function<void()>& abandon = nullptr,
+                                      const char* call = "all_gather");
 
   /// all_gather() of work without results.
   void together(const std::function<void()>& work);
   /// Whether `mine` is true in a process.
   bool any_process(bool mine);
-  /// Does `work` in rank 0 only, while the others wait, and returns its result in all.
+  /// Does `work` in rank 0 only, while the others wait, and returns its result in all: a text, or a
+  /// value without pointers.
   std::string broadcast(const std::function<std::string()>& work);
+  template <class Work>
+  requires std::is_trivially_copyable_v<std::invoke_result_t<Work>>
+  auto broadcast(const Work& work) {
+    std::invoke_result_t<Work> value{};
+    const std::function<std::string()> as_bytes = [&] {
+      value = work();
+      return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+    };
+    std::memcpy(&value, broadcast(as_bytes).data(), sizeof value);
+    return value;
+  }
   /// For work without a result.
   void on_rank_0(const std::function<void()>& work);
 
@@ -89,9 +103,6 @@ class ProcessGroup {
   void wait(const std::vector<Transfer>& transfers);
 
  private:
-  std::vector<std::string> gather_results(const char* call,
-                                          const std::function<std::string()>& work,
-                                          const std::function<void()>& abandon = nullptr);
   std::vector<std::string> gather(const std::string& mine);
   void send_message(std::size_t to, const std::string& message);
   std::string receive_message(std::size_t from);
@@ -102,15 +113,5 @@ class ProcessGroup {
 
 /// The group of this process only.
 ProcessGroup& single_process();
-
-/// A range of the micro-batches of a step.
-struct MicroBatches {
-  std::size_t begin = 0, end = 0;
-  std::size_t size() const { return end - begin; }
-};
-
-/// The micro-batches that a process computes: consecutive ones, in the order of the ranks, whose
-/// numbers differ by at most 1 between processes.
-MicroBatches micro_batch_range(std::size_t rank, std::size_t processes, std::size_t micro_batches);
 
 }  // namespace tapestry

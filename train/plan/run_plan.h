@@ -12,7 +12,7 @@
 #include "train/loop/step.h"
 #include "train/models/model_summary.h"
 #include "train/system/interruptions.h"
-#include "train/system/machine.h"
+#include "train/system/memory.h"
 
 /// Time, memory and disk space of a run, measured before it begins, for `tapestry plan`. All times
 /// are in seconds.

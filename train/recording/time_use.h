@@ -12,7 +12,7 @@
 #include "autograd/profiler.h"
 #include "data/batch.h"
 #include "train/recording/event_log.h"
-#include "train/system/machine.h"
+#include "train/system/cores.h"
 
 namespace tapestry {
 

@@ -17,7 +17,7 @@
 #include "data/batch.h"
 #include "data/io/number.h"
 #include "train/base/format.h"
-#include "train/system/machine.h"
+#include "train/base/program.h"
 
 namespace tapestry {
 namespace {

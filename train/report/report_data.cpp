@@ -18,6 +18,7 @@
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
+#include "train/base/program.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/resume.h"
@@ -30,7 +31,6 @@
 #include "train/report/curve.h"
 #include "train/report/html_page.h"
 #include "train/report/report_json.h"
-#include "train/system/machine.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 

@@ -29,8 +29,8 @@
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
 #include "train/report/report_data.h"
+#include "train/system/cores.h"
 #include "train/system/interruptions.h"
-#include "train/system/machine.h"
 #include "train/system/standard_streams.h"
 
 namespace tapestry {

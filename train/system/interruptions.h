@@ -31,8 +31,8 @@ class RunSignals {
   int stop() const;
 
   /// Requests an end as the signal does, which stop() then returns: for a signal that another
-  /// process of the run has received. The first signal that this process itself receives, whenever
-  /// it comes, then counts as the same request, and not as a second one.
+  /// process of the run has received. The first signal that this process receives afterwards counts
+  /// as the same request.
   void stop_by(int signal);
 
   /// Whether a save has been requested since the last call.
@@ -41,7 +41,7 @@ class RunSignals {
   /// Becomes true when an end is requested, by a signal or by end_at().
   const std::atomic<bool>& end_requested() const;
 
-  /// From this time on time_is_up() is true. Replaces the time of an earlier call.
+  /// Makes time_is_up() true from `time` on. Replaces the time of an earlier call.
   void end_at(std::chrono::steady_clock::time_point time);
   bool time_is_up() const;
 

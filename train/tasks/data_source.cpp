@@ -18,7 +18,7 @@
 #include "data/readers/generated_tasks.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
-#include "train/system/machine.h"
+#include "train/system/memory.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -18,10 +18,11 @@
 #include "tests/train/error_text.h"
 #include "tests/train/tiny_run.h"
 #include "train/base/error.h"
+#include "train/base/program.h"
+#include "train/checkpoint/arithmetic.h"
 #include "train/config/config.h"
 #include "train/inference/beam_search.h"
 #include "train/models/trained_model.h"
-#include "train/system/machine.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

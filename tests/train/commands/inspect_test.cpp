@@ -13,9 +13,9 @@
 #include "layers/parameters.h"
 #include "optim/adam.h"
 #include "tests/train/program.h"
+#include "train/base/program.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/parameter_file.h"
-#include "train/system/machine.h"
 
 /// `tapestry inspect`.
 namespace tapestry {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "tests/train/kinds.h"
-#include "train/system/machine.h"
+#include "train/system/cores.h"
 
 /// `tapestry plan`. The measurements themselves: tests/train/plan/run_plan_test.cpp.
 namespace tapestry {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -22,7 +21,7 @@
 #include "tests/train/tiny_run.h"
 #include "train/base/error.h"
 #include "train/inference/batch_tensors.h"
-#include "train/loop/step.h"
+#include "train/loop/step_time.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
@@ -115,20 +114,6 @@ TEST_CASE("a step can be applied or skipped once, as the next step of the state"
   CHECK_THROWS_AS(run.computer.apply(step), std::logic_error);
   CHECK_THROWS_AS(run.computer.skip(step), std::logic_error);
   CHECK(run.computer.snapshot() == before);
-}
-
-TEST_CASE("a step has the learning rate of its number and the clip factor of its norm") {
-  Config config = tiny_config();
-  config.train.clip_norm = 0.05;
-  NewRun run(config);
-  for (std::uint64_t number = 1; number <= 2; ++number) {
-    const RunStep step = run.computed_step();
-    CHECK(step.number == number);
-    CHECK(step.learning_rate == make_schedule(config.schedule)->learning_rate(number));
-    REQUIRE(step.gradient_norm > 0.05);
-    CHECK(step.clip_factor == 0.05 / step.gradient_norm);
-    run.computer.apply(step);
-  }
 }
 
 TEST_CASE("a step with other batches does not change the position in the data") {
@@ -239,52 +224,5 @@ TEST_CASE("the trainer's steps are forward, mean loss, backward, clip and update
   CHECK(worst < 1e-13);
 }
 
-using test::TinyRun;
-
-/// A run on one pair, batch after batch, that learns nothing: only what is dropped can make one
-/// step's loss differ from another's.
-Config config_of_one_pair(double dropout, std::size_t accumulate) {
-  Config config = test::tiny_config();
-  config.data.generated.train_size = 1;
-  config.data.generated.validation_size = 0;
-  config.model.dropout = dropout;
-  config.optimizer.kind = OptimizerKind::sgd;
-  config.schedule = {.kind = ScheduleKind::constant, .learning_rate = 1e-30};
-  config.train.batch_size = 1;
-  config.train.accumulate = accumulate;
-  config.train.steps = 6;
-  config.train.log_every = 1;
-  return config;
-}
-
-/// The loss of each step, as metrics.csv has it.
-std::vector<std::string> losses(double dropout, std::size_t accumulate) {
-  TinyRun run;
-  run.train(config_of_one_pair(dropout, accumulate));
-  std::vector<std::string> result;
-  for (const auto& row : run.metrics_rows()) result.push_back(row[3]);
-  return result;
-}
-
-std::size_t different(const std::vector<std::string>& values) {
-  return std::set<std::string>(values.begin(), values.end()).size();
-}
-
 }  // namespace
-
-TEST_CASE("every training step has another dropout mask") {
-  CHECK(different(losses(0.3, 1)) == 6);
-  CHECK(different(losses(0.0, 1)) == 1);  // nothing else tells the steps apart
-}
-
-TEST_CASE("every batch of a step has another dropout mask") {
-  // One mask for both batches of a step would make their mean the loss of only the first.
-  const auto of_one = losses(0.3, 1);
-  const auto of_two = losses(0.3, 2);
-  REQUIRE(of_one.size() == 6);
-  REQUIRE(of_two.size() == 6);
-  for (std::size_t step = 0; step < 6; ++step) CHECK(of_two[step] != of_one[step]);
-  CHECK(losses(0.0, 2) == losses(0.0, 1));
-}
-
 }  // namespace tapestry

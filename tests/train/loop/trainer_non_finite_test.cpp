@@ -459,7 +459,7 @@ TEST_CASE("weights that are not finite are not saved, and the newest checkpoint 
   config.train.steps = 4;
   text = test::error_text<NumericError>([&] { resumed.train(config); });
   CHECK(text.starts_with("step 3: "));
-  CHECK(contains(text, " this state is not saved, the newest checkpoint is of step 2\n"));
+  CHECK(contains(text, " this state is not saved, the newest checkpoint is from step 2\n"));
 }
 
 TEST_CASE("a run that diverges stops and prints its best validation") {
@@ -486,7 +486,7 @@ TEST_CASE("a run that diverges stops and prints its best validation") {
   CHECK(step % 10 == 0);
   CHECK(step > saved);
   CHECK(step - saved <= 20);
-  CHECK(contains(text, fmt::format("the newest checkpoint is of step {}\nhint: ", saved)));
+  CHECK(contains(text, fmt::format("the newest checkpoint is from step {}\nhint: ", saved)));
   CHECK(contains(text, "train.divergence_window=0"));
 }
 

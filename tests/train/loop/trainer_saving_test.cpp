@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <new>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,7 +16,6 @@
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/base/error.h"
-#include "train/loop/run_saver.h"
 #include "train/tasks/data_source.h"
 
 /// When a run is saved, what happens if that fails, and when it ends before its last step.
@@ -71,14 +69,32 @@ TEST_CASE("a run continues after a failed save and ends with the bytes of an und
   CHECK(run.checkpoint_bytes(tiny_steps) == sound.checkpoint_bytes(tiny_steps));
 }
 
-TEST_CASE("two failed saves in a row are warnings, the third ends the run") {
-  FaultyRun twice, thrice;
+TEST_CASE("two failed saves in a row are warnings, the third ends the run and says what is left") {
+  FaultyRun twice, thrice, resumed;
+  twice.progress.log_to((twice.folder / "log").string());
   twice.files.fail_times("fsync", 2, EIO);
   CHECK(twice.train(saving_four_times()) == RunEnd::finished);
   CHECK(twice.directory.steps() == std::vector<std::uint64_t>{9, 12});
+  const std::string log = test::read_text(twice.folder / "log");
+  CHECK(contains(log, "; training continues (1 failed save in a row; the run stops after 3)"));
+  CHECK(contains(log, "; training continues (2 failed saves in a row; the run stops after 3)"));
+
   thrice.files.fail_times("fsync", 3, EIO);
-  CHECK_THROWS_AS(thrice.train(saving_four_times()), OutputError);
+  const std::string text =
+      test::error_text<OutputError>([&] { thrice.train(saving_four_times()); });
+  CHECK(contains(text, "; the run ends at step "));
+  CHECK(contains(text, ", since 3 saves in a row have failed; it has no checkpoint\n"));
+  CHECK(contains(text, "then start the run again"));
   CHECK(thrice.directory.steps().empty());
+
+  // Checkpoints of an abandoned continuation of the run are not its newest.
+  test::write_text(resumed.directory.checkpoint_path(900), "");
+  resumed.files.fail_times("fsync", 3, EIO);
+  const Config config = saving_four_times();
+  const Corpus corpus = load_corpus(config.data);
+  Trainer trainer(config, corpus, resumed.directory, resumed.progress);
+  CHECK(
+      contains(test::error_text<OutputError>([&] { trainer.run(); }), "; it has no checkpoint\n"));
 }
 
 TEST_CASE("an old checkpoint that cannot be deleted causes one warning, and the run continues") {
@@ -110,8 +126,14 @@ TEST_CASE("a failed last save is an error, and older checkpoints are kept") {
   config.train.steps = 6;
   run.files.fail_times("write", 1, ENOSPC);
   const std::string text = test::error_text<OutputError>([&] { run.train(config); });
-  CHECK(text.find("could not write: No space left on device (") != std::string::npos);
-  CHECK(text.find(" free)") != std::string::npos);
+  for (const std::string& part :
+       {std::string("could not write: No space left on device ("), std::string(" free)"),
+        "; the run ends at step 6, since its last save has failed; its newest checkpoint is " +
+            run.directory.checkpoint_path(3).string() + "\n",
+        "then resume with `tapestry train --resume " + run.directory.path().string() + "`"}) {
+    CAPTURE(part);
+    CHECK(contains(text, part));
+  }
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{3});
   CHECK(run.checkpoint_bytes(3) == before);
   CHECK(run.directory.remove_stray_temporaries().removed.empty());
@@ -264,71 +286,6 @@ TEST_CASE("the size of a checkpoint is known before it is written, except for it
   const std::uint64_t size = run.snapshot(tiny_steps).byte_size();
   CHECK(trainer.checkpoint_bytes() < size);
   CHECK(trainer.checkpoint_bytes() > size - 4096);
-}
-
-// ---- SaveAttempts: which failures end a run, and what they tell.
-
-/// Attempts whose warnings can be read.
-struct WatchedAttempts {
-  WatchedAttempts() { progress.log_to((folder / "log").string()); }
-
-  std::string log() const { return test::read_text(folder / "log"); }
-  bool fail_on_disk(bool last = false, std::uint64_t step = 1200) {
-    const auto full_disk = [] { throw OutputError("file: No space left", "free space"); };
-    return attempts.attempt(full_disk, step, last);
-  }
-  bool fail_in_memory(bool last = false) {
-    return attempts.attempt([] { throw std::bad_alloc(); }, 1200, last);
-  }
-
-  test::TemporaryFolder folder;
-  Progress progress{nullptr, 0, 1};
-  RunDirectory directory{folder / "my run"};
-  SaveAttempts attempts{progress, directory};
-};
-
-TEST_CASE("saves that fail once or twice in a row are warnings with reason and number") {
-  WatchedAttempts watched;
-  for (int round = 0; round < 3; ++round) {
-    CHECK_FALSE(watched.fail_on_disk());
-    CHECK_FALSE(watched.fail_in_memory());
-    CHECK(watched.attempts.attempt([] {}, 1200, false));
-  }
-  const std::string log = watched.log();
-  CHECK(contains(log, "warning: not saved: file: No space left; training continues (1 failed "));
-  CHECK(contains(log, "warning: not saved: no memory for a checkpoint; training continues (2 "));
-  CHECK(std::ranges::count(log, '\n') == 6);
-  CHECK_THROWS_AS(watched.attempts.attempt([] { throw NumericError("x"); }, 1200, false),
-                  NumericError);  // not an error of saving
-}
-
-TEST_CASE("the third failure has the reason, the step, the newest checkpoint and how to resume") {
-  WatchedAttempts watched;
-  watched.directory.create();
-  for (const std::uint64_t saved : {800, 900, 1300}) {  // the last by an abandoned continuation
-    test::write_text(watched.directory.checkpoint_path(saved), "");
-  }
-  watched.fail_on_disk(false, 1000);
-  watched.fail_on_disk(false, 1100);
-  const std::string text = test::error_text<OutputError>([&] { watched.fail_on_disk(); });
-  for (const std::string& part :
-       {std::string("file: No space left; the run ends at step 1,200"),
-        std::string("3 saves in a row"), watched.directory.checkpoint_path(900).string() + "\n",
-        "free space, then resume with `tapestry train --resume '" +
-            watched.directory.path().string() + "'`"}) {
-    CAPTURE(part);
-    CHECK(contains(text, part));
-  }
-}
-
-TEST_CASE("a failure of the last save is thrown at once, and says that there is no checkpoint") {
-  WatchedAttempts watched;
-  const std::string text = test::error_text<OutputError>([&] { watched.fail_on_disk(true); });
-  CHECK(contains(text, "its last save has failed; it has no checkpoint\n"));
-  CHECK(contains(text, "free space, then start the run again"));
-  CHECK(watched.log().empty());
-  CHECK_THROWS_AS(watched.fail_in_memory(true), std::bad_alloc);
-  CHECK(contains(watched.log(), "its last save has failed; it has no checkpoint; start the run"));
 }
 
 }  // namespace

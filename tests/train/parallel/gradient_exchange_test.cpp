@@ -5,11 +5,12 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
@@ -18,7 +19,7 @@
 #include "tests/train/tiny_run.h"
 #include "train/loop/step.h"
 #include "train/loop/validator.h"
-#include "train/parallel/gradient_exchange.h"
+#include "train/parallel/bfloat16.h"
 
 /// What interrupts a step or a validation of several processes, and what a step sends while it
 /// computes.
@@ -134,9 +135,7 @@ class BackwardNotes : public TapeObserver {
 };
 
 TEST_CASE("a step sends gradients before its backward ends") {
-  Config config = test::tiny_config();
-  config.model.d_ff = 2500;
-  config.train.bucket_size = 0.01;
+  const Config config = config_of_several_buckets();
   const Corpus corpus = load_corpus(config.data);
   test::LocalNetwork network(2);
   std::string events;  // of rank 0
@@ -156,31 +155,24 @@ TEST_CASE("a step sends gradients before its backward ends") {
   CHECK(events.find('s') < events.rfind('b'));
 }
 
-TEST_CASE("values of 8 significant bits are values of bfloat16") {
-  for (const float x : {0.0f, 1.0f, -1.5f, 255.0f, 0x1.fep-126f, 0x1p-133f, 0x1.fep127f}) {
-    CHECK(rounded_to_bfloat16(x) == x);
-    CHECK(rounded_to_bfloat16(-x) == -x);
-  }
-  CHECK(to_bfloat16(1.0f) == 0x3f80);
-  CHECK(to_bfloat16(-2.0f) == 0xc000);
-  CHECK(std::signbit(rounded_to_bfloat16(-0.0f)));
-}
-
-TEST_CASE("other values are rounded to the closest one, and to the even one between two") {
-  CHECK(rounded_to_bfloat16(0x1.004p0f) == 0x1.00p0f);
-  CHECK(rounded_to_bfloat16(0x1.01p0f) == 0x1.00p0f);
-  CHECK(rounded_to_bfloat16(0x1.010002p0f) == 0x1.02p0f);
-  CHECK(rounded_to_bfloat16(0x1.03p0f) == 0x1.04p0f);
-  CHECK(rounded_to_bfloat16(-0x1.03p0f) == -0x1.04p0f);
-  CHECK(rounded_to_bfloat16(0x1.ffp0f) == 0x1p1f);
-  CHECK(rounded_to_bfloat16(0x1.03p0) == 0x1.04p0);  // of double
-}
-
-TEST_CASE("infinity and NaN are kept, and values that are too large become infinity") {
+TEST_CASE("bfloat16 has the closest value of 8 significant bits, the even one between two") {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  CHECK(rounded_to_bfloat16(infinity) == infinity);
-  CHECK(rounded_to_bfloat16(-infinity) == -infinity);
-  CHECK(rounded_to_bfloat16(std::numeric_limits<float>::max()) == infinity);
+  for (const float exact :
+       {0.0f, 1.0f, 1.5f, 255.0f, 0x1.fep-126f, 0x1p-133f, 0x1.fep127f, infinity}) {
+    CHECK(std::bit_cast<std::uint32_t>(rounded_to_bfloat16(exact)) ==
+          std::bit_cast<std::uint32_t>(exact));
+    CHECK(std::bit_cast<std::uint32_t>(rounded_to_bfloat16(-exact)) ==
+          std::bit_cast<std::uint32_t>(-exact));
+  }
+  for (const auto& [value, rounded] :
+       {std::pair(0x1.004p0f, 0x1.00p0f), std::pair(0x1.01p0f, 0x1.00p0f),
+        std::pair(0x1.010002p0f, 0x1.02p0f), std::pair(0x1.03p0f, 0x1.04p0f),
+        std::pair(-0x1.03p0f, -0x1.04p0f), std::pair(0x1.ffp0f, 0x1p1f),
+        std::pair(std::numeric_limits<float>::max(), infinity)}) {
+    CHECK(rounded_to_bfloat16(value) == rounded);
+  }
+  CHECK(rounded_to_bfloat16(0x1.03p0) == 0x1.04p0);  // of double
+  CHECK(to_bfloat16(-2.0f) == 0xc000);
   CHECK(std::isnan(rounded_to_bfloat16(std::numeric_limits<float>::quiet_NaN())));
   CHECK(std::isnan(rounded_to_bfloat16(std::bit_cast<float>(0x7f800001U))));
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <barrier>
@@ -9,7 +10,6 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,7 +25,8 @@
 #include "layers/parameters.h"
 #include "tests/support/pool_use.h"
 #include "tests/train/parallel/local_network.h"
-#include "train/parallel/gradient_exchange.h"
+#include "train/parallel/bfloat16.h"
+#include "train/parallel/gradient_tree.h"
 #include "train/parallel/parameter_shards.h"
 
 namespace tapestry {
@@ -94,6 +95,23 @@ void sum_gradients_of(Parameters& parameters, std::size_t n, ProcessGroup& group
     sum.add();
   }
   sum.finish();
+}
+
+TEST_CASE("micro-batches are divided among processes without gaps and as evenly as possible") {
+  for (std::size_t processes = 1; processes <= 9; ++processes) {
+    for (std::size_t count = processes; count < 40; ++count) {
+      std::size_t next = 0, least = count, most = 0;
+      for (std::size_t rank = 0; rank < processes; ++rank) {
+        const MicroBatches own = micro_batch_range(rank, processes, count);
+        REQUIRE(own.begin == next);
+        next = own.end;
+        least = std::min(least, own.size());
+        most = std::max(most, own.size());
+      }
+      CHECK(next == count);
+      CHECK(most - least <= 1);
+    }
+  }
 }
 
 TEST_CASE("any number of processes sums gradients over the same binary tree") {
@@ -165,7 +183,7 @@ Tensor noted_product(const Parameters& parameters, const std::vector<const char*
 /// parameters, and sending. Messages take a while to arrive.
 std::vector<std::string> order_of_events(const std::vector<const char*>& names) {
   test::LocalNetwork network(2);
-  network.delay(50);
+  network.delay(Transport::Channel::gradients, 50);
   std::vector<std::string> events;
   network.on_send(Transport::Channel::gradients, [&](std::size_t rank, std::size_t) {
     if (rank == 0) events.push_back("send");
@@ -225,7 +243,7 @@ void check_product_gradients(std::size_t micro_batches, bool bfloat16) {
   for (const std::size_t processes : {std::size_t{2}, std::size_t{3}, micro_batches}) {
     for (const std::size_t bucket_bytes : {1, 300'000, 4'000'000}) {
       test::LocalNetwork network(processes);
-      network.delay(3);
+      network.delay(Transport::Channel::gradients, 3);
       std::vector<std::vector<double>> found;
       test::run_processes(network, processes, [&](ProcessGroup& group) {
         const auto own = product_gradients(micro_batches, group,
@@ -349,17 +367,6 @@ TEST_CASE("memory of transfers that an exception leaves pending is never reused"
   // Both nodes, and half of the one that it would receive.
   CHECK(static_cast<double>(bytes) > 0.95 * 2.5 * gradient);
   CHECK(static_cast<double>(bytes) < 1.05 * 2.5 * gradient);
-}
-
-TEST_CASE("several processes refuse parameters that are not gathered") {
-  Parameters parameters(DType::float32, 1);
-  parameters.create("a", {3}, zeros_initializer());
-  test::LocalNetwork network(2);
-  ProcessGroup group(network.end(0));
-  CHECK_THROWS_WITH_AS(GradientSum(parameters, 2, group),
-                       "gradient sum: found parameters in separate blocks of memory, expected "
-                       "Parameters::gather()",
-                       std::logic_error);
 }
 
 TEST_CASE("a gradient that only one process has is in the shards of all") {

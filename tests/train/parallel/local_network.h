@@ -33,10 +33,8 @@ class LocalNetwork {
   /// Transport of the process `rank`.
   Transport& end(std::size_t rank) { return ends_[rank]; }
 
-  /// Makes messages arrive only when their receiver has looked for them this often since they were
-  /// sent.
-  void delay(std::size_t looks) { delay_ = looks; }
-  /// The same for the messages of one channel, instead of what holds for all.
+  /// Makes messages of this channel arrive only when their receiver has looked for them this often
+  /// since they were sent.
   void delay(Transport::Channel channel, std::size_t looks) { delays_[channel] = looks; }
 
   /// Calls `call` when a process begins to send on this channel.
@@ -111,7 +109,7 @@ class LocalNetwork {
         const std::pair origin(receive.from, receive.channel);
         auto& mail = network_.mail_[{receive.from, rank_, receive.channel}];
         if (*receive.done || mail.empty() || late.contains(origin)) continue;
-        if (receive.looks++ < network_.delay_of(receive.channel)) {
+        if (receive.looks++ < network_.delays_[receive.channel]) {
           late.insert(origin);
           continue;
         }
@@ -152,13 +150,7 @@ class LocalNetwork {
     bool is_receiving_ = false;
   };
 
-  std::size_t delay_of(Transport::Channel channel) const {
-    const auto found = delays_.find(channel);
-    return found == delays_.end() ? delay_ : found->second;
-  }
-
   std::mutex mutex_;
-  std::size_t delay_ = 0;
   std::map<Transport::Channel, std::size_t> delays_;
   Transport::Channel observed_ = Transport::Channel::data;
   std::function<void(std::size_t, std::size_t)> on_send_;

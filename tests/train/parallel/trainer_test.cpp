@@ -89,22 +89,6 @@ TEST_CASE("any number of processes trains to the bytes of one") {
   }
 }
 
-TEST_CASE("shards of each optimizer end with the bytes of one process, with clipping") {
-  Config config = config_of_five_batches();
-  config.train.ema_decay = 0.7;
-  config.optimizer.weight_decay = 0.01;
-  config.train.clip_norm = 0.5;
-  config.model.d_ff = 2500;  // matrices of several pieces
-  for (const auto& [kind, momentum] :
-       {std::pair(OptimizerKind::adam, 0.0), std::pair(OptimizerKind::adamw, 0.0),
-        std::pair(OptimizerKind::sgd, 0.0), std::pair(OptimizerKind::sgd, 0.9)}) {
-    config.optimizer.kind = kind;
-    config.optimizer.momentum = momentum;
-    test::TinyRun one;
-    check_processes(config, {2, 5}, one);
-  }
-}
-
 struct Part {
   std::size_t processes;
   std::size_t steps;  ///< the last step of the part

@@ -12,8 +12,8 @@
 #include "autograd/kernels/parallel.h"
 #include "tests/support/contains.h"
 #include "tests/train/tiny_run.h"
-#include "train/loop/step.h"
-#include "train/system/machine.h"
+#include "train/loop/step_time.h"
+#include "train/system/cores.h"
 #include "train/tasks/data_source.h"
 
 namespace tapestry {

@@ -12,8 +12,8 @@
 
 #include "tests/support/source_folder.h"
 #include "tests/train/program.h"
+#include "train/base/program.h"
 #include "train/cli/command.h"
-#include "train/system/machine.h"
 
 /// Properties of all commands: help, mistakes on the command line, paths that cannot be used, and
 /// options with values that are none.

@@ -7,8 +7,8 @@
 #include "autograd/instruction_set.h"
 #include "tests/train/limits.h"
 #include "tests/train/program.h"
+#include "train/checkpoint/arithmetic.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/system/machine.h"
 
 /// How the program goes on with a run, and what may have changed since.
 namespace tapestry {

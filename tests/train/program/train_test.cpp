@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/train/program.h"
-#include "train/system/machine.h"
+#include "train/checkpoint/arithmetic.h"
 
 /// `tapestry train`: new runs, their directories and output, dry runs and lengths in epochs.
 namespace tapestry {

@@ -1,0 +1,403 @@
+#include "train/loop/loaded_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "data/io/utf8.h"
+#include "train/base/error.h"
+#include "train/base/format.h"
+#include "train/base/program.h"
+#include "train/checkpoint/open_run.h"
+#include "train/config/config.h"
+#include "train/config/error.h"
+#include "train/config/rules.h"
+#include "train/loop/final_average.h"
+#include "train/loop/progress.h"
+#include "train/models/run_data.h"
+#include "train/recording/event_log.h"
+#include "train/system/standard_streams.h"
+#include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
+
+namespace tapestry {
+namespace {
+
+/// Rejects the copy of the config of a run, which names the directory of that run.
+void reject_copied_config(const std::string& path, const std::vector<std::string>& overrides,
+                          const Config& config) {
+  const std::string& run = config.train.run_dir;
+  if (names_run_dir(overrides) || run == default_run_dir(path)) return;
+  std::error_code ignored;
+  const auto own = std::filesystem::path(run) / "config.yaml";
+  if (std::filesystem::equivalent(own, path, ignored)) return;
+  if (!read_run_id(path)) return;
+  throw ConfigError({{.place = {.file = path},
+                      .message = fmt::format("is a copy of the config of a run and names the "
+                                             "directory of that run, {}, expected another one",
+                                             run),
+                      .hint = "name a directory with train.run_dir=DIR, or delete run_dir from "
+                              "the copy"}});
+}
+
+/// Rejects a config that could not be read back from a checkpoint, from which the run could then
+/// not be resumed.
+void require_storable(const std::string& path, const Config& config) {
+  try {
+    parse_config(dump_config(config), "the stored config");
+  } catch (const ConfigError& error) {
+    if (const auto bad = find_unstorable_path(config)) {
+      throw ConfigError({{.place = {.file = path},
+                          .message = fmt::format(
+                              "{}: found {} in the path {}, expected UTF-8 text without control "
+                              "characters, which can be stored in a checkpoint",
+                              bad->key, bad->found, escaped(bad->path)),
+                          .hint = "rename the file, or the folder that it is in"}});
+    }
+    const std::string problem = error.what();
+    throw ConfigError({{.place = {.file = path},
+                        .message = "the config could not be read back from a checkpoint: " +
+                                   problem.substr(0, problem.find('\n')),
+                        .hint = "rename files and folders whose names have control characters or "
+                                "are not UTF-8"}});
+  }
+}
+
+/// Moves the run in the directory aside, if there is one, and returns its new directory.
+std::optional<RunDirectory> move_aside(const RunDirectory& directory) {
+  if (directory.steps().empty()) return std::nullopt;
+  const RunLock lock(directory.path());
+  std::string path = directory.path().string();
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  std::size_t number = 1;
+  while (std::filesystem::exists(fmt::format("{}.old-{}", path, number))) ++number;
+  const std::string aside = fmt::format("{}.old-{}", path, number);
+  std::error_code error;
+  std::filesystem::rename(path, aside, error);
+  if (error) {
+    throw OutputError(
+        fmt::format("{}: could not move the run aside: {}", escaped(path), error.message()),
+        "choose another train.run_dir");
+  }
+  return RunDirectory(aside);
+}
+
+/// throws  ConfigError if the run would stop by validations that it cannot have.
+void require_validation_for_patience(const Config& config, const Corpus& corpus) {
+  if (config.train.patience == 0 || !corpus.validation.empty()) return;
+  throw ConfigError(
+      {{.place = {.file = "train.patience"},
+        .message = fmt::format("found {}, expected 0: there are no validation {}, without which it "
+                               "has no effect",
+                               config.train.patience, find_task(config).words(config).examples),
+        .hint = "name a validation set or its size in the section data, or leave the key out"}});
+}
+
+/// Returns the result of `load`. If it uses a cache, which has the key `data`, rank 0 makes it
+/// and the others read it.
+template <class Load>
+auto load_with_cache(DataOptions& data, ProcessGroup& group, const Load& load) {
+  // Files of other sizes, which are rejected later, may make a cache necessary for some.
+  if (!group.any_process(uses_cache(data)) || group.size() == 1) return load();
+  decltype(load()) loaded;
+  group.on_rank_0([&] { loaded = load(); });
+  if (group.is_rank_0()) return loaded;
+  data.training.cache_is_read_only = true;
+  return load();
+}
+
+}  // namespace
+
+Config load_new_config(const std::string& path, const std::vector<std::string>& overrides) {
+  Config config = load_config(path, overrides);
+  reject_copied_config(path, overrides, config);
+  apply_process_settings(config.train);
+  return config;
+}
+
+void complete_new_config(const std::string& path, const Corpus& corpus, Config& config) {
+  if (config.train.epochs != 0) {
+    resolve_epochs(config, make_batch_schedule(corpus, config).batches_per_epoch());
+  }
+  require_storable(path, config);
+  require_validation_for_patience(config, corpus);
+}
+
+void require_work_for_all(std::size_t processes, const Config& config) {
+  if (config.train.accumulate >= processes) return;
+  throw ConfigError(
+      {{.place = {.file = "train.accumulate"},
+        .message = fmt::format("found {}, expected at least {}, the number of processes, which "
+                               "divide the batches of a step",
+                               config.train.accumulate, processes),
+        .hint = fmt::format("start fewer processes, or set train.accumulate={0} and divide "
+                            "train.batch_size by {0}",
+                            processes)}});
+}
+
+void require_no_run(const RunDirectory& directory) {
+  const auto steps = directory.steps();
+  if (steps.empty()) return;
+  const std::string path = directory.path().string();
+  throw ConfigError(
+      {{.place = {.file = path},
+        .message = fmt::format("already contains a run, at step {}", format_count(steps.back())),
+        .hint = fmt::format("resume it with `{} train --resume {}`, start over with --fresh (the "
+                            "old run is moved aside) or choose another train.run_dir",
+                            program_name(), format_argument(path))}});
+}
+
+void require_no_files(const RunDirectory& directory) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(directory.path() / "checkpoints", ignored)) return;
+  for (const char* name :
+       {"config.yaml", "metrics.csv", events_file_name, "average.h5", "train.log"}) {
+    const auto path = directory.path() / name;
+    if (!std::filesystem::exists(path, ignored)) continue;
+    throw ConfigError({{.place = {.file = path.string()},
+                        .message = "exists and is not part of a run; a run here would overwrite it",
+                        .hint = "choose another train.run_dir"}});
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.')) continue;  // such as .gitkeep
+    throw ConfigError({{.place = {.file = directory.path().string()},
+                        .message = fmt::format("holds other files, such as {}, and is not the "
+                                               "directory of a run, expected a new or an empty one",
+                                               name),
+                        .hint = "choose another train.run_dir"}});
+  }
+}
+
+// ---- A new run.
+
+namespace {
+
+/// Creates the folder of the cache: in the directory of a run that will be moved aside, whose cache
+/// may serve the new run or is replaced. Deletes temporary files of crashes, which may be as large
+/// as the cache.
+void prepare_cache(LoadedRun& run, bool fresh) {
+  run.directory.create();
+  run.cache_lock = std::make_unique<RunLock>(run.directory.path());
+  if (!fresh) require_no_run(run.directory);
+  run.directory.remove_stray_temporaries();
+  run.directory.create_cache_folder();
+}
+
+}  // namespace
+
+LoadedRun load_new_run(Config config, const RunOptions& options, ProcessGroup& group) {
+  LoadedRun run{.directory = RunDirectory(config.train.run_dir), .config = std::move(config)};
+  DataOptions& data = run.config.data;
+  group.on_rank_0([&] {
+    require_no_files(run.directory);
+    if (!options.fresh) require_no_run(run.directory);
+  });
+  if (group.any_process(uses_cache(data)) && !options.dry_run) {
+    group.on_rank_0([&] { prepare_cache(run, options.fresh); });
+    data.training.cache_folder = run.directory.cache_folder();
+  }
+  InitialState initial =
+      load_with_cache(data, group, [&] { return load_initial_state(run.config); });
+  run.corpus = std::move(initial.corpus);
+  run.pretrained = std::move(initial.model);
+  complete_new_config(options.config.empty() ? "config" : options.config, run.corpus, run.config);
+  return run;
+}
+
+void claim_directory(LoadedRun& run, bool fresh) {
+  const bool has_cache = run.cache_lock != nullptr;
+  run.cache_lock.reset();
+  const auto old = fresh ? move_aside(run.directory) : std::nullopt;
+  run.directory.create();
+  run.directory.lock();
+  // Checked again: another process may have created a run before the lock was taken.
+  require_no_run(run.directory);
+  if (!old || !has_cache) return;
+  std::error_code ignored;  // the new run makes its cache again when it is resumed
+  std::filesystem::rename(old->cache_folder(), run.directory.cache_folder(), ignored);
+}
+
+// ---- A resumed run.
+
+namespace {
+
+void require_run(const RunDirectory& directory) {
+  if (!directory.steps().empty()) return;
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(directory.path(), ignored);
+  throw CheckpointError(
+      fmt::format("{}: {}, expected the directory of a run", escaped(directory.path().string()),
+                  is_folder ? "holds no checkpoint to resume from" : "is no directory"),
+      fmt::format("name a run directory such as runs/copy, or start a run: {} train CONFIG",
+                  program_name()));
+}
+
+ResumeRequest request_of(const RunOptions& options) {
+  return {.config = options.config,
+          .overrides = options.overrides,
+          .allowed = options.allowed,
+          .keeps_run_dir = !options.run.empty()};
+}
+
+/// The newest usable checkpoint that rank 0 finds: over a network file system, others may still see
+/// an older list of files.
+///
+/// throws  CheckpointError without a usable checkpoint.
+NewestCheckpoint newest_checkpoint(const RunDirectory& directory, ProcessGroup& group) {
+  NewestCheckpoint newest;
+  const std::uint64_t step = group.broadcast([&] {
+    require_run(directory);
+    newest = *read_newest_of_run(directory);
+    return newest.step;
+  });
+  group.together([&] {
+    if (group.is_rank_0()) return;
+    newest.step = step;
+    newest.path = directory.checkpoint_path(newest.step);
+    newest.arrays = await_checkpoint_of_run(directory, newest.step, group.timeout());
+  });
+  return newest;
+}
+
+/// Rejects processes with another plan than rank 0: each decides by its plan whether there are
+/// steps to train.
+void require_same_plan(ProcessGroup& group, const ResumePlan& plan) {
+  group.require_equal(
+      "checkpoint to resume",
+      [&] {
+        const std::string reason = reason_of_end(plan);
+        return fmt::format("step {}{}{}", plan.checkpoint.step, reason.empty() ? "" : ": ", reason);
+      },
+      ExitCode::checkpoint);
+}
+
+std::string find_run_directory(const RunOptions& options) {
+  if (!options.run.empty()) return options.run;
+  return load_config(options.config, options.overrides).train.run_dir;
+}
+
+ResumePlan make_plan(const RunDirectory& directory, const ResumeRequest& request,
+                     ProcessGroup& group) {
+  ResumePlan plan = plan_resume(directory, newest_checkpoint(directory, group), request);
+  require_same_plan(group, plan);
+  return plan;
+}
+
+/// Locks the directory. Returns whether another process has written it before.
+bool lock_directory(RunDirectory& directory, ProcessGroup& group) {
+  bool has_other_steps = false;
+  group.on_rank_0([&] {
+    const auto before = directory.steps();
+    directory.lock();
+    has_other_steps = directory.steps() != before;
+  });
+  return group.any_process(has_other_steps);
+}
+
+void prepare_cache(DataOptions& data, RunDirectory& directory, bool read_only,
+                   ProcessGroup& group) {
+  data.training.cache_is_read_only = read_only;
+  data.training.cache_folder = directory.cache_folder();
+  group.on_rank_0([&] {
+    if (read_only) return;
+    directory.remove_stray_temporaries();  // they may be as large as the cache
+    directory.create_cache_folder();
+  });
+}
+
+/// Prints why nothing is left to do, and returns whether that is so.
+bool report_finished(const RunDirectory& directory, const ResumePlan& plan,
+                     const RunOptions& options, ProcessGroup& group) {
+  const std::string reason = reason_of_end(plan);
+  const std::uint64_t step = plan.checkpoint.step;
+  if (reason.empty()) return false;
+  const bool lacks_average = lacks_final_average(directory, plan.config, step);
+  if (group.any_process(lacks_average) && !options.dry_run) return false;
+  for (const std::string& warning : warnings_of_fallback(plan)) warn(warning);
+  if (options.quiet || !group.is_rank_0()) return true;
+  std::string text = fmt::format("{} is finished: {}", escaped(directory.path().string()), reason);
+  if (has_unwanted_average(directory, plan.config, step)) {
+    text += fmt::format("; train.average_last is 0, but commands may use {} until it is deleted",
+                        escaped(directory.average_path().string()));
+  }
+  Progress progress(stdout, step, step, "",
+                    options.json ? ProgressFormat::json : ProgressFormat::lines);
+  progress.message(text);
+  progress.end(static_cast<int>(ExitCode::done));
+  flush_standard_output(progress.output_error());
+  return true;
+}
+
+/// Restores the saved state. Returns lines for the log.
+std::vector<std::string> restore(LoadedRun& run, Trainer& trainer) {
+  ResumePlan& plan = *run.resumed;
+  trainer.resume(plan.checkpoint.arrays);
+  std::vector<std::string> lines;
+  for (const std::string& warning : warnings_of_fallback(plan)) {
+    lines.push_back("warning: " + warning);
+  }
+  lines.push_back(fmt::format("resuming {} at step {} of {}", run.directory.path().string(),
+                              format_count(trainer.step()), format_count(run.config.train.steps)));
+  for (const ConfigDifference& change : plan.changes.taken) {
+    lines.push_back("changed " + to_string(change));
+  }
+  std::vector<std::string> events = run.data_changes;
+  std::ranges::move(describe_effects(plan), std::back_inserter(events));
+  for (const std::string& event : events) {
+    lines.push_back("warning: " + event);
+    trainer.add_to_history(event);
+  }
+  plan.checkpoint.arrays = ArrayStore();  // as large as the model: released before training
+  return lines;
+}
+
+}  // namespace
+
+std::optional<LoadedRun> load_resumed_run(const RunOptions& options, ProcessGroup& group) {
+  const ResumeRequest request = request_of(options);
+  RunDirectory directory = find_run(find_run_directory(options));
+  ResumePlan plan = make_plan(directory, request, group);
+  if (report_finished(directory, plan, options, group)) return std::nullopt;
+  if (!options.dry_run && lock_directory(directory, group)) {
+    plan = make_plan(directory, request, group);
+  }
+  DataOptions& data = plan.config.data;
+  apply_process_settings(plan.config.train, saved_arithmetic(plan.checkpoint.arrays));
+  if (group.any_process(uses_cache(data))) prepare_cache(data, directory, options.dry_run, group);
+  ResumedCorpus loaded = load_with_cache(data, group, [&] {
+    return load_same_corpus(plan.config, plan.checkpoint.arrays, options.allowed);
+  });
+  if (plan.config.train.epochs != 0) {
+    resolve_epochs(plan.config, make_batch_schedule(loaded.corpus, plan.config).batches_per_epoch(),
+                   plan.checkpoint.step, saved_position(plan.checkpoint.arrays));
+    require_allowed_changes(plan, request);
+    if (report_finished(directory, plan, options, group)) return std::nullopt;
+  }
+  require_validation_for_patience(plan.config, loaded.corpus);
+  return LoadedRun{.directory = std::move(directory),
+                   .config = plan.config,
+                   .corpus = std::move(loaded.corpus),
+                   .resumed = std::move(plan),
+                   .data_changes = std::move(loaded.changes)};
+}
+
+// ---- Its state.
+
+std::vector<std::string> load_state(LoadedRun& run, Trainer& trainer) {
+  if (run.resumed) return restore(run, trainer);
+  if (run.pretrained) return trainer.computer().initialize(*run.pretrained);
+  return {};
+}
+
+}  // namespace tapestry

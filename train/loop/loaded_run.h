@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "train/checkpoint/resume.h"
+#include "train/checkpoint/run_directory.h"
+#include "train/config/config.h"
+#include "train/loop/trainer.h"
+#include "train/loop/training_run.h"
+#include "train/models/trained_model.h"
+#include "train/parallel/process_group.h"
+#include "train/tasks/data_source.h"
+
+namespace tapestry {
+
+/// Reads the config of a new run, and applies its process settings to this process.
+///
+/// throws  ConfigError as load_config(); if the config is a copy of the config of a run and names
+///         the directory of that run.
+Config load_new_config(const std::string& path, const std::vector<std::string>& overrides);
+
+/// Completes the config of a new run once its data are known: train.epochs becomes train.steps.
+///
+/// path    of the config file, for errors
+/// throws  ConfigError as resolve_epochs(); if the config could not be read back from a checkpoint;
+///         if the run would stop by validations that it cannot have.
+void complete_new_config(const std::string& path, const Corpus& corpus, Config& config);
+
+/// throws  ConfigError if a process would have nothing to compute, because a step has fewer
+///         micro-batches (train.accumulate) than there are processes.
+void require_work_for_all(std::size_t processes, const Config& config);
+
+/// throws  ConfigError if the directory has a run, or other files that do not belong to a run.
+void require_no_run(const RunDirectory& directory);
+void require_no_files(const RunDirectory& directory);
+
+/// A run with its config and data, before its next step: a new run, or one that continues from its
+/// newest usable checkpoint.
+struct LoadedRun {
+  RunDirectory directory;
+  Config config;
+  Corpus corpus{};
+
+  // Of a new run.
+  std::optional<TrainedModel> pretrained{};  ///< with whose parameters it begins
+  std::unique_ptr<RunLock> cache_lock{};     ///< held since the cache of the data was made
+
+  // Of a resumed run.
+  std::optional<ResumePlan> resumed{};
+  std::vector<std::string> data_changes{};  ///< permitted ones, for the history
+
+  std::uint64_t first_step() const { return resumed ? resumed->checkpoint.step : 0; }
+};
+
+/// Reads the data of a new run, and the pretrained model with which it begins
+/// (train.initialize_from).
+///
+/// throws  ConfigError if the directory has other files, or a run although `options.fresh` is not
+///         set; DataError, CheckpointError, OutputError.
+LoadedRun load_new_run(Config config, const RunOptions& options, ProcessGroup& group);
+
+/// Reads the newest usable checkpoint of a run and its data, and locks the run directory unless it
+/// is a dry run.
+///
+/// returns  nullopt if nothing is left to do; this has been printed then
+/// throws   ConfigError if a key differs from the checkpoint's that may not; CheckpointError if
+///          there is no usable checkpoint; DataError, OutputError; PeerFailure.
+std::optional<LoadedRun> load_resumed_run(const RunOptions& options, ProcessGroup& group);
+
+/// Creates and locks the directory of a new run. If `fresh`, a run in it is moved aside now, when
+/// everything has been read and checked, and not before; the cache of the data stays if
+/// load_new_run() has made it. To be called by rank 0, before anything else is written.
+void claim_directory(LoadedRun& run, bool fresh);
+
+/// Loads initial or saved values into the trainer, and releases the memory of the checkpoint.
+/// Returns lines for the log. Changes that affect the results are also added to the history.
+std::vector<std::string> load_state(LoadedRun& run, Trainer& trainer);
+
+}  // namespace tapestry

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "data/batch.h"
+#include "train/loop/step.h"
+
+namespace tapestry {
+
+/// The durations of a step, see time_step().
+struct StepTime {
+  using Duration = std::chrono::steady_clock::duration;
+
+  Duration time{};              ///< of the whole step
+  Duration preparation{};       ///< until its batches are there
+  Duration gradients{};         ///< forward and backward of all batches
+  std::size_t targets = 0;      ///< target tokens
+  std::uint64_t positions = 0;  ///< of all rows, with padding, see target_positions(); 0 for images
+  double loss = 0.0;
+};
+
+/// Computes and applies the next step, for its duration.
+///
+/// prefetch  as in StepComputer::next_step()
+/// throws    NumericError if loss or gradient are not finite; errors of StepComputer. The state is
+///           then unchanged.
+StepTime time_step(StepComputer& computer, bool prefetch = false);
+/// For a step with these batches, of any number and size.
+StepTime time_step(StepComputer& computer, std::vector<Batch> batches);
+
+}  // namespace tapestry

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+/// How the micro-batches of a step are divided among processes, and the tree over which their
+/// gradients are summed.
+namespace tapestry {
+
+/// A range of the micro-batches of a step.
+struct MicroBatches {
+  std::size_t begin = 0, end = 0;
+  std::size_t size() const { return end - begin; }
+};
+
+/// The micro-batches that a process computes: consecutive ones, in the order of the ranks, whose
+/// numbers differ by at most 1 between processes.
+MicroBatches micro_batch_range(std::size_t rank, std::size_t processes, std::size_t micro_batches);
+
+/// A node of the binary tree over which the gradients of the micro-batches of a step are summed:
+/// the sum of some consecutive ones.
+///
+/// The tree of one micro-batch is its gradient. The tree of n > 1 is left + right, where left is
+/// the tree of the first m micro-batches, with m the largest power of two below n, and right the
+/// tree of the others: ((0 + 1) + (2 + 3)) + 4 for five.
+struct TreeNode {
+  std::size_t first = 0;  ///< its first micro-batch, a multiple of `count`
+  std::size_t count = 0;  ///< number of its micro-batches, a power of two
+
+  bool operator==(const TreeNode&) const = default;
+};
+
+/// Whether two nodes of consecutive micro-batches are the children of a node of the tree.
+inline bool are_siblings(const TreeNode& left, const TreeNode& right) {
+  return left.count == right.count && left.first % (2 * left.count) == 0;
+}
+
+/// Splits `range` into the fewest tree nodes, in order: at most 2 log2(n) for n micro-batches, and
+/// one if the range is itself a node.
+std::vector<TreeNode> nodes_in(const MicroBatches& range);
+
+/// The maximum number of partial sums that a process holds while it adds its micro-batches in
+/// order, before the last one.
+std::size_t count_kept_nodes(const MicroBatches& range);
+
+}  // namespace tapestry
