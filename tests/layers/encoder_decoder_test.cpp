@@ -123,27 +123,41 @@ TEST_CASE_TEMPLATE("the parameters of a layer are named as documented", Of, OfEn
   CHECK(listing(made.parameters) == expected);
 }
 
+constexpr std::pair<AttentionScore, Activation> scores_and_activations[] = {
+    {AttentionScore::scaled_dot_product, Activation::relu},
+    {AttentionScore::scaled_dot_product, Activation::gelu},
+    {AttentionScore::dot_product, Activation::gelu_tanh},
+    {AttentionScore::dot_product, Activation::silu},
+    {AttentionScore::additive, Activation::swiglu},
+    {AttentionScore::bilinear, Activation::geglu}};
+
 TEST_CASE_TEMPLATE("each part of a layer drops by its own rate", Of, OfEncoder, OfDecoder) {
   const Tensor x = random_leaf({2, 3, 4}, 1);
-  // The layer's addition to x where all elements of some parts are dropped.
-  const auto added = [&](double attention, double activation, double residual) {
+  for (const auto& [score, function] : scores_and_activations) {
     DecoderLayerOptions options = small_layer(NormPlacement::pre);
-    options.self_attn.dropout = options.cross_attn.dropout = attention;
-    options.ff.dropout = activation;
-    options.residual.dropout = residual;
-    const MadeStack<typename Of::Layer> made(4, Of::layer(options));
-    set_values(made.parameters, "stack.self_attn.out_proj.bias", {1, 0, 0, 0});
-    if (Of::is_decoder) set_values(made.parameters, "stack.cross_attn.out_proj.bias", {0, 1, 0, 0});
-    set_values(made.parameters, "stack.ff.linear2.bias", {0, 0, 0, 2});
-    return values_of(Of::run(made.layer, x, x, {}, Mode::training(RandomStream(1))) - x);
-  };
-  // Only the biases behind what is dropped are left.
-  const double cross = Of::is_decoder ? 1 : 0;
-  check_values(Tensor::from(added(1, 1, 0), DType::float64), six({1, cross, 0, 2}));
-  check_values(Tensor::from(added(0, 0, 1), DType::float64), six({0, 0, 0, 0}));
-  for (const auto& [attention, activation] : {std::pair(1.0, 0.0), std::pair(0.0, 1.0)}) {
-    CHECK(added(attention, activation, 0) != added(1, 1, 0));
-    CHECK(added(attention, activation, 0) != added(0, 0, 0));
+    options.self_attn.score = options.cross_attn.score = score;
+    options.ff.activation = function;
+    // The layer's addition to x where all elements of some parts are dropped.
+    const auto added = [&](double attention, double activation, double residual) {
+      options.self_attn.dropout = options.cross_attn.dropout = attention;
+      options.ff.dropout = activation;
+      options.residual.dropout = residual;
+      const MadeStack<typename Of::Layer> made(4, Of::layer(options));
+      set_values(made.parameters, "stack.self_attn.out_proj.bias", {1, 0, 0, 0});
+      if (Of::is_decoder) {
+        set_values(made.parameters, "stack.cross_attn.out_proj.bias", {0, 1, 0, 0});
+      }
+      set_values(made.parameters, "stack.ff.linear2.bias", {0, 0, 0, 2});
+      return values_of(Of::run(made.layer, x, x, {}, Mode::training(RandomStream(1))) - x);
+    };
+    // Only the biases behind what is dropped are left.
+    const double cross = Of::is_decoder ? 1 : 0;
+    check_values(Tensor::from(added(1, 1, 0), DType::float64), six({1, cross, 0, 2}));
+    check_values(Tensor::from(added(0, 0, 1), DType::float64), six({0, 0, 0, 0}));
+    for (const auto& [attention, activation] : {std::pair(1.0, 0.0), std::pair(0.0, 1.0)}) {
+      CHECK(added(attention, activation, 0) != added(1, 1, 0));
+      CHECK(added(attention, activation, 0) != added(0, 0, 0));
+    }
   }
 }
 

@@ -17,9 +17,9 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
-#include "train/config/help.h"
-#include "train/config/rules.h"
-#include "train/config/text.h"
+#include "train/config/steps.h"
+#include "train/config/suggestions.h"
+#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {
@@ -31,12 +31,12 @@ using enum ChangeRule;
 /// The lines `key: value` of the config that identify a run.
 std::string identifying_lines(const Config& config) {
   std::string lines;
-  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
+  for (const Field& field : fields_of(config)) {
     const bool kept = field.rule.stored && field.rule.change != ChangeRule::free;
-    if (kept && !domain.is_file()) {
-      lines += fmt::format("{}: {}\n", field.path(), domain.print(value));
+    if (kept && !field.domain.is_file()) {
+      lines += fmt::format("{}: {}\n", field.path(), field.printed());
     }
-  });
+  }
   return lines;
 }
 
@@ -189,12 +189,8 @@ std::string make_run_id(const Config& config, const Corpus& corpus, const Model*
 }
 
 std::optional<ChangeRule> change_rule(std::string_view key) {
-  std::optional<ChangeRule> rule;
-  const Config defaults;
-  for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain&) {
-    if (field.path() == key) rule = field.rule.change;
-  });
-  return rule;
+  const std::optional<Field> field = find_field(key);
+  return field ? std::optional(field->rule.change) : std::nullopt;
 }
 
 ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDifference>& differences,

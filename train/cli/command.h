@@ -165,10 +165,8 @@ void add_long_lines(CLI::App& command, std::string& on_long_line);
 /// Rejects an empty path, such as the value of an unset variable of a shell script.
 CLI::Validator not_empty();
 
-/// Accepts the values of a config domain.
-CLI::Validator within(const WholeNumber& domain);
-CLI::Validator within(const RealNumber& domain);
-CLI::Validator within(const OneOf& domain);  // help lists the words as {a,b}
+/// Accepts the values of a config domain. Help lists the words of OneOf as {a,b}.
+CLI::Validator within(const Domain& domain);
 
 /// Accepts these texts.
 inline CLI::Validator one_of(const std::vector<std::string>& choices) {
@@ -176,8 +174,8 @@ inline CLI::Validator one_of(const std::vector<std::string>& choices) {
 }
 
 /// Adds an option with a value of a config domain. Help shows its default, if it has one.
-template <class T, class D>
-CLI::Option* add_value(CLI::App& command, const std::string& name, T& value, const D& domain,
+template <class T>
+CLI::Option* add_value(CLI::App& command, const std::string& name, T& value, const Domain& domain,
                        const std::string& help) {
   CLI::Option* const option = command.add_option(name, value, help)->check(within(domain));
   if constexpr (!requires { value.has_value(); }) option->capture_default_str();

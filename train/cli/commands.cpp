@@ -74,18 +74,6 @@ std::string with_program_name(const std::string& text) {
   return std::regex_replace(text, command, name);
 }
 
-/// A check by a config domain.
-template <class Domain>
-CLI::Validator validator(const Domain& domain, std::string description = "") {
-  const auto problem = [domain](const std::string& text) {
-    const auto parsed = domain.parse(text);
-    const auto* error = std::get_if<Diagnostic>(&parsed);
-    if (error == nullptr) return std::string();
-    return error->hint.empty() ? error->message : error->message + "\n" + error->hint;
-  };
-  return {problem, std::move(description)};
-}
-
 }  // namespace
 
 const std::vector<Command>& all_commands() {
@@ -188,11 +176,15 @@ CLI::Validator not_empty() {
   return {problem, ""};
 }
 
-CLI::Validator within(const WholeNumber& domain) { return validator(domain); }
-CLI::Validator within(const RealNumber& domain) { return validator(domain); }
-
-CLI::Validator within(const OneOf& domain) {
-  return validator(domain, fmt::format("{{{}}}", fmt::join(domain.names, ",")));
+CLI::Validator within(const Domain& domain) {
+  const auto problem = [domain](const std::string& text) {
+    const Parsed parsed = domain.parse(text);
+    const auto* error = std::get_if<Diagnostic>(&parsed);
+    if (error == nullptr) return std::string();
+    return error->hint.empty() ? error->message : error->message + "\n" + error->hint;
+  };
+  const bool is_choice = domain.is<OneOf>();
+  return {problem, is_choice ? fmt::format("{{{}}}", fmt::join(domain.words(), ",")) : ""};
 }
 
 }  // namespace tapestry

@@ -29,7 +29,8 @@
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
 #include "train/config/config.h"
-#include "train/config/help.h"
+#include "train/config/explain.h"
+#include "train/config/schema.h"
 #include "train/config/text.h"
 #include "train/tasks/task.h"
 
@@ -194,16 +195,15 @@ class Interview {
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       fmt::print(questions_, "  {}  {}\n", i + 1, tasks[i]->questions()->description);
     }
-    const WholeNumber numbers = between(1, tasks.size());
+    const Domain numbers = between(1, tasks.size());
     const std::string answer =
         ask_until("Task", "1", [&](const std::string& text) { return mistake_in(numbers, text); });
-    return *tasks[std::get<std::uint64_t>(numbers.parse(answer)) - 1];
+    return *tasks[std::get<std::uint64_t>(std::get<FieldValue>(numbers.parse(answer))) - 1];
   }
 
   /// What is wrong with an answer, or nothing.
-  template <class D>
-  static std::string mistake_in(const D& domain, const std::string& text) {
-    const auto parsed = domain.parse(text);
+  static std::string mistake_in(const Domain& domain, const std::string& text) {
+    const Parsed parsed = domain.parse(text);
     const auto* error = std::get_if<Diagnostic>(&parsed);
     return error == nullptr ? "" : escaped(error->message);
   }
@@ -229,7 +229,7 @@ class Interview {
     const fs::path absolute = fs::absolute(answer).lexically_normal();
     const fs::path relative = absolute.lexically_relative(folder_.lexically_normal());
     const bool is_near = !relative.empty() && *relative.begin() != "..";
-    set(std::string(file.key), Text::print((is_near ? relative : absolute).string()));
+    set(std::string(file.key), Domain(Text()).print((is_near ? relative : absolute).string()));
   }
 
   void choose_size(const ConfigKind& kind) {

@@ -14,7 +14,7 @@
 #include "train/base/program.h"
 #include "train/cli/command.h"
 #include "train/config/domain.h"
-#include "train/config/text.h"
+#include "train/config/suggestions.h"
 #include "train/system/standard_streams.h"
 
 namespace tapestry {

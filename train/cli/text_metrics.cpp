@@ -32,8 +32,8 @@ const std::vector<std::string> metric_names{"bleu", "multi-bleu", "chrf", "chrf+
 
 BleuOptions bleu_options(const MetricArguments& arguments) {
   BleuOptions options = arguments.bleu;
-  options.tokenizer = std::get<BleuTokenizer>(Choice<BleuTokenizer>::parse(arguments.tokenizer));
-  options.smoothing = std::get<BleuSmoothing>(Choice<BleuSmoothing>::parse(arguments.smoothing));
+  options.tokenizer = choice_named<BleuTokenizer>(arguments.tokenizer);
+  options.smoothing = choice_named<BleuSmoothing>(arguments.smoothing);
   options.lowercase = arguments.lowercase;
   if (arguments.smooth_value) {
     if (options.smoothing != BleuSmoothing::floor && options.smoothing != BleuSmoothing::add_k) {
@@ -87,9 +87,8 @@ void add_metric_options(CLI::App& command, MetricArguments& arguments) {
       ->check(one_of(metric_names))
       ->default_str(fmt::format("{}", fmt::join(arguments.metrics, ",")));
   command.add_flag("--lowercase", arguments.lowercase, "BLEU and chrF: ignore case");
-  add_value(command, "--tokenize", arguments.tokenizer, OneOf{Choice<BleuTokenizer>::names()},
-            "BLEU: tokenizer");
-  add_value(command, "--smooth", arguments.smoothing, OneOf{Choice<BleuSmoothing>::names()},
+  add_value(command, "--tokenize", arguments.tokenizer, any_of<BleuTokenizer>(), "BLEU: tokenizer");
+  add_value(command, "--smooth", arguments.smoothing, any_of<BleuSmoothing>(),
             "BLEU: smoothing of n-gram orders without a match");
   add_value(command, "--smooth-value", arguments.smooth_value, not_negative(),
             "BLEU: value of the smoothing; floor: 0.1 by default, add-k: 1");

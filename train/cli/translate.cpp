@@ -311,7 +311,7 @@ void run(const LineCommand& command, Arguments arguments) {
 CLI::Option* add_search(CLI::App& command, Arguments& arguments) {
   const WholeNumber lengths = between(0, 1'000'000);
   CLI::Option* const beam_size = add_value(
-      command, "--beam-size", arguments.beam_size, between(1, DecodingOptions::widest_beam),
+      command, "--beam-size", arguments.beam_size, between(1, DecodingOptions::max_beam_size),
       "Hypotheses that beam search extends at once; 1: greedy decoding (default: "
       "decoding.beam_size of the run, or --n-best if that is more)");
   add_value(command, "--length-penalty", arguments.length_penalty, not_negative(),
@@ -340,7 +340,7 @@ void add_constraints(CLI::App& command, Arguments& arguments) {
 
 void define(CLI::App& command, Arguments& arguments) {
   add_run(command, arguments.run);
-  add_value(command, "--n-best", arguments.num_best, between(1, DecodingOptions::widest_beam),
+  add_value(command, "--n-best", arguments.num_best, between(1, DecodingOptions::max_beam_size),
             "Print the N best translations of each line with their scores");
   command.add_flag("--json", arguments.json, "Print a JSON object for each line");
   CLI::Option* const beam_size = add_search(command, arguments);

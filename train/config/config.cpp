@@ -25,6 +25,7 @@
 #include "train/config/fields.h"
 #include "train/config/reader.h"
 #include "train/config/rules.h"
+#include "train/config/steps.h"
 #include "train/config/text.h"
 #include "train/config/yaml_text.h"
 
@@ -58,12 +59,12 @@ void move_to_data_folder(Config& config, const Origins& origins, const Folder& o
                          const std::filesystem::path& before) {
   const std::filesystem::path folder = config.data.folder;
   if (folder.empty()) return;
-  for_each_field(config, [&](const Field& field, FieldValue& value, const Domain& domain) {
-    if (!domain.is_file() || field.section != "data") return;
+  for_each_field(config, [&](Field& field) {
+    if (!field.domain.is_file() || field.section != "data") return;
     const auto origin = origins.find(field.path());
     if (origin == origins.end() || origin->second.in_override) return;
     std::size_t number = 0;
-    for_each_path(value, [&](std::string& path) {
+    for_each_path(field.value, [&](std::string& path) {
       const std::vector<bool>& all = origin->second.relative;
       const bool relative = number < all.size() && all[number];
       ++number;
@@ -117,15 +118,6 @@ std::string used_with(const Use& use) {
   return fmt::format("{}: {}", use.selector, list_in_words(use.choices));
 }
 
-/// Every value of `config` as YAML text, in file order.
-std::vector<std::string> printed_values(const Config& config) {
-  std::vector<std::string> values;
-  for_each_field(config, [&](const Field&, const FieldValue& value, const Domain& domain) {
-    values.push_back(domain.print(value));
-  });
-  return values;
-}
-
 bool is_set(const char* variable) {
   const char* const value = std::getenv(variable);
   return value != nullptr && *value != '\0';
@@ -169,12 +161,12 @@ const CustomValue& Config::custom_value_or_default(std::string_view path) const 
 
 Config with_process_settings(Config config, const Config& process) {
   std::map<std::string, FieldValue> settings;
-  for_each_field(process, [&](const Field& field, const FieldValue& value, const Domain&) {
-    if (!field.rule.stored) settings[field.path()] = value;
-  });
-  for_each_field(config, [&](const Field& field, FieldValue& value, const Domain&) {
+  for (const Field& field : fields_of(process)) {
+    if (!field.rule.stored) settings[field.path()] = field.value;
+  }
+  for_each_field(config, [&](Field& field) {
     const auto setting = settings.find(field.path());
-    if (setting != settings.end()) value = setting->second;
+    if (setting != settings.end()) field.value = setting->second;
   });
   return config;
 }
@@ -223,7 +215,7 @@ ConfigWithOrigins load_config_with_origins(const std::string& path,
   }
   if (config.train.run_dir.empty()) {
     config.train.run_dir = default_run_dir(path);
-    const auto parsed = RunPath::parse(config.train.run_dir);
+    const Parsed parsed = Domain(RunPath()).parse(config.train.run_dir);
     if (const auto* error = std::get_if<Diagnostic>(&parsed)) {
       throw ConfigError(
           {{.place = {.file = path},
@@ -283,49 +275,47 @@ std::string read_config_file(const std::string& path) try {
 
 std::vector<ConfigKey> config_keys() {
   std::vector<ConfigKey> keys;
-  const Config defaults;
-  for_each_field(defaults, [&](const Field& field, const FieldValue& value, const Domain& domain) {
-    keys.push_back({std::string(field.section), std::string(field.key), domain.expected(),
-                    domain.print(value), std::string(field.meaning), used_with(field.use),
-                    field.rule.change, domain.words(), domain.is_path()});
-  });
+  for (const Field& field : fields_of(Config())) {
+    keys.push_back({std::string(field.section), std::string(field.key), field.domain.expected(),
+                    field.printed(), std::string(field.meaning), used_with(field.use),
+                    field.rule.change, field.domain.words(), field.domain.is_path()});
+  }
   return keys;
 }
 
 std::string dump_config(const Config& config) {
   std::string text;
   std::string_view section;
-  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
+  for (const Field& field : fields_of(config)) {
     // So that a run of a built-in kind can be opened by a program that has no custom keys.
-    if (field.custom && !field.use.in_use()) return;
+    if (field.custom && !field.use.in_use()) continue;
     if (field.section != section) text += fmt::format("{}:\n", field.section);
     section = field.section;
-    text += fmt::format("  {}: {}\n", field.key, domain.print(value));
-  });
+    text += fmt::format("  {}: {}\n", field.key, field.printed());
+  }
   return text;
 }
 
 std::optional<UnstorablePath> find_unstorable_path(const Config& config) {
   std::optional<UnstorablePath> found;
-  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
-    if (!domain.is_path()) return;
-    for_each_path(value, [&](const std::string& path) {
+  for (const Field& field : fields_of(config)) {
+    if (!field.domain.is_path()) continue;
+    for_each_path(field.value, [&](const std::string& path) {
       const auto bad = find_bad_character(path, false);
       if (bad && !found) found = {field.path(), path, bad->name};
     });
-  });
+  }
   return found;
 }
 
 std::vector<ConfigDifference> compare_configs(const Config& checkpoint, const Config& now) {
-  const std::vector<std::string> before = printed_values(checkpoint);
-  const std::vector<std::string> after = printed_values(now);
+  const std::vector<Field> before = fields_of(checkpoint), after = fields_of(now);
   std::vector<ConfigDifference> differences;
-  std::size_t index = 0;
-  for_each_field(now, [&](const Field& field, const FieldValue&, const Domain&) {
-    const std::size_t i = index++;
-    if (before[i] != after[i]) differences.push_back({field.path(), before[i], after[i]});
-  });
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    std::string old_value = before[i].printed(), new_value = after[i].printed();
+    if (old_value == new_value) continue;
+    differences.push_back({after[i].path(), std::move(old_value), std::move(new_value)});
+  }
   return differences;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -55,26 +56,26 @@ enum class KernelChoice {
 
 /// Options of the training loop. The member initializers are the defaults.
 struct TrainOptions {
-  std::uint64_t seed = 1;       ///< of initial weights, dropout and shuffling
+  std::uint64_t seed = 1;       ///< seeds initial weights, dropout and shuffling
   std::size_t steps = 2000;     ///< optimizer steps, >= 1
   std::size_t epochs = 0;       ///< passes over the training data; 0: `steps`, see resolve_epochs()
   std::size_t batch_size = 64;  ///< sentences per batch, >= 1
   std::size_t batch_tokens = 0;  ///< most tokens per training batch, see BatchTokens; 0: batch_size
   std::size_t accumulate = 1;    ///< batches per step, >= 1
   double label_smoothing = 0.1;  ///< in [0, 1)
-  GradientFormat gradient_exchange = GradientFormat::full;  ///< between processes
-  double ema_decay = 0.0;   ///< of a WeightAverage for validation and inference, in [0, 1); 0: none
-  double clip_norm = 1.0;   ///< maximum global gradient norm, >= 0; 0: none; optimizer.clip_norm
-  std::size_t threads = 0;  ///< 0 takes all cores
+  GradientFormat gradient_exchange = GradientFormat::full;  ///< format sent between processes
+  double ema_decay = 0.0;    ///< decay of the WeightAverage that is validated, in [0, 1); 0: none
+  double clip_norm = 1.0;    ///< maximum global gradient norm, >= 0; 0: none; optimizer.clip_norm
+  std::size_t threads = 0;   ///< 0 takes all cores
   double bucket_size = 4.0;  ///< MB of gradients or parameters exchanged at a time, > 0
-  KernelChoice kernels = KernelChoice::automatic;  ///< instructions of this process
-  Matmul matmul = Matmul::automatic;               ///< matrix products of this process
+  KernelChoice kernels = KernelChoice::automatic;  ///< instructions that this process uses
+  Matmul matmul = Matmul::automatic;               ///< matrix products that this process uses
   std::size_t log_every = 50;                      ///< steps, >= 1
   std::size_t validate_every = 500;                ///< steps, >= 1
   std::size_t save_every = 500;                    ///< steps, >= 1
   std::size_t keep_last = 3;                       ///< checkpoints, >= 2
   std::size_t keep_best = 1;                       ///< checkpoints, >= 1
-  std::size_t average_last = 0;      ///< checkpoints of the average at the end of a run; 0: none
+  std::size_t average_last = 0;      ///< latest checkpoints averaged at the end of a run; 0: none
   std::string best_metric = "loss";  ///< validation score that determines the best checkpoint
   std::size_t patience = 0;  ///< validations without improvement before the run stops; 0: no limit
   std::chrono::seconds max_time{0};     ///< for this process; 0: no limit
@@ -83,8 +84,8 @@ struct TrainOptions {
   std::size_t divergence_window = 100;  ///< steps per window, see DivergenceWatch; 0: disabled
   std::size_t max_decode_length = 0;    ///< tokens; 0: source length + 50
   std::size_t exact_match_sequences = 1000;  ///< held-out sequences decoded per validation
-  std::size_t samples = 2;                   ///< of the decoded sequences printed per validation
-  BleuTokenizer bleu_tokenizer = BleuTokenizer::mteval_13a;  ///< of BLEU in validation
+  std::size_t samples = 2;                   ///< decoded sequences printed per validation
+  BleuTokenizer bleu_tokenizer = BleuTokenizer::mteval_13a;  ///< tokenizer of BLEU in validation
   std::size_t report_every = 0;   ///< validations between reports; 0: none
   std::size_t digest_every = 50;  ///< steps between digests; 0: none
   bool tensorboard = false;       ///< whether to write event files of TensorBoard
@@ -99,7 +100,7 @@ struct TrainOptions {
 
 /// How outputs are searched for, see beam_search(). The member initializers are the defaults.
 struct DecodingOptions {
-  static constexpr std::size_t widest_beam = 1000;  ///< maximum of beam_size
+  static constexpr std::size_t max_beam_size = 1000;  ///< maximum of beam_size
 
   std::size_t beam_size = 1;    ///< hypotheses that are extended at once, >= 1; 1: greedy
   double length_penalty = 0.6;  ///< exponent of the length normalization, >= 0
@@ -109,18 +110,18 @@ struct DecodingOptions {
 struct DataOptions {
   std::string task = "copy";                ///< name of a DataSource in train/tasks/
   std::string folder{};                     ///< where relative paths of the config file start
-  SymbolOptions symbols{};                  ///< of copy, reverse and sort
-  GeneratedOptions generated{};             ///< of all generated data
-  ParallelTextOptions pairs{};              ///< of parallel_text
-  TextFiles text{};                         ///< of tasks with one text per part
-  WindowOptions windows{};                  ///< of language models
-  WordOptions words{};                      ///< of all text
-  ImageOptions images{};                    ///< of images
-  TrainingSetOptions training{};            ///< of all text
+  SymbolOptions symbols{};                  ///< options of copy, reverse and sort
+  GeneratedOptions generated{};             ///< options of all generated data
+  ParallelTextOptions pairs{};              ///< options of parallel_text
+  TextFiles text{};                         ///< options of tasks with one text per part
+  WindowOptions windows{};                  ///< options of language models
+  WordOptions words{};                      ///< options of the words of all text
+  ImageOptions images{};                    ///< options of images
+  TrainingSetOptions training{};            ///< options of the training set of all text
   OnBadLine on_bad_line = OnBadLine::stop;  ///< what happens to lines that cannot be used
 };
 
-/// The value of a key that is not of this library, see CustomKey.
+/// The value of a custom key, see CustomKey.
 using CustomValue = std::variant<std::uint64_t, double, bool, std::string>;
 
 /// A number of steps given as a percentage of train.steps, such as 5%.
@@ -197,16 +198,15 @@ Config parse_config(std::string_view text, const std::string& name,
 /// run directory means the run in that directory, also after it was moved, unless an override
 /// names another.
 ///
-/// throws  ConfigError as read_config_file() and parse_config(); if the file has a name after which
-///         no run directory can be named.
+/// throws  ConfigError as read_config_file() and parse_config(); if no name of a run
+///         directory can be derived from the name of the file.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
-/// The part of a config file that this program knows.
+/// The valid keys of a config file.
 struct KnownKeys {
-  /// As in the file; keys that are not given, or have a value that is unknown here, have their
-  /// defaults.
+  /// As in the file; missing and invalid keys have their defaults.
   Config config;
-  std::set<std::string, std::less<>> given{};  ///< `section.key`, with a value that is known
+  std::set<std::string, std::less<>> given{};  ///< `section.key`, with a valid value
   /// The first line of load_config()'s error, if any, and the number of further problems.
   std::string problem{};
 };
@@ -218,7 +218,7 @@ struct KnownKeys {
 ///         problems.
 KnownKeys load_known_keys(const std::string& path);
 
-/// The run directory of a config file that names none: `runs/<file name without extension>`.
+/// The default run directory of a config file: `runs/<file name without extension>`.
 std::string default_run_dir(const std::string& path);
 
 /// Whether an override sets train.run_dir.
@@ -249,7 +249,7 @@ struct ConfigKey {
   std::string meaning;               ///< one line of help
   std::string used_with;             ///< `optimizer.kind: sgd`; empty if always
   ChangeRule change;                 ///< whether a resumed run may change it
-  std::vector<std::string> choices;  ///< values that are words; empty for other numbers and texts
+  std::vector<std::string> choices;  ///< valid words; empty if values are numbers or any text
   bool is_path;                      ///< whether the value is the path of a file
 
   /// `optimizer.momentum`
@@ -259,12 +259,12 @@ struct ConfigKey {
 /// All keys in file order.
 std::vector<ConfigKey> config_keys();
 
-/// `config` as YAML text with every key, but for custom keys of other kinds; parse_config() of it
+/// `config` as YAML text with every key except the custom keys of other kinds; parse_config() of it
 /// gives the same config.
 std::string dump_config(const Config& config);
 
-/// The value of model.kind in a config if this program has no such kind, as in a run of a program
-/// with custom models; nullopt if it has, or if the text cannot be read.
+/// The value of model.kind in a config if it is not registered here, such as a custom model of
+/// another program; nullopt if it is registered or the text cannot be read.
 std::optional<std::string> unknown_model_kind(std::string_view text);
 
 /// A path that a config file cannot hold.

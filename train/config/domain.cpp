@@ -10,8 +10,10 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <type_traits>
 
 #include "data/io/utf8.h"
+#include "train/config/suggestions.h"
 #include "train/config/text.h"
 
 namespace tapestry {
@@ -21,6 +23,8 @@ Diagnostic not_in(const std::string& expected, std::string_view text, std::strin
   return {.message = fmt::format("expected {}, found {}", expected, quoted(text)),
           .hint = std::move(hint)};
 }
+
+// ---- Numbers.
 
 template <class T>
 struct Scanned {
@@ -106,6 +110,85 @@ bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
 }
 
+std::string expected(const WholeNumber& set) {
+  if (set.high == std::numeric_limits<std::uint64_t>::max()) {
+    return fmt::format("a whole number >= {}", set.low);
+  }
+  return fmt::format("a whole number from {} to {}", set.low, set.high);
+}
+
+Parsed parse(const WholeNumber& set, std::string_view text) {
+  const bool leading_zero = text.size() > 1 && text[0] == '0';
+  if (!all_digits(text) || leading_zero) {
+    return not_in(expected(set), text, hint_for_whole_number(text));
+  }
+  const auto number = scan<std::uint64_t>(text);
+  const bool fits =
+      number.error == std::errc() && number.value >= set.low && number.value <= set.high;
+  if (!fits) return not_in(expected(set), text);
+  return FieldValue(number.value);
+}
+
+std::string expected(const StepCount& set) {
+  return expected(set.number) + " or a percentage of `train.steps`";
+}
+
+Parsed parse(const StepCount& set, std::string_view text) {
+  const Parsed number = parse(set.number, text);
+  const auto* bad = std::get_if<Diagnostic>(&number);
+  if (bad == nullptr) return number;
+  const bool looks_like_percentage = text.find('%') != text.npos;
+  return not_in(
+      expected(set), text,
+      looks_like_percentage ? "write a percentage above 0% and up to 100%, such as 5%" : bad->hint);
+}
+
+std::string expected(const RealNumber& set) {
+  const auto [low, high, has_low, has_high] = set;
+  if (std::isinf(low) && std::isinf(high)) return "a number";
+  if (std::isinf(low)) return fmt::format("a number {} {}", has_high ? "<=" : "<", high);
+  if (std::isinf(high)) return fmt::format("a number {} {}", has_low ? ">=" : ">", low);
+  return fmt::format("a number in {}{}, {}{}", has_low ? '[' : '(', low, high,
+                     has_high ? ']' : ')');
+}
+
+Parsed parse(const RealNumber& set, std::string_view text) {
+  const auto number = scan<double>(text, std::chars_format::general);
+  if (number.error == std::errc::result_out_of_range) {
+    return not_in(expected(set), text, "write a number that a double can hold");
+  }
+  const bool clear = !has_leading_zero(text.starts_with('-') ? text.substr(1) : text);
+  if (number.error != std::errc() || !std::isfinite(number.value) || !clear) {
+    return not_in(expected(set), text, hint_for_real_number(text));
+  }
+  const bool above = set.has_low ? number.value >= set.low : number.value > set.low;
+  const bool below = set.has_high ? number.value <= set.high : number.value < set.high;
+  if (!above || !below) return not_in(expected(set), text);
+  return FieldValue(number.value);
+}
+
+std::string expected(const NumberOrWord& set) {
+  return fmt::format("{} or `{}`", expected(set.number), set.word);
+}
+
+Parsed parse(const NumberOrWord& set, std::string_view text) {
+  if (text == set.word) return FieldValue(std::optional<double>());
+  const Parsed number = parse(set.number, text);
+  const auto* bad = std::get_if<Diagnostic>(&number);
+  if (bad == nullptr) {
+    return FieldValue(std::optional(std::get<double>(std::get<FieldValue>(number))));
+  }
+  const bool meant_word = closest(text, std::array{std::string(set.word)}).has_value();
+  return not_in(expected(set), text,
+                meant_word ? fmt::format("did you mean `{}`?", set.word) : bad->hint);
+}
+
+std::string to_text(std::uint64_t value) { return fmt::format("{}", value); }
+/// The shortest text that parses to the same number.
+std::string to_text(double value) { return fmt::format("{}", value); }
+
+// ---- Times.
+
 struct TimeUnit {
   char letter;
   std::int64_t seconds;
@@ -128,132 +211,23 @@ std::optional<std::int64_t> take_time(std::string_view& text, std::span<const Ti
   return number.value * unit->seconds;
 }
 
-/// The type of the values of a domain.
-template <class D>
-using ValueOf = std::variant_alternative_t<0, decltype(std::declval<const D&>().parse(""))>;
+std::string expected(const Duration&) { return "a time such as 3h50m, 90s or 1d12h"; }
 
-std::vector<std::string> word_values(const Flag&) { return {"true", "false"}; }
-std::vector<std::string> word_values(const OneOf& domain) { return domain.names; }
-std::vector<std::string> word_values(const NumberOrWord& domain) {
-  return {std::string(domain.word)};
-}
-template <class D>
-std::vector<std::string> word_values(const D&) {
-  return {};
-}
-
-template <class Value>
-void visit_paths(Value& value, const auto& f) {
-  if (auto* path = std::get_if<std::string>(&value); path != nullptr && !path->empty()) f(*path);
-  if (auto* files = std::get_if<FileList>(&value)) {
-    for (auto& path : files->names()) f(path);
-  }
-}
-
-}  // namespace
-
-std::string WholeNumber::expected() const {
-  if (high == std::numeric_limits<std::uint64_t>::max()) {
-    return fmt::format("a whole number >= {}", low);
-  }
-  return fmt::format("a whole number from {} to {}", low, high);
-}
-
-Parsed<std::uint64_t> WholeNumber::parse(std::string_view text) const {
-  const bool leading_zero = text.size() > 1 && text[0] == '0';
-  if (!all_digits(text) || leading_zero) {
-    return not_in(expected(), text, hint_for_whole_number(text));
-  }
-  const auto number = scan<std::uint64_t>(text);
-  const bool fits = number.error == std::errc() && number.value >= low && number.value <= high;
-  if (!fits) return not_in(expected(), text);
-  return number.value;
-}
-
-std::string WholeNumber::print(std::uint64_t value) { return fmt::format("{}", value); }
-
-std::optional<double> StepCount::parse_percentage(std::string_view text) {
-  if (!text.ends_with('%')) return std::nullopt;
-  text.remove_suffix(1);
-  const Parsed<double> parsed =
-      RealNumber{.low = 0.0, .high = 100.0, .has_low = false, .has_high = true}.parse(text);
-  const double* percent = std::get_if<double>(&parsed);
-  return percent != nullptr ? std::optional(*percent) : std::nullopt;
-}
-
-std::string StepCount::expected() const {
-  return WholeNumber::expected() + " or a percentage of `train.steps`";
-}
-
-Parsed<std::uint64_t> StepCount::parse(std::string_view text) const {
-  const Parsed<std::uint64_t> number = WholeNumber::parse(text);
-  const auto* bad = std::get_if<Diagnostic>(&number);
-  if (bad == nullptr) return number;
-  const bool looks_like_percentage = text.find('%') != text.npos;
-  return not_in(
-      expected(), text,
-      looks_like_percentage ? "write a percentage above 0% and up to 100%, such as 5%" : bad->hint);
-}
-
-std::string RealNumber::expected() const {
-  if (std::isinf(low) && std::isinf(high)) return "a number";
-  if (std::isinf(low)) return fmt::format("a number {} {}", has_high ? "<=" : "<", high);
-  if (std::isinf(high)) return fmt::format("a number {} {}", has_low ? ">=" : ">", low);
-  return fmt::format("a number in {}{}, {}{}", has_low ? '[' : '(', low, high,
-                     has_high ? ']' : ')');
-}
-
-Parsed<double> RealNumber::parse(std::string_view text) const {
-  const auto number = scan<double>(text, std::chars_format::general);
-  if (number.error == std::errc::result_out_of_range) {
-    return not_in(expected(), text, "write a number that a double can hold");
-  }
-  const bool clear = !has_leading_zero(text.starts_with('-') ? text.substr(1) : text);
-  if (number.error != std::errc() || !std::isfinite(number.value) || !clear) {
-    return not_in(expected(), text, hint_for_real_number(text));
-  }
-  const bool above = has_low ? number.value >= low : number.value > low;
-  const bool below = has_high ? number.value <= high : number.value < high;
-  if (!above || !below) return not_in(expected(), text);
-  return number.value;
-}
-
-std::string RealNumber::print(double value) { return fmt::format("{}", value); }
-
-std::string NumberOrWord::expected() const {
-  return fmt::format("{} or `{}`", number.expected(), word);
-}
-
-Parsed<std::optional<double>> NumberOrWord::parse(std::string_view text) const {
-  if (text == word) return std::optional<double>();
-  const Parsed<double> parsed = number.parse(text);
-  if (const auto* value = std::get_if<double>(&parsed)) return std::optional(*value);
-  const std::array words{std::string(word)};
-  const bool meant_word = closest(text, words).has_value();
-  return not_in(
-      expected(), text,
-      meant_word ? fmt::format("did you mean `{}`?", word) : std::get<Diagnostic>(parsed).hint);
-}
-
-std::string NumberOrWord::print(std::optional<double> value) const {
-  return value ? RealNumber::print(*value) : std::string(word);
-}
-
-Parsed<std::chrono::seconds> Duration::parse(std::string_view text) {
+Parsed parse(const Duration& set, std::string_view text) {
   const std::string hint = all_digits(text) ? fmt::format("write `{}s` for seconds", text) : "";
   std::string_view rest = text;
   std::span<const TimeUnit> units = time_units;
   std::int64_t sum = 0;
   do {
     const auto part = take_time(rest, units);
-    if (!part) return not_in(expected(), text, hint);
+    if (!part) return not_in(expected(set), text, hint);
     sum += *part;
   } while (!rest.empty());
-  if (sum > max_duration) return not_in(expected(), text, "write 10000d or less");
-  return std::chrono::seconds(sum);
+  if (sum > max_duration) return not_in(expected(set), text, "write 10000d or less");
+  return FieldValue(std::chrono::seconds(sum));
 }
 
-std::string Duration::print(std::chrono::seconds value) {
+std::string to_text(std::chrono::seconds value) {
   std::int64_t rest = value.count();
   if (rest == 0) return "0s";
   std::string text;
@@ -264,19 +238,91 @@ std::string Duration::print(std::chrono::seconds value) {
   return text;
 }
 
-Parsed<bool> Flag::parse(std::string_view text) {
-  if (text == "true") return true;
-  if (text == "false") return false;
+// ---- Words.
+
+std::string expected(const Flag&) { return "true or false"; }
+
+Parsed parse(const Flag& set, std::string_view text) {
+  if (text == "true") return FieldValue(true);
+  if (text == "false") return FieldValue(false);
   static const std::vector<std::string> yes{"yes", "on", "1", "y", "true"};
   static const std::vector<std::string> no{"no", "off", "0", "n", "false"};
   const auto means = [&](const std::string& word) { return edit_distance(text, word) == 0; };
   std::string hint;
-  if (std::any_of(yes.begin(), yes.end(), means)) hint = "write `true`";
-  if (std::any_of(no.begin(), no.end(), means)) hint = "write `false`";
-  return not_in(expected(), text, hint);
+  if (std::ranges::any_of(yes, means)) hint = "write `true`";
+  if (std::ranges::any_of(no, means)) hint = "write `false`";
+  return not_in(expected(set), text, hint);
 }
 
-namespace {
+std::string to_text(bool value) { return value ? "true" : "false"; }
+
+std::string expected(const OneOf& set) { return list_in_words(set.names); }
+
+Parsed parse(const OneOf& set, std::string_view text) {
+  if (std::ranges::find(set.names, text) != set.names.end()) return FieldValue(std::string(text));
+  const std::optional<std::string> meant = closest(text, set.names);
+  return not_in(expected(set), text, meant ? fmt::format("did you mean `{}`?", *meant) : "");
+}
+
+// ---- Texts and paths.
+
+std::string expected(const Text&) { return "a text"; }
+std::string expected(const FilePath&) { return "a path"; }
+std::string expected(const FolderPath&) { return "a path"; }
+
+Parsed parse(const Text&, std::string_view text) { return FieldValue(std::string(text)); }
+Parsed parse(const FilePath&, std::string_view text) { return FieldValue(std::string(text)); }
+Parsed parse(const FolderPath&, std::string_view text) { return FieldValue(std::string(text)); }
+
+/// In double quotes.
+std::string to_text(const std::string& value) {
+  std::string escaped;
+  for (const char c : value) {
+    if (c == '"' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return fmt::format("\"{}\"", escaped);
+}
+
+std::string expected(const RunPath&) { return "a path"; }
+
+Parsed parse(const RunPath&, std::string_view text) {
+  constexpr std::size_t max_path_bytes = 4000;  // PATH_MAX less the names of the files of a run
+  constexpr std::size_t max_name_bytes = 255;   // NAME_MAX
+  if (text.starts_with('~')) {
+    return Diagnostic{
+        .message =
+            fmt::format("expected a path, found {}, whose ~ only a shell expands", excerpt(text)),
+        .hint =
+            "write the whole path of the home directory; on a command line, $HOME/... "
+            "instead of ~/..."};
+  }
+  if (find_invalid_utf8(text)) {
+    return Diagnostic{.message = fmt::format("expected a path in UTF-8, found {}", excerpt(text)),
+                      .hint = "choose a name in UTF-8"};
+  }
+  for (std::size_t i = 0; i < text.size(); i += character_at(text, i).bytes.size()) {
+    if (is_control(character_at(text, i).code_point)) {
+      return Diagnostic{.message = fmt::format(
+                            "expected a path without control characters, found {}", excerpt(text)),
+                        .hint = "choose a name without line feeds, tabs and escape sequences"};
+    }
+  }
+  std::size_t longest = 0;
+  for (const auto& name : std::filesystem::path(text)) {
+    longest = std::max(longest, name.native().size());
+  }
+  if (longest > max_name_bytes || text.size() > max_path_bytes) {
+    return Diagnostic{
+        .message = fmt::format("expected a path of at most {} bytes with names of at most {}, "
+                               "found {} bytes with a name of {}",
+                               max_path_bytes, max_name_bytes, text.size(), longest),
+        .hint = "choose a shorter name"};
+  }
+  return FieldValue(std::string(text));
+}
+
+// ---- Lists.
 
 std::string_view without_spaces(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t");
@@ -325,93 +371,94 @@ std::optional<std::vector<std::string>> parse_items(std::string_view text) {
   return items;
 }
 
-}  // namespace
+std::string expected(const FilePaths&) { return "a path or a list of paths"; }
 
-Parsed<FileList> FilePaths::parse(std::string_view text) {
+Parsed parse(const FilePaths& set, std::string_view text) {
   auto names = parse_items(text);
-  if (!names) return not_in(expected(), text, "write for example [a.txt, b.txt]");
-  return FileList(*std::move(names));
+  if (!names) return not_in(expected(set), text, "write for example [a.txt, b.txt]");
+  return FieldValue(FileList(*std::move(names)));
 }
 
-std::string FilePaths::print(const FileList& value) {
+std::string to_text(const FileList& value) {
   const std::vector<std::string>& names = value.names();
-  if (names.size() > 1) return print_list(names);
+  if (names.empty()) return to_text(std::string());
   // A name in brackets would be read as a list.
-  const bool looks_like_list = !names.empty() && names.front().starts_with('[');
-  return looks_like_list ? print_list(names) : Text::print(names.empty() ? "" : names.front());
+  const bool is_list = names.size() > 1 || names.front().starts_with('[');
+  return is_list ? print_list(names) : to_text(names.front());
 }
 
-std::string WholeNumbers::expected() const {
-  return fmt::format("a list such as [1, 3], each of them {}", number.expected());
+std::string expected(const WholeNumbers& set) {
+  return fmt::format("a list such as [1, 3], each of them {}", expected(set.number));
 }
 
-Parsed<std::vector<std::size_t>> WholeNumbers::parse(std::string_view text) const {
+Parsed parse(const WholeNumbers& set, std::string_view text) {
   const auto items = parse_items(text);
-  if (!items) return not_in(expected(), text, "write for example [1, 3]");
+  if (!items) return not_in(expected(set), text, "write for example [1, 3]");
   std::vector<std::size_t> values;
   for (const std::string& item : *items) {
-    const Parsed<std::uint64_t> value = number.parse(item);
+    const Parsed value = parse(set.number, item);
     if (const auto* bad = std::get_if<Diagnostic>(&value)) {
-      return not_in(expected(), text, bad->hint);
+      return not_in(expected(set), text, bad->hint);
     }
-    values.push_back(std::get<std::uint64_t>(value));
+    values.push_back(std::get<std::uint64_t>(std::get<FieldValue>(value)));
   }
-  return values;
+  return FieldValue(std::move(values));
 }
 
-std::string WholeNumbers::print(const std::vector<std::size_t>& value) {
+std::string to_text(const std::vector<std::size_t>& value) {
   return fmt::format("[{}]", fmt::join(value, ", "));
+}
+
+template <class Value>
+void visit_paths(Value& value, const auto& f) {
+  if (auto* path = std::get_if<std::string>(&value); path != nullptr && !path->empty()) f(*path);
+  if (auto* files = std::get_if<FileList>(&value)) {
+    for (auto& path : files->names()) f(path);
+  }
+}
+
+}  // namespace
+
+std::string Domain::expected() const {
+  return std::visit([](const auto& set) { return tapestry::expected(set); }, set_);
+}
+
+Parsed Domain::parse(std::string_view text) const {
+  return std::visit([&](const auto& set) { return tapestry::parse(set, text); }, set_);
+}
+
+std::string Domain::print(const FieldValue& value) const {
+  if (is<OneOf>()) return std::get<std::string>(value);
+  return std::visit(
+      [&]<class T>(const T& each) {
+        if constexpr (std::is_same_v<T, std::optional<double>>) {
+          return each ? to_text(*each) : std::string(std::get<NumberOrWord>(set_).word);
+        } else {
+          return to_text(each);
+        }
+      },
+      value);
+}
+
+std::vector<std::string> Domain::words() const {
+  if (is<Flag>()) return {"true", "false"};
+  if (const auto* set = std::get_if<OneOf>(&set_)) return set->names;
+  if (const auto* set = std::get_if<NumberOrWord>(&set_)) return {std::string(set->word)};
+  return {};
+}
+
+std::optional<double> parse_percentage(std::string_view text) {
+  if (!text.ends_with('%')) return std::nullopt;
+  text.remove_suffix(1);
+  const Parsed parsed = parse(RealNumber{.high = 100.0, .has_low = false}, text);
+  const auto* percent = std::get_if<FieldValue>(&parsed);
+  return percent != nullptr ? std::optional(std::get<double>(*percent)) : std::nullopt;
 }
 
 std::string print_list(const std::vector<std::string>& items) {
   std::vector<std::string> printed;
-  for (const std::string& item : items) printed.push_back(Text::print(item));
+  for (const std::string& item : items) printed.push_back(to_text(item));
   return fmt::format("[{}]", fmt::join(printed, ", "));
-}
-
-std::string Text::print(std::string_view value) {
-  std::string escaped;
-  for (const char c : value) {
-    if (c == '"' || c == '\\') escaped += '\\';
-    escaped += c;
-  }
-  return fmt::format("\"{}\"", escaped);
-}
-
-Parsed<std::string> RunPath::parse(std::string_view text) {
-  constexpr std::size_t max_path_bytes = 4000;  // PATH_MAX less the names of the files of a run
-  constexpr std::size_t max_name_bytes = 255;   // NAME_MAX
-  if (text.starts_with('~')) {
-    return Diagnostic{
-        .message =
-            fmt::format("expected a path, found {}, whose ~ only a shell expands", excerpt(text)),
-        .hint =
-            "write the whole path of the home directory; on a command line, $HOME/... "
-            "instead of ~/..."};
-  }
-  if (find_invalid_utf8(text)) {
-    return Diagnostic{.message = fmt::format("expected a path in UTF-8, found {}", excerpt(text)),
-                      .hint = "choose a name in UTF-8"};
-  }
-  for (std::size_t i = 0; i < text.size(); i += character_at(text, i).bytes.size()) {
-    if (is_control(character_at(text, i).code_point)) {
-      return Diagnostic{.message = fmt::format(
-                            "expected a path without control characters, found {}", excerpt(text)),
-                        .hint = "choose a name without line feeds, tabs and escape sequences"};
-    }
-  }
-  std::size_t longest = 0;
-  for (const auto& name : std::filesystem::path(text)) {
-    longest = std::max(longest, name.native().size());
-  }
-  if (longest > max_name_bytes || text.size() > max_path_bytes) {
-    return Diagnostic{
-        .message = fmt::format("expected a path of at most {} bytes with names of at most {}, "
-                               "found {} bytes with a name of {}",
-                               max_path_bytes, max_name_bytes, text.size(), longest),
-        .hint = "choose a shorter name"};
-  }
-  return std::string(text);
 }
 
 std::string list_in_words(const std::vector<std::string>& words) {
@@ -422,36 +469,6 @@ std::string list_in_words(const std::vector<std::string>& words) {
     text += words[i];
   }
   return text;
-}
-
-Parsed<std::size_t> parse_choice(std::string_view text, const std::vector<std::string>& names) {
-  const auto match = std::find(names.begin(), names.end(), text);
-  if (match != names.end()) return static_cast<std::size_t>(match - names.begin());
-  const std::optional<std::string> meant = closest(text, names);
-  return not_in(list_in_words(names), text, meant ? fmt::format("did you mean `{}`?", *meant) : "");
-}
-
-std::string Domain::expected() const {
-  return std::visit([](const auto& domain) { return domain.expected(); }, domain_);
-}
-
-Parsed<FieldValue> Domain::parse(std::string_view text) const {
-  return std::visit(
-      [&]<class D>(const D& domain) -> Parsed<FieldValue> {
-        Parsed<ValueOf<D>> parsed = domain.parse(text);
-        if (auto* error = std::get_if<Diagnostic>(&parsed)) return std::move(*error);
-        return FieldValue(std::get<ValueOf<D>>(std::move(parsed)));
-      },
-      domain_);
-}
-
-std::string Domain::print(const FieldValue& value) const {
-  return std::visit(
-      [&]<class D>(const D& domain) { return domain.print(std::get<ValueOf<D>>(value)); }, domain_);
-}
-
-std::vector<std::string> Domain::words() const {
-  return std::visit([](const auto& domain) { return word_values(domain); }, domain_);
 }
 
 void for_each_path(FieldValue& value, const std::function<void(std::string&)>& f) {

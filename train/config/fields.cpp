@@ -1,9 +1,9 @@
 #include "train/config/fields.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <concepts>
 #include <initializer_list>
-#include <iterator>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -32,81 +32,76 @@ Use optimizers_with(std::string_view option, OptimizerKind current) {
   return use;
 }
 
-/// The kinds that use a key, if not all of them do.
+/// The kinds that use a key: all of them, unless some kinds list it in `keys` or leave it out of
+/// `model_keys`.
 Use kinds_with(const std::string& path, std::string_view selector, const std::string& current,
                const std::vector<ConfigKind>& kinds) {
   const auto lists = [&](const ConfigKind& kind) {
     return std::ranges::find(kind.keys, path) != kind.keys.end();
   };
-  const bool for_some = std::ranges::any_of(kinds, lists);
-  Use use;
+  const bool is_general = std::ranges::none_of(kinds, lists);
+  const auto uses_key = [&](const ConfigKind& kind) {
+    if (kind.model_keys && path.starts_with("model.")) return kind.uses(path);
+    return is_general || lists(kind);
+  };
+  Use use{std::string(selector), {}, current};
   for (const ConfigKind& kind : kinds) {
-    const bool by_model_keys = kind.model_keys && path.starts_with("model.");
-    if (by_model_keys ? kind.uses(path) : !for_some || lists(kind)) {
-      use.choices.emplace_back(kind.name);
-    }
+    if (uses_key(kind)) use.choices.emplace_back(kind.name);
   }
-  if (!for_some && use.choices.size() == kinds.size()) return {};
-  use.selector = selector;
-  use.current = current;
-  return use;
+  return is_general && use.choices.size() == kinds.size() ? Use{} : use;
 }
 
-/// Whether the network of the chosen kind does not read this key of the section `model`.
-bool is_left_out(const std::string& path, const std::string& model_kind) {
+/// Whether the network of the chosen kind reads this key of the section `model`.
+bool is_read_by(const std::string& model_kind, const std::string& path) {
   const auto kind = std::ranges::find(model_kinds(), model_kind, &ConfigKind::name);
-  return kind != model_kinds().end() && !kind->uses(path);
+  return kind == model_kinds().end() || kind->uses(path);
 }
 
-/// The type of `Options` or, where it may not be changed, its const type.
-template <class Options, class Plain>
-concept MaybeConst = std::same_as<std::remove_const_t<Options>, Plain>;
+/// A section of a config whose keys are visited.
+struct Section {
+  std::string_view name;
+  Config& config;
+  const std::function<void(Field&)>& visit;
 
-template <class T>
-FieldValue to_field_value(const T& value) {
-  if constexpr (std::is_enum_v<T>) {
-    return std::string(choice_name(value));
-  } else {
-    return value;
-  }
-}
-
-template <class T>
-void assign(T& value, const FieldValue& changed) {
-  if constexpr (std::is_enum_v<T>) {
-    value = std::get<T>(Choice<T>::parse(std::get<std::string>(changed)));
-  } else {
-    value = std::get<T>(changed);
-  }
-}
-
-/// Calls a function for the fields of a section.
-template <class F>
-struct Visitor {
-  const F& f;
-  std::string_view section;
-  const Config& config;
-  bool custom = false;  ///< whether the fields are custom keys
-
+  /// Visits a key whose value is in `member`.
+  ///
   /// use  selector other than data.task and model.kind
   template <class T>
-  void operator()(std::string_view key, T& value, const Domain& domain, KeyRule rule,
+  void operator()(std::string_view key, T& member, const Domain& domain, KeyRule rule,
                   std::string_view meaning, Use use = {}) const {
-    FieldValue field_value = to_field_value(value);
-    call(key, field_value, domain, rule, meaning, std::move(use));
-    if constexpr (!std::is_const_v<T>) assign(value, field_value);
+    const std::string path = fmt::format("{}.{}", name, key);
+    const bool by_kind = use.selector.empty() || !is_read_by(config.model_kind, path);
+    Field field{name,  key, domain, rule, meaning, by_kind ? kinds_that_use(path) : std::move(use),
+                false, {}};
+    if constexpr (std::is_enum_v<T>) {
+      field.value = std::string(choice_name(member));
+      visit(field);
+      member = choice_named<T>(std::get<std::string>(field.value));
+    } else {
+      field.value = member;
+      visit(field);
+      member = std::get<T>(field.value);
+    }
   }
 
-  void call(std::string_view key, FieldValue& value, const Domain& domain, KeyRule rule,
-            std::string_view meaning, Use use) const {
-    Field field{section, key, meaning, rule, std::move(use), custom};
-    const bool by_kind_alone = !custom && is_left_out(field.path(), config.model_kind);
-    if (field.use.selector.empty() || by_kind_alone) {
-      field.use = section == "data"
-                      ? kinds_with(field.path(), "data.task", config.data.task, data_tasks())
-                      : kinds_with(field.path(), "model.kind", config.model_kind, model_kinds());
-    }
-    f(field, value, domain);
+  /// Visits a key that exists only for some kinds.
+  void operator()(const CustomKey& key, const Use& use) const {
+    const auto given = config.custom.find(key.path());
+    const CustomValue& now = given == config.custom.end() ? key.initial() : given->second;
+    Field field{name, key.key(), key.domain(), key.rule(), key.meaning(), use, true, {}};
+    std::visit([&](const auto& value) { field.value = value; }, now);
+    visit(field);
+    std::visit(
+        [&]<class T>(const T&) {
+          config.custom.insert_or_assign(key.path(), CustomValue(std::get<T>(field.value)));
+        },
+        key.initial());
+  }
+
+ private:
+  Use kinds_that_use(const std::string& path) const {
+    if (name == "data") return kinds_with(path, "data.task", config.data.task, data_tasks());
+    return kinds_with(path, "model.kind", config.model_kind, model_kinds());
   }
 };
 
@@ -117,21 +112,20 @@ std::vector<std::string> kind_names(const std::vector<ConfigKind>& kinds) {
 }
 
 /// The values of train.best_metric with any kind of model.
-std::vector<std::string> best_metrics() {
-  std::vector<std::string> metrics(std::begin(common_best_metrics), std::end(common_best_metrics));
+std::vector<std::string> all_best_metrics() {
+  std::vector<std::string> all;
   for (const ConfigKind& kind : model_kinds()) {
-    for (const std::string_view score : kind.scores) {
-      if (std::ranges::find(metrics, score) == metrics.end()) metrics.emplace_back(score);
+    for (std::string& metric : best_metrics_of(kind)) {
+      if (std::ranges::find(all, metric) == all.end()) all.push_back(std::move(metric));
     }
   }
-  return metrics;
+  return all;
 }
 
 constexpr std::uint64_t max_examples = 1'000'000'000;
 constexpr std::uint64_t max_sequence_length = 65536;
 
-template <class V, MaybeConst<DataOptions> O>
-void visit(V field, O& o) {
+void visit_data(const Section& field, DataOptions& o) {
   using enum ChangeRule;
   using enum SubwordKind;
   const SubwordKind subwords = o.words.subwords.kind;
@@ -162,43 +156,44 @@ void visit(V field, O& o) {
   field("train_source", o.pairs.train_source, FilePaths(), free,
         "training text, one sentence per line; several files are several corpora");
   field("train_target", o.pairs.train_target, FilePaths(), free,
-        "its translation, line by line; the same number of files");
+        "translations of `train_source`, line by line; the same number of files");
   field("validation_source", o.pairs.validation_source, FilePath(), free, "validation text");
-  field("validation_target", o.pairs.validation_target, FilePath(), free, "its translation");
+  field("validation_target", o.pairs.validation_target, FilePath(), free,
+        "translations of `validation_source`, line by line");
   field("test_source", o.pairs.test_source, FilePath(), free, "test text; may be empty");
-  field("test_target", o.pairs.test_target, FilePath(), free, "its translation; may be empty");
+  field("test_target", o.pairs.test_target, FilePath(), free,
+        "translations of `test_source`, line by line; may be empty");
   field("lowercase", o.words.lowercase, Flag(), never, "converts all text to lowercase");
   field("min_frequency", o.words.min_frequency, at_least(1), never,
         "minimum count of a word in the training text; rarer words become `<unk>`");
   field("max_vocabulary", o.words.max_vocabulary, at_least(0), never,
         "number of most frequent words kept on each side; 0: all");
-  field(
-      "subwords", o.words.subwords.kind, Choice<SubwordKind>(), never,
-      "subword tokenization with SentencePiece, in place of words or characters: a unigram or BPE "
-      "model trained from the training text, or the model of a file");
+  field("subwords", o.words.subwords.kind, any_of<SubwordKind>(), never,
+        "subword tokenization with SentencePiece, in place of words or characters: a unigram or "
+        "BPE model trained from the training text, or the model of a file");
   field("vocabulary_size", o.words.subwords.vocabulary_size, between(5, 1'000'000), never,
         "size of a subword vocabulary in pieces, including special symbols and bytes",
         with_training);
   field("character_coverage", o.words.subwords.character_coverage, between_reals(0.98, 1.0), never,
-        "share of the characters of the training text that have a piece; the rarest become `<unk>` "
-        "or bytes",
+        "share of the characters of the training text that have a piece; the rarest become "
+        "`<unk>` or bytes",
         with_training);
   field("byte_fallback", o.words.subwords.byte_fallback, Flag(), never,
         "characters without a piece become the bytes of their UTF-8 form instead of `<unk>`",
         with_training);
-  field("text_normalization", o.words.subwords.normalization, Choice<TextNormalization>(), never,
+  field("text_normalization", o.words.subwords.normalization, any_of<TextNormalization>(), never,
         "Unicode normalization before the text is divided: NFKC (nmt: all white space becomes "
         "spaces; cf: with case folding), or none",
         with_training);
   field("subword_file", o.words.subwords.file, FilePath(), free,
         "SentencePiece .model file, of type unigram or BPE", with_file);
   field("target_subword_file", o.words.subwords.target_file, FilePath(), free,
-        "the same for targets, unless `shared_vocabulary` is true", with_file);
+        "SentencePiece .model file of targets, unless `shared_vocabulary` is true", with_file);
   field("subword_alpha", o.words.subwords.sampling.alpha,
         NumberOrWord{{.high = 1000.0, .has_low = false}, "none"}, with_permission,
         "subword regularization of unigram models: in each epoch, another segmentation of each "
-        "training sentence is drawn with a probability proportional to P^alpha, such as 0.2; none: "
-        "always the most probable one",
+        "training sentence is drawn with a probability proportional to P^alpha, such as 0.2; "
+        "none: always the most probable one",
         with_unigram);
   field("subword_dropout", o.words.subwords.sampling.dropout, from_0_below_1(), with_permission,
         "BPE-dropout: probability of leaving out each merge in training sentences, such as 0.1",
@@ -207,10 +202,10 @@ void visit(V field, O& o) {
         "one vocabulary for source and target");
   field("max_tokens", o.pairs.max_tokens, at_least(0), never,
         "training pairs with more tokens on either side are skipped; 0: none");
-  field("on_bad_line", o.on_bad_line, Choice<OnBadLine>(), never,
-        "lines of data files that cannot be used, such as pairs with one blank side or more tokens "
-        "than `model.max_length`: stop names the first of them; skip leaves them out and counts "
-        "them");
+  field("on_bad_line", o.on_bad_line, any_of<OnBadLine>(), never,
+        "what happens to lines of data files that cannot be used, such as pairs with one blank "
+        "side or more tokens than `model.max_length`: stop reports the first of them; skip "
+        "leaves them out and counts them");
   field("train_text", o.text.train_text, FilePaths(), free,
         "training text; labelled_text: a label, a tab and a sentence per line; tagged_text: a "
         "token, a tab and a label per line; several files are several corpora, tagged_text has "
@@ -219,23 +214,22 @@ void visit(V field, O& o) {
         with_permission,
         "passes over each of several training corpora per epoch: with [1, 3], an epoch has each "
         "example of the first corpus once and each of the second three times; []: once");
-  field("cache", o.training.cache, Choice<CacheUse>(), free,
+  field("cache", o.training.cache, any_of<CacheUse>(), free,
         "whether tokenized training examples are kept in a memory-mapped file, "
         "RUN/cache/train.examples, instead of in memory; results are the same. auto: if the "
         "training text has 256 MiB or more");
   field("validation_text", o.text.validation_text, FilePath(), free,
         "validation text; may be empty");
   field("test_text", o.text.test_text, FilePath(), free, "test text; may be empty");
-  field("unit", o.windows.unit, Choice<TextUnit>(), never, "unit of tokenization");
+  field("unit", o.windows.unit, any_of<TextUnit>(), never, "unit of tokenization");
   field("context", o.windows.context, between(1, max_sequence_length), never,
         "context length: tokens per window");
   field("validation_share", o.windows.validation_share, from_0_below_1(), never,
         "share of `train_text` held out at its end, if `validation_text` is empty");
   field("train_images", o.images.train_images, FilePath(), free,
-        "CSV file, with the pixels of an image and its label on each line; HDF5 file (.h5, .hdf5) "
-        "with the "
-        "datasets `images` and `labels`; or NumPy file (.npy), with the labels of `x.npy` in "
-        "`x.labels.npy`");
+        "CSV file, with the pixels of an image and its label on each line; HDF5 file (.h5, "
+        ".hdf5) with the datasets `images` and `labels`; or NumPy file (.npy), with the labels "
+        "of `x.npy` in `x.labels.npy`");
   field("validation_images", o.images.validation_images, FilePath(), free,
         "validation images; may be empty");
   field("test_images", o.images.test_images, FilePath(), free, "test images; may be empty");
@@ -246,16 +240,15 @@ void visit(V field, O& o) {
         "pixel value that is scaled to 1");
 }
 
-template <class V, MaybeConst<TransformerOptions> O>
-void visit(V field, O& o) {
+void visit_model(const Section& field, TransformerOptions& o) {
   using enum ChangeRule;
   const Use with_heads = only_for("model.attention", o.attention, {AttentionKind::multi_head});
   field("d_model", o.d_model, between(1, 65536), never,
         "embedding dimension, in features per token; a multiple of `num_heads` if `d_head` is 0");
   field("num_heads", o.num_heads, between(1, 1024), never, "number of attention heads");
-  field("attention", o.attention, Choice<AttentionKind>(), never,
+  field("attention", o.attention, any_of<AttentionKind>(), never,
         "multi-head attention with projections, or parameter-free attention softmax(X Xᵀ) X");
-  field("score", o.score, Choice<AttentionScore>(), never,
+  field("score", o.score, any_of<AttentionScore>(), never,
         "attention score of a query and a key: `q·k / sqrt(d)`, `q·k`, `w·tanh(q + k)` or `k·W q`");
   field("d_head", o.d_head, between(0, 65536), never,
         "dimension of a head, in features per token; 0: `d_model` / `num_heads`", with_heads);
@@ -278,39 +271,37 @@ void visit(V field, O& o) {
         "dropout rate inside feed-forward blocks; `dropout`: the value of `dropout`");
   field("residual_dropout", o.residual_dropout, rate_or_dropout, with_permission,
         "dropout rate of the output of a sublayer; `dropout`: the value of `dropout`");
-  field(
-      "stochastic_depth", o.stochastic_depth, from_0_below_1(), with_permission,
-      "probability that a sublayer of the last layer is skipped, for each sentence; grows linearly "
-      "with depth");
+  field("stochastic_depth", o.stochastic_depth, from_0_below_1(), with_permission,
+        "probability that a sublayer of the last layer is skipped, for each sentence; grows "
+        "linearly with depth");
   field("skip_scale", o.skip_scale, not_negative(), with_permission,
         "factor of the residual connection around a sublayer");
   field("sublayer_scale", o.sublayer_scale, not_negative(), with_permission,
         "factor of the output of a sublayer");
-  field("norm", o.norm, Choice<NormPlacement>(), never,
+  field("norm", o.norm, any_of<NormPlacement>(), never,
         "normalization before each sublayer (pre) or after its residual connection (post)");
-  field("normalization", o.normalization, Choice<Normalization>(), never,
+  field("normalization", o.normalization, any_of<Normalization>(), never,
         "layer norm and RMS norm normalize each token, batch norm each feature over the batch");
-  field("activation", o.activation, Choice<Activation>(), with_permission,
+  field("activation", o.activation, any_of<Activation>(), with_permission,
         "activation of the feed-forward block; swiglu and geglu are gated, with 1.5 times the "
         "parameters");
-  field("positions", o.positions, Choice<PositionKind>(), never, "position encoding");
+  field("positions", o.positions, any_of<PositionKind>(), never, "position encoding");
   field("max_length", o.max_length, between(2, max_sequence_length), never,
         "longest sequence in tokens, `<bos>` and `<eos>` included");
-  field("tie_embeddings", o.tie_embeddings, Choice<TiedEmbeddings>(), never,
+  field("tie_embeddings", o.tie_embeddings, any_of<TiedEmbeddings>(), never,
         "embeddings that share their weight with the output projection");
-  field("pooling", o.pooling, Choice<PoolingKind>(), never, "pooling of a sequence to one vector");
+  field("pooling", o.pooling, any_of<PoolingKind>(), never, "pooling of a sequence to one vector");
   field("patch_size", o.patch_size, between(1, 4096), never,
         "height and width of a patch in pixels");
   field("layer_norm_epsilon", o.layer_norm_epsilon, positive(), with_permission,
         "added to the variance or mean square in every norm");
 }
 
-template <class V, MaybeConst<OptimizerOptions> O>
-void visit(V field, O& o) {
+void visit_optimizer(const Section& field, OptimizerOptions& o) {
   using enum ChangeRule;
   const auto with = [&](std::string_view option) { return optimizers_with(option, o.kind); };
 
-  field("kind", o.kind, Choice<OptimizerKind>(), with_permission, "optimizer algorithm");
+  field("kind", o.kind, any_of<OptimizerKind>(), with_permission, "optimizer algorithm");
   field("momentum", o.momentum, from_0_below_1(), with_permission, "momentum factor",
         with("momentum"));
   field("beta1", o.beta1, from_0_below_1(), with_permission, "decay of the first moment per step",
@@ -323,14 +314,13 @@ void visit(V field, O& o) {
         "weight decay; adamw: decoupled, not applied to biases and norms");
 }
 
-template <class V, MaybeConst<ScheduleOptions> O>
-void visit(V field, O& o) {
+void visit_schedule(const Section& field, ScheduleOptions& o) {
   using enum ChangeRule;
   using enum ScheduleKind;
   const Use warming = only_for("schedule.kind", o.kind, {linear_warmup, inverse_sqrt, cosine});
   const Use decaying = only_for("schedule.kind", o.kind, {cosine});
 
-  field("kind", o.kind, Choice<ScheduleKind>(), with_permission, "learning rate schedule");
+  field("kind", o.kind, any_of<ScheduleKind>(), with_permission, "learning rate schedule");
   field("learning_rate", o.learning_rate, positive(), with_permission, "peak learning rate");
   field("warmup_steps", o.warmup_steps, steps_between(0, max_step_count), with_permission,
         "steps of linear growth from 0 to the peak", warming);
@@ -340,77 +330,70 @@ void visit(V field, O& o) {
         "minimum learning rate, at most `learning_rate`", decaying);
 }
 
-template <class V, MaybeConst<DecodingOptions> O>
-void visit(V field, O& o) {
+void visit_decoding(const Section& field, DecodingOptions& o) {
   using enum ChangeRule;
-  field("beam_size", o.beam_size, between(1, DecodingOptions::widest_beam), free,
+  field("beam_size", o.beam_size, between(1, DecodingOptions::max_beam_size), free,
         "hypotheses that beam search extends at once; 1: greedy decoding");
   field("length_penalty", o.length_penalty, not_negative(), free,
-        "a of the length normalization: beam search prefers the outputs of greatest "
-        "`log p / ((5 + length) / 6)^a`; 0: the most probable ones");
+        "exponent a of the length normalization: beam search prefers the outputs with the "
+        "greatest `log p / ((5 + length) / 6)^a`; 0: the most probable ones");
 }
 
-template <class V, MaybeConst<TrainOptions> O>
-void visit(V field, O& o) {
+void visit_train(const Section& field, TrainOptions& o) {
   using enum ChangeRule;
   field("seed", o.seed, at_least(0), never, "seed of initial weights, dropout and shuffling");
   field("steps", o.steps, between(1, max_step_count), free, "number of optimizer steps");
   field("epochs", o.epochs, between(0, 1'000'000), free,
-        "number of passes over the training data, in place of `steps`; 0: `steps` counts");
+        "number of passes over the training data; overrides `steps`; 0: use `steps`");
   field("batch_size", o.batch_size, between(1, 1'000'000), with_permission,
-        "examples per batch; with `batch_tokens` of batches for validation only");
-  field(
-      "batch_tokens", o.batch_tokens, between(0, 1'000'000'000), with_permission,
-      "maximum of the tokens of a training batch, in place of `batch_size`: the number of examples "
-      "times their longest side, `<eos>` included, source or target; 0: `batch_size` counts");
+        "examples per batch; with `batch_tokens`, per batch of validation only");
+  field("batch_tokens", o.batch_tokens, between(0, 1'000'000'000), with_permission,
+        "maximum tokens per training batch: the number of examples times their longest side, "
+        "`<eos>` included, source or target; overrides `batch_size`; 0: use `batch_size`");
   field("accumulate", o.accumulate, between(1, 1'000'000), with_permission,
         "batches per optimizer step");
-  field("gradient_exchange", o.gradient_exchange, Choice<GradientFormat>(), with_permission,
+  field("gradient_exchange", o.gradient_exchange, any_of<GradientFormat>(), with_permission,
         "format in which processes send gradients: full is `dtype`; bfloat16 halves the bytes. "
-        "Gradients are rounded in the same way with one process, so that results do not depend on "
-        "the number of processes");
+        "Gradients are rounded in the same way with one process, so that results do not depend "
+        "on the number of processes");
   field("label_smoothing", o.label_smoothing, from_0_below_1(), with_permission,
         "probability spread over the whole vocabulary");
   field("ema_decay", o.ema_decay, from_0_below_1(), with_permission,
-        "decay per step of the exponential moving average of the weights, with which the model is "
-        "validated and used; 0: no average");
+        "decay per step of the exponential moving average of the weights, with which the model "
+        "is validated and used; 0: no average");
   field("threads", o.threads, between(0, kernels::most_threads), of_process(free),
         "number of threads; 0: all cores");
   field("bucket_size", o.bucket_size, between_reals(0.01, 1000), of_process(free),
         "size in MB of the buckets in which the processes of a run exchange gradients and "
         "parameters; does not change results");
-  field("kernels", o.kernels, Choice<KernelChoice>(), of_process(free),
-        "instructions that operations use; results have the same bits on every processor with the "
-        "same kernels. auto: the environment variable TAPESTRY_KERNELS, or the kernels of the "
-        "checkpoint "
-        "that is resumed, or the widest of the processor");
-  field("matmul", o.matmul, Choice<Matmul>(), of_process(free),
-        "matrix products: Tapestry's own kernels, or OpenBLAS, whose bits depend on the processor. "
-        "auto: the environment variable TAPESTRY_MATMUL, or the value of the checkpoint that is "
-        "resumed, "
-        "or tapestry");
+  field("kernels", o.kernels, any_of<KernelChoice>(), of_process(free),
+        "instructions that operations use; results have the same bits on every processor with "
+        "the same kernels. auto: the environment variable TAPESTRY_KERNELS, or the kernels of "
+        "the checkpoint that is resumed, or the widest of the processor");
+  field("matmul", o.matmul, any_of<Matmul>(), of_process(free),
+        "matrix products: Tapestry's own kernels, or OpenBLAS, whose bits depend on the "
+        "processor. auto: the environment variable TAPESTRY_MATMUL, or the value of the "
+        "checkpoint that is resumed, or tapestry");
   field("log_every", o.log_every, steps_from(1), free, "steps between log lines");
   field("validate_every", o.validate_every, steps_from(1), free, "steps between validations");
   field("save_every", o.save_every, steps_from(1), free, "steps between checkpoints");
   field("keep_last", o.keep_last, at_least(2), free, "number of latest checkpoints to keep");
   field("keep_best", o.keep_best, at_least(1), free,
-        "number of checkpoints with the best `best_metric` to keep in addition to `keep_last`; a "
-        "checkpoint is saved whenever a validation ranks among them");
+        "number of checkpoints with the best `best_metric` to keep in addition to `keep_last`; "
+        "a checkpoint is saved whenever a validation ranks among them");
   field("average_last", o.average_last, at_least(0), free,
         "number of latest scheduled checkpoints (`save_every`), the last step included, whose "
-        "parameters are averaged when the run is finished. Commands use the average, "
-        "`average.h5` in the run directory, if its `best_metric` is better than in the best "
-        "checkpoint, or if there is no validation; 0: no average");
-  field(
-      "best_metric", o.best_metric, OneOf{best_metrics()}, with_permission,
-      "score of the validation set that determines the best checkpoint, which other commands use: "
-      "`loss` or `perplexity`, of which the lowest is best, or another one, of which the highest "
-      "is");
+        "parameters are averaged into `average.h5` in the run directory when the run is "
+        "finished; 0: no average. Commands use the average if its `best_metric` is better than "
+        "in the best checkpoint, or if there is no validation");
+  field("best_metric", o.best_metric, OneOf{all_best_metrics()}, with_permission,
+        "validation score that selects the best checkpoint, which other commands use; lower is "
+        "better for `loss` and `perplexity`, higher for the others");
   field("patience", o.patience, at_least(0), free,
         "validations without improvement after which the run stops early; 0: never");
   field("max_time", o.max_time, Duration(), of_process(free),
         "time after which this process saves and ends with exit code 124; 0s: no limit");
-  field("on_nan", o.on_nan, Choice<OnNan>(), free,
+  field("on_nan", o.on_nan, any_of<OnNan>(), free,
         "when loss or gradient is NaN or infinite: stop; skip the step; or rollback to the last "
         "scheduled checkpoint (`save_every`) and continue with the next batch");
   field("max_nan_steps", o.max_nan_steps, at_least(1), free,
@@ -426,88 +409,42 @@ void visit(V field, O& o) {
         "none");
   field("samples", o.samples, at_least(0), free,
         "decoded sequences that are printed per validation, with source and reference");
-  field("bleu_tokenizer", o.bleu_tokenizer, Choice<BleuTokenizer>(), with_permission,
-        "how BLEU of validation splits text into tokens, as in sacreBLEU: 13a for languages with "
-        "spaces between words; zh for Chinese, char for Japanese and others without spaces; intl "
-        "for punctuation beyond ASCII; none for text that is tokenized already");
-  field(
-      "report_every", o.report_every, at_least(0), free,
-      "validations between reports: the page `report.html` in the run directory is written again, "
-      "as `tapestry report` does, and after the last step; 0: never");
-  field(
-      "digest_every", o.digest_every, at_least(0), free,
-      "steps between digests of the parameters in `events.jsonl`, with which `tapestry diff` finds "
-      "the steps and the tensor in which two runs begin to differ; 1: the exact step, with 11 "
-      "bytes per tensor and step; 0: no digests");
+  field("bleu_tokenizer", o.bleu_tokenizer, any_of<BleuTokenizer>(), with_permission,
+        "how BLEU of validation splits text into tokens, as in sacreBLEU: 13a for languages "
+        "with spaces between words; zh for Chinese, char for Japanese and others without "
+        "spaces; intl for punctuation beyond ASCII; none for text that is tokenized already");
+  field("report_every", o.report_every, at_least(0), free,
+        "validations between reports: the page `report.html` in the run directory is written "
+        "again, as `tapestry report` does, and after the last step; 0: never");
+  field("digest_every", o.digest_every, at_least(0), free,
+        "steps between digests of the parameters in `events.jsonl`, with which `tapestry diff` "
+        "finds the steps and the tensor in which two runs begin to differ; 1: the exact step, "
+        "with 11 bytes per tensor and step; 0: no digests");
   field("tensorboard", o.tensorboard, Flag(), free,
         "writes event files for TensorBoard into the folder `tensorboard` of the run directory");
   field("detect_anomaly", o.detect_anomaly, Flag(), of_process(free),
         "checks the result of every operation for NaN and infinity and stops at the first; slow");
   field("initialize_from", o.initialize_from, FilePath(), never,
-        "pretrained run or checkpoint: parameters of the same name and shape are loaded (not the "
-        "head, if the classes differ), and its vocabulary is used; empty: none");
+        "pretrained run or checkpoint: parameters of the same name and shape are loaded (not "
+        "the head, if the classes differ), and its vocabulary is used; empty: none");
   field("run_dir", o.run_dir, RunPath(), of_process(never),
         "run directory, relative to the working directory; empty: `runs/` and the name of the "
         "config");
-  field("dtype", o.dtype, Choice<DType>(), never, "element type of all tensors");
+  field("dtype", o.dtype, any_of<DType>(), never, "element type of all tensors");
 }
 
-/// Calls f(value) for the value of a custom key; a config that may be changed then has it.
-template <MaybeConst<Config> C>
-void with_custom_value(C& config, const CustomKey& key, const auto& f) {
-  const auto found = config.custom.find(key.path());
-  const CustomValue& now = found == config.custom.end() ? key.initial() : found->second;
-  FieldValue value = std::visit([](const auto& each) { return FieldValue(each); }, now);
-  f(value);
-  if constexpr (!std::is_const_v<C>) {
-    std::visit(
-        [&]<class T>(const T&) {
-          config.custom.insert_or_assign(key.path(), CustomValue(std::get<T>(value)));
-        },
-        key.initial());
-  }
-}
-
-/// The custom keys of the kinds in a section.
-template <MaybeConst<Config> C, class F>
-void visit_custom_keys(Visitor<F> field, C& config, std::string_view selector,
-                       const std::string& current, const std::vector<ConfigKind>& kinds) {
-  field.custom = true;
+void visit_custom_keys(const Section& field, const std::vector<ConfigKind>& kinds,
+                       const char* selector, const std::string& current) {
   for (const ConfigKind& kind : kinds) {
     for (const CustomKey& key : kind.custom_keys) {
-      if (key.section() != field.section) continue;
-      const Use use{std::string(selector), {std::string(kind.name)}, current};
-      with_custom_value(config, key, [&](FieldValue& value) {
-        field.call(key.key(), value, key.domain(), key.rule(), key.meaning(), use);
-      });
+      if (key.section() == field.name) field(key, {selector, {std::string(kind.name)}, current});
     }
   }
 }
 
-template <MaybeConst<Config> C, class F>
-void visit_all(C& config, const F& f) {
-  using enum ChangeRule;
-  const auto section = [&](std::string_view name) { return Visitor<F>{f, name, config}; };
-  const auto custom_keys = [&](std::string_view name) {
-    visit_custom_keys(section(name), config, "data.task", config.data.task, data_tasks());
-    visit_custom_keys(section(name), config, "model.kind", config.model_kind, model_kinds());
-  };
-  visit(section("data"), config.data);
-  custom_keys("data");
-  section("model")("kind", config.model_kind, OneOf{kind_names(model_kinds())}, never,
-                   "task and network");
-  visit(section("model"), config.model);
-  custom_keys("model");
-  visit(section("optimizer"), config.optimizer);
-  section("optimizer")("clip_norm", config.train.clip_norm, not_negative(), with_permission,
-                       "maximum global norm of the gradient; 0: no clipping");
-  custom_keys("optimizer");
-  visit(section("schedule"), config.schedule);
-  custom_keys("schedule");
-  visit(section("decoding"), config.decoding);
-  custom_keys("decoding");
-  visit(section("train"), config.train);
-  custom_keys("train");
+void visit_custom_keys(const Section& field) {
+  visit_custom_keys(field, data_tasks(), "data.task", field.config.data.task);
+  visit_custom_keys(field, model_kinds(), "model.kind", field.config.model_kind);
 }
 
 }  // namespace
@@ -516,23 +453,50 @@ bool Use::in_use() const {
   return selector.empty() || std::ranges::find(choices, current) != choices.end();
 }
 
-void for_each_field(Config& config,
-                    const std::function<void(const Field&, FieldValue&, const Domain&)>& f) {
-  visit_all(config, f);
+void for_each_field(Config& config, const std::function<void(Field&)>& f) {
+  using enum ChangeRule;
+  const auto section = [&](std::string_view name) { return Section{name, config, f}; };
+
+  visit_data(section("data"), config.data);
+  visit_custom_keys(section("data"));
+
+  section("model")("kind", config.model_kind, OneOf{kind_names(model_kinds())}, never,
+                   "task and network");
+  visit_model(section("model"), config.model);
+  visit_custom_keys(section("model"));
+
+  visit_optimizer(section("optimizer"), config.optimizer);
+  section("optimizer")("clip_norm", config.train.clip_norm, not_negative(), with_permission,
+                       "maximum global norm of the gradient; 0: no clipping");
+  visit_custom_keys(section("optimizer"));
+
+  visit_schedule(section("schedule"), config.schedule);
+  visit_custom_keys(section("schedule"));
+
+  visit_decoding(section("decoding"), config.decoding);
+  visit_custom_keys(section("decoding"));
+
+  visit_train(section("train"), config.train);
+  visit_custom_keys(section("train"));
 }
 
-void for_each_field(const Config& config,
-                    const std::function<void(const Field&, const FieldValue&, const Domain&)>& f) {
-  visit_all(config, f);
+std::vector<Field> fields_of(const Config& config) {
+  std::vector<Field> fields;
+  Config copy = config;
+  for_each_field(copy, [&](Field& field) { fields.push_back(field); });
+  return fields;
+}
+
+std::optional<Field> find_field(std::string_view path) {
+  for (Field& field : fields_of(Config())) {
+    if (field.path() == path) return std::move(field);
+  }
+  return std::nullopt;
 }
 
 bool is_process_setting(std::string_view path) {
-  bool found = false;
-  const Config defaults;
-  for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain&) {
-    if (field.path() == path) found = !field.rule.stored;
-  });
-  return found;
+  const std::optional<Field> field = find_field(path);
+  return field && !field->rule.stored;
 }
 
 }  // namespace tapestry

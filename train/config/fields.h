@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,30 +38,35 @@ constexpr KeyRule of_process(ChangeRule change) {
   return rule;
 }
 
-/// Description of one config key; its value and domain are passed separately.
+/// A config key with its value in a config.
 struct Field {
   std::string_view section;
   std::string_view key;
-  std::string_view meaning;
+  Domain domain;
   KeyRule rule;
+  std::string_view meaning;
   Use use;
-  bool custom = false;  ///< whether it is a CustomKey
+  bool custom;  ///< whether it is a CustomKey
+  FieldValue value;
 
   std::string path() const { return std::string(section) + "." + std::string(key); }
+  /// The value as YAML text.
+  std::string printed() const { return domain.print(value); }
 };
 
 /// The largest number of steps of a run.
 inline constexpr std::uint64_t max_step_count = 1'000'000'000'000;
 
-/// Calls f(field, value, domain) for every key of `config` in file order; the config takes over
-/// changes that f makes in `value`. This is the only list of keys: parsing, range checks, dumping,
-/// comparing, resuming, help and configs/README.md are derived from it. Tasks and model kinds
-/// define which keys they use, and may add keys (CustomKey).
-void for_each_field(Config& config,
-                    const std::function<void(const Field&, FieldValue&, const Domain&)>& f);
-/// Read-only version.
-void for_each_field(const Config& config,
-                    const std::function<void(const Field&, const FieldValue&, const Domain&)>& f);
+/// Every key of `config` in file order. This is the only list of keys: parsing, range checks,
+/// dumping, comparing, resuming, help and configs/README.md are derived from it. Tasks and model
+/// kinds define which keys they use, and may add keys (CustomKey).
+std::vector<Field> fields_of(const Config& config);
+
+/// Calls f for every key of `config` in file order; the config takes over changes of the value.
+void for_each_field(Config& config, const std::function<void(Field&)>& f);
+
+/// The key of a path such as `train.threads` with its default; nullopt for an unknown key.
+std::optional<Field> find_field(std::string_view path);
 
 /// Whether a key such as `train.threads` is a setting of the process, see KeyRule.
 bool is_process_setting(std::string_view path);

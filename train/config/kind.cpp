@@ -57,7 +57,7 @@ std::string CustomKey::mistake() const {
   const FieldValue initial =
       std::visit([](const auto& value) { return FieldValue(value); }, initial_);
   const std::string text = std::visit([](const auto& v) { return fmt::format("{}", v); }, initial_);
-  const Parsed<FieldValue> parsed = domain_.parse(text);
+  const Parsed parsed = domain_.parse(text);
   const auto* value = std::get_if<FieldValue>(&parsed);
   if (value != nullptr && value->index() == initial.index()) return "";
   return fmt::format("the default is {}, expected {}", text.empty() ? "\"\"" : text,
@@ -70,7 +70,13 @@ bool ConfigKind::uses(std::string_view path) const {
          std::ranges::find(custom_keys, path, &CustomKey::path) != custom_keys.end();
 }
 
-void ConfigCheck::refuse(Keys keys, std::string message, std::string hint) const {
+std::vector<std::string> best_metrics_of(const ConfigKind& kind) {
+  std::vector<std::string> metrics{"loss", "perplexity", "token_accuracy"};
+  metrics.insert(metrics.end(), kind.scores.begin(), kind.scores.end());
+  return metrics;
+}
+
+void ConfigCheck::reject(Keys keys, std::string message, std::string hint) const {
   const auto unused = [&](std::string_view key) { return kind_ != nullptr && !kind_->uses(key); };
   if (std::ranges::any_of(keys, unused)) return;
   const Place* place = nullptr;

@@ -27,9 +27,9 @@ struct Origin;  // train/config/reader.h
 ///   path     "section.key"; the section is data, model, optimizer, schedule or train
 ///   initial  the default, of the type of the values: an integer, a number, a bool or a text
 ///   domain   the valid values: at_least() or between() for whole numbers >= 0, a RealNumber,
-///   Flag(),
-///            Text(), OneOf a list of words, or FilePath(). A relative path in a config file starts
-///            at the folder of the file, one on the command line at the working directory.
+///            Flag(), Text(), OneOf a list of words, or FilePath(). A relative path in a config
+///            file starts at the folder of the file, one on the command line at the working
+///            directory.
 ///   meaning  one line of help
 ///   rule     whether a resumed run may change the value
 ///
@@ -103,16 +103,13 @@ class ConfigCheck {
 
   /// Reports a contradiction between `keys` at the first of them that was given. Reports nothing if
   /// one of their values is invalid, since the intended value is then unknown.
-  void refuse(Keys keys, std::string message, std::string hint) const;
+  void reject(Keys keys, std::string message, std::string hint) const;
 
  private:
   const Origins& origins_;
   Diagnostics& errors_;
   const ConfigKind* kind_;
 };
-
-/// The values of train.best_metric that every kind of model has.
-inline constexpr std::string_view common_best_metrics[] = {"loss", "perplexity", "token_accuracy"};
 
 /// A value of `data.task` or `model.kind`, with its keys and rules.
 struct ConfigKind {
@@ -141,5 +138,9 @@ struct ConfigKind {
   /// Whether this kind of model uses a key of all kinds or a custom one.
   bool uses(std::string_view path) const;
 };
+
+/// The values of train.best_metric with a kind of model: loss, perplexity, token_accuracy and its
+/// scores.
+std::vector<std::string> best_metrics_of(const ConfigKind& kind);
 
 }  // namespace tapestry

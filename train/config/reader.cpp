@@ -9,7 +9,7 @@
 
 #include "data/io/utf8.h"
 #include "train/config/fields.h"
-#include "train/config/help.h"
+#include "train/config/suggestions.h"
 #include "train/config/text.h"
 #include "train/config/yaml_text.h"
 
@@ -77,9 +77,9 @@ std::string hint_for_section(const Keys& keys, const std::string& section) {
 /// The keys of a section; the ones that the chosen kinds use come first.
 std::vector<std::string> keys_by_use(const std::string& section, const Config& chosen) {
   std::vector<std::string> keys, unused;
-  for_each_field(chosen, [&](const Field& field, const FieldValue&, const Domain&) {
+  for (const Field& field : fields_of(chosen)) {
     if (field.section == section) (field.use.in_use() ? keys : unused).emplace_back(field.key);
-  });
+  }
   keys.insert(keys.end(), unused.begin(), unused.end());
   return keys;
 }
@@ -133,20 +133,16 @@ std::optional<Assignment> split(const std::string& override) {
                     override.substr(equals + 1)};
 }
 
-/// Whether a number of steps is given as a percentage.
-std::optional<double> percentage(const Domain& domain, std::string_view text) {
-  return domain.is<StepCount>() ? StepCount::parse_percentage(text) : std::nullopt;
+/// The percentage of a key that is a number of steps.
+std::optional<double> percentage_of_steps(const Domain& domain, std::string_view text) {
+  return domain.is<StepCount>() ? parse_percentage(text) : std::nullopt;
 }
 
 /// Whether a text is a valid value of a key.
 bool accepts(const std::string& path, const std::string& value) {
-  const Config defaults;
-  bool valid = false;
-  for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain& domain) {
-    if (field.path() != path) return;
-    valid = percentage(domain, value) || !std::holds_alternative<Diagnostic>(domain.parse(value));
-  });
-  return valid;
+  const std::optional<Field> field = find_field(path);
+  return field && (percentage_of_steps(field->domain, value) ||
+                   std::holds_alternative<FieldValue>(field->domain.parse(value)));
 }
 
 /// The hint for an override without a section or a value: the keys that it may mean, without those
@@ -228,45 +224,49 @@ bool ConfigReader::check_key(const Place& place, const std::string& section, con
 
 void ConfigReader::give(const std::string& path, const Place& place, const Given& given,
                         const Folder& folder) {
-  bool valid = false;
-  std::vector<bool> relative;
-  for_each_field(config_, [&](const Field& field, FieldValue& value, const Domain& domain) {
-    if (field.path() != path) return;
-    if (!given.text || (given.kind == "a list" && !domain.is_list())) {
-      errors_.add(given.place, fmt::format("expected {}, found {}", domain.expected(), given.kind),
-                  given.kind == "nothing" ? "write a value, or remove the key to keep its default"
-                                          : "write one value");
-      return;
-    }
-    if (const auto percent = percentage(domain, *given.text)) {  // resolved after the last key
-      valid = true;
-      config_.step_percentages[path] = {.percent = *percent, .in_override = given.in_override};
-      return;
-    }
-    const Parsed<FieldValue> parsed = domain.parse(*given.text);
-    if (const auto* error = std::get_if<Diagnostic>(&parsed)) {
-      const std::string& default_value =
-          std::ranges::find(keys_, path, &ConfigKey::path)->default_value;
-      errors_.add(given.place, error->message,
-                  error->hint.empty()
-                      ? fmt::format("write for example {}, the default", default_value)
-                      : error->hint);
-      return;
-    }
-    valid = true;
-    config_.step_percentages.erase(path);
-    value = std::get<FieldValue>(parsed);
-    if (!domain.is_path()) return;
-    for_each_path(value, [&](std::string& path_of_file) {
-      relative.push_back(std::filesystem::path(path_of_file).is_relative());
-      if (folder) path_of_file = (*folder / path_of_file).lexically_normal().string();
+  Origin origin{.place = place, .valid = false, .in_override = given.in_override};
+  for_each_field(config_, [&](Field& field) {
+    if (field.path() != path || !set_value(field, given)) return;
+    origin.valid = true;
+    if (!field.domain.is_path()) return;
+    for_each_path(field.value, [&](std::string& file) {
+      origin.relative.push_back(std::filesystem::path(file).is_relative());
+      if (folder) file = (*folder / file).lexically_normal().string();
     });
-    if (folder || !given.in_override || std::ranges::count(relative, true) == 0) return;
-    valid = false;
+    if (folder || !given.in_override || std::ranges::count(origin.relative, true) == 0) return;
+    origin.valid = false;
     errors_.add(place, "found a relative path, and the working folder does not exist",
                 "change to an existing folder with cd, or give absolute paths");
   });
-  origins_.insert_or_assign(path, Origin{place, valid, given.in_override, relative});
+  origins_.insert_or_assign(path, std::move(origin));
+}
+
+bool ConfigReader::set_value(Field& field, const Given& given) {
+  const bool is_text = given.text && (given.kind != "a list" || field.domain.is_list());
+  if (!is_text) {
+    errors_.add(given.place,
+                fmt::format("expected {}, found {}", field.domain.expected(), given.kind),
+                given.kind == "nothing" ? "write a value, or remove the key to keep its default"
+                                        : "write one value");
+    return false;
+  }
+  const std::string path = field.path();
+  if (const auto percent = percentage_of_steps(field.domain, *given.text)) {
+    // The number of steps is known after the last key.
+    config_.step_percentages[path] = {.percent = *percent, .in_override = given.in_override};
+    return true;
+  }
+  Parsed parsed = field.domain.parse(*given.text);
+  if (const auto* error = std::get_if<Diagnostic>(&parsed)) {
+    const std::string& usual = std::ranges::find(keys_, path, &ConfigKey::path)->default_value;
+    errors_.add(given.place, error->message,
+                error->hint.empty() ? fmt::format("write for example {}, the default", usual)
+                                    : error->hint);
+    return false;
+  }
+  config_.step_percentages.erase(path);
+  field.value = std::get<FieldValue>(std::move(parsed));
+  return true;
 }
 
 }  // namespace tapestry

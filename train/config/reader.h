@@ -12,6 +12,7 @@
 
 namespace tapestry {
 
+struct Field;    // train/config/fields.h
 class YamlText;  // train/config/yaml_text.h
 
 /// Where a key was last given a value.
@@ -58,7 +59,7 @@ class ConfigReader {
  private:
   /// The value given for a key.
   struct Given {
-    std::optional<std::string> text;  ///< as Domain::parse() takes it; nullopt: no text or list
+    std::optional<std::string> text;  ///< for Domain::parse(); nullopt if no text or list
     std::string_view kind;            ///< `a list`
     Place place;
     bool in_override = false;
@@ -69,6 +70,8 @@ class ConfigReader {
   bool check_key(const Place& place, const std::string& section, const std::string& key,
                  const Config& chosen);
   void give(const std::string& path, const Place& place, const Given& given, const Folder& folder);
+  /// Returns whether the value is valid.
+  bool set_value(Field& field, const Given& given);
 
   Config& config_;
   Diagnostics& errors_;

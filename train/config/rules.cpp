@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,45 +13,35 @@
 
 #include "autograd/instruction_set.h"
 #include "optim/optimizer.h"
-#include "train/base/format.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
+#include "train/config/steps.h"
 
 namespace tapestry {
 namespace {
 
-/// Whether the warm-up lasts until the end of the decay, or longer. train.steps must be known.
-bool leaves_no_decay(const Config& config) {
-  const ScheduleOptions& schedule = config.schedule;
-  const std::size_t end = schedule.decay_steps == 0 ? config.train.steps : schedule.decay_steps;
-  return schedule.kind == ScheduleKind::cosine && schedule.warmup_steps >= end;
-}
-
 /// Reports keys that the config does not use. A key with its default value is always accepted, so
 /// that a dumped config, which has every key, can be read again.
 void check_unused_keys(const Config& config, const ConfigCheck& check) {
-  std::vector<std::string> defaults;
-  const Config plain;
-  for_each_field(plain, [&](const Field&, const FieldValue& value, const Domain& domain) {
-    defaults.push_back(domain.print(value));
-  });
-  std::size_t index = 0;
-  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
-    const bool changed = domain.print(value) != defaults[index++];
-    if (!changed || field.use.in_use()) return;
+  const std::vector<Field> defaults = fields_of(Config());
+  const std::vector<Field> fields = fields_of(config);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const Field& field = fields[i];
+    const bool changed = field.printed() != defaults[i].printed();
+    if (!changed || field.use.in_use()) continue;
     const std::string choices = list_in_words(field.use.choices);
-    check.refuse(
+    check.reject(
         {field.path(), field.use.selector},
         fmt::format("`{}` is used with `{}: {}` only, found `{}`", field.key, field.use.selector,
                     choices, field.use.current),
         fmt::format("remove `{}`, or set `{}` to {}", field.key, field.use.selector, choices));
-  });
+  }
 }
 
 void check_data_task(const Config& config, const ConfigCheck& check) {
   const std::vector<std::string> tasks = data_tasks_for(config.model_kind);
   if (std::ranges::find(tasks, config.data.task) != tasks.end()) return;
-  check.refuse(
+  check.reject(
       {"model.kind", "data.task"},
       fmt::format("`kind: {}` does not support `task: {}`", config.model_kind, config.data.task),
       fmt::format("set `data.task` to {}, or choose another `model.kind`", list_in_words(tasks)));
@@ -76,14 +63,14 @@ void check_heads(const Config& config, const ConfigCheck& check) {
   const std::size_t below = width - width % heads;
   const std::string nearest =
       below == 0 ? fmt::format("{}", heads) : fmt::format("{} or {}", below, below + heads);
-  check.refuse({"model.d_model", "model.num_heads", "model.d_head", "model.attention"},
+  check.reject({"model.d_model", "model.num_heads", "model.d_head", "model.attention"},
                fmt::format("`d_model` is {}, not a multiple of `num_heads` ({})", width, heads),
                fmt::format("set `d_model` to {}", nearest));
 }
 
 void check_residual_scales(const Config& config, const ConfigCheck& check) {
   if (config.model.skip_scale > 0 || config.model.sublayer_scale > 0) return;
-  check.refuse({"model.skip_scale", "model.sublayer_scale"},
+  check.reject({"model.skip_scale", "model.sublayer_scale"},
                "`skip_scale` and `sublayer_scale` are both 0: every layer would output 0",
                "set one of them to more than 0");
 }
@@ -92,13 +79,13 @@ void check_parameter_free(const Config& config, const ConfigCheck& check) {
   const TransformerOptions& model = config.model;
   if (model.attention != AttentionKind::parameter_free) return;
   if (model.num_heads != 1) {
-    check.refuse(
+    check.reject(
         {"model.attention", "model.num_heads"},
         fmt::format("`attention: parameter_free` has one head, `num_heads` is {}", model.num_heads),
         "set `num_heads` to 1");
   }
   if (model.score == AttentionScore::additive || model.score == AttentionScore::bilinear) {
-    check.refuse({"model.score", "model.attention"},
+    check.reject({"model.score", "model.attention"},
                  fmt::format("`score: {}` has parameters, `attention: parameter_free` has none",
                              choice_name(model.score)),
                  "set `score` to scaled_dot_product or dot_product, or `attention` to multi_head");
@@ -110,7 +97,7 @@ void check_rotary(const Config& config, const ConfigCheck& check) {
   if (model.positions != PositionKind::rotary) return;
   const bool width_is_wrong_anyway = model.d_head == 0 && model.d_model % model.num_heads != 0;
   if (!width_is_wrong_anyway && head_width(model) % 2 != 0) {
-    check.refuse(
+    check.reject(
         {"model.positions", "model.d_head", "model.d_model", "model.num_heads"},
         fmt::format("`positions: rotary` needs an even head width, found {}", head_width(model)),
         fmt::format("set `{}` to {}",
@@ -118,19 +105,19 @@ void check_rotary(const Config& config, const ConfigCheck& check) {
                     head_width(model) + 1));
   }
   if (model.score == AttentionScore::additive) {
-    check.refuse(
+    check.reject(
         {"model.score", "model.positions"},
         "`positions: rotary` works through dot products, `score: additive` has none",
         "set `score` to scaled_dot_product, dot_product or bilinear, or choose other positions");
   }
 }
 
-/// Adam converges if beta1^2 < sqrt(beta2): Kingma & Ba 2015, theorem 4.1.
+/// Adam converges if beta1^2 < sqrt(beta2): Kingma & Ba 2015, theorem 4.1. Equality is allowed.
 void check_betas(const Config& config, const ConfigCheck& check) {
   const OptimizerOptions& options = config.optimizer;
   const bool converges = options.beta1 * options.beta1 <= std::sqrt(options.beta2);
   if (!describe(options.kind).uses("beta2") || converges) return;
-  check.refuse({"optimizer.beta2", "optimizer.beta1", "optimizer.kind"},
+  check.reject({"optimizer.beta2", "optimizer.beta1", "optimizer.kind"},
                fmt::format("`beta2` is {}, too small for `beta1` ({}): Adam may not converge",
                            options.beta2, options.beta1),
                "set `beta2` nearer to 1 than `beta1`, such as 0.98 and 0.9");
@@ -142,7 +129,7 @@ void check_epsilons(const Config& config, const ConfigCheck& check) {
   const auto check_epsilon = [&](std::string_view path, double epsilon) {
     if (static_cast<float>(epsilon) > 0.0F) return;
     const std::string_view key = path.substr(path.find('.') + 1);
-    check.refuse(
+    check.reject(
         {path, "train.dtype"},
         fmt::format("`{}` is {}, which is 0 in float32, the element type of the run", key, epsilon),
         fmt::format("set `{}` to 1e-45 or more, or `train.dtype` to float64", key));
@@ -157,7 +144,7 @@ void check_epsilons(const Config& config, const ConfigCheck& check) {
 void check_batch_tokens(const Config& config, const ConfigCheck& check) {
   const bool mixed = config.model.normalization == Normalization::batch_norm;
   if (config.train.batch_tokens == 0 || !mixed) return;
-  check.refuse(
+  check.reject(
       {"train.batch_tokens", "model.normalization"},
       "`batch_tokens` makes batches of sentences of similar length, `normalization: batch_norm` "
       "needs batches of mixed length",
@@ -169,7 +156,7 @@ void check_warmup(const Config& config, const ConfigCheck& check) {
   const bool required =
       schedule.kind == ScheduleKind::linear_warmup || schedule.kind == ScheduleKind::inverse_sqrt;
   if (required && schedule.warmup_steps == 0) {
-    check.refuse(
+    check.reject(
         {"schedule.kind", "schedule.warmup_steps"},
         fmt::format("`kind: {}` needs `warmup_steps` of 1 or more", choice_name(schedule.kind)),
         fmt::format("set `warmup_steps` to {}", std::max<std::size_t>(1, config.train.steps / 10)));
@@ -180,7 +167,7 @@ void check_decay(const Config& config, const ConfigCheck& check) {
   const ScheduleOptions& schedule = config.schedule;
   if (schedule.kind != ScheduleKind::cosine) return;
   if (schedule.min_learning_rate > schedule.learning_rate) {
-    check.refuse({"schedule.min_learning_rate", "schedule.learning_rate", "schedule.kind"},
+    check.reject({"schedule.min_learning_rate", "schedule.learning_rate", "schedule.kind"},
                  fmt::format("`min_learning_rate` is {}, more than `learning_rate` ({})",
                              schedule.min_learning_rate, schedule.learning_rate),
                  fmt::format("set `min_learning_rate` to {} or less", schedule.learning_rate));
@@ -191,14 +178,14 @@ void check_decay(const Config& config, const ConfigCheck& check) {
   const bool relative = config.step_percentages.contains("schedule.decay_steps") ||
                         config.step_percentages.contains("schedule.warmup_steps");
   if (own_end && (steps_are_known || !relative) && leaves_no_decay(config)) {
-    check.refuse({"schedule.decay_steps", "schedule.warmup_steps", "schedule.kind"},
+    check.reject({"schedule.decay_steps", "schedule.warmup_steps", "schedule.kind"},
                  fmt::format("`decay_steps` is {}, not after `warmup_steps` ({})",
                              schedule.decay_steps, schedule.warmup_steps),
                  fmt::format("set `decay_steps` to more than {}, or to 0 for `train.steps`",
                              schedule.warmup_steps));
   }
   if (!own_end && steps_are_known && leaves_no_decay(config)) {
-    check.refuse(
+    check.reject(
         {"schedule.warmup_steps", "train.steps", "schedule.kind"},
         fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` for the decay",
                     schedule.warmup_steps),
@@ -210,10 +197,9 @@ void check_best_metric(const Config& config, const ConfigCheck& check) {
   const std::string& metric = config.train.best_metric;
   const auto kind = std::ranges::find(model_kinds(), config.model_kind, &ConfigKind::name);
   if (kind == model_kinds().end()) return;
-  std::vector<std::string> metrics(std::begin(common_best_metrics), std::end(common_best_metrics));
-  metrics.insert(metrics.end(), kind->scores.begin(), kind->scores.end());
+  const std::vector<std::string> metrics = best_metrics_of(*kind);
   if (std::ranges::find(metrics, metric) == metrics.end()) {
-    check.refuse({"train.best_metric", "model.kind"},
+    check.reject({"train.best_metric", "model.kind"},
                  fmt::format("`best_metric` is {}, which validation of `kind: {}` does not compute",
                              metric, config.model_kind),
                  fmt::format("set `best_metric` to {}", list_in_words(metrics)));
@@ -222,7 +208,7 @@ void check_best_metric(const Config& config, const ConfigCheck& check) {
       std::ranges::find(kind->keys, "train.exact_match_sequences") != kind->keys.end();
   const bool of_outputs = std::ranges::find(kind->scores, metric) != kind->scores.end();
   if (decodes && of_outputs && config.train.exact_match_sequences == 0) {
-    check.refuse({"train.best_metric", "train.exact_match_sequences"},
+    check.reject({"train.best_metric", "train.exact_match_sequences"},
                  fmt::format("`best_metric` is {}, a score of decoded sequences, and "
                              "`exact_match_sequences` is 0",
                              metric),
@@ -235,31 +221,16 @@ void check_kernels(const Config& config, const ConfigCheck& check) {
   const std::string_view wanted = choice_name(config.train.kernels);
   const auto compiled = compiled_kernels();
   if (std::ranges::find(compiled, wanted) == compiled.end()) {
-    check.refuse({"train.kernels"},
+    check.reject({"train.kernels"},
                  fmt::format("this program was built without {} kernels, expected auto", wanted),
                  fmt::format("it has {}; build with -DTAPESTRY_KERNELS to have others",
                              fmt::join(compiled, ", ")));
   } else if (!processor_can_execute(wanted)) {
-    check.refuse(
+    check.reject(
         {"train.kernels"},
         fmt::format("this processor cannot execute {} kernels, expected auto or others", wanted),
         "`auto` uses the widest that it can execute");
   }
-}
-
-/// Calls visit(path, number) for every key that is a number of steps.
-void for_each_step_count(Config& config,
-                         const std::function<void(const std::string&, std::uint64_t&)>& visit) {
-  for_each_field(config, [&](const Field& field, FieldValue& value, const Domain& domain) {
-    if (domain.is<StepCount>()) visit(field.path(), std::get<std::uint64_t>(value));
-  });
-}
-/// Read-only version.
-void for_each_step_count(const Config& config,
-                         const std::function<void(const std::string&, std::uint64_t)>& visit) {
-  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
-    if (domain.is<StepCount>()) visit(field.path(), std::get<std::uint64_t>(value));
-  });
 }
 
 }  // namespace
@@ -282,74 +253,6 @@ void check_rules(const Config& config, const Origins& origins, Diagnostics& erro
   check_decay(config, check);
   check_best_metric(config, check);
   check_kernels(config, check);
-}
-
-void resolve_percentages(Config& config) {
-  for_each_step_count(config, [&](const std::string& path, std::uint64_t& value) {
-    const auto found = config.step_percentages.find(path);
-    if (found == config.step_percentages.end()) return;
-    const double steps = found->second.percent * static_cast<double>(config.train.steps) / 100.0;
-    const bool may_be_0 =
-        path == "schedule.warmup_steps" && config.schedule.kind == ScheduleKind::cosine;
-    value = std::max<std::size_t>(static_cast<std::size_t>(std::llround(steps)), may_be_0 ? 0 : 1);
-  });
-}
-
-void keep_resolved_percentages(Config& config, const Config& before,
-                               const std::vector<std::string>& allowed) {
-  if (config.schedule.kind != before.schedule.kind) return;
-  std::map<std::string, std::size_t> numbers;
-  for_each_step_count(before, [&](const std::string& path, std::uint64_t value) {
-    if (std::ranges::find(allowed, path) == allowed.end()) numbers[path] = value;
-  });
-  for_each_step_count(config, [&](const std::string& path, std::uint64_t& value) {
-    const auto found = config.step_percentages.find(path);
-    if (found == config.step_percentages.end() || found->second.in_override) return;
-    if (!numbers.contains(path)) return;
-    value = numbers.at(path);
-    config.step_percentages.erase(found);
-  });
-}
-
-std::optional<std::string> describe_percentages(const Config& config) {
-  std::vector<std::string> keys;
-  for_each_step_count(config, [&](const std::string& path, std::uint64_t value) {
-    const auto found = config.step_percentages.find(path);
-    if (found == config.step_percentages.end()) return;
-    keys.push_back(fmt::format("{} {}% = {}", path, found->second.percent, format_count(value)));
-  });
-  if (keys.empty()) return std::nullopt;
-  return fmt::format("of {} steps: {}", format_count(config.train.steps), fmt::join(keys, ", "));
-}
-
-void resolve_epochs(Config& config, std::size_t batches, std::uint64_t step,
-                    BatchPosition position) {
-  TrainOptions& train = config.train;
-  if (train.epochs == 0) return;
-  const std::uint64_t per_epoch = batches;
-  const std::uint64_t all = train.epochs * per_epoch;
-  const std::uint64_t done = position.epoch * per_epoch + position.batch;
-  const std::uint64_t left = all > done ? all - done : 0;
-  const std::uint64_t steps = step + (left + train.accumulate - 1) / train.accumulate;
-  if (steps > max_step_count) {
-    throw ConfigError({{.place = {.file = "train.epochs"},
-                        .message = fmt::format("{} epochs of {} batches are {} steps, expected at "
-                                               "most {}",
-                                               train.epochs, per_epoch, steps, max_step_count),
-                        .hint = "lower train.epochs"}});
-  }
-  train.steps = steps;
-  train.epochs = 0;
-  resolve_percentages(config);
-  if (leaves_no_decay(config)) {
-    const std::size_t end = config.schedule.decay_steps;
-    throw ConfigError(
-        {{.place = {.file = "schedule.warmup_steps"},
-          .message = fmt::format("found {}, which leaves no step for the decay, which "
-                                 "ends at step {}",
-                                 config.schedule.warmup_steps, end == 0 ? steps : end),
-          .hint = "give it as a percentage such as 5%, or raise train.epochs"}});
-  }
 }
 
 }  // namespace tapestry

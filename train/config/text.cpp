@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "data/io/utf8.h"
 
@@ -36,19 +35,6 @@ BadCharacter stray_carriage_return(std::size_t offset) {
   return {.offset = offset,
           .name = "a carriage return without a line feed after it",
           .hint = "make it end the line, with: tr '\\r' '\\n'"};
-}
-
-constexpr std::size_t max_word_length = 64;
-
-char folded(char c) {
-  if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');
-  return c == '-' ? '_' : c;
-}
-
-std::string folded(std::string_view word) {
-  std::string result(word);
-  std::transform(result.begin(), result.end(), result.begin(), [](char c) { return folded(c); });
-  return result;
 }
 
 }  // namespace
@@ -83,40 +69,6 @@ std::string_view characters(std::string_view text, std::size_t first, std::size_
 std::string quoted(std::string_view text) {
   if (count_characters(text) <= max_quote_length) return fmt::format("\"{}\"", text);
   return fmt::format("\"{}...\"", characters(text, 0, max_quote_length));
-}
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  const std::string x = folded(a);
-  const std::string y = folded(b);
-  // Rows i - 2, i - 1 and i of the table of distances between the prefixes of x and of y.
-  std::vector<std::size_t> before(y.size() + 1), previous(y.size() + 1), current(y.size() + 1);
-  for (std::size_t j = 0; j <= y.size(); ++j) current[j] = j;
-
-  for (std::size_t i = 1; i <= x.size(); ++i) {
-    std::swap(before, previous);
-    std::swap(previous, current);
-    current[0] = i;
-    for (std::size_t j = 1; j <= y.size(); ++j) {
-      const std::size_t replaced = previous[j - 1] + (x[i - 1] == y[j - 1] ? 0 : 1);
-      current[j] = std::min({previous[j] + 1, current[j - 1] + 1, replaced});
-      const bool swapped = i > 1 && j > 1 && x[i - 1] == y[j - 2] && x[i - 2] == y[j - 1];
-      if (swapped) current[j] = std::min(current[j], before[j - 2] + 1);
-    }
-  }
-  return current.back();
-}
-
-std::optional<std::string> closest(std::string_view word, std::span<const std::string> candidates) {
-  if (word.size() > max_word_length) return std::nullopt;
-  std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
-  std::optional<std::string> result;
-  for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
-    if (distance >= best) continue;
-    best = distance;
-    result = candidate;
-  }
-  return result;
 }
 
 }  // namespace tapestry

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,17 +26,5 @@ std::string_view characters(std::string_view text, std::size_t first, std::size_
 
 /// `text` in double quotes for a message; the end of a long text is replaced by `...`.
 std::string quoted(std::string_view text);
-
-/// The number of insertions, deletions, replacements and swaps of adjacent characters that turn `a`
-/// into `b`, where no substring is edited twice (optimal string alignment distance). Letter case is
-/// ignored and `-` equals `_`, since users often confuse them.
-///
-/// Takes O(|a| |b|) time.
-std::size_t edit_distance(std::string_view a, std::string_view b);
-
-/// The candidate that a user who typed `word` probably meant: the first candidate with the smallest
-/// edit distance, if that is at most max(1, a third of the word). nullopt for words longer than 64
-/// bytes.
-std::optional<std::string> closest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace tapestry

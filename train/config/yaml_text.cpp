@@ -42,10 +42,10 @@ struct LineError {
 };
 
 std::optional<LineError> find_line_error(std::string_view line) {
-  constexpr std::size_t longest = YamlText::max_line_length;
-  if (line.size() > longest) {
-    return LineError{longest,
-                     fmt::format("line of {} bytes, expected at most {}", line.size(), longest),
+  constexpr std::size_t max_length = YamlText::max_line_length;
+  if (line.size() > max_length) {
+    return LineError{max_length,
+                     fmt::format("line of {} bytes, expected at most {}", line.size(), max_length),
                      "check that this file is meant to be a config"};
   }
   if (const std::size_t at = line.find(byte_order_mark); at != std::string_view::npos) {
@@ -82,8 +82,8 @@ std::size_t line_of(const YAML::Mark& mark) {
   return static_cast<std::size_t>(std::max(0, mark.line));
 }
 
-/// The index of the line with the mistake, if it has no colon or no space behind it: yaml-cpp often
-/// finds it in the next line. Otherwise the line where yaml-cpp found it.
+/// The index of the line that lacks a colon or the space after it, which yaml-cpp often reports one
+/// line too late; otherwise the reported line.
 std::size_t find_wrong_line(std::size_t found, const std::vector<std::string>& lines) {
   std::size_t searched = 0;
   for (std::size_t i = std::min(found + 1, lines.size()); i > 0 && searched < 2; --i) {
@@ -167,7 +167,7 @@ YamlText::YamlText(std::string name, std::string_view text, Diagnostics& errors)
   }
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   lines_ = split_lines(text);
-  if (check_characters(text) && check_lines()) take_root(parse(std::string(text)));
+  if (check_characters(text) && check_lines()) set_root(parse(std::string(text)));
 }
 
 bool YamlText::check_characters(std::string_view text) {
@@ -222,7 +222,7 @@ YAML::Node YamlText::parse(const std::string& text) {
   }
 }
 
-void YamlText::take_root(const YAML::Node& first) {
+void YamlText::set_root(const YAML::Node& first) {
   if (first.IsMap() && first.size() > 0) {
     root_ = first;
   } else if (!errors_.empty()) {
@@ -231,8 +231,8 @@ void YamlText::take_root(const YAML::Node& first) {
     errors_.add({.file = name_}, "is empty, expected sections such as `model:`",
                 "start from configs/copy.yaml");
   } else {
-    add(first, fmt::format("expected sections such as `model:`, found {}", describe(first)),
-        "write `model:` and, indented below it, `d_model: 64`");
+    report(first, fmt::format("expected sections such as `model:`, found {}", describe(first)),
+           "write `model:` and, indented below it, `d_model: 64`");
   }
 }
 
@@ -255,8 +255,8 @@ void YamlText::collect(const YAML::Node& map, Collected& collected) {
       const std::string what = collected.section.empty()
                                    ? fmt::format("section `{}`", name)
                                    : fmt::format("key `{}` in `{}`", name, collected.section);
-      add(key, fmt::format("repeated {}, which is on line {} already", what, first->second),
-          "keep one of the two");
+      report(key, fmt::format("repeated {}, which is on line {} already", what, first->second),
+             "keep one of the two");
     }
     if (is_new && name == "<<") {
       merged = maps_to_merge(key, value);
@@ -280,21 +280,21 @@ std::vector<YAML::Node> YamlText::maps_to_merge(const YAML::Node& key, const YAM
   }
   const auto is_map = [](const YAML::Node& node) { return node.IsMap(); };
   if (!std::ranges::all_of(maps, is_map)) {
-    add(key, fmt::format("expected a map or a list of maps to merge, found {}", describe(value)),
-        "write `<<: *NAME`, with the anchor &NAME at a map");
+    report(key, fmt::format("expected a map or a list of maps to merge, found {}", describe(value)),
+           "write `<<: *NAME`, with the anchor &NAME at a map");
     return {};
   }
   merged_maps_ += maps.size();
   if (merged_maps_ <= max_merged_maps) return maps;
-  add(key, fmt::format("merges more than {} maps, or itself", max_merged_maps),
-      "write the keys themselves");
+  report(key, fmt::format("merges more than {} maps, or itself", max_merged_maps),
+         "write the keys themselves");
   return {};
 }
 
 bool YamlText::check_key(const YAML::Node& key) {
   if (key.IsScalar()) return check_scalar(key, place(key));
-  add(key, fmt::format("expected a key, found {}", describe(key)),
-      "write every key as `key: value`");
+  report(key, fmt::format("expected a key, found {}", describe(key)),
+         "write every key as `key: value`");
   return false;
 }
 
@@ -328,7 +328,7 @@ bool YamlText::check_scalar(const YAML::Node& scalar, const Place& place) {
              : reject(fmt::format("found {}", bad->name), "remove the escape sequence");
 }
 
-void YamlText::add(const YAML::Node& node, std::string message, std::string hint) {
+void YamlText::report(const YAML::Node& node, std::string message, std::string hint) {
   errors_.add(place(node), std::move(message), std::move(hint));
 }
 

@@ -61,7 +61,7 @@ class YamlText {
   bool check_characters(std::string_view text);
   bool check_lines();
   YAML::Node parse(const std::string& text);
-  void take_root(const YAML::Node& first);
+  void set_root(const YAML::Node& first);
 
   void collect(const YAML::Node& map, Collected& collected);
   std::vector<YAML::Node> maps_to_merge(const YAML::Node& key, const YAML::Node& value);
@@ -69,7 +69,7 @@ class YamlText {
   bool check_value(const YamlEntry& entry);
   bool check_scalar(const YAML::Node& scalar, const Place& place);
 
-  void add(const YAML::Node& node, std::string message, std::string hint);
+  void report(const YAML::Node& node, std::string message, std::string hint);
   /// The rest of the line from a node on, without its anchor.
   std::string_view written(const YAML::Node& node) const;
   Place place(const YAML::Node& node) const;

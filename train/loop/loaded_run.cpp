@@ -21,7 +21,7 @@
 #include "train/checkpoint/open_run.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
-#include "train/config/rules.h"
+#include "train/config/steps.h"
 #include "train/loop/final_average.h"
 #include "train/loop/progress.h"
 #include "train/models/run_data.h"

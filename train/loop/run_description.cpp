@@ -14,7 +14,7 @@
 #include "train/base/format.h"
 #include "train/checkpoint/arithmetic.h"
 #include "train/config/config.h"
-#include "train/config/rules.h"
+#include "train/config/steps.h"
 #include "train/models/model_summary.h"
 #include "train/system/cores.h"
 #include "train/tasks/task.h"

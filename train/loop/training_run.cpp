@@ -237,9 +237,10 @@ int report_end(const LoadedRun& run, const Trainer& trainer, RunEnd end, const R
       return report_stop(run, trainer, fmt::format("signal {}", signals.stop()),
                          signal_exit_base + signals.stop(), progress);
     case RunEnd::time:
-      return report_stop(run, trainer,
-                         fmt::format("train.max_time ({})", Duration::print(options.max_time)),
-                         static_cast<int>(ExitCode::out_of_time), progress);
+      return report_stop(
+          run, trainer,
+          fmt::format("train.max_time ({})", Domain(Duration()).print(options.max_time)),
+          static_cast<int>(ExitCode::out_of_time), progress);
     case RunEnd::last_step:
       return report_stop(run, trainer, "--until", static_cast<int>(ExitCode::done), progress);
     case RunEnd::finished:

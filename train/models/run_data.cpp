@@ -85,14 +85,15 @@ std::string parse_set_name(std::string_view key) {
 /// Calls f(key, files) for each key of data files of a config that has any; f may empty `files`.
 void for_each_data_file(Config& config,
                         const std::function<void(const std::string&, FileList& files)>& f) {
-  for_each_field(config, [&](const Field& field, FieldValue& value, const Domain& domain) {
-    if (!domain.is_file() || field.section != "data" || !field.use.in_use()) return;
+  for_each_field(config, [&](Field& field) {
+    if (!field.domain.is_file() || field.section != "data" || !field.use.in_use()) return;
     std::vector<std::string> paths;
-    for_each_path(std::as_const(value), [&](const std::string& path) { paths.push_back(path); });
+    for_each_path(std::as_const(field.value),
+                  [&](const std::string& path) { paths.push_back(path); });
     if (paths.empty()) return;
     FileList files(std::move(paths));
     f(field.path(), files);
-    if (files.empty()) value = std::get<FieldValue>(domain.parse(""));
+    if (files.empty()) field.value = std::get<FieldValue>(field.domain.parse(""));
   });
 }
 

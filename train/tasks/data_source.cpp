@@ -171,7 +171,7 @@ void check_corpus_weights(const Config& config, const ConfigCheck& check, const 
   const std::size_t weights = config.data.training.corpus_weights.size();
   const std::size_t corpora = files.names().size();
   if (weights == 0 || weights == corpora) return;
-  check.refuse({"data.corpus_weights", key, "data.task"},
+  check.reject({"data.corpus_weights", key, "data.task"},
                fmt::format("`corpus_weights` has {} {}, `{}` names {} {}", weights,
                            weights == 1 ? "weight" : "weights", key, corpora,
                            corpora == 1 ? "file" : "files"),
@@ -183,7 +183,7 @@ void check_subwords(const Config& config, const ConfigCheck& check, bool two_voc
   if (data.words.subwords.kind == SubwordKind::none) return;
   const auto reject_word_key = [&](const char* key, const char* name, bool changed) {
     if (!changed) return;
-    check.refuse({key, "data.subwords"},
+    check.reject({key, "data.subwords"},
                  fmt::format("`{}` is used with `subwords: none` only", name),
                  fmt::format("remove `{}`, or set `data.subwords` to none", name));
   };
@@ -195,7 +195,7 @@ void check_subwords(const Config& config, const ConfigCheck& check, bool two_voc
   reject_word_key("data.unit", "unit", data.windows.unit != plain.windows.unit);
   if (data.words.subwords.kind != SubwordKind::file) return;
   const auto require_model = [&](const char* key, const char* name) {
-    check.refuse({"data.subwords", key}, fmt::format("`subwords: file` needs `{}`", name),
+    check.reject({"data.subwords", key}, fmt::format("`subwords: file` needs `{}`", name),
                  fmt::format("name a .model file of SentencePiece here or on the command line: "
                              "{}=FILE",
                              key));
@@ -203,12 +203,12 @@ void check_subwords(const Config& config, const ConfigCheck& check, bool two_voc
   if (data.words.subwords.file.empty()) require_model("data.subword_file", "subword_file");
   const bool has_target = !data.words.subwords.target_file.empty();
   if (two_vocabularies && !has_target) {
-    check.refuse({"data.subwords", "data.target_subword_file", "data.shared_vocabulary"},
+    check.reject({"data.subwords", "data.target_subword_file", "data.shared_vocabulary"},
                  "`subwords: file` needs `target_subword_file`, since `shared_vocabulary` is false",
                  "name a .model file for the targets, or set `data.shared_vocabulary` to true");
   }
   if (!two_vocabularies && has_target) {
-    check.refuse({"data.target_subword_file", "data.shared_vocabulary"},
+    check.reject({"data.target_subword_file", "data.shared_vocabulary"},
                  "`target_subword_file` is used with two vocabularies only, found one",
                  "remove `target_subword_file`");
   }
@@ -217,7 +217,7 @@ void check_subwords(const Config& config, const ConfigCheck& check, bool two_voc
 void require_file(const Config& config, const ConfigCheck& check, const char* key,
                   const FileList& file) {
   if (!file.empty()) return;
-  check.refuse({"data.task", key}, fmt::format("task {} needs {}", config.data.task, key),
+  check.reject({"data.task", key}, fmt::format("task {} needs {}", config.data.task, key),
                fmt::format("name the file here or on the command line: {}=FILE", key));
 }
 

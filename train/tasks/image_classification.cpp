@@ -37,7 +37,7 @@ void check_patches(const Config& config, const ConfigCheck& check) {
   const DataOptions& data = config.data;
   const std::size_t side = config.model.patch_size;
   if (data.images.image_height % side != 0 || data.images.image_width % side != 0) {
-    return check.refuse({"model.patch_size", "data.image_height", "data.image_width", "model.kind"},
+    return check.reject({"model.patch_size", "data.image_height", "data.image_width", "model.kind"},
                         fmt::format("`patch_size` is {}, which does not divide images of {} x {}",
                                     side, data.images.image_height, data.images.image_width),
                         "set `patch_size` to a number that divides height and width");
@@ -45,7 +45,7 @@ void check_patches(const Config& config, const ConfigCheck& check) {
   const std::size_t tokens =
       (data.images.image_height / side) * (data.images.image_width / side) + 1;
   if (tokens <= config.model.max_length) return;
-  check.refuse({"model.max_length", "model.patch_size", "data.image_height", "data.image_width",
+  check.reject({"model.max_length", "model.patch_size", "data.image_height", "data.image_width",
                 "model.kind"},
                fmt::format("an image has {} patches, and with the class token {} tokens; "
                            "`model.max_length` is {}",
@@ -55,7 +55,7 @@ void check_patches(const Config& config, const ConfigCheck& check) {
 
 void check_batches(const Config& config, const ConfigCheck& check) {
   if (config.train.batch_tokens == 0) return;
-  check.refuse({"train.batch_tokens", "model.kind"},
+  check.reject({"train.batch_tokens", "model.kind"},
                "`batch_tokens` is used with text, whose sentences have a length",
                "remove `batch_tokens`, and set `batch_size`");
 }

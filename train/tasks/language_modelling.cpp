@@ -140,7 +140,7 @@ std::vector<TaskQuestions::File> plain_text_files() {
 void check_windows(const Config& config, const ConfigCheck& check, std::size_t tokens) {
   const std::size_t positions = config.model.max_length;
   if (!makes_windows(config.data) || tokens <= positions) return;
-  check.refuse({"data.context", "model.max_length", "data.task"},
+  check.reject({"data.context", "model.max_length", "data.task"},
                fmt::format("`context` is {}, and {} tokens are read at once; `model.max_length` is "
                            "{}",
                            config.data.windows.context, tokens, positions),

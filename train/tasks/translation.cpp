@@ -31,7 +31,7 @@ void require_positions(const Config& config, const ConfigCheck& check, const std
                        std::size_t tokens) {
   const std::size_t positions = config.model.max_length;
   if (tokens < positions) return;
-  check.refuse(
+  check.reject(
       {"data." + key, "model.max_length", "data.task"},
       fmt::format("`{}` is {}, and with `<bos>` or `<eos>` {} tokens; `model.max_length` is {}",
                   key, tokens, tokens + 1, positions),
@@ -41,7 +41,7 @@ void require_positions(const Config& config, const ConfigCheck& check, const std
 void check_symbols(const Config& config, const ConfigCheck& check) {
   const DataOptions& data = config.data;
   if (data.symbols.min_length > data.symbols.max_length) {
-    check.refuse({"data.min_length", "data.max_length", "data.task"},
+    check.reject({"data.min_length", "data.max_length", "data.task"},
                  fmt::format("`min_length` is {}, more than `max_length` ({})",
                              data.symbols.min_length, data.symbols.max_length),
                  fmt::format("set `min_length` to {} or less, or raise `max_length`",
@@ -65,7 +65,7 @@ DataSource symbol_source(std::string_view name) {
 
 void check_toy_translation(const Config& config, const ConfigCheck& check) {
   if (config.model.tie_embeddings != TiedEmbeddings::all) return;
-  check.refuse({"model.tie_embeddings", "data.task"},
+  check.reject({"model.tie_embeddings", "data.task"},
                "`tie_embeddings: all` needs one vocabulary, task toy_translation has two",
                "set `tie_embeddings` to target");
 }
@@ -77,7 +77,7 @@ void check_pair_files(const DataOptions& data, const ConfigCheck& check) {
   if (data.pairs.validation_source.empty()) missing.push_back("data.validation_source");
   if (data.pairs.validation_target.empty()) missing.push_back("data.validation_target");
   if (!missing.empty()) {
-    check.refuse({"data.task", "data.train_source", "data.train_target", "data.validation_source",
+    check.reject({"data.task", "data.train_source", "data.train_target", "data.validation_source",
                   "data.validation_target"},
                  fmt::format("task parallel_text needs {}", fmt::join(missing, ", ")),
                  fmt::format("name the files here or on the command line: {}=FILE",
@@ -86,12 +86,12 @@ void check_pair_files(const DataOptions& data, const ConfigCheck& check) {
   const std::size_t sources = data.pairs.train_source.names().size();
   const std::size_t targets = data.pairs.train_target.names().size();
   if (missing.empty() && sources != targets) {
-    check.refuse({"data.train_target", "data.train_source", "data.task"},
+    check.reject({"data.train_target", "data.train_source", "data.task"},
                  fmt::format("`train_source` names {} files, `train_target` {}", sources, targets),
                  "name one target file for each source file");
   }
   if (data.pairs.test_source.empty() != data.pairs.test_target.empty()) {
-    check.refuse({"data.test_source", "data.test_target", "data.task"},
+    check.reject({"data.test_source", "data.test_target", "data.task"},
                  fmt::format("a test set needs two files, `{}` is missing",
                              data.pairs.test_source.empty() ? "test_source" : "test_target"),
                  "name both files, or none");
@@ -104,7 +104,7 @@ void check_parallel_text(const Config& config, const ConfigCheck& check) {
   check_corpus_weights(config, check, "data.train_source", config.data.pairs.train_source);
   require_positions(config, check, "max_tokens", config.data.pairs.max_tokens);
   if (config.model.tie_embeddings == TiedEmbeddings::all && !config.data.pairs.shared_vocabulary) {
-    check.refuse({"model.tie_embeddings", "data.shared_vocabulary", "data.task"},
+    check.reject({"model.tie_embeddings", "data.shared_vocabulary", "data.task"},
                  "`tie_embeddings: all` needs one vocabulary, `data.shared_vocabulary` is false",
                  "set `data.shared_vocabulary` to true, or `tie_embeddings` to target");
   }
@@ -115,7 +115,7 @@ void check_parallel_text(const Config& config, const ConfigCheck& check) {
 void check_model(const Config& config, const ConfigCheck& check) {
   const std::size_t positions = config.model.max_length;
   if (config.train.max_decode_length <= positions) return;
-  check.refuse({"train.max_decode_length", "model.max_length"},
+  check.reject({"train.max_decode_length", "model.max_length"},
                fmt::format("`max_decode_length` is {}, more than `model.max_length` ({})",
                            config.train.max_decode_length, positions),
                fmt::format("set `model.max_length` to {} or more", config.train.max_decode_length));

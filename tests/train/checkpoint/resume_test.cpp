@@ -33,7 +33,7 @@ std::string outcome(const std::string& key, const std::vector<std::string>& allo
 }
 
 TEST_CASE("a change of each key is received by its rule, and settings of the process are free") {
-  for_each_field(Config(), [](const Field& field, const FieldValue&, const Domain& domain) {
+  for (const Field& field : fields_of(Config())) {
     const std::string key = field.path();
     CAPTURE(key);
     const auto rule = change_rule(key);
@@ -41,9 +41,9 @@ TEST_CASE("a change of each key is received by its rule, and settings of the pro
     const bool free = rule == ChangeRule::free, permitted = rule == ChangeRule::with_permission;
     CHECK(outcome(key, {}) == (free ? "taken" : "rejected"));
     CHECK(outcome(key, {key}) == (free ? "taken" : permitted ? "allowed" : "rejected"));
-    if (domain.is_file() && key.starts_with("data.")) CHECK(free);
+    if (field.domain.is_file() && key.starts_with("data.")) CHECK(free);
     if (!field.rule.stored && key != "train.run_dir") CHECK(free);
-  });
+  }
   CHECK_FALSE(change_rule("model.width").has_value());
 }
 

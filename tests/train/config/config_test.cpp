@@ -8,11 +8,7 @@
 #include "tests/train/config/config_errors.h"
 
 namespace tapestry {
-namespace {
-
 using namespace test;
-
-}  // namespace
 
 TEST_CASE("a key in the config replaces its default, other keys keep theirs") {
   const Config config = parse_config(
@@ -146,16 +142,6 @@ TEST_CASE("errors of an override are reported for the command line") {
     CAPTURE(row.text);
     check_errors(config_errors("train:\n  steps: 9\n", {row.text}), row.errors);
   }
-}
-
-TEST_CASE("an error is shown with its line and a caret") {
-  const auto errors = config_errors("model:\n  d_modl: 64\n");
-  REQUIRE(errors.size() == 1);
-  CHECK(to_string(errors.front()) ==
-        "x:2:3: unknown key `d_modl` in `model`\n"
-        "    d_modl: 64\n"
-        "    ^~~~~~\n"
-        "hint: did you mean `d_model`?");
 }
 
 TEST_CASE("an override does not hide an invalid value in the file") {

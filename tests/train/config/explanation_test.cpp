@@ -1,4 +1,4 @@
-#include "train/config/help.h"
+#include "train/config/explain.h"
 
 #include <doctest/doctest.h>
 

@@ -5,14 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/contains.h"
-#include "train/config/config.h"
-#include "train/config/error.h"
+#include "tests/train/config/config_errors.h"
 
 namespace tapestry {
 namespace {
 
-using test::contains;
+using namespace test;
 
 /// A config in which keys contradict each other.
 struct Contradiction {
@@ -209,22 +207,12 @@ const std::vector<std::string> consistent = {
     "train: {steps: 5, epochs: 0}",
 };
 
-std::vector<Diagnostic> errors_of(const std::string& config,
-                                  const std::vector<std::string>& overrides = {}) {
-  try {
-    parse_config(config + "\n", "c", overrides);
-  } catch (const ConfigError& error) {
-    return error.diagnostics();
-  }
-  return {};
-}
-
 }  // namespace
 
 TEST_CASE("a contradiction between keys is reported at one of them, with a way out") {
   for (const Contradiction& row : contradictions) {
     CAPTURE(row.text);
-    const std::vector<Diagnostic> errors = errors_of(row.text);
+    const std::vector<Diagnostic> errors = config_errors(row.text);
     REQUIRE(errors.size() == 1);
     const Diagnostic& error = errors.front();
     CHECK(error.place.source_line.substr(error.place.column - 1, error.place.length) == row.at);
@@ -237,20 +225,20 @@ TEST_CASE("a contradiction between keys is reported at one of them, with a way o
 
 TEST_CASE("consistent configs are accepted") {
   for (const std::string& config : consistent) {
-    const std::vector<Diagnostic> errors = errors_of(config);
+    const std::vector<Diagnostic> errors = config_errors(config);
     CHECK_MESSAGE(errors.empty(), config);
   }
 }
 
 TEST_CASE("a contradiction caused by an override is reported for the command line") {
-  const auto errors = errors_of("train: {steps: 9}", {"model.num_heads=3"});
+  const auto errors = config_errors("train: {steps: 9}", {"model.num_heads=3"});
   REQUIRE(errors.size() == 1);
   CHECK(errors.front().place.file == "command line: model.num_heads=3");
 }
 
 TEST_CASE("keys with an invalid value are not checked for contradictions") {
-  CHECK(errors_of("model: {d_model: 130, num_heads: x}").size() == 1);
-  CHECK(errors_of("optimizer: {kind: sdg, momentum: 0.9}").size() == 1);
+  CHECK(config_errors("model: {d_model: 130, num_heads: x}").size() == 1);
+  CHECK(config_errors("optimizer: {kind: sdg, momentum: 0.9}").size() == 1);
 }
 
 }  // namespace tapestry

@@ -6,7 +6,7 @@
 #include "tests/support/contains.h"
 #include "tests/train/error_text.h"
 #include "train/config/error.h"
-#include "train/config/rules.h"
+#include "train/config/steps.h"
 
 /// Numbers of steps that are given as percentages or as epochs.
 namespace tapestry {

@@ -1,4 +1,4 @@
-#include "train/config/help.h"
+#include "train/config/schema.h"
 
 #include <doctest/doctest.h>
 #include <yaml-cpp/yaml.h>
@@ -160,8 +160,8 @@ TEST_CASE(
       "inf nan 0x10 1,000 18446744073709551615");
   values.insert("");
   std::size_t accepted = 0, rejected = 0;
-  const Config defaults;
-  for_each_field(defaults, [&](const Field& field, const FieldValue&, const Domain& domain) {
+  for (const Field& field : fields_of(Config())) {
+    const Domain& domain = field.domain;
     const Json& key = schema.at("properties")
                           .at(std::string(field.section))
                           .at("properties")
@@ -175,12 +175,11 @@ TEST_CASE(
       // Nothing after a key is rejected before its domain sees it; so is null, written out, by
       // words.
       const bool valid = !json.is_null() && std::holds_alternative<FieldValue>(domain.parse(text));
-      const bool is_percentage =
-          domain.is<StepCount>() && StepCount::parse_percentage(text).has_value();
+      const bool is_percentage = domain.is<StepCount>() && parse_percentage(text).has_value();
       CHECK(accepts(key, json) == (valid || is_percentage));
       ++(valid || is_percentage ? accepted : rejected);
     }
-  });
+  }
   CHECK(accepted >= 300);
   CHECK(rejected >= 300);
 }

@@ -55,10 +55,11 @@ std::map<std::string, std::string> true_defaults() {
 }
 
 bool same_value(const std::string& a, const std::string& b) {
-  const auto number_a = not_negative().parse(a);
-  const auto number_b = not_negative().parse(b);
-  const bool numbers = number_a.index() == 0 && number_b.index() == 0;
-  return numbers ? std::get<double>(number_a) == std::get<double>(number_b) : a == b;
+  const Domain numbers = not_negative();
+  const Parsed number_a = numbers.parse(a), number_b = numbers.parse(b);
+  const auto* value_a = std::get_if<FieldValue>(&number_a);
+  const auto* value_b = std::get_if<FieldValue>(&number_b);
+  return value_a != nullptr && value_b != nullptr ? *value_a == *value_b : a == b;
 }
 
 const std::string default_prefix = "default ";

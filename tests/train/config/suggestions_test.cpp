@@ -1,32 +1,63 @@
-#include "train/config/help.h"
+#include "train/config/suggestions.h"
 
 #include <doctest/doctest.h>
 
-#include <set>
+#include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "train/config/config.h"
-#include "train/config/error.h"
+#include "tests/train/config/config_errors.h"
+#include "train/config/fields.h"
 
 namespace tapestry {
 namespace {
 
 using Paths = std::vector<std::string>;
 
-/// The hint for `text` in a config or, if `yaml` is empty, as an override.
+/// The hint of the first error of a config.
 std::string hint(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
-  try {
-    (void)parse_config(yaml, "c.yaml", overrides);
-  } catch (const ConfigError& error) {
-    return error.diagnostics().front().hint;
-  }
-  return "accepted";
+  const std::vector<Diagnostic> errors = test::config_errors(yaml, overrides);
+  return errors.empty() ? "accepted" : errors.front().hint;
 }
 
 std::string override_hint(const std::string& override) {
   return hint("model: {d_ff: 8}\n", {override});
+}
+
+TEST_CASE("the edit distance counts insertions, deletions, replacements and swaps of neighbors") {
+  const struct {
+    const char *a, *b;
+    std::size_t distance;
+  } rows[] = {{"", "", 0},
+              {"", "abc", 3},
+              {"abc", "", 3},
+              {"kitten", "sitting", 3},
+              {"d_modl", "d_model", 1},
+              {"d_modle", "d_model", 1},
+              {"ab", "ba", 1},
+              {"ca", "abc", 3},  // 2 if the swapped pair could be edited again
+              {"Batch-Size", "batch_size", 0}};
+  for (const auto& row : rows) CHECK(edit_distance(row.a, row.b) == row.distance);
+}
+
+TEST_CASE("the closest candidate is suggested, of equally close ones the first") {
+  const std::vector<std::string> keys{"steps", "beta1", "beta2", "seed", "dropout", "dtype"};
+  const std::string longest(64, 'a');
+  CHECK(closest("beta2x", keys) == "beta2");
+  CHECK(closest("beta", keys) == "beta1");
+  CHECK(closest("sed", keys) == "seed");
+  CHECK(closest("dropot", keys) == "dropout");
+  CHECK(closest(longest, std::vector{longest}) == longest);
+  CHECK(closest("x", {}) == std::nullopt);
+  for (const char* differs_in_a_third : {"drpot", "dopot", "lr", ""}) {
+    CHECK(closest(differs_in_a_third, std::vector<std::string>{"dropout", "dtype"}) ==
+          std::nullopt);
+  }
+  const std::string too_long(65, 'a');
+  CHECK(closest(too_long, std::vector{too_long}) == std::nullopt);
 }
 
 TEST_CASE("names of keys in other programs are recognized with any case and dashes") {
@@ -44,15 +75,13 @@ TEST_CASE("a key of several sections is suggested for each, the most likely firs
   CHECK(keys_meant_by("dropout") == Paths{"model.dropout"});
 }
 
-TEST_CASE("every recognized foreign name has existing keys") {
-  std::set<std::string> known;
-  for (const ConfigKey& key : config_keys()) known.insert(key.path());
-  for (const std::string_view name : foreign_key_names()) {
-    CAPTURE(name);
-    CHECK_FALSE(keys_meant_by(name).empty());
-    for (const std::string& path : keys_meant_by(name)) {
-      CAPTURE(path);
-      CHECK(known.contains(path));
+TEST_CASE("every synonym has an existing key") {
+  for (const Synonyms& key : all_synonyms()) {
+    CAPTURE(key.path);
+    CHECK(find_field(key.path).has_value());
+    for (const std::string_view name : key.names) {
+      const Paths meant = keys_meant_by(name);
+      CHECK(std::ranges::find(meant, key.path) != meant.end());
     }
   }
 }

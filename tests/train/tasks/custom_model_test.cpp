@@ -114,7 +114,7 @@ TEST_CASE("a contradiction is reported unless the kind of model does not use one
   const auto reports = [&](const ConfigKind* used_by) {
     Diagnostics problems;
     ConfigCheck(origins, problems, used_by)
-        .refuse({"model.d_model", "model.num_heads"}, "they contradict", "change one");
+        .reject({"model.d_model", "model.num_heads"}, "they contradict", "change one");
     return !problems.empty();
   };
   CHECK(reports(nullptr));

@@ -42,9 +42,7 @@ Config make_config(const std::string& kind, const std::string& task = "copy") {
 
 std::set<std::string> paths_of_all_keys() {
   std::set<std::string> keys;
-  for_each_field(Config{}, [&](const Field& field, const FieldValue&, const Domain&) {
-    keys.insert(field.path());
-  });
+  for (const Field& field : fields_of(Config())) keys.insert(field.path());
   return keys;
 }
 

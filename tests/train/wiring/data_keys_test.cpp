@@ -42,15 +42,15 @@ std::vector<std::string> context_of(const std::string& key, const TaskCase& task
 }
 
 /// Another value: the file NAME_other for NAME, another word, or another number.
-std::string value_for(const std::string& key, const FieldValue& value, const Domain& domain) {
-  if (domain.is_file()) {
+std::string value_for(const Field& field) {
+  if (field.domain.is_file()) {
     std::filesystem::path name;
-    for_each_path(value,
+    for_each_path(field.value,
                   [&](const std::string& path) { name = std::filesystem::path(path).filename(); });
     return name.stem().string() + "_other" + name.extension().string();
   }
-  if (key == "pixel_maximum") return "18";
-  return another_value(value, domain);
+  if (field.key == "pixel_maximum") return "18";
+  return another_value(field);
 }
 
 /// Training, validation or test set.
@@ -111,13 +111,13 @@ void check_key(const TaskWorkplace& work, const TaskCase& task, const std::strin
   std::vector<std::string> overrides = context_of(key, task);
   const Config before = work.config(task, overrides);
   bool is_part = false;  // names one part, which nothing else is taken from
-  for_each_field(before, [&](const Field& field, const FieldValue& value, const Domain& domain) {
-    if (field.section != "data" || field.key != key) return;
-    overrides.push_back("data." + key + "=" + value_for(key, value, domain));
+  for (const Field& field : fields_of(before)) {
+    if (field.section != "data" || field.key != key) continue;
+    overrides.push_back("data." + key + "=" + value_for(field));
     const bool is_size = key.ends_with("_size");
     is_part = (is_size && task.task != "images") ||
-              (domain.is_file() && !key.starts_with("train_") && task.task != "images");
-  });
+              (field.domain.is_file() && !key.starts_with("train_") && task.task != "images");
+  }
   REQUIRE_FALSE(overrides.empty());
   CAPTURE(overrides.back());
   const Config after = work.config(task, overrides);

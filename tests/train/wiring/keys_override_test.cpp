@@ -7,11 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/contains.h"
 #include "tests/support/source_folder.h"
+#include "tests/train/config/config_errors.h"
 #include "tests/train/wiring/keys_tasks.h"
-#include "train/config/config.h"
-#include "train/config/error.h"
 #include "train/config/fields.h"
 
 /// Every key of every section, given by a config file and by the command line: each sets the member
@@ -39,23 +37,13 @@ struct Key {
 
 std::vector<Key> all_keys() {
   std::vector<Key> all;
-  for_each_field(Config(), [&](const Field& field, const FieldValue& value, const Domain& domain) {
-    const std::string one = another_value(value, domain);
+  for (const Field& field : fields_of(Config())) {
+    const std::string one = another_value(field);
     all.push_back({std::string(field.section), std::string(field.key),
-                   without_quotes(domain.print(value)), one, another_value(value, domain, one),
+                   without_quotes(field.printed()), one, another_value(field, one),
                    field.use.in_use()});
-  });
-  return all;
-}
-
-std::vector<Diagnostic> problems_of(const std::string& text,
-                                    const std::vector<std::string>& overrides) {
-  try {
-    parse_config(text, "c.yaml", overrides);
-  } catch (const ConfigError& error) {
-    return error.diagnostics();
   }
-  return {};
+  return all;
 }
 
 /// The value of a key as in YAML without quotes; or what is wrong, since rules between keys may
@@ -63,13 +51,13 @@ std::vector<Diagnostic> problems_of(const std::string& text,
 std::string value_or_problems(const Key& key, const std::string& text,
                               const std::vector<std::string>& overrides) {
   std::string result;
-  for (const Diagnostic& problem : problems_of(text, overrides)) result += problem.message + "\n";
+  for (const Diagnostic& problem : config_errors(text, overrides)) result += problem.message + "\n";
   if (!result.empty()) return result;
-  for_each_field(parse_config(text, "c.yaml", overrides),
-                 [&](const Field& field, const FieldValue& value, const Domain& domain) {
-                   if (field.section == key.section && field.key == key.key)
-                     result = without_quotes(domain.print(value));
-                 });
+  for (const Field& field : fields_of(parse_config(text, "c.yaml", overrides))) {
+    if (field.section == key.section && field.key == key.key) {
+      result = without_quotes(field.printed());
+    }
+  }
   return result;
 }
 
@@ -117,17 +105,17 @@ TEST_CASE("a value that is invalid or not used is reported for its override, not
   for (const Key& key : all_keys()) {
     CAPTURE(key.override(""));
     const auto check_place = [&](const std::vector<std::string>& overrides, const char* expected) {
-      const auto problems = problems_of(key.in_file(key.usual), overrides);
+      const auto problems = config_errors(key.in_file(key.usual), overrides);
       REQUIRE(problems.size() == 1);
       CHECK(contains(problems[0].place.file, "command line: " + key.override(expected)));
       CHECK(problems[0].place.line == 0);
     };
-    const bool is_text = problems_of(key.in_file(key.usual), {key.override("?")}).empty();
+    const bool is_text = config_errors(key.in_file(key.usual), {key.override("?")}).empty();
     if (!is_text) check_place({key.override("?")}, "?");
     if (key.used) continue;
     // The last of several overrides is the one at fault, or the one that makes good.
     check_place({key.override(key.two), key.override(key.one)}, key.one.c_str());
-    CHECK(problems_of(key.in_file(key.usual), {key.override(key.one), key.override(key.usual)})
+    CHECK(config_errors(key.in_file(key.usual), {key.override(key.one), key.override(key.usual)})
               .empty());
   }
 }
@@ -147,8 +135,8 @@ TEST_CASE("a contradiction is reported for the last override of its key") {
       {"train: {max_decode_length: 0}", {"train.max_decode_length=300"}}};
   for (const Contradiction& one : contradictions) {
     CAPTURE(one.file);
-    CHECK(problems_of(one.file, {}).empty());
-    const auto problems = problems_of(one.file, one.overrides);
+    CHECK(config_errors(one.file, {}).empty());
+    const auto problems = config_errors(one.file, one.overrides);
     const auto is_named = [&](const Diagnostic& problem) {
       return problem.place.file == "command line: " + one.overrides.back();
     };
@@ -156,7 +144,8 @@ TEST_CASE("a contradiction is reported for the last override of its key") {
     for (const Diagnostic& problem : problems) CHECK(problem.place.line == 0);
   }
   // Without a valid value, no contradiction is searched.
-  const auto problems = problems_of("model: {d_model: 130, num_heads: 13}", {"model.num_heads=x"});
+  const auto problems =
+      config_errors("model: {d_model: 130, num_heads: 13}", {"model.num_heads=x"});
   REQUIRE(problems.size() == 1);
   CHECK(problems[0].place.file == "command line: model.num_heads=x");
 }

@@ -197,8 +197,8 @@ struct TaskWorkplace : Workplace {
 };
 
 /// A value of a key's domain other than `not_this`, as in YAML.
-inline std::string another_value(const FieldValue& value, const Domain& domain,
-                                 const std::string& not_this = "") {
+inline std::string another_value(const Field& field, const std::string& not_this = "") {
+  const Domain& domain = field.domain;
   std::vector<std::string> candidates = {"3",  "4",  "0.25", "0.5", "true", "false",
                                          "7s", "9s", "9",    "10",  "0.99", "0.995"};
   if (domain.is<OneOf>()) candidates = domain.words();
@@ -207,19 +207,17 @@ inline std::string another_value(const FieldValue& value, const Domain& domain,
     const auto parsed = domain.parse(candidate);
     const auto* other = std::get_if<FieldValue>(&parsed);
     if (other == nullptr) continue;
-    if (domain.print(*other) != domain.print(value) && candidate != not_this) {
-      return candidate;
-    }
+    if (domain.print(*other) != field.printed() && candidate != not_this) return candidate;
   }
-  return domain.print(value);  // of two values only one is another
+  return field.printed();  // of two values only one is another
 }
 
 /// The keys of a section that a config uses.
 inline std::vector<std::string> keys_in_use(const Config& config, const std::string& section) {
   std::vector<std::string> keys;
-  for_each_field(config, [&](const Field& field, const FieldValue&, const Domain&) {
+  for (const Field& field : fields_of(config)) {
     if (field.section == section && field.use.in_use()) keys.emplace_back(field.key);
-  });
+  }
   return keys;
 }
 

@@ -57,21 +57,21 @@ std::optional<Config> accepted(const KindCase& kind, Overrides overrides, const 
 }
 
 /// All other words of a key, or another number that the inputs of the tests allow.
-std::vector<Change> changes_of(const Field& field, const FieldValue& value, const Domain& domain,
-                               const KindCase& kind) {
+std::vector<Change> changes_of(const Field& field, const KindCase& kind) {
   const std::string key(field.key);
+  const Domain& domain = field.domain;
   std::vector<Change> changes;
   if (domain.is<OneOf>()) {
     for (const std::string& word : domain.words()) {
-      if (word != domain.print(value)) changes.push_back({key, word});
+      if (word != field.printed()) changes.push_back({key, word});
     }
     return changes;
   }
   if (key == "max_length") return {{key, "10"}};
   if (key == "patch_size") return {{key, "4"}};
   for (const char* number : {"1", "4", "0.5", "true", "false"}) {
-    if (domain.print(value) == number || !std::holds_alternative<FieldValue>(domain.parse(number)))
-      continue;
+    const bool is_other = field.printed() != number;
+    if (!is_other || !std::holds_alternative<FieldValue>(domain.parse(number))) continue;
     if (!field.use.in_use() || accepted(kind, {}, {key, number})) return {{key, number}};
   }
   FAIL("no other value of model.", key, " is known: add it to changes_of()");
@@ -83,16 +83,15 @@ template <class F>
 void for_each_change(bool used, const F& f) {
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
-    for_each_field(
-        parsed(kind), [&](const Field& field, const FieldValue& value, const Domain& domain) {
-          const bool applies =
-              field.section == "model" && field.key != "kind" && field.use.in_use() == used;
-          if (!applies) return;
-          for (const Change& change : changes_of(field, value, domain, kind)) {
-            CAPTURE(change.override());
-            f(change, kind);
-          }
-        });
+    for (const Field& field : fields_of(parsed(kind))) {
+      const bool applies =
+          field.section == "model" && field.key != "kind" && field.use.in_use() == used;
+      if (!applies) continue;
+      for (const Change& change : changes_of(field, kind)) {
+        CAPTURE(change.override());
+        f(change, kind);
+      }
+    }
   }
 }
 
@@ -233,9 +232,9 @@ TEST_CASE("a key that a kind of model does not use is rejected, and would have n
     CHECK(contains(message, "`" + change.key + "` is used with `model.kind: "));
     CHECK(contains(message, ", found `" + kind.name + "`"));
     Config config = parsed(kind);
-    for_each_field(config, [&](const Field& field, FieldValue& value, const Domain& domain) {
-      if (field.path() == "model." + change.key)
-        value = std::get<FieldValue>(domain.parse(change.value));
+    for_each_field(config, [&](Field& field) {
+      if (field.path() != "model." + change.key) return;
+      field.value = std::get<FieldValue>(field.domain.parse(change.value));
     });
     const KindOptions before = parsed_options(kind), after = options_of(config);
     CHECK(tensors(model_of(before)) == tensors(model_of(after)));

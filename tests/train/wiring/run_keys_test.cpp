@@ -123,21 +123,17 @@ std::vector<Row> rows_of(const std::string& key, const Context& context) {
 }
 
 std::string another_value(const Config& config, const std::string& key) {
-  std::string other;
-  for_each_field(config, [&](const Field& field, const FieldValue& value, const Domain& domain) {
-    if (field.path() == key) other = test::another_value(value, domain);
-  });
-  return other;
+  for (const Field& field : fields_of(config)) {
+    if (field.path() == key) return test::another_value(field);
+  }
+  return "";
 }
 
 /// The parts that a key changes by its ChangeRule; nullopt for weights and what follows from them.
 std::optional<Parts> changes_by_rule(const std::string& key) {
-  std::optional<Parts> changes;
-  for_each_field(Config(), [&](const Field& field, const FieldValue&, const Domain&) {
-    if (field.path() != key) return;
-    if (!field.rule.stored || field.rule.change == ChangeRule::free) changes = Parts{};
-  });
-  return changes;
+  const KeyRule rule = find_field(key)->rule;
+  const bool changes_weights = rule.stored && rule.change != ChangeRule::free;
+  return changes_weights ? std::nullopt : std::optional(Parts{});
 }
 
 /// Whether the parameters at all steps that both runs have a checkpoint of are the same.

@@ -1,0 +1,76 @@
+#include "train/config/explain.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "train/config/fields.h"
+#include "train/config/reader.h"
+
+namespace tapestry {
+namespace {
+
+std::string describe_origin(const std::string& path, const Origins& origins) {
+  const auto found = origins.find(path);
+  if (found == origins.end()) return "default";
+  const Origin& origin = found->second;
+  if (origin.in_override) return "command line";
+  return fmt::format("{}:{}", origin.place.file, origin.place.line);
+}
+
+/// The comment next to the value of a key.
+std::string comment_beside(const ExplainedKey& each) {
+  std::string text = each.origin;
+  if (each.percent) text += fmt::format(", given as {}% of train.steps", *each.percent);
+  if (each.value != each.key.default_value) {
+    text += fmt::format("; default {}", each.key.default_value);
+  }
+  return text;
+}
+
+std::string comment_above(const ExplainedKey& each) {
+  std::string text = fmt::format("{} ({})", each.key.meaning, each.key.expected);
+  if (!each.in_use) text += fmt::format("; not used, only with {}", each.key.used_with);
+  return text;
+}
+
+}  // namespace
+
+std::vector<ExplainedKey> explain_config(const std::string& path,
+                                         const std::vector<std::string>& overrides) {
+  const ConfigWithOrigins loaded = load_config_with_origins(path, overrides);
+  const auto& percentages = loaded.config.step_percentages;
+  std::vector<ConfigKey> keys = config_keys();
+  std::vector<ExplainedKey> explained;
+  for (const Field& field : fields_of(loaded.config)) {
+    const std::string name = field.path();
+    const auto percentage = percentages.find(name);
+    explained.push_back({.key = std::move(keys.at(explained.size())),
+                         .value = field.printed(),
+                         .percent = percentage == percentages.end()
+                                        ? std::nullopt
+                                        : std::optional(percentage->second.percent),
+                         .origin = describe_origin(name, loaded.origins),
+                         .in_use = field.use.in_use()});
+  }
+  return explained;
+}
+
+std::string to_yaml(const std::vector<ExplainedKey>& keys) {
+  std::string text;
+  std::string_view section;
+  for (const ExplainedKey& each : keys) {
+    if (each.key.section != section) {
+      text += fmt::format("{}{}:\n", text.empty() ? "" : "\n", each.key.section);
+    }
+    section = each.key.section;
+    const std::string assignment =
+        fmt::format("{}{}: {}", each.in_use ? "" : "# ", each.key.key, each.value);
+    text += fmt::format("  # {}\n  {:<32} # {}\n", comment_above(each), assignment,
+                        comment_beside(each));
+  }
+  return text;
+}
+
+}  // namespace tapestry
