@@ -343,25 +343,6 @@ TEST_CASE("arrays that HDF5 cannot store are an output error, and no file is wri
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_CASE("a save that fails at any call leaves the old checkpoint readable and no other file") {
-  const CheckpointInFolder checkpoint;
-  FaultyFileSystem whole;
-  write_checkpoint(checkpoint.folder / "other.h5", every_type(), whole);
-  std::filesystem::remove(checkpoint.folder / "other.h5");
-  for (std::size_t call = 0; call < whole.calls.size(); ++call) {
-    CAPTURE(whole.calls[call]);
-    checkpoint.replace(checkpoint.original);
-    FaultyFileSystem files;
-    files.failing_call = call;
-    try {
-      write_checkpoint(checkpoint.path, every_type(), files);
-    } catch (const OutputError&) {
-    }
-    const ArrayStore found = read_checkpoint(checkpoint.path);
-    CHECK((found == small() || found == every_type()));
-  }
-}
-
 TEST_CASE("errors of arrays that were read from a file name the file") {
   const CheckpointInFolder checkpoint;
   CHECK_THROWS_WITH_AS(
