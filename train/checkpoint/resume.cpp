@@ -19,7 +19,6 @@
 #include "train/config/fields.h"
 #include "train/config/steps.h"
 #include "train/config/suggestions.h"
-#include "train/system/machine.h"
 
 namespace tapestry {
 namespace {
