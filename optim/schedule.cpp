@@ -14,30 +14,30 @@ namespace tapestry {
 namespace {
 
 template <class Value>
-void require(bool valid, const char* option, Value value, std::string_view expected) {
+void require_option(bool valid, const char* option, Value value, std::string_view expected) {
   if (!valid) {
     throw ValueError(fmt::format("schedule: {} is {}, expected {}", option, value, expected));
   }
 }
 
 void require_fall(const ScheduleOptions& options) {
-  require(options.min_learning_rate <= options.learning_rate, "min_learning_rate",
-          printable(options.min_learning_rate),
-          fmt::format("at most learning_rate ({})", printable(options.learning_rate)));
-  require(options.decay_steps > options.warmup_steps, "decay_steps", options.decay_steps,
-          fmt::format("more than warmup_steps ({})", options.warmup_steps));
+  require_option(options.min_learning_rate <= options.learning_rate, "min_learning_rate",
+                 printable(options.min_learning_rate),
+                 fmt::format("at most learning_rate ({})", printable(options.learning_rate)));
+  require_option(options.decay_steps > options.warmup_steps, "decay_steps", options.decay_steps,
+                 fmt::format("more than warmup_steps ({})", options.warmup_steps));
 }
 
 }  // namespace
 
 void validate(const ScheduleOptions& options) {
-  require(options.learning_rate > 0.0 && std::isfinite(options.learning_rate), "learning_rate",
-          printable(options.learning_rate), "a finite number > 0");
-  require(options.min_learning_rate >= 0.0 && std::isfinite(options.min_learning_rate),
-          "min_learning_rate", printable(options.min_learning_rate), "a finite number >= 0");
-  require(options.kind != ScheduleKind::constant || options.warmup_steps == 0, "warmup_steps",
-          options.warmup_steps,
-          "0 with kind constant; kind linear_warmup is constant after a warm-up");
+  require_option(options.learning_rate > 0.0 && std::isfinite(options.learning_rate),
+                 "learning_rate", printable(options.learning_rate), "a finite number > 0");
+  require_option(options.min_learning_rate >= 0.0 && std::isfinite(options.min_learning_rate),
+                 "min_learning_rate", printable(options.min_learning_rate), "a finite number >= 0");
+  require_option(options.kind != ScheduleKind::constant || options.warmup_steps == 0,
+                 "warmup_steps", options.warmup_steps,
+                 "0 with kind constant; kind linear_warmup is constant after a warm-up");
   if (options.kind == ScheduleKind::cosine) require_fall(options);
 }
 
