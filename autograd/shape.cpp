@@ -18,7 +18,7 @@ Shape::Shape(std::span<const std::size_t> extents) : rank_(extents.size()) {
 
 std::size_t Shape::size() const { return product(0, rank_); }
 
-void Shape::refuse(const std::string& axis) const {
+void Shape::reject_axis(const std::string& axis) const {
   throw ShapeError(fmt::format("shape: axis {} of {} does not exist, expected {} <= axis < {}",
                                axis, to_string(*this), -static_cast<std::ptrdiff_t>(rank_), rank_));
 }

@@ -68,10 +68,10 @@ class Shape {
     if constexpr (std::is_signed_v<Axis>) {
       if (axis < 0) result += rank_;
     }
-    if (result >= rank_) refuse(std::to_string(axis));
+    if (result >= rank_) reject_axis(std::to_string(axis));
     return result;
   }
-  [[noreturn]] void refuse(const std::string& axis) const;
+  [[noreturn]] void reject_axis(const std::string& axis) const;
 
   std::array<std::size_t, max_rank> extents_{};
   std::size_t rank_ = 0;

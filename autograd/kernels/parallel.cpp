@@ -80,7 +80,7 @@ class Workers {
   std::size_t most() const {
     return no_more_threads_.load(std::memory_order_relaxed)
                ? started_.load(std::memory_order_relaxed) + 1
-               : most_threads;
+               : max_threads;
   }
 
   /// False, without having done anything, if another thread's job is running.
@@ -202,7 +202,7 @@ class Workers {
   Body body_ = nullptr;
   void* context_ = nullptr;
   std::uint32_t generation_ = 0;
-  std::array<Share, most_threads> shares_;
+  std::array<Share, max_threads> shares_;
   alignas(64) std::atomic<std::uint32_t> pending_{0};
   alignas(64) std::atomic<std::uint32_t> wake_{0};
   std::atomic<std::uint32_t> sleepers_{0};
@@ -247,7 +247,7 @@ void throw_if_cancelled() {
 namespace detail {
 
 void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* context) {
-  const std::size_t threads = std::min({num_threads(), pieces, most_threads});
+  const std::size_t threads = std::min({num_threads(), pieces, max_threads});
   const bool fits = pieces <= std::numeric_limits<std::uint32_t>::max();
   if (threads > 1 && fits && !inside_a_piece) {
     struct Inside {

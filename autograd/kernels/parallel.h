@@ -9,7 +9,7 @@
 namespace tapestry::kernels {
 
 /// The most threads that take part in an operation; a larger number has no further effect.
-inline constexpr std::size_t most_threads = 1024;
+inline constexpr std::size_t max_threads = 1024;
 
 /// Number of threads that operations use from now on; 0 means one for each core that this process
 /// may run on. The number never changes a result, only the time it takes.

@@ -130,7 +130,7 @@ void add_model(CLI::App& command, std::string& model) {
 }
 
 void add_threads(CLI::App& command, std::size_t& threads) {
-  add_value(command, "--threads", threads, between(0, kernels::most_threads),
+  add_value(command, "--threads", threads, between(0, kernels::max_threads),
             "Number of threads; 0: all cores");
 }
 

@@ -361,7 +361,7 @@ void visit_train(const Section& field, TrainOptions& o) {
   field("ema_decay", o.ema_decay, from_0_below_1(), with_permission,
         "decay per step of the exponential moving average of the weights, with which the model "
         "is validated and used; 0: no average");
-  field("threads", o.threads, between(0, kernels::most_threads), of_process(free),
+  field("threads", o.threads, between(0, kernels::max_threads), of_process(free),
         "number of threads; 0: all cores");
   field("bucket_size", o.bucket_size, between_reals(0.01, 1000), of_process(free),
         "size in MB of the buckets in which the processes of a run exchange gradients and "

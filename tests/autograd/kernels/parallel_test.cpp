@@ -144,9 +144,9 @@ TEST_CASE("num_threads() is what set_num_threads() was given, and at least 1") {
 }
 
 TEST_CASE("num_threads() may exceed the most threads, of which threads_at_work() is the limit") {
-  const Threads count(most_threads + 1);
-  CHECK(num_threads() == most_threads + 1);
-  CHECK(threads_at_work() == most_threads);
+  const Threads count(max_threads + 1);
+  CHECK(num_threads() == max_threads + 1);
+  CHECK(threads_at_work() == max_threads);
   set_num_threads(5);
   CHECK(threads_at_work() == 5);
 }
