@@ -568,7 +568,8 @@ TEST_CASE("the guide: a run of the program is loaded for inference") {
                "model: {d_model: 8, num_heads: 2, d_ff: 16, num_encoder_layers: 1, "
                "num_decoder_layers: 1, max_length: 16}\n"
                "train: {steps: 2, batch_size: 8, threads: 1}\n");
-  REQUIRE(run(run_program, {"tapestry", "train", "copy.yaml"}) == 0);
+  REQUIRE(run([](int argc, char** argv) { return run_program(argc, argv); },
+              {"tapestry", "train", "copy.yaml"}) == 0);
   const Printed printed;
 #include "block_7.inc"
   CHECK(std::ranges::count(printed.text(), '\n') == 2);

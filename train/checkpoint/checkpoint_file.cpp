@@ -210,7 +210,7 @@ class HeaderFile : public hdf5::VirtualFile {
 
 /// Whether bytes are stored as a string, which other programs show as text: an empty one, or UTF-8
 /// without NUL.
-bool is_text(const StoredArray& array) {
+bool is_written_as_string(const StoredArray& array) {
   constexpr std::size_t max_string = std::size_t{1} << 31;
   if (array.type != ElementType::uint8 || array.shape.size() != 1) return false;
   const std::string_view text(reinterpret_cast<const char*>(array.bytes.data()),
@@ -258,7 +258,7 @@ class DatasetMaker {
   /// Returns the offset of the array in the file; nullopt if it has no elements.
   std::optional<std::uint64_t> create(const hdf5::File& file, const std::string& path,
                                       const StoredArray& array) const {
-    const bool text = is_text(array);
+    const bool text = is_written_as_string(array);
     const hdf5::Datatype type =
         text ? text_type(array.bytes.size())
              : hdf5::Datatype(H5Tcopy(number_type(array.type)), "copy a type");
