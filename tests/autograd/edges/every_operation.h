@@ -10,11 +10,17 @@
 /// Every operation of the library in one list, for tests of what holds for all of them.
 namespace tapestry::test {
 
+/// Value and slope of a function of one number at infinity and at -infinity.
+struct Limits {
+  double value[2], slope[2];
+};
+
 struct OperationCase {
   std::string name;
   std::vector<Shape> shapes;  ///< of the operands
   std::function<Tensor(const Operands&)> run;
-  bool positive = false;  ///< defined for positive operands only
+  Limits at_infinity = {};  ///< of an element-wise operation
+  bool positive = false;    ///< defined for positive operands only
 };
 
 /// Every operation at least once, on tensors of `rows` rows of n elements as far as it has such.
