@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -250,6 +251,21 @@ const std::vector<std::string> readers = {"train",
                                           "average mean.h5",
                                           "score"};
 constexpr std::size_t representative = 4, common = 5;
+
+TEST_CASE("every command with an argument CONFIG, RUN or MODEL is tried with paths") {
+  CLI::App program;
+  for (const AddedCommand& added : add_commands(program)) {
+    const auto has = [&](const char* name) {
+      return added.app.get_option_no_throw(name) != nullptr;
+    };
+    if (!has("CONFIG") && !has("RUN") && !has("MODEL")) continue;
+    const std::string name = added.command.name;
+    const bool is_tried = std::ranges::any_of(readers, [&](const std::string& reader) {
+      return reader == name || reader.starts_with(name + " ");
+    });
+    CHECK_MESSAGE(is_tried, name, " is not in `readers`");
+  }
+}
 
 TEST_CASE("every command rejects every kind of path that it cannot use, and changes nothing") {
   const TrainedWorkplace work;
