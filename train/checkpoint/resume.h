@@ -13,8 +13,8 @@
 /// Identity of a run, and what may change when it is resumed: config, data and program.
 ///
 ///     const RunDirectory run = find_run("runs/copy");
-///     ResumePlan plan = plan_resume(run, *read_newest_of_run(run), {.overrides =
-///     {"train.steps=900"}});
+///     ResumePlan plan =
+///         plan_resume(run, *read_newest_of_run(run), {.overrides = {"train.steps=900"}});
 ///     // ... a Trainer of plan.config, which resumes from plan.checkpoint.arrays
 namespace tapestry {
 
