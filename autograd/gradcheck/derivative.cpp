@@ -1,4 +1,4 @@
-#include "autograd/gradcheck/tensor_check.h"
+#include "autograd/gradcheck/derivative.h"
 
 #include <algorithm>
 #include <array>
@@ -22,13 +22,13 @@ std::vector<Differences> differences_along(Line& line, double step, const Object
   for (std::size_t level = 0; level < levels; ++level) {
     const double h = std::ldexp(step, -static_cast<int>(level));
     line.move_to(h);
-    const std::vector<double> above = objectives.values();
+    const std::vector<double> right = objectives.values();
     line.move_to(-h);
-    const std::vector<double> below = objectives.values();
-    for (std::size_t k = 0; k < above.size(); ++k) {
-      const double here = objectives.value_at_start(k);
-      differences[k].central[level] = (above[k] - below[k]) / (2.0 * h);
-      differences[k].jump[level] = ((above[k] - here) - (here - below[k])) / h;
+    const std::vector<double> left = objectives.values();
+    for (std::size_t k = 0; k < right.size(); ++k) {
+      const double center = objectives.value_at_start(k);
+      differences[k].central[level] = (right[k] - left[k]) / (2.0 * h);
+      differences[k].jump[level] = ((right[k] - center) - (center - left[k])) / h;
     }
   }
   return differences;
@@ -94,8 +94,8 @@ std::vector<Neighbours> values_along(Line& line, double distance, const Objectiv
   std::vector<Neighbours> values(objectives.count());
   for (std::size_t i = 0; i < Neighbours{}.size(); ++i) {
     line.move_to(distance * (static_cast<double>(i) - 3.0));
-    const std::vector<double> here = objectives.values();
-    for (std::size_t k = 0; k < here.size(); ++k) values[k][i] = here[k];
+    const std::vector<double> at_distance = objectives.values();
+    for (std::size_t k = 0; k < at_distance.size(); ++k) values[k][i] = at_distance[k];
   }
   return values;
 }
@@ -158,7 +158,7 @@ std::vector<Estimate> derivatives(Line& line, const Steps& steps, const Objectiv
   };
   attempt(steps.first);
   const bool tries_shorter = coarse;
-  for (double h = 16.0 * steps.first; noisy && h <= steps.longest; h *= 16.0) attempt(h);
+  for (double h = 16.0 * steps.first; noisy && h <= steps.max; h *= 16.0) attempt(h);
   for (const int exponent : {-4, -8}) {
     if (tries_shorter && (noisy || coarse)) attempt(std::ldexp(steps.first, exponent));
   }

@@ -44,7 +44,7 @@ std::vector<Shape> input_shapes(const std::vector<Tensor>& inputs) {
 
 /// Keeps every operation of a tape with copies of its inputs, and checks each by itself afterwards.
 /// Random weights are given only to the elements of its output whose gradient was not exactly zero:
-/// behind masks and in padding an operation may omit contributions that nothing depends on.
+/// under masks and in padding an operation may omit contributions that nothing depends on.
 class OperationCheck final : public TapeObserver {
  public:
   void forward_ran(const RecordedCall& call) override;

@@ -34,10 +34,10 @@ enum class GradcheckVerdict {
 /// "agrees", "wrong", "inconclusive" or "too small".
 const char* name(GradcheckVerdict verdict);
 
-/// The number of comparisons of a kind, and how many of them were inconclusive.
+/// Numbers of comparisons of one kind.
 struct GradcheckCount {
-  std::size_t checked = 0;       ///< comparisons made
-  std::size_t inconclusive = 0;  ///< of those, comparisons without a verdict
+  std::size_t checked = 0;       ///< all comparisons
+  std::size_t inconclusive = 0;  ///< comparisons without a verdict
   /// Comparisons with a verdict.
   std::size_t conclusive() const { return checked - inconclusive; }
 };
@@ -49,7 +49,7 @@ struct GradcheckRow {
   Shape shape = {};            ///< shape of the tensor
   bool has_gradient = true;    ///< false if backward gave the tensor no gradient
   bool zero = false;           ///< the gradient is zero everywhere, up to rounding
-  double gradient_norm = 0.0;  ///< of dL/dx; if L is no scalar, of its random weighted sum
+  double gradient_norm = 0.0;  ///< |dL/dx|, where L is the output or its random weighted sum
   double least_norm = 0.0;     ///< norms up to it cannot be distinguished from zero
 
   /// max over all conclusive comparisons of |analytic - numeric| / max(|analytic|, |numeric|,

@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <numeric>
-#include <set>
 
 #include "autograd/error.h"
 #include "autograd/random.h"
@@ -43,8 +40,8 @@ void require_same_shape(const Tensor& y, const Tensor& at_start) {
                   to_string(y.shape()), to_string(at_start.shape())));
 }
 
-/// Bitwise equality; NaN equals itself.
-bool same(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
+/// NaN equals itself.
+bool bitwise_equal(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t k = 0; k < a.size(); ++k) {
     const auto x = a[k].tensor.values<double>();
@@ -60,20 +57,8 @@ bool same(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) 
 Objectives::Objectives(Function function, std::uint64_t seed) : function_(std::move(function)) {
   const NoGrad nothing_is_recorded;
   const std::vector<NamedTensor> outputs = function_();
-  if (!same(outputs, function_())) {
-    throw ValueError(
-        "gradcheck: the function returned different values when it was called again, expected the "
-        "same: random numbers must come from the same stream each time");
-  }
-  const bool same_when_frozen = [&] {
-    const FrozenBranches::Pass frozen(branches_);
-    return same(outputs, function_());
-  }();
-  if (!same_when_frozen) {
-    throw ValueError(
-        "gradcheck: the function returned different values while the branches of piecewise "
-        "operations were frozen, expected the same: look for an operation with a member freeze");
-  }
+  require_repeatable(outputs);
+  require_same_when_frozen(outputs);
   if (outputs.empty())
     throw ValueError("gradcheck: the function returned no outputs, expected one");
   const RandomStream random = RandomStream(seed).named("gradcheck output weights");
@@ -86,6 +71,21 @@ Objectives::Objectives(Function function, std::uint64_t seed) : function_(std::m
     output.unit = y.size() == 1 ? w[0] : 1.0;
     outputs_.push_back(std::move(output));
   }
+}
+
+void Objectives::require_repeatable(const std::vector<NamedTensor>& outputs) const {
+  if (bitwise_equal(outputs, function_())) return;
+  throw ValueError(
+      "gradcheck: the function returned different values when it was called again, expected the "
+      "same: random numbers must come from the same stream each time");
+}
+
+void Objectives::require_same_when_frozen(const std::vector<NamedTensor>& outputs) const {
+  const FrozenBranches::Pass frozen(branches_);
+  if (bitwise_equal(outputs, function_())) return;
+  throw ValueError(
+      "gradcheck: the function returned different values while the branches of piecewise "
+      "operations were frozen, expected the same: check the operations that define freeze()");
 }
 
 void Objectives::measure(Output& output) const {
@@ -134,44 +134,6 @@ std::vector<Tensor> Objectives::gradients(std::size_t k, std::span<const NamedTe
   return gradients;
 }
 
-namespace {
-
-using Coordinates = std::vector<std::size_t>;
-
-/// Adds the first `count` of the list that are not chosen yet.
-void choose(const Coordinates& list, std::size_t count, std::set<std::size_t>& chosen) {
-  for (const std::size_t i : list) {
-    if (count == 0) return;
-    if (chosen.insert(i).second) --count;
-  }
-}
-
-Coordinates in_random_order(std::size_t size, const RandomStream& random) {
-  Coordinates order(size);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  for (std::size_t i = 0; i < size; ++i) {
-    const double u = random.uniform(i);
-    std::swap(order[i], order[i + static_cast<std::size_t>(u * static_cast<double>(size - i))]);
-  }
-  return order;
-}
-
-Coordinates largest(std::span<const double> gradient, std::size_t count) {
-  Coordinates order(gradient.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  count = std::min(count, order.size());
-  const auto size_at = [&](std::size_t i) {
-    return std::isnan(gradient[i]) ? std::numeric_limits<double>::infinity()
-                                   : std::abs(gradient[i]);
-  };
-  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count),
-                            std::ranges::greater{}, size_at);
-  order.resize(count);
-  return order;
-}
-
-}  // namespace
-
 std::vector<double> signed_weights(std::size_t n, const RandomStream& random) {
   std::vector<double> weights(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -179,28 +141,6 @@ std::vector<double> signed_weights(std::size_t n, const RandomStream& random) {
     weights[i] = std::copysign(0.5 + std::abs(u), u);
   }
   return weights;
-}
-
-Coordinates coordinates_to_check(std::size_t size, std::size_t most,
-                                 std::span<const std::span<const double>> gradients,
-                                 const RandomStream& random) {
-  Coordinates order = in_random_order(size, random);
-  std::set<std::size_t> chosen;
-  if (size <= most) {
-    chosen.insert(order.begin(), order.end());
-  } else {
-    const std::size_t share = std::max<std::size_t>(most / (4 * gradients.size()), 1);
-    const auto room = [&] { return std::min(share, most - chosen.size()); };
-    for (const auto& gradient : gradients) {
-      choose(largest(gradient, most), room(), chosen);
-      Coordinates zeros;
-      std::ranges::copy_if(order, std::back_inserter(zeros),
-                           [&](std::size_t i) { return gradient.empty() || gradient[i] == 0.0; });
-      choose(zeros, room(), chosen);
-    }
-    choose(order, most - chosen.size(), chosen);
-  }
-  return {chosen.begin(), chosen.end()};
 }
 
 }  // namespace tapestry::gradcheck_detail

@@ -26,8 +26,8 @@ class Objectives {
 
   std::size_t count() const { return outputs_.size(); }
   const std::string& name(std::size_t k) const { return outputs_[k].name; }
-  /// Rounding error of number k, if the error of each element of y is its size times epsilon at
-  /// most, independently of the others; the sum of the products is exact in comparison.
+  /// Rounding error of number k, for independent errors of the elements of y of at most epsilon
+  /// times their size. The error of the sum of the products is negligible.
   double rounding(std::size_t k) const { return outputs_[k].rounding; }
   /// The factor in the numbers and gradients of output k: the weight of an output with one element,
   /// else 1.
@@ -36,7 +36,7 @@ class Objectives {
   /// Number k at the values that the tensors had in the constructor.
   double value_at_start(std::size_t k) const { return outputs_[k].value; }
 
-  /// All of them at the tensors' present values, without a tape and with the branches of
+  /// All numbers at the tensors' present values, without a tape and with the branches of
   /// piecewise operations frozen as they were at the start.
   std::vector<double> values() const;
 
@@ -54,6 +54,8 @@ class Objectives {
     double unit = 1.0;
   };
 
+  void require_repeatable(const std::vector<NamedTensor>& outputs) const;
+  void require_same_when_frozen(const std::vector<NamedTensor>& outputs) const;
   void measure(Output& output) const;
 
   Function function_;
@@ -63,14 +65,5 @@ class Objectives {
 
 /// n random numbers in +-[0.5, 1.5]: of either sign, uneven, none near zero.
 std::vector<double> signed_weights(std::size_t n, const RandomStream& random);
-
-/// The coordinates of a tensor to move one at a time, in ascending order: all of them if there are
-/// at most `most`. Otherwise `most` of them: a quarter with the largest gradients, a quarter with a
-/// gradient of exactly zero if there are that many, and the rest random.
-///
-/// gradients  each empty (all zero) or with one value for each of the `size` coordinates
-std::vector<std::size_t> coordinates_to_check(std::size_t size, std::size_t most,
-                                              std::span<const std::span<const double>> gradients,
-                                              const RandomStream& random);
 
 }  // namespace tapestry::gradcheck_detail

@@ -14,7 +14,7 @@ namespace {
 
 bool close(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
 
-/// A factor that has a likely cause, or nothing.
+/// The likely cause of a gradient that is wrong by this factor.
 std::string likely_cause(double factor, const Shape& shape) {
   if (close(factor, -1.0)) return "its sign is wrong";
   for (std::size_t axis = 0; axis < shape.rank(); ++axis) {
@@ -23,7 +23,7 @@ std::string likely_cause(double factor, const Shape& shape) {
     if (close(factor, n))
       return fmt::format("axis {} has length {}: a division by it is missing", axis, n);
     if (close(factor, 1.0 / n)) {
-      return fmt::format("axis {} has length {}: it is divided by that once too often", axis, n);
+      return fmt::format("axis {} has length {}: it is divided by it once too often", axis, n);
     }
   }
   const auto size = static_cast<double>(shape.size());
@@ -35,7 +35,7 @@ std::string likely_cause(double factor, const Shape& shape) {
   if (close(factor, 2.0)) return "a contribution may be counted twice";
   if (close(factor, 0.5))
     return "a factor 2 (of a square?) may be missing, or one of two contributions";
-  return "a factor is missing or too much";
+  return "a factor is missing or extra";
 }
 
 std::string kind_of_error(const GradcheckRow& row) {
@@ -43,10 +43,10 @@ std::string kind_of_error(const GradcheckRow& row) {
   if (!row.has_gradient) return "missing, but the output depends on the tensor";
   if (row.gradient_norm == 0.0) return "all zero, but the output depends on it";
   if (std::isnan(row.cosine)) {
-    return "not what finite differences give; single coordinates are inconclusive";
+    return "different from finite differences (single coordinates are inconclusive)";
   }
   if (std::abs(row.factor - 1.0) < 1e-4 && row.cosine > 1.0 - 1e-4) {
-    return "right but for small or single errors";
+    return "correct except for small or isolated errors";
   }
   if (row.cosine * row.cosine > 1.0 - 1e-9) {
     return fmt::format("{:.6g} times what it should be: {}", row.factor,
@@ -96,7 +96,7 @@ std::string line(std::size_t width, const GradcheckRow& row) {
                     name(row.verdict));
 }
 
-/// One line a tensor, under a heading for each output.
+/// One line per tensor, under a heading for each output.
 std::string table(const GradcheckReport& report) {
   std::size_t width = 6;
   for (const GradcheckRow& row : report.rows) width = std::max(width, row.name.size());
@@ -183,9 +183,8 @@ std::string located(const GradcheckReport& report) {
     return row.verdict == GradcheckVerdict::wrong && !row.has_gradient;
   });
   return fmt::format(
-      "no operation is wrong when it is checked by itself on the inputs it had: look for values "
-      "that "
-      "leave the tape, through copied(), viewed_as(), to_vector() or a NoGrad guard{}\n",
+      "every operation passes on its own, with the inputs it had: look for values that leave the "
+      "tape, through copied(), viewed_as(), to_vector() or a NoGrad guard{}\n",
       missing ? ""
               : "; then at how contributions to one gradient come together, and for values that "
                 "change between calls");

@@ -7,43 +7,63 @@
 #include <optional>
 #include <set>
 
+#include "autograd/gradcheck/coordinates.h"
 #include "autograd/gradcheck/objectives.h"
 
 namespace tapestry::gradcheck_detail {
 
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// A gradient is wrong only if it differs by more than this multiple of the estimated error: the
+/// estimate itself is uncertain.
+constexpr double error_margin = 10.0;
+/// An error is reported as wrong only if it exceeds this multiple of the error of the differences.
+constexpr double detectable_factor = 100.0;
+/// The rounding of a right gradient may reach this relative error.
+constexpr double min_detectable_error = 1e-9;
+/// Differences with an error beyond this multiple of the tolerance confirm nothing.
+constexpr double max_confirming_error = 100.0;
+/// Differences of zero have errors of at most this multiple of the noise: rounding errors grow with
+/// shorter steps, and the shortest step is 1/2048 of the longest.
+constexpr double max_error_of_zero = 1e4;
+/// No other steps are tried for an estimate with an error of this share of the tolerance.
+constexpr double good_enough_share = 1e-3;
+
+}  // namespace
+
 double Thresholds::good_enough(double analytic) const {
-  return 1e-3 * tolerance * std::max(std::abs(analytic), scale);
+  return good_enough_share * tolerance * std::max(std::abs(analytic), scale);
 }
 
 double detectable_error(double error_of_differences, double tolerance) {
-  return std::min(tolerance, std::max(100.0 * error_of_differences, 1e-9));
+  return std::min(tolerance,
+                  std::max(detectable_factor * error_of_differences, min_detectable_error));
 }
 
-Comparison compare(double analytic, const Estimate& numeric, const Thresholds& by) {
-  if (!std::isfinite(analytic) || !std::isfinite(numeric.value)) {
-    return {analytic, numeric.value, std::numeric_limits<double>::infinity(),
-            GradcheckVerdict::wrong};
-  }
+Comparison compare(double analytic, const Estimate& numeric, const Thresholds& thresholds) {
+  using enum GradcheckVerdict;
+  const auto verdict = [&](GradcheckVerdict name, double relative_error) {
+    return Comparison{analytic, numeric.value, relative_error, name};
+  };
+  if (!std::isfinite(analytic) || !std::isfinite(numeric.value)) return verdict(wrong, infinity);
+
   const double difference = std::abs(analytic - numeric.value);
-  const double magnitude = std::max({std::abs(analytic), std::abs(numeric.value), by.scale});
-  const bool beyond_estimate = difference > 10.0 * numeric.error;
-  // Rounding errors grow with shorter steps, of which the shortest is 1/2048 of the longest.
-  const bool zero_but_for_rounding = std::max(std::abs(analytic), by.scale) <= by.zero &&
-                                     numeric.error <= 1e4 * by.zero && !beyond_estimate;
-  if (zero_but_for_rounding) {
-    const bool zero = analytic == 0.0 && numeric.value == 0.0;
-    return {analytic, numeric.value, 0.0,
-            zero ? GradcheckVerdict::agrees : GradcheckVerdict::too_small};
-  }
+  const bool beyond_estimate = difference > error_margin * numeric.error;
+  const double min_magnitude = std::max(std::abs(analytic), thresholds.scale);
+  const bool may_be_zero = min_magnitude <= thresholds.zero &&
+                           numeric.error <= max_error_of_zero * thresholds.zero && !beyond_estimate;
+  const bool is_zero = analytic == 0.0 && numeric.value == 0.0;
+  if (may_be_zero) return verdict(is_zero ? agrees : too_small, 0.0);
+
+  const double magnitude = std::max(min_magnitude, std::abs(numeric.value));
   const double error = difference == 0.0 ? 0.0 : difference / magnitude;
-  const double detectable = detectable_error(numeric.error / magnitude, by.tolerance);
-  const bool sharp = numeric.error <= 100.0 * by.tolerance * magnitude;
-  if (error <= detectable && sharp) {
-    return {analytic, numeric.value, error, GradcheckVerdict::agrees};
-  }
-  return {analytic, numeric.value, error,
-          error > detectable && beyond_estimate ? GradcheckVerdict::wrong
-                                                : GradcheckVerdict::inconclusive};
+  const bool detectable = error > detectable_error(numeric.error / magnitude, thresholds.tolerance);
+  const bool confirms = numeric.error <= max_confirming_error * thresholds.tolerance * magnitude;
+  if (!detectable && confirms) return verdict(agrees, error);
+  if (detectable && beyond_estimate) return verdict(wrong, error);
+  return verdict(inconclusive, error);
 }
 
 namespace {
@@ -59,7 +79,7 @@ double inner_product(Values a, Values b) {
 }
 
 /// The check of one objective: the tape's gradient, and sums for cosine and factor.
-struct Examined {
+struct ObjectiveCheck {
   GradcheckRow row;
   Values gradient = {};  ///< empty: all zero
   bool coordinate_is_wrong = false;
@@ -85,21 +105,26 @@ class TensorCheck {
   void check_directions();
   bool enough_directions() const;
   void check_coordinates();
+  /// Checks the coordinate for all objectives, unless it has been checked.
+  void check_coordinate(std::size_t i);
   void find_wrong_coordinate(std::size_t k, const std::vector<double>& direction);
   std::vector<Comparison> compare_coordinate(std::size_t i);
   std::vector<Comparison> compare_range(std::size_t first, const std::vector<double>& direction);
   std::vector<Comparison> compare_along(Line& line, const std::vector<double>& analytic,
                                         double length);
+  /// Thresholds for objective k along a direction of this length. Errors of coordinates and of
+  /// directions are comparable because the scale grows with the length.
   Thresholds thresholds(std::size_t k, double length) const;
-  void note_coordinate(Examined& of, std::size_t i, const Comparison& c);
+  double number_of_elements() const;  ///< 1 for an empty tensor
+  void record_coordinate(ObjectiveCheck& check, std::size_t i, const Comparison& comparison);
 
   Tensor tensor_;
   const Objectives& objectives_;
   const GradcheckOptions& options_;
   RandomStream random_;
-  std::vector<Examined> examined_;
+  std::vector<ObjectiveCheck> checks_;  ///< one for each objective
   const std::vector<double>& noise_;
-  std::set<std::size_t> checked_;  ///< coordinates
+  std::set<std::size_t> checked_coordinates_;
 };
 
 TensorCheck::TensorCheck(const NamedTensor& named, std::span<const Tensor> gradients,
@@ -111,24 +136,25 @@ TensorCheck::TensorCheck(const NamedTensor& named, std::span<const Tensor> gradi
       random_(random_stream(named, options)),
       noise_(noise) {
   for (std::size_t k = 0; k < objectives.count(); ++k) {
-    Examined of{.row = {.output = objectives.name(k),
-                        .name = named.name,
-                        .shape = tensor_.shape(),
-                        .has_gradient = gradients[k].defined()}};
-    if (of.row.has_gradient) of.gradient = gradients[k].values<double>();
-    of.row.gradient_norm = std::sqrt(inner_product(of.gradient, of.gradient));
-    examined_.push_back(std::move(of));
-    const Thresholds by = thresholds(k, 1.0);
-    examined_.back().row.zero = by.scale <= by.zero;
-    examined_.back().row.least_norm =
-        by.zero * std::sqrt(static_cast<double>(std::max<std::size_t>(tensor_.size(), 1)));
+    ObjectiveCheck& check = checks_.emplace_back();
+    check.row.output = objectives.name(k);
+    check.row.name = named.name;
+    check.row.shape = tensor_.shape();
+    check.row.has_gradient = gradients[k].defined();
+    if (check.row.has_gradient) check.gradient = gradients[k].values<double>();
+    check.row.gradient_norm = std::sqrt(inner_product(check.gradient, check.gradient));
+    const Thresholds of_coordinate = thresholds(k, 1.0);
+    check.row.zero = of_coordinate.scale <= of_coordinate.zero;
+    check.row.least_norm = of_coordinate.zero * std::sqrt(number_of_elements());
   }
 }
 
-/// `length` of the direction, so that errors of coordinates and directions are comparable.
+double TensorCheck::number_of_elements() const {
+  return static_cast<double>(std::max<std::size_t>(tensor_.size(), 1));
+}
+
 Thresholds TensorCheck::thresholds(std::size_t k, double length) const {
-  const auto size = static_cast<double>(std::max<std::size_t>(tensor_.size(), 1));
-  return {.scale = length * examined_[k].row.gradient_norm / std::sqrt(size),
+  return {.scale = length * checks_[k].row.gradient_norm / std::sqrt(number_of_elements()),
           .zero = noise_[k] / options_.step,
           .tolerance = options_.tolerance};
 }
@@ -140,7 +166,7 @@ std::vector<Comparison> TensorCheck::compare_along(Line& line, const std::vector
     good_enough.push_back(thresholds(k, length).good_enough(analytic[k]));
   }
   // A whole tensor first moves by at most four times the step: longer moves cross more kinks.
-  const Steps steps{.first = options_.step * std::min(1.0, 4.0 / length), .longest = options_.step};
+  const Steps steps{.first = options_.step * std::min(1.0, 4.0 / length), .max = options_.step};
   const auto numeric = derivatives(line, steps, objectives_, noise_, good_enough);
   std::vector<Comparison> comparisons;
   for (std::size_t k = 0; k < analytic.size(); ++k) {
@@ -151,7 +177,7 @@ std::vector<Comparison> TensorCheck::compare_along(Line& line, const std::vector
 
 std::vector<Comparison> TensorCheck::compare_coordinate(std::size_t i) {
   std::vector<double> analytic;
-  for (const Examined& of : examined_) analytic.push_back(of.at(i));
+  for (const ObjectiveCheck& check : checks_) analytic.push_back(check.at(i));
   Line line(tensor_.mutable_values<double>(), i);
   return compare_along(line, analytic, 1.0);
 }
@@ -159,7 +185,9 @@ std::vector<Comparison> TensorCheck::compare_coordinate(std::size_t i) {
 std::vector<Comparison> TensorCheck::compare_range(std::size_t first,
                                                    const std::vector<double>& direction) {
   std::vector<double> analytic;
-  for (const Examined& of : examined_) analytic.push_back(of.along(first, direction));
+  for (const ObjectiveCheck& check : checks_) {
+    analytic.push_back(check.along(first, direction));
+  }
   Line line(tensor_.mutable_values<double>(), first, direction);
   return compare_along(line, analytic, std::sqrt(inner_product(direction, direction)));
 }
@@ -173,60 +201,63 @@ GradcheckVerdict more_serious(GradcheckVerdict a, GradcheckVerdict b) {
   return agrees;
 }
 
-void count(GradcheckCount& of_kind, const Comparison& c) {
-  ++of_kind.checked;
-  if (c.verdict == GradcheckVerdict::inconclusive) ++of_kind.inconclusive;
+void add_to(GradcheckCount& count, const Comparison& comparison) {
+  ++count.checked;
+  if (comparison.verdict == GradcheckVerdict::inconclusive) ++count.inconclusive;
 }
 
 /// Keeps the comparison with the largest error. Without a coordinate it is the error of a
 /// direction; a wrong coordinate takes precedence over a wrong direction.
-void take_worst(Examined& of, std::optional<std::size_t> coordinate, const Comparison& c) {
-  if (c.verdict == GradcheckVerdict::inconclusive) return;
-  GradcheckRow& row = of.row;
-  if (!coordinate && of.coordinate_is_wrong) return;
-  const bool wrong = coordinate && c.verdict == GradcheckVerdict::wrong;
-  const bool takes_precedence = wrong && !of.coordinate_is_wrong;
-  of.coordinate_is_wrong = of.coordinate_is_wrong || wrong;
-  if (c.relative_error < row.worst_relative_error && !takes_precedence) return;
-  row.worst_relative_error = c.relative_error;
+void keep_worst(ObjectiveCheck& check, std::optional<std::size_t> coordinate,
+                const Comparison& comparison) {
+  if (comparison.verdict == GradcheckVerdict::inconclusive) return;
+  if (!coordinate && check.coordinate_is_wrong) return;
+  const bool wrong = coordinate && comparison.verdict == GradcheckVerdict::wrong;
+  const bool takes_precedence = wrong && !check.coordinate_is_wrong;
+  check.coordinate_is_wrong = check.coordinate_is_wrong || wrong;
+  GradcheckRow& row = check.row;
+  if (comparison.relative_error < row.worst_relative_error && !takes_precedence) return;
+  row.worst_relative_error = comparison.relative_error;
   row.worst_coordinate = coordinate;
-  row.analytic = c.analytic;
-  row.numeric = c.numeric;
+  row.analytic = comparison.analytic;
+  row.numeric = comparison.numeric;
 }
 
-void TensorCheck::note_coordinate(Examined& of, std::size_t i, const Comparison& c) {
-  count(of.row.coordinates, c);
-  of.row.verdict = more_serious(of.row.verdict, c.verdict);
-  if (c.verdict == GradcheckVerdict::inconclusive) {
-    of.row.inconclusive_coordinate = i;
+void TensorCheck::record_coordinate(ObjectiveCheck& check, std::size_t i,
+                                    const Comparison& comparison) {
+  add_to(check.row.coordinates, comparison);
+  check.row.verdict = more_serious(check.row.verdict, comparison.verdict);
+  if (comparison.verdict == GradcheckVerdict::inconclusive) {
+    check.row.inconclusive_coordinate = i;
     return;
   }
-  take_worst(of, i, c);
-  of.analytic_squares += c.analytic * c.analytic;
-  of.numeric_squares += c.numeric * c.numeric;
-  of.products += c.analytic * c.numeric;
+  keep_worst(check, i, comparison);
+  check.analytic_squares += comparison.analytic * comparison.analytic;
+  check.numeric_squares += comparison.numeric * comparison.numeric;
+  check.products += comparison.analytic * comparison.numeric;
 }
 
 void TensorCheck::check_directions() {
   if (tensor_.size() == 0) return;
-  for (std::size_t d = 0; d < 2 * options_.directions && !enough_directions(); ++d) {
-    const auto direction = signed_weights(tensor_.size(), random_.at(d));
-    const std::vector<Comparison> found = compare_range(0, direction);
-    for (std::size_t k = 0; k < found.size(); ++k) {
-      GradcheckRow& row = examined_[k].row;
+  for (std::size_t i = 0; i < 2 * options_.directions && !enough_directions(); ++i) {
+    const auto direction = signed_weights(tensor_.size(), random_.at(i));
+    const std::vector<Comparison> comparisons = compare_range(0, direction);
+    for (std::size_t k = 0; k < comparisons.size(); ++k) {
+      const Comparison& comparison = comparisons[k];
+      GradcheckRow& row = checks_[k].row;
       const bool first_wrong =
-          found[k].verdict == GradcheckVerdict::wrong && row.verdict != GradcheckVerdict::wrong;
-      count(row.directions, found[k]);
+          comparison.verdict == GradcheckVerdict::wrong && row.verdict != GradcheckVerdict::wrong;
+      add_to(row.directions, comparison);
       // Inconclusive directions are replaced by others, see below.
-      if (found[k].verdict != GradcheckVerdict::inconclusive) {
-        row.verdict = more_serious(row.verdict, found[k].verdict);
+      if (comparison.verdict != GradcheckVerdict::inconclusive) {
+        row.verdict = more_serious(row.verdict, comparison.verdict);
       }
-      take_worst(examined_[k], std::nullopt, found[k]);
+      keep_worst(checks_[k], std::nullopt, comparison);
       if (first_wrong) find_wrong_coordinate(k, direction);
     }
   }
-  for (Examined& of : examined_) {
-    GradcheckRow& row = of.row;
+  for (ObjectiveCheck& check : checks_) {
+    GradcheckRow& row = check.row;
     if (row.directions.conclusive() < options_.directions) {
       row.verdict = more_serious(row.verdict, GradcheckVerdict::inconclusive);
     }
@@ -234,8 +265,8 @@ void TensorCheck::check_directions() {
 }
 
 bool TensorCheck::enough_directions() const {
-  return std::ranges::all_of(examined_, [&](const Examined& of) {
-    return of.row.directions.conclusive() >= options_.directions;
+  return std::ranges::all_of(checks_, [&](const ObjectiveCheck& check) {
+    return check.row.directions.conclusive() >= options_.directions;
   });
 }
 
@@ -251,38 +282,41 @@ void TensorCheck::find_wrong_coordinate(std::size_t k, const std::vector<double>
     if (!wrong) first += half;
     size = wrong ? half : size - half;
   }
-  if (!checked_.insert(first).second) return;
-  const std::vector<Comparison> found = compare_coordinate(first);
-  for (std::size_t of = 0; of < found.size(); ++of)
-    note_coordinate(examined_[of], first, found[of]);
+  check_coordinate(first);
+}
+
+void TensorCheck::check_coordinate(std::size_t i) {
+  if (!checked_coordinates_.insert(i).second) return;
+  const std::vector<Comparison> comparisons = compare_coordinate(i);
+  for (std::size_t k = 0; k < comparisons.size(); ++k) {
+    record_coordinate(checks_[k], i, comparisons[k]);
+  }
 }
 
 void TensorCheck::check_coordinates() {
   std::vector<Values> gradients;
-  for (const Examined& of : examined_) gradients.push_back(of.gradient);
+  for (const ObjectiveCheck& check : checks_) gradients.push_back(check.gradient);
   for (const std::size_t i : coordinates_to_check(tensor_.size(), options_.max_coordinates,
                                                   gradients, random_.named("coordinates"))) {
-    if (!checked_.insert(i).second) continue;
-    const std::vector<Comparison> found = compare_coordinate(i);
-    for (std::size_t k = 0; k < found.size(); ++k) note_coordinate(examined_[k], i, found[k]);
+    check_coordinate(i);
   }
 }
 
 /// Includes NaN at coordinates that were not moved; divides out the weight of the output.
-GradcheckRow finished(const Examined& of, double unit) {
-  GradcheckRow row = of.row;
+GradcheckRow finished(const ObjectiveCheck& check, double unit) {
+  GradcheckRow row = check.row;
   if (!std::isfinite(row.gradient_norm)) {
     row.verdict = GradcheckVerdict::wrong;
-    row.worst_relative_error = std::numeric_limits<double>::infinity();
+    row.worst_relative_error = infinity;
   }
-  const bool nothing_told = row.coordinates.conclusive() + row.directions.conclusive() == 0;
-  if (nothing_told && row.shape.size() > 0) {
+  const bool nothing_checked = row.coordinates.conclusive() + row.directions.conclusive() == 0;
+  if (nothing_checked && row.shape.size() > 0) {
     row.verdict = more_serious(row.verdict, GradcheckVerdict::inconclusive);
-    row.worst_relative_error = std::numeric_limits<double>::infinity();
+    row.worst_relative_error = infinity;
   }
   if (!row.zero) {
-    row.cosine = of.products / std::sqrt(of.analytic_squares * of.numeric_squares);
-    row.factor = of.products / of.numeric_squares;
+    row.cosine = check.products / std::sqrt(check.analytic_squares * check.numeric_squares);
+    row.factor = check.products / check.numeric_squares;
   }
   const double magnitude = std::abs(unit);
   row.gradient_norm /= magnitude;
@@ -296,8 +330,8 @@ std::vector<GradcheckRow> TensorCheck::rows() {
   check_directions();
   check_coordinates();
   std::vector<GradcheckRow> rows;
-  for (std::size_t k = 0; k < examined_.size(); ++k) {
-    rows.push_back(finished(examined_[k], objectives_.unit(k)));
+  for (std::size_t k = 0; k < checks_.size(); ++k) {
+    rows.push_back(finished(checks_[k], objectives_.unit(k)));
   }
   return rows;
 }
@@ -312,10 +346,10 @@ double max_magnitude(std::span<const NamedTensor> tensors) {
   return largest;
 }
 
-/// The noise of each objective: the largest of those where one of the tensors moves. A tensor that
-/// hardly changes an objective meets too few of its rounding errors. An objective that no tensor
-/// changes, such as a loss that is rounded to 0, may have lost a change of the size of the rounding
-/// of their values.
+/// The noise of each objective: the maximum of its noise along a random direction of each tensor,
+/// because a tensor that hardly changes an objective meets too few of its rounding errors. An
+/// objective that no tensor changes, such as a loss that is rounded to 0, may have lost changes as
+/// large as the rounding of the tensors' values.
 std::vector<double> max_noise(const Objectives& objectives, std::span<const NamedTensor> tensors,
                               const GradcheckOptions& options) {
   std::vector<std::optional<double>> measured(objectives.count());
@@ -345,12 +379,12 @@ std::vector<GradcheckRow> check(const Objectives& objectives, std::span<const Na
   const std::vector<double> noise = max_noise(objectives, tensors, options);
   std::vector<GradcheckRow> rows(objectives.count() * tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    std::vector<Tensor> of_tensor;
-    for (const auto& of_objective : gradients) of_tensor.push_back(of_objective[i]);
-    std::vector<GradcheckRow> found =
-        TensorCheck(tensors[i], of_tensor, objectives, noise, options).rows();
-    for (std::size_t k = 0; k < found.size(); ++k) {
-      rows[k * tensors.size() + i] = std::move(found[k]);
+    std::vector<Tensor> tensor_gradients;
+    for (const auto& all : gradients) tensor_gradients.push_back(all[i]);
+    std::vector<GradcheckRow> tensor_rows =
+        TensorCheck(tensors[i], tensor_gradients, objectives, noise, options).rows();
+    for (std::size_t k = 0; k < tensor_rows.size(); ++k) {
+      rows[k * tensors.size() + i] = std::move(tensor_rows[k]);
     }
   }
   return rows;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "autograd/gradcheck/objectives.h"
+#include "autograd/gradcheck/coordinates.h"
 #include "autograd/operation.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/dropout.h"
