@@ -74,6 +74,8 @@ TEST_CASE("portable powers with small integers are products, exact where those a
   CHECK(portable::pow(0.0, 0.0) == 1.0);
   CHECK(portable::pow(0.0, 2.0) == 0.0);
   CHECK(portable::pow(0.0, -2.0) == inf);
+  CHECK(std::isnan(portable::pow(0.0, std::nan(""))));
+  CHECK(std::isnan(portable::pow(2.0, std::nan(""))));
   CHECK(portable::pow(inf, 0.0) == 1.0);
   CHECK(portable::pow(2.0, 65.0) == doctest::Approx(0x1p65).epsilon(1e-14));
   CHECK(std::isnan(portable::pow(-2.0, 0.5)));
