@@ -74,12 +74,12 @@ Tensor BatchNorm::train_without_padding(const Tensor& x, std::span<const std::in
 }
 
 Tensor BatchNorm::train(const Tensor& x, const Mode& mode) const {
-  const auto [y, seen] = batch_norm_with_moments(x, weight_, bias_, epsilon_);
+  const auto [y, moments] = batch_norm_with_moments(x, weight_, bias_, epsilon_);
   if (execution_context().tape == nullptr || x.size() == 0) return y;
-  running_mean_.note(seen.mean, 1 - momentum, momentum);
+  running_mean_.update(moments.mean, momentum);
   const auto vectors = static_cast<double>(x.size() / x.shape().back());
   if (vectors > 1) {
-    running_var_.note(seen.variance, 1 - momentum, momentum * vectors / (vectors - 1));
+    running_var_.update(moments.variance, 1 - momentum, momentum * vectors / (vectors - 1));
   }
   if (!mode.defers_averages()) {
     running_mean_.commit();

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "autograd/error.h"
-#include "autograd/kernels/parallel.h"
 #include "autograd/named_tensor.h"
 
 namespace tapestry {
@@ -18,67 +16,6 @@ Tensor without_value(const Shape& shape, DType dtype) {
 }
 
 }  // namespace
-
-Initializer zeros_initializer() {
-  return [](const RandomStream&, std::size_t) { return 0.0; };
-}
-
-Initializer ones_initializer() {
-  return [](const RandomStream&, std::size_t) { return 1.0; };
-}
-
-Initializer glorot_uniform(std::size_t fan_in, std::size_t fan_out) {
-  const double limit = std::sqrt(6.0 / static_cast<double>(fan_in + fan_out));
-  return [limit](const RandomStream& random, std::size_t i) {
-    return limit * (2.0 * random.uniform(i) - 1.0);
-  };
-}
-
-Initializer normal_initializer(double standard_deviation) {
-  return [standard_deviation](const RandomStream& random, std::size_t i) {
-    return standard_deviation * random.normal(i);
-  };
-}
-
-void initialize(Tensor& tensor, const Initializer& initializer, const RandomStream& random) {
-  dispatch(tensor.dtype(), [&]<class T>() {
-    const std::span<T> values = tensor.mutable_values<T>();
-    kernels::parallel_ranges(values.size(), kernels::elements_per_piece,
-                             [&](std::size_t begin, std::size_t end) {
-                               for (std::size_t i = begin; i < end; ++i) {
-                                 values[i] = static_cast<T>(initializer(random, i));
-                               }
-                             });
-  });
-}
-
-RunningAverage::RunningAverage(const Tensor& value)
-    : state_(std::make_shared<State>(State{.value = value, .notes = {}})) {}
-
-void RunningAverage::note(const Tensor& seen, double keep, double take) const {
-  if (seen.shape() != value().shape()) {
-    throw ShapeError(fmt::format("running average: what is noted has shape {}, expected {}",
-                                 to_string(seen.shape()), to_string(value().shape())));
-  }
-  common_dtype("running average", value(), seen);
-  state_->notes.push_back({seen, keep, take});
-}
-
-void RunningAverage::commit() const {
-  dispatch(value().dtype(), [&]<class T>() {
-    const auto values = state_->value.mutable_values<T>();
-    for (const Note& note : state_->notes) {
-      const auto seen = note.seen.values<T>();
-      const auto keep = static_cast<T>(note.keep), take = static_cast<T>(note.take);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        values[i] = keep * values[i] + take * seen[i];
-      }
-    }
-  });
-  discard();
-}
-
-void RunningAverage::discard() const { state_->notes.clear(); }
 
 Parameters::Parameters(DType dtype, std::uint64_t seed)
     : dtype_(dtype), random_(RandomStream(seed).named("parameters")) {}

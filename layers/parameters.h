@@ -3,81 +3,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "autograd/kernels/memory.h"
 #include "autograd/named_tensor.h"
 #include "autograd/random.h"
 #include "autograd/tensor.h"
+#include "layers/initializer.h"
+#include "layers/running_average.h"
 
 namespace tapestry {
-
-/// The initial value of element i of a parameter, drawn from the parameter's own random stream.
-/// Computed in float64 and rounded, so that float32 and float64 models start from the same values.
-using Initializer = std::function<double(const RandomStream& random, std::size_t i)>;
-
-/// Every value is 0.
-Initializer zeros_initializer();
-/// Every value is 1.
-Initializer ones_initializer();
-/// Uniform in +-sqrt(6 / (fan_in + fan_out)) [1], for a weight (fan_out, fan_in).
-///
-/// [1] Glorot & Bengio 2010, "Understanding the difficulty of training deep feedforward neural
-///     networks", eq. 16.
-Initializer glorot_uniform(std::size_t fan_in, std::size_t fan_out);
-/// Normal with mean 0 and this standard deviation.
-Initializer normal_initializer(double standard_deviation);
-
-/// Sets the values of a tensor with an initializer, each with its row-major index.
-void initialize(Tensor& tensor, const Initializer& initializer, const RandomStream& random);
-
-/// A running average of statistics from training forwards, such as the mean of a feature in a batch
-/// norm. It is a buffer of the model and has no gradient. `Parameters` creates and lists buffers.
-///
-/// A layer adds updates with `note`; `commit` applies the pending updates in order, and `discard`
-/// drops them. A training loop that may skip a step commits after the optimizer step
-/// (Mode::with_deferred_averages).
-///
-/// A RunningAverage is a cheap handle: copies share value and pending updates.
-class RunningAverage {
- public:
-  /// The average is stored in `value`; its current content is the initial value.
-  explicit RunningAverage(const Tensor& value);
-
-  /// The average, without pending updates.
-  const Tensor& value() const { return state_->value; }
-
-  /// Adds a pending update: the next commit sets value to keep * value + take * seen. Throws
-  /// ShapeError or DTypeError unless `seen` has the shape and element type of the value.
-  void note(const Tensor& seen, double keep, double take) const;
-  /// Applies all pending updates, in order.
-  void commit() const;
-  /// Drops all pending updates.
-  void discard() const;
-  /// Number of pending updates.
-  std::size_t pending() const { return state_->notes.size(); }
-
-  /// A pending update, see note().
-  struct Note {
-    Tensor seen;  ///< what the value is moved towards
-    double keep;  ///< factor of the value
-    double take;  ///< factor of `seen`
-  };
-  /// The pending updates, in order.
-  std::span<const Note> notes() const { return state_->notes; }
-
- private:
-  struct State {
-    Tensor value;
-    std::vector<Note, kernels::PoolAllocator<Note>> notes;
-  };
-
-  std::shared_ptr<State> state_;
-};
 
 /// All parameters of a model, in the order of their creation. Optimizer, checkpoint, gradient check
 /// and summary iterate over this list; a tied weight occurs once.
@@ -99,12 +36,13 @@ class RunningAverage {
 ///     parameters.load(best);
 class Parameters {
  public:
-  /// The parameters of another list, which must not be used any more.
-  Parameters(Parameters&&) = default;
-  /// The same.
-  Parameters& operator=(Parameters&&) = default;
-  /// All parameters have this element type. Initial values are keyed by `seed` and the parameter's
-  /// name, so adding a layer does not change the initial values of other layers.
+  /// Moves the parameters; `other` must then not be used.
+  Parameters(Parameters&& other) = default;
+  /// Moves the parameters; `other` must then not be used.
+  Parameters& operator=(Parameters&& other) = default;
+  /// An empty list, whose parameters will have this element type. Initial values are keyed by
+  /// `seed` and the parameter's name, so adding a layer does not change the initial values of other
+  /// layers.
   Parameters(DType dtype, std::uint64_t seed);
 
   /// Parameters with names and shapes but no values, for computing the size of a model.
@@ -130,8 +68,8 @@ class Parameters {
   Tensor constant(const Shape& shape, const std::function<Tensor(DType)>& make);
 
   /// Moves all values into one flat buffer and all gradients into another, each parameter aligned
-  /// to 64 bytes, so that an optimizer reads each buffer in one pass. To be called once, when the
-  /// model is complete; the tensors held by layers stay valid.
+  /// to 64 bytes, so that an optimizer reads each buffer in one pass. Call it once, when the model
+  /// is complete; the tensors held by layers stay valid.
   void gather();
   /// Whether gather() has been called.
   bool is_gathered() const { return gathered_; }
@@ -142,7 +80,7 @@ class Parameters {
   const std::vector<NamedTensor>& list() const { return list_; }
   /// The first parameter of list().
   auto begin() const { return list_.begin(); }
-  /// Behind the last parameter of list().
+  /// One past the last parameter of list().
   auto end() const { return list_.end(); }
   /// The parameter with this name, or null.
   const NamedTensor* find(std::string_view name) const;
@@ -164,8 +102,8 @@ class Parameters {
   /// Freezes the parameter named `path` and all parameters below it, such as the parameters of the
   /// layer with that path; the empty path freezes all. Operations compute no gradients for frozen
   /// parameters, and optimizers, made before or after, leave them and their state unchanged.
-  /// Frozen parameters stay in `list()`, and a checkpoint does not tell that they are frozen.
-  /// Gradients that exist are discarded.
+  /// Frozen parameters stay in `list()`; checkpoints do not record freezing. Existing gradients are
+  /// discarded.
   ///
   ///     parameters.freeze("encoder");              // train only the head,
   ///     ...
@@ -176,8 +114,8 @@ class Parameters {
   ///
   /// throws  ValueError, with the closest names, if there is no such parameter.
   void freeze(std::string_view path);
-  /// Ends `freeze`, for the parameter with this name and all parameters below it. The next backward
-  /// pass computes their gradients.
+  /// Reverses `freeze` for the parameter with this name and all parameters below it. The next
+  /// backward pass computes their gradients.
   ///
   /// throws  ValueError as `freeze`.
   void unfreeze(std::string_view path);
@@ -188,13 +126,12 @@ class Parameters {
   /// Copies of the values of all parameters and buffers, with their names. Later steps do not
   /// change them.
   std::vector<NamedTensor> snapshot() const;
-  /// Sets all parameters and buffers to values from `snapshot`, of these parameters or of another
-  /// list with the same names and shapes, converted to the element type of this list. Gradients
-  /// stay.
+  /// Sets all parameters and buffers to values that `snapshot` returned, for these parameters or
+  /// any list with the same names and shapes. Converts them to the element type of this list.
+  /// Gradients are unchanged.
   ///
   /// throws  ValueError if a name is missing, unknown or given twice.
-  ///         ShapeError if a shape differs.
-  ///         Then nothing changes.
+  ///         ShapeError if a shape differs. The parameters are then unchanged.
   void load(std::span<const NamedTensor> snapshot);
 
  private:
@@ -208,7 +145,7 @@ class Parameters {
   RandomStream random_;
   std::vector<NamedTensor> list_;
   std::vector<NamedTensor> buffers_;
-  std::vector<RunningAverage> averages_;  // of the buffers, in the same order
+  std::vector<RunningAverage> averages_;  // the handles of buffers_, in the same order
   std::size_t num_constants_ = 0;
   bool gathered_ = false;
   enum class Values { initial, zeros, none } values_ = Values::initial;

@@ -238,11 +238,11 @@ Tensor pair(double a, double b, DType dtype = DType::float64) {
 
 }  // namespace
 
-TEST_CASE("commit() updates a RunningAverage by note(), in the order of the calls") {
+TEST_CASE("commit() applies the updates of a RunningAverage in the order of the calls") {
   for (const DType dtype : dtypes) {
     const RunningAverage average(pair(8, 16, dtype));
-    average.note(pair(4, 0, dtype), 0.5, 0.25);
-    average.note(pair(10, 20, dtype), 0.5, 0.5);
+    average.update(pair(4, 0, dtype), 0.5, 0.25);
+    average.update(pair(10, 20, dtype), 0.5);
     check_values(average.value(), {8, 16});
     average.commit();
     check_values(average.value(), {7.5, 14});  // (8 / 2 + 4 / 4) / 2 + 10 / 2, ...
@@ -251,13 +251,13 @@ TEST_CASE("commit() updates a RunningAverage by note(), in the order of the call
   }
 }
 
-TEST_CASE("discard() drops the values passed to note()") {
+TEST_CASE("discard() drops pending updates of a RunningAverage") {
   const RunningAverage average(pair(1, 2));
-  average.note(pair(5, 5), 0.5, 0.5);
-  CHECK(average.pending() == 1);
+  average.update(pair(5, 5), 0.5, 0.5);
+  CHECK(average.pending_updates().size() == 1);
   average.discard();
-  CHECK(average.pending() == 0);
-  average.note(pair(3, 4), 0.0, 1.0);
+  CHECK(average.pending_updates().empty());
+  average.update(pair(3, 4), 0.0, 1.0);
   average.commit();
   check_values(average.value(), {3, 4});
 }
@@ -266,19 +266,19 @@ TEST_CASE("copies of a RunningAverage share one value, which can be assigned") {
   Tensor value = pair(1, 2);
   const RunningAverage average(value);
   const RunningAverage copy = average;
-  copy.note(pair(3, 3), 1.0, 1.0);
+  copy.update(pair(3, 3), 1.0, 1.0);
   value.mutable_values<double>()[0] = 10;
   average.commit();
   check_values(value, {13, 5});
 }
 
-TEST_CASE("note() rejects values of another shape or element type") {
+TEST_CASE("update() rejects values of another shape or element type") {
   const RunningAverage average(pair(1, 2));
   check_error<ShapeError>("running average:|(3)|(2)",
-                          [&] { average.note(Tensor::zeros({3}, DType::float64), 0.5, 0.5); });
+                          [&] { average.update(Tensor::zeros({3}, DType::float64), 0.5, 0.5); });
   check_error<DTypeError>("running average:|float64|float32",
-                          [&] { average.note(Tensor::zeros({2}, DType::float32), 0.5, 0.5); });
-  CHECK(average.pending() == 0);
+                          [&] { average.update(Tensor::zeros({2}, DType::float32), 0.5, 0.5); });
+  CHECK(average.pending_updates().empty());
 }
 
 TEST_CASE("buffers are listed apart from parameters, in order and without gradients") {
@@ -304,16 +304,16 @@ TEST_CASE("Parameters commit and discard all buffers, and clear_gradients() disc
   Parameters parameters(DType::float64, 1);
   const RunningAverage a = parameters.create_buffer("a", {2}, zeros_initializer());
   const RunningAverage b = parameters.create_buffer("b", {2}, zeros_initializer());
-  const auto note = [&] {
-    a.note(pair(1, 2), 1.0, 1.0);
-    b.note(pair(3, 4), 1.0, 1.0);
+  const auto update = [&] {
+    a.update(pair(1, 2), 1.0, 1.0);
+    b.update(pair(3, 4), 1.0, 1.0);
   };
-  note();
+  update();
   parameters.commit_buffers();
-  note();
+  update();
   parameters.discard_pending();
   parameters.commit_buffers();
-  note();
+  update();
   parameters.clear_gradients();
   parameters.commit_buffers();
   check_values(a.value(), {1, 2});
@@ -325,7 +325,7 @@ TEST_CASE("gather() does not move buffers") {
   const RunningAverage average = parameters.create_buffer("mean", {2}, ones_initializer());
   parameters.create("weight", {2}, ones_initializer());
   parameters.gather();
-  average.note(pair(3, 5), 0.0, 1.0);
+  average.update(pair(3, 5), 0.0, 1.0);
   parameters.commit_buffers();
   check_values(parameters.buffers()[0].tensor, {3, 5});
 }

@@ -36,12 +36,12 @@ void gather_pending_updates(const Parameters& parameters, ProcessGroup& group) {
   const auto messages = group.all_gather([&] {
     MessageWriter own;
     for (const RunningAverage& average : parameters.averages()) {
-      own.put(average.pending());
-      for (const RunningAverage::Note& note : average.notes()) {
-        own.put(note.keep);
-        own.put(note.take);
-        dispatch(note.seen.dtype(), [&]<class T>() {
-          for (const T value : note.seen.values<T>()) own.put(value);
+      own.put(average.pending_updates().size());
+      for (const RunningAverage::Update& update : average.pending_updates()) {
+        own.put(update.decay);
+        own.put(update.weight);
+        dispatch(update.batch_value.dtype(), [&]<class T>() {
+          for (const T value : update.batch_value.values<T>()) own.put(value);
         });
       }
     }
@@ -51,13 +51,13 @@ void gather_pending_updates(const Parameters& parameters, ProcessGroup& group) {
   for (const std::string& message : messages) {
     MessageReader reader(message);
     for (const RunningAverage& average : parameters.averages()) {
-      for (auto notes = reader.get<std::size_t>(); notes > 0; --notes) {
-        const auto keep = reader.get<double>(), take = reader.get<double>();
-        Tensor seen = Tensor::empty(average.value().shape(), average.value().dtype());
-        dispatch(seen.dtype(), [&]<class T>() {
-          for (T& value : seen.mutable_values<T>()) value = reader.get<T>();
+      for (auto updates = reader.get<std::size_t>(); updates > 0; --updates) {
+        const auto decay = reader.get<double>(), weight = reader.get<double>();
+        Tensor batch_value = Tensor::empty(average.value().shape(), average.value().dtype());
+        dispatch(batch_value.dtype(), [&]<class T>() {
+          for (T& value : batch_value.mutable_values<T>()) value = reader.get<T>();
         });
-        average.note(seen, keep, take);
+        average.update(batch_value, decay, weight);
       }
     }
   }
