@@ -51,8 +51,8 @@ Vec<T> softplus(const Vec<T>& x) {
 namespace internal {
 
 /// For |x| beyond this, gelu and gelu_tanh are x or 0 to the last bit and their derivatives 1 or 0.
-/// Clamping there avoids infinity * 0, and arguments for which xsimd's erfc of float64 is NaN,
-/// which it can be next to smaller ones. NaN stays NaN.
+/// Clamping there avoids infinity * 0, and large arguments, for which xsimd's erfc of float64 may
+/// be NaN. NaN stays NaN.
 inline constexpr double gelu_limit = 40.0;
 
 template <class T>
@@ -92,7 +92,7 @@ Vec<T> gelu_tanh_argument(const Vec<T>& x) {
   return Vec<T>(T(gelu_tanh_slope)) * x * (one + Vec<T>(T(gelu_tanh_cubic)) * x * x);
 }
 
-/// Gradient of silu, in either precision.
+/// For |x| beyond this, silu is x or 0 and its derivative 1 or 0, in float32 and in float64.
 inline constexpr double silu_limit = 1000.0;
 
 template <class T>
@@ -112,18 +112,19 @@ struct ValueAndSlope {
 /// x Phi(x); 0 at -infinity.
 template <class T>
 Vec<T> gelu(const Vec<T>& x) {
-  const Vec<T> above = internal::gelu_clamped_below<T>(x);
-  if constexpr (std::is_same_v<T, float>) return above * internal::normal_distribution<T>(above);
-  return above * internal::normal_distribution<T>(internal::gelu_clamped<T>(x));
+  const Vec<T> clamped_below = internal::gelu_clamped_below<T>(x);
+  if constexpr (std::is_same_v<T, float>)
+    return clamped_below * internal::normal_distribution<T>(clamped_below);
+  return clamped_below * internal::normal_distribution<T>(internal::gelu_clamped<T>(x));
 }
 
 /// x Phi(x) and Phi(x) + x phi(x).
 template <class T>
 ValueAndSlope<T> gelu_and_slope(const Vec<T>& x) {
-  const Vec<T> near = internal::gelu_clamped<T>(x);
-  const Vec<T> distribution = internal::normal_distribution<T>(near);
+  const Vec<T> clamped = internal::gelu_clamped<T>(x);
+  const Vec<T> distribution = internal::normal_distribution<T>(clamped);
   return {internal::gelu_clamped_below<T>(x) * distribution,
-          multiply_add<T>(near, internal::normal_density<T>(near), distribution)};
+          multiply_add<T>(clamped, internal::normal_density<T>(clamped), distribution)};
 }
 
 /// Phi(x) + x phi(x).
@@ -135,36 +136,36 @@ Vec<T> gelu_derivative(const Vec<T>& x) {
 /// x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3); 0 at -infinity.
 template <class T>
 Vec<T> gelu_tanh(const Vec<T>& x) {
-  const Vec<T> above = internal::gelu_clamped_below<T>(x);
-  return above * sigmoid<T>(internal::gelu_tanh_argument<T>(above));
+  const Vec<T> clamped_below = internal::gelu_clamped_below<T>(x);
+  return clamped_below * sigmoid<T>(internal::gelu_tanh_argument<T>(clamped_below));
 }
 
 /// s + x s (1 - s) 2 u' with s = (1 + tanh u) / 2 and u' = sqrt(2 / pi) (1 + 3 * 0.044715 x^2).
 template <class T>
 Vec<T> gelu_tanh_derivative(const Vec<T>& x) {
   const Vec<T> one(T(1));
-  const Vec<T> near = internal::gelu_clamped<T>(x);
-  const Vec<T> s = sigmoid<T>(internal::gelu_tanh_argument<T>(near));
+  const Vec<T> clamped = internal::gelu_clamped<T>(x);
+  const Vec<T> s = sigmoid<T>(internal::gelu_tanh_argument<T>(clamped));
   const Vec<T> slope = Vec<T>(T(internal::gelu_tanh_slope)) *
-                       (one + Vec<T>(T(3.0 * internal::gelu_tanh_cubic)) * near * near);
-  return s + near * s * (one - s) * slope;
+                       (one + Vec<T>(T(3.0 * internal::gelu_tanh_cubic)) * clamped * clamped);
+  return s + clamped * s * (one - s) * slope;
 }
 
 /// x / (1 + e^-x); 0 at -infinity.
 template <class T>
 Vec<T> silu(const Vec<T>& x) {
-  const Vec<T> above = internal::silu_clamped_below<T>(x);
-  return above * sigmoid<T>(above);
+  const Vec<T> clamped_below = internal::silu_clamped_below<T>(x);
+  return clamped_below * sigmoid<T>(clamped_below);
 }
 
 /// x s and s (1 + x (1 - s)) with s = 1 / (1 + e^-x).
 template <class T>
 ValueAndSlope<T> silu_and_slope(const Vec<T>& x) {
   const Vec<T> one(T(1)), limit(static_cast<T>(internal::silu_limit));
-  const Vec<T> above = internal::silu_clamped_below<T>(x);
-  const Vec<T> near = xsimd::select(above > limit, limit, above);
-  const Vec<T> s = sigmoid<T>(near);
-  return {above * s, s * (one + near * (one - s))};
+  const Vec<T> clamped_below = internal::silu_clamped_below<T>(x);
+  const Vec<T> clamped = xsimd::select(clamped_below > limit, limit, clamped_below);
+  const Vec<T> s = sigmoid<T>(clamped);
+  return {clamped_below * s, s * (one + clamped * (one - s))};
 }
 
 /// s (1 + x (1 - s)) with s = 1 / (1 + e^-x).

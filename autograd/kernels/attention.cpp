@@ -1,16 +1,13 @@
 #include "autograd/kernels/attention.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "autograd/kernels/attention_tile.h"
 #include "autograd/kernels/gemm.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
-#include "autograd/kernels/portable_math.h"
 #include "autograd/kernels/reduce.h"
 #include "autograd/kernels/scratch.h"
-#include "autograd/kernels/simd.h"
 
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
@@ -21,13 +18,13 @@ void forward_tile(const AttentionProblem& p, const Tile& t, const Operands<T>& o
   const std::size_t out_stride = p.heads * p.d_v;
   if (t.empty()) return zero_rows(t.rows(), p.d_v, out, out_stride);
   thread_local Scratch scratch;
-  T* const dropped = scratch.array<T>(2 * t.size());
-  T* const weights = saved != nullptr ? saved : dropped + t.size();
+  T* const after_dropout = scratch.array<T>(2 * t.size());
+  T* const weights = saved != nullptr ? saved : after_dropout + t.size();
   tile_weights(p, t, o, weights, steps);
-  if (p.dropout > 0) drop_weights(p, t, weights, dropped);
+  if (p.dropout > 0) apply_dropout(p, t, weights, after_dropout);
   weighted_rows<T>(t.rows(), p.d_v, t.columns(), T(1),
-                   {p.dropout > 0 ? dropped : weights, t.stride()}, {o.v, o.v_stride, v_is_finite},
-                   {out}, out_stride);
+                   {p.dropout > 0 ? after_dropout : weights, t.stride()},
+                   {o.v, o.v_stride, v_is_finite}, {out}, out_stride);
 }
 
 /// Whether all values that the call reads are finite.
@@ -48,32 +45,33 @@ std::size_t saved_weights(const AttentionProblem& p) {
 }
 
 template <class T>
-void attention(const AttentionProblem& p, const AttentionOperands<T>& all, T* out, T* saved,
+void attention(const AttentionProblem& p, const AttentionOperands<T>& operands, T* out, T* saved,
                const AttentionSteps<T>* steps) {
-  const bool v_is_finite = values_are_finite(p, all.v);
+  const bool v_is_finite = values_are_finite(p, operands.v);
   for_each_tile(p, [&](const Tile& t) {
-    forward_tile(p, t, tile_operands(p, t, all), v_is_finite,
+    forward_tile(p, t, tile_operands(p, t, operands), v_is_finite,
                  out + row_offset(p, p.n_q, p.d_v, t.b, t.head, t.begin),
                  saved == nullptr ? nullptr : saved + first_weight(p, t), steps);
   });
 }
 
 template <class T>
-void attention_weights(const AttentionProblem& p, const AttentionOperands<T>& all, T* weights) {
+void attention_weights(const AttentionProblem& p, const AttentionOperands<T>& operands,
+                       T* weights) {
   for_each_tile(p, [&](const Tile& t) {
     T* const w = weights + ((t.b * p.heads + t.head) * p.n_q + t.begin) * p.n_k;
     std::fill_n(w, t.rows() * p.n_k, T(0));
     if (t.empty()) return;
     thread_local Scratch scratch;
-    T* const of_tile = scratch.array<T>(t.size());
-    tile_weights(p, t, tile_operands(p, t, all), of_tile);
-    store_tile(p, t, of_tile, weights);
+    T* const tile = scratch.array<T>(t.size());
+    tile_weights(p, t, tile_operands(p, t, operands), tile);
+    store_tile(p, t, tile, weights);
   });
 }
 
 namespace {
 
-/// Where the gradients of one head or tile go. `dw` is added to; null for dot-product scores.
+/// Targets of the gradients of one head or tile. `dw` is added to; null for dot-product scores.
 template <class T>
 struct Gradients {
   Target<T> dq, dk, dv;
@@ -85,11 +83,11 @@ Target<T> offset_target(const Target<T>& target, std::size_t offset) {
   return target ? target + offset : target;
 }
 
-/// One backward pass, with which of its operands are finite.
+/// The arguments of one backward pass, and which of its operands are finite.
 template <class T>
 struct Backward {
   const AttentionProblem& p;
-  const AttentionOperands<T>& all;
+  const AttentionOperands<T>& operands;
   const T *g, *saved;
   const AttentionGradientSteps<T>* steps;
   bool q_is_finite, k_is_finite, g_is_finite;
@@ -98,48 +96,55 @@ struct Backward {
   std::size_t v_stride() const { return p.heads * p.d_v; }
 
   void run_tile(const Tile& t, const Gradients<T>& d) const;
-  void run_head(std::size_t b, std::size_t head, Gradients<T> of_head) const;
-  /// Where the gradients of a head go; the partial sums of dw are (batch, heads, d_k).
+  void run_head(std::size_t b, std::size_t head, Gradients<T> d) const;
+  /// Targets of the gradients of a head; the partial sums of dw are (batch, heads, d_k).
   Gradients<T> head_gradients(std::size_t b, std::size_t head, const AttentionTargets<T>& targets,
                               T* dw_parts) const;
 
  private:
-  /// The weights of forward, saved or recomputed into `room`, and the weights after dropout, which
-  /// are in `dropped` if dropout is on.
-  std::pair<const T*, const T*> forward_weights(const Tile& t, const Operands<T>& o, T* room,
-                                                T* dropped) const;
+  /// The weights of a tile in forward.
+  struct TileWeights {
+    const T* weights;        ///< as saved: dropped weights are negative
+    const T* after_dropout;  ///< the same array if there is no dropout
+  };
+  /// Reads the saved weights, or recomputes them into `weights_scratch`. With dropout, computes the
+  /// weights after it into `dropout_scratch`.
+  TileWeights forward_weights(const Tile& t, const Operands<T>& o, T* weights_scratch,
+                              T* dropout_scratch) const;
   void run_dot_products(const Tile& t, const Operands<T>& o, const T* ds,
                         const Gradients<T>& d) const;
 };
 
 template <class T>
-std::pair<const T*, const T*> Backward<T>::forward_weights(const Tile& t, const Operands<T>& o,
-                                                           T* room, T* dropped) const {
+typename Backward<T>::TileWeights Backward<T>::forward_weights(const Tile& t, const Operands<T>& o,
+                                                               T* weights_scratch,
+                                                               T* dropout_scratch) const {
   const bool drops = p.dropout > 0;
   if (saved != nullptr) {
     const T* weights = saved + first_weight(p, t);
-    if (drops) dropped_weights(p, t, weights, dropped);
-    return {weights, drops ? dropped : weights};
+    if (drops) repeat_dropout(p, t, weights, dropout_scratch);
+    return {weights, drops ? dropout_scratch : weights};
   }
-  tile_weights(p, t, o, room);
-  if (drops) drop_weights(p, t, room, dropped);
-  return {room, drops ? dropped : room};
+  tile_weights(p, t, o, weights_scratch);
+  if (drops) apply_dropout(p, t, weights_scratch, dropout_scratch);
+  return {weights_scratch, drops ? dropout_scratch : weights_scratch};
 }
 
 template <class T>
 void Backward<T>::run_tile(const Tile& t, const Gradients<T>& d) const {
-  const Operands<T> o = tile_operands(p, t, all);
+  const Operands<T> o = tile_operands(p, t, operands);
   const T* const dy = g + row_offset(p, p.n_q, p.d_v, t.b, t.head, t.begin);
   thread_local Scratch scratch;
   T* const ds = scratch.array<T>(3 * t.size());
-  const auto [weights, used] = forward_weights(t, o, ds + t.size(), ds + 2 * t.size());
+  const auto [weights, after_dropout] = forward_weights(t, o, ds + t.size(), ds + 2 * t.size());
   const std::size_t rows = t.rows(), columns = t.columns(), stride = t.stride();
   if (d.dv) {
-    weighted_rows<T>(columns, p.d_v, rows, T(1), {used, stride, true},
+    weighted_rows<T>(columns, p.d_v, rows, T(1), {after_dropout, stride, true},
                      {dy, o.v_stride, g_is_finite}, d.dv, o.v_stride);
   }
   if (!d.dq && !d.dk && d.dw == nullptr) return;
-  gemm_here<T>(rows, columns, p.d_v, T(1), {dy, o.v_stride}, {o.v, o.v_stride, true}, {ds}, stride);
+  gemm_serial<T>(rows, columns, p.d_v, T(1), {dy, o.v_stride}, {o.v, o.v_stride, true}, {ds},
+                 stride);
   for (std::size_t r = 0; r < rows; ++r) {
     std::fill(ds + r * stride + columns, ds + (r + 1) * stride, T(0));
   }
@@ -179,28 +184,28 @@ void zero_rows_outside(std::size_t begin, std::size_t end, std::size_t rows, std
 /// All tiles of one sentence and head, in order, because they add to the same dk and dv. The first
 /// tile that is not empty writes its keys, later ones add.
 template <class T>
-void Backward<T>::run_head(std::size_t b, std::size_t head, Gradients<T> of_head) const {
+void Backward<T>::run_head(std::size_t b, std::size_t head, Gradients<T> d) const {
   bool started = false;
   for (std::size_t begin = 0; begin < p.n_q; begin += tile_queries) {
     const Tile t = make_tile(p, b, head, begin);
-    const Target<T> dq = offset_target(of_head.dq, t.begin * q_stride());
+    const Target<T> dq = offset_target(d.dq, t.begin * q_stride());
     if (t.empty()) {
       zero_rows_outside(0, 0, t.rows(), p.d_k, dq, q_stride());
       continue;
     }
     if (!started) {
-      zero_rows_outside(t.first_key, t.last_key, p.n_k, p.d_k, of_head.dk, q_stride());
-      zero_rows_outside(t.first_key, t.last_key, p.n_k, p.d_v, of_head.dv, v_stride());
+      zero_rows_outside(t.first_key, t.last_key, p.n_k, p.d_k, d.dk, q_stride());
+      zero_rows_outside(t.first_key, t.last_key, p.n_k, p.d_v, d.dv, v_stride());
     }
     run_tile(t, {.dq = dq,
-                 .dk = offset_target(of_head.dk, t.first_key * q_stride()),
-                 .dv = offset_target(of_head.dv, t.first_key * v_stride()),
-                 .dw = of_head.dw});
-    started = of_head.dk.add = of_head.dv.add = true;
+                 .dk = offset_target(d.dk, t.first_key * q_stride()),
+                 .dv = offset_target(d.dv, t.first_key * v_stride()),
+                 .dw = d.dw});
+    started = d.dk.add = d.dv.add = true;
   }
   if (started) return;
-  zero_rows_outside(0, 0, p.n_k, p.d_k, of_head.dk, q_stride());
-  zero_rows_outside(0, 0, p.n_k, p.d_v, of_head.dv, v_stride());
+  zero_rows_outside(0, 0, p.n_k, p.d_k, d.dk, q_stride());
+  zero_rows_outside(0, 0, p.n_k, p.d_v, d.dv, v_stride());
 }
 
 template <class T>
@@ -215,21 +220,21 @@ Gradients<T> Backward<T>::head_gradients(std::size_t b, std::size_t head,
 }  // namespace
 
 template <class T>
-void attention_backward(const AttentionProblem& p, const AttentionOperands<T>& all, const T* g,
+void attention_backward(const AttentionProblem& p, const AttentionOperands<T>& operands, const T* g,
                         const T* saved, const AttentionTargets<T>& targets,
                         const AttentionGradientSteps<T>* steps) {
   const std::size_t queries = p.batch * p.n_q * p.heads, keys = p.batch * p.n_k * p.heads;
   const Backward<T> backward{.p = p,
-                             .all = all,
+                             .operands = operands,
                              .g = g,
                              .saved = saved,
                              .steps = steps,
-                             .q_is_finite = all_finite(queries * p.d_k, all.q),
-                             .k_is_finite = all_finite(keys * p.d_k, all.k),
+                             .q_is_finite = all_finite(queries * p.d_k, operands.q),
+                             .k_is_finite = all_finite(keys * p.d_k, operands.k),
                              .g_is_finite = all_finite(queries * p.d_v, g)};
   const std::size_t w_size = p.heads * p.d_k;
   Memory memory;
-  if (all.w != nullptr) memory = Memory(p.batch * w_size * sizeof(T));
+  if (operands.w != nullptr) memory = Memory(p.batch * w_size * sizeof(T));
   T* const dw_parts = reinterpret_cast<T*>(memory.data());
   parallel_ranges(p.batch * p.heads, units_per_piece(p, tiles_per_head(p)),
                   [&](std::size_t begin, std::size_t end) {
@@ -253,77 +258,5 @@ void attention_backward(const AttentionProblem& p, const AttentionOperands<T>& a
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE
-
-namespace {
-
-/// For each position the factors of x and of x with the elements of each pair swapped, (length, d):
-/// cos, cos and -sin, sin.
-template <class T>
-struct Factors {
-  T *of_same, *of_other;
-};
-
-/// Pair i of all positions. Sine and cosine are computed at multiples of 16 only; between them the
-/// pair is rotated by one step at a time in float64, with an error below the precision of T. The
-/// factors at a position do not depend on `first`.
-template <class T>
-void fill_pair(const Rotation& r, std::size_t i, const Factors<T>& factors) {
-  constexpr std::ptrdiff_t exact_every = 16;
-  const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(r.d);
-  const double angle = (r.back ? -1.0 : 1.0) * portable::pow(r.base, exponent);
-  const double step_cos = portable::cos(angle), step_sin = portable::sin(angle);
-  const std::ptrdiff_t past = (r.first % exact_every + exact_every) % exact_every;
-  const auto end = r.first + static_cast<std::ptrdiff_t>(r.length);
-  double c = 1.0, s = 0.0;
-  for (std::ptrdiff_t m = r.first - past; m < end; ++m) {
-    if (m % exact_every == 0) {
-      c = portable::cos(static_cast<double>(m) * angle);
-      s = portable::sin(static_cast<double>(m) * angle);
-    } else {
-      const double turned = c * step_cos - s * step_sin;
-      s = s * step_cos + c * step_sin;
-      c = turned;
-    }
-    if (m < r.first) continue;
-    const std::size_t place = static_cast<std::size_t>(m - r.first) * r.d + 2 * i;
-    factors.of_same[place] = factors.of_same[place + 1] = static_cast<T>(c);
-    factors.of_other[place] = static_cast<T>(-s);
-    factors.of_other[place + 1] = static_cast<T>(s);
-  }
-}
-
-template <class T>
-void rotate_vector(std::size_t d, const T* x, const T* of_same, const T* of_other, Target<T> y) {
-  for (std::size_t j = 0; j < d; j += lanes<T>) {
-    const std::size_t count = std::min(lanes<T>, d - j);
-    const Vec<T> same = load_tail(x + j, count);
-    const Vec<T> turned = swapped_neighbors(same) * load_tail(of_other + j, count);
-    store_tail(y, j, count, multiply_add<T>(same, load_tail(of_same + j, count), turned));
-  }
-}
-
-}  // namespace
-
-template <class T>
-void rotate(const Rotation& r, const T* x, Target<T> y) {
-  const Memory memory(2 * r.length * r.d * sizeof(T));
-  T* const table = reinterpret_cast<T*>(memory.data());
-  const Factors<T> factors{.of_same = table, .of_other = table + r.length * r.d};
-  for (std::size_t i = 0; i < r.d / 2; ++i) fill_pair(r, i, factors);
-  const std::size_t width = r.heads * r.d;
-  parallel_rows(r.batch * r.length, width, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) {
-      const std::size_t place = row % r.length * r.d;
-      for (std::size_t h = 0; h < r.heads; ++h) {
-        const std::size_t vector = row * width + h * r.d;
-        rotate_vector(r.d, x + vector, factors.of_same + place, factors.of_other + place,
-                      y + vector);
-      }
-    }
-  });
-}
-
-template void rotate(const Rotation&, const float*, Target<float>);
-template void rotate(const Rotation&, const double*, Target<double>);
 
 }  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -22,13 +22,13 @@ struct AttentionProblem {
   bool alibi = false;                  ///< linear biases of ALiBi: attention_tile.h
   std::size_t key_rows = 0;            ///< rows of k and v per sentence, >= n_k; 0: n_k
 
-  double dropout = 0.0;           ///< of the weights, in [0, 1]
-  std::uint64_t dropout_key = 0;  ///< of the random stream
+  double dropout = 0.0;           ///< rate of dropout of the weights, in [0, 1]
+  std::uint64_t dropout_key = 0;  ///< key of its random stream
 };
 
 /// Inputs of a call: q (batch, n_q, heads, d_k), k (batch, n_k, heads, d_k), v (batch, n_k, heads,
-/// d_v), where forward reads only the first n_k rows of each sentence if k and v have more, see
-/// key_rows; backward needs exactly n_k. Scores are scale <q_i, k_j>, or with a vector w (heads,
+/// d_v). With key_rows, k and v have more rows per sentence, of which forward reads the first n_k;
+/// backward needs exactly n_k. Scores are scale <q_i, k_j>, or with a vector w (heads,
 /// d_k) scale <w, tanh(q_i + k_j)>.
 template <class T>
 struct AttentionOperands {
@@ -80,23 +80,6 @@ template <class T>
 void attention_backward(const AttentionProblem& problem, const AttentionOperands<T>& operands,
                         const T* g, const T* saved, const AttentionTargets<T>& targets,
                         const AttentionGradientSteps<T>* steps = nullptr);
-
-}  // namespace TAPESTRY_KERNELS_NAMESPACE
-
-/// Sizes and angles of a rotation, by position, of queries or keys x (batch, length, heads, d), d
-/// even: the pair (2i, 2i + 1) of the vector at position m, counted from `first`, is rotated by the
-/// angle m base^(-2i / d), or by its negative if `back`.
-struct Rotation {
-  std::size_t batch, length, heads, d;
-  double base;
-  std::ptrdiff_t first;
-  bool back = false;
-};
-
-inline namespace TAPESTRY_KERNELS_NAMESPACE {
-
-template <class T>
-void rotate(const Rotation& rotation, const T* x, Target<T> y);
 
 }  // namespace TAPESTRY_KERNELS_NAMESPACE
 

@@ -26,7 +26,7 @@ Vec<T> fast_tanh(const Vec<T>& x) {
   return one - Vec<T>(T(2)) / (kernels::exp<T>(x + x) + one);
 }
 
-/// The tile's keys transposed, (d_k, stride), with zeros behind the last key: vectors then run
+/// The tile's keys transposed, (d_k, stride), with zeros after the last key: vectors then run
 /// along keys, whatever the width of a head.
 template <class T>
 void transpose_keys(std::size_t d, const Tile& t, const Operands<T>& o, T* transposed) {
@@ -154,8 +154,8 @@ static_assert(tile_queries * row_multiple % dropout_group == 0);
 template <class T>
 void scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s) {
   if (o.w != nullptr) return additive_scores(p, t, o, s);
-  gemm_here<T>(t.rows(), t.columns(), p.d_k, static_cast<T>(p.scale), {o.q, o.q_stride},
-               {o.k, o.q_stride, true}, {s}, t.stride());
+  gemm_serial<T>(t.rows(), t.columns(), p.d_k, static_cast<T>(p.scale), {o.q, o.q_stride},
+                 {o.k, o.q_stride, true}, {s}, t.stride());
 }
 
 /// Stores the scores without their factor; `s` is scratch. Scores that are not computed become NaN,
@@ -224,8 +224,8 @@ void softmax_padded_row(std::size_t n, T* row) {
   }
 }
 
-/// out = scale * the sum of k rows of x, each times its weight, or += if out.add; rows with weight
-/// 0 are left out. The bits are those of gemm, for which a finite row times 0 changes nothing.
+/// out = scale * the sum of k rows of x, each times its weight, or += if out.add. Skips rows with
+/// weight 0. The bits are the same as from gemm, where a finite row times 0 changes nothing.
 template <class T>
 void add_rows(std::size_t n, std::size_t k, T scale, const T* weights, std::size_t step, const T* x,
               std::size_t stride, Target<T> out) {
@@ -260,7 +260,7 @@ void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& o
 }
 
 template <class T>
-void drop_weights(const AttentionProblem& p, const Tile& t, T* weights, T* dropped) {
+void apply_dropout(const AttentionProblem& p, const Tile& t, T* weights, T* dropped) {
   // Every tile has random numbers for a full tile of n_k keys, so that it starts at a group.
   const std::uint64_t tile = (t.b * p.heads + t.head) * tiles_per_head(p) + t.begin / tile_queries;
   dropout<T>(p.dropout_key, tile * tile_queries * padded_keys(p.n_k), t.size(), p.dropout, weights,
@@ -273,7 +273,7 @@ void drop_weights(const AttentionProblem& p, const Tile& t, T* weights, T* dropp
 }
 
 template <class T>
-void dropped_weights(const AttentionProblem& p, const Tile& t, const T* weights, T* dropped) {
+void repeat_dropout(const AttentionProblem& p, const Tile& t, const T* weights, T* dropped) {
   const Vec<T> zero(T(0)), scale(static_cast<T>(dropout_scale(p.dropout)));
   map(
       t.size(), Target<T>{dropped},
@@ -308,8 +308,8 @@ template <class T>
 void weighted_rows(std::size_t m, std::size_t n, std::size_t k, T scale, const Weights<T>& w,
                    const WeightedRows<T>& x, Target<T> out, std::size_t out_stride) {
   if (x.finite) {
-    gemm_here<T>(m, n, k, scale, {w.data, w.stride, w.transposed}, {x.data, x.stride}, out,
-                 out_stride);
+    gemm_serial<T>(m, n, k, scale, {w.data, w.stride, w.transposed}, {x.data, x.stride}, out,
+                   out_stride);
     return;
   }
   for (std::size_t i = 0; i < m; ++i) {
@@ -340,8 +340,8 @@ bool all_finite(std::size_t n, const T* x) {
                                          const T*, Target<T>, Target<T>, T*);                      \
   template void tile_weights(const AttentionProblem&, const Tile&, const Operands<T>&, T*,         \
                              const AttentionSteps<T>*);                                            \
-  template void drop_weights(const AttentionProblem&, const Tile&, T*, T*);                        \
-  template void dropped_weights(const AttentionProblem&, const Tile&, const T*, T*);               \
+  template void apply_dropout(const AttentionProblem&, const Tile&, T*, T*);                       \
+  template void repeat_dropout(const AttentionProblem&, const Tile&, const T*, T*);                \
   template void softmax_tile_backward(const AttentionProblem&, const Tile&, const T*, T*);         \
   template void weighted_rows(std::size_t, std::size_t, std::size_t, T, const Weights<T>&,         \
                               const WeightedRows<T>&, Target<T>, std::size_t);                     \

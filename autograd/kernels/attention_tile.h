@@ -173,11 +173,11 @@ void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& o
 /// Negates the weights that are dropped. `dropped` gets D(P): weights that are kept times
 /// 1 / (1 - rate), and zeros.
 template <class T>
-void drop_weights(const AttentionProblem& p, const Tile& t, T* weights, T* dropped);
+void apply_dropout(const AttentionProblem& p, const Tile& t, T* weights, T* dropped);
 
-/// D(P) from the result of drop_weights.
+/// D(P) from the weights that apply_dropout left.
 template <class T>
-void dropped_weights(const AttentionProblem& p, const Tile& t, const T* weights, T* dropped);
+void repeat_dropout(const AttentionProblem& p, const Tile& t, const T* weights, T* dropped);
 
 /// Turns dL/dD(P) into dL/dS for the scores S: P * (dP - rowsum(P * dP)) with dP = 0 where a weight
 /// is dropped or masked, whatever `gradient` is there.
@@ -206,7 +206,7 @@ template <class T>
 void weighted_rows(std::size_t m, std::size_t n, std::size_t k, T scale, const Weights<T>& w,
                    const WeightedRows<T>& x, Target<T> out, std::size_t out_stride);
 
-/// True if none of n values is infinite or NaN.
+/// True if all of n values are finite.
 template <class T>
 bool all_finite(std::size_t n, const T* x);
 

@@ -39,16 +39,16 @@ void add_rows(std::size_t rows, std::size_t n, const T* x, T* sums, const F& f,
     map(
         n, to,
         [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& c, const Vec<T>& d,
-            const auto&... of_column) {
-          return (f(a, of_column...) + f(b, of_column...)) +
-                 (f(c, of_column...) + f(d, of_column...));
+            const auto&... column_values) {
+          return (f(a, column_values...) + f(b, column_values...)) +
+                 (f(c, column_values...) + f(d, column_values...));
         },
         in, in + n, in + 2 * n, in + 3 * n, column...);
   }
   for (; row < rows; ++row) map(n, to, f, x + row * n, column...);
 }
 
-/// sums = the same sum, of the chains pairwise.
+/// sums = the sum over `rows` rows of f(x of the row, column...), chains added pairwise.
 template <class T, class F, class... Column>
 void sum_rows(std::size_t rows, std::size_t n, const T* x, T* sums, const F& f,
               const Column*... column) {
@@ -76,19 +76,19 @@ template <class T>
 void merge_moments(std::size_t before, std::size_t rows, std::size_t n, const T* block_means,
                    const T* block_squares, T* means, T* squares) {
   const auto share = static_cast<T>(rows) / static_cast<T>(before + rows);
-  const Vec<T> of_block(share), of_distance(share * static_cast<T>(before));
+  const Vec<T> block_share(share), distance_factor(share * static_cast<T>(before));
   map(
       n, Target<T>{squares},
       [&](const Vec<T>& square, const Vec<T>& block_square, const Vec<T>& mean,
           const Vec<T>& block_mean) {
         const Vec<T> distance = block_mean - mean;
-        return square + block_square + of_distance * (distance * distance);
+        return square + block_square + distance_factor * (distance * distance);
       },
       static_cast<const T*>(squares), block_squares, static_cast<const T*>(means), block_means);
   map(
       n, Target<T>{means},
       [&](const Vec<T>& mean, const Vec<T>& block_mean) {
-        return mean + of_block * (block_mean - mean);
+        return mean + block_share * (block_mean - mean);
       },
       static_cast<const T*>(means), block_means);
 }
@@ -151,9 +151,9 @@ void gradient_of_given_moments(std::size_t rows, std::size_t n, const T* slopes,
 /// dx = slope * (g - mean(g) - (x - mean) * mean(g (x - mean)) / (variance + epsilon)), column by
 /// column. Overwrites the sums with the two means.
 template <class T>
-void gradient_of_own_moments(std::size_t rows, std::size_t n, const T* x, const T* means,
-                             const T* variances, const T* slopes, T epsilon, T* sum_g,
-                             T* sum_g_distance, const T* g, Target<T> dx) {
+void gradient_of_moments_from_x(std::size_t rows, std::size_t n, const T* x, const T* means,
+                                const T* variances, const T* slopes, T epsilon, T* sum_g,
+                                T* sum_g_distance, const T* g, Target<T> dx) {
   const Vec<T> scale(T(1) / static_cast<T>(rows)), e(epsilon);
   const T *const mean_g = sum_g, *const pulls = sum_g_distance;
   map(
@@ -180,17 +180,18 @@ template <class T>
 void column_moments(std::size_t rows, std::size_t n, const T* x, T* means, T* variances) {
   const std::size_t per_block = rows_per_block(rows);
   const std::size_t blocks = count_blocks(rows);
-  const Arrays<T> of_blocks(2 * blocks, n);
+  const Arrays<T> block_results(2 * blocks, n);
   parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
     const std::size_t block = begin / per_block;
-    block_moments(end - begin, n, x + begin * n, of_blocks[block], of_blocks[blocks + block]);
+    block_moments(end - begin, n, x + begin * n, block_results[block],
+                  block_results[blocks + block]);
   });
   std::fill_n(means, n, T(0));
   std::fill_n(variances, n, T(0));
   for (std::size_t block = 0; block < blocks; ++block) {
     const std::size_t before = block * per_block;
-    merge_moments(before, std::min(per_block, rows - before), n, of_blocks[block],
-                  of_blocks[blocks + block], means, variances);
+    merge_moments(before, std::min(per_block, rows - before), n, block_results[block],
+                  block_results[blocks + block], means, variances);
   }
   const Vec<T> scale(T(1) / static_cast<T>(rows));
   map(
@@ -238,8 +239,8 @@ void batch_norm_backward(Moments moments, std::size_t rows, std::size_t n, const
   }
   if (dx && moments == Moments::given) gradient_of_given_moments<T>(rows, n, slopes, g, dx);
   if (dx && moments == Moments::from_x) {
-    gradient_of_own_moments<T>(rows, n, x, means, variances, slopes, epsilon, sum_g, sum_g_distance,
-                               g, dx);
+    gradient_of_moments_from_x<T>(rows, n, x, means, variances, slopes, epsilon, sum_g,
+                                  sum_g_distance, g, dx);
   }
 }
 

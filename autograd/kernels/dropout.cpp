@@ -129,8 +129,8 @@ void relu_dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double 
 }
 
 double dropout_scale(double rate) {
-  constexpr std::uint64_t everything = std::uint64_t{1} << rate_bits;
-  const std::uint64_t kept = everything - dropout_threshold(rate);
+  constexpr std::uint64_t one = std::uint64_t{1} << rate_bits;
+  const std::uint64_t kept = one - dropout_threshold(rate);
   return kept > 0 ? std::ldexp(1.0 / static_cast<double>(kept), rate_bits) : 0.0;
 }
 
@@ -159,15 +159,16 @@ template <class T>
 void residual_add(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, T skip,
                   const RowFactors<T>& rows, const T* residual, const T* x, T* y) {
   const Vec<T> s(skip);
-  for_each_range<T>(key, first, n, rate, rows,
-                    [&](std::size_t at, std::size_t count, const Vec<T>& of_row, const T* factors) {
-                      map(
-                          count, Target<T>{y + at},
-                          [&](const Vec<T>& r, const Vec<T>& v, const Vec<T>& factor) {
-                            return multiply_add(s, r, dropped<T>(v, of_row * factor));
-                          },
-                          residual + at, x + at, factors);
-                    });
+  for_each_range<T>(
+      key, first, n, rate, rows,
+      [&](std::size_t at, std::size_t count, const Vec<T>& row_factor, const T* factors) {
+        map(
+            count, Target<T>{y + at},
+            [&](const Vec<T>& r, const Vec<T>& v, const Vec<T>& factor) {
+              return multiply_add(s, r, dropped<T>(v, row_factor * factor));
+            },
+            residual + at, x + at, factors);
+      });
 }
 
 template <class T>
@@ -175,10 +176,12 @@ void residual_add_backward(std::uint64_t key, std::uint64_t first, std::size_t n
                            const RowFactors<T>& rows, const T* g, Target<T> dx) {
   for_each_range<T>(
       key, first, n, rate, rows,
-      [&](std::size_t at, std::size_t count, const Vec<T>& of_row, const T* factors) {
+      [&](std::size_t at, std::size_t count, const Vec<T>& row_factor, const T* factors) {
         map(
             count, dx + at,
-            [&](const Vec<T>& v, const Vec<T>& factor) { return dropped<T>(v, of_row * factor); },
+            [&](const Vec<T>& v, const Vec<T>& factor) {
+              return dropped<T>(v, row_factor * factor);
+            },
             g + at, factors);
       });
 }

@@ -25,7 +25,7 @@ Vec<T> logarithm(const Vec<T>& v) {
   return V(xsimd::log(lifted) - excess);
 }
 
-constexpr double largest_multiplied = 64.0;
+constexpr double max_multiplied = 64.0;
 
 /// x^p, lane by lane.
 template <class T>
@@ -38,7 +38,7 @@ Vec<T> lanewise_power(const Vec<T>& x, double p) {
 
 template <class T>
 Vec<T> power(const Vec<T>& x, double p) {
-  const bool multiplied = p == std::trunc(p) && std::abs(p) <= largest_multiplied;
+  const bool multiplied = p == std::trunc(p) && std::abs(p) <= max_multiplied;
   return multiplied ? xsimd::pow(x, static_cast<int>(p)) : lanewise_power<T>(x, p);
 }
 
@@ -61,14 +61,14 @@ V indicator(const Holds& holds) {
   return xsimd::select(holds, V(T(1)), V(T(0)));
 }
 
-/// 1, 1/2 or 0. An operand that is NaN has it all. NaN is found by ==, because != of xsimd 8.1 is
-/// false for it on AVX-512.
+/// 1, 1/2 or 0; 1 for an operand that is NaN. NaN is found by ==, because != of xsimd 8.1 is false
+/// for it on AVX-512.
 template <class V>
-V share_of_larger(const V& a, const V& b) {
+V max_gradient_share(const V& a, const V& b) {
   using T = typename V::value_type;
   const V one(T(1)), zero(T(0));
-  const V of_different = xsimd::select(b == b, xsimd::select(a < b, zero, one), zero);
-  return V(xsimd::select(a == b, V(T(0.5)), of_different));
+  const V share_if_different = xsimd::select(b == b, xsimd::select(a < b, zero, one), zero);
+  return V(xsimd::select(a == b, V(T(0.5)), share_if_different));
 }
 
 /// Binary cross entropy of sigmoid(v) for the probability p of a yes: |v| (v > 0 ? 1 - p : p) +
@@ -117,14 +117,14 @@ void with_function(const Function<Unary>& f, const Use& use) {
       return use([](const V& v) { return logarithm<T>(v); });
     case Unary::neg:  // a product, because xsimd 8.1 computes -v as 0 - v
       return use([](const V& v) { return v * V(T(-1)); });
+    case Unary::negate_scale:
+      return use([=](const V& v) { return p * -v; });
     case Unary::power:
       return use([exponent = f.p](const V& v) { return power<T>(v, exponent); });
     case Unary::relu:
       return use([](const V& v) { return relu<T>(v); });
     case Unary::scale:
       return use([=](const V& v) { return v * p; });
-    case Unary::scale_opposite:
-      return use([=](const V& v) { return p * -v; });
     case Unary::sigmoid:
       return use([](const V& v) { return sigmoid<T>(v); });
     case Unary::silu:
@@ -137,10 +137,10 @@ void with_function(const Function<Unary>& f, const Use& use) {
       return use([](const V& v) { return xsimd::sqrt(v); });
     case Unary::square:
       return use([](const V& v) { return v * v; });
-    case Unary::subtract_from_zero:
-      return use([](const V& v) { return -v; });
     case Unary::tanh:
       return use([](const V& v) { return xsimd::tanh(v); });
+    case Unary::zero_minus:
+      return use([](const V& v) { return -v; });
   }
 }
 
@@ -178,16 +178,23 @@ void with_function(const Function<Binary>& f, const Use& use) {
       return use([](const V& a, const V& b) { return indicator<V>(a < b); });
     case Binary::less_equal:
       return use([](const V& a, const V& b) { return indicator<V>(a <= b); });
-    case Binary::mul:
-      return use([](const V& a, const V& b) { return a * b; });
-    case Binary::not_equal:
-      return use([](const V& a, const V& b) { return indicator<V>(!(a == b)); });
-    case Binary::opposite_product:
-      return use([](const V& a, const V& b) { return -a * b; });
-    case Binary::part_of_share:
+    case Binary::masked_mul:
       return use([=](const V& g, const V& share) {
         return xsimd::select(share == zero, zero, g * share);
       });
+    case Binary::masked_mul_complement:
+      return use([=](const V& g, const V& share) {
+        const V one(T(1));
+        return xsimd::select(share == one, zero, g * (one - share));
+      });
+    case Binary::max_gradient_share:
+      return use([](const V& a, const V& b) { return max_gradient_share<V>(a, b); });
+    case Binary::mul:
+      return use([](const V& a, const V& b) { return a * b; });
+    case Binary::negate_mul:
+      return use([](const V& a, const V& b) { return -a * b; });
+    case Binary::not_equal:
+      return use([](const V& a, const V& b) { return indicator<V>(!(a == b)); });
     case Binary::power_gradient:
       return use(
           [exponent = f.p](const V& g, const V& v) { return power_gradient<T>(g, v, exponent); });
@@ -195,18 +202,8 @@ void with_function(const Function<Binary>& f, const Use& use) {
       return use([=](const V& g, const V& y) { return xsimd::select(y <= zero, zero, g); });
     case Binary::relu_scale_gradient:
       return use([=](const V& g, const V& y) { return xsimd::select(y <= zero, zero, g * p); });
-    case Binary::rest_of_share:
-      return use([=](const V& g, const V& share) {
-        const V one(T(1));
-        return xsimd::select(share == one, zero, g * (one - share));
-      });
-    case Binary::root_gradient:
-      return use(
-          [=](const V& g, const V& r) { return xsimd::select(r == zero, zero, g / (r + r)); });
-    case Binary::second:
+    case Binary::right:
       return use([](const V&, const V& b) { return b; });
-    case Binary::share_of_larger:
-      return use([](const V& a, const V& b) { return share_of_larger<V>(a, b); });
     case Binary::sigmoid_gradient:
       return use([](const V& g, const V& s) { return g * s * (1 - s); });
     case Binary::silu_gradient:
@@ -217,6 +214,9 @@ void with_function(const Function<Binary>& f, const Use& use) {
       return use([](const V& g, const V& v) { return g * sigmoid<T>(v); });
     case Binary::sqrt_gradient:
       return use([](const V& g, const V& r) { return g / (r + r); });
+    case Binary::sqrt_gradient_zero_at_0:
+      return use(
+          [=](const V& g, const V& r) { return xsimd::select(r == zero, zero, g / (r + r)); });
     case Binary::square_gradient:
       return use([](const V& g, const V& v) { return g * (v + v); });
     case Binary::sub:
@@ -284,18 +284,14 @@ void map_binary(const Function<Binary>& f, std::size_t n, Target<T> y, const T* 
 }
 
 template <class T>
-void map_ternary(const Function<Ternary>& f, std::size_t n, Target<T> y, const T* a, const T* b,
-                 const T* c) {
+void where(std::size_t n, Target<T> y, const T* condition, const T* a, const T* b) {
   using V = Vec<T>;
-  switch (f.name) {
-    case Ternary::choose:
-      return map_in_parallel(
-          n, y,
-          [](const V& condition, const V& yes, const V& no) {
-            return xsimd::select(condition == V(T(0)), no, yes);
-          },
-          a, b, c);
-  }
+  map_in_parallel(
+      n, y,
+      [](const V& is_chosen, const V& yes, const V& no) {
+        return xsimd::select(is_chosen == V(T(0)), no, yes);
+      },
+      condition, a, b);
 }
 
 template <class T>
@@ -304,102 +300,12 @@ void broadcast_binary(const Function<Binary>& f, const BroadcastPlan& plan, T* y
   with_function<T>(f, [&](const auto& function) { broadcast_map(plan, y, function, a, b); });
 }
 
-namespace {
-
-struct SiluGate {
-  template <class T>
-  static Vec<T> value(const Vec<T>& x) {
-    return silu<T>(x);
-  }
-  template <class T>
-  static ValueAndSlope<T> value_and_slope(const Vec<T>& x) {
-    return silu_and_slope<T>(x);
-  }
-};
-
-struct GeluGate {
-  template <class T>
-  static Vec<T> value(const Vec<T>& x) {
-    return gelu<T>(x);
-  }
-  template <class T>
-  static ValueAndSlope<T> value_and_slope(const Vec<T>& x) {
-    return gelu_and_slope<T>(x);
-  }
-};
-
-/// Calls use(SiluGate{}) or use(GeluGate{}).
-template <class Use>
-void with_gate(Gate gate, const Use& use) {
-  if (gate == Gate::silu) {
-    use(SiluGate{});
-  } else {
-    use(GeluGate{});
-  }
-}
-
-/// The gradients of one row: of the values and of the gates.
-template <class Activation, class T>
-void row_backward(std::size_t n, const T* value, const T* gate, const T* g, Target<T> dvalue,
-                  Target<T> dgate) {
-  const auto gradients = [](const Vec<T>& gradient, const Vec<T>& v, const Vec<T>& x) {
-    const ValueAndSlope<T> a = Activation::template value_and_slope<T>(x);
-    return ValueAndSlope<T>{gradient * a.value, gradient * v * a.slope};
-  };
-  std::size_t i = 0;
-  for (; i + lanes<T> <= n; i += lanes<T>) {
-    const auto [to_value, to_gate] = gradients(load(g + i), load(value + i), load(gate + i));
-    store(dvalue, i, to_value);
-    store(dgate, i, to_gate);
-  }
-  if (i == n) return;
-  const std::size_t left = n - i;
-  const auto [to_value, to_gate] =
-      gradients(load_tail(g + i, left), load_tail(value + i, left), load_tail(gate + i, left));
-  store_tail(dvalue, i, left, to_value);
-  store_tail(dgate, i, left, to_gate);
-}
-
-}  // namespace
-
-template <class T>
-void gated(Gate gate, std::size_t rows, std::size_t n, const T* x, T* y) {
-  with_gate(gate, [&]<class Activation>(Activation) {
-    parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
-        const T* values = x + 2 * row * n;
-        map(
-            n, Target<T>{y + row * n},
-            [](const Vec<T>& v, const Vec<T>& u) { return v * Activation::template value<T>(u); },
-            values, values + n);
-      }
-    });
-  });
-}
-
-template <class T>
-void gated_backward(Gate gate, std::size_t rows, std::size_t n, const T* x, const T* g,
-                    Target<T> dx) {
-  with_gate(gate, [&]<class Activation>(Activation) {
-    parallel_rows(rows, n, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
-        const T* values = x + 2 * row * n;
-        const Target<T> to = dx + 2 * row * n;
-        row_backward<Activation>(n, values, values + n, g + row * n, to, to + n);
-      }
-    });
-  });
-}
-
-#define TAPESTRY_INSTANTIATE(T)                                                                   \
-  template void map_unary(const Function<Unary>&, std::size_t, Target<T>, const T*);              \
-  template void map_binary(const Function<Binary>&, std::size_t, Target<T>, const T*, const T*);  \
-  template void map_ternary(const Function<Ternary>&, std::size_t, Target<T>, const T*, const T*, \
-                            const T*);                                                            \
-  template void broadcast_binary(const Function<Binary>&, const BroadcastPlan&, T*, const T*,     \
-                                 const T*);                                                       \
-  template void gated(Gate, std::size_t, std::size_t, const T*, T*);                              \
-  template void gated_backward(Gate, std::size_t, std::size_t, const T*, const T*, Target<T>);
+#define TAPESTRY_INSTANTIATE(T)                                                                  \
+  template void map_unary(const Function<Unary>&, std::size_t, Target<T>, const T*);             \
+  template void map_binary(const Function<Binary>&, std::size_t, Target<T>, const T*, const T*); \
+  template void where(std::size_t, Target<T>, const T*, const T*, const T*);                     \
+  template void broadcast_binary(const Function<Binary>&, const BroadcastPlan&, T*, const T*,    \
+                                 const T*);
 TAPESTRY_INSTANTIATE(float)
 TAPESTRY_INSTANTIATE(double)
 #undef TAPESTRY_INSTANTIATE

@@ -16,11 +16,12 @@ struct ExpConstants;
 template <>
 struct ExpConstants<float> {
   using Integer = std::int32_t;
-  static constexpr float most = 88.8F;               ///< e^most overflows
-  static constexpr float usual = 86.2F;              ///< for |x| up to this, |k| <= 124
-  static constexpr float least = -103.9721F;         ///< below, e^x rounds to 0
-  static constexpr float least_normal = -87.33654F;  ///< below, e^x is subnormal
-  static constexpr float round = 0x1.8p23F;  ///< a number + round: its last bits are an integer
+  static constexpr float overflow = 88.8F;         ///< e^overflow is infinite
+  static constexpr float fast_limit = 86.2F;       ///< for |x| up to this, |k| <= 124
+  static constexpr float underflow = -103.9721F;   ///< below, e^x rounds to 0
+  static constexpr float min_normal = -87.33654F;  ///< below, e^x is subnormal
+  static constexpr float round_shift =
+      0x1.8p23F;  ///< a number + round: its last bits are an integer
   static constexpr int mantissa_bits = 23, exponent_bias = 127;
   static constexpr float ln2_high = 0.693359375F, ln2_low = -2.12194440e-4F;  ///< k ln2_high: exact
 };
@@ -28,17 +29,17 @@ struct ExpConstants<float> {
 template <>
 struct ExpConstants<double> {
   using Integer = std::int64_t;
-  static constexpr double most = 709.8;
-  static constexpr double usual = 707.3;  ///< |k| <= 1020
-  static constexpr double least = -745.1332191019412;
-  static constexpr double least_normal = -708.39641853226410;
-  static constexpr double round = 0x1.8p52;
+  static constexpr double overflow = 709.8;
+  static constexpr double fast_limit = 707.3;  ///< |k| <= 1020
+  static constexpr double underflow = -745.1332191019412;
+  static constexpr double min_normal = -708.39641853226410;
+  static constexpr double round_shift = 0x1.8p52;
   static constexpr int mantissa_bits = 52, exponent_bias = 1023;
   static constexpr double ln2_high = 0x1.62e42fee00000p-1, ln2_low = 0x1.a39ef35793c76p-33;
 };
 
-/// e^x = (1 + fraction) 2^k, with an integer k nearest to x / ln 2, which the last bits of
-/// `rounding` are too.
+/// e^x = (1 + fraction) 2^k, where k is the integer nearest to x / ln 2. The low bits of `rounding`
+/// also hold k.
 template <class T>
 struct ReducedExp {
   Vec<T> fraction, k, rounding;
@@ -65,13 +66,13 @@ struct ReducedExp {
   return high - (low - rounded<double>(r * c) / (Vec<double>(2.0) - c));
 }
 
-/// For a finite x whose k is an exponent.
+/// x must be finite, and 2^k a normal number.
 template <class T>
 [[gnu::always_inline]] inline ReducedExp<T> reduce_exp(const Vec<T>& x) {
   using C = ExpConstants<T>;
-  const Vec<T> round(C::round);
-  const Vec<T> rounding = multiply_add(x, Vec<T>(static_cast<T>(1.4426950408889634074)), round);
-  const Vec<T> k = rounding - round;
+  const Vec<T> shift(C::round_shift);
+  const Vec<T> rounding = multiply_add(x, Vec<T>(static_cast<T>(1.4426950408889634074)), shift);
+  const Vec<T> k = rounding - shift;
   const Vec<T> high = multiply_add(k, Vec<T>(-C::ln2_high), x);
   if constexpr (std::is_same_v<T, float>) {
     return {exp_fraction(multiply_add(k, Vec<T>(-C::ln2_low), high)), k, rounding};
@@ -82,15 +83,15 @@ template <class T>
 
 #if defined(__AVX512F__)
 
-/// (1 + fraction) 2^k, 0 where x < least.
-[[gnu::always_inline]] inline Vec<float> scaled_from(float least, const Vec<float>& x,
-                                                     const ReducedExp<float>& e) {
-  const __mmask16 kept = _mm512_cmp_ps_mask(x.data, Vec<float>(least).data, _CMP_NLT_UQ);
+/// (1 + fraction) 2^k, 0 where x < minimum.
+[[gnu::always_inline]] inline Vec<float> scale_or_zero(float minimum, const Vec<float>& x,
+                                                       const ReducedExp<float>& e) {
+  const __mmask16 kept = _mm512_cmp_ps_mask(x.data, Vec<float>(minimum).data, _CMP_NLT_UQ);
   return _mm512_maskz_scalef_ps(kept, (e.fraction + Vec<float>(1.0F)).data, e.k.data);
 }
-[[gnu::always_inline]] inline Vec<double> scaled_from(double least, const Vec<double>& x,
-                                                      const ReducedExp<double>& e) {
-  const __mmask8 kept = _mm512_cmp_pd_mask(x.data, Vec<double>(least).data, _CMP_NLT_UQ);
+[[gnu::always_inline]] inline Vec<double> scale_or_zero(double minimum, const Vec<double>& x,
+                                                        const ReducedExp<double>& e) {
+  const __mmask8 kept = _mm512_cmp_pd_mask(x.data, Vec<double>(minimum).data, _CMP_NLT_UQ);
   return _mm512_maskz_scalef_pd(kept, (e.fraction + Vec<double>(1.0)).data, e.k.data);
 }
 
@@ -113,25 +114,26 @@ template <class T>
 #endif
 }
 
-/// (1 + fraction) 2^k, 0 where x < least.
+/// (1 + fraction) 2^k, 0 where x < minimum.
 template <class T>
-[[gnu::always_inline]] inline Vec<T> scaled_from(T least, const Vec<T>& x, const ReducedExp<T>& e) {
+[[gnu::always_inline]] inline Vec<T> scale_or_zero(T minimum, const Vec<T>& x,
+                                                   const ReducedExp<T>& e) {
   const Vec<T> y = scaled<T>(e, xsimd::batch<typename ExpConstants<T>::Integer>(0));
-  return xsimd::select(x < Vec<T>(least), Vec<T>(T(0)), y);
+  return xsimd::select(x < Vec<T>(minimum), Vec<T>(T(0)), y);
 }
 
-/// e^x where some |x| > usual: in two factors of which the first is exact, because neither 2^128
-/// nor the subnormal powers of two are normal numbers.
+/// e^x where some |x| > fast_limit: in two factors of which the first is exact, because neither
+/// 2^128 nor the subnormal powers of two are normal numbers.
 template <class T>
-[[gnu::noinline]] Vec<T> exp_of_unusual(const Vec<T>& x) {
+[[gnu::noinline]] Vec<T> exp_full_range(const Vec<T>& x) {
   using C = ExpConstants<T>;
   using Integer = typename C::Integer;
   using Integers = xsimd::batch<Integer>;
   const Vec<T> zero(T(0));
-  const auto vanishes = x < Vec<T>(C::least);
+  const auto vanishes = x < Vec<T>(C::underflow);
   constexpr int lift = 64;
-  const ReducedExp<T> e =
-      reduce_exp<T>(xsimd::min(Vec<T>(C::most), xsimd::select(vanishes, zero, x)));  // keeps NaN
+  const ReducedExp<T> e = reduce_exp<T>(
+      xsimd::min(Vec<T>(C::overflow), xsimd::select(vanishes, zero, x)));  // keeps NaN
   const auto is_low = e.k < zero;
   // As numbers, because xsimd 8.1 has no selection of integers by comparisons of numbers.
   const auto shift = xsimd::bitwise_cast<Integers>(xsimd::select(
@@ -152,13 +154,13 @@ template <class T>
 [[gnu::always_inline]] inline Vec<T> exp(const Vec<T>& x) {
   using C = internal::ExpConstants<T>;
 #if defined(__AVX512F__)
-  const Vec<T> capped = xsimd::min(Vec<T>(C::most), x);  // NaN stays, being the second operand
-  return internal::scaled_from(C::least, x, internal::reduce_exp<T>(capped));
+  const Vec<T> capped = xsimd::min(Vec<T>(C::overflow), x);  // NaN stays, being the second operand
+  return internal::scale_or_zero(C::underflow, x, internal::reduce_exp<T>(capped));
 #else
   // Without a branch for -infinity, which masked scores have.
-  const auto unusual = (xsimd::abs(x) > Vec<T>(C::usual)) & (x >= Vec<T>(C::least));
-  if (xsimd::any(unusual)) return internal::exp_of_unusual<T>(x);
-  return internal::scaled_from(C::least, x, internal::reduce_exp<T>(x));
+  const auto is_slow = (xsimd::abs(x) > Vec<T>(C::fast_limit)) & (x >= Vec<T>(C::underflow));
+  if (xsimd::any(is_slow)) return internal::exp_full_range<T>(x);
+  return internal::scale_or_zero(C::underflow, x, internal::reduce_exp<T>(x));
 #endif
 }
 
@@ -166,8 +168,8 @@ template <class T>
 /// weights of a softmax change no sum, and processors are slow with them.
 template <class T>
 [[gnu::always_inline]] inline Vec<T> exp_nonpositive(const Vec<T>& x) {
-  return internal::scaled_from(internal::ExpConstants<T>::least_normal, x,
-                               internal::reduce_exp<T>(x));
+  return internal::scale_or_zero(internal::ExpConstants<T>::min_normal, x,
+                                 internal::reduce_exp<T>(x));
 }
 
 }  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -130,10 +130,10 @@ void multiply_block(const Product<T>& x, const ColumnPanels<T>& columns, const P
   const bool first = p == 0;
   for (std::size_t panel = part.panel_begin; panel < part.panel_end; ++panel) {
     const std::size_t j = panel * tile_width<T>;
-    const TileColumns<T> of_panel = columns.at(panel, p);
+    const TileColumns<T> tile_columns = columns.at(panel, p);
     for (std::size_t i = part.row_begin; i < part.row_end;) {
       const std::size_t height = next_tile_height(part.row_end - i);
-      multiply_tile<T>(height, k, rows.at(i, height), of_panel,
+      multiply_tile<T>(height, k, rows.at(i, height), tile_columns,
                        {.out = {x.out.data + i * x.out_stride + j, x.out.add || !first},
                         .stride = x.out_stride,
                         .columns = std::min(tile_width<T>, x.n - j),
@@ -156,6 +156,11 @@ void multiply_part(const Product<T>& x, const ColumnPanels<T>& columns, const Pa
   }
 }
 
+/// The first row of one of `parts` parts of m rows, which consist of whole tiles.
+std::size_t first_row(std::size_t m, std::size_t part, std::size_t parts) {
+  return std::min(m, ceil_div(m, tile_height) * part / parts * tile_height);
+}
+
 /// How the result is divided among threads; no bit of it depends on this. Threads take neighboring
 /// parts, so the number of parts is a multiple of the number of threads if there are enough rows
 /// and columns, and parts differ by at most one tile or one panel.
@@ -175,10 +180,7 @@ class Grid {
 
   std::size_t parts() const { return row_parts_ * panel_parts_; }
   Part part(std::size_t index) const {
-    const std::size_t tiles = ceil_div(m_, tile_height);
-    const auto row = [&](std::size_t i) {
-      return std::min(m_, tiles * i / row_parts_ * tile_height);
-    };
+    const auto row = [&](std::size_t i) { return first_row(m_, i, row_parts_); };
     const auto panel = [&](std::size_t j) { return panels_ * j / panel_parts_; };
     const std::size_t i = index % row_parts_, j = index / row_parts_;
     return {row(i), row(i + 1), panel(j), panel(j + 1)};
@@ -211,10 +213,10 @@ struct KBlock {
   }
 };
 
-/// The whole product on the calling thread, one k_block at a time so that the packed part of b
-/// stays in the L2 cache as far as n allows.
+/// Computes the whole product on the calling thread, one k_block at a time, so that the packed part
+/// of b stays in the L2 cache unless n is too large.
 template <class T>
-void multiply_here(const Product<T>& x, const Operand<T>& b) {
+void multiply_serial(const Product<T>& x, const Operand<T>& b) {
   std::size_t p = 0;
   do {
     KBlock<T> next(x, b, p, 0, x.m);
@@ -271,12 +273,11 @@ void multiply_along_k(const Product<T>& x, const Operand<T>& b) {
   T* const sums = reinterpret_cast<T*>(memory.data());
   // The same number of pieces for each thread: rows are split if there are too few blocks.
   const std::size_t threads = num_threads();
-  const std::size_t tiles = ceil_div(x.m, tile_height);
   const std::size_t row_parts =
-      blocks >= 4 * threads ? 1 : std::min(threads / std::gcd(blocks, threads), tiles);
-  const auto row = [&](std::size_t part) {
-    return std::min(x.m, tiles * part / row_parts * tile_height);
-  };
+      blocks >= 4 * threads
+          ? 1
+          : std::min(threads / std::gcd(blocks, threads), ceil_div(x.m, tile_height));
+  const auto row = [&](std::size_t part) { return first_row(x.m, part, row_parts); };
   parallel_for(blocks * row_parts, [&](std::size_t piece) {
     const std::size_t block = piece / row_parts, part = piece % row_parts;
     Product<T> plain = x;
@@ -284,28 +285,28 @@ void multiply_along_k(const Product<T>& x, const Operand<T>& b) {
     plain.out = {sums + block * x.m * x.n};
     plain.out_stride = x.n;
     plain.bias = nullptr;
-    const KBlock<T> of_block(plain, b, block * k_block, row(part), row(part + 1));
-    multiply_here(of_block.product, of_block.b);
+    const KBlock<T> partial(plain, b, block * k_block, row(part), row(part + 1));
+    multiply_serial(partial.product, partial.b);
   });
   add_blocks(x, blocks, sums);
 }
 
-/// Products of fewer multiplications than this run on one thread.
-constexpr std::size_t too_small_to_share = std::size_t{1} << 17;
+/// Products of fewer multiplications run on one thread.
+constexpr std::size_t min_parallel_multiplications = std::size_t{1} << 17;
 
 bool uses_openblas() { return matmul_in_use() == Matmul::openblas; }
 
 }  // namespace
 
 template <class T>
-void gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
-               Target<T> out, std::size_t out_stride, const T* bias) {
+void gemm_serial(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
+                 Target<T> out, std::size_t out_stride, const T* bias) {
   count_product(m, n, k);
   if (m == 0 || n == 0) return;
   if (uses_openblas()) {
-    return openblas_gemm_here(m, n, k, scale, a, b, out, out_stride, bias);
+    return openblas_gemm_serial(m, n, k, scale, a, b, out, out_stride, bias);
   }
-  multiply_here<T>({m, n, k, scale, a, out, out_stride, bias}, b);
+  multiply_serial<T>({m, n, k, scale, a, out, out_stride, bias}, b);
 }
 
 template <class T>
@@ -317,9 +318,9 @@ void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Op
     return openblas_gemm(m, n, k, scale, a, b, out, out_stride, bias);
   }
   const Product<T> product{m, n, k, scale, a, out, out_stride, bias};
-  if (m * n * k < too_small_to_share) return multiply_here(product, b);
+  if (m * n * k < min_parallel_multiplications) return multiply_serial(product, b);
   if (is_better_split_along_k(m, n, k)) {
-    return num_threads() > 1 ? multiply_along_k(product, b) : multiply_here(product, b);
+    return num_threads() > 1 ? multiply_along_k(product, b) : multiply_serial(product, b);
   }
   auto columns = ColumnPanels<T>::for_rows(m, b, k, n);
   const Memory packed(columns.packed_size() * sizeof(T));
@@ -349,15 +350,15 @@ void gemm_packed(std::size_t m, T scale, Operand<T> a, const PackedOperand<T>& b
   auto columns = ColumnPanels<T>::all_packed(b.operand(), b.k(), b.n());
   columns.use(b.data());
   const Product<T> product{m, b.n(), b.k(), scale, a, out, out_stride, bias};
-  if (m * b.n() * b.k() < too_small_to_share) {
+  if (m * b.n() * b.k() < min_parallel_multiplications) {
     return multiply_part(product, columns, {0, m, 0, columns.count()});
   }
   multiply_in_parallel(product, columns);
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                                   \
-  template void gemm_here(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>,       \
-                          Target<T>, std::size_t, const T*);                                      \
+  template void gemm_serial(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>,     \
+                            Target<T>, std::size_t, const T*);                                    \
   template void gemm(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>, Target<T>, \
                      std::size_t, const T*);                                                      \
   template Memory pack_operand(std::size_t, std::size_t, Operand<T>);                             \

@@ -31,8 +31,8 @@ void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Op
 
 /// Runs on the calling thread only, for use inside the pieces of parallel_for.
 template <class T>
-void gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
-               Target<T> out, std::size_t out_stride, const T* bias = nullptr);
+void gemm_serial(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
+                 Target<T> out, std::size_t out_stride, const T* bias = nullptr);
 
 /// Memory with b (k, n) in the order in which products read it; empty with Matmul::openblas.
 template <class T>
@@ -67,14 +67,14 @@ void gemm_packed(std::size_t m, T scale, Operand<T> a, const PackedOperand<T>& b
 
 }  // namespace TAPESTRY_KERNELS_NAMESPACE
 
-/// gemm and gemm_here by single-threaded calls of OpenBLAS. Unlike our own kernels, it
+/// gemm and gemm_serial by single-threaded calls of OpenBLAS. Unlike our own kernels, it
 /// computes the last rows of a block in another order than the rest.
 template <class T>
 void openblas_gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                    Target<T> out, std::size_t out_stride, const T* bias = nullptr);
 template <class T>
-void openblas_gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a,
-                        Operand<T> b, Target<T> out, std::size_t out_stride,
-                        const T* bias = nullptr);
+void openblas_gemm_serial(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a,
+                          Operand<T> b, Target<T> out, std::size_t out_stride,
+                          const T* bias = nullptr);
 
 }  // namespace tapestry::kernels

@@ -87,8 +87,8 @@ template <std::size_t height, class T>
 }
 
 /// Prefetches one cache line from each of `count` rows, `offset` after data, which may be beyond
-/// the end. Packing reads operands that are in no cache any more, in more and shorter ranges than
-/// the hardware prefetcher recognizes.
+/// the end. Packing reads operands that have left the caches, in more and shorter ranges than the
+/// hardware prefetcher recognizes.
 template <std::size_t count, class T>
 [[gnu::always_inline]] inline void prefetch_lines(const T* data, std::size_t offset,
                                                   std::size_t stride) {
@@ -156,9 +156,9 @@ void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, 
 
 }  // namespace internal
 
-/// The values (i, p) of a for k numbers p from `p` on and the rows [begin, end), in strips as high
-/// as the tiles: in a strip from row i on, of height h, (i + r, p + q) goes to
-/// packed[(i - begin) * k + q * h + r]. Writes up to a vector beyond the last.
+/// Packs the block a[begin..end)[p..p + k), in strips as high as the tiles. A strip of height h
+/// that starts at row i is packed[(i - begin) * k + ...] and holds a(i + r, p + q) at [q][r], with
+/// h elements for each q. Writes up to a vector beyond the last element.
 template <class T>
 void pack_rows(const Operand<T>& a, std::size_t begin, std::size_t end, std::size_t p,
                std::size_t k, T* packed) {
@@ -180,10 +180,10 @@ void pack_rows(const Operand<T>& a, std::size_t begin, std::size_t end, std::siz
   }
 }
 
-/// Columns of b (k, n) from column `first` on, in panels of tile_width: (p, first + j) goes to
-/// packed[j / tile_width * tile_width * k + p * tile_width + j % tile_width], with zeros in the
-/// columns that the last panel lacks. b is not transposed. Of its k rows those in [begin, end), a
-/// kilobyte of each at a time: a single panel would read two cache lines here and two there.
+/// Packs the rows [begin, end) of b (k, n), not transposed, from column `first` on, in panels of
+/// tile_width columns: packed[panel][p][lane] = b(p, first + panel * tile_width + lane), with zeros
+/// in the columns that the last panel lacks. Each pass reads 1 KiB of every row: one panel per pass
+/// would touch two cache lines per row.
 template <class T>
 void pack_columns(const Operand<T>& b, std::size_t first, std::size_t n, std::size_t k,
                   std::size_t begin, std::size_t end, T* packed) {
@@ -206,9 +206,8 @@ void pack_columns(const Operand<T>& b, std::size_t first, std::size_t n, std::si
   }
 }
 
-/// For a transposed b: all k rows of up to tile_width columns from column j on: (p, j)
-/// goes to packed[p * tile_width + j]. Vectors without a column, which no tile reads, are left
-/// out.
+/// Packs one panel of a transposed b (k, n): packed[p][lane] = b(p, j + lane) for lane < columns.
+/// Does not write vectors without a column, which no tile reads.
 template <class T>
 void pack_transposed_panel(const Operand<T>& b, std::size_t j, std::size_t columns, std::size_t k,
                            T* packed) {

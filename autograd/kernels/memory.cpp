@@ -38,12 +38,12 @@ namespace detail {
 inline constexpr std::size_t alignment = 64;
 /// Blocks from this size on are cut from regions; a sanitizer can guard their ends only if
 /// they are allocated separately.
-inline constexpr std::size_t smallest_in_region =
+inline constexpr std::size_t min_region_block =
     TAPESTRY_SEPARATE_BLOCKS ? std::numeric_limits<std::size_t>::max() : std::size_t{1} << 16;
 inline constexpr std::size_t max_bytes = std::numeric_limits<std::size_t>::max() / 4;
 /// Blocks from this size on are given back to the system by themselves; smaller ones, of which
 /// there may be many, only by release_unused_memory().
-inline constexpr std::size_t smallest_released = std::size_t{1} << 16;
+inline constexpr std::size_t min_released_block = std::size_t{1} << 16;
 
 /// Memory in huge pages, from which blocks are cut one after the other. A block with huge pages of
 /// its own would waste up to a page; in small pages, blocks would cause TLB misses.
@@ -92,21 +92,20 @@ namespace {
 
 constexpr std::uint32_t classes_per_power_of_two = 4;
 
-/// Four classes for each power of two: beyond 256 bytes, a request wastes less than a fifth of its
-/// block.
+/// Beyond 256 bytes, a request wastes less than a fifth of its block.
 std::uint32_t find_size_class(std::size_t bytes) {
   if (bytes <= alignment) return 0;
   const std::size_t units = (bytes - 1) / alignment;  // >= 1
   const auto power = static_cast<std::uint32_t>(std::bit_width(units) - 1);
   const std::size_t quarter =
       power < 2 ? units - (std::size_t{1} << power) : (units >> (power - 2)) & 3U;
-  return 1 + 4 * power + static_cast<std::uint32_t>(quarter);
+  return 1 + classes_per_power_of_two * power + static_cast<std::uint32_t>(quarter);
 }
 
 std::size_t class_bytes(std::uint32_t size_class) {
   if (size_class == 0) return alignment;
-  const std::uint32_t power = (size_class - 1) / 4;
-  const std::size_t quarter = (size_class - 1) % 4;
+  const std::uint32_t power = (size_class - 1) / classes_per_power_of_two;
+  const std::size_t quarter = (size_class - 1) % classes_per_power_of_two;
   const std::size_t units =
       power < 2 ? (std::size_t{1} << power) + quarter + 1 : ((quarter + 5) << (power - 2));
   return units * alignment;
@@ -203,7 +202,7 @@ class Pool {
     const std::uint32_t size_class = find_size_class(bytes);
     if (Block* const block = take_free(size_class, size_class)) return block;
     if (would_keep_too_much(whole_size(size_class))) {
-      const bool may_be_larger = class_bytes(size_class) >= smallest_released;
+      const bool may_be_larger = class_bytes(size_class) >= min_released_block;
       const std::uint32_t largest = size_class + (may_be_larger ? classes_per_power_of_two : 0);
       if (Block* const block = take_free(size_class, largest)) return block;
       if (may_release_) release_unused_locked();
@@ -227,7 +226,7 @@ class Pool {
   }
 
   /// Requests of ever new sizes must not make the pool much larger than the peak use: a memory
-  /// limit may kill the process instead of refusing memory.
+  /// limit may kill the process instead of failing an allocation.
   bool would_keep_too_much(std::size_t bytes) const {
     constexpr std::size_t always_kept = Region::usual_bytes;
     const std::size_t peak =
@@ -235,9 +234,21 @@ class Pool {
     return statistics_.bytes_reserved + bytes > peak + peak / 4 + always_kept;
   }
 
-  Block* take_from_system(std::uint32_t size_class) try {
+  /// A new block, if necessary after unused memory was returned to the system. Throws
+  /// std::bad_alloc.
+  Block* take_from_system(std::uint32_t size_class) {
+    while (true) {
+      try {
+        return new_block(size_class);
+      } catch (const std::bad_alloc&) {
+        if (release_unused_locked() == 0) throw;
+      }
+    }
+  }
+
+  Block* new_block(std::uint32_t size_class) {
     const std::size_t bytes = whole_size(size_class);
-    Region* const region = bytes < smallest_in_region ? nullptr : &region_with_room(bytes);
+    Region* const region = bytes < min_region_block ? nullptr : &region_with_room(bytes);
     void* const memory =
         region != nullptr ? region->cut(bytes) : std::aligned_alloc(alignment, bytes);
     if (memory == nullptr) throw std::bad_alloc();
@@ -250,9 +261,6 @@ class Pool {
     ++statistics_.system_allocations;
     statistics_.bytes_reserved += bytes;
     return block;
-  } catch (const std::bad_alloc&) {
-    if (release_unused_locked() == 0) throw;
-    return take_from_system(size_class);
   }
 
   Region& region_with_room(std::size_t bytes) {
@@ -271,13 +279,13 @@ class Pool {
   }
 
   /// For a free block: whether all blocks of its region are free, or its own size is large enough.
-  static bool can_be_released(const Block& block, std::size_t smallest = smallest_released) {
+  static bool can_be_released(const Block& block, std::size_t smallest = min_released_block) {
     return block.region != nullptr ? block.region->blocks_in_use == 0
                                    : class_bytes(block.size_class) >= smallest;
   }
 
   /// Returns the number of bytes that were released.
-  std::size_t release_unused_locked(std::size_t smallest = smallest_released) {
+  std::size_t release_unused_locked(std::size_t smallest = min_released_block) {
     ++searches_;
     may_release_ = false;
     const std::size_t before = statistics_.bytes_reserved;

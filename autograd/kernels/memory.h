@@ -81,7 +81,7 @@ void require_address_space(std::size_t bytes);
 struct MemoryStatistics {
   std::uint64_t system_allocations = 0;  ///< blocks ever made, from memory of the system
   std::size_t bytes_reserved = 0;        ///< bytes of the blocks made and kept
-  std::size_t bytes_in_use = 0;          ///< of those, bytes handed out now
+  std::size_t bytes_in_use = 0;          ///< bytes of the blocks in use
   std::size_t peak_bytes_in_use = 0;     ///< maximum of bytes_in_use, see restart_memory_peak()
 };
 /// The statistics of the pool now, of all threads together.

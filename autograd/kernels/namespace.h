@@ -4,7 +4,7 @@
 /// `kernels::avx2`, so that no function for one processor can be linked into code that runs on
 /// another. Types that kernels take are in `kernels` itself.
 ///
-/// In all other code `in_use`, whose functions call the set in use, see registry.h.
+/// All other code uses `in_use`, whose functions call the selected set (registry.h).
 #if !defined(TAPESTRY_KERNELS_NAMESPACE)
 #define TAPESTRY_KERNELS_NAMESPACE in_use
 #endif

@@ -15,7 +15,8 @@ namespace {
 /// Rows whose gradients of weight and bias are added in one chain, see sum_pairwise.
 inline constexpr std::size_t rows_per_chain = 64;
 
-/// dx = rstd * (h - mean(h) - xh * mean(h * xh)) for one row, h = g * weight.
+/// dx = rstd * (h - mean(h) - xh * mean(h * xh)) for one row, h = g * weight and
+/// xh = (x - mean) * rstd.
 template <class T>
 void layer_norm_row_backward(std::size_t n, const T* x, const T* weight, T mean, T rstd, const T* g,
                              Target<T> dx) {
@@ -73,7 +74,8 @@ void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* w
   // For each block, its sums of g * xh and of g; then the sums over all rows.
   const Memory workspace((blocks + 1) * 2 * n * sizeof(T));
   T* const parts = reinterpret_cast<T*>(workspace.data());
-  const auto add_rows = [&](std::size_t begin, std::size_t end, T* sums) {
+  // Computes dx of the rows, and adds to the sums.
+  const auto backward_rows = [&](std::size_t begin, std::size_t end, T* sums) {
     for (std::size_t row = begin; row < end; ++row) {
       const T* in = x + row * n;
       const T* gradient = g + row * n;
@@ -93,7 +95,8 @@ void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* w
     }
   };
   parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
-    sum_pairwise(begin, end, rows_per_chain, 2 * n, parts + begin / per_block * 2 * n, add_rows);
+    sum_pairwise(begin, end, rows_per_chain, 2 * n, parts + begin / per_block * 2 * n,
+                 backward_rows);
   });
   if (!dweight && !dbias) return;
   T* const sums = parts + blocks * 2 * n;
@@ -149,7 +152,8 @@ void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* wei
   const std::size_t blocks = count_blocks(rows);
   const Memory workspace(blocks * n * sizeof(T));
   T* const parts = reinterpret_cast<T*>(workspace.data());  // each block's sum of g * xh
-  const auto add_rows = [&](std::size_t begin, std::size_t end, T* sum) {
+  // Computes dx of the rows, and adds to the sum.
+  const auto backward_rows = [&](std::size_t begin, std::size_t end, T* sum) {
     for (std::size_t row = begin; row < end; ++row) {
       const T* in = x + row * n;
       const T* gradient = g + row * n;
@@ -163,7 +167,7 @@ void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* wei
     }
   };
   parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
-    sum_pairwise(begin, end, rows_per_chain, n, parts + begin / per_block * n, add_rows);
+    sum_pairwise(begin, end, rows_per_chain, n, parts + begin / per_block * n, backward_rows);
   });
   if (dweight) sum_middle_axis(1, blocks, n, parts, dweight);
 }

@@ -7,6 +7,9 @@
 
 namespace tapestry::kernels {
 
+/// Whether means and variances were computed from x, so that the gradient flows through them too.
+enum class Moments { from_x, given };
+
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// y = weight * (x - mean) * rstd + bias for (rows, n); leaves each row's mean and
@@ -46,13 +49,6 @@ void column_moments(std::size_t rows, std::size_t n, const T* x, T* means, T* va
 template <class T>
 void batch_norm(std::size_t rows, std::size_t n, const T* x, const T* means, const T* variances,
                 const T* weight, const T* bias, T epsilon, T* y);
-
-}  // namespace TAPESTRY_KERNELS_NAMESPACE
-
-/// Whether means and variances were computed from x, so that the gradient flows through them too.
-enum class Moments { from_x, given };
-
-inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// dL/dx, dL/dweight and dL/dbias from g = dL/dy, as in autograd/ops/norms.h; null targets are
 /// unchanged. The sums over rows go through fixed blocks of rows, in order.

@@ -63,7 +63,7 @@ namespace {
 /// for each of our threads at its first product, and retries forever if that fails: throws if there
 /// is no room for them.
 void prepare_openblas() {
-  constexpr std::size_t buffer = std::size_t{128} << 20;  // of its kernels for x86-64
+  constexpr std::size_t buffer = std::size_t{128} << 20;  // for the kernels for x86-64
   static const bool done = [] {
     openblas_set_num_threads(1);
     require_address_space(num_threads() * buffer);
@@ -72,15 +72,15 @@ void prepare_openblas() {
   static_cast<void>(done);
 }
 
-/// Products of fewer multiplications than this run on one thread.
-inline constexpr std::size_t smallest_split = std::size_t{1} << 18;
+/// Products of fewer multiplications run on one thread.
+inline constexpr std::size_t min_parallel_size = std::size_t{1} << 18;
 inline constexpr std::size_t max_blocks = 16;
-inline constexpr std::size_t smallest_block = 32;
+inline constexpr std::size_t min_block = 32;
 
 /// Rows (or columns) of one block, a multiple of 16.
 std::size_t block_extent(std::size_t extent) {
   const std::size_t even = (extent + max_blocks - 1) / max_blocks;
-  return std::max(smallest_block, (even + 15) / 16 * 16);
+  return std::max(min_block, (even + 15) / 16 * 16);
 }
 
 template <class T>
@@ -107,8 +107,8 @@ void start_with_bias(std::size_t m, std::size_t n, const T* bias, Target<T>& out
 }  // namespace
 
 template <class T>
-void openblas_gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a,
-                        Operand<T> b, Target<T> out, std::size_t out_stride, const T* bias) {
+void openblas_gemm_serial(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a,
+                          Operand<T> b, Target<T> out, std::size_t out_stride, const T* bias) {
   if (m == 0 || n == 0) return;
   if (bias != nullptr) start_with_bias(m, n, bias, out, out_stride);
   if (k == 0) {
@@ -128,24 +128,24 @@ void openblas_gemm_here(std::size_t m, std::size_t n, std::size_t k, T scale, Op
 template <class T>
 void openblas_gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                    Target<T> out, std::size_t out_stride, const T* bias) {
-  if (m * n * k < smallest_split)
-    return openblas_gemm_here(m, n, k, scale, a, b, out, out_stride, bias);
+  if (m * n * k < min_parallel_size)
+    return openblas_gemm_serial(m, n, k, scale, a, b, out, out_stride, bias);
   if (m >= n) {
     parallel_ranges(m, block_extent(m), [&](std::size_t begin, std::size_t end) {
-      openblas_gemm_here(end - begin, n, k, scale, rows_from(a, begin), b, out + begin * out_stride,
-                         out_stride, bias);
+      openblas_gemm_serial(end - begin, n, k, scale, rows_from(a, begin), b,
+                           out + begin * out_stride, out_stride, bias);
     });
   } else {
     parallel_ranges(n, block_extent(n), [&](std::size_t begin, std::size_t end) {
-      openblas_gemm_here(m, end - begin, k, scale, a, columns_from(b, begin), out + begin,
-                         out_stride, bias == nullptr ? nullptr : bias + begin);
+      openblas_gemm_serial(m, end - begin, k, scale, a, columns_from(b, begin), out + begin,
+                           out_stride, bias == nullptr ? nullptr : bias + begin);
     });
   }
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                                 \
-  template void openblas_gemm_here(std::size_t, std::size_t, std::size_t, T, Operand<T>,        \
-                                   Operand<T>, Target<T>, std::size_t, const T*);               \
+  template void openblas_gemm_serial(std::size_t, std::size_t, std::size_t, T, Operand<T>,      \
+                                     Operand<T>, Target<T>, std::size_t, const T*);             \
   template void openblas_gemm(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>, \
                               Target<T>, std::size_t, const T*);
 TAPESTRY_INSTANTIATE(float)

@@ -76,8 +76,8 @@ class Workers {
  public:
   using Body = void (*)(void*, std::size_t);
 
-  /// Most threads that take part in a job.
-  std::size_t most() const {
+  /// Maximum number of threads that take part in a job.
+  std::size_t usable_threads() const {
     return no_more_threads_.load(std::memory_order_relaxed)
                ? started_.load(std::memory_order_relaxed) + 1
                : max_threads;
@@ -230,7 +230,7 @@ void set_num_threads(std::size_t threads) {
 
 std::size_t num_threads() { return threads_setting(); }
 
-std::size_t threads_at_work() { return std::min(num_threads(), workers().most()); }
+std::size_t threads_at_work() { return std::min(num_threads(), workers().usable_threads()); }
 
 CancellationScope::CancellationScope(const std::atomic<bool>* flag) { cancellation = flag; }
 CancellationScope::~CancellationScope() { cancellation = nullptr; }

@@ -38,8 +38,8 @@ class CancellationScope {
   CancellationScope& operator=(const CancellationScope&) = delete;
 };
 
-/// While it is alive, nothing in the process throws Cancelled: for short work that must be done
-/// whole. These scopes nest, also those of several threads.
+/// While it is alive, nothing in the process throws Cancelled: for short work that must not be
+/// interrupted. These scopes nest, also across threads.
 class UncancellableScope {
  public:
   UncancellableScope();

@@ -49,8 +49,8 @@ void max_middle_axis_backward(std::size_t outer, std::size_t extent, std::size_t
 /// (pairwise.h), then the sums of the blocks. Depends only on `rows`, so the bits do not depend on
 /// the number of threads.
 inline std::size_t rows_per_block(std::size_t rows) {
-  constexpr std::size_t most_blocks = 32;
-  return std::max<std::size_t>(16, (rows + most_blocks - 1) / most_blocks);
+  constexpr std::size_t max_blocks = 32;
+  return std::max<std::size_t>(16, (rows + max_blocks - 1) / max_blocks);
 }
 
 inline std::size_t count_blocks(std::size_t rows) {

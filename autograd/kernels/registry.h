@@ -6,11 +6,13 @@
 #include "autograd/kernels/copy.h"
 #include "autograd/kernels/dropout.h"
 #include "autograd/kernels/elementwise.h"
+#include "autograd/kernels/gated.h"
 #include "autograd/kernels/gemm.h"
 #include "autograd/kernels/norms.h"
 #include "autograd/kernels/optimizer_update.h"
 #include "autograd/kernels/philox.h"
 #include "autograd/kernels/reduce.h"
+#include "autograd/kernels/rotary.h"
 #include "autograd/kernels/softmax.h"
 
 /// The kernels that other code calls: result, name, parameters and arguments of each. They are
@@ -18,7 +20,7 @@
 /// chosen when the program starts (autograd/instruction_set.h). A kernel is declared in its own
 /// header, in TAPESTRY_KERNELS_NAMESPACE, and registered here.
 
-/// Those with an element type T, float or double.
+/// Kernels with an element type T, float or double.
 #define TAPESTRY_KERNELS_OF(T, KERNEL)                                                            \
   KERNEL(T, void, adam_update, (std::size_t n, const AdamCoefficients& c, const T* g, T* p,       \
          T* m, T* v), (n, c, g, p, m, v))                                                         \
@@ -80,7 +82,7 @@
   KERNEL(T, void, gemm, (std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a,      \
          Operand<T> b, Target<T> out, std::size_t out_stride, const T* bias), (m, n, k, scale,    \
          a, b, out, out_stride, bias))                                                            \
-  KERNEL(T, void, gemm_here, (std::size_t m, std::size_t n, std::size_t k, T scale,               \
+  KERNEL(T, void, gemm_serial, (std::size_t m, std::size_t n, std::size_t k, T scale,             \
          Operand<T> a, Operand<T> b, Target<T> out, std::size_t out_stride, const T* bias), (m,   \
          n, k, scale, a, b, out, out_stride, bias))                                               \
   KERNEL(T, void, gemm_packed, (std::size_t m, T scale, Operand<T> a,                             \
@@ -102,8 +104,6 @@
   KERNEL(T, LogSumExp<T>, log_sum_exp, (std::size_t n, const T* x), (n, x))                       \
   KERNEL(T, void, map_binary, (const Function<Binary>& f, std::size_t n, Target<T> y,             \
          const T* a, const T* b), (f, n, y, a, b))                                                \
-  KERNEL(T, void, map_ternary, (const Function<Ternary>& f, std::size_t n, Target<T> y,           \
-         const T* a, const T* b, const T* c), (f, n, y, a, b, c))                                 \
   KERNEL(T, void, map_unary, (const Function<Unary>& f, std::size_t n, Target<T> y,               \
          const T* x), (f, n, y, x))                                                               \
   KERNEL(T, void, max_middle_axis, (std::size_t outer, std::size_t extent, std::size_t inner,     \
@@ -143,9 +143,11 @@
          const T* in, Target<T> out), (outer, extent, inner, in, out))                            \
   KERNEL(T, double, sum_of_squares, (std::size_t n, const T* in), (n, in))                        \
   KERNEL(T, void, top_log_softmax_row, (std::size_t n, std::size_t k, const T* x,                 \
-         std::int32_t* ids, T* values), (n, k, x, ids, values))
+         std::int32_t* ids, T* values), (n, k, x, ids, values))                                   \
+  KERNEL(T, void, where, (std::size_t n, Target<T> y, const T* condition, const T* a,             \
+         const T* b), (n, y, condition, a, b))
 
-/// Those without.
+/// Kernels without an element type.
 #define TAPESTRY_PLAIN_KERNELS(KERNEL)                                                            \
   KERNEL(double, alibi_slope, (std::size_t head, std::size_t heads), (head, heads))               \
   KERNEL(double, dropout_scale, (double rate), (rate))                                            \

@@ -19,8 +19,8 @@ namespace {
 template <class T>
 inline constexpr T minus_infinity = -std::numeric_limits<T>::infinity();
 
-/// Inserts x into the first `count` - 1 of `count` values in descending order, behind equal values;
-/// the last value is overwritten.
+/// Inserts x into the first `count` - 1 of `count` values in descending order, after equal values;
+/// overwrites the last value.
 template <class T>
 void insert(T x, std::int32_t id, std::size_t count, std::int32_t* ids, T* values) {
   std::size_t i = count - 1;
@@ -125,8 +125,8 @@ CrossEntropySums smoothed_sums(const CrossEntropyProblem& p, const LogSumExp<T>&
   const double alpha = p.label_smoothing;
   if (alpha == 0) return {.loss = hit, .negative_log_likelihood = hit};
   const auto n = static_cast<double>(p.vocabulary);
-  const double all = static_cast<double>(to_all) + n * log_total;
-  return {.loss = (1 - alpha) * hit + alpha / n * all, .negative_log_likelihood = hit};
+  const double misses = static_cast<double>(to_all) + n * log_total;
+  return {.loss = (1 - alpha) * hit + alpha / n * misses, .negative_log_likelihood = hit};
 }
 
 /// sum_j (largest - x_j); 0 without label smoothing, which is its only use.
@@ -173,17 +173,17 @@ CrossEntropySums cross_entropy_row(const CrossEntropyProblem& p, std::int32_t ta
 template <class T>
 CrossEntropySums cross_entropy(const CrossEntropyProblem& p, const T* logits,
                                LogSumExp<T>* log_sums) {
-  std::vector<CrossEntropySums, PoolAllocator<CrossEntropySums>> of_rows(p.rows);
+  std::vector<CrossEntropySums, PoolAllocator<CrossEntropySums>> sums(p.rows);
   parallel_rows(p.rows, p.vocabulary, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       if (p.targets[row] < 0) continue;
       const T* x = logits + row * p.vocabulary;
       log_sums[row] = log_sum_exp(p.vocabulary, x);
-      of_rows[row] = row_sums(p, p.targets[row], x, log_sums[row]);
+      sums[row] = row_sums(p, p.targets[row], x, log_sums[row]);
     }
   });
   CrossEntropySums total;
-  for (const CrossEntropySums& row : of_rows) total += row;
+  for (const CrossEntropySums& row : sums) total += row;
   return total;
 }
 

@@ -69,8 +69,8 @@ struct CrossEntropyProblem {
 
 /// Sums over the rows, accumulated in float64 in a fixed order.
 struct CrossEntropySums {
-  double loss = 0.0;                     ///< of the smoothed cross entropy
-  double negative_log_likelihood = 0.0;  ///< of -log p(target)
+  double loss = 0.0;                     ///< smoothed cross entropy
+  double negative_log_likelihood = 0.0;  ///< -log p(target)
 
   CrossEntropySums& operator+=(const CrossEntropySums& other) {
     loss += other.loss;

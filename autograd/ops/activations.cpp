@@ -4,6 +4,7 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/elementwise.h"
+#include "autograd/kernels/gated.h"
 #include "autograd/kernels/softmax.h"
 #include "autograd/operation.h"
 #include "autograd/ops/internal/axes.h"
@@ -130,7 +131,7 @@ Tensor map_rows(const char* operation, const Tensor& x, const Run& run) {
   dispatch(x.dtype(), [&]<class T>() {
     const T* in = x.values<T>().data();
     T* out = y.mutable_values<T>().data();
-    for_each_row(rows, [&](std::size_t at) { run(rows.n, in + at, out + at); });
+    for_each_row(rows, [&](std::size_t offset) { run(rows.n, in + offset, out + offset); });
   });
   return y;
 }
@@ -141,10 +142,12 @@ void map_row_gradients(const char* operation, const Tensor& y, const Tensor& dy,
                        const Run& run) {
   const Rows rows = require_rows(operation, dy);
   dispatch(dy.dtype(), [&]<class T>() {
-    const T* of_forward = y.values<T>().data();
+    const T* forward_y = y.values<T>().data();
     const T* g = dy.values<T>().data();
     const kernels::Target<T> out = dx.target<T>();
-    for_each_row(rows, [&](std::size_t at) { run(rows.n, of_forward + at, g + at, out + at); });
+    for_each_row(rows, [&](std::size_t offset) {
+      run(rows.n, forward_y + offset, g + offset, out + offset);
+    });
   });
 }
 

@@ -14,6 +14,7 @@
 #include "autograd/gradient.h"
 #include "autograd/kernels/attention.h"
 #include "autograd/kernels/memory.h"
+#include "autograd/kernels/rotary.h"
 #include "autograd/operation.h"
 
 namespace tapestry {

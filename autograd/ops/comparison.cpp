@@ -18,8 +18,17 @@ namespace {
 
 using kernels::Binary;
 using kernels::Function;
-using kernels::Ternary;
 using kernels::Unary;
+
+/// a where the condition is not 0, else b; all have one shape.
+Tensor where_values(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  Tensor y = Tensor::empty(a.shape(), a.dtype());
+  dispatch(a.dtype(), [&]<class T>() {
+    kernels::where<T>(y.size(), {y.mutable_values<T>().data()}, condition.values<T>().data(),
+                      a.values<T>().data(), b.values<T>().data());
+  });
+  return y;
+}
 
 /// An element of a comparison is frozen like a branch, unless both operands are equal: then it is
 /// at the kink of whatever depends on it.
@@ -53,7 +62,7 @@ struct Comparison {
 /// Repeats x along the axes that it lacks.
 Tensor expanded(const char* name, const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
-  return broadcast_values(name, Binary::second, Tensor::empty(shape, x.dtype()), x);
+  return broadcast_values(name, Binary::right, Tensor::empty(shape, x.dtype()), x);
 }
 
 struct Where {
@@ -69,14 +78,13 @@ struct Where {
         broadcast_shape(name, broadcast_shape(name, condition.shape(), a.shape()), b.shape());
     common_dtype(name, a, b);
     condition = expanded(name, condition, shape);
-    return map_values(Ternary::choose, condition, expanded(name, a, shape),
-                      expanded(name, b, shape));
+    return where_values(condition, expanded(name, a, shape), expanded(name, b, shape));
   }
 
   void backward(const Tensor& dy, Gradient da, Gradient db) const {
     const Tensor zeros = Tensor::zeros(dy.shape(), dy.dtype());
-    if (da) add_unbroadcast(da, map_values(Ternary::choose, condition, dy, zeros));
-    if (db) add_unbroadcast(db, map_values(Ternary::choose, condition, zeros, dy));
+    if (da) add_unbroadcast(da, where_values(condition, dy, zeros));
+    if (db) add_unbroadcast(db, where_values(condition, zeros, dy));
   }
 };
 
@@ -89,7 +97,7 @@ struct Maximum {
   Tensor share{};  // of a in the gradient
 
   Tensor forward(const Tensor& a, const Tensor& b) {
-    share = broadcast_values(name, Binary::share_of_larger, a, b);
+    share = broadcast_values(name, Binary::max_gradient_share, a, b);
     return chosen(a, b);
   }
 
@@ -99,13 +107,12 @@ struct Maximum {
   }
 
   Tensor chosen(const Tensor& a, const Tensor& b) const {
-    return map_values(Ternary::choose, share, expanded(name, a, share.shape()),
-                      expanded(name, b, share.shape()));
+    return where_values(share, expanded(name, a, share.shape()), expanded(name, b, share.shape()));
   }
 
   void backward(const Tensor& dy, Gradient da, Gradient db) const {
-    if (da) add_unbroadcast(da, map_values(Binary::part_of_share, dy, share));
-    if (db) add_unbroadcast(db, map_values(Binary::rest_of_share, dy, share));
+    if (da) add_unbroadcast(da, map_values(Binary::masked_mul, dy, share));
+    if (db) add_unbroadcast(db, map_values(Binary::masked_mul_complement, dy, share));
   }
 };
 

@@ -41,7 +41,7 @@ struct Sub {
 
   void backward(const Tensor& dy, Gradient da, Gradient db) const {
     if (da) add_unbroadcast(da, dy);
-    if (db) add_unbroadcast(db, map_values(Unary::subtract_from_zero, dy));
+    if (db) add_unbroadcast(db, map_values(Unary::zero_minus, dy));
   }
 };
 
@@ -82,7 +82,7 @@ struct Div {
     const Tensor g = broadcast_values(name, Binary::div, dy, b);  // dL/dy / b
     if (da) add_unbroadcast(da, g);
     if (db) {
-      add_unbroadcast(db, map_values(Binary::opposite_product, g, y));
+      add_unbroadcast(db, map_values(Binary::negate_mul, g, y));
     }
   }
 };

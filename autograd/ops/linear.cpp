@@ -125,8 +125,8 @@ struct HeadLinear {
       if (dw) {
         const kernels::Target<T> target = dw.target<T>();
         kernels::parallel_for(heads, [&](std::size_t h) {
-          kernels::gemm_here<T>(out, in, rows, T(1), {head<T>(dy, h, out), heads * out, true},
-                                {head<T>(x, h, in), heads * in}, target + h * out * in, in);
+          kernels::gemm_serial<T>(out, in, rows, T(1), {head<T>(dy, h, out), heads * out, true},
+                                  {head<T>(x, h, in), heads * in}, target + h * out * in, in);
         });
       }
     });
@@ -200,7 +200,7 @@ Tensor multiply(const Tensor& a, bool transpose_a, const Tensor& b, bool transpo
     };
     if (a_index.size() == 1) return product(kernels::gemm<T>, 0);
     kernels::parallel_rows(a_index.size(), m * n, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) product(kernels::gemm_here<T>, i);
+      for (std::size_t i = begin; i < end; ++i) product(kernels::gemm_serial<T>, i);
     });
   });
   return y;

@@ -337,7 +337,7 @@ struct BinaryCrossEntropy {
       map_gradient(dlogits, Function{Binary::binary_cross_entropy_gradient, factor}, logits,
                    target);
     }
-    if (dtarget) map_gradient(dtarget, Function{Unary::scale_opposite, factor}, logits);
+    if (dtarget) map_gradient(dtarget, Function{Unary::negate_scale, factor}, logits);
   }
 };
 

@@ -248,7 +248,8 @@ Tensor var(const Tensor& x, const VarianceOptions& options) {
 namespace {
 
 /// The square root with a gradient of 0 at 0.
-struct RootOfVariance : MapOfOutput<kernels::Unary::sqrt, kernels::Binary::root_gradient> {
+struct RootOfVariance
+    : MapOfOutput<kernels::Unary::sqrt, kernels::Binary::sqrt_gradient_zero_at_0> {
   static constexpr const char* name = "standard_deviation";
   static constexpr const char* formula = "y = √(Σ (x − mean(x))² / (n − correction))";
   static constexpr const char* derivative =

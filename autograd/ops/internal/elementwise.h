@@ -17,7 +17,6 @@ void map_elements(const kernels::Function<Name>& f, std::size_t n, kernels::Targ
                   const In*... in) {
   if constexpr (std::is_same_v<Name, kernels::Unary>) kernels::map_unary(f, n, y, in...);
   if constexpr (std::is_same_v<Name, kernels::Binary>) kernels::map_binary(f, n, y, in...);
-  if constexpr (std::is_same_v<Name, kernels::Ternary>) kernels::map_ternary(f, n, y, in...);
 }
 
 }  // namespace detail
@@ -33,8 +32,7 @@ Tensor map_values(const kernels::Function<Name>& f, const Tensor& x, const More&
   return y;
 }
 template <class Name, class... More>
-  requires std::is_enum_v<Name>
-Tensor map_values(Name name, const Tensor& x, const More&... more) {
+requires std::is_enum_v<Name> Tensor map_values(Name name, const Tensor& x, const More&... more) {
   return map_values(kernels::Function{name}, x, more...);
 }
 
@@ -48,7 +46,7 @@ void map_gradient(const Gradient& dx, const kernels::Function<Name>& f, const Te
   });
 }
 template <class Name, class... More>
-  requires std::is_enum_v<Name>
+requires std::is_enum_v<Name>
 void map_gradient(const Gradient& dx, Name name, const Tensor& dy, const More&... more) {
   map_gradient(dx, kernels::Function{name}, dy, more...);
 }

@@ -58,7 +58,7 @@ void by_packed(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> 
 
 /// Every product of our own.
 template <class T>
-const std::vector<Gemm<T>> own_products = {gemm<T>, gemm_here<T>, by_packed<T>};
+const std::vector<Gemm<T>> own_products = {gemm<T>, gemm_serial<T>, by_packed<T>};
 
 struct Case {
   std::size_t m, n, k;
@@ -135,8 +135,8 @@ namespace {
 template <class T>
 void check_all_transpositions(std::size_t m, std::size_t n, std::size_t k) {
   for (const Gemm<T> gemm_function :
-       {Gemm<T>(gemm<T>), Gemm<T>(gemm_here<T>), Gemm<T>(by_packed<T>), Gemm<T>(openblas_gemm<T>),
-        Gemm<T>(openblas_gemm_here<T>)}) {
+       {Gemm<T>(gemm<T>), Gemm<T>(gemm_serial<T>), Gemm<T>(by_packed<T>), Gemm<T>(openblas_gemm<T>),
+        Gemm<T>(openblas_gemm_serial<T>)}) {
     for (const bool a_transposed : {false, true}) {
       for (const bool b_transposed : {false, true}) {
         check_product<T>(gemm_function, {m, n, k, a_transposed, b_transposed});
@@ -207,7 +207,7 @@ TEST_CASE("gemm adds a bias to every row once, for any inner extent and block sh
     std::vector<double> bias(n);
     for (std::size_t j = 0; j < n; ++j) bias[j] = static_cast<double>(j);
     for (const Gemm<double> product :
-         {Gemm<double>(gemm<double>), Gemm<double>(gemm_here<double>),
+         {Gemm<double>(gemm<double>), Gemm<double>(gemm_serial<double>),
           Gemm<double>(by_packed<double>), Gemm<double>(openblas_gemm<double>)}) {
       for (const bool add : {false, true}) {
         std::vector<double> plain(m * n, 0.25), biased(m * n, 0.25);
@@ -264,13 +264,13 @@ TEST_CASE("the bits of an element of gemm do not depend on the other rows and co
   }
 }
 
-TEST_CASE("gemm_here works inside the pieces of parallel_for") {
+TEST_CASE("gemm_serial works inside the pieces of parallel_for") {
   const tapestry::test::Threads count(2);
   constexpr std::size_t n = 70;
   const Matrix<float> a(n, n, false, 0, 1.0);
   std::vector<std::vector<float>> results(6, std::vector<float>(n * n));
   parallel_for(results.size(), [&](std::size_t i) {
-    gemm_here<float>(n, n, n, 1.0F, a.operand(), a.operand(), {results[i].data()}, n);
+    gemm_serial<float>(n, n, n, 1.0F, a.operand(), a.operand(), {results[i].data()}, n);
   });
   for (const auto& result : results) CHECK(result == results[0]);
 }
@@ -345,9 +345,9 @@ TEST_CASE("gemm agrees with triple loops around the heights of tiles and blocks 
 TEST_CASE("gemm of a full block of rows, packed for many panels, has room and is right") {
   for (const bool transposed : {false, true}) {
     for (const std::size_t k : {256, 257}) {
-      check_product<float>(gemm_here<float>,
+      check_product<float>(gemm_serial<float>,
                            {16 * tile_height, 8 * tile_width<float> + 1, k, transposed});
-      check_product<double>(gemm_here<double>,
+      check_product<double>(gemm_serial<double>,
                             {16 * tile_height, 8 * tile_width<double> + 1, k, transposed});
     }
   }
@@ -373,7 +373,7 @@ TEST_CASE("gemm has the same bits with a right operand that was packed beforehan
       const Matrix<float> b(c.k, c.n, transposed, c.padding, 2.0);
       const auto expected = product_of<float>(by_packed<float>, c, a, b);
       CHECK(product_of<float>(gemm<float>, c, a, b) == expected);
-      CHECK(product_of<float>(gemm_here<float>, c, a, b) == expected);
+      CHECK(product_of<float>(gemm_serial<float>, c, a, b) == expected);
     }
   }
 }

@@ -87,7 +87,7 @@ TEST_CASE("FlopCounter counts each product once, 2 flops for each multiply-add, 
     std::vector<float> c(m * n);
     const Operand<float> left{a.data(), k}, right{b.data(), n};
     CHECK(counted([&] { gemm<float>(m, n, k, 1, left, right, {c.data()}, n); }) == 2 * m * n * k);
-    CHECK(counted([&] { gemm_here<float>(m, n, k, 1, left, right, {c.data()}, n); }) ==
+    CHECK(counted([&] { gemm_serial<float>(m, n, k, 1, left, right, {c.data()}, n); }) ==
           2 * m * n * k);
     const PackedOperand<float> packed(k, n, right);
     CHECK(counted([&] { gemm_packed<float>(m, 1, left, packed, {c.data()}, n); }) == 2 * m * n * k);

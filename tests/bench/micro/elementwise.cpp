@@ -1,6 +1,7 @@
 #include "autograd/kernels/elementwise.h"
 #include "autograd/kernels/activations.h"
 #include "autograd/kernels/dropout.h"
+#include "autograd/kernels/gated.h"
 #include "autograd/kernels/optimizer_update.h"
 #include "autograd/kernels/simd.h"
 #include "tests/bench/micro/benchmark.h"
