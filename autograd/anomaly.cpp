@@ -17,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Range of the finite values of a tensor, and its values that are not finite.
 struct Survey {
-  double least = std::numeric_limits<double>::infinity();
-  double greatest = -std::numeric_limits<double>::infinity();
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
   std::size_t not_finite = 0;
   std::size_t first = 0;  ///< row-major position of the first one
   double found = 0.0;     ///< the value there
@@ -31,8 +31,8 @@ Survey survey(const Tensor& tensor) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto value = static_cast<double>(values[i]);
       if (std::isfinite(value)) {
-        survey.least = std::min(survey.least, value);
-        survey.greatest = std::max(survey.greatest, value);
+        survey.min = std::min(survey.min, value);
+        survey.max = std::max(survey.max, value);
       } else if (survey.not_finite++ == 0) {
         survey.first = i;
         survey.found = value;
@@ -47,8 +47,7 @@ std::string range(const Tensor& tensor) {
   if (!tensor.defined()) return "absent";
   const Survey s = survey(tensor);
   std::string text = to_string(tensor.shape());
-  if (s.not_finite < tensor.size())
-    text += fmt::format(" in [{:.6g}, {:.6g}]", s.least, s.greatest);
+  if (s.not_finite < tensor.size()) text += fmt::format(" in [{:.6g}, {:.6g}]", s.min, s.max);
   if (s.not_finite > 0) text += fmt::format(", {} values not finite", s.not_finite);
   return text;
 }

@@ -39,8 +39,8 @@ AttentionMask AttentionMask::window(std::size_t radius) {
 AttentionMask AttentionMask::keep(std::size_t batch, std::size_t n_q, std::size_t n_k,
                                   std::vector<std::uint8_t> keep) {
   if (keep.size() != batch * n_q * n_k) {
-    throw ShapeError(fmt::format("attention mask: {} entries given for ({}, {}, {}), expected {}",
-                                 keep.size(), batch, n_q, n_k, batch * n_q * n_k));
+    throw ShapeError(fmt::format("attention mask: found {} entries, expected {} for ({}, {}, {})",
+                                 keep.size(), batch * n_q * n_k, batch, n_q, n_k));
   }
   AttentionMask mask;
   mask.keep_ = std::make_shared<const Keep>(Keep{batch, n_q, n_k, std::move(keep)});
@@ -104,8 +104,7 @@ void AttentionMask::require_fitting(const char* operation, std::size_t batch, st
     if (length > n_k) {
       throw ValueError(
           fmt::format("{}: the length of sentence {} in the padding mask is {}, expected at most "
-                      "{} (the number "
-                      "of keys)",
+                      "{} (the number of keys)",
                       operation, b, length, n_k));
     }
   }

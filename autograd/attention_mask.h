@@ -53,7 +53,7 @@ class AttentionMask {
   /// The keys from `first` up to but not including `last`; may be empty.
   struct Range {
     std::size_t first;  ///< the first key
-    std::size_t last;   ///< behind the last key, >= first
+    std::size_t last;   ///< one past the last key, >= first
   };
   /// The keys that query `i` of sentence `b` may attend to, not considering a keep mask.
   Range keys(std::size_t b, std::size_t i, std::size_t n_q, std::size_t n_k) const;

@@ -38,11 +38,11 @@ Ids Ids::from(std::vector<std::int32_t> ids) {
 }
 
 Ids Ids::padded(const std::vector<std::vector<std::int32_t>>& rows, std::int32_t padding_id) {
-  std::size_t longest = 0;
-  for (const auto& row : rows) longest = std::max(longest, row.size());
-  Ids result({rows.size(), longest}, padding_id);
+  std::size_t max_length = 0;
+  for (const auto& row : rows) max_length = std::max(max_length, row.size());
+  Ids result({rows.size(), max_length}, padding_id);
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    std::ranges::copy(rows[r], result.data() + r * longest);
+    std::ranges::copy(rows[r], result.data() + r * max_length);
   }
   return result;
 }

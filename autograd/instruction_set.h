@@ -15,9 +15,9 @@ std::span<const std::string_view> compiled_kernels();
 /// Whether this processor can execute the set `name`, one of compiled_kernels().
 bool processor_can_execute(std::string_view name);
 
-/// From now on all operations use the set `name`; "auto" is the one that the environment variable
-/// TAPESTRY_KERNELS names, or else the last of compiled_kernels() that the processor can execute,
-/// as from the start of the program. To be called while no operation runs.
+/// Makes all operations use the set `name`. "auto" is the set that the environment variable
+/// TAPESTRY_KERNELS names, or else the last of compiled_kernels() that the processor can execute;
+/// it is used from the start of the program. Call this only while no operation runs.
 ///
 /// throws  ValueError if this build has no set `name`, or the processor cannot execute it.
 void use_kernels(std::string_view name);

@@ -25,11 +25,11 @@ const char* name(Phase phase);
 
 /// The totals of one name in one phase, excluding other rows nested in it.
 struct ProfileRow {
-  std::string name;     ///< of the operation or scope; "everything else" for the rest
+  std::string name;     ///< operation or scope; "everything else" for the rest
   Phase phase;          ///< the kind of work
   std::uint64_t calls;  ///< 0 for "everything else"
   double seconds;       ///< wall time
-  double flops;         ///< of matrix products only, two per multiply-add
+  double flops;         ///< matrix products only, two per multiply-add
   double bytes;         ///< see Profiler; 0 for rows that are not operations
 };
 

@@ -65,10 +65,10 @@ class Record {
 
 /// Description of a recorded operation, for observers.
 struct RecordedCall {
-  const char* operation;           ///< its name, such as "softmax"; valid until the program ends
-  std::string formula;             ///< of its output, such as "y = x Wᵀ + b"; may be empty
-  std::string derivative;          ///< the gradients of its inputs, from dL/dy; may be empty
-  const std::string* layer_path;   ///< valid until the program ends; empty outside of layers
+  const char* operation;          ///< its name, such as "softmax"; valid until the program ends
+  std::string formula;            ///< formula of its output, such as "y = x Wᵀ + b"; may be empty
+  std::string derivative;         ///< the gradients of its inputs, from dL/dy; may be empty
+  const std::string* layer_path;  ///< valid until the program ends; empty outside of layers
   std::span<const Tensor> inputs;  ///< an absent input is an empty Tensor
   const Tensor& output;            ///< its output
   /// Applies an operation with the same attributes to other inputs of the same shapes; can be

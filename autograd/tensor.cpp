@@ -28,10 +28,10 @@ namespace {
 
 /// Rejects shapes whose number of elements overflows.
 void require_addressable(const Shape& shape) {
-  constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / sizeof(double);
+  constexpr std::size_t max_size = std::numeric_limits<std::size_t>::max() / sizeof(double);
   std::size_t size = 1;
   for (const std::size_t extent : shape) {
-    if (extent > 1 && size > most / extent) {
+    if (extent > 1 && size > max_size / extent) {
       throw ShapeError(
           fmt::format("tensor: shape {} has more elements than memory can hold", to_string(shape)));
     }
@@ -114,8 +114,9 @@ Tensor Tensor::from(std::initializer_list<std::initializer_list<double>> rows, D
 Tensor::State& Tensor::state() const {
   if (state_ == nullptr) {
     throw EmptyTensorError(
-        "tensor: there is none here, expected one: an operand that is absent, or a gradient that "
-        "nothing has contributed to");
+        "tensor: the tensor is empty, expected one with values: an operand is absent, or nothing "
+        "has "
+        "contributed to a gradient");
   }
   return *state_;
 }
@@ -223,7 +224,7 @@ Tensor& Tensor::freeze() {
 bool Tensor::is_frozen() const { return state_ != nullptr && state_->frozen; }
 
 Tensor Tensor::gradient() const {
-  state();  // throws if there is none
+  state();  // throws if the tensor is empty
   return slot() != nullptr && slot()->filled() ? slot()->value() : Tensor();
 }
 
@@ -268,7 +269,7 @@ DType common_dtype(const char* operation, const Tensor& a, const Tensor& b) {
 
 namespace {
 
-constexpr std::size_t most_shown_whole = 1000;
+constexpr std::size_t max_shown_whole = 1000;
 constexpr std::size_t edge = 3;  ///< indices shown at each end of an axis
 
 /// Numbers of an array, row by row in brackets.
@@ -277,7 +278,7 @@ class Printer {
   /// `number` gives the text of the number at a position in row-major order.
   template <class Number>
   Printer(const Shape& shape, const Number& number)
-      : shape_(shape), shortened_(shape.size() > most_shown_whole) {
+      : shape_(shape), shortened_(shape.size() > max_shown_whole) {
     collect(number, 0, 0);
     for (const std::string& text : numbers_) width_ = std::max(width_, text.size());
   }
@@ -311,7 +312,7 @@ class Printer {
     }
   }
 
-  /// `indent` is the column behind the brackets that are open.
+  /// `indent` is the column after the open brackets.
   void print(std::size_t axis, std::size_t indent) {
     if (axis == shape_.rank()) {
       text_ += fmt::format("{:>{}}", numbers_[next_++], width_);

@@ -15,9 +15,9 @@ namespace tapestry {
 
 /// Options of EncoderLayer. The member initializers are the defaults.
 struct EncoderLayerOptions {
-  MultiHeadAttentionOptions self_attn{};  ///< of self-attention
-  FeedForwardOptions ff{};                ///< of the feed-forward block
-  ResidualOptions residual{};             ///< of both residual blocks
+  MultiHeadAttentionOptions self_attn{};  ///< self-attention
+  FeedForwardOptions ff{};                ///< feed-forward block
+  ResidualOptions residual{};             ///< both residual blocks
 };
 
 /// One layer of the encoder [1]: self-attention, then feed-forward, each in a residual block.
@@ -83,16 +83,16 @@ struct DecoderMasks {
 
 /// Inputs that a decoder layer has read: the target tokens so far, and the memory.
 struct DecoderLayerCache {
-  KeyValueCache self;   ///< of self-attention, (rows, tokens so far, width)
-  KeyValueCache cross;  ///< of attention to the memory, (memory rows, m, width)
+  KeyValueCache self;   ///< self-attention, (rows, tokens so far, width)
+  KeyValueCache cross;  ///< attention to the memory, (memory rows, m, width)
 };
 
 /// Options of DecoderLayer. The member initializers are the defaults.
 struct DecoderLayerOptions {
-  MultiHeadAttentionOptions self_attn{};   ///< of self-attention
-  MultiHeadAttentionOptions cross_attn{};  ///< of attention to the encoder's output
-  FeedForwardOptions ff{};                 ///< of the feed-forward block
-  ResidualOptions residual{};              ///< of all three residual blocks
+  MultiHeadAttentionOptions self_attn{};   ///< self-attention
+  MultiHeadAttentionOptions cross_attn{};  ///< attention to the encoder's output
+  FeedForwardOptions ff{};                 ///< feed-forward block
+  ResidualOptions residual{};              ///< all three residual blocks
 };
 
 /// One layer of the decoder [1]: self-attention, attention to the encoder's output, feed-forward,

@@ -10,7 +10,7 @@
 namespace tapestry {
 namespace {
 
-void check_lengths(const Shape& shape, std::span<const std::int32_t> lengths) {
+void require_lengths(const Shape& shape, std::span<const std::int32_t> lengths) {
   if (!lengths.empty() && lengths.size() != shape[0]) {
     throw ShapeError(fmt::format("pooling: {} lengths for x of shape {}, expected {}",
                                  lengths.size(), to_string(shape), shape[0]));
@@ -23,9 +23,9 @@ void check_lengths(const Shape& shape, std::span<const std::int32_t> lengths) {
 }
 
 /// The weights of mean pooling, (rows, 1, length): 1 / n for the n tokens of a row, 0 for padding.
-Tensor shares(const Tensor& x, std::span<const std::int32_t> lengths) {
+Tensor mean_weights(const Tensor& x, std::span<const std::int32_t> lengths) {
   const std::size_t rows = x.shape()[0], length = x.shape()[1];
-  check_lengths(x.shape(), lengths);
+  require_lengths(x.shape(), lengths);
   Tensor weights = Tensor::zeros({rows, 1, length}, x.dtype());
   dispatch(x.dtype(), [&]<class T>() {
     const auto values = weights.mutable_values<T>();
@@ -65,7 +65,7 @@ Loss OutputProjection::loss(const Tensor& x, const Ids& labels,
 
 Tensor pool(PoolingKind kind, const Tensor& x, std::span<const std::int32_t> lengths) {
   if (kind == PoolingKind::class_token) return slice(x, 1, 0, 1);
-  return matmul(shares(x, lengths), x);
+  return matmul(mean_weights(x, lengths), x);
 }
 
 ClassificationHead::ClassificationHead(const Scope& scope, std::size_t d_model, std::size_t classes,

@@ -93,7 +93,7 @@ struct MultiHeadAttentionOptions {
   AttentionKind kind = AttentionKind::multi_head;  ///< with or without parameters
   std::size_t num_heads = 8;                       ///< >= 1; divides d_model if d_head is 0
   std::size_t d_head = 0;                          ///< width of a head; 0: d_model / num_heads
-  AttentionScore score = AttentionScore::scaled_dot_product;  ///< of a query and a key
+  AttentionScore score = AttentionScore::scaled_dot_product;  ///< score of a query and a key
   double dropout = 0.0;    ///< dropout rate of the attention weights, in [0, 1]
   std::size_t window = 0;  ///< maximum distance between query and key, in tokens; 0: any
   bool rotary = false;     ///< rotate queries and keys by their positions [1]; d_head must be even

@@ -85,7 +85,7 @@ Embedding source_embedding(const Scope& scope, const TransformerOptions& o,
   }
   if (source_vocabulary != target_vocabulary) {
     throw ShapeError(
-        fmt::format("transformer: tie_embeddings is all, but the vocabularies have {} "
+        fmt::format("transformer: tie_embeddings is all and the vocabularies have {} "
                     "and {} entries, expected one common vocabulary",
                     source_vocabulary, target_vocabulary));
   }

@@ -58,15 +58,15 @@ void Adam::update(const GradientPieces& gradients, double learning_rate, double 
             .epsilon = options_.epsilon,
             .decoupled_decay = coupled ? 0.0 : rate * weight_decay};
   };
-  const auto of_matrices = groups().map([&](const GroupedParameters::Group& group) {
+  const auto for_matrices = groups().map([&](const GroupedParameters::Group& group) {
     return coefficients(group.learning_rate_factor * learning_rate, group.weight_decay);
   });
-  auto of_vectors = of_matrices;
-  for (kernels::AdamCoefficients& c : of_vectors) c.decoupled_decay = 0.0;
+  auto for_vectors = for_matrices;
+  for (kernels::AdamCoefficients& c : for_vectors) c.decoupled_decay = 0.0;
   gradients.for_each([&]<class T>(const GradientPieces::Piece& piece, const T* g) {
     const std::size_t i = piece.parameter;
     const Tensor& parameter = parameters()[i].tensor;
-    const auto& by_group = parameter.rank() >= 2 ? of_matrices : of_vectors;
+    const auto& by_group = parameter.rank() >= 2 ? for_matrices : for_vectors;
     kernels::adam_update(piece.size, by_group[groups().group_index(i)], g,
                          part<T>(parameter, piece), state_part<T>(first_moments_[i].tensor, piece),
                          state_part<T>(second_moments_[i].tensor, piece));

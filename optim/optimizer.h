@@ -38,7 +38,7 @@ void validate(const OptimizerOptions& options);
 /// A range of the elements of a tensor, in row-major order.
 struct ElementRange {
   std::size_t begin = 0;  ///< its first element
-  std::size_t end = 0;    ///< the element behind its last one
+  std::size_t end = 0;    ///< one past its last element
   /// Number of elements.
   std::size_t size() const { return end - begin; }
 };
@@ -64,7 +64,7 @@ class GroupedParameters {
   /// Settings that the parameters of one group share.
   struct Group {
     double learning_rate_factor;  ///< multiplies the learning rate of every step
-    double weight_decay;          ///< of the group, or else of the optimizer
+    double weight_decay;          ///< the group's, or else the optimizer's
   };
 
   /// Assigns each parameter to a group; `weight_decay` is for group 0, and for groups that have

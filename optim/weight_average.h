@@ -45,7 +45,7 @@ class WeightAverage {
   /// Sets the averages to the current values.
   void reset();
 
-  /// To be called after update number t, from 1, of the parameters.
+  /// Updates the averages. Call it after update number t of the parameters, counted from 1.
   ///
   /// throws  ValueError if t is 0.
   void update(std::uint64_t t);

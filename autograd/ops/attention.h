@@ -80,7 +80,7 @@ Tensor additive_attention_weights(const Tensor& q, const Tensor& k, const Tensor
 struct RotaryOptions {
   std::size_t num_heads = 1;          ///< number of heads side by side in the last axis of x
   double base = 10000.0;              ///< base of the angles, > 0
-  std::ptrdiff_t first_position = 0;  ///< of the first vector of each sequence; may be negative
+  std::ptrdiff_t first_position = 0;  ///< position of the first vector; may be negative
 };
 
 /// Rotary position embedding [1]: in the vector of each head at position m, every pair of adjacent

@@ -31,8 +31,8 @@ void require_indices(const char* operation, const char* which, const Ids& ids, s
                                ids.place(place), *found, which, extent));
 }
 
-/// y[o, i, :] = scale * x[o, ids[i], :], where o goes over the axes before `axis` and : over those
-/// behind it.
+/// y[o, i, :] = scale * x[o, ids[i], :], where o goes over the axes before `axis` and : over the
+/// axes after it.
 struct Lookup {
   std::size_t axis;
   std::vector<std::int32_t, kernels::PoolAllocator<std::int32_t>> ids;  // row-major
@@ -46,9 +46,9 @@ struct Lookup {
     dispatch(x.dtype(), [&]<class T>() {
       const T* const in = x.values<T>().data();
       T* const out = y.mutable_values<T>().data();
-      kernels::parallel_rows(n.outer, n.of_y, [&](std::size_t begin, std::size_t end) {
+      kernels::parallel_rows(n.outer, n.y_block, [&](std::size_t begin, std::size_t end) {
         for (std::size_t o = begin; o < end; ++o) {
-          kernels::embedding(ids, n.inner, scale, in + o * n.of_x, out + o * n.of_y);
+          kernels::embedding(ids, n.inner, scale, in + o * n.x_block, out + o * n.y_block);
         }
       });
     });
@@ -60,26 +60,26 @@ struct Lookup {
     dispatch(dy.dtype(), [&]<class T>() {
       const T* const in = dy.values<T>().data();
       const kernels::Target<T> out = dx.target<T>();
-      kernels::parallel_rows(n.outer, n.of_x, [&](std::size_t begin, std::size_t end) {
+      kernels::parallel_rows(n.outer, n.x_block, [&](std::size_t begin, std::size_t end) {
         for (std::size_t o = begin; o < end; ++o) {
           kernels::embedding_backward(ids, dx.shape()[axis], n.inner, padding_id, scale,
-                                      in + o * n.of_y, out + o * n.of_x);
+                                      in + o * n.y_block, out + o * n.x_block);
         }
       });
     });
   }
 
  private:
-  /// Numbers of elements: of the axes before `axis` and behind it, and of x and y for each o.
+  /// Numbers of elements: of the axes before and after `axis`, and of x and y for each o.
   struct Sizes {
-    std::size_t outer, inner, of_x, of_y;
+    std::size_t outer, inner, x_block, y_block;
   };
   Sizes sizes(const Shape& x) const {
     const std::size_t inner = x.product(axis + 1, x.rank());
     return {.outer = x.product(0, axis),
             .inner = inner,
-            .of_x = x[axis] * inner,
-            .of_y = ids.size() * inner};
+            .x_block = x[axis] * inner,
+            .y_block = ids.size() * inner};
   }
 
   Shape result_shape(const Shape& x) const {
@@ -171,16 +171,16 @@ void require_gather_shape(const Shape& x, std::size_t axis, const Shape& index) 
                   Gather::name, to_string(index), x.rank(), to_string(x), axis));
 }
 
-/// The position in a tensor of shape x of what each element of `index` refers to.
+/// For each element of `index`, the position of the element of a tensor of shape x that it selects.
 Positions gather_positions(const Shape& x, std::size_t axis, const Ids& index) {
   const Shape& shape = index.shape();
   Positions positions(index.size());
   for (std::size_t p = 0; p < index.size(); ++p) {
-    std::size_t rest = p, stride = 1, position = 0;
+    std::size_t quotient = p, stride = 1, position = 0;
     for (std::size_t k = x.rank(); k-- > 0; stride *= x[k]) {
-      const std::size_t own = rest % shape[k];
-      rest /= shape[k];
-      position += stride * (k == axis ? static_cast<std::size_t>(index[p]) : own);
+      const std::size_t coordinate = quotient % shape[k];
+      quotient /= shape[k];
+      position += stride * (k == axis ? static_cast<std::size_t>(index[p]) : coordinate);
     }
     positions[p] = position;
   }
@@ -246,9 +246,9 @@ struct TopKIndices {
                               in[static_cast<std::size_t>(order[b]) * inner];
         };
         for (std::size_t j = 0; j < k; ++j) {
-          const std::size_t at = (outer * k + j) * inner + i;
-          indices[at] = order[j];
-          tied[at] = equal(j, j + 1) || (j > 0 && equal(j - 1, j));
+          const std::size_t position = (outer * k + j) * inner + i;
+          indices[position] = order[j];
+          tied[position] = equal(j, j + 1) || (j > 0 && equal(j - 1, j));
         }
       }
     });

@@ -28,7 +28,7 @@ struct Reshape {
   void backward(const Tensor& dy, Gradient dx) const { dx.add(dy.viewed_as(dx.shape())); }
 };
 
-/// A shape as text, such as "(4, ?)" if an extent is to be inferred.
+/// A shape as text, such as "(4, ?)" for an extent that reshape infers.
 std::string with_question_marks(const Shape& shape) {
   std::vector<std::string> extents;
   for (const std::size_t extent : shape) {

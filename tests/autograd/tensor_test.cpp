@@ -77,7 +77,7 @@ TEST_CASE("a default-constructed tensor is absent, and says so when it is used")
   CHECK_FALSE(none.defined());
   CHECK_FALSE(none.requires_gradient());
   CHECK(Tensor::scalar(0.0, DType::float32).defined());
-  const char* words = "tensor:|there is none here";
+  const char* words = "tensor:|the tensor is empty";
   check_error<ValueError>(words, [&] { none.shape(); });
   check_error<ValueError>(words, [&] { none.values<float>(); });
   check_error<ValueError>(words, [&] { none.dtype(); });
