@@ -88,8 +88,8 @@ struct BatchRules {
 /// row-major with one row per example. RowLayout defines their content.
 struct Batch {
   std::size_t rows = 0;           ///< number of examples
-  std::size_t source_length = 0;  ///< of every row of source, including padding
-  std::size_t target_length = 0;  ///< of every row of input and labels, including padding
+  std::size_t source_length = 0;  ///< length of every row of source, with padding
+  std::size_t target_length = 0;  ///< length of every row of input and labels, with padding
 
   /// (rows, source_length): sources of pairs, and sentences with a class
   std::vector<std::int32_t> source;
@@ -99,7 +99,7 @@ struct Batch {
   std::vector<std::int32_t> labels;  ///< (rows, target_length): token ids, or classes from 0
 
   std::vector<std::size_t> source_lengths;  ///< (rows): without padding, including `<eos>`
-  std::vector<std::size_t> target_lengths;  ///< (rows): of input and labels without padding
+  std::vector<std::size_t> target_lengths;  ///< (rows): length of input and labels without padding
   std::size_t target_tokens = 0;            ///< labels other than no_label
 
   std::vector<float> pixels;  ///< (rows, values of an image); empty without images
@@ -110,7 +110,7 @@ struct Batch {
   friend bool operator==(const Batch&, const Batch&) = default;
 };
 
-/// The token positions of a target row of this length: none of a classifier's row, whose length is
+/// The token positions of a target row of this length: 0 for a classifier's row, which has length
 /// 1. Padding shares are shares of such positions.
 inline std::size_t target_positions(std::size_t target_length) {
   return target_length == 1 ? 0 : target_length;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t batches_per_chunk = 100;
 
-/// Batches of examples with the same longest side that are sorted together. More would leave less
-/// padding on the shorter side, but the batches of an example would vary less between epochs.
+/// Batches of examples with the same longest side that are sorted together. More would reduce the
+/// padding of the shorter side, but would vary the batches of an example less between epochs.
 /// Measured on the 29,000 pairs of Multi30k in batches of 4096 tokens: 6.4 % padding without
 /// sorting, 4.2 % with 8 batches, 3.6 % with 16 or more.
 constexpr std::size_t batches_of_a_side = 8;

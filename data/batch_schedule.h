@@ -46,8 +46,8 @@ struct BatchStatistics {
   std::size_t batches = 0;      ///< number of batches
   std::size_t examples = 0;     ///< rows of all batches
   std::uint64_t tokens = 0;     ///< rows times longest side of all batches, as BatchTokens has them
-  std::uint64_t positions = 0;  ///< of the source and target rows, see target_positions()
-  std::uint64_t padding = 0;    ///< of these positions, the ones that are padding
+  std::uint64_t positions = 0;  ///< positions of source and target rows, see target_positions()
+  std::uint64_t padding = 0;    ///< padding in these positions
 };
 
 /// Divides the training examples into batches. Every epoch has every example exactly once, in an
@@ -137,7 +137,7 @@ class BatchSchedule {
   Group group_by_lengths_in_epoch(BatchPosition begin);
 
   std::vector<Lengths> lengths_;
-  std::optional<RowLayout> layout_;  ///< of batches of tokens
+  std::optional<RowLayout> layout_;  ///< layout of batches of tokens
   std::size_t batch_size_ = 0;       ///< 0: max_tokens_
   std::size_t max_tokens_ = 0;       ///< 0: batch_size_
   std::uint64_t seed_;
@@ -185,7 +185,7 @@ std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndi
 struct DataLoaderOptions {
   std::size_t batch_size = 32;  ///< examples per batch, >= 1
   bool shuffle = true;          ///< whether each epoch has a different order
-  std::uint64_t seed = 1;       ///< of the order
+  std::uint64_t seed = 1;       ///< seed of the order
   bool drop_last = false;       ///< leaves out the last batch of an epoch if it is smaller
 };
 

@@ -84,12 +84,12 @@ std::string list_file_key(const std::string& config_key, std::size_t number);
 /// The config key of a DataFile key.
 std::string config_key(const std::string& file_key);
 
-/// Where the examples of a part of a corpus stand, for messages, and what they were read from.
+/// The places of the examples of a part of a corpus, for messages, and what they were read from.
 /// Empty for examples that are not lines of a text: generated ones, windows, images.
 struct ExampleLines {
   std::string source_file{};         ///< the name of the file, escaped
   std::string target_file{};         ///< the file of the targets, which may be the same
-  std::vector<std::size_t> lines{};  ///< of each example, from 1: its first or only line
+  std::vector<std::size_t> lines{};  ///< first line of each example, from 1
   /// The targets of held-out pairs as text, in lower case if the tokenizer converts to it, for
   /// scores of translations; empty: the targets are decoded.
   std::vector<std::string> target_texts{};
@@ -97,8 +97,8 @@ struct ExampleLines {
 
 /// The files of a corpus that is one of several of a training set, escaped.
 struct LineFiles {
-  std::string source;  ///< of the sources
-  std::string target;  ///< of the targets, which may be the same
+  std::string source;  ///< file of the sources
+  std::string target;  ///< file of the targets, which may be the same
 };
 
 /// The training, validation and test data of a run.
@@ -106,19 +106,19 @@ struct Corpus {
   std::vector<Example> train;       ///< empty if the training set is in `train_file`
   std::vector<Example> validation;  ///< may be empty
   std::vector<Example> test;        ///< may be empty
-  ExampleLines train_lines;         ///< of the examples in `train`
-  ExampleLines validation_lines;    ///< of the examples in `validation`
-  ExampleLines test_lines;          ///< of the examples in `test`
-  Vocabulary source_vocabulary;     ///< of Example::source
-  Vocabulary target_vocabulary;     ///< of Example::target; of class names if targets are classes
+  ExampleLines train_lines;         ///< lines of the examples in `train`
+  ExampleLines validation_lines;    ///< lines of the examples in `validation`
+  ExampleLines test_lines;          ///< lines of the examples in `test`
+  Vocabulary source_vocabulary;     ///< vocabulary of Example::source
+  Vocabulary target_vocabulary;     ///< of Example::target; class names if they are classes
   std::vector<DataFile> files;      ///< in config order; empty for generated data
   std::uint64_t fingerprint = 0;    ///< fingerprint() of the data above, set by load_corpus()
   std::vector<std::string> notes;   ///< log lines: skipped examples and doubtful options
   /// The training examples, if they are not in memory; train_lines.lines is then empty.
   std::shared_ptr<const ExampleFile> train_file{};
   std::vector<std::uint32_t> train_kept{};        ///< examples of `train_file`; empty: all
-  std::vector<WeightedExamples> train_weights{};  ///< of the corpora of the training set; empty: 1
-  std::vector<LineFiles> train_line_files{};      ///< of these corpora; empty: as train_lines
+  std::vector<WeightedExamples> train_weights{};  ///< corpora of the training set; empty: 1
+  std::vector<LineFiles> train_line_files{};      ///< files of these corpora; empty: train_lines
 
   /// The training set, with its weights; never empty, except for a trained model without its
   /// training files. Valid as long as the corpus.
@@ -131,7 +131,7 @@ struct Corpus {
 
 /// The vocabularies of a trained model, for encoding other data.
 struct FixedVocabularies {
-  Vocabulary source;                 ///< of Example::source
+  Vocabulary source;                 ///< vocabulary of Example::source
   std::optional<Vocabulary> target;  ///< nullopt: made from the data
 };
 

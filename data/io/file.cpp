@@ -71,10 +71,10 @@ void OpenFile::require_regular(const struct stat& status) const {
 }
 
 void OpenFile::require_allowed_size() const {
-  const std::uint64_t most = kind_.max_bytes == 0 ? memory_of_machine() : kind_.max_bytes;
-  if (size_ <= most) return;
+  const std::uint64_t max_bytes = kind_.max_bytes == 0 ? memory_of_machine() : kind_.max_bytes;
+  if (size_ <= max_bytes) return;
   throw FileError(name_,
-                  fmt::format("found {} bytes, expected at most {}{}", size_, most,
+                  fmt::format("found {} bytes, expected at most {}{}", size_, max_bytes,
                               kind_.max_bytes == 0 ? ", the memory of this machine" : ""),
                   kind_.too_large_hint);
 }

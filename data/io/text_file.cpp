@@ -130,7 +130,7 @@ std::string_view LineReader::checked(std::string_view line, Ended ended) const {
   if (line.size() > max_line_length_) {
     throw OverlongLine(fmt::format("{}:{}: the line is longer than {} bytes, the limit", name_,
                                    line_number_, max_line_length_),
-                       "write one sentence a line");
+                       "write one sentence per line");
   }
   if (const auto invalid = find_invalid_utf8(line)) {
     reject_if_found(line, *invalid, "not UTF-8",

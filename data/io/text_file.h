@@ -107,7 +107,7 @@ struct TextFile {
 
 /// Expected content of a text file.
 struct TextContent {
-  const char* expected = "one sentence a line";                  ///< for messages
+  const char* expected = "one sentence per line";                ///< for messages
   const char* hint = "name the file with the sentences";         ///< if the file is empty
   std::size_t max_line_length = tapestry::max_text_line_length;  ///< in bytes
   bool any_size =

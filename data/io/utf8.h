@@ -58,8 +58,8 @@ std::string lowercase_european(std::string_view text);
 
 // ---- Text for terminals and messages
 
-/// The columns that a valid UTF-8 text takes on a terminal: two of a wide East Asian character or
-/// an emoji, none of a combining mark or an invisible character, else one.
+/// The columns that a valid UTF-8 text takes on a terminal: two for a wide East Asian character or
+/// an emoji, zero for a combining mark or an invisible character, else one.
 std::size_t display_columns(std::string_view text);
 
 /// A valid UTF-8 text, followed by blanks up to the given number of columns.

@@ -33,8 +33,8 @@ enum class BleuSmoothing {
 struct BleuOptions {
   BleuTokenizer tokenizer = BleuTokenizer::mteval_13a;   ///< splits sentences into tokens
   bool lowercase = false;                                ///< scores without case
-  BleuSmoothing smoothing = BleuSmoothing::exponential;  ///< of orders without a match
-  std::optional<double> smooth_value = {};               ///< of `floor` and `add_k`; >= 0
+  BleuSmoothing smoothing = BleuSmoothing::exponential;  ///< smooths orders without a match
+  std::optional<double> smooth_value = {};               ///< value for `floor` and `add_k`; >= 0
   std::size_t max_order = 4;                             ///< maximum order of n-grams, at least 1
   bool effective_order = false;  ///< leave out orders without n-grams; for single sentences
 };
@@ -46,10 +46,10 @@ BleuOptions multi_bleu_options();
 
 /// BLEU [1] and the numbers it is made of.
 struct BleuScore {
-  double score = 0.0;              ///< in per cent
+  double score = 0.0;              ///< in percent
   std::vector<double> matches;     ///< clipped matches of each order, smoothed with add_k
   std::vector<double> totals;      ///< n-grams of each order, smoothed with add_k
-  std::vector<double> precisions;  ///< of each order, in per cent, smoothed
+  std::vector<double> precisions;  ///< precision of each order, in percent, smoothed
   double brevity_penalty = 1.0;    ///< in [0, 1]
   double hypothesis_length = 0.0;  ///< in tokens
   double reference_length = 0.0;   ///< in tokens

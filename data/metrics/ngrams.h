@@ -50,7 +50,7 @@ class NgramMatcher {
   /// The number of an n-gram by (number of the n-gram without its last symbol, last symbol).
   std::unordered_map<std::uint64_t, std::uint32_t> numbers_;
   std::vector<std::uint32_t> counts_;  ///< in the hypothesis, by number; 0 is the empty n-gram
-  std::vector<std::uint8_t> orders_;   ///< of the n-grams, by number
+  std::vector<std::uint8_t> orders_;   ///< order of each n-gram, by its number
 };
 
 }  // namespace tapestry

@@ -45,8 +45,8 @@ class SegmentStatistics {
 /// The parts of a signature that depend on how a metric is used.
 struct SignatureUse {
   std::size_t references = 1;         ///< references per sentence
-  std::size_t bootstrap_samples = 0;  ///< of bootstrap resampling; 0: none
-  std::uint64_t seed = 0;             ///< of the samples
+  std::size_t bootstrap_samples = 0;  ///< samples of bootstrap resampling; 0: none
+  std::uint64_t seed = 0;             ///< seed of the samples
 };
 
 /// A score of translations against references, as sacreBLEU [1] defines it. Scores are in per cent.
@@ -74,7 +74,7 @@ class TextMetric {
   /// The score of sentences whose statistics have the sums `sums`.
   virtual double score(std::span<const double> sums) const = 0;
 
-  /// The numbers behind the score as sacreBLEU prints them, or empty.
+  /// The components of the score as sacreBLEU prints them, or empty.
   virtual std::string details(std::span<const double>) const { return ""; }
 
   /// The score of a corpus: score() of the sums of its statistics().
@@ -116,7 +116,7 @@ inline constexpr std::uint64_t default_significance_seed = 12345;
 /// The mean score of bootstrap samples, and half the width of the interval that holds 95 % of them.
 struct ConfidenceInterval {
   double mean = 0.0;        ///< mean score of the samples
-  double half_width = 0.0;  ///< of the interval between the 2.5 % and 97.5 % quantiles
+  double half_width = 0.0;  ///< half of the interval between the 2.5 % and 97.5 % quantiles
 };
 
 /// Bootstrap resampling [1] of one system: scores of samples of the same size, drawn with
@@ -133,8 +133,8 @@ ConfidenceInterval bootstrap_confidence(const TextMetric& metric, const SegmentS
 /// The result of paired bootstrap resampling.
 struct PairedBootstrap {
   double p_value;               ///< two-sided, in (0, 1]
-  ConfidenceInterval baseline;  ///< of the baseline's score
-  ConfidenceInterval system;    ///< of the other score
+  ConfidenceInterval baseline;  ///< interval of the baseline's score
+  ConfidenceInterval system;    ///< interval of the other score
 };
 
 /// Paired bootstrap resampling [1] as sacreBLEU does it: with d the difference between the scores

@@ -128,16 +128,16 @@ namespace {
 
 using Sequence = std::vector<std::int32_t>;
 
-void check_at_least(const char* option, std::size_t value, std::size_t smallest) {
-  if (value >= smallest) return;
-  throw DataError(fmt::format("data.{}: found {}, expected at least {}", option, value, smallest),
-                  fmt::format("set data.{} to {} or more", option, smallest));
+void require_at_least(const char* option, std::size_t value, std::size_t min) {
+  if (value >= min) return;
+  throw DataError(fmt::format("data.{}: found {}, expected at least {}", option, value, min),
+                  fmt::format("set data.{} to {} or more", option, min));
 }
 
 void check_options(const SymbolOptions& options) {
-  check_at_least("num_symbols", options.num_symbols, 2);
-  check_at_least("min_length", options.min_length, 1);
-  check_at_least("max_length", options.max_length, options.min_length);
+  require_at_least("num_symbols", options.num_symbols, 2);
+  require_at_least("min_length", options.min_length, 1);
+  require_at_least("max_length", options.max_length, options.min_length);
 }
 
 Sequence draw_sequence(const SymbolOptions& options, RandomDraws& random) {

@@ -24,7 +24,7 @@ namespace tapestry {
 
 namespace {
 
-constexpr TextContent table_content{.expected = "the pixels and the label of an image a line",
+constexpr TextContent table_content{.expected = "the pixels and the label of one image per line",
                                     .hint = "name the file with the images"};
 
 std::size_t values_per_image(const ImageOptions& options) {
@@ -160,7 +160,7 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
   bad.finish(lines.size(), corpus.notes);
   if (!table.images.empty()) return table;
   throw bad.nothing_left(
-      table.name, DataError(fmt::format("{}: found no image, expected one a line", table.name),
+      table.name, DataError(fmt::format("{}: found no image, expected one per line", table.name),
                             "name a file with the pixels and the label of an image on each line"));
 }
 

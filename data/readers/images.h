@@ -64,7 +64,7 @@ struct ImageFile {
 ///
 /// throws  DataError from the readers; naming files and lines as BadLines, if a line has the wrong
 ///         number of fields, a pixel is not a finite number, a label is not one word or not one of
-///         the classes; if a file has no images; if more images are to be held out than there are.
+///         the classes; if a file has no images; if there are fewer images than held_out asks for.
 Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
                    const std::filesystem::path& base, const Vocabulary* classes = nullptr,
                    OnBadLine on_bad_line = OnBadLine::stop);
@@ -77,7 +77,7 @@ Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
 std::vector<float> parse_image(std::string_view line, const std::string& place,
                                const ImageOptions& options);
 
-/// Whether a line is the heading of a table without labels: one field per pixel, none of them a
+/// Whether a line is the heading of a table without labels: one field per pixel, all without a
 /// number.
 bool is_image_heading(std::string_view line, const ImageOptions& options);
 

@@ -25,7 +25,7 @@ namespace tapestry {
 namespace {
 
 constexpr const char* format_hint = "write a label, a tab and a sentence on each line";
-constexpr TextContent labelled_lines{.expected = "a label, a tab and a sentence a line",
+constexpr TextContent labelled_lines{.expected = "a label, a tab and a sentence per line",
                                      .hint = "name the file with the labels and sentences"};
 
 struct LabelledLine {

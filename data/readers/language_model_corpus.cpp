@@ -244,7 +244,7 @@ class TrainingTexts {
 
  private:
   std::vector<CorpusText> texts_;
-  std::vector<HoldOut> hold_outs_;  ///< of each text
+  std::vector<HoldOut> hold_outs_;  ///< one for each text
   TrainingSource source_;
   const TrainingSetOptions& training_;
 };

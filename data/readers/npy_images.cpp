@@ -222,7 +222,7 @@ NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
   std::uint32_t length = 0;
   if (file.size() >= begin) std::memcpy(&length, file.data() + 8, begin - 8);
   if (file.size() < begin || file.size() - begin < length) {
-    reject_data(name, "the end of the file inside its header, expected an array behind it",
+    reject_data(name, "the end of the file inside its header, expected an array after it",
                 write_again);
   }
   const NpyArray array{.header = HeaderReader(text.substr(begin, length), name).read(),
@@ -230,7 +230,7 @@ NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
   const auto expected = byte_count(array.header.shape, array.header.type.size);
   if (array.data.size() != expected) {
     reject_data(name,
-                fmt::format("{} bytes behind the header, expected {}: {}", array.data.size(),
+                fmt::format("{} bytes after the header, expected {}: {}", array.data.size(),
                             expected ? fmt::to_string(*expected) : "more than 2^64",
                             describe(array.header)),
                 write_again);

@@ -117,7 +117,7 @@ class PairReader {
     }
   }
 
-  /// The number of pairs that have been read, with those of blank lines.
+  /// The number of pairs that have been read, including pairs of blank lines.
   std::size_t lines() const { return lines_; }
 
  private:

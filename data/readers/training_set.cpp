@@ -195,7 +195,7 @@ void append(const std::string& message, std::vector<std::string>& named) {
   if (named.size() == BadLines::max_named) return;
   std::size_t bytes = message.size();
   for (const std::string& each : named) bytes += each.size();
-  if (named.empty() || bytes <= BadLines::most_bytes) named.push_back(message);
+  if (named.empty() || bytes <= BadLines::max_named_bytes) named.push_back(message);
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ class BadLines {
  public:
   /// The number of lines that a message names; the others are counted.
   static constexpr std::size_t max_named = 5;
-  /// The bytes of all named lines together; the first one is named whatever its length.
-  static constexpr std::size_t most_bytes = 800;
+  /// Maximum bytes of all named lines; the first is named whatever its length.
+  static constexpr std::size_t max_named_bytes = 800;
 
   /// No lines yet.
   ///
@@ -89,7 +89,7 @@ class BadLines {
 
     std::size_t count = 0;
     std::vector<std::string> named{};  ///< the first messages
-    std::string hint{};                ///< of the first line
+    std::string hint{};                ///< hint of the first line
   };
 
   std::string part_;
@@ -110,15 +110,15 @@ class FirstPassBadLines {
   /// Adds the bad lines of the next file, which has `all` lines.
   void add(const BadLines& bad, std::size_t all);
 
-  /// Rejects the lines before the second pass. To be called before a slow step between the passes,
-  /// and if a step fails, since the lines may be the reason.
+  /// Rejects the lines before the second pass. Call it before a slow step between the passes, and
+  /// if a step fails, since the lines may be the reason.
   ///
   /// throws  with OnBadLine::stop the DataError of BadLines for the first file that has any
   void reject_any() const;
 
  private:
   OnBadLine action_;
-  BadLines first_;       ///< of the first file that has any
+  BadLines first_;       ///< lines of the first file that has any
   std::size_t all_ = 0;  ///< the number of its lines
 };
 
@@ -158,7 +158,7 @@ using AddExample = std::function<void(Example example, std::size_t line)>;
 /// Input of training examples.
 struct TrainingSource {
   std::vector<CorpusText*> texts{};  ///< all text files
-  std::vector<LineFiles> corpora{};  ///< of each corpus; one or more
+  std::vector<LineFiles> corpora{};  ///< files of each corpus; one or more
   std::string options{};             ///< all options on which the examples depend, as text
   bool cached = false;               ///< whether the examples are kept in a file
 };

@@ -93,7 +93,7 @@ class WeightedTrie {
     std::int32_t entry = -1;
   };
 
-  /// 0 if there is none, since no child is the root.
+  /// The child for a byte; 0, the root, if there is no such child.
   std::size_t child(std::size_t node, char c) const {
     for (const auto& [byte, next] : nodes_[node].children) {
       if (byte == c) return next;
@@ -117,7 +117,7 @@ Ids sample_lattice(std::string_view text, const WeightedTrie& trie, RandomDraws&
     std::size_t begin;
     std::size_t next;  ///< edge with the same end, from 1; 0: none
     std::int32_t id;
-    Scaled weight;  ///< of all segmentations that end with this piece
+    Scaled weight;  ///< sum over all segmentations that end with this piece
   };
   std::vector<Edge> edges(1);
   std::vector<std::size_t> last_edge(text.size() + 1, 0);
@@ -137,12 +137,12 @@ Ids sample_lattice(std::string_view text, const WeightedTrie& trie, RandomDraws&
   Ids ids;
   for (std::size_t end = text.size(); end > 0;) {
     std::size_t chosen = last_edge[end];
-    double rest = uniform(random) * forward[end].mantissa;
+    double remaining = uniform(random) * forward[end].mantissa;
     for (std::size_t edge = chosen; edge != 0; edge = edges[edge].next) {
       const double weight = relative_to(edges[edge].weight, forward[end].exponent);
       if (weight > 0.0) chosen = edge;
-      if (rest < weight) break;
-      rest -= weight;
+      if (remaining < weight) break;
+      remaining -= weight;
     }
     ids.push_back(edges[chosen].id);
     end = edges[chosen].begin;
@@ -309,8 +309,8 @@ class SubwordSampler::Segmenter {
   std::shared_ptr<const SubwordModel> model_;
   std::vector<std::string> piece_texts_;  ///< by id; empty for ids that stay as they are
   bool bpe_ = false;
-  WeightedTrie trie_;  ///< of unigram models
-  Merges merges_;      ///< of BPE models
+  WeightedTrie trie_;  ///< for unigram models
+  Merges merges_;      ///< for BPE models
 };
 
 SubwordSampler::SubwordSampler(const Vocabulary& vocabulary, const SubwordSampling& sampling)

@@ -213,8 +213,8 @@ struct Malformed {
 /// A field of a protocol buffer message.
 struct ProtoField {
   std::uint32_t number = 0;
-  std::uint64_t value = 0;     ///< of a varint, and of a fixed32
-  std::string_view content{};  ///< of a string or message
+  std::uint64_t value = 0;     ///< value of a varint or a fixed32
+  std::string_view content{};  ///< content of a string or message
   std::uint32_t wire_type = 0;
 };
 

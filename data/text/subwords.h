@@ -50,7 +50,7 @@ struct SentencePieceModel {
 /// that a damaged file cannot crash it: pieces are UTF-8 without NUL, scores are finite, and the
 /// double-array trie of the normalization stays within its bounds.
 ///
-/// name    of the file, for messages
+/// name    name of the file, for messages
 /// throws  DataError if the content is not a unigram or BPE model of SentencePiece.
 SentencePieceModel parse_sentencepiece_model(std::string_view content, const std::string& name);
 

@@ -26,9 +26,10 @@ std::string in_quotes(std::string_view token) { return fmt::format("'{}'", excer
 
 /// line  counts from 1 in the text form of the vocabulary
 [[noreturn]] void reject_line(std::size_t line, const std::string& problem) {
-  throw DataError(fmt::format("vocabulary: line {}: {}", line, problem),
-                  "a vocabulary has one token a line, each once: <pad>, <unk>, <bos>, <eos>, then "
-                  "the words");
+  throw DataError(
+      fmt::format("vocabulary: line {}: {}", line, problem),
+      "a vocabulary has one token per line, each once: <pad>, <unk>, <bos>, <eos>, then "
+      "the words");
 }
 
 void check_word(const std::string& word, std::size_t line) {

@@ -136,7 +136,7 @@ struct SubwordOptions {
   double character_coverage = 0.9995;    ///< share of characters with a piece, in [0.98, 1]
   bool byte_fallback = false;  ///< characters without a piece become UTF-8 bytes, not `<unk>`
   TextNormalization normalization = TextNormalization::nmt_nfkc;  ///< before the text is divided
-  std::string file{};          ///< of SubwordKind::file: a .model file of SentencePiece
+  std::string file{};          ///< for SubwordKind::file: a .model file of SentencePiece
   std::string target_file{};   ///< for targets, if they have a separate vocabulary
   SubwordSampling sampling{};  ///< in training
 };

@@ -22,7 +22,7 @@ void require_named(std::int32_t label, const Corpus& corpus) {
 
 }  // namespace
 
-/// Input: a file with a label and a sentence a line.
+/// Input: a file with a label and a sentence per line.
 void feed_labels(std::string_view bytes) {
   const auto path = write_input(bytes);
   const Corpus corpus = load_labelled_text({.train_text = path.string()}, {}, "/");

@@ -77,7 +77,7 @@ void require_codec(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-/// Input: a file of sentences, one a line.
+/// Input: a file of sentences, one per line.
 void feed_text(std::string_view bytes) {
   const std::vector<std::string> lines = read_text_file(write_input(bytes)).lines;
   require_lines(bytes, lines);

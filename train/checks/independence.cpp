@@ -39,15 +39,15 @@ struct Influence {
   std::vector<double> source, target;
 };
 
-std::vector<double> largest_of_each_token(const Tensor& gradient) {
+std::vector<double> max_of_each_token(const Tensor& gradient) {
   const std::vector<double> values = to_doubles(gradient);
   const std::size_t width = gradient.shape()[2];
-  std::vector<double> largest(values.size() / width, 0.0);
+  std::vector<double> max_magnitudes(values.size() / width, 0.0);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    double& most = largest[i / width];
-    if (!(std::abs(values[i]) <= most)) most = std::abs(values[i]);  // keeps NaN
+    double& max = max_magnitudes[i / width];
+    if (!(std::abs(values[i]) <= max)) max = std::abs(values[i]);  // keeps NaN
   }
-  return largest;
+  return max_magnitudes;
 }
 
 Influence influence_on(std::size_t t, const CheckedModel& model, const Batch& batch) {
@@ -63,8 +63,7 @@ Influence influence_on(std::size_t t, const CheckedModel& model, const Batch& ba
   const auto influence = [](const Tensor& x) -> std::vector<double> {
     if (!x.defined()) return {};
     const Tensor gradient = x.gradient();
-    return largest_of_each_token(gradient.defined() ? gradient
-                                                    : Tensor::zeros(x.shape(), x.dtype()));
+    return max_of_each_token(gradient.defined() ? gradient : Tensor::zeros(x.shape(), x.dtype()));
   };
   return {.source = influence(leaves.source), .target = influence(leaves.target)};
 }
@@ -197,11 +196,11 @@ CheckResult padding(const CheckContext& context) {
   const Tensor logits = compute_logits(model, batch), wide_logits = compute_logits(model, wide);
 
   const auto by_values = max_difference(wide, wide_logits, logits_with_other_padding(model, wide));
-  if (by_values.most != 0.0) {
+  if (by_values.max != 0.0) {
     return failed(fmt::format("{} with other values in the padding", by_values.to_string()));
   }
   const auto by_columns = max_difference(batch, logits, wide_logits);
-  if (by_columns.most > allowed_rounding() * by_columns.largest) {
+  if (by_columns.max > allowed_rounding() * by_columns.scale) {
     return failed(fmt::format("{} with {} more columns of source padding and {} of target padding",
                               by_columns.to_string(), source, target));
   }
@@ -213,7 +212,7 @@ CheckResult padding(const CheckContext& context) {
   return passed(
       fmt::format("its values change no bit of the logits; {} + {} more columns change "
                   "the logits by {} (tolerance {})",
-                  source, target, by_columns.most, allowed_rounding() * by_columns.largest));
+                  source, target, by_columns.max, allowed_rounding() * by_columns.scale));
 }
 
 CheckResult permutation(const CheckContext& context) {
@@ -223,12 +222,12 @@ CheckResult permutation(const CheckContext& context) {
   const CheckedModel model = context.copy(DType::float64);
   const auto difference = max_difference(batch, compute_logits(model, batch),
                                          compute_logits(model, select_rows(batch, order)), order);
-  const double tolerance = allowed_rounding() * difference.largest;
-  if (difference.most > tolerance) {
+  const double tolerance = allowed_rounding() * difference.scale;
+  if (difference.max > tolerance) {
     return failed(fmt::format("{} with the examples in reverse order", difference.to_string()));
   }
   return passed(fmt::format("{} examples in reverse order: logits differ by {} (tolerance {})",
-                            batch.rows, difference.most, tolerance));
+                            batch.rows, difference.max, tolerance));
 }
 
 }  // namespace tapestry

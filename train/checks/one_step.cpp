@@ -110,13 +110,13 @@ std::optional<std::string> first_difference(const CheckedModel& model, const Ste
 }
 
 GradientDistance max_distance(const CheckedModel& model, const StepValues& a, const StepValues& b) {
-  double largest = 0.0;
-  for (const auto& gradient : b.gradients) largest = std::max(largest, norm(gradient));
+  double max_norm = 0.0;
+  for (const auto& gradient : b.gradients) max_norm = std::max(max_norm, norm(gradient));
   GradientDistance worst;
   for (std::size_t i = 0; i < model.parameters.size(); ++i) {
     const double apart = distance(a.gradients[i], b.gradients[i]);
     if (apart == 0.0) continue;
-    const double relative = apart / std::max(norm(b.gradients[i]), min_denominator * largest);
+    const double relative = apart / std::max(norm(b.gradients[i]), min_denominator * max_norm);
     if (!(relative <= worst.relative)) worst = {relative, model.parameters[i].name};
   }
   return worst;
@@ -207,9 +207,9 @@ LogitDifference max_difference(const Batch& batch, const Tensor& before, const T
     const std::size_t new_begin = row * new_length * vocabulary;
     for (std::size_t i = 0; i < batch.target_lengths[order[row]] * vocabulary; ++i) {
       const double a = old_values[old_begin + i], b = new_values[new_begin + i];
-      worst.largest = std::max(worst.largest, std::abs(a));
-      if (distance(a, b) <= worst.most) continue;
-      worst.most = distance(a, b);
+      worst.scale = std::max(worst.scale, std::abs(a));
+      if (distance(a, b) <= worst.max) continue;
+      worst.max = distance(a, b);
       worst.sentence = order[row];
       worst.token = i / vocabulary;
       worst.before = a;

@@ -70,8 +70,8 @@ Batch add_padding(const Batch& batch, std::size_t source_columns, std::size_t ta
 
 /// The largest difference between the logits of the same sentences in two batches.
 struct LogitDifference {
-  double most = 0.0;     ///< largest absolute difference; infinity if one logit is NaN
-  double largest = 0.0;  ///< largest magnitude of the logits of the first batch
+  double max = 0.0;    ///< maximum absolute difference; infinity if one logit is NaN
+  double scale = 0.0;  ///< maximum magnitude of the logits of the first batch
   std::size_t sentence = 0, token = 0;  ///< indices from 0, in the first batch
   double before = 0.0, after = 0.0;
 

@@ -19,11 +19,11 @@ namespace tapestry {
 /// The share of one process in work that several processes divide, such as the scores of a
 /// validation set. By default one process does everything.
 struct WorkShare {
-  std::size_t index = 0;  ///< of this process, in [0, count)
+  std::size_t index = 0;  ///< index of this process, in [0, count)
   std::size_t count = 1;  ///< number of processes
 
-  /// Does `work` and returns its results in all processes, in the order of their indices. To be
-  /// called by all of them.
+  /// Does `work` and returns its results in all processes, in the order of their indices. All
+  /// processes must call it.
   std::function<std::vector<std::string>(const std::function<std::string()>& work)> all_gather =
       [](const std::function<std::string()>& work) { return std::vector<std::string>{work()}; };
 };
@@ -104,7 +104,7 @@ std::vector<std::vector<LikelyClass>> ranked_classes(const Model& model,
 /// The loss of a model on an example.
 struct ExampleLoss {
   std::size_t example = 0;  ///< its index
-  double sum = 0.0;         ///< of -log p(label) over the labels, in nats, without label smoothing
+  double sum = 0.0;         ///< sum of -log p(label), in nats, without label smoothing
   std::size_t labels = 0;   ///< number of labels; 0 if no token of the example is masked
   std::size_t hits = 0;     ///< labels that equal the most likely prediction
 

@@ -98,26 +98,26 @@ using ClassPairs = std::map<std::pair<std::int32_t, std::int32_t>, std::uint64_t
 /// A table of the most frequent classes, in the order of the vocabulary.
 Confusion confusion_table(const ClassPairs& pairs, const Vocabulary& classes,
                           std::size_t max_classes) {
-  const std::size_t all = classes.size() - first_word_id;
-  std::vector<std::uint64_t> frequency(all, 0);
+  const std::size_t num_classes = classes.size() - first_word_id;
+  std::vector<std::uint64_t> frequency(num_classes, 0);
   for (const auto& [pair, count] : pairs) {
     frequency[static_cast<std::size_t>(pair.first)] += count;
     frequency[static_cast<std::size_t>(pair.second)] += count;
   }
-  std::vector<std::size_t> kept(all);
+  std::vector<std::size_t> kept(num_classes);
   std::iota(kept.begin(), kept.end(), std::size_t{0});
-  if (all > max_classes) {
+  if (num_classes > max_classes) {
     std::ranges::stable_sort(kept, std::ranges::greater(), [&](auto i) { return frequency[i]; });
     kept.resize(max_classes - 1);
     std::ranges::sort(kept);
   }
   Confusion table;
-  std::vector<std::size_t> row_of(all, kept.size());
+  std::vector<std::size_t> row_of(num_classes, kept.size());
   for (const std::size_t i : kept) {
     row_of[i] = table.classes.size();
     table.classes.push_back(classes.token(static_cast<std::int32_t>(i) + first_word_id));
   }
-  if (all > max_classes) table.classes.emplace_back(Confusion::other_classes);
+  if (num_classes > max_classes) table.classes.emplace_back(Confusion::other_classes);
   const std::size_t size = table.classes.size();
   table.counts.assign(size * size, 0);
   for (const auto& [pair, count] : pairs) {
@@ -237,7 +237,7 @@ ReportImage report_image(const Example& example, const Config& config) {
   const std::size_t step = (std::max(height, width) + max_side - 1) / max_side;
   const auto [low, high] = std::ranges::minmax(example.pixels);
   // Pixels are usually in [0, 1]; others are scaled.
-  const float from = std::min(low, 0.0F), range = std::max(high, 1.0F) - from;
+  const float black = std::min(low, 0.0F), range = std::max(high, 1.0F) - black;
   ReportImage reduced{.height = (height + step - 1) / step,
                       .width = (width + step - 1) / step,
                       .channels = image.image_channels,
@@ -245,7 +245,7 @@ ReportImage report_image(const Example& example, const Config& config) {
   for (std::size_t y = 0; y < height; y += step) {
     for (std::size_t x = 0; x < width; x += step) {
       for (std::size_t c = 0; c < image.image_channels; ++c) {
-        const float value = (mean_of_square(example, image, y, x, c, step) - from) / range;
+        const float value = (mean_of_square(example, image, y, x, c, step) - black) / range;
         reduced.values.push_back(static_cast<std::uint8_t>(std::lround(255.0F * value)));
       }
     }
@@ -323,12 +323,12 @@ std::vector<ExampleLoss> worst_and_spread(const std::vector<ExampleLoss>& losses
                                           std::size_t count) {
   const auto mean = +[](const ExampleLoss& loss) { return loss.mean(); };
   const std::vector<ExampleLoss> sorted = greatest_losses(losses, losses.size(), mean);
-  const std::size_t worst = std::min((count + 1) / 2, sorted.size());
+  const std::size_t num_worst = std::min((count + 1) / 2, sorted.size());
   std::vector<ExampleLoss> shown(sorted.begin(),
-                                 sorted.begin() + static_cast<std::ptrdiff_t>(worst));
-  const std::size_t others = sorted.size() - worst;
-  for (const std::size_t i : evenly_spaced(others, count - std::min(count, worst))) {
-    shown.push_back(sorted[worst + i]);
+                                 sorted.begin() + static_cast<std::ptrdiff_t>(num_worst));
+  const std::size_t others = sorted.size() - num_worst;
+  for (const std::size_t i : evenly_spaced(others, count - std::min(count, num_worst))) {
+    shown.push_back(sorted[num_worst + i]);
   }
   return shown;
 }

@@ -71,7 +71,7 @@ class LineProgress {
 
   bool is_shown_, is_drawn_ = false;
   std::uint64_t bytes_ = 0;  ///< bytes of the input; 0: unknown
-  std::uint64_t lines_ = 0;  ///< that have been answered
+  std::uint64_t lines_ = 0;  ///< lines that have been answered
   Clock::time_point started_ = Clock::now(), drawn_ = started_;
 };
 

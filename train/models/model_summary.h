@@ -26,7 +26,7 @@ struct ModelBlock {
   std::string path;                     ///< `encoder.norm`, or `encoder.layers.0-5`
   std::size_t count = 1;                ///< number of parts that are alike
   std::uint64_t parameters = 0;         ///< values of one of them
-  std::vector<ParameterShape> tensors;  ///< of one of them, names relative to its path
+  std::vector<ParameterShape> tensors;  ///< tensors of one of them, names relative to its path
 };
 
 /// The parameters of a model by blocks.

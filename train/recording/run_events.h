@@ -37,7 +37,7 @@ void add_digests(EventLog& log, std::uint64_t step, const Parameters& parameters
 
 /// The digests of a run.
 struct DigestTable {
-  std::vector<std::string> names{};      ///< of the tensors
+  std::vector<std::string> names{};      ///< names of the tensors
   std::vector<std::uint64_t> steps{};    ///< each later than the one before
   std::vector<std::uint32_t> digests{};  ///< (steps, names)
 
@@ -56,7 +56,7 @@ DigestTable read_digests(std::string_view events);
 struct DigestComparison {
   std::uint64_t equal_step = 0;        ///< the last step with equal digests; 0: none
   std::uint64_t step = 0;              ///< the first step with other ones; 0: none
-  std::vector<std::string> tensors{};  ///< that differ at this step, in the order of the model
+  std::vector<std::string> tensors{};  ///< tensors that differ then, in the order of the model
 };
 
 /// nullopt if they have other tensors, or no step in common.
@@ -64,8 +64,8 @@ std::optional<DigestComparison> compare_digests(const DigestTable& a, const Dige
 
 /// The training set of a run, and how much of it the model predicts.
 struct TrainingRecord {
-  std::uint64_t examples = 0;  ///< of an epoch
-  std::uint64_t tokens = 0;    ///< of an epoch; 0 for images
+  std::uint64_t examples = 0;  ///< examples of an epoch
+  std::uint64_t tokens = 0;    ///< tokens of an epoch; 0 for images
   std::uint64_t epochs = 0;    ///< completed before the validation
   SampleAccuracy sample{};     ///< with the weights that were validated
 
@@ -77,7 +77,7 @@ struct TrainingRecord {
 /// except `resident_bytes`. A validation that was interrupted has neither gradients nor update
 /// ratios.
 struct ValidationRecord {
-  std::uint64_t step = 0;                    ///< of the validation
+  std::uint64_t step = 0;                    ///< step of the validation
   std::uint64_t resident_bytes = 0;          ///< memory of the process; 0: unknown
   std::vector<ShownExample> samples{};       ///< see train.samples
   std::vector<BlockRecord> blocks{};         ///< in the order of the parameters

@@ -95,7 +95,7 @@ class TensorBoardLog {
 
   std::optional<std::string> folder_problem_;
   std::vector<std::string> columns_;
-  std::size_t known_bytes_ = 0;  ///< of the table
+  std::size_t known_bytes_ = 0;  ///< bytes of the table
   std::optional<EventFile> training_, validation_;
 };
 

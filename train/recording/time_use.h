@@ -19,10 +19,10 @@ namespace tapestry {
 /// Wall-clock categories of a process of a run. Time outside all of them is not recorded.
 enum class TimePart : std::uint8_t {
   batches,         ///< waiting for the batches of a step, or preparing them
-  forward,         ///< of the batches of this process
-  backward,        ///< the same
+  forward,         ///< computing this process's batches
+  backward,        ///< computing their gradients
   anomaly_checks,  ///< in forward and backward, which exclude them; see train.detect_anomaly
-  exchange,        ///< of gradients and parameters with other processes
+  exchange,        ///< exchanging gradients and parameters with other processes
   optimizer,       ///< gradient norm, update of the weights, their average
   validation,      ///< with decoding
   saving,          ///< copying the state, and waiting for an earlier save to be written

@@ -41,7 +41,7 @@ Histogram make_histogram(std::span<const Tensor> tensors, double low, double hig
   return histogram;
 }
 
-/// The parameters with two or more axes; all if there is none.
+/// The parameters with two or more axes; all if no parameter has.
 std::vector<Tensor> matrices_of(std::span<const NamedTensor> parameters) {
   std::vector<Tensor> all, matrices;
   for (const NamedTensor& parameter : parameters) {

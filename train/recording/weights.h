@@ -27,7 +27,7 @@ struct WeightStatistics {
   std::uint64_t zeros = 0;       ///< values equal to 0
   std::uint64_t not_finite = 0;  ///< values that are NaN or infinite
   double norm = 0.0;             ///< Euclidean norm
-  double mean = 0.0;             ///< of the finite values
+  double mean = 0.0;             ///< mean of the finite values
   double deviation = 0.0;        ///< standard deviation of the finite values
   double low = 0.0;              ///< the smallest
   double high = 0.0;             ///< the greatest
@@ -39,19 +39,19 @@ struct WeightStatistics {
 
 /// The statistics of all values of the tensors.
 ///
-/// intervals  of the histogram, >= 1; one if all values are equal
+/// intervals  number of intervals of the histogram, >= 1; one if all values are equal
 WeightStatistics weight_statistics(std::span<const Tensor> tensors, std::size_t intervals = 40);
 
 /// A part of a model with the statistics of its weights.
 struct BlockWeights {
   std::string path;           ///< "encoder.layers.0", as block_path() of its parameters
-  WeightStatistics matrices;  ///< of the parameters with two or more axes; of all if it has none
+  WeightStatistics matrices;  ///< parameters with two or more axes; all if it has none
   /// A parameter with its name relative to the path.
   struct Parameter {
     std::string name;             ///< "self_attn.q_proj.weight"
     Shape shape;                  ///< its shape
     bool frozen = false;          ///< whether it is not trained
-    WeightStatistics statistics;  ///< of its values
+    WeightStatistics statistics;  ///< statistics of its values
   };
   std::vector<Parameter> parameters;  ///< in their order
 };
@@ -63,8 +63,8 @@ std::vector<BlockWeights> weights_by_block(const Parameters& parameters);
 /// if it has none.
 struct BlockRecord {
   std::string path;                             ///< as block_path() of its parameters
-  WeightStatistics weights{};                   ///< of their values
-  std::optional<WeightStatistics> gradients{};  ///< of the step, before clipping
+  WeightStatistics weights{};                   ///< statistics of their values
+  std::optional<WeightStatistics> gradients{};  ///< gradients of the step, before clipping
   std::optional<double> update_ratio{};         ///< |w' - w| / |w| of the step from w to w', with
                                                 ///< Euclidean norms
 };
@@ -76,10 +76,10 @@ class WeightWatch {
   /// parameters  must outlive the object
   explicit WeightWatch(const Parameters& parameters);
 
-  /// To be called before the weights are updated: copies them. Returns false if there is not enough
-  /// memory for that; after_update() is not called then.
+  /// Copies the weights; call it before they are updated. Returns false if there is not enough
+  /// memory for that; then after_update() must not be called.
   bool before_update();
-  /// To be called after the update: computes the ratios, and frees the copy.
+  /// Computes the ratios and frees the copy; call it after the update.
   void after_update();
 
   /// The blocks after the update, in the order of their parameters. Gradients and ratios are those
@@ -94,8 +94,8 @@ class WeightWatch {
   };
 
   std::vector<Block> blocks_;
-  std::vector<std::vector<Tensor>> before_;  ///< of each block
-  std::vector<double> ratios_;               ///< of each block
+  std::vector<std::vector<Tensor>> before_;  ///< copies of the tensors of each block
+  std::vector<double> ratios_;               ///< update ratio of each block
 };
 
 }  // namespace tapestry

@@ -17,16 +17,16 @@ std::size_t part_begin(std::size_t index, std::size_t parts, std::size_t count) 
 /// Adds the points of [begin, end) that extremes() keeps.
 void add_extremes(const Curve& curve, std::size_t begin, std::size_t end,
                   std::set<std::size_t>& kept) {
-  std::size_t smallest = end, greatest = end, odd = end;
+  std::size_t min = end, max = end, not_finite = end;
   for (std::size_t i = begin; i < end; ++i) {
     if (!std::isfinite(curve.values[i])) {
-      odd = std::min(odd, i);
+      not_finite = std::min(not_finite, i);
       continue;
     }
-    if (smallest == end || curve.values[i] < curve.values[smallest]) smallest = i;
-    if (greatest == end || curve.values[i] > curve.values[greatest]) greatest = i;
+    if (min == end || curve.values[i] < curve.values[min]) min = i;
+    if (max == end || curve.values[i] > curve.values[max]) max = i;
   }
-  for (const std::size_t i : {smallest, greatest, odd}) {
+  for (const std::size_t i : {min, max, not_finite}) {
     if (i < end) kept.insert(i);
   }
 }

@@ -36,7 +36,7 @@ struct ReportOptions {
 /// A run that is being trained by this process.
 struct RunInProgress {
   const Corpus& corpus;        ///< its data
-  const std::string& metrics;  ///< its metrics.csv up to now
+  const std::string& metrics;  ///< its metrics.csv so far
   bool finished = false;       ///< whether its last step is done
 };
 

@@ -139,7 +139,7 @@ class ImageClassification : public Task {
   TaskWords words(const Config&) const override {
     return {.examples = "images",
             .targets = "images",
-            .input_hint = "give it a table, the pixels of an image a line, such as `< FILE`"};
+            .input_hint = "give it a table, the pixels of one image per line, such as `< FILE`"};
   }
 
   std::string describe_vocabularies(const Corpus& corpus) const override {

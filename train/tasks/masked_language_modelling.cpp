@@ -25,20 +25,20 @@ std::size_t window_length(const Config& config) { return config.data.windows.con
 
 /// The ids of a text of subwords in which each word "_" is <unk>. Subwords may have pieces for it.
 std::vector<std::int32_t> encode_between_blanks(std::string_view text, const TextCodec& codec) {
-  const auto is_border = [&](std::size_t at) {
-    return at >= text.size() || text[at] == ' ' || text[at] == '\t';
+  const auto is_border = [&](std::size_t i) {
+    return i >= text.size() || text[i] == ' ' || text[i] == '\t';
   };
   std::vector<std::int32_t> ids;
   const auto add = [&](std::string_view part) {
-    const std::vector<std::int32_t> of_part = codec.encode_target(part);
-    ids.insert(ids.end(), of_part.begin(), of_part.end());
+    const std::vector<std::int32_t> part_ids = codec.encode_target(part);
+    ids.insert(ids.end(), part_ids.begin(), part_ids.end());
   };
   std::size_t begin = 0;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '_' || !is_border(at + 1) || (at > 0 && !is_border(at - 1))) continue;
-    add(text.substr(begin, at - begin));
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_' || !is_border(i + 1) || (i > 0 && !is_border(i - 1))) continue;
+    add(text.substr(begin, i - begin));
     ids.push_back(unk_id);
-    begin = at + 1;
+    begin = i + 1;
   }
   add(text.substr(begin));
   return ids;
@@ -60,9 +60,9 @@ class FillAnswers : public TaskAnswers {
       const NetworkInput input = network_input(batch, trained.model->parameters.dtype());
       const Ids guesses = argmax((*trained.model->network)(input, Mode::inference()));
       std::vector<std::int32_t> filled = examples[i].target;
-      for (std::size_t at = 0; at < filled.size(); ++at) {
-        const bool masked = batch.labels[at] != no_label;
-        if (masked) filled[at] = guesses[at] < first_word_id ? unk_id : guesses[at];
+      for (std::size_t k = 0; k < filled.size(); ++k) {
+        const bool masked = batch.labels[k] != no_label;
+        if (masked) filled[k] = guesses[k] < first_word_id ? unk_id : guesses[k];
       }
       shown.push_back({.input = text(batch.input),
                        .output = text(filled),

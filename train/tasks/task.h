@@ -23,10 +23,10 @@ namespace tapestry {
 
 /// A model restored from a checkpoint, with its config and codec.
 struct TrainedModel {
-  Config config;                 ///< of the run
+  Config config;                 ///< config of the run
   TextCodec codec;               ///< between text and ids
   std::unique_ptr<Model> model;  ///< never null
-  DataIdentity data;             ///< of the training data
+  DataIdentity data;             ///< identity of the training data
   std::uint64_t step;            ///< steps of training
 };
 
@@ -145,7 +145,7 @@ struct EvaluationSet {
   const std::vector<std::string>&
       target_texts;        ///< their targets as text, or none, see ExampleLines
   const TextCodec& codec;  ///< between text and ids
-  WorkShare share{};       ///< of this process in the evaluation
+  WorkShare share{};       ///< this process's share of the evaluation
 };
 
 /// The nouns of a task in messages.
@@ -156,7 +156,7 @@ struct TaskWords {
   std::string tokens = "to read";    ///< its tokens: "found 70 tokens to read"
   std::string long_example_hint{};   ///< what else helps against long examples; may be empty
   /// The expected content of standard input.
-  std::string input_hint = "give it text, one sentence a line, such as `< FILE`";
+  std::string input_hint = "give it text, one sentence per line, such as `< FILE`";
 };
 
 /// Inputs and outputs of a network.

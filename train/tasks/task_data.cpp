@@ -136,15 +136,15 @@ std::vector<std::size_t> find_misfits(const Corpus& corpus, const Part& part, co
   return misfits;
 }
 
-/// Removes the values at these ascending indices, as far as there are so many.
+/// Removes the values at these ascending indices; ignores indices beyond the last value.
 template <class T>
 void remove_at(const std::vector<std::size_t>& indices, std::vector<T>& values) {
-  std::size_t at = 0;
+  std::size_t index = 0;
   auto next = indices.begin();
   std::erase_if(values, [&](const T&) {
-    const bool found = next != indices.end() && *next == at;
+    const bool found = next != indices.end() && *next == index;
     if (found) ++next;
-    ++at;
+    ++index;
     return found;
   });
 }

@@ -132,7 +132,7 @@ TEST_CASE("texts that programs interpret differently are rejected with file, lin
           {old_macintosh, {"/text:1: byte 5 (0x0D) " + carriage_return}},
           {"one\n\xEF\xBB\xBFtwo\n", {"/text:2: byte 1 (0xEF)", "byte order mark"}},
           {"\xEF\xBB\xBFone\xEF\xBB\xBF\n", {"/text:1: byte 7 (0xEF)", "byte order mark"}},
-          {"", {"/text: found an empty file, expected one sentence a line"}},
+          {"", {"/text: found an empty file, expected one sentence per line"}},
           {"\xEF\xBB\xBF", {"found an empty file"}},
           {"ok\n\xC3\xA4pf\xE4l\n", {"/text:2: byte 5 (0xE4) is not UTF-8"}},
           {"cut \xE2\x82\n", {"/text:1: byte 5 (0xE2) is not UTF-8"}},

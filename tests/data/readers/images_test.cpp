@@ -127,7 +127,7 @@ TEST_CASE("a table with another number of fields, or another separator, is rejec
       {"left;right;label\n", {"1:", "semicolons", "expected commas"}},
       {"0\t255\tcat\n", {"1:", "tabs", "tr '\\t' ,"}},
       {"0,255,cat\n51,\"102,dog\n", {"2:", "a quote that is not closed"}},
-      {"", {" found an empty file", "the pixels and the label of an image a line"}},
+      {"", {" found an empty file", "the pixels and the label of one image per line"}},
       {"\n \n", {" found no image"}},
       {"x,y,label\n", {" found no image"}},
       {"0,0,a\n1,1,a\n", {" every example has the label a", "two or more classes"}},

@@ -333,8 +333,8 @@ TEST_CASE("images of other types, shapes or sizes are rejected with those expect
       {zeros("|u1", "()", 1), {"shape ()", "(n, 1, 2)"}},
       {zeros("|u1", "(3, 1, 3)", 9), {"shape (3, 1, 3)", "(n, 1, 2)"}},
       // Headers that claim more than the file has: nothing is allocated for them.
-      {zeros("|b1", shape, 1), {"1 bytes behind the header", "expected 6"}},
-      {zeros("|u1", "(1000000000000, 1, 2)", 2), {"2 bytes behind", "expected 2000"}},
+      {zeros("|b1", shape, 1), {"1 bytes after the header", "expected 6"}},
+      {zeros("|u1", "(1000000000000, 1, 2)", 2), {"2 bytes after", "expected 2000"}},
       {zeros("<f8", "(4294967296, 4294967296, 2)", 0), {"expected more than 2^64"}},
       {zeros("|S4611686018427387904", "(4,)", 0), {"found the header "}},
       // Pixels that are not finite, or not in float32 after the division
@@ -376,15 +376,14 @@ TEST_CASE("labels that are no class names, or not one for each image, are reject
 }
 
 TEST_CASE("truncated .npy files, and ones longer than their header says, are rejected") {
-  std::vector<test::BadInput> files{
-      {three_images + "x", {"7 bytes behind the header", "(3, 1, 2)"}},
-      {"PK\x03\x04 of an archive, .npz", {"no array of numpy"}}};
+  std::vector<test::BadInput> files{{three_images + "x", {"7 bytes after the header", "(3, 1, 2)"}},
+                                    {"PK\x03\x04 of an archive, .npz", {"no array of numpy"}}};
   for (std::size_t size = 0; size < three_images.size(); ++size) {
     files.push_back(
         {three_images.substr(0, size),
          {size < 8     ? "no array of numpy"
           : size < 128 ? "the end of the file inside its header"
-                       : fmt::format("{} bytes behind the header, expected 6", size - 128)}});
+                       : fmt::format("{} bytes after the header, expected 6", size - 128)}});
   }
   NpyFolder().check_rejected_files(files);
 }

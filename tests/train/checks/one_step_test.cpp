@@ -43,14 +43,14 @@ TEST_CASE("logits are compared token by token, without those behind the end") {
   const Tensor before = Tensor::from({2, 3, 1}, {1, 2, 99, 3, 4, -5}, DType::float64);
   const Tensor after = Tensor::from({2, 3, 1}, {3, 4.25, -5, 1, 2.125, 0}, DType::float64);
   const auto found = max_difference(batch, before, after, std::vector<std::size_t>{1, 0});
-  CHECK(found.most == 0.25);
-  CHECK(found.largest == 5.0);
+  CHECK(found.max == 0.25);
+  CHECK(found.scale == 5.0);
   CHECK(found.to_string() == "logits of example 2 at token 2 went from 4 to 4.25");
-  CHECK(max_difference(batch, before, before).most == 0.0);
+  CHECK(max_difference(batch, before, before).max == 0.0);
   CHECK(LogitDifference{.before = 0.5, .after = 0.5 + 0x1p-52}.to_string() ==
         "logits of example 1 at token 1 went from 0.5 to 0.5000000000000002");
   const Tensor broken = Tensor::from({2, 3, 1}, {1, std::nan(""), 0, 90, 4, -5}, DType::float64);
-  CHECK(std::isinf(max_difference(batch, before, broken).most));
+  CHECK(std::isinf(max_difference(batch, before, broken).max));
   CHECK(max_difference(batch, before, broken).to_string() ==
         "logits of example 1 at token 2 went from 2 to nan");
 }

@@ -166,7 +166,7 @@ function weightsPart(run) {
   return [
     el('p', {}, `${count(sizeOf(tensors))} parameters in ${count(tensors.length)} tensors` +
       `${frozen ? `, ${count(frozen)} of them frozen` : ''}, of step ` +
-      `${count(run.checkpoint.step)}. Distributions of a block are those of its matrices.`),
+      `${count(run.checkpoint.step)}. Block histograms cover matrices only.`),
     table('Blocks of the model', [
       {title: 'Block', cell: (block) => block.path},
       {title: 'Parameters', number: true, cell: (block) => count(sizeOf(block.parameters))},
