@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "layers/linear.h"
+#include "layers/basic_layers.h"
 
 int main() {
   using namespace tapestry;
