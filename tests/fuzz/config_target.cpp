@@ -3,7 +3,9 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "train/config/config.h"
+#include "train/config/difference.h"
 #include "train/config/error.h"
+#include "train/config/load.h"
 
 namespace tapestry::fuzz {
 namespace {

@@ -1,30 +1,56 @@
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "data/io/error.h"
 
 namespace tapestry {
 
-/// Exit codes of the program; 128 + n after signal n, once the run has been saved.
+/// Exit codes of the program, see exit_code_meanings; signal_exit_base + n after signal n.
 enum class ExitCode : int {
   done = 0,           ///< success
-  bug = 1,            ///< an error in the program
-  usage = 2,          ///< invalid command line or config
-  data = 3,           ///< data that cannot be used
-  checkpoint = 4,     ///< a checkpoint that cannot be used
-  output = 5,         ///< output could not be written
-  numeric = 6,        ///< NaN, infinity or divergence
-  in_use = 7,         ///< the run directory is used by another process
-  memory = 8,         ///< not enough memory
-  peer_failed = 9,    ///< another process of a parallel run has failed
-  out_of_time = 124,  ///< train.max_time is over and the run is saved; as timeout(1)
-  check_failed = 1,   ///< gradcheck or check has found an error
+  failure = 1,        ///< internal error, or a failed check
+  usage = 2,          ///< ConfigError, UsageError
+  data = 3,           ///< DataError
+  checkpoint = 4,     ///< CheckpointError
+  output = 5,         ///< OutputError
+  numeric = 6,        ///< NumericError
+  in_use = 7,         ///< RunDirectoryInUse
+  memory = 8,         ///< MemoryError, std::bad_alloc
+  peer_failed = 9,    ///< PeerFailure
+  out_of_time = 124,  ///< train.max_time; as timeout(1)
 };
 
 /// The exit code after signal n is signal_exit_base + n.
 inline constexpr int signal_exit_base = 128;
+
+/// The meaning of an exit code for users.
+struct ExitCodeMeaning {
+  ExitCode code;             ///< an exit code
+  std::string_view meaning;  ///< a line of `--help`
+};
+
+/// The meaning of each exit code.
+inline constexpr std::array exit_code_meanings{
+    ExitCodeMeaning{ExitCode::done, "done"},
+    ExitCodeMeaning{ExitCode::failure,
+                    "an internal error, an error in a custom model, a wrong gradient, a failed "
+                    "check, or a difference that `diff` or `replay` has found"},
+    ExitCodeMeaning{ExitCode::usage, "invalid command line or config"},
+    ExitCodeMeaning{ExitCode::data, "invalid data"},
+    ExitCodeMeaning{ExitCode::checkpoint, "a checkpoint cannot be used"},
+    ExitCodeMeaning{ExitCode::output,
+                    "output could not be written; if the reader of a pipe exits, commands other "
+                    "than train end by SIGPIPE (141 in a shell)"},
+    ExitCodeMeaning{ExitCode::numeric, "NaN, infinity or divergence"},
+    ExitCodeMeaning{ExitCode::in_use, "another process uses the run directory"},
+    ExitCodeMeaning{ExitCode::memory, "not enough memory"},
+    ExitCodeMeaning{ExitCode::peer_failed, "another process of a parallel run failed"},
+    ExitCodeMeaning{ExitCode::out_of_time, "stopped by `train.max_time`, after saving"},
+};
 
 /// A UserError with an exit code.
 class ProgramError : public UserError {
@@ -93,7 +119,7 @@ using NumericError = ErrorWith<ExitCode::numeric>;
 
 /// A custom model or task is wrong: its registration, an exception that its code has thrown, or a
 /// result of another shape than expected. The message names the kind and the function.
-class CustomModelError : public ErrorWith<ExitCode::bug> {
+class CustomModelError : public ErrorWith<ExitCode::failure> {
  public:
   using ErrorWith::ErrorWith;
 };

@@ -41,9 +41,9 @@ ExitCode to_exit_code(const std::exception_ptr& error) {
     return ExitCode::memory;
   } catch (const std::system_error& system_error) {
     return system_error.code() == std::errc::resource_unavailable_try_again ? ExitCode::memory
-                                                                            : ExitCode::bug;
+                                                                            : ExitCode::failure;
   } catch (...) {
-    return ExitCode::bug;
+    return ExitCode::failure;
   }
 }
 

@@ -13,14 +13,14 @@ const std::string& program_name();
 /// The version of the program, such as "0.1.0".
 extern const char* const program_version;
 
-/// The name of this machine in its network; "unknown" if the system does not tell.
+/// The network name of this machine; "unknown" if the system does not tell.
 std::string host_name();
 
-/// Sets program_name(); to be called at the start of a program, before it starts threads.
+/// Sets program_name(). Call this at the start of a program, before it starts threads.
 void set_program_name(std::string name);
 
-/// The exit code of the program for an error that ends it: exit_code() of a UserError, `bug` for
-/// others except a lack of memory, `memory`:
+/// The exit code of the program for an error that ends it: exit_code() of a UserError, `memory` for
+/// a lack of memory, `failure` for all others. A lack of memory is
 ///
 /// - std::bad_alloc
 /// - std::length_error, which containers throw for a size above max_size()

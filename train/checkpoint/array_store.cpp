@@ -63,14 +63,14 @@ std::string describe_index(std::size_t element, const ArrayShape& shape) {
 template <class T>
 std::string compare_elements(std::span<const T> a, std::span<const T> b, const ArrayShape& shape) {
   std::size_t count = 0, first = 0, not_finite = 0;
-  double largest = 0;
+  double max_difference = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (has_same_bits(a[i], b[i])) continue;
     if (count++ == 0) first = i;
     if constexpr (std::is_floating_point_v<T>) {
       const double x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
       const bool finite = std::isfinite(x) && std::isfinite(y);
-      if (finite) largest = std::max(largest, std::abs(x - y));
+      if (finite) max_difference = std::max(max_difference, std::abs(x - y));
       if (!finite) ++not_finite;
     }
   }
@@ -78,7 +78,7 @@ std::string compare_elements(std::span<const T> a, std::span<const T> b, const A
   std::string text = fmt::format("{} of {} elements differ, the first{}: {} and {}", count,
                                  a.size(), describe_index(first, shape), a[first], b[first]);
   if constexpr (std::is_floating_point_v<T>) {
-    if (not_finite < count) text += fmt::format(", by at most {:.3g}", largest);
+    if (not_finite < count) text += fmt::format(", by at most {:.3g}", max_difference);
     if (not_finite > 0) {
       text += fmt::format(", {} of them with a value that is not finite", not_finite);
     }

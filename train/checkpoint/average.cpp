@@ -17,6 +17,7 @@
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/parameter_file.h"
 #include "train/checkpoint/training_state.h"
+#include "train/config/difference.h"
 
 namespace tapestry {
 namespace {
@@ -27,7 +28,7 @@ std::string averaged_path(const std::string& path, const std::string& group) {
   return path.starts_with(group) ? parameters_group + path.substr(group.size()) : "";
 }
 
-/// sums += the values of an array; empty sums are those of no array.
+/// sums += the values of an array. `sums` is empty before the first array.
 void add_values(const StoredArray& array, std::vector<double>& sums) {
   visit_elements(array, [&sums](const auto& values) {
     sums.resize(values.size(), -0.0);  // to which each value adds with its bits, also -0.0

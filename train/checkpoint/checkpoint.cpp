@@ -26,6 +26,8 @@
 #include "train/checkpoint/parameter_file.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
+#include "train/config/known_keys.h"
+#include "train/config/load.h"
 
 namespace tapestry {
 namespace {
@@ -111,8 +113,8 @@ class GroupCopy {
  private:
   struct Target {
     std::string path;
-    Tensor whole;           ///< of the shape of the array
-    std::size_t begin = 0;  ///< of the elements of the array that are copied
+    Tensor whole;           ///< has the shape of the array
+    std::size_t begin = 0;  ///< first element of the array that is copied
     Tensor tensor;
   };
 

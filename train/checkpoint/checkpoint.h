@@ -39,7 +39,7 @@ struct ShardState {
   std::string group;  ///< the beginning of the paths
   /// One per parameter for each kind of state, with the elements of `ranges`.
   std::vector<NamedTensor> tensors;
-  std::vector<ElementRange> ranges;  ///< of each parameter
+  std::vector<ElementRange> ranges;  ///< range of each parameter
 
   /// The path of the array of a tensor.
   std::string path(std::size_t i) const { return group + tensors[i].name; }

@@ -45,9 +45,9 @@ constexpr std::string_view hdf5_signature = "\x89HDF\r\n\x1a\n";
 struct UserBlock {
   std::array<char, 8> magic{};
   std::uint32_t version = 0;
-  std::uint32_t size = 0;  ///< of this block
+  std::uint32_t size = 0;  ///< bytes of this block
   std::uint64_t file_size = 0;
-  std::uint64_t table_size = 0;   ///< of a table of contents, which versions 1 to 3 have
+  std::uint64_t table_size = 0;   ///< bytes of the table of contents in versions 1 to 3
   std::uint64_t hdf5_offset = 0;  ///< where HDF5 begins
   std::uint64_t digest_low = 0;   ///< XXH3-128 of all bytes that follow, bits 0 to 63
   std::uint64_t digest_high = 0;  ///< bits 64 to 127

@@ -73,9 +73,9 @@ class MetricsReader {
   Fields check_heading() {
     const std::string_view heading = next_line();
     Fields names = split_fields(heading);
-    const std::string_view behind =
+    const std::string_view scores =
         heading.substr(std::min(heading.size(), metrics_heading.size()));
-    if (!heading.starts_with(metrics_heading) || !(behind.empty() || behind.starts_with(',')) ||
+    if (!heading.starts_with(metrics_heading) || !(scores.empty() || scores.starts_with(',')) ||
         !std::ranges::all_of(names, is_score_name)) {
       reject(fmt::format("'{}'", excerpt(heading)), metrics_heading);
     }

@@ -1,22 +1,19 @@
 #include "train/checkpoint/resume.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "data/io/error.h"
-#include "data/io/file.h"
-#include "data/io/utf8.h"
-#include "data/text/subwords.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/checkpoint/arithmetic.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
+#include "train/config/load.h"
 #include "train/config/steps.h"
 #include "train/config/suggestions.h"
 
@@ -24,32 +21,6 @@ namespace tapestry {
 namespace {
 
 using enum ChangeRule;
-
-// ---- The id.
-
-/// The lines `key: value` of the config that identify a run.
-std::string identifying_lines(const Config& config) {
-  std::string lines;
-  for (const Field& field : fields_of(config)) {
-    const bool kept = field.rule.stored && field.rule.change != ChangeRule::free;
-    if (kept && !field.domain.is_file()) {
-      lines += fmt::format("{}: {}\n", field.path(), field.printed());
-    }
-  }
-  return lines;
-}
-
-void add(Xxh3& digest, const Parameters& parameters) {
-  for (const NamedTensor& parameter : parameters.list()) {
-    digest.add(parameter.name.data(), parameter.name.size());
-    dispatch(parameter.tensor.dtype(), [&]<class T>() {
-      const auto values = parameter.tensor.template values<T>();
-      digest.add(values.data(), values.size_bytes());
-    });
-  }
-}
-
-// ---- The config.
 
 [[noreturn]] void reject_permission(const std::string& key, const std::string& message,
                                     const std::string& hint) {
@@ -76,7 +47,7 @@ void check_permission(const std::string& key) {
   }
 }
 
-std::string what_to_do(const ConfigDifference& difference) {
+std::string remedy(const ConfigDifference& difference) {
   if (change_rule(difference.key) == with_permission) return "--allow-change " + difference.key;
   return difference.key == "train.run_dir" ? "a run is resumed in its own directory"
                                            : "start a new run";
@@ -84,19 +55,19 @@ std::string what_to_do(const ConfigDifference& difference) {
 
 /// A text table with the columns key, checkpoint, config and the option that permits the change.
 std::string table(const std::vector<ConfigDifference>& differences) {
-  std::size_t key = 3, checkpoint = 10, now = 6;
+  std::size_t key = 3, checkpoint = 10, config = 6;  // widths, at least of the heads
   for (const ConfigDifference& row : differences) {
     key = std::max(key, row.key.size());
     checkpoint = std::max(checkpoint, row.checkpoint.size());
-    now = std::max(now, row.now.size());
+    config = std::max(config, row.current.size());
   }
   const auto line = [&](std::string_view a, std::string_view b, std::string_view c,
                         std::string_view d) {
-    return fmt::format("\n  {:<{}}  {:<{}}  {:<{}}  {}", a, key, b, checkpoint, c, now, d);
+    return fmt::format("\n  {:<{}}  {:<{}}  {:<{}}  {}", a, key, b, checkpoint, c, config, d);
   };
   std::string text = line("key", "checkpoint", "config", "to change it");
   for (const ConfigDifference& row : differences) {
-    text += line(row.key, row.checkpoint, row.now, what_to_do(row));
+    text += line(row.key, row.checkpoint, row.current, remedy(row));
   }
   return text;
 }
@@ -106,7 +77,7 @@ bool is_allowed(const ResumeRequest& request, const std::string& key) {
 }
 
 /// The config to resume with: a config file, or the saved config with overrides.
-Config wanted_config(const ResumeRequest& request, const Config& before) {
+Config config_to_resume_with(const ResumeRequest& request, const Config& before) {
   if (request.config.empty()) {
     // A run directory that was renamed may have any name, also one that a config cannot hold.
     Config stored = before;
@@ -150,46 +121,18 @@ void require_longer_decay(const std::string& run, const Config& before, const Co
                             steps)}});
 }
 
-/// The steps that config.yaml of the run has, which its newest process wrote; nullopt if it cannot
-/// be read.
+/// train.steps of the config.yaml in a run directory; nullopt if it cannot be read.
 std::optional<std::size_t> steps_in_directory(const std::string& run_dir) try {
   return load_config((std::filesystem::path(run_dir) / "config.yaml").string()).train.steps;
 } catch (const ConfigError&) {
   return std::nullopt;
 }
 
-// ---- The data.
-
-std::string describe(const FileDigest& file) {
-  return fmt::format("{} bytes with digest {:016x}", file.bytes, file.digest);
-}
-
-std::optional<std::string> describe_change(const DataFile& file, const DataIdentity& before) {
-  const FileDigest now{.bytes = file.bytes, .digest = file.digest};
-  const auto found = before.files.find(file.key);
-  if (found == before.files.end()) {
-    return fmt::format("{} ({}): found {}, expected no such file, as the run began without one",
-                       escaped(file.path.native()), file.key, describe(now));
-  }
-  if (found->second == now) return std::nullopt;
-  return fmt::format("{} ({}): found {}, expected {}, as when the run began",
-                     escaped(file.path.native()), file.key, describe(now), describe(found->second));
-}
-
 }  // namespace
-
-std::string make_run_id(const Config& config, const Corpus& corpus, const Model* pretrained) {
-  Xxh3 digest;
-  const std::string lines = identifying_lines(config);
-  digest.add(lines.data(), lines.size());
-  digest.add(&corpus.fingerprint, sizeof corpus.fingerprint);
-  if (pretrained != nullptr) add(digest, pretrained->parameters);
-  return fmt::format("{:016x}", digest.value());
-}
 
 std::optional<ChangeRule> change_rule(std::string_view key) {
   const std::optional<Field> field = find_field(key);
-  return field ? std::optional(field->rule.change) : std::nullopt;
+  return field ? std::optional(field->policy.change) : std::nullopt;
 }
 
 ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDifference>& differences,
@@ -199,9 +142,14 @@ ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDiffe
   std::vector<ConfigDifference> rejected;
   for (const ConfigDifference& difference : differences) {
     const auto rule = change_rule(difference.key);
-    const bool granted =
-        rule == with_permission && std::ranges::find(allowed, difference.key) != allowed.end();
-    (rule == free ? changes.taken : granted ? changes.allowed : rejected).push_back(difference);
+    const bool is_permitted = std::ranges::find(allowed, difference.key) != allowed.end();
+    if (rule == free) {
+      changes.free.push_back(difference);
+    } else if (rule == with_permission && is_permitted) {
+      changes.allowed.push_back(difference);
+    } else {
+      rejected.push_back(difference);
+    }
   }
   if (!rejected.empty()) {
     throw ConfigError({{.place = {.file = run},
@@ -213,16 +161,12 @@ ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDiffe
   return changes;
 }
 
-std::string to_string(const ConfigDifference& difference) {
-  return fmt::format("{}: {} -> {}", difference.key, difference.checkpoint, difference.now);
-}
-
 ResumePlan plan_resume(const RunDirectory& directory, NewestCheckpoint checkpoint,
                        const ResumeRequest& request) {
   ResumePlan plan{.checkpoint = std::move(checkpoint)};
   plan.before = saved_config(plan.checkpoint.arrays);
   plan.before.train.run_dir = directory.path().string();
-  plan.config = wanted_config(request, plan.before);
+  plan.config = config_to_resume_with(request, plan.before);
   require_allowed_changes(plan, request);
   return plan;
 }
@@ -274,8 +218,8 @@ std::vector<std::string> warnings_of_fallback(const ResumePlan& plan) {
   const auto latest = steps_in_directory(plan.before.train.run_dir);
   if (latest && *latest != steps && steps == plan.before.train.steps) {
     warnings.push_back(
-        fmt::format("train.steps is {}, as in the older checkpoint, and no longer {}; to have as "
-                    "many again, add train.steps={}",
+        fmt::format("train.steps is {}, from the older checkpoint, and was {}; to restore it, add "
+                    "train.steps={}",
                     steps, *latest, *latest));
   }
   return warnings;
@@ -287,7 +231,7 @@ std::vector<std::string> describe_effects(const ResumePlan& plan) {
     effects.push_back("changed " + to_string(change));
   }
   if (!continues_state(plan.before.optimizer, plan.config.optimizer)) {
-    effects.emplace_back("the state of the optimizer starts anew");
+    effects.emplace_back("the optimizer state is reset");
   }
   if (has_other_batches(plan.before, plan.config)) {
     effects.emplace_back("continues with the first batch of an epoch");
@@ -300,62 +244,6 @@ std::vector<std::string> describe_effects(const ResumePlan& plan) {
                     before, arithmetic()));
   }
   return effects;
-}
-
-std::vector<FileChange> changes_between(const DataIdentity& before, const Corpus& corpus) {
-  std::vector<FileChange> changes;
-  for (const DataFile& file : corpus.files) {
-    if (const auto change = describe_change(file, before)) {
-      changes.push_back({config_key(file.key), *change});
-    }
-  }
-  for (const auto& [key, file] : before.files) {
-    if (std::ranges::find(corpus.files, key, &DataFile::key) != corpus.files.end()) continue;
-    changes.push_back(
-        {config_key(key), fmt::format("{}: found no file, expected {}", key, describe(file))});
-  }
-  return changes;
-}
-
-std::vector<FileChange> changed_subword_files(const Config& config,
-                                              const FixedVocabularies& words) {
-  std::vector<FileChange> changes;
-  const SubwordOptions& options = config.data.words.subwords;
-  if (options.kind != SubwordKind::file) return changes;
-  const auto compare = [&](const char* key, const std::string& file, const Vocabulary& vocabulary) {
-    if (file.empty() || !vocabulary.subwords()) return;
-    const std::string& model = vocabulary.subwords()->serialized();
-    Corpus corpus;
-    try {
-      read_corpus_bytes(key, file, corpus);
-    } catch (const DataError&) {
-      return;
-    }
-    Xxh3 hash;
-    hash.add(model.data(), model.size());
-    const DataIdentity saved{.fingerprint = 0, .files = {{key, {model.size(), hash.value()}}}};
-    if (const auto change = describe_change(corpus.files.front(), saved)) {
-      changes.push_back({key, *change});
-    }
-  };
-  compare("data.subword_file", options.file, words.source);
-  compare("data.target_subword_file", options.target_file, words.target.value_or(words.source));
-  return changes;
-}
-
-void require_allowed_changes(const std::vector<FileChange>& changes,
-                             const std::vector<std::string>& allowed) {
-  std::vector<std::string> rejected, keys;
-  for (const FileChange& change : changes) {
-    if (std::ranges::find(allowed, change.key) != allowed.end()) continue;
-    rejected.push_back(change.what);
-    const std::string permission = "--allow-change " + change.key;
-    if (std::ranges::find(keys, permission) == keys.end()) keys.push_back(permission);
-  }
-  if (rejected.empty()) return;
-  throw DataError(fmt::format("{}", fmt::join(rejected, "\n")),
-                  fmt::format("restore the original files, or permit the change with {}",
-                              fmt::join(keys, " ")));
 }
 
 }  // namespace tapestry

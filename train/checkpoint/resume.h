@@ -5,12 +5,12 @@
 #include <string_view>
 #include <vector>
 
-#include "data/corpus.h"
-#include "layers/model.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
+#include "train/config/difference.h"
+#include "train/config/keys.h"
 
-/// Identity of a run, and what may change when it is resumed: config, data and program.
+/// What may change in the config of a run when it is resumed.
 ///
 ///     const RunDirectory run = find_run("runs/copy");
 ///     ResumePlan plan =
@@ -18,23 +18,12 @@
 ///     // ... a Trainer of plan.config, which resumes from plan.checkpoint.arrays
 namespace tapestry {
 
-/// The id of a run that starts now: 16 hexadecimal digits, a digest of the data, of the config keys
-/// that may not change freely on resume, paths excluded, and of the pretrained parameters.
-/// Deterministic, so that two runs of one config and data write the same bytes. The id is fixed
-/// when a run starts; a resumed run keeps it, even if its config has changed.
-///
-/// pretrained  whose parameters are loaded first (train.initialize_from); may be null
-std::string make_run_id(const Config& config, const Corpus& corpus,
-                        const Model* pretrained = nullptr);
-
-// ---- The config.
-
 /// The rule for a key such as `train.steps`; nullopt if the key does not exist.
 std::optional<ChangeRule> change_rule(std::string_view key);
 
 /// The differences between the config of a checkpoint and the config to resume with.
 struct ConfigChanges {
-  std::vector<ConfigDifference> taken;    ///< changes of keys that may change freely
+  std::vector<ConfigDifference> free;     ///< in keys that may change freely
   std::vector<ConfigDifference> allowed;  ///< permitted by the user; recorded in the history
 };
 
@@ -48,15 +37,12 @@ struct ConfigChanges {
 ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDifference>& differences,
                            const std::vector<std::string>& allowed);
 
-/// "train.steps: 2000 -> 4000"
-std::string to_string(const ConfigDifference& difference);
-
-/// The user's wishes for a resumed run.
+/// What a user gives to resume a run.
 struct ResumeRequest {
   std::string config{};                  ///< a config file; empty: the saved config
   std::vector<std::string> overrides{};  ///< section.key=value
   std::vector<std::string> allowed{};    ///< keys that may change although they affect the results
-  bool keeps_run_dir = true;             ///< whether train.run_dir of a config file does not count
+  bool keeps_run_dir = true;             ///< whether to ignore train.run_dir of a config file
 };
 
 /// The checkpoint to resume from and the config to resume with.
@@ -89,27 +75,7 @@ std::string reason_of_end(const ResumePlan& plan);
 std::vector<std::string> warnings_of_fallback(const ResumePlan& plan);
 
 /// Changes that affect the results, one line each for log and history: permitted changes of the
-/// config, state of the optimizer and batches that start anew, other arithmetic of this process.
+/// config, a reset optimizer state, a restarted epoch, other arithmetic of this process.
 std::vector<std::string> describe_effects(const ResumePlan& plan);
-
-// ---- The data.
-
-/// A data file whose content has changed.
-struct FileChange {
-  std::string key;   ///< the config key of the file
-  std::string what;  ///< one sentence about the change
-};
-
-/// The files of a corpus whose content differs from the saved digests, files that are new and files
-/// that are missing.
-std::vector<FileChange> changes_between(const DataIdentity& before, const Corpus& corpus);
-
-/// The subword files of a config whose content differs from the models in these vocabularies, which
-/// a run keeps. Files that cannot be read are no changes, since they are not needed any more.
-std::vector<FileChange> changed_subword_files(const Config& config, const FixedVocabularies& words);
-
-/// throws  DataError listing all changes whose keys are not in `allowed`.
-void require_allowed_changes(const std::vector<FileChange>& changes,
-                             const std::vector<std::string>& allowed);
 
 }  // namespace tapestry

@@ -114,8 +114,8 @@ bool is_missing(const std::filesystem::path& path) {
   return !std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
 }
 
-std::string last_bytes(const OpenFile& file, std::uint64_t most) {
-  const std::uint64_t bytes = std::min(file.size(), most);
+std::string last_bytes(const OpenFile& file, std::uint64_t max_bytes) {
+  const std::uint64_t bytes = std::min(file.size(), max_bytes);
   std::string text(bytes, '\0');
   text.resize(file.read_at(file.size() - bytes, std::as_writable_bytes(std::span(text))));
   return text;

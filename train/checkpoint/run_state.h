@@ -32,7 +32,7 @@ struct RunState {
   std::optional<double> best{};  ///< its best value, of the saved metrics
   std::optional<std::uint64_t> best_step{};
   std::string problem{};  ///< the error of a failed run, or why the files could not be read
-  std::filesystem::file_time_type changed{};  ///< of train.log
+  std::filesystem::file_time_type changed{};  ///< last change of train.log
 };
 
 /// Whether a folder is the directory of a run: it has a config.yaml and a folder `checkpoints`.

@@ -91,7 +91,7 @@ struct BeforeEnd {
 struct TrainingState {
   std::string run_id;        ///< see make_run_id(); carried from checkpoint to checkpoint
   std::uint64_t step = 0;    ///< optimizer steps done, including skipped steps
-  BatchPosition position{};  ///< of the next batch
+  BatchPosition position{};  ///< position of the next batch
   RunningLoss running{};
   /// Best value of train.best_metric so far; infinity before the first.
   double best_value = std::numeric_limits<double>::infinity();
@@ -124,7 +124,7 @@ struct TrainingState {
   void revert_end_rows();
 };
 
-// ---- Which checkpoints a run writes and keeps besides the scheduled and the newest ones.
+// ---- Which checkpoints a run writes and keeps in addition to the scheduled and the newest ones.
 
 /// Whether the validation of a step, which is not the best one, is one of the train.keep_best best
 /// ones so far. Its checkpoint is then saved and kept.

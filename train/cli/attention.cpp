@@ -11,6 +11,7 @@
 #include "train/base/program.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
+#include "train/cli/open_trained.h"
 #include "train/config/domain.h"
 #include "train/config/error.h"
 #include "train/inference/attention_view.h"
@@ -29,7 +30,7 @@ struct AttentionSubject {
   std::unique_ptr<Model> model;
   ModelOrigin origin;
   Example example;
-  std::string name;  ///< of the example
+  std::string name;  ///< name of the example
 };
 
 struct Arguments {
@@ -92,12 +93,12 @@ void choose_example(const Corpus& corpus, std::size_t number, AttentionSubject& 
 }
 
 void require_fitting(const Example& example, const Config& config) {
-  const TokenLimit most = find_task(config).answers().token_limit(config);
+  const TokenLimit limit = find_task(config).answers().token_limit(config);
   const std::size_t tokens = longest_side(example, find_task(config).layout());
-  if (tokens <= most.tokens) return;
+  if (tokens <= limit.tokens) return;
   reject_option("--text",
                 fmt::format("found {} tokens to read, expected at most {} ({})", tokens,
-                            most.tokens, most.key),
+                            limit.tokens, limit.key),
                 "cut the text");
 }
 

@@ -27,7 +27,7 @@ struct Arguments {
   bool json = false;
 };
 
-/// A score with the numbers behind it.
+/// A score with the numbers that it is computed from.
 struct PrintedScore {
   std::string name, signature, details;
   double score;
@@ -139,7 +139,7 @@ void run(Arguments arguments) {
 
 void define(CLI::App& command, Arguments& arguments) {
   add_path(command, "HYPOTHESES", arguments.hypotheses,
-           "File with one translation a line; -: standard input")
+           "File with one translation per line; -: standard input")
       ->required();
   add_path(command, "--reference", arguments.references,
            "File with the reference of each line; several: several references")

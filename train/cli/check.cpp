@@ -108,7 +108,7 @@ ExitCode run(const Arguments& arguments) {
   } else {
     fmt::print("{} of {} checks passed\n", num_passed, num_run);
   }
-  return num_passed == num_run ? ExitCode::done : ExitCode::check_failed;
+  return num_passed == num_run ? ExitCode::done : ExitCode::failure;
 }
 
 void define(CLI::App& command, Arguments& arguments) {

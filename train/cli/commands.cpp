@@ -141,30 +141,29 @@ void add_json(CLI::App& command, bool& json) {
 void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
   command.add_option(
       "OVERRIDES", overrides,
-      "Config keys with other values, such as model.d_model=128; of a run, data files "
-      "and keys of the section decoding only, such as data.test_text=more.txt");
+      "Config overrides, such as model.d_model=128. For a run: only data files and keys of "
+      "the section decoding, such as data.test_text=more.txt");
 }
 
 std::vector<CLI::Option*> add_sampling(CLI::App& command, SamplingOptions& sampling) {
-  return {
-      add_value(command, "--temperature", sampling.temperature, RealNumber{.high = 1e6},
-                "Sampling temperature, by which logits are divided; 0 takes the most likely token"),
-      add_value(command, "--top-k", sampling.top_k, between(0, 1'000'000'000),
-                "Sample from the K most likely tokens; 0: from all"),
-      add_value(command, "--top-p", sampling.top_p, RealNumber{.high = 1.0, .has_low = false},
-                "Sample from the fewest tokens that have this probability together"),
-      add_value(command, "--repetition-penalty", sampling.repetition_penalty,
-                RealNumber{.high = 1e6, .has_low = false},
-                "Divides positive logits of tokens that have occurred, and multiplies negative "
-                "ones; 1: none"),
-      add_value(command, "--seed", sampling.seed, at_least(0), "Random seed for sampling")};
+  return {add_value(command, "--temperature", sampling.temperature, RealNumber{.high = 1e6},
+                    "Sampling temperature, which divides logits; 0: the most likely token"),
+          add_value(command, "--top-k", sampling.top_k, between(0, 1'000'000'000),
+                    "Sample from the K most likely tokens; 0: from all"),
+          add_value(command, "--top-p", sampling.top_p, RealNumber{.high = 1.0, .has_low = false},
+                    "Sample from the smallest set of tokens with this total probability"),
+          add_value(command, "--repetition-penalty", sampling.repetition_penalty,
+                    RealNumber{.high = 1e6, .has_low = false},
+                    "Divides positive logits of tokens that have occurred, and multiplies negative "
+                    "ones; 1: none"),
+          add_value(command, "--seed", sampling.seed, at_least(0), "Random seed for sampling")};
 }
 
 void add_long_lines(CLI::App& command, std::string& on_long_line) {
   add_value(command, "--long-lines", on_long_line,
             OneOf{{long_lines::empty, long_lines::cut, long_lines::stop}},
-            "The answer to a line with more tokens than the model can read: an empty line, "
-            "the answer to its first tokens, or none: the command fails");
+            "What to do with a line of more tokens than the model can read: print an empty line, "
+            "answer its first tokens, or stop with an error");
 }
 
 // ---- Checks of values.

@@ -19,7 +19,7 @@ struct Arguments {
   std::vector<std::string> systems;
   std::vector<std::string> more_references;
   MetricArguments metrics;
-  std::size_t samples = 1000;  ///< of bootstrap resampling; 0: none
+  std::size_t samples = 1000;  ///< bootstrap samples; 0: no test
   bool json = false;
 };
 
@@ -27,9 +27,9 @@ struct Arguments {
 struct ComparedSystem {
   std::string file;
   double score;
-  std::optional<double> difference{};  ///< from the baseline; the baseline has none
+  std::optional<double> difference{};  ///< from the baseline; nullopt for the baseline
   std::optional<ConfidenceInterval> confidence{};
-  std::optional<double> p{};  ///< of paired bootstrap resampling
+  std::optional<double> p{};  ///< p-value of paired bootstrap resampling
 };
 
 /// All systems by one metric, the baseline first.
@@ -166,7 +166,8 @@ void run(const Arguments& arguments) {
 }
 
 void define(CLI::App& command, Arguments& arguments) {
-  add_path(command, "REFERENCE", arguments.reference, "File with one reference a line")->required();
+  add_path(command, "REFERENCE", arguments.reference, "File with one reference per line")
+      ->required();
   add_path(command, "BASELINE", arguments.baseline, "File with the translations of one system")
       ->required();
   add_path(command, "SYSTEMS", arguments.systems,

@@ -16,6 +16,7 @@
 #include "train/base/program.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
+#include "train/config/keys.h"
 #include "train/config/rules.h"
 
 namespace tapestry {

@@ -27,9 +27,12 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
 #include "train/cli/command.h"
-#include "train/cli/open_model.h"
+#include "train/cli/open_trained.h"
 #include "train/config/config.h"
+#include "train/config/difference.h"
 #include "train/config/explain.h"
+#include "train/config/keys.h"
+#include "train/config/load.h"
 #include "train/config/schema.h"
 #include "train/config/text.h"
 #include "train/tasks/task.h"
@@ -45,10 +48,10 @@ struct Arguments {
 };
 
 /// throws  UsageError if the action needs more or fewer arguments
-void require_count(const Arguments& arguments, std::size_t least, std::size_t most,
+void require_count(const Arguments& arguments, std::size_t min, std::size_t max,
                    const char* expected) {
   const std::size_t count = arguments.files.size();
-  if (count >= least && count <= most) return;
+  if (count >= min && count <= max) return;
   throw UsageError(
       fmt::format("config {} takes {}, found {} arguments", arguments.action, expected, count),
       fmt::format("see `{} config --help`", program_name()));
@@ -92,7 +95,7 @@ void diff(const Arguments& arguments) {
   if (arguments.json) {
     Json json = Json::array();
     for (const ConfigDifference& each : differences) {
-      json.push_back({{"key", each.key}, {"a", each.checkpoint}, {"b", each.now}});
+      json.push_back({{"key", each.key}, {"a", each.checkpoint}, {"b", each.current}});
     }
     print_json(json);
     return;
@@ -110,7 +113,8 @@ void diff(const Arguments& arguments) {
     fmt::print("{}  {}  {}\n", padded(key, key_width), padded(escaped(x), value_width), escaped(y));
   };
   print_row("", a, b);
-  for (const ConfigDifference& each : differences) print_row(each.key, each.checkpoint, each.now);
+  for (const ConfigDifference& each : differences)
+    print_row(each.key, each.checkpoint, each.current);
 }
 
 // ---- config new
@@ -130,7 +134,7 @@ std::vector<const Task*> offered_tasks() {
 /// Sizes of models, for the bytes of training data up to a limit.
 struct ModelSize {
   std::string_view name;
-  std::uint64_t most_bytes;  ///< of training data for which it is the default
+  std::uint64_t max_bytes;  ///< maximum training data for which it is the default
   std::string_view d_model, num_heads, layers, d_ff, dropout;
 };
 constexpr ModelSize model_sizes[] = {
@@ -236,7 +240,7 @@ class Interview {
     OneOf names;
     for (const ModelSize& size : model_sizes) names.names.emplace_back(size.name);
     const auto suitable = std::ranges::find_if(
-        model_sizes, [&](const ModelSize& size) { return training_bytes_ <= size.most_bytes; });
+        model_sizes, [&](const ModelSize& size) { return training_bytes_ <= size.max_bytes; });
     const std::string name =
         ask_until(fmt::format("Size of the model, {}", fmt::join(names.names, ", ")),
                   suitable->name, [&](const std::string& text) { return mistake_in(names, text); });
@@ -255,7 +259,7 @@ class Interview {
     set("schedule.warmup_steps", "5%");
   }
 
-  fs::path folder_;  ///< of the config
+  fs::path folder_;  ///< folder of the config
   std::istream& answers_;
   std::ostream& questions_;
   Values values_{};
@@ -283,7 +287,7 @@ std::string to_config(const fs::path& path, const Values& values) {
 }
 
 /// Asks on `questions` for the kind of task, the data files and the size of the model, and reads
-/// one answer a line from `answers`; an empty line takes the default that the question shows.
+/// one answer per line from `answers`; an empty line takes the default that the question shows.
 /// Returns the text of a config file at `path`, with a comment for each key, which load_config()
 /// accepts. Paths in answers start at the working directory, paths of the text at the folder of
 /// `path`.

@@ -21,6 +21,7 @@
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
+#include "train/config/difference.h"
 #include "train/recording/run_events.h"
 
 namespace tapestry {
@@ -37,7 +38,8 @@ struct Arguments {
 /// Prints which config keys differ.
 void print_config_differences(const ArrayStore& a, const ArrayStore& b) {
   for (const ConfigDifference& each : compare_configs(saved_config(a), saved_config(b))) {
-    fmt::print("config: {}: {} and {}\n", each.key, escaped(each.checkpoint), escaped(each.now));
+    fmt::print("config: {}: {} and {}\n", each.key, escaped(each.checkpoint),
+               escaped(each.current));
   }
 }
 
@@ -230,7 +232,7 @@ ExitCode run(const Arguments& arguments) {
                       differences, arguments.all);
     differ = !differences.empty();
   }
-  return differ ? ExitCode::check_failed : ExitCode::done;
+  return differ ? ExitCode::failure : ExitCode::done;
 }
 
 void define(CLI::App& command, Arguments& arguments) {

@@ -10,7 +10,7 @@
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/cli/command.h"
-#include "train/cli/open_model.h"
+#include "train/cli/open_trained.h"
 #include "train/inference/evaluator.h"
 #include "train/models/held_out_results.h"
 #include "train/models/run_data.h"
@@ -68,12 +68,12 @@ std::vector<TokenPrediction> wrong_predictions(const ReportExample& example) {
 }
 
 std::string expected_tokens(const ReportExample& example) {
-  constexpr std::size_t most = 60;
+  constexpr std::size_t max_tokens = 60;
   std::string text;
-  for (std::size_t i = 0; i < std::min(example.tokens.size(), most); ++i) {
+  for (std::size_t i = 0; i < std::min(example.tokens.size(), max_tokens); ++i) {
     text += (i == 0 ? "" : " ") + escaped(example.tokens[i].expected);
   }
-  return example.tokens.size() > most ? text + " ..." : text;
+  return example.tokens.size() > max_tokens ? text + " ..." : text;
 }
 
 void print_text(const Finding& finding, std::size_t rank, const Task& task, const Config& config) {

@@ -8,7 +8,7 @@
 #include "data/io/utf8.h"
 #include "train/base/format.h"
 #include "train/cli/command.h"
-#include "train/cli/open_model.h"
+#include "train/cli/open_trained.h"
 #include "train/models/held_out_results.h"
 #include "train/models/run_data.h"
 #include "train/system/standard_streams.h"

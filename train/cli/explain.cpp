@@ -19,6 +19,7 @@
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
+#include "train/cli/open_trained.h"
 #include "train/config/error.h"
 #include "train/config/text.h"
 #include "train/inference/batch_tensors.h"
@@ -145,11 +146,11 @@ LabelledInput labelled_pair(const Arguments& arguments, const Subject& subject, 
   const Config& config = subject.trained.config;
   if (arguments.target) {
     example.target = subject.trained.codec.encode_target(*arguments.target);
-    const TokenLimit most = task.answers().token_limit(config);
+    const TokenLimit limit = task.answers().token_limit(config);
     const std::size_t tokens = longest_side(example, task.layout());
-    if (tokens > most.tokens) {
+    if (tokens > limit.tokens) {
       reject_target(fmt::format("found {} with <eos>, expected at most {} ({})",
-                                counted(tokens, "token"), most.tokens, most.key),
+                                counted(tokens, "token"), limit.tokens, limit.key),
                     "cut the target");
     }
     return {.batch = inference_batch(task, example), .labels = "the target given"};

@@ -11,7 +11,7 @@
 #include "data/io/text_file.h"
 #include "data/text/vocabulary.h"
 #include "train/cli/command.h"
-#include "train/cli/open_model.h"
+#include "train/cli/open_trained.h"
 #include "train/inference/sampler.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
@@ -105,7 +105,7 @@ void run(const Arguments& arguments) {
   };
   if (reads_prompts) {
     LineReader lines(STDIN_FILENO, "standard input",
-                     "give it prompts, one a line, such as `< FILE`");
+                     "give it prompts, one per line, such as `< FILE`");
     while (const auto line = lines.next()) continue_prompt(*line);
   } else {
     continue_prompt(arguments.prompt);
@@ -116,7 +116,7 @@ void define(CLI::App& command, Arguments& arguments) {
   add_run(command, arguments.run);
   command.add_option(
       "PROMPT", arguments.prompt,
-      "The beginning of the text; `-` reads prompts from standard input, one a line");
+      "The beginning of the text; `-` reads prompts from standard input, one per line");
   add_value(command, "--tokens", arguments.tokens, between(0, 1'000'000'000),
             "Characters or words to add");
   add_sampling(command, arguments.sampling);

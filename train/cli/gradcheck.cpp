@@ -47,7 +47,7 @@ ExitCode run(const Arguments& arguments) {
     fmt::print("{}{}, float64, {} examples\n{}", configured.origin.in_words(),
                configured.trained ? "" : " with random offsets", sentences, to_string(report));
   }
-  return report.passed() ? ExitCode::done : ExitCode::check_failed;
+  return report.passed() ? ExitCode::done : ExitCode::failure;
 }
 
 void define(CLI::App& command, Arguments& arguments) {

@@ -7,7 +7,7 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/ops/linear.h"
 #include "train/cli/command.h"
-#include "train/cli/open_model.h"
+#include "train/cli/open_trained.h"
 #include "train/models/line_input.h"
 
 namespace tapestry {

@@ -3,23 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <memory>
 #include <numeric>
 #include <string>
-#include <system_error>
+#include <utility>
 #include <vector>
 
-#include "data/io/utf8.h"
-#include "train/base/program.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/resume.h"
-#include "train/config/config.h"
-#include "train/config/domain.h"
-#include "train/config/error.h"
+#include "train/cli/open_trained.h"
+#include "train/config/load.h"
 #include "train/loop/memory_need.h"
 #include "train/models/run_data.h"
 #include "train/models/trained_model.h"
-#include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
@@ -64,30 +58,6 @@ ModelWithData trained(const std::string& path, const std::vector<std::string>& o
           .model = std::move(model)};
 }
 
-/// Rejects an override that sets neither a data file nor a key of the section decoding. Unknown
-/// keys are reported by parse_config().
-void require_data_file(const std::string& override, const std::string& path) {
-  const std::size_t equals = override.find('=');
-  const std::string key = override.substr(0, equals);
-  const auto rule = change_rule(key);
-  if (key.starts_with("decoding.") && equals != override.npos) return;
-  const bool is_data_file = key.starts_with("data.") && rule == ChangeRule::free;
-  if (equals == override.npos || (rule && !is_data_file)) {
-    reject_option(override,
-                  fmt::format("expected only data files and keys of decoding after {}, such as "
-                              "data.test_text=more.txt: a trained model keeps its config",
-                              path),
-                  "leave it out, or name a config file");
-  }
-  if (key == "data.subword_file" || key == "data.target_subword_file") {
-    reject_option(override, "a trained model keeps the subwords that it was trained with",
-                  "leave it out, or name a config file");
-  }
-  if (rule && equals + 1 == override.size()) {
-    reject_option(override, "found no file, expected one", fmt::format("write {}FILE", override));
-  }
-}
-
 }  // namespace
 
 Batch ModelWithData::first_batch(std::size_t rows) const {
@@ -103,23 +73,6 @@ std::unique_ptr<Model> ModelWithData::with_dtype(DType dtype) const {
   return copy_model(*model, config, corpus, dtype);
 }
 
-bool is_run_or_checkpoint(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored) || path.extension() == ".h5";
-}
-
-OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides) {
-  auto [file, snapshot, choice] = open_run(path);
-  if (!choice.empty()) inform(fmt::format("using {}, {}", escaped(file.string()), choice));
-  TrainedModel found = load_model(snapshot);
-  found.config = with_other_data(path, found.config, overrides);
-  found.config.data.training.cache_folder = file.parent_path().parent_path() / "cache";
-  found.config.data.training.cache_is_read_only = true;
-  std::string place = fmt::format("{}, step {}", file.string(), found.step);
-  return {.trained = std::move(found),
-          .origin = {.place = std::move(place), .choice = std::move(choice)}};
-}
-
 ModelWithData open_model(const std::string& path, const std::vector<std::string>& overrides) {
   ModelWithData opened =
       is_run_or_checkpoint(path) ? trained(path, overrides) : untrained(path, overrides);
@@ -127,34 +80,6 @@ ModelWithData open_model(const std::string& path, const std::vector<std::string>
   try_network(opened.config, *opened.model, opened.first_batch(1));
   apply_process_settings(opened.config.train);
   return opened;
-}
-
-std::vector<std::string> kinds_that_decode() {
-  std::vector<std::string> kinds;
-  for (const Task* task : all_tasks()) {
-    if (task->answers().command() != nullptr && task->answers().command()->decodes) {
-      kinds.emplace_back(task->kind().name);
-    }
-  }
-  return kinds;
-}
-
-void require_kind(const TrainedModel& trained, const std::vector<std::string>& kinds,
-                  std::string_view command) {
-  const std::string& kind = trained.config.model_kind;
-  if (std::ranges::find(kinds, kind) != kinds.end()) return;
-  reject_option(command,
-                fmt::format("the model is of kind {}, expected {}", kind, list_in_words(kinds)),
-                fmt::format("`{} evaluate RUN` shows what any model does", program_name()));
-}
-
-Config with_other_data(const std::string& path, const Config& trained,
-                       const std::vector<std::string>& overrides) {
-  if (overrides.empty()) return trained;
-  for (const std::string& override : overrides) require_data_file(override, path);
-  Config config = parse_config(dump_config(trained), "config of the checkpoint", overrides);
-  data_source(config.data).check_other_files(trained.data, config.data);
-  return config;
 }
 
 }  // namespace tapestry

@@ -69,11 +69,11 @@ void run(Arguments arguments) {
 void define(CLI::App& command, Arguments& arguments) {
   add_path(command, "CONFIG", arguments.config, "Config file (YAML)")->required();
   command.add_option("OVERRIDES", arguments.overrides,
-                     "Config keys with other values, such as model.d_model=128");
+                     "Config overrides, such as model.d_model=128");
   add_value(command, "--processes", arguments.options.processes, between(1, 1'000'000),
-            "Also print how this number of processes would divide a step, and its time");
+            "Also estimate step time and memory with this number of processes");
   add_value(command, "--seconds", arguments.options.seconds, between_reals(0.01, 3600),
-            "Time to measure steps, and again for each number of threads");
+            "Seconds to measure steps, and again for each number of threads");
   add_json(command, arguments.json);
   command.footer(
       "Examples:\n  tapestry plan configs/copy.yaml train.batch_size=256\n"

@@ -24,28 +24,16 @@
 namespace tapestry {
 namespace {
 
-constexpr std::string_view exit_codes =
-    "Exit codes:\n"
-    "  0         done\n"
-    "  1         an internal error, an error in a custom model, a wrong gradient, a failed check, "
-    "or a difference that `diff` or `replay` has found\n"
-    "  2         invalid command line or config\n"
-    "  3         invalid data\n"
-    "  4         a checkpoint cannot be used\n"
-    "  5         output could not be written; if the reader of a pipe is gone, SIGPIPE ends a "
-    "command instead (141 in a shell), but never a training run\n"
-    "  6         NaN, infinity or divergence\n"
-    "  7         another process uses the run directory\n"
-    "  8         not enough memory\n"
-    "  9         another process of a parallel run failed\n"
-    "  124       stopped by `train.max_time`, after saving\n"
-    "  128 + n   stopped by signal n, after saving";
-
 std::string program_footer() {
-  return fmt::format("`{} help COMMAND` says more about each.\n\n{}", program_name(), exit_codes);
+  std::string text = fmt::format("See `{} help COMMAND`.\n\nExit codes:\n", program_name());
+  for (const auto& [code, meaning] : exit_code_meanings) {
+    text += fmt::format("  {:<9} {}\n", static_cast<int>(code), meaning);
+  }
+  return text + fmt::format("  {:<9} stopped by signal n, after saving",
+                            fmt::format("{} + n", signal_exit_base));
 }
 
-/// "tapestry 1.0"; of another program "NAME, with tapestry 1.0".
+/// "tapestry 1.0"; in another program "NAME, with tapestry 1.0".
 std::string version_line() {
   const std::string library = fmt::format("tapestry {}", program_version);
   if (program_name() == "tapestry") return library;
@@ -54,33 +42,33 @@ std::string version_line() {
 
 // ---- Errors.
 
-/// Reports an error. The exit code indicates the failure even if the message cannot be printed.
-int fail(ExitCode code, const std::string& message, const std::string& hint = "") {
+/// Prints an error, and returns its exit code.
+int print_error(ExitCode code, const std::string& message, const std::string& hint = "") {
   std::string text = fmt::format("{}: error: {}\n", program_name(), escaped_lines(message));
   if (!hint.empty()) text += fmt::format("hint: {}\n", escaped_lines(hint));
   std::fputs(text.c_str(), stderr);
   return static_cast<int>(code);
 }
 
-int fail_by_user_error(const UserError& error) {
-  return fail(exit_code(error), error.what(), error.hint());
+int report_user_error(const UserError& error) {
+  return print_error(exit_code(error), error.what(), error.hint());
 }
 
-int fail_without_memory(const std::string& detail, const char* memory_hint) {
-  return fail(ExitCode::memory, "the system has no more memory" + detail, memory_hint);
+int report_lack_of_memory(const std::string& detail, const char* memory_hint) {
+  return print_error(ExitCode::memory, "the system has no more memory" + detail, memory_hint);
 }
 
 /// Reports an internal error.
-int fail_by_bug(const std::string& error) {
+int report_bug(const std::string& error) {
   const std::vector<std::string> custom = custom_kinds();
   if (custom.empty()) {
-    return fail(ExitCode::bug, fmt::format("{} (this is a bug of tapestry)", error),
-                "please report it with the command line and the config");
+    return print_error(ExitCode::failure, fmt::format("{} (this is a bug of tapestry)", error),
+                       "please report it with the command line and the config");
   }
   // The error may come from custom code that the program calls: the gradient of an operation, the
   // reader of a task's data.
-  return fail(
-      ExitCode::bug,
+  return print_error(
+      ExitCode::failure,
       fmt::format("{} (this is a bug of the code of the custom model {}, or of tapestry)", error,
                   list_in_words(custom)),
       "look for what throws in its code, such as the reader of its data or the gradient of an "
@@ -95,20 +83,20 @@ int report_error(const std::exception_ptr& exception, const char* memory_hint) {
   try {
     std::rethrow_exception(exception);
   } catch (const UserError& error) {
-    return fail_by_user_error(error);
+    return report_user_error(error);
   } catch (const kernels::OutOfMemory& error) {
-    return fail_without_memory(fmt::format(": {}", error.what()), memory_hint);
+    return report_lack_of_memory(fmt::format(": {}", error.what()), memory_hint);
   } catch (const std::system_error& error) {  // of fmt::print or of a thread
     if (std::ferror(stdout) != 0) {
-      return fail_by_user_error(standard_output_error(error.code().value()));
+      return report_user_error(standard_output_error(error.code().value()));
     }
-    if (!lacks_memory) return fail_by_bug(error.what());
-    return fail_without_memory(" for a thread, or permits no more threads (ulimit -u)",
-                               memory_hint);
+    if (!lacks_memory) return report_bug(error.what());
+    return report_lack_of_memory(" for a thread, or permits no more threads (ulimit -u)",
+                                 memory_hint);
   } catch (const std::exception& error) {
-    return lacks_memory ? fail_without_memory("", memory_hint) : fail_by_bug(error.what());
+    return lacks_memory ? report_lack_of_memory("", memory_hint) : report_bug(error.what());
   } catch (...) {
-    return fail_by_bug("an object was thrown that is not a std::exception");
+    return report_bug("an object was thrown that is not a std::exception");
   }
 }
 

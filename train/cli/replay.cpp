@@ -25,8 +25,9 @@
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/parameter_file.h"
 #include "train/cli/command.h"
-#include "train/cli/open_model.h"
+#include "train/cli/open_trained.h"
 #include "train/config/config.h"
+#include "train/config/load.h"
 #include "train/loop/memory_need.h"
 #include "train/loop/step.h"
 #include "train/models/run_data.h"
@@ -192,7 +193,7 @@ class ActivationRecorder : public TapeObserver {
  private:
   ArrayStore& snapshot_;
   std::string activations_, gradients_;
-  std::size_t count_ = 0;  ///< operations up to now
+  std::size_t count_ = 0;  ///< operations so far
   std::unordered_map<const GradientSlot*, std::string> names_;
 };
 
@@ -237,7 +238,7 @@ class DigestCheck {
     table_ = DigestTable();
   }
 
-  /// To be called after each step. Warns of the first one that differs.
+  /// Compares a step with the digests of the run. Warns about the first step that differs.
   void add(const StepComputer& computer) {
     const auto row = table_.find(computer.step());
     if (!row || !equal_) return;
@@ -247,12 +248,12 @@ class DigestCheck {
     equal_ = false;
     const auto index = static_cast<std::size_t>(ours - digests.begin());
     warn(
-        fmt::format("the weights after step {} are not those of the run: the first tensor with "
+        fmt::format("the weights after step {} differ from the run: the first tensor with "
                     "another digest than in {} is {}",
                     computer.step(), events_file_name, table_.names.at(index)));
   }
 
-  /// Whether all steps have the digests of the run, as far as it has recorded them.
+  /// Whether all steps have the recorded digests of the run.
   bool equal() const { return equal_; }
 
  private:
@@ -312,14 +313,14 @@ bool report_comparison(const RunDirectory& directory, const StepComputer& comput
   if (!equal) return true;
   const std::string name = directory.checkpoint_path(computer.step()).string();
   if (*equal) {
-    fmt::print("the weights after the step are those of {}, bit by bit\n", escaped(name));
+    fmt::print("the weights after the step equal {}, bit by bit\n", escaped(name));
   } else {
-    warn(fmt::format("the weights after the step differ from those of {}", name));
+    warn(fmt::format("the weights after the step differ from {}", name));
   }
   return *equal;
 }
 
-/// The config to compute the step with: that of the start, with data files that have moved.
+/// The config of the start, with the overrides of data files that have moved.
 Config replay_config(const Arguments& arguments, const RunDirectory& directory,
                      const Start& start) {
   Config config = with_other_data(arguments.run, saved_config(start.origin()), arguments.overrides);
@@ -371,7 +372,7 @@ ExitCode run(Arguments arguments) {
   write_checkpoint(arguments.output, snapshot);
   print_step(step, arguments.output);
   const bool same_weights = report_comparison(directory, computer);
-  return check.equal() && same_weights ? ExitCode::done : ExitCode::check_failed;
+  return check.equal() && same_weights ? ExitCode::done : ExitCode::failure;
 }
 
 void define(CLI::App& command, Arguments& arguments) {

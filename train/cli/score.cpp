@@ -18,7 +18,7 @@
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/cli/command.h"
-#include "train/cli/open_model.h"
+#include "train/cli/open_trained.h"
 #include "train/inference/forced_decoding.h"
 #include "train/models/line_input.h"
 #include "train/system/standard_streams.h"
@@ -36,7 +36,7 @@ struct Arguments {
   bool json = false;
 };
 
-/// The most pairs that are read before they are scored.
+/// Maximum number of pairs read before they are scored.
 constexpr std::size_t pairs_at_once = 1024;
 
 constexpr const char* input_name = "standard input";
@@ -52,8 +52,8 @@ constexpr FileKind text_kind{.expected = "a text file",
 /// A source and its translation.
 struct TextPair {
   std::string source, target;
-  std::string place;                       ///< of the target, for messages
-  std::optional<OverlongLine> overlong{};  ///< if it has a line that is too long to be read
+  std::string place;                       ///< place of the target, for messages
+  std::optional<OverlongLine> overlong{};  ///< a line that is too long to be read
 };
 
 /// The next line; an empty one in place of a line that is too long to be read.
@@ -164,17 +164,17 @@ class PairScorer {
     const Task& task = find_task(trained_.config);
     Example pair = task.answers().read_text(text.source, trained_.codec);
     pair.target = trained_.codec.encode_target(text.target);
-    const TokenLimit most = task.answers().token_limit(trained_.config);
+    const TokenLimit limit = task.answers().token_limit(trained_.config);
     const std::size_t tokens = longest_side(pair, task.layout());
-    if (tokens <= most.tokens) {
+    if (tokens <= limit.tokens) {
       is_scored_.push_back(true);
       pairs_.push_back(std::move(pair));
       return;
     }
     leave_out(
         DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})", text.place,
-                              tokens, task.words(trained_.config).tokens, most.tokens, most.key),
-                  fmt::format("leave the pair out, or train a model with a larger {}", most.key)));
+                              tokens, task.words(trained_.config).tokens, limit.tokens, limit.key),
+                  fmt::format("leave the pair out, or train a model with a larger {}", limit.key)));
   }
 
   bool is_full() const { return is_scored_.size() >= pairs_at_once; }

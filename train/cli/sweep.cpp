@@ -1,4 +1,5 @@
 #include "train/sweep/sweep.h"
+#include "train/config/load.h"
 
 #include <fmt/format.h>
 

@@ -61,11 +61,11 @@ std::unique_ptr<TextMetric> make_metric(const std::string& name, const MetricArg
 }
 
 std::vector<std::string> read_standard_input() {
-  LineReader reader(STDIN_FILENO, "standard input", "send it the sentences, one a line");
+  LineReader reader(STDIN_FILENO, "standard input", "send it the sentences, one per line");
   std::vector<std::string> lines;
   while (auto line = reader.next()) lines.push_back(*std::move(line));
   if (lines.empty()) {
-    reject_data("standard input", "no line, expected one sentence a line",
+    reject_data("standard input", "no line, expected one sentence per line",
                 "send it the sentences, such as < FILE");
   }
   return lines;

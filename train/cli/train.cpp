@@ -13,6 +13,7 @@
 #include "train/cli/command.h"
 #include "train/config/config.h"
 #include "train/config/fields.h"
+#include "train/config/load.h"
 #include "train/loop/training_run.h"
 #include "train/parallel/launch.h"
 #include "train/report/report_data.h"
@@ -118,7 +119,7 @@ void define(CLI::App& command, Arguments& arguments) {
                   "Config file (YAML); with --resume also, or only, a run directory")
       ->check(not_empty());
   command.add_option("OVERRIDES", arguments.overrides,
-                     "Config keys with other values, such as model.d_model=128");
+                     "Config overrides, such as model.d_model=128");
   CLI::Option* const resume =
       command.add_flag("--resume", arguments.resume, "Resume the run from its newest checkpoint");
   command

@@ -14,7 +14,7 @@
 #include "data/io/text_file.h"
 #include "train/base/error.h"
 #include "train/cli/command.h"
-#include "train/cli/open_model.h"
+#include "train/cli/open_trained.h"
 #include "train/config/domain.h"
 #include "train/config/error.h"
 #include "train/inference/beam_search.h"
@@ -55,7 +55,7 @@ std::vector<bool> tokens_in_file(const std::string& path, const Vocabulary& voca
   std::vector<bool> found(vocabulary.size(), false);
   std::size_t unknown = 0;
   const TextFile file = read_text_file(
-      path, {.expected = "one token a line", .hint = "name a file with tokens, one a line"});
+      path, {.expected = "one token per line", .hint = "name a file with tokens, one per line"});
   for (const std::string& token : file.lines) {
     const std::int32_t id = vocabulary.id(token);
     if (id == unk_id && token != vocabulary.token(unk_id)) {
@@ -329,11 +329,12 @@ CLI::Option* add_search(CLI::App& command, Arguments& arguments) {
 void add_constraints(CLI::App& command, Arguments& arguments) {
   command.add_flag("--prefix", arguments.has_prefixes,
                    "Lines are SOURCE, a tab and PREFIX, the first words of the translation");
-  CLI::Option* const forbid = add_path(command, "--forbid", arguments.forbidden,
-                                       "File with tokens, one a line, that no translation contains")
-                                  ->type_name("FILE");
+  CLI::Option* const forbid =
+      add_path(command, "--forbid", arguments.forbidden,
+               "File with tokens, one per line, that no translation contains")
+          ->type_name("FILE");
   add_path(command, "--allow", arguments.allowed,
-           "File with tokens, one a line; translations contain only these")
+           "File with tokens, one per line; translations contain only these")
       ->type_name("FILE")
       ->excludes(forbid);
 }

@@ -38,8 +38,8 @@ class LogFollower {
 
   /// Skips all but the last `count` lines that the log has, at most the last 64 MiB.
   void skip_all_but(std::size_t count) {
-    constexpr std::size_t most = 64 << 20;
-    const std::string text = read_end_of_run_file(path_, most).value_or("");
+    constexpr std::size_t max_bytes = 64 << 20;
+    const std::string text = read_end_of_run_file(path_, max_bytes).value_or("");
     std::size_t begin = text.rfind('\n') + 1;  // 0 without a line feed
     for (; count > 0 && begin > 0; --count) begin = line_before(text, begin);
     std::error_code error;

@@ -308,15 +308,15 @@ Parsed parse(const RunPath&, std::string_view text) {
                         .hint = "choose a name without line feeds, tabs and escape sequences"};
     }
   }
-  std::size_t longest = 0;
+  std::size_t max_name_size = 0;
   for (const auto& name : std::filesystem::path(text)) {
-    longest = std::max(longest, name.native().size());
+    max_name_size = std::max(max_name_size, name.native().size());
   }
-  if (longest > max_name_bytes || text.size() > max_path_bytes) {
+  if (max_name_size > max_name_bytes || text.size() > max_path_bytes) {
     return Diagnostic{
         .message = fmt::format("expected a path of at most {} bytes with names of at most {}, "
                                "found {} bytes with a name of {}",
-                               max_path_bytes, max_name_bytes, text.size(), longest),
+                               max_path_bytes, max_name_bytes, text.size(), max_name_size),
         .hint = "choose a shorter name"};
   }
   return FieldValue(std::string(text));

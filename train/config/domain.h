@@ -150,7 +150,7 @@ class Domain {
   bool is_path() const { return is_file() || is<FolderPath>(); }
   /// Whether a value may be any text.
   bool is_text() const { return is_path() || is<Text>() || is<RunPath>(); }
-  /// The values that are words; none for other numbers and texts.
+  /// The valid words of a OneOf or NumberOrWord; empty for all other domains.
   std::vector<std::string> words() const;
 
   /// The set.

@@ -52,7 +52,7 @@ std::vector<ExplainedKey> explain_config(const std::string& path,
                                         ? std::nullopt
                                         : std::optional(percentage->second.percent),
                          .origin = describe_origin(name, loaded.origins),
-                         .in_use = field.use.in_use()});
+                         .in_use = field.in_use()});
   }
   return explained;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "train/config/config.h"
+#include "train/config/keys.h"
 
 namespace tapestry {
 
@@ -12,7 +13,7 @@ namespace tapestry {
 struct ExplainedKey {
   ConfigKey key;
   std::string value;              ///< as in YAML; the number if it was given as a percentage
-  std::optional<double> percent;  ///< of train.steps, if it was given so
+  std::optional<double> percent;  ///< percentage of train.steps, if given as one
   std::string origin;             ///< `configs/copy.yaml:12`, `command line` or `default`
   bool in_use;                    ///< false if the chosen kinds do not use the key
 };

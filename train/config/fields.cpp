@@ -17,25 +17,25 @@ namespace tapestry {
 namespace {
 
 template <class E>
-Use only_for(std::string selector, E current, std::initializer_list<E> choices) {
-  Use use{std::move(selector), {}, std::string(choice_name(current))};
-  for (const E choice : choices) use.choices.emplace_back(choice_name(choice));
-  return use;
+Condition only_for(std::string key, E current, std::initializer_list<E> values) {
+  Condition condition{std::move(key), {}, std::string(choice_name(current))};
+  for (const E value : values) condition.values.emplace_back(choice_name(value));
+  return condition;
 }
 
 /// The optimizers that use an option, one of OptimizerDescription::options.
-Use optimizers_with(std::string_view option, OptimizerKind current) {
-  Use use{"optimizer.kind", {}, std::string(choice_name(current))};
+Condition optimizers_with(std::string_view option, OptimizerKind current) {
+  Condition condition{"optimizer.kind", {}, std::string(choice_name(current))};
   for (const auto& [kind, name] : choices_of<OptimizerKind>) {
-    if (describe(kind).uses(option)) use.choices.emplace_back(name);
+    if (describe(kind).uses(option)) condition.values.emplace_back(name);
   }
-  return use;
+  return condition;
 }
 
 /// The kinds that use a key: all of them, unless some kinds list it in `keys` or leave it out of
 /// `model_keys`.
-Use kinds_with(const std::string& path, std::string_view selector, const std::string& current,
-               const std::vector<ConfigKind>& kinds) {
+Condition kinds_with(const std::string& path, std::string_view selector, const std::string& current,
+                     const std::vector<ConfigKind>& kinds) {
   const auto lists = [&](const ConfigKind& kind) {
     return std::ranges::find(kind.keys, path) != kind.keys.end();
   };
@@ -44,11 +44,11 @@ Use kinds_with(const std::string& path, std::string_view selector, const std::st
     if (kind.model_keys && path.starts_with("model.")) return kind.uses(path);
     return is_general || lists(kind);
   };
-  Use use{std::string(selector), {}, current};
+  Condition condition{std::string(selector), {}, current};
   for (const ConfigKind& kind : kinds) {
-    if (uses_key(kind)) use.choices.emplace_back(kind.name);
+    if (uses_key(kind)) condition.values.emplace_back(kind.name);
   }
-  return is_general && use.choices.size() == kinds.size() ? Use{} : use;
+  return is_general && condition.values.size() == kinds.size() ? Condition{} : condition;
 }
 
 /// Whether the network of the chosen kind reads this key of the section `model`.
@@ -65,14 +65,15 @@ struct Section {
 
   /// Visits a key whose value is in `member`.
   ///
-  /// use  selector other than data.task and model.kind
+  /// condition  on a key other than data.task and model.kind
   template <class T>
-  void operator()(std::string_view key, T& member, const Domain& domain, KeyRule rule,
-                  std::string_view meaning, Use use = {}) const {
+  void operator()(std::string_view key, T& member, const Domain& domain, SavePolicy policy,
+                  std::string_view meaning, Condition condition = {}) const {
     const std::string path = fmt::format("{}.{}", name, key);
-    const bool by_kind = use.selector.empty() || !is_read_by(config.model_kind, path);
-    Field field{name,  key, domain, rule, meaning, by_kind ? kinds_that_use(path) : std::move(use),
-                false, {}};
+    const bool by_kind = condition.key.empty() || !is_read_by(config.model_kind, path);
+    Field field{name,   key,     domain,
+                policy, meaning, by_kind ? kinds_that_use(path) : std::move(condition),
+                false,  {}};
     if constexpr (std::is_enum_v<T>) {
       field.value = std::string(choice_name(member));
       visit(field);
@@ -85,10 +86,10 @@ struct Section {
   }
 
   /// Visits a key that exists only for some kinds.
-  void operator()(const CustomKey& key, const Use& use) const {
+  void operator()(const CustomKey& key, const Condition& condition) const {
     const auto given = config.custom.find(key.path());
     const CustomValue& now = given == config.custom.end() ? key.initial() : given->second;
-    Field field{name, key.key(), key.domain(), key.rule(), key.meaning(), use, true, {}};
+    Field field{name, key.key(), key.domain(), key.rule(), key.meaning(), condition, true, {}};
     std::visit([&](const auto& value) { field.value = value; }, now);
     visit(field);
     std::visit(
@@ -99,7 +100,7 @@ struct Section {
   }
 
  private:
-  Use kinds_that_use(const std::string& path) const {
+  Condition kinds_that_use(const std::string& path) const {
     if (name == "data") return kinds_with(path, "data.task", config.data.task, data_tasks());
     return kinds_with(path, "model.kind", config.model_kind, model_kinds());
   }
@@ -129,10 +130,10 @@ void visit_data(const Section& field, DataOptions& o) {
   using enum ChangeRule;
   using enum SubwordKind;
   const SubwordKind subwords = o.words.subwords.kind;
-  const Use with_training = only_for("data.subwords", subwords, {unigram, bpe});
-  const Use with_file = only_for("data.subwords", subwords, {file});
-  const Use with_unigram = only_for("data.subwords", subwords, {unigram, file});
-  const Use with_bpe = only_for("data.subwords", subwords, {bpe, file});
+  const Condition with_training = only_for("data.subwords", subwords, {unigram, bpe});
+  const Condition with_file = only_for("data.subwords", subwords, {file});
+  const Condition with_unigram = only_for("data.subwords", subwords, {unigram, file});
+  const Condition with_bpe = only_for("data.subwords", subwords, {bpe, file});
 
   field("task", o.task, OneOf{kind_names(data_tasks())}, never,
         "source of the data: a generated task or a format of data files");
@@ -242,7 +243,8 @@ void visit_data(const Section& field, DataOptions& o) {
 
 void visit_model(const Section& field, TransformerOptions& o) {
   using enum ChangeRule;
-  const Use with_heads = only_for("model.attention", o.attention, {AttentionKind::multi_head});
+  const Condition with_heads =
+      only_for("model.attention", o.attention, {AttentionKind::multi_head});
   field("d_model", o.d_model, between(1, 65536), never,
         "embedding dimension, in features per token; a multiple of `num_heads` if `d_head` is 0");
   field("num_heads", o.num_heads, between(1, 1024), never, "number of attention heads");
@@ -317,8 +319,9 @@ void visit_optimizer(const Section& field, OptimizerOptions& o) {
 void visit_schedule(const Section& field, ScheduleOptions& o) {
   using enum ChangeRule;
   using enum ScheduleKind;
-  const Use warming = only_for("schedule.kind", o.kind, {linear_warmup, inverse_sqrt, cosine});
-  const Use decaying = only_for("schedule.kind", o.kind, {cosine});
+  const Condition warming =
+      only_for("schedule.kind", o.kind, {linear_warmup, inverse_sqrt, cosine});
+  const Condition decaying = only_for("schedule.kind", o.kind, {cosine});
 
   field("kind", o.kind, any_of<ScheduleKind>(), with_permission, "learning rate schedule");
   field("learning_rate", o.learning_rate, positive(), with_permission, "peak learning rate");
@@ -361,16 +364,16 @@ void visit_train(const Section& field, TrainOptions& o) {
   field("ema_decay", o.ema_decay, from_0_below_1(), with_permission,
         "decay per step of the exponential moving average of the weights, with which the model "
         "is validated and used; 0: no average");
-  field("threads", o.threads, between(0, kernels::max_threads), of_process(free),
+  field("threads", o.threads, between(0, kernels::max_threads), process_setting(free),
         "number of threads; 0: all cores");
-  field("bucket_size", o.bucket_size, between_reals(0.01, 1000), of_process(free),
+  field("bucket_size", o.bucket_size, between_reals(0.01, 1000), process_setting(free),
         "size in MB of the buckets in which the processes of a run exchange gradients and "
         "parameters; does not change results");
-  field("kernels", o.kernels, any_of<KernelChoice>(), of_process(free),
+  field("kernels", o.kernels, any_of<KernelChoice>(), process_setting(free),
         "instructions that operations use; results have the same bits on every processor with "
         "the same kernels. auto: the environment variable TAPESTRY_KERNELS, or the kernels of "
         "the checkpoint that is resumed, or the widest of the processor");
-  field("matmul", o.matmul, any_of<Matmul>(), of_process(free),
+  field("matmul", o.matmul, any_of<Matmul>(), process_setting(free),
         "matrix products: Tapestry's own kernels, or OpenBLAS, whose bits depend on the "
         "processor. auto: the environment variable TAPESTRY_MATMUL, or the value of the "
         "checkpoint that is resumed, or tapestry");
@@ -391,7 +394,7 @@ void visit_train(const Section& field, TrainOptions& o) {
         "better for `loss` and `perplexity`, higher for the others");
   field("patience", o.patience, at_least(0), free,
         "validations without improvement after which the run stops early; 0: never");
-  field("max_time", o.max_time, Duration(), of_process(free),
+  field("max_time", o.max_time, Duration(), process_setting(free),
         "time after which this process saves and ends with exit code 124; 0s: no limit");
   field("on_nan", o.on_nan, any_of<OnNan>(), free,
         "when loss or gradient is NaN or infinite: stop; skip the step; or rollback to the last "
@@ -422,12 +425,12 @@ void visit_train(const Section& field, TrainOptions& o) {
         "with 11 bytes per tensor and step; 0: no digests");
   field("tensorboard", o.tensorboard, Flag(), free,
         "writes event files for TensorBoard into the folder `tensorboard` of the run directory");
-  field("detect_anomaly", o.detect_anomaly, Flag(), of_process(free),
+  field("detect_anomaly", o.detect_anomaly, Flag(), process_setting(free),
         "checks the result of every operation for NaN and infinity and stops at the first; slow");
   field("initialize_from", o.initialize_from, FilePath(), never,
         "pretrained run or checkpoint: parameters of the same name and shape are loaded (not "
         "the head, if the classes differ), and its vocabulary is used; empty: none");
-  field("run_dir", o.run_dir, RunPath(), of_process(never),
+  field("run_dir", o.run_dir, RunPath(), process_setting(never),
         "run directory, relative to the working directory; empty: `runs/` and the name of the "
         "config");
   field("dtype", o.dtype, any_of<DType>(), never, "element type of all tensors");
@@ -449,8 +452,8 @@ void visit_custom_keys(const Section& field) {
 
 }  // namespace
 
-bool Use::in_use() const {
-  return selector.empty() || std::ranges::find(choices, current) != choices.end();
+bool Condition::holds() const {
+  return key.empty() || std::ranges::find(values, current) != values.end();
 }
 
 void for_each_field(Config& config, const std::function<void(Field&)>& f) {
@@ -496,7 +499,7 @@ std::optional<Field> find_field(std::string_view path) {
 
 bool is_process_setting(std::string_view path) {
   const std::optional<Field> field = find_field(path);
-  return field && !field->rule.stored;
+  return field && !field->policy.stored;
 }
 
 }  // namespace tapestry

@@ -9,33 +9,33 @@
 
 #include "train/config/config.h"
 #include "train/config/domain.h"
+#include "train/config/keys.h"
 
 namespace tapestry {
 
-/// A key that is used only for certain values of another key (the selector): `momentum` is used
-/// only with `optimizer.kind: sgd`.
-struct Use {
-  std::string selector;              ///< `optimizer.kind`; empty if the key is always used
-  std::vector<std::string> choices;  ///< values of the selector that use the key
-  std::string current;               ///< value of the selector in this config
+/// The condition under which a key is used: `momentum` is used only with `optimizer.kind: sgd`.
+struct Condition {
+  std::string key;                  ///< `optimizer.kind`; empty if the condition always holds
+  std::vector<std::string> values;  ///< the values of `key` for which the condition holds
+  std::string current;              ///< the value of `key` in this config
 
-  bool in_use() const;
+  bool holds() const;
 };
 
-/// Treatment of the value of a key when a run is saved and resumed.
-struct KeyRule {
+/// What happens to the value of a key when a run is saved and resumed.
+struct SavePolicy {
   // Not explicit: most keys have a ChangeRule only.
-  constexpr KeyRule(ChangeRule on_change) : change(on_change) {}
+  constexpr SavePolicy(ChangeRule rule) : change(rule) {}
 
   ChangeRule change;
-  bool stored = true;  ///< false for settings of this process, see with_process_settings()
+  bool stored = true;  ///< false for process settings, see with_process_settings()
 };
 
-/// The rule of a key that belongs to the process and is not stored in checkpoints.
-constexpr KeyRule of_process(ChangeRule change) {
-  KeyRule rule(change);
-  rule.stored = false;
-  return rule;
+/// The policy of a process setting, which is not stored in checkpoints.
+constexpr SavePolicy process_setting(ChangeRule change) {
+  SavePolicy policy(change);
+  policy.stored = false;
+  return policy;
 }
 
 /// A config key with its value in a config.
@@ -43,13 +43,15 @@ struct Field {
   std::string_view section;
   std::string_view key;
   Domain domain;
-  KeyRule rule;
+  SavePolicy policy;
   std::string_view meaning;
-  Use use;
+  Condition condition;
   bool custom;  ///< whether it is a CustomKey
   FieldValue value;
 
   std::string path() const { return std::string(section) + "." + std::string(key); }
+  /// Whether the config uses the key.
+  bool in_use() const { return condition.holds(); }
   /// The value as YAML text.
   std::string printed() const { return domain.print(value); }
 };
@@ -62,13 +64,14 @@ inline constexpr std::uint64_t max_step_count = 1'000'000'000'000;
 /// kinds define which keys they use, and may add keys (CustomKey).
 std::vector<Field> fields_of(const Config& config);
 
-/// Calls f for every key of `config` in file order; the config takes over changes of the value.
+/// Calls f for every key of `config` in file order; changes that f makes to the value are written
+/// to the config.
 void for_each_field(Config& config, const std::function<void(Field&)>& f);
 
 /// The key of a path such as `train.threads` with its default; nullopt for an unknown key.
 std::optional<Field> find_field(std::string_view path);
 
-/// Whether a key such as `train.threads` is a setting of the process, see KeyRule.
+/// Whether a key such as `train.threads` is a process setting, see SavePolicy.
 bool is_process_setting(std::string_view path);
 
 }  // namespace tapestry

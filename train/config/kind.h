@@ -14,6 +14,7 @@
 #include "train/config/config.h"
 #include "train/config/domain.h"
 #include "train/config/error.h"
+#include "train/config/keys.h"
 
 namespace tapestry {
 

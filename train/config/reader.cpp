@@ -78,7 +78,7 @@ std::string hint_for_section(const Keys& keys, const std::string& section) {
 std::vector<std::string> keys_by_use(const std::string& section, const Config& chosen) {
   std::vector<std::string> keys, unused;
   for (const Field& field : fields_of(chosen)) {
-    if (field.section == section) (field.use.in_use() ? keys : unused).emplace_back(field.key);
+    if (field.section == section) (field.in_use() ? keys : unused).emplace_back(field.key);
   }
   keys.insert(keys.end(), unused.begin(), unused.end());
   return keys;

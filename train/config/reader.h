@@ -9,6 +9,7 @@
 
 #include "train/config/config.h"
 #include "train/config/error.h"
+#include "train/config/keys.h"
 
 namespace tapestry {
 
@@ -17,7 +18,7 @@ class YamlText;  // train/config/yaml_text.h
 
 /// Where a key was last given a value.
 struct Origin {
-  Place place;               ///< of the key
+  Place place;               ///< place of the key
   bool valid;                ///< whether the value is in the domain of the key
   bool in_override = false;  ///< given on the command line
   /// For each path of the value, whether it was a relative one that was made absolute.
@@ -53,14 +54,15 @@ class ConfigReader {
   /// Reads one value of the command line; `override` has the form section.key=value.
   void read(const std::string& override, const Folder& folder);
 
-  /// Where each key was given, of all that was read.
+  /// Where each key was given in all that was read.
   const Origins& origins() const { return origins_; }
 
  private:
   /// The value given for a key.
   struct Given {
-    std::optional<std::string> text;  ///< for Domain::parse(); nullopt if no text or list
-    std::string_view kind;            ///< `a list`
+    std::optional<std::string>
+        text;               ///< for Domain::parse(); nullopt if it is neither text nor list
+    std::string_view kind;  ///< `a list`
     Place place;
     bool in_override = false;
   };

@@ -28,13 +28,13 @@ void check_unused_keys(const Config& config, const ConfigCheck& check) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const Field& field = fields[i];
     const bool changed = field.printed() != defaults[i].printed();
-    if (!changed || field.use.in_use()) continue;
-    const std::string choices = list_in_words(field.use.choices);
+    if (!changed || field.in_use()) continue;
+    const std::string choices = list_in_words(field.condition.values);
     check.reject(
-        {field.path(), field.use.selector},
-        fmt::format("`{}` is used with `{}: {}` only, found `{}`", field.key, field.use.selector,
-                    choices, field.use.current),
-        fmt::format("remove `{}`, or set `{}` to {}", field.key, field.use.selector, choices));
+        {field.path(), field.condition.key},
+        fmt::format("`{}` is used with `{}: {}` only, found `{}`", field.key, field.condition.key,
+                    choices, field.condition.current),
+        fmt::format("remove `{}`, or set `{}` to {}", field.key, field.condition.key, choices));
   }
 }
 

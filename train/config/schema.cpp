@@ -100,9 +100,9 @@ Json value_to_json(const Field& field) {
 
 std::string description(const Field& field) {
   std::string text(field.meaning);
-  const Use& use = field.use;
-  if (!use.selector.empty()) {
-    text += "; only with " + use.selector + ": " + list_in_words(use.choices);
+  const Condition& condition = field.condition;
+  if (!condition.key.empty()) {
+    text += "; only with " + condition.key + ": " + list_in_words(condition.values);
   }
   return text;
 }
@@ -141,8 +141,8 @@ Json has(const AllowedValues& allowed, const Defaults& defaults) {
 /// Adds that a key which is used only with some values of another one has its default with all
 /// others.
 void add_use(Json& rules, const Field& field, const Defaults& defaults) {
-  if (field.use.selector.empty()) return;
-  const Json condition = has({field.use.selector, field.use.choices}, defaults);
+  if (field.condition.key.empty()) return;
+  const Json condition = has({field.condition.key, field.condition.values}, defaults);
   AllowedValues allowed{field.path(), Json::array({defaults.at(field.path())})};
   if (allowed.values[0] == Json::array()) allowed.values.push_back("");  // a list of no files
   const Json otherwise = missing_or_has(allowed);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "train/config/config.h"
+#include "train/config/keys.h"
 
 namespace tapestry {
 namespace {

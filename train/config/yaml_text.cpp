@@ -12,6 +12,7 @@
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
 #include "train/config/config.h"
+#include "train/config/load.h"
 #include "train/config/text.h"
 
 namespace tapestry {

@@ -17,7 +17,7 @@ struct YamlEntry {
   std::string key;
   YAML::Node value;
   Place key_place;
-  Place value_place;  ///< of an alias, if the value is one; of the key, if there is no value
+  Place value_place;  ///< place of the value or its alias; of the key if the value is missing
 };
 
 /// For a message: `a value`, `nothing`, `a list`, `a map`.

@@ -51,7 +51,7 @@ BatchStatistics BatchLoader::measure(std::uint64_t epoch) {
   return schedule_.measure(epoch, corpus_.training(), rules_.layout);
 }
 
-/// throw_if_ended  throws Cancelled if the batches are not wanted any more
+/// throw_if_ended  throws Cancelled if the batches are no longer needed
 StepBatches BatchLoader::prepare(BatchPosition position,
                                  const std::function<void()>& throw_if_ended) {
   const std::chrono::nanoseconds begin = time_of_thread();
@@ -73,13 +73,13 @@ bool BatchLoader::is_worth_prefetching() {
   return last_time_ >= prefetch_from_;
 }
 
-/// Waits until the thread prepares nothing and so does not use the schedule. What it has not begun,
-/// because other threads keep the processors busy, it need not prepare. throws Cancelled.
+/// Cancels a request that the thread has not begun, and waits until the thread is idle: it then
+/// does not use the schedule. throws  kernels::Cancelled.
 std::unique_lock<std::mutex> BatchLoader::wait_for_thread() {
-  constexpr std::chrono::milliseconds between_looks{20};
+  constexpr std::chrono::milliseconds poll_interval{20};
   std::unique_lock lock(mutex_);
   requested_.reset();
-  while (!changed_.wait_for(lock, between_looks, [this] { return !preparing_; })) {
+  while (!changed_.wait_for(lock, poll_interval, [this] { return !preparing_; })) {
     kernels::throw_if_cancelled();
   }
   return lock;

@@ -44,7 +44,7 @@ class BatchLoader {
   /// throws  DataError as make_batch_schedule().
   BatchLoader(const Corpus& corpus, const Config& config,
               std::chrono::nanoseconds prefetch_from = min_prefetch_time);
-  /// Abandons what is being prepared.
+  /// Abandons a step that is being prepared.
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
@@ -80,12 +80,12 @@ class BatchLoader {
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::optional<BatchPosition> requested_;  ///< what the thread is to prepare
-  bool preparing_ = false;                  ///< whether the thread prepares a step now
+  std::optional<BatchPosition> requested_;  ///< next step for the thread
+  bool preparing_ = false;                  ///< whether the thread is preparing a step
   std::optional<StepBatches> prepared_;
   std::chrono::nanoseconds last_time_{0};  ///< CPU time of the last step prepared
   BatchPosition prepared_position_;
-  bool thread_failed_ = false;  ///< the system has no further thread
+  bool thread_failed_ = false;  ///< whether starting the thread failed
   std::jthread thread_;         ///< the last member: ends before the others
 };
 

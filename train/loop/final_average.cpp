@@ -18,6 +18,7 @@
 #include "train/checkpoint/metrics.h"
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/training_state.h"
+#include "train/config/load.h"
 #include "train/models/trained_model.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"

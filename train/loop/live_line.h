@@ -10,7 +10,7 @@
 /// The line about the last step that a terminal shows while a run trains.
 namespace tapestry {
 
-/// The best value of train.best_metric up to now.
+/// The best value of train.best_metric so far.
 struct BestScore {
   std::string metric;  ///< "loss"
   double value = 0.0;

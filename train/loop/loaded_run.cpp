@@ -20,8 +20,12 @@
 #include "train/base/program.h"
 #include "train/checkpoint/open_run.h"
 #include "train/config/config.h"
+#include "train/config/difference.h"
 #include "train/config/error.h"
+#include "train/config/fields.h"
+#include "train/config/load.h"
 #include "train/config/steps.h"
+#include "train/config/text.h"
 #include "train/loop/final_average.h"
 #include "train/loop/progress.h"
 #include "train/models/run_data.h"
@@ -50,20 +54,29 @@ void reject_copied_config(const std::string& path, const std::vector<std::string
                               "the copy"}});
 }
 
-/// Rejects a config that could not be read back from a checkpoint, from which the run could then
-/// not be resumed.
+/// Rejects paths that a checkpoint cannot store. The folder of the config file is a part of them.
+void require_storable_paths(const std::string& file, const Config& config) {
+  for (const Field& field : fields_of(config)) {
+    if (!field.domain.is_path()) continue;
+    for_each_path(field.value, [&](const std::string& path) {
+      const auto bad = find_bad_character(path, false);
+      if (!bad) return;
+      throw ConfigError({{.place = {.file = file},
+                          .message = fmt::format(
+                              "{}: found {} in the path {}, expected UTF-8 text without control "
+                              "characters, which can be stored in a checkpoint",
+                              field.path(), bad->name, escaped(path)),
+                          .hint = "rename the file, or the folder that it is in"}});
+    });
+  }
+}
+
+/// Rejects a config that could not be read back from a checkpoint to resume the run.
 void require_storable(const std::string& path, const Config& config) {
   try {
     parse_config(dump_config(config), "the stored config");
   } catch (const ConfigError& error) {
-    if (const auto bad = find_unstorable_path(config)) {
-      throw ConfigError({{.place = {.file = path},
-                          .message = fmt::format(
-                              "{}: found {} in the path {}, expected UTF-8 text without control "
-                              "characters, which can be stored in a checkpoint",
-                              bad->key, bad->found, escaped(bad->path)),
-                          .hint = "rename the file, or the folder that it is in"}});
-    }
+    require_storable_paths(path, config);
     const std::string problem = error.what();
     throw ConfigError({{.place = {.file = path},
                         .message = "the config could not be read back from a checkpoint: " +
@@ -349,7 +362,7 @@ std::vector<std::string> restore(LoadedRun& run, Trainer& trainer) {
   }
   lines.push_back(fmt::format("resuming {} at step {} of {}", run.directory.path().string(),
                               format_count(trainer.step()), format_count(run.config.train.steps)));
-  for (const ConfigDifference& change : plan.changes.taken) {
+  for (const ConfigDifference& change : plan.changes.free) {
     lines.push_back("changed " + to_string(change));
   }
   std::vector<std::string> events = run.data_changes;

@@ -48,7 +48,7 @@ struct LoadedRun {
   Corpus corpus{};
 
   // Of a new run.
-  std::optional<TrainedModel> pretrained{};  ///< with whose parameters it begins
+  std::optional<TrainedModel> pretrained{};  ///< the model of train.initialize_from
   std::unique_ptr<RunLock> cache_lock{};     ///< held since the cache of the data was made
 
   // Of a resumed run.
@@ -75,7 +75,7 @@ std::optional<LoadedRun> load_resumed_run(const RunOptions& options, ProcessGrou
 
 /// Creates and locks the directory of a new run. If `fresh`, a run in it is moved aside now, when
 /// everything has been read and checked, and not before; the cache of the data stays if
-/// load_new_run() has made it. To be called by rank 0, before anything else is written.
+/// load_new_run() has made it. Only rank 0 calls this, before it writes anything else.
 void claim_directory(LoadedRun& run, bool fresh);
 
 /// Loads initial or saved values into the trainer, and releases the memory of the checkpoint.

@@ -55,10 +55,12 @@ std::uint64_t stored_values(const OptimizerOptions& options) {
   return describe(options.kind).state(options).size();
 }
 
-/// A limit of batches: their number of rows, and the longest side of their examples.
+/// Limits of a batch: its number of rows, and the longest side of its examples.
 struct BatchBound {
   std::size_t rows;
   std::size_t longest_side;
+
+  bool operator==(const BatchBound&) const = default;
 };
 
 constexpr std::size_t any_length = std::numeric_limits<std::size_t>::max();
@@ -71,7 +73,7 @@ std::vector<BatchBound> largest_bounds(const Corpus& corpus, const Config& confi
              .longest_side = any_length}};
   }
   const RowLayout& layout = find_task(config).layout();
-  BatchBound longest{}, most{};
+  BatchBound max_squares{}, max_tokens{};
   const Examples examples = corpus.training();
   BatchSchedule schedule = make_batch_schedule(corpus, config);
   for (const BatchIndices& batch : schedule.epoch(0)) {
@@ -81,16 +83,16 @@ std::vector<BatchBound> largest_bounds(const Corpus& corpus, const Config& confi
     }
     const auto tokens = [](const BatchBound& b) { return b.rows * b.longest_side; };
     const auto squares = [&](const BatchBound& b) { return tokens(b) * b.longest_side; };
-    if (squares(bound) > squares(longest)) longest = bound;
-    if (tokens(bound) > tokens(most)) most = bound;
+    if (squares(bound) > squares(max_squares)) max_squares = bound;
+    if (tokens(bound) > tokens(max_tokens)) max_tokens = bound;
   }
-  if (longest.rows == most.rows && longest.longest_side == most.longest_side) return {longest};
-  return {longest, most};
+  if (max_squares == max_tokens) return {max_squares};
+  return {max_squares, max_tokens};
 }
 
-/// The indices of `count` examples for the largest batch of examples of at most this longest side:
-/// an example with the longest source, one with the longest target, and those with the most tokens
-/// of the others; a single one is that with the most tokens.
+/// The indices of `count` examples for the largest batch of examples with at most `max_tokens` on
+/// each side: an example with the longest source, one with the longest target, and then the ones
+/// with the most tokens; if `count` is 1, the one with the most tokens.
 std::vector<std::size_t> longest_examples(const Examples& examples, std::size_t count,
                                           std::size_t max_tokens, const RowLayout& layout) {
   std::vector<std::size_t> order(examples.size());
@@ -121,26 +123,26 @@ std::vector<std::size_t> longest_examples(const Examples& examples, std::size_t 
 /// The rules of batches that bound the batches of a run. With subword regularization, an example
 /// has the longest of its segmentations in some epochs.
 BatchRules bounding_rules(const Config& config, const Corpus& corpus) {
-  constexpr std::uint64_t some_epochs = 8;
+  constexpr std::uint64_t sampled_epochs = 8;
   BatchRules rules = training_rules(config, corpus);
   if (!rules.transform) return rules;
-  const auto longest = [sample = rules.transform, layout = rules.layout](
-                           const Example& example, std::size_t index, std::uint64_t) {
-    Example longest_yet = example;
-    for (std::uint64_t epoch = 0; epoch < some_epochs; ++epoch) {
+  const auto longest_segmentation = [sample = rules.transform, layout = rules.layout](
+                                        const Example& example, std::size_t index, std::uint64_t) {
+    Example longest = example;
+    for (std::uint64_t epoch = 0; epoch < sampled_epochs; ++epoch) {
       Example sampled = (*sample)(example, index, epoch);
-      if (longest_side(sampled, layout) > longest_side(longest_yet, layout)) {
-        longest_yet = std::move(sampled);
+      if (longest_side(sampled, layout) > longest_side(longest, layout)) {
+        longest = std::move(sampled);
       }
     }
-    return longest_yet;
+    return longest;
   };
-  rules.transform = std::make_shared<const ExampleTransform>(longest);
+  rules.transform = std::make_shared<const ExampleTransform>(longest_segmentation);
   return rules;
 }
 
-/// The maximum bytes of sums of gradients in a process: the ones that wait for others, and the
-/// parts that all other processes send of theirs.
+/// The maximum bytes of gradient sums in a process: sums that wait for others, and the parts that
+/// all other processes send.
 std::uint64_t bytes_of_sums(std::uint64_t gradient, std::size_t micro_batches,
                             std::size_t processes) {
   if (processes == 1) return (std::bit_width(micro_batches) - 1U) * gradient;
@@ -155,26 +157,26 @@ std::uint64_t bytes_of_sums(std::uint64_t gradient, std::size_t micro_batches,
   return max_kept * gradient + (all_sent - min_sent) * (gradient / processes);
 }
 
-/// The most bytes while checkpoints are averaged: the file and the arrays of one of them, and in
+/// The peak bytes while checkpoints are averaged: file and arrays of one checkpoint, and in
 /// CheckpointAverage the sums in float64 and the parameters.
 std::uint64_t bytes_of_average(std::uint64_t checkpoint, std::uint64_t values,
                                std::uint64_t bytes_per_value) {
   return 2 * checkpoint + values * (sizeof(double) + bytes_per_value);
 }
 
-/// The maximum number of logits of a validation: of a batch of its set, or of a training example
-/// that is scored separately, see training_sample().
+/// The maximum number of logits in a validation: for a batch of the validation set, or for a single
+/// training example, see training_sample().
 std::uint64_t largest_logits(const Config& config, const Corpus& corpus, std::size_t vocabulary) {
-  std::size_t longest = 0, longest_alone = 0;
+  std::size_t longest_target = 0, longest_sample = 0;
   for (const Example& example : corpus.validation) {
-    longest = std::max(longest, example.target.size() + 1);
+    longest_target = std::max(longest_target, example.target.size() + 1);
   }
   const Examples training = corpus.training();
   for (const std::size_t i : evenly_spaced(training.size(), training_sample_size(config, corpus))) {
-    longest_alone = std::max(longest_alone, training.lengths(i).target + 1);
+    longest_sample = std::max(longest_sample, training.lengths(i).target + 1);
   }
   const std::uint64_t rows = std::min(config.train.batch_size, corpus.validation.size());
-  return std::max(rows * longest, std::uint64_t{longest_alone}) * vocabulary;
+  return std::max(rows * longest_target, std::uint64_t{longest_sample}) * vocabulary;
 }
 
 }  // namespace
@@ -246,50 +248,57 @@ std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& conf
 
 namespace {
 
+/// The number of rows of the smaller of two batches from which the memory of `rows` is
+/// extrapolated: the smallest rows / 2^k with at least 128 tokens, so that data processed in chunks
+/// fill whole chunks; halves, so that the pool rounds block sizes as it does for all rows.
+std::size_t sample_rows(std::size_t rows, std::size_t row_tokens) {
+  constexpr std::size_t min_tokens = 128;
+  std::size_t sample = rows;
+  while (sample / 2 >= 1 && sample / 2 * row_tokens >= min_tokens) sample /= 2;
+  return sample == rows ? std::max<std::size_t>(1, rows / 2) : sample;
+}
+
+/// The bytes of a step with the largest batch within `bound`, extrapolated linearly from two
+/// smaller batches.
 std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config,
                             const BatchBound& bound) {
-  // At least this many tokens, so that data processed in chunks fill whole chunks. The number of
-  // rows is halved repeatedly, so that the pool rounds block sizes as it does for all rows.
-  constexpr std::size_t enough_tokens = 128;
-  const std::size_t rows = bound.rows;
   const BatchRules rules = bounding_rules(config, corpus);
-  const auto longest_batch = [&](std::size_t some) {
+  const auto longest_batch = [&](std::size_t rows) {
     return make_batch(corpus.training(),
-                      longest_examples(corpus.training(), some, bound.longest_side, rules.layout),
+                      longest_examples(corpus.training(), rows, bound.longest_side, rules.layout),
                       rules);
   };
-  const Batch two = longest_batch(std::min<std::size_t>(rows, 2));
-  const std::size_t length = std::max(two.source_length, two.target_length);
-  std::size_t few = rows;
-  while (few / 2 >= 1 && few / 2 * length >= enough_tokens) few /= 2;
-  if (few == rows) few = std::max<std::size_t>(1, rows / 2);
-  const auto of = [&](std::size_t some) {
-    const std::uint64_t bytes = warm_up(model, longest_batch(some), config);
+  const auto measure_bytes = [&](std::size_t rows) {
+    const std::uint64_t bytes = warm_up(model, longest_batch(rows), config);
     kernels::release_unused_memory();  // the run does not use blocks of these sizes
     return bytes;
   };
-  const std::uint64_t some = of(few);
-  if (rows < 2 * few) return some;
-  const std::uint64_t more = of(2 * few);
-  return more + (more - std::min(some, more)) * (rows - 2 * few) / few;
+  const std::size_t rows = bound.rows;
+  const Batch longest = longest_batch(std::min<std::size_t>(rows, 2));
+  const std::size_t sample =
+      sample_rows(rows, std::max(longest.source_length, longest.target_length));
+  const std::uint64_t sample_bytes = measure_bytes(sample);
+  if (rows < 2 * sample) return sample_bytes;
+  const std::uint64_t doubled_bytes = measure_bytes(2 * sample);
+  const std::uint64_t added_bytes = doubled_bytes - std::min(sample_bytes, doubled_bytes);
+  return doubled_bytes + added_bytes * (rows - 2 * sample) / sample;
 }
 
 }  // namespace
 
 std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config) {
-  std::uint64_t most = 0;
+  std::uint64_t max_bytes = 0;
   for (const BatchBound& bound : largest_bounds(corpus, config)) {
-    most = std::max(most, estimate_step(model, corpus, config, bound));
+    max_bytes = std::max(max_bytes, estimate_step(model, corpus, config, bound));
   }
-  return most;
+  return max_bytes;
 }
 
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,
                     const AvailableMemory& available) {
   return fmt::format(
       "memory: about {} needed in addition to the data (model and optimizer {}, the largest step "
-      "of {} {}, "
-      "validation {}, saving {}{}, other {}), {} free{}",
+      "of {} {}, validation {}, saving {}{}, other {}), {} free{}",
       format_bytes(need.total()), format_bytes(need.state), largest_step, format_bytes(need.step),
       format_bytes(need.validation), format_bytes(need.saving),
       need.average == 0
@@ -303,7 +312,7 @@ std::optional<MemoryShortage> find_memory_shortage(const MemoryNeed& need,
                                                    const AvailableMemory& available,
                                                    const Config& config) {
   if (need.total() <= available.free) return std::nullopt;
-  const bool by_batch = std::max(need.step, need.validation) > need.state + need.of_checkpoints();
+  const bool by_batch = std::max(need.step, need.validation) > need.state + need.for_checkpoints();
   return MemoryShortage{
       .found = fmt::format("{} of memory may be needed, {} are free{}", format_bytes(need.total()),
                            format_bytes(available.free),

@@ -29,16 +29,16 @@ struct MemoryNeed {
   std::uint64_t average = 0;         ///< averaging the last checkpoints: train.average_last
   std::uint64_t other = 48'000'000;  ///< libraries, stacks, unused blocks of the pool
 
-  /// Memory of every process of a parallel run.
-  std::uint64_t of_process() const { return state + std::max(step, validation) + other; }
-  /// What rank 0 needs besides: for checkpoints.
-  std::uint64_t of_checkpoints() const { return std::max(saving, average); }
-  std::uint64_t total() const { return of_process() + of_checkpoints(); }
+  /// Memory of each process of a parallel run.
+  std::uint64_t per_process() const { return state + std::max(step, validation) + other; }
+  /// Additional memory of rank 0.
+  std::uint64_t for_checkpoints() const { return std::max(saving, average); }
+  std::uint64_t total() const { return per_process() + for_checkpoints(); }
 };
 
 /// All parts except the step, computed from shapes.
 ///
-/// processes  of the run, which divide moments and averages of the weights
+/// processes  number of processes that divide moments and averages of the weights
 MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t processes = 1);
 
 /// throws  MemoryError if parameters, gradients and moments need more than the total memory
@@ -64,10 +64,11 @@ std::vector<Batch> largest_batches(const Corpus& corpus, const Config& config);
 /// throws  kernels::OutOfMemory
 std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& config);
 
-/// Estimates the largest result of warm_up() for largest_batches() by extrapolating from batches of
-/// a few rows and of twice that number. Measuring avoids a formula that would have to be kept
-/// consistent with the layers. throws  kernels::OutOfMemory if there is not enough memory for the
-/// smaller batches
+/// Estimates the largest result of warm_up() for largest_batches() by extrapolating from two
+/// smaller batches. Measuring avoids a formula that would have to be kept consistent with the
+/// layers.
+///
+/// throws  kernels::OutOfMemory if there is not enough memory for the smaller batches
 std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config);
 
 /// "memory: about 1.4 GB needed (model and optimizer 0.9, the largest step 0.4, ...), 21.3 GB free"

@@ -65,8 +65,8 @@ std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, con
 
 /// "head.weight has a value that is not finite", for the first such tensor of the parameters,
 /// buffers or optimizer state; nullopt if all are finite. An update can overflow even if loss and
-/// gradient are finite. To be called by all processes of a group, which each have the state of a
-/// shard; the result is the same in all of them.
+/// gradient are finite. All processes of a group call this, since each has the optimizer state of
+/// one shard; all get the same result.
 std::optional<std::string> find_non_finite_state(const Parameters& parameters,
                                                  const Optimizer& optimizer,
                                                  ProcessGroup& group = single_process());

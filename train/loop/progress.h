@@ -43,7 +43,7 @@ struct ValidationReport {
   std::uint64_t step = 0;
   std::string text;                        ///< the scores as Task::format_scores() formats them
   std::map<std::string, double> scores{};  ///< by name, as in metrics.csv
-  bool best = false;                       ///< whether it is the best one up to now
+  bool best = false;                       ///< whether it is the best so far
 };
 
 /// Reports the progress of a run to an output, and as lines of text, with the time of day, to the
@@ -58,7 +58,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Also appends lines to this file from now on. That it cannot be written is a warning, once.
+  /// Also appends lines to this file from now on. Warns once if the file cannot be written.
   /// throws  OutputError if it cannot be opened or is not a regular file.
   void log_to(const std::string& path);
 
@@ -69,16 +69,16 @@ class Progress {
   /// The errno of the first line that `out` did not take; 0 if it took all.
   int output_error() const { return output_error_; }
 
-  /// Training begins now: what came before is not counted in speeds and in the time left.
+  /// Starts the clock of speeds and of the time left.
   void start_timing();
 
-  /// To be called before training.
+  /// Call this before training.
   void start(const RunStart& run);
   /// The best value of an earlier process, or a new one.
   void best(BestScore score) { best_ = std::move(score); }
-  /// To be called after a checkpoint has been written.
+  /// Call this after a checkpoint has been written.
   void checkpoint(std::uint64_t step, const std::string& path);
-  /// To be called at the end of the run, whatever its reason is.
+  /// Call this at the end of the run.
   void end(int exit_code);
 
   /// Writes an error, which ends the run, to the log file only.
@@ -88,17 +88,17 @@ class Progress {
   /// Calls `text` once, after the first step() that ends at least `delay` from now, and prints what
   /// it returns.
   void message_later(std::chrono::seconds delay, std::function<std::optional<std::string>()> text);
-  /// To be called after every step: counts targets and redraws the live line at most ten times a
+  /// Call this after every step. Counts targets and redraws the live line at most ten times a
   /// second.
   void step(std::uint64_t step, std::size_t targets, double loss);
-  /// To be called after every logged interval of steps. Returns its speed; nullopt if no step() has
-  /// been called since the last one, as after a validation at a logged step.
+  /// Call this after every logged interval of steps. Returns its speed; nullopt if no step() has
+  /// been called since the last interval, as after a validation at a logged step.
   std::optional<StepSpeed> metrics(const TrainMetrics& metrics);
   /// Excludes the time that a save took from the speed of the steps.
   void exclude(std::chrono::steady_clock::duration time) { interval_started_ += time; }
-  /// To be called after the run has returned to an earlier step.
+  /// Call this after the run has returned to an earlier step.
   void rolled_back(std::uint64_t step);
-  /// To be called after every validation.
+  /// Call this after every validation.
   void validation(const ValidationReport& report);
 
  private:

@@ -34,7 +34,7 @@ class RunRecorder {
   /// last_validation  validations of later steps are dropped
   void start(const std::filesystem::path& folder, std::uint64_t last_validation);
 
-  /// To be called before and after the update of a step that a validation follows.
+  /// Call these before and after the update of a step that is followed by a validation.
   void before_update();
   void after_update();
 
@@ -70,7 +70,7 @@ class RunRecorder {
     WeightWatch watch;
     bool is_watching = false;
     bool has_digests = false;       ///< whether the log has an event with the names of the tensors
-    std::uint64_t training_tokens;  ///< of an epoch
+    std::uint64_t training_tokens;  ///< per epoch
   };
 
   void guarded(const std::function<void(Files&)>& action);

@@ -159,7 +159,7 @@ void RunSaver::finish() {
   const Clock::time_point started = Clock::now();
   const Save save = *std::exchange(in_flight_, std::nullopt);
   const bool is_written = group_.broadcast([&] { return end_writing(save); });
-  longest_ = std::max(longest_, elapsed_time(save));
+  max_save_time_ = std::max(max_save_time_, elapsed_time(save));
   if (is_written) {
     report_saved(save);
   } else {
@@ -299,12 +299,12 @@ ArrayStore RunSaver::choose_rollback_target(const std::string& found) const {
   throw NumericError(fmt::format("{}; {}", found, reason), smaller_steps_hint);
 }
 
-RunSaver::Clock::duration RunSaver::longest() const {
-  if (!in_flight_) return longest_;
-  return std::max(longest_, elapsed_time(*in_flight_));
+RunSaver::Clock::duration RunSaver::max_save_time() const {
+  if (!in_flight_) return max_save_time_;
+  return std::max(max_save_time_, elapsed_time(*in_flight_));
 }
 
-/// How long a save has taken up to now; if it was not written in the background, `copying` is all.
+/// The duration of a save so far; `copying` if it was not written in the background.
 RunSaver::Clock::duration RunSaver::elapsed_time(const Save& save) const {
   return save.copying + (save.in_background ? writer_.time() : Clock::duration{0});
 }

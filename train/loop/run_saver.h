@@ -16,7 +16,7 @@
 #include "train/parallel/process_group.h"
 #include "train/recording/time_use.h"
 #include "train/system/background_task.h"
-#include "train/system/interruptions.h"
+#include "train/system/time_limit.h"
 
 namespace tapestry {
 
@@ -76,9 +76,9 @@ class RunSaver {
   /// "the newest checkpoint is from step 12", or that it has none.
   std::string describe_newest() const;
 
-  /// To be called when the state has been restored from a checkpoint, and so is saved.
+  /// Call this after the state has been restored from a checkpoint.
   void mark_as_saved() { saved_step_ = run_.state.step; }
-  /// To be called before more of the state of a saved step changes, so that it is saved again.
+  /// Call this before the state of a saved step changes, so that it is saved again.
   void mark_as_unsaved() { saved_step_.reset(); }
 
   /// The last scheduled checkpoint, which rank 0 chooses, or the newest intact one if that is
@@ -89,8 +89,8 @@ class RunSaver {
   /// throws  NumericError if there is no checkpoint that can be used.
   ArrayStore read_rollback_target(const std::string& found) const;
 
-  /// The longest time of a save, including the current one so far.
-  Clock::duration longest() const;
+  /// The maximum duration of a save, including the current one so far.
+  Clock::duration max_save_time() const;
   /// Whether a save has begun and finish() or collect() has not reported yet how it ended.
   bool is_in_flight() const { return in_flight_.has_value(); }
 
@@ -101,10 +101,10 @@ class RunSaver {
   /// A save that has begun and whose end finish() has not reported yet.
   struct Save {
     bool last = false;       ///< whether it is the last save of the run
-    bool requested = false;  ///< by a signal
+    bool requested = false;  ///< whether a signal requested it
     /// Values of the state that are restored if the save fails.
     std::optional<std::uint64_t> scheduled_before{}, nan_steps_before{};
-    std::uint64_t step = 0;      ///< of the state that is saved
+    std::uint64_t step = 0;      ///< step of the saved state
     bool is_copied = false;      ///< false: there was no memory for it
     bool in_background = false;  ///< whether it is written while training continues
     Clock::duration copying{};   ///< time that training stopped for it
@@ -136,13 +136,14 @@ class RunSaver {
   TimeUse& time_use_;
   std::size_t failures_ = 0;  ///< consecutive
   std::optional<std::uint64_t> saved_step_;
-  std::optional<Save> in_flight_;               ///< the same in all processes
-  std::shared_ptr<Copy> copy_;                  ///< what writer_ writes next; in rank 0
-  std::vector<std::string> deletion_problems_;  ///< of old checkpoints, since the last report
-  std::set<std::string> reported_problems_;     ///< of these, in earlier reports
-  bool warned_of_thread_ = false;               ///< that a save had no thread
-  Clock::duration longest_{0};
-  BackgroundTask writer_;  ///< of rank 0; the last member: ends before what it writes to
+  std::optional<Save> in_flight_;  ///< the same in all processes
+  std::shared_ptr<Copy> copy_;     ///< what writer_ writes next; in rank 0
+  std::vector<std::string>
+      deletion_problems_;                    ///< old checkpoints not deleted since the last report
+  std::set<std::string> reported_problems_;  ///< deletion problems in earlier reports
+  bool warned_of_thread_ = false;            ///< about a missing thread
+  Clock::duration max_save_time_{0};
+  BackgroundTask writer_;  ///< in rank 0; the last member: ends before what it writes to
 };
 
 }  // namespace tapestry

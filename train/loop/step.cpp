@@ -16,7 +16,7 @@
 #include "autograd/tape.h"
 #include "data/io/file.h"
 #include "train/base/error.h"
-#include "train/checkpoint/resume.h"
+#include "train/checkpoint/run_id.h"
 #include "train/inference/batch_tensors.h"
 #include "train/models/trained_model.h"
 #include "train/parallel/gradient_sum.h"

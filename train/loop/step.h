@@ -39,7 +39,7 @@ struct StepDurations {
 
   Duration forward{}, backward{};  ///< without anomaly checks
   Duration anomaly_checks{};       ///< with train.detect_anomaly
-  Duration exchange{};             ///< of gradients with the other processes
+  Duration exchange{};             ///< exchange of gradients with other processes
   Duration gradients{};            ///< all of these
 };
 
@@ -54,15 +54,15 @@ struct StepLoss {
 /// A step of a run. StepComputer::next_step() sets the first four members, StepComputer::compute()
 /// the others.
 struct RunStep {
-  std::uint64_t number = 0;  ///< from 1
-  BatchPosition position{};  ///< of its first batch
-  BatchPosition next{};      ///< of the batch that follows it
+  std::uint64_t number = 0;  ///< counted from 1
+  BatchPosition position{};  ///< position of its first batch
+  BatchPosition next{};      ///< position of the first batch after it
   std::vector<Batch> batches{};
 
   StepLoss loss{};
   double gradient_norm = 0.0;  ///< global L2 norm, before clipping
   double learning_rate = 0.0;
-  double clip_factor = 1.0;  ///< of the gradient in the update
+  double clip_factor = 1.0;  ///< factor of the gradient in the update
 
   /// Whether loss and gradient are finite, so that the step can be applied.
   bool is_finite() const;

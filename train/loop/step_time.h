@@ -18,7 +18,7 @@ struct StepTime {
   Duration preparation{};       ///< until its batches are there
   Duration gradients{};         ///< forward and backward of all batches
   std::size_t targets = 0;      ///< target tokens
-  std::uint64_t positions = 0;  ///< of all rows, with padding, see target_positions(); 0 for images
+  std::uint64_t positions = 0;  ///< target_positions() of all rows, with padding; 0 for images
   double loss = 0.0;
 };
 

@@ -174,7 +174,7 @@ RunEnd Trainer::run(Interruptions interruptions) try {
 /// Whether the run ends before its next step, early enough for a save.
 std::optional<RunEnd> Trainer::find_interruption(Interruptions& interruptions) {
   saver_.collect();
-  interruptions.time.update_save_time(saver_.longest(), saver_.is_in_flight());
+  interruptions.time.update_save_time(saver_.max_save_time(), saver_.is_in_flight());
   const auto deadline = interruptions.time.save_deadline();
   if (interruptions.signals != nullptr && deadline) interruptions.signals->end_at(*deadline);
   return agree_to_end(interruptions, state_, group_);

@@ -51,8 +51,8 @@ class Trainer {
   void resume(const ArrayStore& snapshot);
 
   /// Also records samples, weights and gradients of each validation in files of this run directory
-  /// from now on, see RunRecorder. To be called after resume(), in one process of the group;
-  /// changes no bit of the run.
+  /// from now on, see RunRecorder. Call it after resume(), in one process of the group. Changes no
+  /// bit of the run.
   void record_to(const std::filesystem::path& folder);
 
   /// Adds a line to the history, which is stored in checkpoints.
@@ -91,7 +91,7 @@ class Trainer {
   /// which continues after it; it is neither checked for divergence nor validated, saved or
   /// recorded.
   StepComputer& computer() { return computer_; }
-  /// The table of metrics.csv up to now.
+  /// The rows of metrics.csv so far.
   const MetricsTable& metrics() const { return state_.metrics; }
   const Model& model() const { return model_; }
   /// Scores the validation set, with the averages of the weights if they exist; decodes as many
@@ -136,7 +136,7 @@ class Trainer {
   void roll_back(const std::string& found);
 
   StepComputer computer_;
-  // Of computer_:
+  // References to parts of computer_.
   const Config& config_;
   const Corpus& corpus_;
   ProcessGroup& group_;
@@ -144,11 +144,11 @@ class Trainer {
   TrainingState& state_;
   TimeUse& time_use_;
 
-  TextCodec codec_;  ///< of the corpus
+  TextCodec codec_;  ///< encodes as the corpus does
   RunDirectory& directory_;
   Progress& progress_;
   std::uint64_t epoch_ = 1;                           ///< epoch of the last step, from 1
-  StepReport report_;                                 ///< of the last completed step
+  StepReport report_;                                 ///< values of the last completed step
   const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
   Validator validator_;
   RunRecorder recorder_;

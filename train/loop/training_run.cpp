@@ -26,6 +26,7 @@
 #include "train/checkpoint/open_run.h"
 #include "train/config/config.h"
 #include "train/config/domain.h"
+#include "train/config/load.h"
 #include "train/loop/loaded_run.h"
 #include "train/loop/memory_need.h"
 #include "train/loop/run_description.h"

@@ -50,7 +50,7 @@ void Validator::with_averaged_weights(const std::function<void()>& work) {
   } catch (const kernels::Cancelled&) {  // in all processes
     swap();
     throw;
-  } catch (...) {  // ends all processes; the others cannot swap any more
+  } catch (...) {  // ends all processes; the others can no longer swap
     if (group_.size() == 1) swap();
     throw;
   }

@@ -33,7 +33,7 @@ class Validator {
       : run_(run), codec_(codec), shards_(shards), group_(group), time_use_(time_use) {}
 
   /// The scores, with the accuracy on a fixed sample of the training set; decodes as many sequences
-  /// as the config specifies. To be called by all processes.
+  /// as the config specifies. All processes call this.
   ///
   /// cancel  cancels the validation when it becomes true; may be null
   /// throws  kernels::Cancelled in all processes.
@@ -41,7 +41,7 @@ class Validator {
 
   /// Prints the scores of the last step, and examples of the outputs.
   ///
-  /// best  whether they are the best ones up to now
+  /// best  whether they are the best so far
   void report(const Scores& scores, bool best, Progress& progress) const;
 
   /// Prints the best value of train.best_metric, which must exist.

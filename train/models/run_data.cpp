@@ -13,7 +13,7 @@
 #include "data/io/error.h"
 #include "data/io/file.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/resume.h"
+#include "train/checkpoint/data_changes.h"
 #include "train/config/fields.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/data_source.h"
@@ -41,7 +41,7 @@ ResumedCorpus load_same_corpus(const Config& config, const ArrayStore& arrays,
   const DataIdentity before = data_identity(arrays);
   const FixedVocabularies words = saved_vocabularies(arrays);
   const std::vector<FileChange> subword_files = changed_subword_files(config, words);
-  require_allowed_changes(subword_files, allowed);
+  require_allowed_files(subword_files, allowed);
   ResumedCorpus resumed{.corpus = load_fitting_corpus(config, &words), .changes = {}};
   for (const FileChange& change : subword_files) {
     resumed.changes.push_back(
@@ -55,7 +55,7 @@ ResumedCorpus load_same_corpus(const Config& config, const ArrayStore& arrays,
   // Checkpoints of version 1 do not know their files.
   const auto changes =
       before.files.empty() ? std::vector<FileChange>{} : changes_between(before, resumed.corpus);
-  require_allowed_changes(changes, allowed);
+  require_allowed_files(changes, allowed);
   if (changes.empty()) {
     const bool same_files = !before.files.empty();
     throw DataError(fmt::format("{}: the data differ from those the run was started with{}",
@@ -86,7 +86,7 @@ std::string parse_set_name(std::string_view key) {
 void for_each_data_file(Config& config,
                         const std::function<void(const std::string&, FileList& files)>& f) {
   for_each_field(config, [&](Field& field) {
-    if (!field.domain.is_file() || field.section != "data" || !field.use.in_use()) return;
+    if (!field.domain.is_file() || field.section != "data" || !field.in_use()) return;
     std::vector<std::string> paths;
     for_each_path(std::as_const(field.value),
                   [&](const std::string& path) { paths.push_back(path); });

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/data_changes.h"
 #include "train/checkpoint/open_run.h"
-#include "train/checkpoint/resume.h"
 #include "train/config/error.h"
 #include "train/tasks/task_data.h"
 

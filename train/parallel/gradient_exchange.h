@@ -67,7 +67,7 @@ class GradientExchange {
   struct Incoming {
     TreeNode node{};
     std::vector<std::byte*> messages{};               ///< the part of this process of each bucket
-    std::vector<ProcessGroup::Transfer> transfers{};  ///< of these
+    std::vector<ProcessGroup::Transfer> transfers{};  ///< transfers of these
   };
 
   std::size_t message_size(const ShardLayout::ByteRange& part) const;
@@ -83,7 +83,7 @@ class GradientExchange {
   std::size_t micro_batches_;
   ShardLayout layout_;
   std::vector<TreeNode> own_nodes_;
-  std::vector<std::vector<Incoming>> incoming_;  ///< of each process, in the order of its nodes
+  std::vector<std::vector<Incoming>> incoming_;  ///< by process, in the order of its nodes
   /// Buffers in use by transfers: received parts, nodes, or encoded nodes.
   std::list<kernels::Memory> memory_;
   std::size_t sent_ = 0;  ///< buckets

@@ -123,9 +123,9 @@ class GradientSum {
 
   // In a group of several processes.
   std::optional<GradientExchange> exchange_;
-  kernels::Memory gradients_;                                       ///< of all parameters
+  kernels::Memory gradients_;                                       ///< gradients of all parameters
   std::vector<std::pair<const GradientSlot*, std::size_t>> slots_;  ///< parameters, by address
-  std::vector<std::size_t> buckets_;                                ///< of each parameter
+  std::vector<std::size_t> buckets_;                                ///< bucket of each parameter
   std::vector<std::size_t> missing_;  ///< gradients of each bucket that are not complete
   std::size_t next_bucket_ = 0;       ///< the next one to be sent of the last node
 };

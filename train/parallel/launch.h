@@ -40,8 +40,8 @@ std::chrono::seconds read_peer_timeout(const char* text);
 ///         number of them.
 ProcessGroup& join_processes();
 
-/// To be called in a `catch` clause if this process fails: when the program ends, after it has
-/// printed the error, MPI_Abort ends all processes with the exit code of the error. Ranks above 0
+/// Call this in a `catch` clause if this process fails: when the program ends, after it has printed
+/// the error, MPI_Abort ends all processes with the exit code of the error. Ranks above 0
 /// wait a moment before, because rank 0 often fails for the same reason and then prints it, and
 /// print which process fails. Does nothing in a group of one process.
 void abort_all_at_exit();

@@ -101,9 +101,9 @@ class MpiTransport final : public Transport {
 
  private:
   /// Makes Open MPI send large messages over TCP in parts. By default each is one write to the
-  /// memory of the other process ("put"), behind which the permission for a message in the other
+  /// memory of the other process ("put"), after which the permission for a message in the other
   /// direction waits in the same connection, so that two processes which send to each other take
-  /// turns. To be called before MPI_Init.
+  /// turns. Call this before MPI_Init.
   static void send_in_parts() {
     constexpr int keep_value_of_user = 0;
     ::setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", keep_value_of_user);
@@ -235,7 +235,7 @@ class MpiTransport final : public Transport {
     }
   }
 
-  /// To be called by the thread that may use MPI.
+  /// Only the thread that may use MPI calls this.
   [[noreturn]] static void end_all(int code) {
     MPI_Abort(MPI_COMM_WORLD, code);
     std::_Exit(code);

@@ -42,9 +42,9 @@ void add_threads(const PlannedThreads& threads, std::vector<Limit>& limits) {
   const double gain = set->seconds / best.seconds;
   if (gain < min_gain) return;
   limits.push_back(
-      {.what = fmt::format("too {} threads: {} are {:.2f} times as fast as {}",
-                           best.threads < threads.set ? "many" : "few", best.threads, gain,
-                           threads.set),
+      {.what = fmt::format("too {} threads: {} {} {:.2f} times as fast as {}",
+                           best.threads < threads.set ? "many" : "few", best.threads,
+                           best.threads == 1 ? "is" : "are", gain, threads.set),
        .change = fmt::format("set train.threads={}, which changes no result", best.threads)});
 }
 

@@ -86,13 +86,13 @@ std::string division_lines(const RunPlan& plan) {
   const StepDivision& division = *plan.division;
   const auto [min, max] = std::ranges::minmax(division.micro_batches);
   return fmt::format(
-      "processes: {} of {}{} micro-batches each; a step takes {}, and the time of sending {}, as "
-      "far as it does not overlap\n"
-      "  memory of a process: {} in addition to the data, and {} more in rank 0 while it saves or "
+      "processes: {} with {}{} micro-batches each; a step takes {} plus the time of sending {} "
+      "that does not overlap\n"
+      "  memory per process: {} in addition to the data, and {} more in rank 0 while it saves or "
       "averages checkpoints\n",
       division.micro_batches.size(), min == max ? "" : fmt::format("{} to ", min), max,
       short_time(division.compute), format_bytes(division.sent), format_bytes(division.memory),
-      format_bytes(plan.memory.need.of_checkpoints()));
+      format_bytes(plan.memory.need.for_checkpoints()));
 }
 
 std::string total_line(const RunPlan& plan) {

@@ -184,7 +184,7 @@ StepDivision divide_step(StepComputer& computer, const PlannedStep& step, std::u
                      step.update / static_cast<double>(processes);
   MemoryNeed need = need_of_model(computer.config(), computer.corpus(), processes);
   need.step = step_memory;
-  division.memory = need.of_process();
+  division.memory = need.per_process();
   return division;
 }
 

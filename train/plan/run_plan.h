@@ -11,8 +11,8 @@
 #include "train/loop/memory_need.h"
 #include "train/loop/step.h"
 #include "train/models/model_summary.h"
-#include "train/system/interruptions.h"
 #include "train/system/memory.h"
+#include "train/system/time_limit.h"
 
 /// Time, memory and disk space of a run, measured before it begins, for `tapestry plan`. All times
 /// are in seconds.
@@ -22,7 +22,7 @@ namespace tapestry {
 struct PlannedMemory {
   MemoryNeed need;            ///< the estimate that `train` prints
   std::string largest_step;   ///< Task::describe_size()
-  AvailableMemory available;  ///< before the plan
+  AvailableMemory available;  ///< memory before the plan
   std::uint64_t peak = 0;     ///< peak resident bytes after steps, a validation and a snapshot
 };
 
@@ -42,8 +42,8 @@ struct PlannedStep {
 /// The validations of a run.
 struct PlannedValidations {
   std::uint64_t count = 0;
-  double scoring = 0.0;     ///< of one validation, extrapolated from four batches
-  double decoding = 0.0;    ///< of one validation, extrapolated from one batch
+  double scoring = 0.0;     ///< per validation, extrapolated from four batches
+  double decoding = 0.0;    ///< per validation, extrapolated from one batch
   std::size_t decoded = 0;  ///< sequences decoded in a validation
 
   double total() const { return (scoring + decoding) * static_cast<double>(count); }
@@ -66,25 +66,25 @@ struct ThreadTime {
 
 /// Threads of a run, and the times of a step with other numbers of threads.
 struct PlannedThreads {
-  std::size_t set = 0;    ///< of the config
-  std::size_t cores = 0;  ///< that this process may use
+  std::size_t set = 0;    ///< train.threads, or all cores
+  std::size_t cores = 0;  ///< cores available to this process
   /// With ascending numbers of threads; empty if steps take too long or no other number is
   /// possible.
   std::vector<ThreadTime> times;
 };
 
-/// How several processes divide a step. Its time is `compute` and the time of sending `sent` bytes,
-/// as far as that does not overlap with backward.
+/// How several processes divide a step. Its time is `compute` plus the time of sending `sent` bytes
+/// that does not overlap with backward.
 struct StepDivision {
-  std::vector<std::size_t> micro_batches;  ///< of each process
+  std::vector<std::size_t> micro_batches;  ///< number per process
   double compute = 0.0;    ///< forward, backward and update of the process with most micro-batches
   std::uint64_t sent = 0;  ///< maximum bytes sent by one process
-  std::uint64_t memory = 0;  ///< MemoryNeed::of_process()
+  std::uint64_t memory = 0;  ///< MemoryNeed::per_process()
 };
 
 /// Obstacle that prevents a run or slows it down, and what to change.
 struct Limit {
-  std::string what;    ///< "too many threads: 1 are 1.35 times as fast as 2"
+  std::string what;    ///< "too many threads: 1 is 1.35 times as fast as 2"
   std::string change;  ///< "set train.threads=1, which changes no result"; may be empty
 };
 
@@ -94,20 +94,20 @@ struct RunPlan {
   std::vector<std::string> description;  ///< describe_run()
   ModelSummary model;
   std::string target_noun;  ///< TaskWords::targets
-  BatchStatistics epoch;    ///< of the first epoch
+  BatchStatistics epoch;    ///< batches of the first epoch
   bool has_lengths = true;  ///< false for images, which have no tokens and no padding
 
   PlannedMemory memory;
-  double startup = 0.0;  ///< from the start of the process to the first step
+  double startup = 0.0;  ///< time from the start of the process to the first step
   PlannedStep step;
   PlannedValidations validations;
   PlannedCheckpoints checkpoints;
-  std::optional<StepDivision> division;  ///< of more than one process
+  std::optional<StepDivision> division;  ///< for more than one process
   PlannedThreads threads;
   std::vector<Limit> limits;  ///< find_limits()
 
   std::uint64_t steps_per_epoch() const;
-  double padding_share() const;  ///< of the positions of an epoch; 0 for images
+  double padding_share() const;  ///< share of the positions of an epoch; 0 for images
   double all_steps() const { return step.median * static_cast<double>(config.train.steps); }
   /// Startup, steps and validations.
   double total() const { return startup + all_steps() + validations.total(); }
@@ -117,13 +117,13 @@ struct RunPlan {
 struct PlanOptions {
   double seconds = 3.0;  ///< approximate time for steps, and for each other number of threads
   TimeLimit::Clock::time_point started;  ///< start of the process
-  std::size_t processes = 1;             ///< of the run
+  std::size_t processes = 1;             ///< processes of the run
 };
 
 /// Measures steps, threads, a validation and a save of a run that has not begun, in this process;
 /// writes no files. When it returns, the process has the number of threads of the config.
 ///
-/// computer  of the run, before its first step; afterwards it has computed some steps
+/// computer  the run before its first step; it has computed some steps when the function returns
 /// throws    NumericError from a step; kernels::OutOfMemory.
 RunPlan plan_run(StepComputer& computer, const PlanOptions& options);
 

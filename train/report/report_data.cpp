@@ -21,8 +21,11 @@
 #include "train/base/program.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/open_run.h"
-#include "train/checkpoint/resume.h"
 #include "train/checkpoint/run_directory.h"
+#include "train/config/difference.h"
+#include "train/config/keys.h"
+#include "train/config/known_keys.h"
+#include "train/config/load.h"
 #include "train/models/held_out_results.h"
 #include "train/models/run_data.h"
 #include "train/models/trained_model.h"
@@ -70,7 +73,7 @@ Json differences_json(std::span<const Config> configs) {
     for (const ConfigDifference& difference : compare_configs(compared.front(), compared[i])) {
       auto [found, is_new] = values.try_emplace(difference.key);
       if (is_new) found->second.assign(compared.size(), difference.checkpoint);
-      found->second[i] = difference.now;
+      found->second[i] = difference.current;
     }
   }
   for (const ConfigKey& key : config_keys()) {

@@ -13,7 +13,7 @@ namespace tapestry {
 struct Sweep {
   std::filesystem::path folder;  ///< the runs are its subfolders
   std::string config;            ///< the config file
-  SweepOverrides overrides;      ///< of the command line
+  SweepOverrides overrides;      ///< from the command line
   std::vector<SweepValues> runs;
   std::size_t jobs = 1;     ///< runs at a time, >= 1
   std::size_t halving = 0;  ///< factor of sweep_stages()

@@ -21,7 +21,7 @@ struct SweepAxis {
 
 /// The overrides of a sweep.
 struct SweepOverrides {
-  std::vector<std::string> fixed;  ///< "key=value" of every run
+  std::vector<std::string> fixed;  ///< "key=value" for every run
   std::vector<SweepAxis> axes;     ///< in the order of the command line
 };
 
@@ -50,8 +50,8 @@ std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes
 
 /// A stage of a sweep: runs train up to a step, then the best ones continue.
 struct SweepStage {
-  std::uint64_t step = 0;  ///< of every run that takes part
-  std::size_t runs = 0;    ///< that take part
+  std::uint64_t step = 0;  ///< last step of its runs
+  std::size_t runs = 0;    ///< number of runs
 };
 
 /// The stages of successive halving [1]: from one stage to the next the number of runs falls by
@@ -72,7 +72,7 @@ std::vector<SweepStage> sweep_stages(std::size_t runs, std::size_t factor, std::
 /// The best value of a metric in a run.
 struct BestValue {
   double value = 0.0;
-  std::uint64_t step = 0;  ///< of the value
+  std::uint64_t step = 0;  ///< step of the value
 };
 
 /// The best value in the rows of validation up to a step; nullopt if none is finite.
@@ -84,14 +84,14 @@ std::optional<BestValue> best_value(const std::string& metrics_csv, const std::s
 std::vector<std::size_t> best_runs(const std::vector<std::optional<BestValue>>& values,
                                    const std::string& metric, std::size_t count);
 
-/// A run of a sweep, as it has ended.
+/// The result of a run.
 struct SweepResult {
   std::string run;  ///< name of its directory
   SweepValues values;
   /// "finished"; "abandoned", as not among the best of a stage; "failed", with an error.
   std::string state = "finished";
-  std::uint64_t steps = 0;          ///< that it has done
-  std::optional<BestValue> best{};  ///< of train.best_metric; nullopt without validation
+  std::uint64_t steps = 0;          ///< number of steps done
+  std::optional<BestValue> best{};  ///< best train.best_metric; nullopt without validation
 };
 
 /// The table as CSV (RFC 4180): run, the keys of the axes, state, steps, the metric, best_step.
@@ -100,9 +100,9 @@ std::string sweep_csv(const std::vector<SweepAxis>& axes, const std::vector<Swee
 
 /// Means over the finished runs that differ only in train.seed.
 struct SeedTable {
-  std::string text;  ///< a line for each: values, mean, deviation and 95 % interval (Student's t)
-  /// CSV (RFC 4180): the keys of the axes but train.seed, runs, mean, deviation, low and high (the
-  /// ends of the interval); unknown values are empty.
+  std::string text;  ///< one line per mean: values, mean, deviation and 95 % interval (Student's t)
+  /// CSV (RFC 4180): the keys of the axes except train.seed, runs, mean, deviation, low and high
+  /// (the ends of the interval); unknown values are empty.
   std::string csv;
 };
 

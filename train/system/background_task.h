@@ -33,7 +33,7 @@ class BackgroundTask {
   /// Waits for the end of the task, if there is one. throws what the task threw.
   void finish();
 
-  /// How long the last task took, or has taken up to now; 0 before the first.
+  /// The duration of the last task, or of the current one so far; 0 before the first.
   Clock::duration time() const { return has_ended() ? time_ : Clock::now() - started_; }
 
  private:

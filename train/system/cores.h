@@ -28,8 +28,8 @@ std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t t
 /// Processor time in seconds since the computer or the process started.
 struct ProcessorTime {
   double now;  ///< the time of the measurement, on a clock that is never set
-  double all;  ///< of all programs, on the cores that this process may use
-  double own;  ///< of this process
+  double all;  ///< load of all programs on the cores that this process may use
+  double own;  ///< load of this process
 };
 
 /// The processor time of the programs now; nullopt if the system does not tell.

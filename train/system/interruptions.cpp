@@ -140,23 +140,4 @@ void RunSignals::end_at(std::chrono::steady_clock::time_point time) {
 
 bool RunSignals::time_is_up() const { return time_over != 0; }
 
-void TimeLimit::add_iteration(Clock::duration taken) {
-  longest_iteration_ = std::max(longest_iteration_, taken);
-}
-
-void TimeLimit::update_save_time(Clock::duration taken, bool in_flight) {
-  max_save_time_ = std::max(max_save_time_, taken);
-  in_flight_ = in_flight;
-}
-
-bool TimeLimit::is_up(Clock::time_point now) const {
-  if (limit_ == std::chrono::seconds(0)) return false;
-  return now - started_ + longest_iteration_ + time_to_save() >= limit_;
-}
-
-std::optional<TimeLimit::Clock::time_point> TimeLimit::save_deadline() const {
-  if (limit_ == std::chrono::seconds(0)) return std::nullopt;
-  return started_ + limit_ - time_to_save();
-}
-
 }  // namespace tapestry

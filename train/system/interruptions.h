@@ -10,6 +10,8 @@
 #include <ctime>
 #include <optional>
 
+#include "train/system/time_limit.h"
+
 namespace tapestry {
 
 /// Handles signals during its lifetime: SIGINT, SIGTERM, SIGHUP, SIGUSR2 and SIGXCPU are recorded
@@ -51,42 +53,6 @@ class RunSignals {
   std::array<struct sigaction, handled_signals> before_{};
   std::optional<timer_t> timer_;      ///< of end_at(); sends SIGALRM
   struct sigaction before_alarm_ {};  ///< set if timer_ is
-};
-
-/// The time limit of a process (`train.max_time`). It is reached early enough to save: as soon as
-/// the remaining time is shorter than the longest iteration so far plus the longest save, or two of
-/// them while a save is in flight.
-class TimeLimit {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  /// A default object has no limit.
-  TimeLimit() = default;
-  /// A `limit` of 0 means no limit.
-  TimeLimit(Clock::time_point started, std::chrono::seconds limit)
-      : started_(started), limit_(limit) {}
-
-  /// Records the duration of an iteration: a step and the work due after it, which may include a
-  /// save.
-  void add_iteration(Clock::duration taken);
-  /// Records how long a save takes.
-  ///
-  /// in_flight  whether one is being written, which the last save waits for
-  void update_save_time(Clock::duration taken, bool in_flight = false);
-
-  bool is_up(Clock::time_point now) const;
-  /// The latest time at which a save still fits; nullopt without a limit.
-  std::optional<Clock::time_point> save_deadline() const;
-  std::chrono::seconds limit() const { return limit_; }
-
- private:
-  Clock::duration time_to_save() const { return max_save_time_ * (in_flight_ ? 2 : 1); }
-
-  Clock::time_point started_{};
-  std::chrono::seconds limit_{0};
-  Clock::duration longest_iteration_{0};
-  Clock::duration max_save_time_{0};
-  bool in_flight_ = false;
 };
 
 /// Signals and limits that may end a run before its last step or request a save.

@@ -26,17 +26,16 @@ AvailableMemory read_available_memory(const std::filesystem::path& root = "/");
 /// The memory of this process that is in RAM, in bytes; 0 if the system does not tell.
 std::uint64_t read_resident_bytes(const std::filesystem::path& root = "/");
 
-/// The most memory that this process has had in RAM up to now, in bytes; 0 if the system does not
-/// tell.
+/// The peak memory of this process in RAM so far, in bytes; 0 if the system does not tell.
 std::uint64_t read_peak_resident_bytes(const std::filesystem::path& root = "/");
 
-/// To be called at the start of a program. If memory is so short that not even an exception object
+/// Call this at the start of a program. If memory is so short that not even an exception object
 /// can be allocated, the program terminates without an active exception. After this call it then
 /// reports the lack of memory and ends with this exit code; the same applies to an uncaught
 /// std::bad_alloc.
 void set_out_of_memory_exit_code(int code);
 
-/// To be called at the start of a program, before threads start. Threads then work under small
+/// Call this at the start of a program, before threads start. Threads then work under small
 /// limits too: under a small `ulimit -s` each still gets a stack of 1 MiB, which libhdf5 needs, and
 /// under `ulimit -v` all share one malloc arena. glibc otherwise takes a whole page for each
 /// allocation of a thread whose arena does not fit into the address space.

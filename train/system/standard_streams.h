@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-/// To be called at the start of a program, before it opens any file:
+/// Call this at the start of a program, before it opens any file:
 ///
 ///   - Opens each standard stream that the caller has closed, in a way that using it fails.
 ///     Otherwise the next opened file, such as a checkpoint, would get its descriptor and
@@ -34,7 +34,7 @@ OutputError standard_output_error(int error);
 /// Prints a warning on standard error, for commands whose standard output is their result.
 void warn(const std::string& warning);
 
-/// Prints a line on standard error that is no warning, for the same commands.
+/// Prints a line that is not a warning on standard error, for the same commands.
 void inform(const std::string& message);
 
 }  // namespace tapestry

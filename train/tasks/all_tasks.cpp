@@ -5,6 +5,7 @@
 
 #include "train/base/error.h"
 #include "train/config/config.h"
+#include "train/config/keys.h"
 #include "train/config/rules.h"
 #include "train/tasks/task.h"
 

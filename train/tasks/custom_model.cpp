@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "train/base/error.h"
+#include "train/config/keys.h"
 #include "train/tasks/checked_network.h"
 
 namespace tapestry {

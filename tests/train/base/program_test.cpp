@@ -26,9 +26,9 @@ TEST_CASE("every error has its exit code, std::bad_alloc that of memory, others 
   CHECK(exit_code(std::system_error(
             std::make_error_code(std::errc::resource_unavailable_try_again))) == ExitCode::memory);
   CHECK(exit_code(std::system_error(std::make_error_code(std::errc::invalid_argument))) ==
-        ExitCode::bug);
-  CHECK(exit_code(std::runtime_error("x")) == ExitCode::bug);
-  CHECK(exit_code(1) == ExitCode::bug);
+        ExitCode::failure);
+  CHECK(exit_code(std::runtime_error("x")) == ExitCode::failure);
+  CHECK(exit_code(1) == ExitCode::failure);
   try {
     std::vector<char> all;
     all.resize(all.max_size() + 1);

@@ -21,6 +21,7 @@
 #include "train/base/program.h"
 #include "train/checkpoint/arithmetic.h"
 #include "train/config/config.h"
+#include "train/config/load.h"
 #include "train/inference/beam_search.h"
 #include "train/models/trained_model.h"
 #include "train/tasks/task.h"

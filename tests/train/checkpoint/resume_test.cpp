@@ -8,8 +8,10 @@
 #include "tests/support/contains.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/open_run.h"
+#include "train/config/difference.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
+#include "train/config/keys.h"
 
 namespace tapestry {
 namespace {
@@ -24,10 +26,10 @@ std::string rejection(const std::vector<ConfigDifference>& differences,
   return "nothing was thrown";
 }
 
-/// How a change of a key is received: "taken", "allowed" or "rejected".
+/// How a change of a key is received: "free", "allowed" or "rejected".
 std::string outcome(const std::string& key, const std::vector<std::string>& allowed) try {
   const ConfigChanges changes = sort_changes("runs/x", {{key, "1", "2"}}, allowed);
-  return changes.taken.size() == 1 ? "taken" : changes.allowed.size() == 1 ? "allowed" : "lost";
+  return changes.free.size() == 1 ? "free" : changes.allowed.size() == 1 ? "allowed" : "lost";
 } catch (const ConfigError&) {
   return "rejected";
 }
@@ -39,10 +41,10 @@ TEST_CASE("a change of each key is received by its rule, and settings of the pro
     const auto rule = change_rule(key);
     REQUIRE(rule.has_value());
     const bool free = rule == ChangeRule::free, permitted = rule == ChangeRule::with_permission;
-    CHECK(outcome(key, {}) == (free ? "taken" : "rejected"));
-    CHECK(outcome(key, {key}) == (free ? "taken" : permitted ? "allowed" : "rejected"));
+    CHECK(outcome(key, {}) == (free ? "free" : "rejected"));
+    CHECK(outcome(key, {key}) == (free ? "free" : permitted ? "allowed" : "rejected"));
     if (field.domain.is_file() && key.starts_with("data.")) CHECK(free);
-    if (!field.rule.stored && key != "train.run_dir") CHECK(free);
+    if (!field.policy.stored && key != "train.run_dir") CHECK(free);
   }
   CHECK_FALSE(change_rule("model.width").has_value());
 }
@@ -55,13 +57,13 @@ TEST_CASE("keys that determine arrays of the model can never change") {
   }
 }
 
-TEST_CASE("changes are sorted into taken and allowed ones, or rejected in one table") {
+TEST_CASE("changes are sorted into free and allowed ones, or rejected in one table") {
   const ConfigDifference steps{"train.steps", "10", "20"}, dropout{"model.dropout", "0.1", "0.2"};
   const ConfigChanges changes =
       sort_changes("runs/x", {steps, dropout}, {"model.dropout", "data.train_source"});
-  REQUIRE(changes.taken.size() == 1);
+  REQUIRE(changes.free.size() == 1);
   REQUIRE(changes.allowed.size() == 1);
-  CHECK(to_string(changes.taken[0]) == "train.steps: 10 -> 20");
+  CHECK(to_string(changes.free[0]) == "train.steps: 10 -> 20");
   CHECK(to_string(changes.allowed[0]) == "model.dropout: 0.1 -> 0.2");
 
   const std::string table = rejection({{"model.d_model", "16", "32"},
@@ -100,80 +102,21 @@ TEST_CASE("a program plans how to resume a run with other settings") {
   const ResumePlan same = plan({});
   CHECK(same.config.train.steps == test::tiny_config().train.steps);
   CHECK(test::contains(reason_of_end(same), "steps"));
-  CHECK(same.changes.taken.empty());
+  CHECK(same.changes.free.empty());
   CHECK(describe_effects(same).empty());
   CHECK(warnings_of_fallback(same).empty());
 
   const ResumePlan longer = plan({.overrides = {"train.steps=9999"}});
   CHECK(longer.config.train.steps == 9999);
   CHECK(reason_of_end(longer).empty());
-  REQUIRE(longer.changes.taken.size() == 1);
-  CHECK(longer.changes.taken[0].key == "train.steps");
+  REQUIRE(longer.changes.free.size() == 1);
+  CHECK(longer.changes.free[0].key == "train.steps");
 
   const std::vector<std::string> dropout{"model.dropout=0.375"};
   CHECK_THROWS_AS(plan({.overrides = dropout}), ConfigError);
   const ResumePlan allowed = plan({.overrides = dropout, .allowed = {"model.dropout"}});
   REQUIRE(describe_effects(allowed).size() == 1);
   CHECK(test::contains(describe_effects(allowed)[0], "changed model.dropout"));
-}
-
-/// The identity of a training and a validation file.
-DataIdentity two_files() {
-  return {.fingerprint = 1,
-          .files = {{"data.train_text", {.bytes = 10, .digest = 0xA0}},
-                    {"data.validation_text", {.bytes = 20, .digest = 0xB0}}}};
-}
-
-std::vector<std::string> changes(const std::vector<DataFile>& now) {
-  Corpus corpus;
-  corpus.files = now;
-  std::vector<std::string> lines;
-  for (const FileChange& change : changes_between(two_files(), corpus)) {
-    lines.push_back(change.key + ": " + change.what);
-  }
-  return lines;
-}
-
-TEST_CASE("moved files with the same size and digest are unchanged") {
-  CHECK(changes({{"data.train_text", "moved.txt", 10, 0xA0},
-                 {"data.validation_text", "valid.txt", 20, 0xB0}})
-            .empty());
-}
-
-TEST_CASE("each change of a file is reported with found and expected") {
-  const auto changed = changes({{"data.train_text", "a\x1B.txt", 10, 0xA1},
-                                {"data.validation_text", "valid.txt", 21, 0xB0}});
-  REQUIRE(changed.size() == 2);
-  CHECK(test::contains(changed[0],
-                       "a\\x1B.txt (data.train_text): found 10 bytes with digest "
-                       "00000000000000a1, expected 10 bytes with digest "
-                       "00000000000000a0"));
-  CHECK(test::contains(changed[1], "valid.txt (data.validation_text): found 21 bytes"));
-  const auto others =
-      changes({{"data.train_text", "a.txt", 10, 0xA0}, {"data.test_text", "t.txt", 5, 0xC0}});
-  REQUIRE(others.size() == 2);
-  CHECK(test::contains(others[0], "t.txt (data.test_text): found 5 bytes"));
-  CHECK(test::contains(others[0], "expected no such file"));
-  CHECK(test::contains(others[1], "data.validation_text: found no file, expected 20 bytes"));
-}
-
-TEST_CASE("changed labels in a separate file are reported under the key of their images") {
-  const DataIdentity before{.fingerprint = 1,
-                            .files = {{"data.train_images", {.bytes = 10, .digest = 0xA0}},
-                                      {"data.train_images.labels", {.bytes = 20, .digest = 0xB0}}}};
-  const auto only_change = [&](const std::vector<DataFile>& files) {
-    Corpus corpus;
-    corpus.files = files;
-    const std::vector<FileChange> changes = changes_between(before, corpus);
-    REQUIRE(changes.size() == 1);
-    CHECK(changes.front().key == "data.train_images");
-    return changes.front().what;
-  };
-  CHECK(test::contains(only_change({{"data.train_images", "x.npy", 10, 0xA0},
-                                    {"data.train_images.labels", "x.labels.npy", 20, 0xB1}}),
-                       "x.labels.npy (data.train_images.labels): found 20 bytes"));
-  CHECK(test::contains(only_change({{"data.train_images", "x.h5", 10, 0xA0}}),
-                       "data.train_images.labels: found no file, expected 20 bytes"));
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-#include "train/checkpoint/open_run.h"
-#include "train/checkpoint/resume.h"
+#include "train/checkpoint/run_id.h"
 
 #include <doctest/doctest.h>
 
@@ -17,6 +16,7 @@
 #include "tests/train/tiny_run.h"
 #include "train/base/error.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/open_run.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

@@ -10,6 +10,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
 #include "train/config/config.h"
+#include "train/config/keys.h"
 
 namespace tapestry {
 namespace {

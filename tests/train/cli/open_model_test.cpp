@@ -10,6 +10,7 @@
 
 #include "autograd/kernels/parallel.h"
 #include "tests/support/temporary_folder.h"
+#include "train/cli/open_trained.h"
 #include "train/config/error.h"
 
 namespace tapestry {

@@ -10,6 +10,7 @@
 #include "tests/train/kinds.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/config/config.h"
+#include "train/config/load.h"
 #include "train/tasks/data_source.h"
 
 /// `tapestry evaluate` and `tapestry errors`, and which data files a trained model needs.

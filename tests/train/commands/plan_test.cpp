@@ -70,8 +70,8 @@ TEST_CASE("a plan has the sizes of the run, its epochs, processes and pretrained
   const std::string several = work.out(new_run + "train.accumulate=8 --processes 3");
   CHECK(!contains(several, "rejects"));
   check_words(several,
-              {"; processes: 3; threads: ", "\nprocesses: 3 of 2 to 3 micro-batches each; ",
-               "\n  memory of a process: "});
+              {"; processes: 3; threads: ", "\nprocesses: 3 with 2 to 3 micro-batches each; ",
+               "\n  memory per process: "});
   check_rows(work,
              {{plan + "--processes 2", 2, {"train.accumulate: found 1, expected at least 2"}},
               {plan + "--processes 0", 2, {"--processes: expected a whole number from 1"}},

@@ -115,19 +115,19 @@ TEST_CASE("files of other lengths, no text and options that contradict each othe
   work.write("three", "a\nb\nc\n");
   work.write("bytes", "ok\na\xFF\n");
   const std::string one = " --reference ref";
-  check_rows(work,
-             {{"bleu a --reference three" + one, 3, {"a: found 2 lines, expected 3 as in three"}},
-              {"bleu -" + one, 3, {"standard input: found 1 lines, expected 2 as in ref"}, "a\n"},
-              {"bleu -" + one, 3, {"standard input: found no line, expected one sentence a line"}},
-              {"compare ref three a", 3, {"three: found 3 lines, expected 2 as in ref"}},
-              {"compare ref a b three", 3, {"three: found 3 lines, expected 2 as in ref"}},
-              {"bleu bytes" + one, 3, {"bytes:2: byte 2 (0xFF) is not UTF-8", "iconv"}},
-              {"bleu missing" + one, 3, {"missing"}},
-              {"compare ref a missing", 3, {"missing"}},
-              {"bleu a", 2, {"--reference is required"}},
-              {"bleu a --metrics bleu,rouge" + one, 2, {"--metrics: expected bleu, ", "\"rouge\""}},
-              {"bleu a --smooth-value 0.5" + one, 2, {"--smooth-value", "--smooth floor or add-k"}},
-              {"compare ref a", 2, {"SYSTEMS is required"}}});
+  check_rows(
+      work, {{"bleu a --reference three" + one, 3, {"a: found 2 lines, expected 3 as in three"}},
+             {"bleu -" + one, 3, {"standard input: found 1 lines, expected 2 as in ref"}, "a\n"},
+             {"bleu -" + one, 3, {"standard input: found no line, expected one sentence per line"}},
+             {"compare ref three a", 3, {"three: found 3 lines, expected 2 as in ref"}},
+             {"compare ref a b three", 3, {"three: found 3 lines, expected 2 as in ref"}},
+             {"bleu bytes" + one, 3, {"bytes:2: byte 2 (0xFF) is not UTF-8", "iconv"}},
+             {"bleu missing" + one, 3, {"missing"}},
+             {"compare ref a missing", 3, {"missing"}},
+             {"bleu a", 2, {"--reference is required"}},
+             {"bleu a --metrics bleu,rouge" + one, 2, {"--metrics: expected bleu, ", "\"rouge\""}},
+             {"bleu a --smooth-value 0.5" + one, 2, {"--smooth-value", "--smooth floor or add-k"}},
+             {"compare ref a", 2, {"SYSTEMS is required"}}});
 }
 
 }  // namespace

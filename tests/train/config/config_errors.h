@@ -8,6 +8,7 @@
 #include "tests/support/contains.h"
 #include "train/config/config.h"
 #include "train/config/error.h"
+#include "train/config/load.h"
 
 /// Tables of wrong configs.
 namespace tapestry::test {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "train/config/keys.h"
 #include "train/config/kind.h"
 
 namespace tapestry {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/contains.h"
+#include "train/config/difference.h"
 #include "train/config/fields.h"
 
 namespace tapestry {

@@ -8,6 +8,8 @@
 
 #include "tests/support/contains.h"
 #include "tests/train/program.h"
+#include "train/config/keys.h"
+#include "train/config/load.h"
 
 namespace tapestry {
 namespace {

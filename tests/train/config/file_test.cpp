@@ -10,6 +10,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
 #include "train/config/error.h"
+#include "train/config/load.h"
 
 namespace tapestry {
 namespace {

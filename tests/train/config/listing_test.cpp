@@ -6,6 +6,9 @@
 #include <vector>
 
 #include "train/config/config.h"
+#include "train/config/difference.h"
+#include "train/config/keys.h"
+#include "train/config/load.h"
 
 namespace tapestry {
 
@@ -55,12 +58,12 @@ TEST_CASE("configs that differ are compared key by key") {
   REQUIRE(differences.size() == 3);
   CHECK(differences[0].key == "model.d_model");
   CHECK(differences[0].checkpoint == "128");
-  CHECK(differences[0].now == "256");
+  CHECK(differences[0].current == "256");
   CHECK(differences[1].key == "optimizer.kind");
   CHECK(differences[1].checkpoint == "adamw");
-  CHECK(differences[1].now == "adam");
+  CHECK(differences[1].current == "adam");
   CHECK(differences[2].key == "train.run_dir");
-  CHECK(differences[2].now == "\"elsewhere\"");
+  CHECK(differences[2].current == "\"elsewhere\"");
 }
 
 }  // namespace tapestry

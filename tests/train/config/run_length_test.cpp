@@ -6,6 +6,7 @@
 #include "tests/support/contains.h"
 #include "tests/train/error_text.h"
 #include "train/config/error.h"
+#include "train/config/load.h"
 #include "train/config/steps.h"
 
 /// Numbers of steps that are given as percentages or as epochs.

@@ -12,6 +12,8 @@
 #include "train/config/config.h"
 #include "train/config/domain.h"
 #include "train/config/error.h"
+#include "train/config/keys.h"
+#include "train/config/load.h"
 #include "train/config/yaml_text.h"
 
 namespace tapestry {

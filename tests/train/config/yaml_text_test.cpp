@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/train/config/config_errors.h"
+#include "train/config/load.h"
 
 namespace tapestry {
 namespace {

@@ -157,8 +157,8 @@ TEST_CASE("averaging checkpoints needs memory for the file and arrays of one, an
 
   // Checkpoints are averaged after the last save.
   need = {.state = 1, .step = 20, .validation = 10, .saving = 300, .average = 4000, .other = 50000};
-  CHECK(need.of_process() == 50021);
-  CHECK(need.of_checkpoints() == 4000);
+  CHECK(need.per_process() == 50021);
+  CHECK(need.for_checkpoints() == 4000);
   CHECK(need.total() == 54021);
   need.average = 0;
   CHECK(need.total() == 50321);

@@ -21,6 +21,7 @@
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/run_directory.h"
+#include "train/config/load.h"
 #include "train/loop/progress.h"
 #include "train/loop/trainer.h"
 #include "train/tasks/data_source.h"

@@ -62,7 +62,7 @@ TEST_CASE("each limit has its threshold and names the key to change") {
     void (*unset)(RunPlan& plan);
   };
   const std::vector<Row> rows = {
-      {"too many threads: 1 are 2.00 times", "train.threads=1",
+      {"too many threads: 1 is 2.00 times", "train.threads=1",
        [](RunPlan& plan) { plan.threads.times[0].seconds = 0.0049; },
        [](RunPlan& plan) { plan.threads.times[0].seconds = 0.0097; }},
       {"too few threads: 4 are", "train.threads=4",
@@ -177,7 +177,7 @@ TEST_CASE("several processes divide the micro-batches, bytes and memory of a ste
   CHECK(division.compute == Approx(plan.step.gradients * 3 / 8 + plan.step.update / 3));
   CHECK(division.memory > 0);
   CHECK(division.memory <= plan.memory.need.total());
-  CHECK(contains(plan_text(plan), "\nprocesses: 3 of 2 to 3 micro-batches each; "));
+  CHECK(contains(plan_text(plan), "\nprocesses: 3 with 2 to 3 micro-batches each; "));
   const auto json = nlohmann::json::parse(plan_json(plan));
   CHECK(json.at("processes").at("micro_batches") == nlohmann::json({2, 3, 3}));
   CHECK(json.at("processes").at("sent_bytes") == division.sent);

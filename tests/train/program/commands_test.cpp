@@ -46,8 +46,8 @@ void check_ends_with_example(const std::string& help, const std::string& command
 TEST_CASE("help and version are printed on standard output") {
   const Workplace work;
   const std::string help = work.out("--help");
-  test::check_words(help, {"\n`tapestry help COMMAND` says more about each.\n\nExit codes:\n",
-                           "\n  3         invalid data\n"});
+  test::check_words(
+      help, {"\nSee `tapestry help COMMAND`.\n\nExit codes:\n", "\n  3         invalid data\n"});
   CHECK(help.ends_with("\n  128 + n   stopped by signal n, after saving\n"));
   CHECK(work.out("help") == help);
   for (const Command& command : all_commands()) {

@@ -136,7 +136,7 @@ TEST_CASE("a change with --allow-change is made and recorded, and goes with the 
   const test::Outcome finished = work.run("train --resume runs/tiny");
   CHECK(finished.code == 0);
   CHECK(contains(finished.out, "runs/tiny is finished: 12 of 12 steps"));
-  check_words(finished.err, {"; an older checkpoint is used\n", "to have as many again, add"});
+  check_words(finished.err, {"; an older checkpoint is used\n", "to restore it, add"});
   work.out("train --resume runs/tiny train.steps=15");
   CHECK_FALSE(contains(work.out("inspect " + work.checkpoint(15)), "\nhistory:\n"));
 }
@@ -172,7 +172,7 @@ TEST_CASE("batch size, data size and optimizer may change with permission, which
                    {"  --allow-change "});
     CHECK(contains(at_once.change("20", change.override), "\nwarning: changed " + change.history));
     std::string history = "step 10: changed " + change.history + "\n";
-    if (change.new_state) history += "step 10: the state of the optimizer starts anew\n";
+    if (change.new_state) history += "step 10: the optimizer state is reset\n";
     if (change.new_epoch) history += "step 10: continues with the first batch of an epoch\n";
     CHECK(contains(at_once.out("inspect " + end), "\nhistory:\n" + history));
 

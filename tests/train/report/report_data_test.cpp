@@ -19,6 +19,7 @@
 #include "train/base/error.h"
 #include "train/checkpoint/metrics.h"
 #include "train/config/config.h"
+#include "train/config/load.h"
 #include "train/tasks/data_source.h"
 
 /// The data of reports of runs that the program has trained.

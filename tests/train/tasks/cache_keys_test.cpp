@@ -10,6 +10,7 @@
 #include "data/example_file.h"
 #include "data/text/subwords.h"
 #include "tests/train/wiring/keys_tasks.h"
+#include "train/config/load.h"
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"

@@ -57,7 +57,7 @@ struct Checked {
     try {
       forward();
     } catch (const CustomModelError& wrong) {
-      CHECK(wrong.exit_code() == ExitCode::bug);
+      CHECK(wrong.exit_code() == ExitCode::failure);
       return std::string(wrong.what()) + " | " + wrong.hint();
     }
     return "none";

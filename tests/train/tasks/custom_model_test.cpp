@@ -44,7 +44,7 @@ std::string mistake_of(const CustomModelOptions& wrong) {
   try {
     register_task(CustomModel(wrong));
   } catch (const CustomModelError& error) {
-    CHECK(error.exit_code() == ExitCode::bug);
+    CHECK(error.exit_code() == ExitCode::failure);
     CHECK(!error.hint().empty());
     return error.what();
   }

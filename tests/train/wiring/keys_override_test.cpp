@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <regex>
 #include <set>
@@ -11,6 +13,7 @@
 #include "tests/train/config/config_errors.h"
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/config/fields.h"
+#include "train/config/load.h"
 
 /// Every key of every section, given by a config file and by the command line: each sets the member
 /// of its name, the last word counts, and what is wrong is reported where it was said last.
@@ -41,7 +44,7 @@ std::vector<Key> all_keys() {
     const std::string one = another_value(field);
     all.push_back({std::string(field.section), std::string(field.key),
                    without_quotes(field.printed()), one, another_value(field, one),
-                   field.use.in_use()});
+                   field.in_use()});
   }
   return all;
 }
@@ -117,6 +120,25 @@ TEST_CASE("a value that is invalid or not used is reported for its override, not
     check_place({key.override(key.two), key.override(key.one)}, key.one.c_str());
     CHECK(config_errors(key.in_file(key.usual), {key.override(key.one), key.override(key.usual)})
               .empty());
+  }
+}
+
+TEST_CASE("a value of another type is rejected for every key, with its position") {
+  for (const Field& field : fields_of(Config())) {
+    CAPTURE(field.path());
+    const std::string key = fmt::format("{}:\n  {}: ", field.section, field.key);
+    const auto check = [&](const std::string& value, std::size_t column, const std::string& found) {
+      CAPTURE(value);
+      const std::string message =
+          fmt::format("expected {}, found {}", field.domain.expected(), found);
+      check_errors(config_errors(key + value + "\n"),
+                   {{fmt::format("x:2:{}", column), "", {message}}});
+    };
+    const std::size_t of_key = 3, of_value = field.key.size() + 5;
+    check("{a: 1}", of_value, "a map");
+    check("~", of_key, "nothing");
+    if (!field.domain.is_list()) check("[1, 2]", of_value, "a list");
+    if (!field.domain.is_text() && !field.domain.is_list()) check("?x", of_value, "\"?x\"");
   }
 }
 

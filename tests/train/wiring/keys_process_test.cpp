@@ -14,6 +14,8 @@
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/config/config.h"
+#include "train/config/difference.h"
+#include "train/config/load.h"
 
 /// Settings that belong to a process and not to its run: a resumed run takes none of them from its
 /// checkpoint. That every other key of a run is kept is seen in run_keys_test.cpp.

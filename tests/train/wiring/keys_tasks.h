@@ -11,6 +11,7 @@
 #include "tests/train/program.h"
 #include "train/config/config.h"
 #include "train/config/fields.h"
+#include "train/config/load.h"
 #include "train/config/rules.h"
 
 /// A tiny config of every kind of model on every task that it learns, with all the files that these
@@ -216,7 +217,7 @@ inline std::string another_value(const Field& field, const std::string& not_this
 inline std::vector<std::string> keys_in_use(const Config& config, const std::string& section) {
   std::vector<std::string> keys;
   for (const Field& field : fields_of(config)) {
-    if (field.section == section && field.use.in_use()) keys.emplace_back(field.key);
+    if (field.section == section && field.in_use()) keys.emplace_back(field.key);
   }
   return keys;
 }

@@ -17,6 +17,7 @@
 #include "tests/support/values.h"
 #include "tests/train/wiring/model_reference.h"
 #include "train/config/config.h"
+#include "train/config/difference.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
 #include "train/config/rules.h"
@@ -71,7 +72,7 @@ std::vector<Change> changes_of(const Field& field, const KindCase& kind) {
   for (const char* number : {"1", "4", "0.5", "true", "false"}) {
     const bool is_other = field.printed() != number;
     if (!is_other || !std::holds_alternative<FieldValue>(domain.parse(number))) continue;
-    if (!field.use.in_use() || accepted(kind, {}, {key, number})) return {{key, number}};
+    if (!field.in_use() || accepted(kind, {}, {key, number})) return {{key, number}};
   }
   FAIL("no other value of model.", key, " is known: add it to changes_of()");
   return {};
@@ -84,7 +85,7 @@ void for_each_change(bool used, const F& f) {
     CAPTURE(kind.name);
     for (const Field& field : fields_of(parsed(kind))) {
       const bool applies =
-          field.section == "model" && field.key != "kind" && field.use.in_use() == used;
+          field.section == "model" && field.key != "kind" && field.in_use() == used;
       if (!applies) continue;
       for (const Change& change : changes_of(field, kind)) {
         CAPTURE(change.override());

@@ -11,6 +11,7 @@
 #include "tests/support/model_kind.h"
 #include "tests/train/kinds.h"
 #include "train/config/config.h"
+#include "train/config/load.h"
 #include "train/tasks/task.h"
 
 /// The models of every kind that the tests of the keys of the section `model` change and compare.

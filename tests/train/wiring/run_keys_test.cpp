@@ -14,6 +14,9 @@
 #include "tests/train/kinds.h"
 #include "tests/train/wiring/finished_runs.h"
 #include "tests/train/wiring/keys_tasks.h"
+#include "train/config/difference.h"
+#include "train/config/keys.h"
+#include "train/config/load.h"
 #include "train/tasks/data_source.h"
 
 /// Every key of the sections optimizer, schedule and train, in runs of every kind of model: what it
@@ -131,8 +134,8 @@ std::string another_value(const Config& config, const std::string& key) {
 
 /// The parts that a key changes by its ChangeRule; nullopt for weights and what follows from them.
 std::optional<Parts> changes_by_rule(const std::string& key) {
-  const KeyRule rule = find_field(key)->rule;
-  const bool changes_weights = rule.stored && rule.change != ChangeRule::free;
+  const SavePolicy policy = find_field(key)->policy;
+  const bool changes_weights = policy.stored && policy.change != ChangeRule::free;
   return changes_weights ? std::nullopt : std::optional(Parts{});
 }
 

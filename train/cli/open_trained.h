@@ -1,0 +1,49 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/checkpoint/open_run.h"
+#include "train/config/config.h"
+#include "train/tasks/task.h"
+
+namespace tapestry {
+
+/// Whether a MODEL argument names a trained model and not a config file.
+bool is_run_or_checkpoint(const std::filesystem::path& path);
+
+/// A trained model without its data.
+struct OpenedModel {
+  TrainedModel trained;
+  ModelOrigin origin;
+};
+
+/// Opens the model of a run directory or checkpoint. `overrides` may replace data files. If the run
+/// has a newer checkpoint than the one that is used, a line on standard error says so.
+///
+/// throws  ConfigError for overrides of other keys; CheckpointError.
+OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides = {});
+
+/// The kinds of models that `translate` and `score` use: their LineCommand decodes.
+std::vector<std::string> kinds_that_decode();
+
+/// throws  UsageError naming `command` if the model is of another kind.
+void require_kind(const TrainedModel& trained, const std::vector<std::string>& kinds,
+                  std::string_view command);
+
+/// The config of a trained model with data files replaced, because they have moved or because the
+/// model is applied to other data.
+///
+/// path       names the model in errors
+/// overrides  data.KEY=FILE; relative paths start at the working directory
+/// throws     ConfigError if an override
+///            - sets another key, since all other keys must match the trained parameters
+///            - names no file
+///            - would change which examples are held out of the training file, since the model may
+///              have been trained on them.
+Config with_other_data(const std::string& path, const Config& trained,
+                       const std::vector<std::string>& overrides);
+
+}  // namespace tapestry

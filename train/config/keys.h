@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tapestry {
+
+/// Whether the value of a key may change when a run is resumed.
+enum class ChangeRule {
+  free,  ///< affects output, duration or machine, not the results of a step. Data paths are free,
+         ///< since files are identified by content
+  with_permission,  ///< the state stays valid, but results change: needs --allow-change KEY
+  never             ///< the state would be invalid: shapes, vocabulary, task, seed, data order
+};
+
+/// A key as shown in help, tables, manual pages and shell completion.
+struct ConfigKey {
+  std::string section;               ///< `optimizer`
+  std::string key;                   ///< `momentum`
+  std::string expected;              ///< `a whole number >= 1`
+  std::string default_value;         ///< as in YAML
+  std::string meaning;               ///< one line of help
+  std::string used_with;             ///< `optimizer.kind: sgd`; empty if always
+  ChangeRule change;                 ///< whether a resumed run may change it
+  std::vector<std::string> choices;  ///< valid words; empty if values are numbers or any text
+  bool is_path;                      ///< whether the value is the path of a file
+
+  /// `optimizer.momentum`
+  std::string path() const { return section + "." + key; }
+};
+
+/// All keys in file order.
+std::vector<ConfigKey> config_keys();
+
+}  // namespace tapestry

@@ -1,0 +1,183 @@
+#include "train/config/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "data/io/file.h"
+#include "train/config/domain.h"
+#include "train/config/error.h"
+#include "train/config/fields.h"
+#include "train/config/reader.h"
+#include "train/config/rules.h"
+#include "train/config/steps.h"
+#include "train/config/yaml_text.h"
+
+namespace tapestry {
+namespace {
+
+using Folder = std::optional<std::filesystem::path>;
+
+/// The working folder, at which relative paths in overrides start; nullopt if it has been deleted.
+Folder working_folder() {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::current_path(error);
+  return error ? Folder() : Folder(std::move(folder));
+}
+
+/// Chooses between train.steps and train.epochs: the command line replaces the file.
+void choose_length(Config& config, const Origins& origins, Diagnostics& errors) {
+  const auto steps = origins.find("train.steps"), epochs = origins.find("train.epochs");
+  if (steps == origins.end() || epochs == origins.end() || config.train.epochs == 0) return;
+  if (steps->second.in_override != epochs->second.in_override) {
+    if (steps->second.in_override) config.train.epochs = 0;
+    return;
+  }
+  errors.add(epochs->second.place, "`epochs` and `steps` both give the length of the run",
+             "remove one of them");
+}
+
+/// Moves data files of the text to data.folder: those with relative paths, which were read as
+/// starting at `of_text`, and those in the folder `before` that the text names itself.
+void move_to_data_folder(Config& config, const Origins& origins, const Folder& of_text,
+                         const std::filesystem::path& before) {
+  const std::filesystem::path folder = config.data.folder;
+  if (folder.empty()) return;
+  for_each_field(config, [&](Field& field) {
+    if (!field.domain.is_file() || field.section != "data") return;
+    const auto origin = origins.find(field.path());
+    if (origin == origins.end() || origin->second.in_override) return;
+    std::size_t number = 0;
+    for_each_path(field.value, [&](std::string& path) {
+      const std::vector<bool>& all = origin->second.relative;
+      const bool relative = number < all.size() && all[number];
+      ++number;
+      if (!relative && before.empty()) return;
+      const std::filesystem::path rest =
+          std::filesystem::path(path).lexically_relative(relative ? *of_text : before);
+      const bool inside = relative || (!rest.empty() && *rest.begin() != "..");
+      if (inside) path = (folder / rest).lexically_normal().string();
+    });
+  });
+}
+
+/// Relative paths in the text start at `of_text`, relative paths in overrides at `of_overrides`.
+ConfigWithOrigins read_config(std::string_view text, const std::string& name, const Folder& of_text,
+                              const std::vector<std::string>& overrides,
+                              const Folder& of_overrides) {
+  Config config;
+  Diagnostics errors;
+  YamlText yaml(name, text, errors);
+  // After a syntax error keys may be missing, and the rules would report false contradictions.
+  const bool complete = errors.empty();
+
+  ConfigReader reader(config, errors);
+  reader.read(yaml, of_text);
+  const std::filesystem::path folder_of_text = config.data.folder;
+  for (const std::string& override : overrides) reader.read(override, of_overrides);
+  move_to_data_folder(config, reader.origins(), of_text, folder_of_text);
+  choose_length(config, reader.origins(), errors);
+  resolve_percentages(config);
+  if (complete) check_rules(config, reader.origins(), errors);
+  errors.throw_if_any();
+  return {std::move(config), reader.origins()};
+}
+
+constexpr FileKind config_kind{
+    .expected = "a config file",
+    .special_hint = "give the path of a YAML file, such as configs/copy.yaml",
+    .too_large_hint = "check that this file is meant to be a config",
+    .unreadable_hint = "check the path and its permissions",
+    .max_bytes = max_config_size};
+
+/// Whether the file is the config.yaml in the directory of a run.
+bool is_config_of_run(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return path.filename() == "config.yaml" &&
+         std::filesystem::is_directory(path.parent_path() / "checkpoints", ignored);
+}
+
+}  // namespace
+
+Config parse_config(std::string_view text, const std::string& name,
+                    const std::vector<std::string>& overrides) {
+  return read_config(text, name, {}, overrides, working_folder()).config;
+}
+
+Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
+  return load_config_with_origins(path, overrides).config;
+}
+
+ConfigWithOrigins load_config_with_origins(const std::string& path,
+                                           const std::vector<std::string>& overrides) {
+  namespace fs = std::filesystem;
+  const std::string text = read_config_file(path);
+  const Folder here = working_folder();
+  const fs::path folder = (here.value_or("/") / path).parent_path();
+  ConfigWithOrigins read = read_config(text, path, folder, overrides, here);
+  Config& config = read.config;
+  if (!names_run_dir(overrides) && is_config_of_run(path)) {
+    const fs::path run = fs::path(path).parent_path();
+    config.train.run_dir = run.empty() ? "." : run.string();
+  }
+  if (config.train.run_dir.empty()) {
+    config.train.run_dir = default_run_dir(path);
+    const Parsed parsed = Domain(RunPath()).parse(config.train.run_dir);
+    if (const auto* error = std::get_if<Diagnostic>(&parsed)) {
+      throw ConfigError(
+          {{.place = {.file = path},
+            .message = "the run directory is named after the config file: " + error->message,
+            .hint = "rename the file, or name a directory with train.run_dir=DIR"}});
+    }
+  }
+  return read;
+}
+
+std::string dump_config(const Config& config) {
+  std::string text;
+  std::string_view section;
+  for (const Field& field : fields_of(config)) {
+    // So that a run of a built-in kind can be opened by a program that has no custom keys.
+    if (field.custom && !field.in_use()) continue;
+    if (field.section != section) text += fmt::format("{}:\n", field.section);
+    section = field.section;
+    text += fmt::format("  {}: {}\n", field.key, field.printed());
+  }
+  return text;
+}
+
+std::string default_run_dir(const std::string& path) {
+  return (std::filesystem::path("runs") / std::filesystem::path(path).stem()).string();
+}
+
+bool names_run_dir(const std::vector<std::string>& overrides) {
+  return std::ranges::any_of(overrides, [](const std::string& override) {
+    return override.starts_with("train.run_dir=");
+  });
+}
+
+std::string read_config_file(const std::string& path) try {
+  const OpenFile file(path, config_kind);
+  // Not its size now: the file may be growing, and files of /proc have the size 0.
+  std::string text(max_config_size + 1, '\0');
+  text.resize(file.read_at(0, std::as_writable_bytes(std::span(text))));
+  if (text.size() > max_config_size) {
+    throw FileError(file.name(), fmt::format("found more than {} bytes", max_config_size),
+                    config_kind.too_large_hint);
+  }
+  return text;
+} catch (const FileError& error) {
+  throw ConfigError({{{.file = path}, error.reason(), error.hint()}});
+}
+
+}  // namespace tapestry
