@@ -28,6 +28,7 @@
 #include "train/checkpoint/metrics.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
+#include "train/config/load.h"
 #include "train/report/report_data.h"
 #include "train/system/cores.h"
 #include "train/system/interruptions.h"
@@ -68,13 +69,13 @@ pid_t start_process(std::vector<std::string> arguments, const fs::path& errors) 
 
 /// A run of the sweep.
 struct Run {
-  std::size_t number;  ///< from 0
-  std::string name;    ///< of its directory: run-01, with the digits that the last one needs
+  std::size_t number;  ///< counted from 0
+  std::string name;    ///< directory name: run-01, with as many digits as the last run needs
   std::vector<std::string> overrides;
-  pid_t process = 0;          ///< while it is being trained
+  pid_t process = 0;          ///< id of the process that trains it
   bool resumes = false;       ///< whether it had a checkpoint when the process started
   Clock::time_point retry{};  ///< when a run that another process had locked is tried again
-  int failed = 0;             ///< exit code
+  int failed = 0;             ///< exit code of a failed run
 };
 using Runs = std::vector<Run*>;
 
@@ -89,7 +90,7 @@ struct StopAtEnd {
   }
 };
 
-/// The runs of a sweep, none of which has begun.
+/// The runs of a sweep before their start.
 std::vector<Run> make_runs(const Sweep& sweep) {
   const std::size_t digits = std::max<std::size_t>(2, fmt::to_string(sweep.runs.size()).size());
   const std::vector<SweepAxis>& axes = sweep.overrides.axes;
@@ -129,7 +130,7 @@ class SweepRunner {
   /// throws  ConfigError, UsageError as check_configs()
   explicit SweepRunner(const Sweep& sweep)
       : sweep_(sweep), runs_(make_runs(sweep)), options_(check_configs(sweep, runs_).train) {
-    ::signal(SIGCHLD, SIG_DFL);  // there are no exit codes where it is ignored
+    ::signal(SIGCHLD, SIG_DFL);  // waitpid() gets no exit codes if it is ignored
   }
 
   int run() {
@@ -232,31 +233,43 @@ class SweepRunner {
   }
 
   void collect_ended(const SweepStage& stage, Runs& waiting, Runs& training) {
-    std::erase_if(training, [&](Run* run) {
-      int status = 0;
-      const pid_t ended =
-          retry_interrupted([&] { return ::waitpid(run->process, &status, WNOHANG); });
-      if (ended == 0) return false;
-      const int code =
-          WIFSIGNALED(status) ? signal_exit_base + WTERMSIG(status) : WEXITSTATUS(status);
-      if (!ends(*run, code, stage.step)) waiting.insert(waiting.begin(), run);
-      return true;
-    });
+    Runs still_training;
+    for (Run* run : training) {
+      const std::optional<int> code = exit_code_of_process(*run);
+      if (!code) {
+        still_training.push_back(run);
+      } else if (*code == static_cast<int>(ExitCode::in_use)) {
+        delay_locked(*run);
+        waiting.insert(waiting.begin(), run);
+      } else if (*code == static_cast<int>(ExitCode::usage) && was_saved_meanwhile(*run)) {
+        waiting.insert(waiting.begin(), run);
+      } else {
+        report_end(*run, *code, stage.step);
+      }
+    }
+    training = std::move(still_training);
   }
 
-  /// Whether the run has ended by an exit code of its process. It is tried again while another
-  /// process has locked it, such as one of a killed sweep, or if that has saved it since this sweep
-  /// looked for a checkpoint.
-  bool ends(Run& run, int code, std::uint64_t last_step) {
-    if (code == static_cast<int>(ExitCode::in_use)) {
-      if (run.retry == Clock::time_point()) {
-        print(fmt::format("{}  waits for another process, which trains it", describe(run)));
-      }
-      run.retry = Clock::now() + std::chrono::seconds(1);
-      return false;
+  /// nullopt while the process of a run has not ended.
+  static std::optional<int> exit_code_of_process(const Run& run) {
+    int status = 0;
+    const pid_t ended = retry_interrupted([&] { return ::waitpid(run.process, &status, WNOHANG); });
+    if (ended == 0) return std::nullopt;
+    return WIFSIGNALED(status) ? signal_exit_base + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+  /// Delays a run that another process has locked, such as one of a killed sweep.
+  void delay_locked(Run& run) {
+    if (run.retry == Clock::time_point()) {
+      print(fmt::format("{}  waits for another process, which trains it", describe(run)));
     }
-    const bool was_saved = !run.resumes && saved_step(run);
-    if (code == static_cast<int>(ExitCode::usage) && was_saved) return false;
+    run.retry = Clock::now() + std::chrono::seconds(1);
+  }
+
+  /// Whether another process has saved a run since this sweep looked for a checkpoint.
+  bool was_saved_meanwhile(const Run& run) const { return !run.resumes && saved_step(run); }
+
+  void report_end(Run& run, int code, std::uint64_t last_step) {
     if (code == static_cast<int>(ExitCode::out_of_time)) {
       stopped_ = code;
     } else if (code == 0) {
@@ -264,7 +277,6 @@ class SweepRunner {
     } else if (stopped_ == 0) {
       fail(run, code, read_last_error(run));
     }
-    return true;
   }
 
   void report_trained(Run& run, std::uint64_t last_step) {
@@ -383,7 +395,7 @@ class SweepRunner {
   const Sweep& sweep_;
   RunSignals signals_;
   std::vector<Run> runs_;
-  const TrainOptions options_;  ///< of the first run
+  const TrainOptions options_;  ///< options of the first run
   int stopped_ = 0;             ///< the exit code if the sweep was stopped
   int print_error_ = 0;         ///< errno of the first line that could not be printed
 };
