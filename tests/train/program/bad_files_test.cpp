@@ -122,5 +122,29 @@ TEST_CASE("an array of another type, shape or content is rejected by every comma
   bad.check_array(words, vocabulary.at(words), {words, "line 1: found 'a', expected <pad>"});
 }
 
+TEST_CASE("a cut or damaged checkpoint is rejected, and a run that has no other") {
+  const test::TrainedWorkplace work;
+  const std::string whole = work.read(work.checkpoint(12));
+  std::string altered = whole;
+  altered[whole.size() / 2] ^= 1;
+  const std::pair<std::string, std::string> rows[] = {
+      {"", "not a Tapestry checkpoint"},
+      {whole.substr(0, 1000), "is truncated"},
+      {whole.substr(0, whole.size() - 1), "is truncated"},
+      {whole + "\n", "is too long"},
+      {altered, "is damaged: found other bytes than were written"}};
+  for (const auto& [bytes, words] : rows) {
+    CAPTURE(words);
+    work.write("bad.h5", bytes);
+    check_rejected(work, "evaluate bad.h5", 4, {"bad.h5: ", words});
+  }
+  for (const auto& file : fs::directory_iterator(work / "runs/tiny/checkpoints")) {
+    fs::resize_file(file, 1000);
+  }
+  for (const char* command : {"train --resume runs/tiny train.steps=20", "translate runs/tiny"}) {
+    check_rejected(work, command, 4, {"checkpoints", "expected a whole one"});
+  }
+}
+
 }  // namespace
 }  // namespace tapestry
