@@ -47,7 +47,8 @@ struct OldRun : Workplace {
 
 TEST_CASE("a run whose checkpoint is of any format is evaluated and resumed with all its state") {
   for (const auto& [file, held_out_loss, next_loss] : stored_files) {
-    CAPTURE(file);
+    const auto& shown = file;  // clang 14 captures no structured binding
+    CAPTURE(shown);
     const OldRun run(file);
     const Outcome scores = run.run({"evaluate", "runs/old", "--examples", "0"});
     CHECK(scores.code == 0);

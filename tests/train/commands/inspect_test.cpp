@@ -37,9 +37,8 @@ TEST_CASE("inspect lists arrays, numbers and the config") {
                   work.checkpoint(12), snapshot.size(),
                   static_cast<double>(snapshot.byte_size()) / 1e6, program_version)));
   std::string one_blank = out;
-  const auto blanks =
-      std::ranges::unique(one_blank, [](char a, char b) { return a == ' ' && b == ' '; });
-  one_blank.erase(blanks.begin(), blanks.end());
+  const auto two_blanks = [](char a, char b) { return a == ' ' && b == ' '; };
+  one_blank.erase(std::unique(one_blank.begin(), one_blank.end(), two_blanks), one_blank.end());
   const double best = snapshot.get_scalar<double>("train/best_loss");
   check_words(one_blank, {"\noptimizer/steps uint64 () 12\n",
                           fmt::format("\ntrain/best_loss float64 () {}\n", best),

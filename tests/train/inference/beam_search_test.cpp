@@ -265,7 +265,8 @@ TEST_CASE("options outside their range are rejected") {
       {"repetition_penalty is inf", sampled({.repetition_penalty = infinity})},
   };
   for (const auto& [words, options] : wrong) {
-    CAPTURE(words);
+    const auto& shown = words;  // clang 14 captures no structured binding
+    CAPTURE(shown);
     std::string message = "no error";
     try {
       search(model, sources, options);

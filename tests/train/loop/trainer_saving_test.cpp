@@ -198,7 +198,8 @@ TEST_CASE("the best checkpoint has the best value of train.best_metric") {
   for (const auto& [metric, column, highest] :
        {Row{"loss", loss_column, false}, Row{"perplexity", perplexity_column, false},
         Row{"token_accuracy", accuracy_column, true}}) {
-    CAPTURE(metric);
+    const auto& shown = metric;  // clang 14 captures no structured binding
+    CAPTURE(shown);
     Config config = tiny_config();
     config.train.validate_every = 1;
     config.train.best_metric = metric;

@@ -134,7 +134,8 @@ TEST_CASE("each curve of metrics has the name and the values of its column") {
   for (const auto& [split, columns] : test::metrics_of(path)) {
     for (auto [name, points] : columns) {
       if (name == "target_tokens") continue;
-      CAPTURE(name);
+      const auto& shown = name;  // clang 14 captures no structured binding
+      CAPTURE(shown);
       const bool validation = split == "validation";
       if (name == "loss" && !validation) {
         // The loss without label smoothing, which the perplexity has, is a separate curve.

@@ -84,7 +84,7 @@ TEST_CASE("a second own signal of any kind ends the process, whatever another pr
        },
        SIGTERM}};
   for (const auto& [receive, signal] : rows) {
-    const int status = status_of([&] {
+    const int status = status_of([&receive = receive] {  // clang 14 captures no structured binding
       RunSignals signals;
       receive(signals);
     });
