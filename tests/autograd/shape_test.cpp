@@ -184,6 +184,7 @@ TEST_CASE("ids are sliced and selected along any axis, as tensors are") {
         Ids(Shape{2, 1, 2}, {3, 4, 7, 8}));
   CHECK(select(rows, 0, 1) == Ids::from({4, 5, 6}));
   CHECK(select(rows, 1, -1) == Ids::from({3, 6}));
+  CHECK(select(rows, 1, -3) == Ids::from({1, 4}));
   check_error<ValueError>("slice:|[1, 4)|1|(2, 3)|0|3", [&] { slice(rows, 1, 1, 4); });
   CHECK_THROWS_AS(slice(rows, 1, 2, 1), ValueError);
   CHECK_THROWS_AS(slice(rows, 1, -4, 1), ValueError);
