@@ -67,7 +67,7 @@ TEST_CASE("fields are separated by commas, and a field in quotes is its content"
       {"", {""}},
       {",,", {"", "", ""}},
       {"\"0\",\"255\",\"cat\"", {"0", "255", "cat"}},
-      {"\"a,b\", \"c\" ,d", {"a,b", "c", "d"}},
+      {"\"a,b\", \"c,d\" ,e", {"a,b", "c,d", "e"}},
       {"\"a\"\"b\",\"\"\"\",\"\"", {"a\"b", "\"", ""}},
       {"\" a \"", {" a "}},
       {"5\",a\"b", {"5\"", "a\"b"}},  // inside an unquoted field

@@ -69,7 +69,10 @@ TEST_CASE("options of words apply to both sides, which may share a vocabulary") 
   CHECK(corpus.target_vocabulary == corpus.source_vocabulary);
   text.words.lowercase = true;
   text.write("Ärger\närger\n", "x\nx\n");
-  CHECK(text.load().source_vocabulary == Vocabulary({"x", "ärger"}));
+  text.write_validation("X\n", "Der Ärger\n");
+  const Corpus lowercase = text.load();
+  CHECK(lowercase.source_vocabulary == Vocabulary({"x", "ärger"}));
+  CHECK(lowercase.validation_lines.target_texts == std::vector<std::string>{"der ärger"});
   text.words.min_frequency = 5;
   text.check_rejected_now({"no word occurs 5 times"});
 }
