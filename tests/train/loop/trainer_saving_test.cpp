@@ -97,6 +97,19 @@ TEST_CASE("two failed saves in a row are warnings, the third ends the run and sa
       contains(test::error_text<OutputError>([&] { trainer.run(); }), "; it has no checkpoint\n"));
 }
 
+TEST_CASE("failed saves that are not in a row do not end the run") {
+  FaultyRun run;
+  Config config = saving_four_times();
+  config.train.save_every = 2;
+  const Corpus corpus = load_corpus(config.data);
+  Trainer trainer(config, corpus, run.directory, run.progress);
+  run.files.fail_times("rename", 2, EIO);
+  CHECK(trainer.run({.last_step = 6}) == RunEnd::last_step);
+  run.files.fail_times("rename", 1, EIO);
+  CHECK(trainer.run() == RunEnd::finished);
+  CHECK(run.directory.steps() == std::vector<std::uint64_t>{6, 10, 12});
+}
+
 TEST_CASE("an old checkpoint that cannot be deleted causes one warning, and the run continues") {
   FaultyRun run;
   Config config = saving_four_times();

@@ -175,6 +175,7 @@ TEST_CASE("several processes divide the micro-batches, bytes and memory of a ste
   // Two nodes of the tree of sums, and the parameters: (p - 1) / p of each.
   CHECK(division.sent == plan.model.parameters / 3 * 2 * 4 * 3);
   CHECK(division.compute == Approx(plan.step.gradients * 3 / 8 + plan.step.update / 3));
+  CHECK(plan.step.median > plan.step.gradients / 2);  // of a step, not of a micro-batch
   CHECK(division.memory > 0);
   CHECK(division.memory <= plan.memory.need.total());
   CHECK(contains(plan_text(plan), "\nprocesses: 3 with 2 to 3 micro-batches each; "));

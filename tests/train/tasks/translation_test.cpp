@@ -79,17 +79,17 @@ TEST_CASE("BLEU of validation uses train.bleu_tokenizer, which its signature sta
 }
 
 TEST_CASE("the first train.samples outputs are given as text") {
-  const std::vector<Example> pairs{{{6}, {4, 5}}, {{7, 6}, {4, 7}}, {{6}, {9}}};
+  const std::vector<Example> pairs{{{6}, {4, 5}}, {{6}, {9}}, {{7, 6}, {4, 7}}, {{6}, {9}}};
   Config config;
   CHECK(evaluate(pairs, 3, config).samples.size() == 2);
   config.train.samples = 0;
   CHECK(evaluate(pairs, 3, config).samples.empty());
   config.train.samples = 5;
-  const Scores scores = evaluate(pairs, 2, config, {"a", "b", "c"});
+  const Scores scores = evaluate(pairs, 2, config, {"a", "b", "c", "d"});
   REQUIRE(scores.samples.size() == 2);
   CHECK(scores.samples[1].input == "w7 w6");
   CHECK(scores.samples[1].output == "w4 w5");
-  CHECK(scores.samples[1].expected == "b");
+  CHECK(scores.samples[1].expected == "c");
 }
 
 TEST_CASE("the decoded target of a pair is the model's own output") {
