@@ -41,8 +41,9 @@ class RunningAverage {
 
   /// A pending update: value = decay * value + weight * batch_value.
   struct Update {
-    Tensor batch_value;
-    double decay, weight;
+    Tensor batch_value;  ///< has the shape of value
+    double decay;        ///< factor of value
+    double weight;       ///< factor of batch_value
   };
   /// The pending updates, in order.
   std::span<const Update> pending_updates() const { return state_->updates; }

@@ -39,7 +39,7 @@ TEST_CASE("a replayed step gives the weights of the next checkpoint, bit by bit"
   Outcome done;
   const ArrayStore step = replayed(work, "12", done);
   CHECK(contains(done.out, "step 12: loss "));
-  CHECK(done.out.ends_with("are those of " + work.checkpoint(12) + ", bit by bit\n"));
+  CHECK(done.out.ends_with(" equal " + work.checkpoint(12) + ", bit by bit\n"));
   CHECK(contains(done.err, "computing steps 11 to 12 again, from " + work.checkpoint(10)));
   const ArrayStore after = read_checkpoint(work / work.checkpoint(12));
   CHECK(step.get_scalar<std::uint64_t>("train/step") == 12);
@@ -260,7 +260,7 @@ TEST_CASE("diff and replay name the step and tensor of one bit that differs betw
   const Outcome bad = work.run("replay b --step 10 --output b.h5");
   CHECK(bad.code == 1);
   check_words(bad.err,
-              {"warning: the weights after step 9 are not those of the run", "output.bias"});
+              {"warning: the weights after step 9 differ from the run", "output.bias"});
   CHECK_FALSE(contains(bad.err, "after step 10"));
 
   // It does not compare digests of other tensors.
@@ -268,7 +268,7 @@ TEST_CASE("diff and replay name the step and tensor of one bit that differs betw
   work.write("b/events.jsonl", std::regex_replace(events, std::regex("output.bias"), "offset"));
   const Outcome other = work.run("replay b --step 10 --output c.h5");
   CHECK(contains(other.err, "events.jsonl is not compared"));
-  CHECK_FALSE(contains(other.err, "are not those of the run"));
+  CHECK_FALSE(contains(other.err, "differ from the run"));
 
   // Without digests, diff knows the states before and after.
   std::filesystem::remove(work / "a/events.jsonl");
