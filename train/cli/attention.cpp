@@ -204,9 +204,10 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace attention_cli
 
-const Command attention_command{.name = "attention",
-                                .purpose = "Show the attention weights of every layer and head",
-                                .define = with_arguments(attention_cli::define, attention_cli::run),
-                                .memory_hint = "give it a shorter text or example"};
+extern const Command attention_command{
+    .name = "attention",
+    .purpose = "Show the attention weights of every layer and head",
+    .define = with_arguments(attention_cli::define, attention_cli::run),
+    .memory_hint = "give it a shorter text or example"};
 
 }  // namespace tapestry

@@ -80,8 +80,9 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace average_cli
 
-const Command average_command{.name = "average",
-                              .purpose = "Average the parameters of checkpoints",
-                              .define = with_arguments(average_cli::define, average_cli::run)};
+extern const Command average_command{
+    .name = "average",
+    .purpose = "Average the parameters of checkpoints",
+    .define = with_arguments(average_cli::define, average_cli::run)};
 
 }  // namespace tapestry

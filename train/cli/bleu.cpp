@@ -171,8 +171,8 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace bleu_cli
 
-const Command bleu_command{.name = "bleu",
-                           .purpose = "Score translations against references: BLEU, chrF",
-                           .define = with_arguments(bleu_cli::define, bleu_cli::run)};
+extern const Command bleu_command{.name = "bleu",
+                                  .purpose = "Score translations against references: BLEU, chrF",
+                                  .define = with_arguments(bleu_cli::define, bleu_cli::run)};
 
 }  // namespace tapestry

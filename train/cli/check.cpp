@@ -124,7 +124,7 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace check_cli
 
-const Command check_command{
+extern const Command check_command{
     .name = "check",
     .purpose = "Check a model for silent errors, such as attention to masked tokens",
     .define = with_arguments(check_cli::define, check_cli::run),

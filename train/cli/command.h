@@ -16,9 +16,10 @@
 #include "train/tasks/task.h"
 
 /// The definition of a command of the program. Each command is one file, train/cli/NAME.cpp, which
-/// defines a Command; commands.cpp lists them. Its Arguments, run() and define() are in a namespace
-/// NAME_cli, so that several files can be compiled as one. A command that answers lines of standard
-/// input is defined by its task, see LineCommand in train/tasks/task.h.
+/// defines `extern const Command NAME_command`; commands.cpp lists them. Its Arguments, run() and
+/// define() are in a namespace NAME_cli, so that several files can be compiled as one. A command
+/// that answers lines of standard input is defined by its task, see LineCommand in
+/// train/tasks/task.h.
 namespace tapestry {
 
 /// Runs a command whose arguments have been parsed. Returns its exit code; throws Error.
@@ -62,12 +63,6 @@ template <class Arguments, class Run>
 auto with_arguments(void (*add)(CLI::App& command, Arguments& arguments), Run run) {
   return with_arguments<Arguments, decltype(add), Run>(add, run);
 }
-
-extern const Command train_command, plan_command, evaluate_command, score_command, generate_command,
-    gradcheck_command, check_command, attention_command, explain_command, inspect_command,
-    report_command, runs_command, watch_command, diff_command, replay_command, errors_command,
-    average_command, sweep_command, config_command, bleu_command, compare_command,
-    completion_command;
 
 /// The command `tapestry NAME RUN`: reads lines of standard input and prints one line for each, in
 /// order, with a model whose task has `line_command`. Lines are answered in batches; whenever no

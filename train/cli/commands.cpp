@@ -23,6 +23,13 @@
 
 namespace tapestry {
 
+// Each command is defined in cli/NAME.cpp; all_commands() has their order.
+extern const Command train_command, plan_command, evaluate_command, score_command, generate_command,
+    gradcheck_command, check_command, attention_command, explain_command, inspect_command,
+    report_command, runs_command, watch_command, diff_command, replay_command, errors_command,
+    average_command, sweep_command, config_command, bleu_command, compare_command,
+    completion_command;
+
 namespace {
 
 /// Adds the LineCommands of all tasks, without duplicates.

@@ -191,7 +191,7 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace compare_cli
 
-const Command compare_command{
+extern const Command compare_command{
     .name = "compare",
     .purpose = "Compare systems by their translations, with significance tests",
     .define = with_arguments(compare_cli::define, compare_cli::run)};

@@ -324,7 +324,7 @@ std::string completion_script(std::string_view shell) {
   return completion_cli::replaced(text, "PROGRAM", program_name());
 }
 
-const Command completion_command{
+extern const Command completion_command{
     .name = "completion",
     .purpose = "Print a script that completes commands in a shell",
     .define = with_arguments(completion_cli::define, completion_cli::run)};

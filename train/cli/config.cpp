@@ -342,7 +342,7 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace config_cli
 
-const Command config_command{
+extern const Command config_command{
     .name = "config",
     .purpose = "Explain, compare or write configs, or print their JSON Schema",
     .define = with_arguments(config_cli::define, config_cli::run)};

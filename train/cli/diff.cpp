@@ -253,7 +253,7 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace diff_cli
 
-const Command diff_command{
+extern const Command diff_command{
     .name = "diff",
     .purpose = "Compare two runs or checkpoints, down to the first tensor that differs",
     .define = with_arguments(diff_cli::define, diff_cli::run)};

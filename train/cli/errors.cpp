@@ -182,8 +182,8 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace errors_cli
 
-const Command errors_command{.name = "errors",
-                             .purpose = "List the held-out examples with the greatest loss",
-                             .define = with_arguments(errors_cli::define, errors_cli::run)};
+extern const Command errors_command{.name = "errors",
+                                    .purpose = "List the held-out examples with the greatest loss",
+                                    .define = with_arguments(errors_cli::define, errors_cli::run)};
 
 }  // namespace tapestry

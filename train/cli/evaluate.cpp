@@ -127,8 +127,9 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace evaluate_cli
 
-const Command evaluate_command{.name = "evaluate",
-                               .purpose = "Score a trained model on its held-out data",
-                               .define = with_arguments(evaluate_cli::define, evaluate_cli::run)};
+extern const Command evaluate_command{
+    .name = "evaluate",
+    .purpose = "Score a trained model on its held-out data",
+    .define = with_arguments(evaluate_cli::define, evaluate_cli::run)};
 
 }  // namespace tapestry

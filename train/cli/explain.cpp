@@ -325,7 +325,7 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace explain_cli
 
-const Command explain_command{
+extern const Command explain_command{
     .name = "explain",
     .purpose = "Write an HTML file that follows one input through a model, forward and backward",
     .define = with_arguments(explain_cli::define, explain_cli::run),

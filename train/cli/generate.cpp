@@ -132,8 +132,9 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace generate_cli
 
-const Command generate_command{.name = "generate",
-                               .purpose = "Continue a text with a trained language model",
-                               .define = with_arguments(generate_cli::define, generate_cli::run)};
+extern const Command generate_command{
+    .name = "generate",
+    .purpose = "Continue a text with a trained language model",
+    .define = with_arguments(generate_cli::define, generate_cli::run)};
 
 }  // namespace tapestry

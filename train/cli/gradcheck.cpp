@@ -69,7 +69,7 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace gradcheck_cli
 
-const Command gradcheck_command{
+extern const Command gradcheck_command{
     .name = "gradcheck",
     .purpose = "Compare all gradients of a configured model with central differences",
     .define = with_arguments(gradcheck_cli::define, gradcheck_cli::run),

@@ -318,8 +318,9 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace inspect_cli
 
-const Command inspect_command{.name = "inspect",
-                              .purpose = "List the checkpoints of a run, and what one holds",
-                              .define = with_arguments(inspect_cli::define, inspect_cli::run)};
+extern const Command inspect_command{
+    .name = "inspect",
+    .purpose = "List the checkpoints of a run, and what one holds",
+    .define = with_arguments(inspect_cli::define, inspect_cli::run)};
 
 }  // namespace tapestry

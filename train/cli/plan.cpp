@@ -83,7 +83,7 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace plan_cli
 
-const Command plan_command{
+extern const Command plan_command{
     .name = "plan",
     .purpose = "Estimate time, memory and disk space of a run before it begins",
     .define = with_arguments(plan_cli::define, plan_cli::run),

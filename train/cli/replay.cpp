@@ -399,7 +399,7 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace replay_cli
 
-const Command replay_command{
+extern const Command replay_command{
     .name = "replay",
     .purpose = "Compute a step of a run again, and write its batch, activations and gradients",
     .define = with_arguments(replay_cli::define, replay_cli::run)};

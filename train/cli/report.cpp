@@ -67,7 +67,7 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace report_cli
 
-const Command report_command{
+extern const Command report_command{
     .name = "report",
     .purpose = "Write an HTML file about runs: curves, examples, attention, weights",
     .define = with_arguments(report_cli::define, report_cli::run)};

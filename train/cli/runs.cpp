@@ -111,8 +111,8 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace runs_cli
 
-const Command runs_command{.name = "runs",
-                           .purpose = "List runs with state, step and best score",
-                           .define = with_arguments(runs_cli::define, runs_cli::run)};
+extern const Command runs_command{.name = "runs",
+                                  .purpose = "List runs with state, step and best score",
+                                  .define = with_arguments(runs_cli::define, runs_cli::run)};
 
 }  // namespace tapestry

@@ -290,7 +290,7 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace score_cli
 
-const Command score_command{
+extern const Command score_command{
     .name = "score",
     .purpose = "Print the log-probabilities of given translations",
     .define = with_arguments(score_cli::define, score_cli::run),

@@ -96,7 +96,7 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace sweep_cli
 
-const Command sweep_command{
+extern const Command sweep_command{
     .name = "sweep",
     .purpose = "Train a run for each combination of values, and compare them",
     .define = with_arguments(sweep_cli::define, sweep_cli::run)};

@@ -120,8 +120,8 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace watch_cli
 
-const Command watch_command{.name = "watch",
-                            .purpose = "Follow the log of a run from another terminal",
-                            .define = with_arguments(watch_cli::define, watch_cli::run)};
+extern const Command watch_command{.name = "watch",
+                                   .purpose = "Follow the log of a run from another terminal",
+                                   .define = with_arguments(watch_cli::define, watch_cli::run)};
 
 }  // namespace tapestry
