@@ -33,7 +33,7 @@ struct StepBatches {
 /// prepares the step itself.
 class BatchLoader {
  public:
-  /// Minimum CPU time of the preparation of a step for which the next step is prefetched.
+  /// The next step is prefetched if preparing a step takes at least this CPU time.
   /// Measured on a machine with more busy threads than cores: for a step that takes 0.1 ms to
   /// prepare, the trainer waited 5 ms for a thread that had no core.
   static constexpr std::chrono::nanoseconds min_prefetch_time = std::chrono::milliseconds(1);

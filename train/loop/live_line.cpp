@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t max_parts = 64;
 
-/// A part of the line; the one with the greatest rank is left out first.
+/// A part of the line. Parts with a higher rank are left out first.
 struct Part {
   int rank;
   std::string text;

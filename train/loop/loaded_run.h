@@ -58,7 +58,7 @@ struct LoadedRun {
   std::uint64_t first_step() const { return resumed ? resumed->checkpoint.step : 0; }
 };
 
-/// Reads the data of a new run, and the pretrained model with which it begins
+/// Reads the data of a new run, and the pretrained model that it starts from
 /// (train.initialize_from).
 ///
 /// throws  ConfigError if the directory has other files, or a run although `options.fresh` is not

@@ -92,7 +92,7 @@ std::vector<BatchBound> largest_bounds(const Corpus& corpus, const Config& confi
 
 /// The indices of `count` examples for the largest batch of examples with at most `max_tokens` on
 /// each side: an example with the longest source, one with the longest target, and then the ones
-/// with the most tokens; if `count` is 1, the one with the most tokens.
+/// with the most tokens; if `count` is 1, only the example with the most tokens.
 std::vector<std::size_t> longest_examples(const Examples& examples, std::size_t count,
                                           std::size_t max_tokens, const RowLayout& layout) {
   std::vector<std::size_t> order(examples.size());
@@ -248,8 +248,8 @@ std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& conf
 
 namespace {
 
-/// The number of rows of the smaller of two batches from which the memory of `rows` is
-/// extrapolated: the smallest rows / 2^k with at least 128 tokens, so that data processed in chunks
+/// Rows of the smaller of two measured batches, to extrapolate the memory of a batch of `rows`
+/// rows: the smallest rows / 2^k with at least 128 tokens, so that data processed in chunks
 /// fill whole chunks; halves, so that the pool rounds block sizes as it does for all rows.
 std::size_t sample_rows(std::size_t rows, std::size_t row_tokens) {
   constexpr std::size_t min_tokens = 128;

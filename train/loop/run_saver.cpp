@@ -29,7 +29,7 @@ constexpr std::size_t max_failures = 3;  // consecutive
 
 }  // namespace
 
-/// What a save writes: a copy, since training continues during this.
+/// A copy of the state, which a save writes while training continues.
 struct RunSaver::Copy {
   std::uint64_t step;
   MetricsTable metrics;

@@ -80,7 +80,7 @@ class ProcessGroup {
   /// For work without a result.
   void on_rank_0(const std::function<void()>& work);
 
-  /// Rejects processes in which something differs from rank 0. All processes call this.
+  /// Rejects a process whose value differs from the value of rank 0. All processes call this.
   ///
   /// what    a noun: "config"
   /// text    describes it; not called in a group of one process
