@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Installs the Debian packages that building Tapestry takes, and those named as arguments, as far as
 # they are missing: as root, or with sudo; where neither is possible it names them.
 set -euo pipefail

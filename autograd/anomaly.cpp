@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/anomaly.h"
 
 #include <fmt/format.h>
@@ -101,7 +102,7 @@ void AnomalyDetector::backward_ran(const GradientSlot& output, const Tensor& dy)
   if (call == calls_.end()) return;
   for (std::size_t i = 0; i < call->inputs.size(); ++i) {
     const Tensor& input = call->inputs[i];
-    if (!input.defined() || !input.requires_gradient() || !input.slot()->filled()) continue;
+    if (!input.defined() || !input.requires_grad() || !input.slot()->filled()) continue;
     const auto found = anomaly_in(input.slot()->value());
     if (!found) continue;
     throw AnomalyError(

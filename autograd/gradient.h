@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <atomic>
@@ -54,6 +55,14 @@ class GradientSlot {
 
   /// The gradient accumulated so far; there must be one.
   Tensor value() const;
+  /// Makes backward keep the gradient for retained(), if this is the output of an operation.
+  void retain() { retains_ = true; }
+  /// The gradient that backward has kept; an empty Tensor before, or without retain().
+  const Tensor& retained() const { return retained_; }
+  /// Keeps the complete gradient if retain() was called.
+  void keep(const Tensor& gradient) {
+    if (retains_) retained_ = gradient;
+  }
   /// The memory for the next contribution; the caller writes or adds to every element. Throws
   /// ValueError if the record is gone, as `add` does.
   template <class T>
@@ -79,9 +88,11 @@ class GradientSlot {
   RecordState record_state_ = RecordState::alive;
   bool filled_ = false;
   bool fixed_ = false;  // the memory was set by move_into
+  bool retains_ = false;
   kernels::Memory memory_;
   std::size_t offset_ = 0;
   std::atomic<std::uint64_t> changes_ = 0;
+  Tensor retained_;
 };
 
 /// The gradient of an input, as passed to the backward of an operation. Converts to false if it is
@@ -101,6 +112,8 @@ class Gradient {
   explicit operator bool() const { return slot_ != nullptr; }
   /// The shape of the input.
   const Shape& shape() const { return slot_->shape(); }
+  /// The element type of the input.
+  DType dtype() const { return slot_->dtype(); }
   /// True if both belong to the same tensor: a kernel must then not write to their targets
   /// alternately.
   bool is_same(const Gradient& other) const { return slot_ == other.slot_; }

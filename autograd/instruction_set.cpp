@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/instruction_set.h"
 
 #include <fmt/format.h>
@@ -14,9 +15,9 @@
 #include "autograd/kernels/registry.h"
 
 // TAPESTRY_KERNEL_SETS, from CMake: SET(baseline) SET(avx2) ... of this build.
-#define SET(name)                      \
-  namespace tapestry::kernels::name {  \
-  extern const KernelTable table;      \
+#define SET(name)                     \
+  namespace tapestry::kernels::name { \
+  extern const KernelTable table;     \
   }
 TAPESTRY_KERNEL_SETS
 #undef SET

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/named_tensor.h"
 
 #include <fmt/format.h>
@@ -56,7 +57,7 @@ std::vector<std::string> closest_names(std::string_view path,
 }
 
 [[noreturn]] void throw_unknown(const char* operation, std::string_view path,
-                         std::span<const NamedTensor> tensors) {
+                                std::span<const NamedTensor> tensors) {
   std::vector<std::string> closest = closest_names(path, tensors);
   if (closest.empty()) {
     throw ValueError(fmt::format("{}: there are no parameters, expected `{}`", operation, path));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <algorithm>
@@ -299,7 +300,7 @@ template <class Op>
 Tensor apply_to_list(Op op, std::span<const Tensor> inputs) {
   static_assert(detail::NamedOperation<Op>,
                 "an operation needs a name: static constexpr const char* name = \"my_operation\";");
-  const bool wanted = std::ranges::any_of(inputs, &Tensor::requires_gradient);
+  const bool wanted = std::ranges::any_of(inputs, &Tensor::requires_grad);
   if (!wanted || execution_context().tape == nullptr) {
     return detail::run_forward(false, op, inputs);
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/tape.h"
 
 #include <fmt/format.h>
@@ -165,8 +166,8 @@ void detail::throw_empty_input(const char* operation, std::span<const Tensor> in
 std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y, const char* operation) {
   if (y.slot() != nullptr || y.is_frozen()) {
     throw ValueError(
-        fmt::format("{}: forward returned one of its inputs, expected a tensor of its own, such as "
-                    "x.viewed_as(x.shape())",
+        fmt::format("{}: forward returned one of its inputs, expected another tensor, such as "
+                    "x.detach()",
                     operation));
   }
   auto slot = std::allocate_shared<GradientSlot>(kernels::PoolAllocator<GradientSlot>{}, y.shape(),
@@ -215,7 +216,7 @@ void Tape::backward(const Tensor& y, const Tensor& dy) {
                                  to_string(dy.shape()), to_string(y.shape())));
   }
   common_dtype("backward", y, dy);
-  if (!y.requires_gradient()) {
+  if (!y.requires_grad()) {
     throw ValueError(
         "backward: the output depends on nothing that requires a gradient, or was computed while "
         "no tape was alive on this thread");
@@ -245,6 +246,7 @@ void Tape::propagate(const Record& record) {
   const LayerPath here(record.layer_path());
   const Tensor gradient = output.value().make_read_only(record.operation());
   output.clear();
+  output.keep(gradient);
   (detects_writes_ ? run_guarded_backward : run_backward)(record, gradient);
   if (observer_ != nullptr) observer_->backward_ran(output, gradient);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <cstdint>
@@ -173,7 +174,7 @@ class NoGrad {
 /// True if an operation on these inputs will be recorded.
 template <class... Inputs>
 bool is_recorded(const Inputs&... inputs) {
-  return execution_context().tape != nullptr && (inputs.requires_gradient() || ...);
+  return execution_context().tape != nullptr && (inputs.requires_grad() || ...);
 }
 
 }  // namespace tapestry

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/tensor.h"
 
 #include <fmt/format.h>
@@ -139,7 +140,7 @@ std::span<T> Tensor::mutable_values() {
   if (state().read_by != nullptr) {
     throw ValueError(
         fmt::format("{}: backward writes to dL/dy, expected it to be only read: other operations "
-                    "share its memory, so write to dy.copied(dy.dtype())",
+                    "share its memory, so write to dy.clone()",
                     state().read_by));
   }
   if (slot() != nullptr) slot()->note_change();
@@ -180,55 +181,45 @@ Tensor Tensor::viewed_as(const Shape& shape) const {
   return view.make_read_only(state().read_by);
 }
 
-Tensor Tensor::copied(DType dtype) const {
-  Tensor result = empty(shape(), dtype);
-  dispatch(this->dtype(), [&]<class From>() {
-    dispatch(dtype, [&]<class To>() {
-      std::ranges::transform(values<From>(), result.mutable_values<To>().begin(),
-                             [](From value) { return static_cast<To>(value); });
-    });
-  });
-  return result;
-}
-
 bool Tensor::is_recorded_output() const {
   const auto& slot = state().slot;
   return slot != nullptr && slot->origin() == GradientSlot::Origin::operation;
 }
 
-Tensor& Tensor::require_gradient() {
+Tensor& Tensor::set_requires_grad(bool value) {
   if (is_recorded_output()) {
     throw ValueError(
-        "require_gradient: the tensor is the output of an operation, expected a leaf: take "
-        "x.copied(x.dtype()) for a new leaf, or add zeros_like(x).require_gradient() to x and read "
-        "the gradient of these zeros for that of x");
+        "set_requires_grad: the tensor is the output of an operation, expected a leaf: take "
+        "x.detach().clone() for a new leaf, or call x.retain_grad() to read the gradient of x "
+        "after "
+        "backward");
   }
   if (state().slot == nullptr) {
     attach(std::make_shared<GradientSlot>(shape(), dtype(), GradientSlot::Origin::leaf));
   }
-  if (is_frozen()) clear_gradient();  // a tape from before the freeze may have contributed to it
-  state().frozen = false;
-  return *this;
-}
-
-Tensor& Tensor::freeze() {
-  if (is_recorded_output()) {
-    throw ValueError("freeze: the tensor is the output of an operation, expected a leaf");
-  }
-  require_gradient();
-  clear_gradient();
-  state().frozen = true;
+  // A tape from before the freeze may have contributed to the gradient of a frozen tensor.
+  if (!value || is_frozen()) zero_grad();
+  state().frozen = !value;
   return *this;
 }
 
 bool Tensor::is_frozen() const { return state_ != nullptr && state_->frozen; }
 
-Tensor Tensor::gradient() const {
+void Tensor::retain_grad() {
   state();  // throws if the tensor is empty
-  return slot() != nullptr && slot()->filled() ? slot()->value() : Tensor();
+  if (slot() == nullptr) {
+    throw ValueError("retain_grad: the tensor does not require a gradient");
+  }
+  slot()->retain();
 }
 
-void Tensor::clear_gradient() {
+Tensor Tensor::grad() const {
+  state();  // throws if the tensor is empty
+  if (slot() == nullptr) return {};
+  return slot()->filled() ? slot()->value() : slot()->retained();
+}
+
+void Tensor::zero_grad() {
   if (state().slot != nullptr) state().slot->clear();
 }
 

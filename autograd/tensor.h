@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <concepts>
@@ -91,7 +92,7 @@ class Tensor {
   static Tensor from(std::initializer_list<std::initializer_list<double>> rows,
                      DType dtype = DType::float32);
 
-  /// Whether this is a tensor; false for an empty handle, such as a gradient() that does not exist.
+  /// Whether this is a tensor; false for an empty handle, such as a grad() that does not exist.
   bool defined() const { return state_ != nullptr; }
   /// A tensor is not a truth value: write `loss.item() > 0.1` to compare a number, and defined() to
   /// ask whether there is a tensor.
@@ -131,30 +132,36 @@ class Tensor {
   /// `index_select` (ops/indexing.h). Throws ValueError if an index does not exist.
   Tensor operator[](const Ids& index) const;
 
+  /// The values without the gradient: a handle of the same memory that operations take for a
+  /// constant.
+  Tensor detach() const { return viewed_as(shape()); }
   /// View of the values with another shape of equal size, without a copy and without recording.
   /// Throws ShapeError if the sizes differ.
   Tensor viewed_as(const Shape& shape) const;
-  /// A deep copy, converted to `dtype`, without recording.
-  Tensor copied(DType dtype) const;
+  /// A copy of the values, recorded as an operation: dL/dx = dL/dy. A leaf with the same values is
+  /// x.detach().clone().
+  Tensor clone() const { return to(dtype()); }
+  /// A copy of the values, converted to `dtype`; recorded, as `clone` is.
+  Tensor to(DType dtype) const;
 
-  /// Makes this a leaf: tapes record operations on it, and `Tape::backward` accumulates its
-  /// gradient here. Also ends `freeze`. Returns *this. Throws ValueError if this is the output of
-  /// an operation that a tape has recorded. The gradient of such an output y is the gradient of a
-  /// leaf which is added to it: z = zeros_like(y).require_gradient(), and y + z is used in the
-  /// place of y.
-  Tensor& require_gradient();
-  /// Makes this a leaf that is constant until `require_gradient` is called: operations compute no
-  /// gradient for it, and optimizers leave it unchanged. Discards its gradient. Returns *this.
+  /// Makes this a leaf. If `value` is true, tapes record operations on it, and `Tape::backward`
+  /// accumulates its gradient here. If `value` is false, the leaf is frozen: operations compute no
+  /// gradient for it, optimizers leave it unchanged, and its gradient is discarded. Returns *this.
   /// Throws ValueError if this is the output of an operation that a tape has recorded.
-  Tensor& freeze();
-  /// Whether `freeze` was called last, and not `require_gradient`.
+  Tensor& set_requires_grad(bool value);
+  /// Whether set_requires_grad(false) was called last.
   bool is_frozen() const;
   /// Whether this is a leaf that is not frozen, or was computed from one under a tape.
-  bool requires_gradient() const { return slot() != nullptr; }
-  /// The gradient accumulated so far; an empty Tensor if no gradient was added.
-  Tensor gradient() const;
+  bool requires_grad() const { return slot() != nullptr; }
+  /// Makes backward keep the gradient of this tensor if it is the output of an operation; leaves
+  /// always keep theirs. Call it before backward. The gradient is read only. Throws ValueError
+  /// unless the tensor requires a gradient.
+  void retain_grad();
+  /// The gradient of a leaf accumulated so far, or the gradient that retain_grad() kept; an empty
+  /// Tensor if there is none.
+  Tensor grad() const;
   /// Discards the gradient; the next contribution starts a new one.
-  void clear_gradient();
+  void zero_grad();
 
   /// Moves values and gradient into given memory, such as a part of one buffer for all parameters;
   /// both need space for size() values at the byte offsets. Handles stay valid.

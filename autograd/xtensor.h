@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <memory>
@@ -30,7 +31,7 @@ auto adapted(T* data, const Tensor& tensor) {
 /// xtensor expression. The adaptor keeps the values alive, also of a temporary tensor, such as
 /// a gradient, can be used as well:
 ///
-///     const auto gradient = as_xtensor<float>(weight.gradient());
+///     const auto gradient = as_xtensor<float>(weight.grad());
 ///     const double norm = xt::norm_l2(gradient)();
 ///
 /// throws  DTypeError if T is not the element type, ValueError if there is no tensor.
@@ -42,7 +43,7 @@ auto as_xtensor(const Tensor& tensor) {
 /// For assignments to a leaf that no tape uses, as Tensor::mutable_values. A step of
 /// gradient descent:
 ///
-///     as_mutable_xtensor<float>(weight) -= 0.1F * as_xtensor<float>(weight.gradient());
+///     as_mutable_xtensor<float>(weight) -= 0.1F * as_xtensor<float>(weight.grad());
 ///
 /// An assigned expression must have the shape of the tensor.
 template <class T>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The libraries that Tapestry uses; README.md says for what.
 find_package(xtl REQUIRED)
 find_package(xtensor REQUIRED)

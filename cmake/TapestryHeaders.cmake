@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Public headers: copied to include/ in the build folder, from where programs include them and
 # `cmake --install` takes them. Includes of other public headers, "autograd/tensor.h" in the sources,
 # become "tapestry/autograd/tensor.h", so that they do not collide with the user's own folders.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # cmake --install, and what find_package(tapestry) and pkg-config need afterwards.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Sources that are compiled once for each instruction set, with the choice made when the program
 # starts (autograd/instruction_set.h).
 

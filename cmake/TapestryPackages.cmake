@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Debian packages, by `cpack` in the build folder: tapestry, the program; tapestry-mpi, its plugin for
 # MPI, if it is built; and libtapestry-dev, the libraries.
 set(TAPESTRY_MAINTAINER "Tapestry maintainers <maintainers@tapestry.invalid>" CACHE STRING

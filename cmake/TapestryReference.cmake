@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The API reference: Doxygen's pages of the public headers and of the guide layers/from_pytorch.md, in
 # reference/html of the build folder. The target `reference` builds it and fails if Doxygen warns, for
 # example of a public function without a comment.

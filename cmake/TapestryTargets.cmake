@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # How every target of Tapestry is compiled, and the function that declares a library folder.
 
 option(TAPESTRY_UNITY "Compile the sources of the libraries in groups" OFF)

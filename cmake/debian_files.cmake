@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Run by cpack on the files of the packages before they are built: compresses manual pages, without a
 # time in them, and adds a changelog, so that the packages keep to Debian's policy. The date is that
 # of SOURCE_DATE_EPOCH, or now.

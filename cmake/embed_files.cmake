@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Writes a source file that defines tapestry::page_files(): the names and bytes of files.
 # usage: cmake -DOUTPUT=FILE.cpp "-DFILES=A;B" -P embed_files.cmake
 set(arrays "")

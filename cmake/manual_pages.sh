@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Writes the manual pages, from what the program prints: manual_pages.sh PROGRAM FOLDER
 # tapestry.1 and a page tapestry-COMMAND.1 of each command come from help2man, tapestry-config.5 from
 # `tapestry config explain`. SOURCE_DATE_EPOCH sets their date.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Copies one public header, see TapestryHeaders.cmake: ROOT, HEADER, COPY, PUBLIC (all of them).
 cmake_minimum_required(VERSION 3.25)
 file(READ ${ROOT}/${HEADER} text)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/encoder_decoder.h"
 
 namespace tapestry {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/encoder_models.h"
 
 #include "autograd/ops/shape_ops.h"

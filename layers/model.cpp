@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/model.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ ValueCount count_values(const MakeNetwork& make_network) {
 }
 
 void copy_values(const Tensor& from, Tensor to) {
-  const Tensor converted = from.copied(to.dtype());
+  const Tensor converted = from.detach().to(to.dtype());
   dispatch(to.dtype(), [&]<class T>() {
     std::ranges::copy(converted.values<T>(), to.mutable_values<T>().begin());
   });

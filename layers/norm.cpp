@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/norm.h"
 
 #include <type_traits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/parameters.h"
 
 #include <fmt/format.h>
@@ -51,7 +52,7 @@ Tensor Parameters::initial(const std::string& name, const Shape& shape,
 Tensor Parameters::create(const std::string& name, const Shape& shape,
                           const Initializer& initializer) {
   Tensor tensor = initial(name, shape, initializer);
-  list_.push_back({name, tensor.require_gradient()});
+  list_.push_back({name, tensor.set_requires_grad(true)});
   return tensor;
 }
 
@@ -90,17 +91,18 @@ std::size_t Parameters::num_values() const {
 }
 
 void Parameters::freeze(std::string_view path) {
-  for (const std::size_t i : indices_below("freeze", path, list_)) list_[i].tensor.freeze();
+  for (const std::size_t i : indices_below("freeze", path, list_))
+    list_[i].tensor.set_requires_grad(false);
 }
 
 void Parameters::unfreeze(std::string_view path) {
   for (const std::size_t i : indices_below("unfreeze", path, list_)) {
-    list_[i].tensor.require_gradient();
+    list_[i].tensor.set_requires_grad(true);
   }
 }
 
-void Parameters::clear_gradients() {
-  for (NamedTensor& parameter : list_) parameter.tensor.clear_gradient();
+void Parameters::zero_grad() {
+  for (NamedTensor& parameter : list_) parameter.tensor.zero_grad();
   discard_pending();
 }
 
@@ -110,49 +112,48 @@ std::vector<NamedTensor> Parameters::all() const {
   return both;
 }
 
-std::vector<NamedTensor> Parameters::snapshot() const {
+std::vector<NamedTensor> Parameters::state_dict() const {
   std::vector<NamedTensor> copies = all();
-  for (NamedTensor& each : copies) each.tensor = each.tensor.copied(dtype_);
+  for (NamedTensor& each : copies) each.tensor = each.tensor.detach().to(dtype_);
   return copies;
 }
 
 namespace {
 
-/// The tensor of `snapshot` for a parameter or buffer.
-const Tensor& value_in(std::span<const NamedTensor> snapshot, const NamedTensor& wanted) {
-  const auto found = std::ranges::find(snapshot, wanted.name, &NamedTensor::name);
-  if (found == snapshot.end()) {
-    throw ValueError(fmt::format("parameters: load: the snapshot has no `{}`", wanted.name));
+/// The tensor of `state` for a parameter or buffer.
+const Tensor& value_in(std::span<const NamedTensor> state, const NamedTensor& wanted) {
+  const auto found = std::ranges::find(state, wanted.name, &NamedTensor::name);
+  if (found == state.end()) {
+    throw ValueError(fmt::format("load_state_dict: the state has no `{}`", wanted.name));
   }
   if (found->tensor.shape() != wanted.tensor.shape()) {
-    throw ShapeError(fmt::format("parameters: load: `{}` has shape {} in the snapshot, expected {}",
+    throw ShapeError(fmt::format("load_state_dict: `{}` has shape {} in the state, expected {}",
                                  wanted.name, to_string(found->tensor.shape()),
                                  to_string(wanted.tensor.shape())));
   }
   return found->tensor;
 }
 
-/// Throws for the first tensor of `snapshot` that is not in `wanted`, or is a second one.
-[[noreturn]] void reject_unexpected(std::span<const NamedTensor> snapshot,
+/// Throws for the first tensor of `state` that is not in `wanted`, or is a second one.
+[[noreturn]] void reject_unexpected(std::span<const NamedTensor> state,
                                     std::span<const NamedTensor> wanted) {
   std::set<std::string_view> expected;
   for (const NamedTensor& each : wanted) expected.insert(each.name);
   const auto odd = std::ranges::find_if(
-      snapshot, [&](const NamedTensor& each) { return expected.erase(each.name) == 0; });
+      state, [&](const NamedTensor& each) { return expected.erase(each.name) == 0; });
   throw ValueError(fmt::format(
-      "parameters: load: the snapshot has `{}`, expected each parameter and buffer once",
-      odd->name));
+      "load_state_dict: the state has `{}`, expected each parameter and buffer once", odd->name));
 }
 
 }  // namespace
 
-void Parameters::load(std::span<const NamedTensor> snapshot) {
+void Parameters::load_state_dict(std::span<const NamedTensor> state) {
   const std::vector<NamedTensor> wanted = all();
   std::vector<Tensor> values;
   for (const NamedTensor& each : wanted) {
-    values.push_back(value_in(snapshot, each).copied(dtype_));
+    values.push_back(value_in(state, each).detach().to(dtype_));
   }
-  if (snapshot.size() != wanted.size()) reject_unexpected(snapshot, wanted);
+  if (state.size() != wanted.size()) reject_unexpected(state, wanted);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     Tensor to = wanted[i].tensor;
     dispatch(dtype_, [&]<class T>() {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <cstddef>
@@ -23,17 +24,17 @@ namespace tapestry {
 /// gradient. By default a training forward updates them immediately. A loop that may skip a step
 /// defers the updates (Mode::with_deferred_averages):
 ///
-///     clear_gradients();   // also drops pending updates of an earlier step
+///     zero_grad();   // also drops pending updates of an earlier step
 ///     ...                  // forward and backward, of one batch or several
 ///     optimizer.step(...);
 ///     commit_buffers();    // unless the step is skipped
 ///
 /// Parameters are not copied: the layers of a model have handles of the tensors in this list.
-/// `snapshot` copies the values, such as those of the best step so far:
+/// `state_dict` copies the values, for example at the best step so far:
 ///
-///     const std::vector<NamedTensor> best = parameters.snapshot();
+///     const std::vector<NamedTensor> best = parameters.state_dict();
 ///     ...                     // more steps, which make the model worse
-///     parameters.load(best);
+///     parameters.load_state_dict(best);
 class Parameters {
  public:
   /// Moves the parameters; `other` must then not be used.
@@ -121,18 +122,18 @@ class Parameters {
   void unfreeze(std::string_view path);
 
   /// Clears all gradients and drops all pending updates of the buffers.
-  void clear_gradients();
+  void zero_grad();
 
   /// Copies of the values of all parameters and buffers, with their names. Later steps do not
   /// change them.
-  std::vector<NamedTensor> snapshot() const;
-  /// Sets all parameters and buffers to values that `snapshot` returned, for these parameters or
+  std::vector<NamedTensor> state_dict() const;
+  /// Sets all parameters and buffers to values that `state_dict` returned, for these parameters or
   /// any list with the same names and shapes. Converts them to the element type of this list.
   /// Gradients are unchanged.
   ///
   /// throws  ValueError if a name is missing, unknown or given twice.
   ///         ShapeError if a shape differs. The parameters are then unchanged.
-  void load(std::span<const NamedTensor> snapshot);
+  void load_state_dict(std::span<const NamedTensor> state);
 
  private:
   /// Parameters, then buffers.

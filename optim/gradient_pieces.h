@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,7 @@ class GradientPieces {
                           std::span<const ElementRange> ranges = {}) {
     gradients_.reserve(parameters.size());
     for (std::size_t p = 0; p < parameters.size(); ++p) {
-      const Tensor& gradient = gradients_.emplace_back(parameters[p].tensor.gradient());
+      const Tensor& gradient = gradients_.emplace_back(parameters[p].tensor.grad());
       if (!gradient.defined()) continue;
       const ElementRange range = ranges.empty() ? ElementRange{0, gradient.size()} : ranges[p];
       for (std::size_t i = 0; i < range.size(); i += kernels::elements_per_piece) {

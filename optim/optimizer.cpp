@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "optim/optimizer.h"
 
 #include <fmt/format.h>
@@ -90,10 +91,10 @@ namespace {
 
 void require_leaf(const NamedTensor& parameter) {
   if (parameter.tensor.is_frozen()) return;
-  if (!parameter.tensor.requires_gradient()) {
+  if (!parameter.tensor.requires_grad()) {
     throw ValueError(
         fmt::format("optimizer: `{}` requires no gradient, expected a parameter: call "
-                    "require_gradient() on it first",
+                    "set_requires_grad(true) on it first",
                     parameter.name));
   }
   if (parameter.tensor.slot()->origin() != GradientSlot::Origin::leaf) {

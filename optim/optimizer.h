@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <cstddef>
@@ -27,8 +28,8 @@ struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adam;  ///< what make_optimizer() makes
   double momentum = 0.0;                     ///< sgd: in [0, 1)
   double beta1 = 0.9;                        ///< adam, adamw: decay of the first moment, in [0, 1)
-  double beta2 = 0.98;                       ///< adam, adamw: decay of the second moment, in [0, 1)
-  double epsilon = 1e-9;                     ///< adam, adamw: added to sqrt(v), > 0
+  double beta2 = 0.999;                      ///< adam, adamw: decay of the second moment, in [0, 1)
+  double epsilon = 1e-8;                     ///< adam, adamw: added to sqrt(v), > 0
   double weight_decay = 0.0;                 ///< >= 0; adamw: decoupled, not for biases and norms
 };
 
@@ -99,7 +100,7 @@ class GradientPieces;  // optim/gradient_pieces.h, which is not installed
 ///
 ///     tape.backward(loss);
 ///     optimizer.step(schedule.learning_rate(optimizer.steps() + 1));
-///     parameters.clear_gradients();
+///     parameters.zero_grad();
 ///
 /// A step gives the same bits on any number of threads.
 ///
@@ -128,7 +129,7 @@ class Optimizer {
   ///       tape.backward(loss(part));
   ///     }
   ///     optimizer.step(learning_rate, 1.0 / n);
-  ///     parameters.clear_gradients();
+  ///     parameters.zero_grad();
   ///
   /// With clipping, the scale is clip_factor(global_gradient_norm(parameters) / n, max_norm) / n.
   /// For parts with different numbers of targets, set CrossEntropyOptions::normalizer to the number

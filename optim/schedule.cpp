@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "optim/schedule.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "optim/sgd.h"
 
 #include "autograd/kernels/optimizer_update.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Builds Tapestry with coverage counters, runs its tests and prints which lines of the library they
 # reach.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs `tapestry check` on models in which every two choices of a config meet at least once: a
 covering set of pairs. Usage: tests/every_combination.py PROGRAM [--kind KIND]"""
 

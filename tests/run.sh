@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Builds Tapestry and tests it, from nothing:
 #   tests/run.sh [PRESET]          what a contributor runs before a commit: unit tests and examples
 #   tests/run.sh --full [PRESET]   all tests of the preset, as CI does

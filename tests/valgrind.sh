@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Runs the unit tests and the commands of the program under valgrind's memcheck, which finds reads
 # of memory that was never written, in the libraries as well, where sanitizers see nothing.
 #

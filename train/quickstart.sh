@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # From a bare Debian to a trained Transformer: train/quickstart.sh [CONFIG]
 # Installs missing packages, builds, trains CONFIG (default: configs/copy.yaml) and evaluates the model
 # on held-out sequences. If the run directory has a checkpoint, training resumes from it.

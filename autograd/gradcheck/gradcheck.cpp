@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/gradcheck/gradcheck.h"
 
 #include <fmt/format.h>
@@ -22,15 +23,15 @@ using gradcheck_detail::Objectives;
 
 Tensor copy_input(const Tensor& input) {
   if (!input.defined()) return {};
-  Tensor copy = input.copied(input.dtype());
-  return input.requires_gradient() ? copy.require_gradient() : copy;
+  Tensor copy = input.clone();
+  return input.requires_grad() ? copy.set_requires_grad(true) : copy;
 }
 
 /// The inputs that require a gradient, named by their index.
 std::vector<NamedTensor> gradient_leaves(const std::vector<Tensor>& inputs) {
   std::vector<NamedTensor> leaves;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].defined() && inputs[i].requires_gradient())
+    if (inputs[i].defined() && inputs[i].requires_grad())
       leaves.push_back({std::to_string(i), inputs[i]});
   }
   return leaves;
@@ -80,7 +81,7 @@ void OperationCheck::forward_ran(const RecordedCall& call) {
 
 void OperationCheck::backward_ran(const GradientSlot& output, const Tensor& dy) {
   const auto call = std::ranges::find(calls_, &output, &Call::output);
-  if (call != calls_.end()) call->dy = dy.copied(dy.dtype());
+  if (call != calls_.end()) call->dy = dy.clone();
 }
 
 std::vector<FaultyInput> OperationCheck::wrong_inputs(const Call& call,
@@ -123,7 +124,7 @@ void require_checkable(const NamedTensor& named) {
                     "values are too coarse",
                     named.name, name(named.tensor.dtype())));
   }
-  if (!named.tensor.requires_gradient()) {
+  if (!named.tensor.requires_grad()) {
     throw ValueError(fmt::format("gradcheck: `{}` requires no gradient", named.name));
   }
 }

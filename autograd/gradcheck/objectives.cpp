@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/gradcheck/objectives.h"
 
 #include <fmt/format.h>
@@ -117,18 +118,18 @@ std::vector<double> Objectives::values() const {
 std::vector<Tensor> Objectives::gradients(std::size_t k, std::span<const NamedTensor> leaves,
                                           TapeObserver* observer) const {
   const auto clear = [&] {
-    for (NamedTensor leaf : leaves) leaf.tensor.clear_gradient();
+    for (NamedTensor leaf : leaves) leaf.tensor.zero_grad();
   };
   clear();
   Tape tape(observer);
   tape.detect_writes_to_dy();
   const Tensor y = function_().at(k).tensor;
   // A copy, since a faulty operation may write to it: the differences need the weights afterwards.
-  if (y.requires_gradient()) tape.backward(y, outputs_[k].weights.copied(DType::float64));
+  if (y.requires_grad()) tape.backward(y, outputs_[k].weights.to(DType::float64));
   std::vector<Tensor> gradients;
   for (const NamedTensor& leaf : leaves) {
-    const Tensor gradient = leaf.tensor.gradient();
-    gradients.push_back(gradient.defined() ? gradient.copied(DType::float64) : Tensor());
+    const Tensor gradient = leaf.tensor.grad();
+    gradients.push_back(gradient.defined() ? gradient.to(DType::float64) : Tensor());
   }
   clear();
   return gradients;

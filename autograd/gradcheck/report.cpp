@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/gradcheck/tensor_check.h"
 
 #include <fmt/format.h>
@@ -184,7 +185,7 @@ std::string located(const GradcheckReport& report) {
   });
   return fmt::format(
       "every operation passes on its own, with the inputs it had: look for values that leave the "
-      "tape, through copied(), viewed_as(), to_vector() or a NoGrad guard{}\n",
+      "tape, through detach(), viewed_as(), to_vector() or a NoGrad guard{}\n",
       missing ? ""
               : "; then at how contributions to one gradient come together, and for values that "
                 "change between calls");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <type_traits>
 
 #include "autograd/kernels/registry.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/kernels/gated.h"
 
 #include "autograd/kernels/activations.h"

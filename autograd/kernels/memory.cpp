@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/kernels/memory.h"
 
 #include <sys/mman.h>

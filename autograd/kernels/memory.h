@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <array>
@@ -121,7 +122,8 @@ struct PoolAllocator {
   PoolAllocator() = default;
   /// Converts from an allocator of another type, as the standard requires.
   template <class U>
-  PoolAllocator(const PoolAllocator<U>&) {}  // NOLINT: allocators convert
+  PoolAllocator(const PoolAllocator<U>&) {
+  }  // NOLINT(google-explicit-constructor): allocators convert
 
   /// Uninitialized memory for n objects of type T. Throws OutOfMemory.
   T* allocate(std::size_t n) { return static_cast<T*>(detail::pool_allocate(n * sizeof(T))); }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 /// The namespace of kernels: one for each instruction set that they are compiled for, such as

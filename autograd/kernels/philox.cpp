@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/kernels/philox.h"
 
 #include <Random123/philox.h>
@@ -102,8 +103,7 @@ void philox_words_by_loops(std::uint64_t key, std::uint64_t group, std::uint32_t
   }
 }
 
-PhiloxWords philox(std::uint64_t key, std::uint64_t counter_low,
-                                    std::uint64_t counter_high) {
+PhiloxWords philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high) {
   const auto words = block(key, counter_low, counter_high);
   return {words[0], words[1], words[2], words[3]};
 }

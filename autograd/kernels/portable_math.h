@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 /// Functions of one double whose bits are the same on every processor: libm's functions use fused

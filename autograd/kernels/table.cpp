@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/kernels/registry.h"
 
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/elementwise.h"
 
 #include <fmt/format.h>
@@ -53,8 +54,8 @@ struct Mul {
   Tensor a{}, b{};  // each kept only if the other's gradient is needed
 
   Tensor forward(const Tensor& x, const Tensor& y) {
-    if (y.requires_gradient()) a = x;
-    if (x.requires_gradient()) b = y;
+    if (y.requires_grad()) a = x;
+    if (x.requires_grad()) b = y;
     return broadcast_values(name, Binary::mul, x, y);
   }
 
@@ -74,7 +75,7 @@ struct Div {
   Tensor forward(const Tensor& numerator, const Tensor& denominator) {
     b = denominator;
     Tensor quotient = broadcast_values(name, Binary::div, numerator, denominator);
-    if (denominator.requires_gradient()) y = quotient;
+    if (denominator.requires_grad()) y = quotient;
     return quotient;
   }
 

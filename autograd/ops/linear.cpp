@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/linear.h"
 
 #include <fmt/format.h>
@@ -44,8 +45,8 @@ struct Linear {
 
   Tensor forward(const ForwardContext& context, const Tensor& input, const Tensor& w,
                  const Tensor& b) {
-    if (w.requires_gradient()) x = input;
-    if (input.requires_gradient()) weight = w;
+    if (w.requires_grad()) x = input;
+    if (input.requires_grad()) weight = w;
     Tensor y = Tensor::empty(input.shape().with_last(out), input.dtype());
     dispatch(y.dtype(), [&]<class T>() {
       const kernels::Operand<T> a{input.values<T>().data(), in};
@@ -100,8 +101,8 @@ struct HeadLinear {
   Tensor x{}, weight{};  // each kept only if the other's gradient is needed
 
   Tensor forward(const Tensor& input, const Tensor& w) {
-    if (w.requires_gradient()) x = input;
-    if (input.requires_gradient()) weight = w;
+    if (w.requires_grad()) x = input;
+    if (input.requires_grad()) weight = w;
     Tensor y = Tensor::empty(input.shape().with_last(heads * out), input.dtype());
     dispatch(y.dtype(), [&]<class T>() {
       for (std::size_t h = 0; h < heads; ++h) {
@@ -214,8 +215,8 @@ struct MatrixProduct {
   Tensor a{}, b{};  // each kept only if the other's gradient is needed
 
   Tensor forward(const Tensor& x, const Tensor& y) {
-    if (y.requires_gradient()) a = x;
-    if (x.requires_gradient()) b = y;
+    if (y.requires_grad()) a = x;
+    if (x.requires_grad()) b = y;
     return multiply(x, options.transpose_a, y, options.transpose_b, options.scale);
   }
 

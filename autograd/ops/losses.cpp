@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/losses.h"
 
 #include <fmt/format.h>
@@ -241,7 +242,7 @@ struct LinearCrossEntropy {
 
  private:
   static Tensor room_for_gradient(const Tensor& x) {
-    return x.requires_gradient() ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
+    return x.requires_grad() ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
   }
 
   static void contribute(const Gradient& to, const Tensor& gradient, double factor) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/reductions.h"
 
 #include <fmt/format.h>
@@ -250,7 +251,7 @@ namespace {
 /// The square root with a gradient of 0 at 0.
 struct RootOfVariance
     : MapOfOutput<kernels::Unary::sqrt, kernels::Binary::sqrt_gradient_zero_at_0> {
-  static constexpr const char* name = "standard_deviation";
+  static constexpr const char* name = "std";
   static constexpr const char* formula = "y = √(Σ (x − mean(x))² / (n − correction))";
   static constexpr const char* derivative =
       "dL/dx = dL/dy · (x − mean(x)) / ((n − correction) y), 0 where y is 0";
@@ -258,12 +259,11 @@ struct RootOfVariance
 
 }  // namespace
 
-Tensor standard_deviation(const Tensor& x, std::span<const std::ptrdiff_t> axes,
-                          const VarianceOptions& options) {
+Tensor std(const Tensor& x, std::span<const std::ptrdiff_t> axes, const VarianceOptions& options) {
   return apply(RootOfVariance{}, var(x, axes, options));
 }
 
-Tensor standard_deviation(const Tensor& x, const VarianceOptions& options) {
+Tensor std(const Tensor& x, const VarianceOptions& options) {
   return apply(RootOfVariance{}, var(x, options));
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <initializer_list>
@@ -131,24 +132,24 @@ Tensor var(const Tensor& x, AxisIndex auto axis, const VarianceOptions& options 
 Tensor var(const Tensor& x, const VarianceOptions& options = {});
 
 /// Standard deviation over some axes: the square root of `var`. Arguments, shapes and errors as for
-/// `var`.
+/// `var`. Call it as `tapestry::std(x, 0)`: after `using namespace tapestry`, the bare name is
+/// ambiguous with namespace std.
 ///
 /// dL/dx = dL/dy * (x - mean(x)) / ((n - correction) y), and 0 where y is 0, as in PyTorch.
-Tensor standard_deviation(const Tensor& x, std::span<const std::ptrdiff_t> axes,
-                          const VarianceOptions& options = {});
+Tensor std(const Tensor& x, std::span<const std::ptrdiff_t> axes,
+           const VarianceOptions& options = {});
 /// \overload
-inline Tensor standard_deviation(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
-                                 const VarianceOptions& options = {}) {
-  return standard_deviation(x, std::span(axes.begin(), axes.size()), options);
+inline Tensor std(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
+                  const VarianceOptions& options = {}) {
+  return std(x, std::span(axes.begin(), axes.size()), options);
 }
 /// \overload
-Tensor standard_deviation(const Tensor& x, AxisIndex auto axis,
-                          const VarianceOptions& options = {}) {
-  return standard_deviation(x, {static_cast<std::ptrdiff_t>(axis)}, options);
+Tensor std(const Tensor& x, AxisIndex auto axis, const VarianceOptions& options = {}) {
+  return std(x, {static_cast<std::ptrdiff_t>(axis)}, options);
 }
 
 /// Standard deviation of all elements, a scalar.
-Tensor standard_deviation(const Tensor& x, const VarianceOptions& options = {});
+Tensor std(const Tensor& x, const VarianceOptions& options = {});
 
 /// Cumulative sum along one axis: y_k = x_0 + ... + x_k, added in this order in float64.
 ///

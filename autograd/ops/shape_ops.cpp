@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/shape_ops.h"
 
 #include <fmt/format.h>
@@ -26,6 +27,28 @@ struct Reshape {
 
   Tensor forward(const Tensor& x) { return x.viewed_as(shape); }
   void backward(const Tensor& dy, Gradient dx) const { dx.add(dy.viewed_as(dx.shape())); }
+};
+
+/// A copy with this element type.
+struct To {
+  static constexpr const char* name = "to";
+  static constexpr const char* formula = "y = x as another element type";
+  static constexpr const char* derivative = "dL/dx = dL/dy as the element type of x";
+  DType dtype;
+
+  Tensor forward(const Tensor& x) {
+    Tensor y = Tensor::empty(x.shape(), dtype);
+    dispatch(x.dtype(), [&]<class From>() {
+      dispatch(dtype, [&]<class Result>() {
+        std::ranges::transform(x.values<From>(), y.mutable_values<Result>().begin(),
+                               [](From value) { return static_cast<Result>(value); });
+      });
+    });
+    return y;
+  }
+  void backward(const Tensor& dy, Gradient dx) const {
+    dx.add(dy.dtype() == dx.dtype() ? dy : dy.to(dx.dtype()));
+  }
 };
 
 /// A shape as text, such as "(4, ?)" for an extent that reshape infers.
@@ -257,6 +280,8 @@ std::vector<Tensor> chunk(const Tensor& x, std::size_t count, std::ptrdiff_t axi
   }
   return split(x, std::vector<std::size_t>(count, x.shape()[along] / count), axis);
 }
+
+Tensor Tensor::to(DType dtype) const { return apply(To{dtype}, *this); }
 
 Tensor Tensor::operator[](std::ptrdiff_t index) const { return select(*this, 0, index); }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/io/file.h"
 
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/io/hdf5.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/io/utf8.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/metrics/python_text.h"
 
 #include <utf8proc.h>

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-/// Functions of text with the results of Python 3, whose definitions sacreBLEU uses, for text in any
-/// script. utf8proc 2.8 and Python 3.11 agree on all characters of Unicode 14.
+/// Functions of text with the results of Python 3, whose definitions sacreBLEU uses, for text in
+/// any script. utf8proc 2.8 and Python 3.11 agree on all characters of Unicode 14.
 namespace tapestry::python {
 
 /// General category N*: decimal digits, letters such as Roman numerals, other numbers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/readers/generated_tasks.h"
 
 #include <fmt/format.h>

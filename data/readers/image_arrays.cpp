@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/readers/image_arrays.h"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/text/subword_sampler.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/text/subwords.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/attention_trace.h"
 
 #include <doctest/doctest.h>
@@ -63,8 +64,8 @@ TEST_CASE("a trace has the steps of a call and their gradients, as separate oper
   Tensor products = matmul(heads_q, permute(heads_k, {0, 1, 3, 2}));
   constexpr double masked = -std::numeric_limits<double>::infinity();
   const Tensor mask = Tensor::from({{0, masked, masked}, {0, 0, masked}, {0, 0, 0}}, q.dtype());
-  Tensor scores = products.copied(q.dtype());
-  scores.require_gradient();
+  Tensor scores = products.detach().to(q.dtype());
+  scores.set_requires_grad(true);
   Tape tape;
   Tensor scaled = scores * trace.scale;
   const Tensor weights = softmax(scaled + mask);
@@ -74,7 +75,7 @@ TEST_CASE("a trace has the steps of a call and their gradients, as separate oper
   CHECK(distance(trace.scores, scaled) < 1e-14);
   CHECK(distance(trace.masked, scaled + mask) < 1e-14);
   CHECK(distance(trace.weights, weights) < 1e-14);
-  CHECK(distance(trace.dscores * trace.scale, scores.gradient()) < 1e-14);
+  CHECK(distance(trace.dscores * trace.scale, scores.grad()) < 1e-14);
   CHECK(distance(trace.dweights, matmul(split_heads(g, 2), permute(heads_v, {0, 1, 3, 2}))) <
         1e-14);
   // The scaled scores are the products times the scale, bit for bit.
@@ -158,7 +159,7 @@ TEST_CASE("keys that no query may attend to are NaN, masked, and without weight 
 
 TEST_CASE("an attention tracer changes no bit of a call and traces recorded calls only") {
   for (const DType dtype : {DType::float32, DType::float64}) {
-    const Tensor x = random_leaf({2, 70, 8}, 1).copied(dtype).require_gradient();
+    const Tensor x = random_leaf({2, 70, 8}, 1).detach().to(dtype).set_requires_grad(true);
     const AttentionOptions options{.num_heads = 2,
                                    .mask = AttentionMask::causal(),
                                    .alibi = true,
@@ -169,8 +170,8 @@ TEST_CASE("an attention tracer changes no bit of a call and traces recorded call
       const Tensor y = scaled_dot_product_attention(x, x, x, options);
       CHECK(tape.size() == 1);
       tape.backward(y, y);
-      const std::vector results{values_of(y), values_of(x.gradient())};
-      Tensor(x).clear_gradient();
+      const std::vector results{values_of(y), values_of(x.grad())};
+      Tensor(x).zero_grad();
       return results;
     };
     const auto plain = run();
@@ -235,14 +236,14 @@ TEST_CASE("a recorder changes neither what is computed nor what a tape records")
     const Tensor y = scaled_dot_product_attention(x, x, x, {.num_heads = 2});
     CHECK(tape.size() == 1);
     tape.backward(y, y);
-    const std::vector results{values_of(y), values_of(x.gradient())};
-    Tensor(x).clear_gradient();
+    const std::vector results{values_of(y), values_of(x.grad())};
+    Tensor(x).zero_grad();
     return results;
   };
   const auto alone = run();
   const AttentionRecorder recorder;
   CHECK(run() == alone);
-  CHECK_FALSE(recorder.records().at(0).weights.requires_gradient());
+  CHECK_FALSE(recorder.records().at(0).weights.requires_grad());
 }
 
 namespace {

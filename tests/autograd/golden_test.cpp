@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -183,9 +184,9 @@ const std::map<std::string, Tensor (*)(In)> operations{
        const Tensor x = in["x"];
        return where(x < 0.25, where(x < -0.5, x, 0.5), where(x < 0.75, -1.5, x));
      }},
-    {"standard_deviation",
+    {"std",
      [](In in) {
-       return standard_deviation(in["x"], axes(in), {.correction = in.number("correction")});
+       return tapestry::std(in["x"], axes(in), {.correction = in.number("correction")});
      }},
     {"cumsum", [](In in) { return cumsum(in["x"], index(in, "axis")); }},
     {"topk", [](In in) { return topk(in["x"], extent(in, "k"), index(in, "axis")).values; }},

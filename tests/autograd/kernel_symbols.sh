@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # kernel_symbols.sh NM SET OBJECT...: fails if an object that is compiled for the instruction set SET
 # defines a weak function whose name does not contain SET, as those in the namespace of the set and
 # those of xsimd do. Of weak functions with one name the linker keeps any one for the whole program.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/named_tensor.h"
 
 #include <doctest/doctest.h>
@@ -65,7 +66,7 @@ namespace {
 /// Passes x on, and throws from its backward.
 struct FailingBackward {
   static constexpr const char* name = "failing";
-  Tensor forward(const Tensor& x) { return x.viewed_as(x.shape()); }
+  Tensor forward(const Tensor& x) { return x.detach(); }
   void backward(const Tensor& dy, Gradient) const {
     throw ShapeError("failing: dy has shape " + to_string(dy.shape()));
   }
@@ -116,7 +117,7 @@ TEST_CASE("an exception restores the layer path") {
 
 TEST_CASE("an error during backward names the layer whose forward recorded the operation") {
   Tensor x = Tensor::zeros({2}, DType::float32);
-  x.require_gradient();
+  x.set_requires_grad(true);
   Tape tape;
   Tensor y;
   {

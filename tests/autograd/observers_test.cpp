@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/anomaly.h"
 
 #include <doctest/doctest.h>
@@ -22,7 +23,7 @@ using namespace tapestry::test;
 namespace {
 
 Tensor single_leaf(std::initializer_list<double> values) {
-  return Tensor::from({values.size()}, values, DType::float32).require_gradient();
+  return Tensor::from({values.size()}, values, DType::float32).set_requires_grad(true);
 }
 
 }  // namespace
@@ -60,8 +61,9 @@ TEST_CASE("inputs that are not finite themselves are shown as such") {
 }
 
 TEST_CASE("the input whose gradient is at fault is named, with the place of its first bad value") {
-  const Tensor a = Tensor::full({2, 3}, 2.0, DType::float64).require_gradient();
-  const Tensor b = Tensor::from({2, 3}, {1, 2, -3, 4, 5, 6}, DType::float64).require_gradient();
+  const Tensor a = Tensor::full({2, 3}, 2.0, DType::float64).set_requires_grad(true);
+  const Tensor b =
+      Tensor::from({2, 3}, {1, 2, -3, 4, 5, 6}, DType::float64).set_requires_grad(true);
   AnomalyDetector detector;
   Tape tape(&detector);
   const Tensor y = a * b;
@@ -71,8 +73,8 @@ TEST_CASE("the input whose gradient is at fault is named, with the place of its 
       "mul: backward:|1|inf|[1, 1]|(2, 3)|-1e+308|1e+308|[2, 2]|2|[-3, 6]", [&] {
         tape.backward(y, Tensor::from({2, 3}, {0, 0, 0.5, 0, -large, large}, DType::float64));
       });
-  const Tensor one = Tensor::full({2, 3}, 0.5, DType::float64).require_gradient();
-  const Tensor twice = Tensor::full({2, 3}, 2.0, DType::float64).require_gradient();
+  const Tensor one = Tensor::full({2, 3}, 0.5, DType::float64).set_requires_grad(true);
+  const Tensor twice = Tensor::full({2, 3}, 2.0, DType::float64).set_requires_grad(true);
   AnomalyDetector second;
   Tape again(&second);
   const Tensor z = twice * one;
@@ -82,13 +84,13 @@ TEST_CASE("the input whose gradient is at fault is named, with the place of its 
   for (const double bad : {inf, -inf, std::numeric_limits<double>::quiet_NaN()}) {
     AnomalyDetector third;
     const Tape watched(&third);
-    CHECK_THROWS_AS(scale(Tensor::full({2}, bad, DType::float64).require_gradient(), 1.0),
+    CHECK_THROWS_AS(scale(Tensor::full({2}, bad, DType::float64).set_requires_grad(true), 1.0),
                     AnomalyError);
   }
 }
 
 TEST_CASE("AnomalyDetector reports an absent input as absent and checks no constant") {
-  const Tensor x = Tensor::from({1, 1}, {1e200}, DType::float64).require_gradient();
+  const Tensor x = Tensor::from({1, 1}, {1e200}, DType::float64).set_requires_grad(true);
   const Tensor weight = Tensor::from({1, 1}, {1e200}, DType::float64);
   AnomalyDetector detector;
   const Tape tape(&detector);
@@ -101,7 +103,7 @@ TEST_CASE("a pass without anomalies is the same with a detector") {
     const Tensor x = single_leaf({1.0, 2.0, -3.0});
     Tape tape(observer);
     tape.backward(sum(square(square(x) / x)));
-    const auto values = x.gradient().values<float>();
+    const auto values = x.grad().values<float>();
     return std::vector<float>(values.begin(), values.end());
   };
   AnomalyDetector detector;
@@ -116,7 +118,7 @@ TEST_CASE("a detector records nothing on the tape and leaves it usable when it t
   CHECK(tape.size() == 1);
   const Tensor loss = sum(square(x));
   tape.backward(loss);
-  CHECK(x.gradient().values<float>()[0] == -2.0f);
+  CHECK(x.grad().values<float>()[0] == -2.0f);
 }
 
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/operation.h"
 
 #include <doctest/doctest.h>
@@ -78,11 +79,11 @@ TEST_CASE("an operation's backward gets a Gradient that is true for inputs that 
   Tape tape;
   tape.backward(apply(AddTwice{&wanted}, b, a));
   CHECK(wanted == std::vector<bool>{false, true});
-  check_values(a.gradient(), {1.0 + 2.0});
+  check_values(a.grad(), {1.0 + 2.0});
   Tape without_second;
   without_second.backward(apply(AddTwice{&wanted}, a, Tensor()));
   CHECK(wanted == std::vector<bool>{true, false});
-  check_values(a.gradient(), {1.0 + 2.0 + 1.0});
+  check_values(a.grad(), {1.0 + 2.0 + 1.0});
 }
 
 TEST_CASE("an operation on a list gives each input that requires a gradient its own") {
@@ -91,16 +92,16 @@ TEST_CASE("an operation on a list gives each input that requires a gradient its 
   const Tensor y = apply_to_list(WeightedSum{}, inputs);
   CHECK(y.item() == 6.0);
   tape.backward(square(y));
-  check_values(inputs[0].gradient(), {12.0});
-  CHECK_FALSE(inputs[1].gradient().defined());
-  check_values(inputs[2].gradient(), {36.0});
+  check_values(inputs[0].grad(), {12.0});
+  CHECK_FALSE(inputs[1].grad().defined());
+  check_values(inputs[2].grad(), {36.0});
 }
 
 TEST_CASE("an operation on a list that needs no gradient is not recorded") {
   const std::vector<Tensor> inputs = {Tensor::scalar(1.0, DType::float64)};
   const Tape tape;
-  CHECK_FALSE(apply_to_list(WeightedSum{}, inputs).requires_gradient());
-  CHECK_FALSE(apply_to_list(WeightedSum{}, std::span<const Tensor>()).requires_gradient());
+  CHECK_FALSE(apply_to_list(WeightedSum{}, inputs).requires_grad());
+  CHECK_FALSE(apply_to_list(WeightedSum{}, std::span<const Tensor>()).requires_grad());
   CHECK(tape.size() == 0);
 }
 
@@ -123,7 +124,7 @@ TEST_CASE("forward may use operations, which are not recorded themselves") {
   const Tensor y = apply(Cubed{}, x);
   CHECK(tape.size() == 1);
   tape.backward(y);
-  check_values(x.gradient(), {12.0});
+  check_values(x.grad(), {12.0});
   CHECK(execution_context().tape == &tape);
 }
 
@@ -163,8 +164,8 @@ struct SumWith {
 };
 
 TEST_CASE("an error in backward, or a gradient of a wrong shape, names the operation") {
-  const Tensor a = Tensor::zeros({2, 3}, DType::float64).require_gradient();
-  const Tensor b = Tensor::zeros({3}, DType::float64).require_gradient();
+  const Tensor a = Tensor::zeros({2, 3}, DType::float64).set_requires_grad(true);
+  const Tensor b = Tensor::zeros({3}, DType::float64).set_requires_grad(true);
   const auto run = [&](auto backward_of) {
     Tape tape;
     const Tensor y = apply(SumWith{backward_of}, a, b);
@@ -174,7 +175,7 @@ TEST_CASE("an error in backward, or a gradient of a wrong shape, names the opera
     run([](const Tensor& dy, Gradient, Gradient db) { db.add(dy); });
   });
   check_error<DTypeError>("sum_with: backward:|1|float32|float64", [&] {
-    run([](const Tensor& dy, Gradient da, Gradient) { da.add(dy.copied(DType::float32)); });
+    run([](const Tensor& dy, Gradient da, Gradient) { da.add(dy.detach().to(DType::float32)); });
   });
   check_error<ShapeError>("sum_with: backward: add: shapes (2, 3) and (2) do not", [&] {
     run([](const Tensor& dy, Gradient, Gradient) {
@@ -191,7 +192,7 @@ TEST_CASE("an error in backward, or a gradient of a wrong shape, names the opera
 /// Gives input 2 a gradient of a wrong shape.
 struct Broken {
   static constexpr const char* name = "broken";
-  Tensor forward(std::span<const Tensor> inputs) { return inputs[0].copied(DType::float64); }
+  Tensor forward(std::span<const Tensor> inputs) { return inputs[0].detach().to(DType::float64); }
   void backward(const Tensor&, std::span<const Gradient> gradients) const {
     gradients[1].add(Tensor::zeros({2}, DType::float64));
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/profiler.h"
 
 #include <doctest/doctest.h>
@@ -59,8 +60,8 @@ struct FailingForward {
 
 TEST_CASE("an operation has a row for its forward and one for its backward") {
   const Tensor x = ones({2, 3});
-  const Tensor weight = ones({4, 3}).require_gradient();
-  const Tensor bias = ones({4}).require_gradient();
+  const Tensor weight = ones({4, 3}).set_requires_grad(true);
+  const Tensor bias = ones({4}).set_requires_grad(true);
   const Profiler profiler;
   {
     Tape tape;
@@ -90,7 +91,7 @@ TEST_CASE("calls without a tape are inference, those with one forward, recorded 
 
 TEST_CASE("the profiler counts all tensors of a list of inputs") {
   const Profiler profiler;
-  const Tensor a = ones({2}).require_gradient();
+  const Tensor a = ones({2}).set_requires_grad(true);
   {
     Tape tape;
     tape.backward(sum(concat({a, ones({3})}, 0)));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
 #include <string>
@@ -31,10 +32,10 @@ void step(Tensor& weight, Tensor& bias, const Tensor& x) {
     tape.backward(square(y), x);
   }
   for (Tensor* parameter : {&weight, &bias}) {
-    const auto gradient = parameter->gradient().values<double>();
+    const auto gradient = parameter->grad().values<double>();
     const auto values = parameter->mutable_values<double>();
     for (std::size_t i = 0; i < values.size(); ++i) values[i] -= 0.1 * gradient[i];
-    parameter->clear_gradient();
+    parameter->zero_grad();
   }
 }
 
@@ -47,7 +48,7 @@ TEST_CASE("after warm-up a step on the same shapes allocates nothing from the sy
     const Threads count(threads);
     Tensor weight = random_leaf({100, 301}, 1);
     Tensor bias = random_leaf({301}, 2);
-    const Tensor x = random_leaf({100, 301}, 3).copied(DType::float64);
+    const Tensor x = random_leaf({100, 301}, 3).detach().to(DType::float64);
     for (int warm_up = 0; warm_up < 2; ++warm_up) step(weight, bias, x);
 
     const kernels::MemoryStatistics before = kernels::memory_statistics();
@@ -67,7 +68,7 @@ TEST_CASE("steps give the same bits on any number of threads") {
   CHECK(same_on_any_number_of_threads([] {
     Tensor weight = random_leaf({100, 301}, 1);
     Tensor bias = random_leaf({301}, 2);
-    const Tensor x = random_leaf({100, 301}, 3).copied(DType::float64);
+    const Tensor x = random_leaf({100, 301}, 3).detach().to(DType::float64);
     for (int repeat = 0; repeat < 3; ++repeat) step(weight, bias, x);
     return std::pair(values_of(weight), values_of(bias));
   }));

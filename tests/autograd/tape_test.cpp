@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/tape.h"
 
 #include <doctest/doctest.h>
@@ -11,6 +12,7 @@
 #include "autograd/execution_context.h"
 #include "autograd/operation.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/reductions.h"
 #include "tests/support/errors.h"
 #include "tests/support/guarded_memory.h"
 #include "tests/support/values.h"
@@ -24,9 +26,9 @@ namespace {
 struct Tripled {
   static constexpr const char* name = "tripled";
   bool by_view;
-  Tensor forward(const Tensor& x) { return x.copied(DType::float64); }
+  Tensor forward(const Tensor& x) { return x.detach().to(DType::float64); }
   void backward(const Tensor& dy, Gradient dx) const {
-    Tensor handle = by_view ? dy.viewed_as(dy.shape()) : dy;
+    Tensor handle = by_view ? dy.detach() : dy;
     for (double& g : handle.mutable_values<double>()) g *= 3.0;
     dx.add(dy);
   }
@@ -38,14 +40,14 @@ TEST_CASE("a tape records exactly the operations on tensors that require a gradi
   const Tensor x = leaf(3.0);
   CHECK(execution_context().tape == nullptr);
   CHECK_FALSE(is_recorded(x));
-  CHECK_FALSE(square(x).requires_gradient());
+  CHECK_FALSE(square(x).requires_grad());
   const Tensor constant = Tensor::scalar(2.0, DType::float64);
   const Tape tape;
   CHECK(execution_context().tape == &tape);
   const Tensor y = mul(x, constant);
-  CHECK(y.requires_gradient());
+  CHECK(y.requires_grad());
   CHECK(tape.size() == 1);
-  CHECK_FALSE(square(constant).requires_gradient());
+  CHECK_FALSE(square(constant).requires_grad());
   CHECK(tape.size() == 1);
 }
 
@@ -65,16 +67,16 @@ TEST_CASE("a gradient that shares its memory with dL/dy remains writable for its
   Tensor x = leaf({2}, 1.0);
   Tape tape;
   tape.backward(scale(x, 2.0), Tensor::from({0.5, 2.0}, DType::float64));
-  Tensor gradient = x.gradient();
+  Tensor gradient = x.grad();
   gradient.mutable_values<double>()[0] = 7.0;
-  CHECK(values_of(x.gradient()) == std::vector<double>{7.0, 4.0});
+  CHECK(values_of(x.grad()) == std::vector<double>{7.0, 4.0});
 }
 
 TEST_CASE("a tensor used more than once gets the sum of its contributions") {
   const Tensor x = leaf(3.0);
   Tape tape;
   tape.backward(x * x + x);
-  check_values(x.gradient(), {7.0});
+  check_values(x.grad(), {7.0});
   CHECK(tape.size() == 0);
 }
 
@@ -84,9 +86,9 @@ TEST_CASE("a leaf that only an unreached branch uses has no gradient") {
   Tape tape;
   const Tensor unused = square(other) * x;
   tape.backward(square(x));
-  check_values(x.gradient(), {6.0});
-  CHECK_FALSE(other.gradient().defined());
-  CHECK_FALSE(unused.gradient().defined());
+  check_values(x.grad(), {6.0});
+  CHECK_FALSE(other.grad().defined());
+  CHECK_FALSE(unused.grad().defined());
 }
 
 TEST_CASE("gradients accumulate over tapes until they are cleared") {
@@ -97,11 +99,11 @@ TEST_CASE("gradients accumulate over tapes until they are cleared") {
   };
   step();
   step();
-  check_values(x.gradient(), {12.0});
-  x.clear_gradient();
-  CHECK_FALSE(x.gradient().defined());
+  check_values(x.grad(), {12.0});
+  x.zero_grad();
+  CHECK_FALSE(x.grad().defined());
   step();
-  check_values(x.gradient(), {6.0});
+  check_values(x.grad(), {6.0});
 }
 
 TEST_CASE("backward rejects a loss with more than one element") {
@@ -154,7 +156,7 @@ TEST_CASE("backward rejects a loss of another tape, a tape that is gone and a se
     Tape other;
     check_error<ValueError>(used, [&] { other.backward(y); });
   }
-  check_values(x.gradient(), {6.0});
+  check_values(x.grad(), {6.0});
 }
 
 TEST_CASE("nested tapes: only the innermost records, then the outer one again") {
@@ -170,7 +172,7 @@ TEST_CASE("nested tapes: only the innermost records, then the outer one again") 
   const Tensor z = square(y);
   CHECK(outer.size() == 2);
   outer.backward(z);
-  check_values(x.gradient(), {10.0 + 108.0});
+  check_values(x.grad(), {10.0 + 108.0});
 }
 
 TEST_CASE("nested tapes: gradients of an inner tape pass through outer results to their leaves") {
@@ -181,9 +183,9 @@ TEST_CASE("nested tapes: gradients of an inner tape pass through outer results t
     Tape inner;
     inner.backward(Tensor::scalar(5.0, DType::float64) * y);
   }
-  check_values(y.gradient(), {5.0});
+  check_values(y.grad(), {5.0});
   outer.backward(y);  // adds 1
-  check_values(x.gradient(), {6.0 * 6.0});
+  check_values(x.grad(), {6.0 * 6.0});
 }
 
 TEST_CASE("under NoGrad nothing is recorded, except on a tape that begins inside") {
@@ -192,11 +194,11 @@ TEST_CASE("under NoGrad nothing is recorded, except on a tape that begins inside
   {
     const NoGrad no_grad;
     CHECK(execution_context().tape == nullptr);
-    CHECK_FALSE(square(x).requires_gradient());
+    CHECK_FALSE(square(x).requires_grad());
     {
       Tape inner;
       inner.backward(square(x));
-      check_values(x.gradient(), {6.0});
+      check_values(x.grad(), {6.0});
     }
     CHECK(execution_context().tape == nullptr);
   }
@@ -215,7 +217,7 @@ TEST_CASE("results computed under NoGrad are constants, also if an exception end
   } catch (const std::runtime_error&) {
   }
   tape.backward(constant * x);
-  check_values(x.gradient(), {9.0});
+  check_values(x.grad(), {9.0});
 }
 
 TEST_CASE("NoGrad without a tape, and on another thread, changes nothing") {
@@ -231,10 +233,10 @@ TEST_CASE("NoGrad without a tape, and on another thread, changes nothing") {
     Tape own;
     const Tensor w = leaf(2.0);
     own.backward(square(w));
-    CHECK(w.gradient().item() == 4.0);
+    CHECK(w.grad().item() == 4.0);
   }).join();
   tape.backward(square(x));
-  check_values(x.gradient(), {6.0});
+  check_values(x.grad(), {6.0});
 }
 
 TEST_CASE("nothing that runs inside backward is recorded") {
@@ -242,7 +244,7 @@ TEST_CASE("nothing that runs inside backward is recorded") {
   Tape tape;
   tape.backward(square(x) / leaf(2.0));
   CHECK(tape.size() == 0);
-  CHECK_FALSE(x.gradient().requires_gradient());
+  CHECK_FALSE(x.grad().requires_grad());
 }
 
 /// A leaf that a tape reports, with the gradient that it has then.
@@ -298,14 +300,14 @@ TEST_CASE("backward detects operands that were changed after the operation") {
     check_error<ValueError>("square: backward:|the values of an input changed after the",
                             [&] { tape.backward(y); });
   }
-  x.clear_gradient();
+  x.zero_grad();
   Tape tape;
   x.mutable_values<double>()[0] = 2.0;  // before the operation
   const Tensor y = square(x);
   CHECK(x.values<double>()[0] == 2.0);  // reading changes nothing
   tape.backward(y);
   x.mutable_values<double>()[0] = 1.0;  // after backward
-  check_values(x.gradient(), {4.0});
+  check_values(x.grad(), {4.0});
 }
 
 namespace {
@@ -316,7 +318,7 @@ std::size_t bytes_in_use() { return kernels::memory_statistics().bytes_in_use; }
 struct Probe {
   static constexpr const char* name = "probe";
   std::size_t* bytes;
-  Tensor forward(const Tensor& x) { return x.viewed_as(x.shape()); }
+  Tensor forward(const Tensor& x) { return x.detach(); }
   void backward(const Tensor& dy, Gradient dx) const {
     *bytes = bytes_in_use();
     dx.add(dy);
@@ -352,6 +354,47 @@ TEST_CASE("backward releases values as it proceeds") {
   CHECK(at_the_end_of_backward < before + 4 * bytes);  // y and a gradient or two
 }
 
+TEST_CASE("retain_grad keeps the gradient of an output, and of no other") {
+  const Tensor x = leaf(3.0);
+  Tape tape;
+  Tensor h = square(x);
+  const Tensor other = exp(h * 0.0);
+  h.retain_grad();
+  const Tensor loss = h * h + 2.0 * h + other;
+  tape.backward(loss);
+  check_values(h.grad(), {20.0});  // 2 h + 2
+  check_values(x.grad(), {120.0});
+  CHECK_FALSE(other.grad().defined());
+  CHECK_FALSE(loss.grad().defined());
+  check_error<ValueError>("only read", [&] { h.grad().mutable_values<double>(); });
+}
+
+TEST_CASE("retain_grad of a leaf changes nothing; of a constant it is rejected") {
+  Tensor x = leaf(3.0);
+  x.retain_grad();
+  Tape tape;
+  tape.backward(square(x));
+  tape.backward(square(x));
+  check_values(x.grad(), {12.0});
+  Tensor constant = Tensor::scalar(1.0);
+  check_error<ValueError>("retain_grad:", [&] { constant.retain_grad(); });
+  check_error<ValueError>("retain_grad:", [&] { x.detach().retain_grad(); });
+}
+
+TEST_CASE("clone and to are recorded, with gradients of the element type of x; detach is not") {
+  const Tensor x = leaf({2}, 3.0);
+  Tape tape;
+  const Tensor half = x.to(DType::float32);
+  CHECK(half.requires_grad());
+  CHECK(half.dtype() == DType::float32);
+  tape.backward(sum(square(half).to(DType::float64) + x.clone()));
+  check_values(x.grad(), {7.0, 7.0});
+  CHECK(x.grad().dtype() == DType::float64);
+  CHECK(x.clone().memory().data() != x.memory().data());
+  CHECK(x.detach().memory().data() == x.memory().data());
+  CHECK_FALSE(x.detach().clone().requires_grad());
+}
+
 TEST_CASE("backward of a chain of 100,000 operations needs no deep stack" *
           doctest::skip(is_guarded_run())) {
   const Tensor x = leaf(3.0);
@@ -359,5 +402,5 @@ TEST_CASE("backward of a chain of 100,000 operations needs no deep stack" *
   Tensor y = x;
   for (int i = 0; i < 100000; ++i) y = neg(y);
   tape.backward(y);
-  check_values(x.gradient(), {1.0});
+  check_values(x.grad(), {1.0});
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/tensor.h"
 
 #include <doctest/doctest.h>
@@ -50,14 +51,14 @@ TEST_CASE("copies of a handle share values and gradient") {
   Tensor same = x;
   same.mutable_values<float>()[1] = 7.0F;
   check_values(x, {0.0, 7.0});
-  same.require_gradient();
-  CHECK(x.requires_gradient());
+  same.set_requires_grad(true);
+  CHECK(x.requires_grad());
 }
 
 TEST_CASE("a view has another shape and the same memory; a copy has its own memory") {
   Tensor x = Tensor::from({2, 3}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, DType::float64);
   const Tensor view = x.viewed_as({3, 2});
-  const Tensor copy = x.copied(DType::float32);
+  const Tensor copy = x.detach().to(DType::float32);
   x.mutable_values<double>()[0] = 9.0;
   CHECK(view.shape() == Shape{3, 2});
   check_values(view, {9.0, 2.0, 3.0, 4.0, 5.0, 6.0});
@@ -67,15 +68,15 @@ TEST_CASE("a view has another shape and the same memory; a copy has its own memo
 
 TEST_CASE("neither a view nor a copy of a leaf is a leaf") {
   Tensor x = Tensor::zeros({2}, DType::float64);
-  x.require_gradient();
-  CHECK_FALSE(x.viewed_as({2, 1}).requires_gradient());
-  CHECK_FALSE(x.copied(DType::float64).requires_gradient());
+  x.set_requires_grad(true);
+  CHECK_FALSE(x.viewed_as({2, 1}).requires_grad());
+  CHECK_FALSE(x.detach().to(DType::float64).requires_grad());
 }
 
 TEST_CASE("a default-constructed tensor is absent, and says so when it is used") {
   const Tensor none;
   CHECK_FALSE(none.defined());
-  CHECK_FALSE(none.requires_gradient());
+  CHECK_FALSE(none.requires_grad());
   CHECK(Tensor::scalar(0.0, DType::float32).defined());
   const char* words = "tensor:|the tensor is empty";
   check_error<ValueError>(words, [&] { none.shape(); });
@@ -84,7 +85,7 @@ TEST_CASE("a default-constructed tensor is absent, and says so when it is used")
 }
 
 TEST_CASE("an operation on an empty tensor is named, with the number of the input") {
-  const Tensor none, x = Tensor::zeros({2}, DType::float32).require_gradient();
+  const Tensor none, x = Tensor::zeros({2}, DType::float32).set_requires_grad(true);
   check_error<EmptyTensorError>("relu: input 1|empty Tensor|backward", [&] { relu(none); });
   check_error<EmptyTensorError>("add: input 2|empty Tensor", [&] { x + none; });
   check_error<EmptyTensorError>("mul: input 1|empty Tensor", [&] { none* x; });
@@ -93,7 +94,7 @@ TEST_CASE("an operation on an empty tensor is named, with the number of the inpu
   static const std::string& path = interned_path("encoder.ff");
   const LayerPath here(path);
   const Tape tape;
-  check_error<ValueError>("encoder.ff: exp: input 1|empty Tensor", [&] { exp(x.gradient()); });
+  check_error<ValueError>("encoder.ff: exp: input 1|empty Tensor", [&] { exp(x.grad()); });
 }
 
 TEST_CASE("tensors reject the wrong number of values, the wrong type and impossible views") {
@@ -127,7 +128,7 @@ TEST_CASE("move_into keeps values and gradient, and handles made before stay val
     const std::size_t offset = 3 * bytes_per_element(dtype);
     Tensor x = Tensor::from({2}, {1.0, 2.0}, dtype);
     const Tensor handle = x;
-    x.require_gradient();
+    x.set_requires_grad(true);
     const auto accumulate = [&] {
       Tape tape;
       tape.backward(mul(x, x), Tensor::full({2}, 1.0, dtype));
@@ -138,18 +139,18 @@ TEST_CASE("move_into keeps values and gradient, and handles made before stay val
     const kernels::Memory gradients(64);
     x.move_into(values, offset, gradients, offset);
     check_values(handle, {1.0, 2.0});
-    check_values(handle.gradient(), {2.0, 4.0});
+    check_values(handle.grad(), {2.0, 4.0});
     CHECK(handle.byte_offset() == offset);
-    CHECK(handle.gradient().byte_offset() == offset);
-    CHECK(handle.gradient().memory().data() == gradients.data());
+    CHECK(handle.grad().byte_offset() == offset);
+    CHECK(handle.grad().memory().data() == gradients.data());
 
     accumulate();
-    check_values(handle.gradient(), {4.0, 8.0});
-    x.clear_gradient();
-    CHECK_FALSE(x.gradient().defined());
+    check_values(handle.grad(), {4.0, 8.0});
+    x.zero_grad();
+    CHECK_FALSE(x.grad().defined());
     accumulate();
-    check_values(handle.gradient(), {2.0, 4.0});
-    CHECK(handle.gradient().memory().data() == gradients.data());
+    check_values(handle.grad(), {2.0, 4.0});
+    CHECK(handle.grad().memory().data() == gradients.data());
   }
 }
 
@@ -179,106 +180,107 @@ TEST_CASE("factories make float32 tensors unless another type is asked for") {
 
 TEST_CASE("an index selects a part along the first axis, with its gradient") {
   Tensor x = Tensor::from({3, 2}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, DType::float64);
-  x.require_gradient();
+  x.set_requires_grad(true);
   Tape tape;
   const Tensor last = x[-1];
   CHECK(last.shape() == Shape{2});
   check_values(last, {5.0, 6.0});
   CHECK(x[1][0].item() == 3.0);
   tape.backward(last, Tensor::from({2}, {7.0, 8.0}, DType::float64));
-  check_values(x.gradient(), {0.0, 0.0, 0.0, 0.0, 7.0, 8.0});
+  check_values(x.grad(), {0.0, 0.0, 0.0, 0.0, 7.0, 8.0});
   CHECK_THROWS_AS(x[3], ValueError);
   CHECK_THROWS_AS(Tensor::scalar(1.0)[0], ValueError);
 }
 
 TEST_CASE("a frozen leaf is a constant without a gradient until it is unfrozen") {
   for (const DType dtype : dtypes) {
-    Tensor x = Tensor::scalar(3.0, dtype).require_gradient();
+    Tensor x = Tensor::scalar(3.0, dtype).set_requires_grad(true);
     const Tensor handle = x;
     Tape first;
     first.backward(square(x));
     CHECK_FALSE(x.is_frozen());
 
-    x.freeze();
+    x.set_requires_grad(false);
     CHECK(handle.is_frozen());
-    CHECK_FALSE(handle.requires_gradient());
-    CHECK_FALSE(handle.gradient().defined());
+    CHECK_FALSE(handle.requires_grad());
+    CHECK_FALSE(handle.grad().defined());
     Tape tape;
-    CHECK_FALSE(square(x).requires_gradient());
+    CHECK_FALSE(square(x).requires_grad());
     CHECK(tape.size() == 0);
     CHECK_THROWS_AS(tape.backward(x), ValueError);
 
-    x.freeze();  // again changes nothing
-    x.require_gradient();
+    x.set_requires_grad(false);  // again changes nothing
+    x.set_requires_grad(true);
     CHECK_FALSE(handle.is_frozen());
-    CHECK_FALSE(handle.gradient().defined());
+    CHECK_FALSE(handle.grad().defined());
     tape.backward(square(x));
-    check_values(handle.gradient(), {6.0});
+    check_values(handle.grad(), {6.0});
   }
 }
 
 TEST_CASE("contributions to a leaf that was frozen after recording are discarded") {
-  Tensor x = Tensor::scalar(3.0, DType::float64).require_gradient();
-  Tensor w = Tensor::scalar(2.0, DType::float64).require_gradient();
+  Tensor x = Tensor::scalar(3.0, DType::float64).set_requires_grad(true);
+  Tensor w = Tensor::scalar(2.0, DType::float64).set_requires_grad(true);
   Tape tape;
   const Tensor y = x * w;
-  x.freeze();
+  x.set_requires_grad(false);
   tape.backward(y);
-  CHECK_FALSE(x.gradient().defined());
-  check_values(w.gradient(), {3.0});
-  x.require_gradient();
-  CHECK_FALSE(x.gradient().defined());
+  CHECK_FALSE(x.grad().defined());
+  check_values(w.grad(), {3.0});
+  x.set_requires_grad(true);
+  CHECK_FALSE(x.grad().defined());
 }
 
 TEST_CASE("a tensor that required no gradient may be frozen; an output of an operation may not") {
   Tensor x = Tensor::scalar(3.0, DType::float64);
   CHECK_FALSE(x.is_frozen());
-  CHECK(x.freeze().is_frozen());
+  CHECK(x.set_requires_grad(false).is_frozen());
   CHECK_FALSE(x.viewed_as({1}).is_frozen());
-  CHECK_FALSE(x.copied(DType::float32).is_frozen());
+  CHECK_FALSE(x.detach().to(DType::float32).is_frozen());
   CHECK_FALSE(Tensor().is_frozen());
-  CHECK_THROWS_AS(Tensor().freeze(), ValueError);
+  CHECK_THROWS_AS(Tensor().set_requires_grad(false), ValueError);
 
-  x.require_gradient();
+  x.set_requires_grad(true);
   Tape tape;
   Tensor y = square(x);
-  check_error<ValueError>("freeze:|the tensor is the output of an operation", [&] { y.freeze(); });
+  check_error<ValueError>("set_requires_grad:|the output of an operation",
+                          [&] { y.set_requires_grad(false); });
   tape.backward(y);
-  check_values(x.gradient(), {6.0});
+  check_values(x.grad(), {6.0});
 }
 
 TEST_CASE("the output of an operation does not become a leaf") {
-  const Tensor x = Tensor::scalar(3.0, DType::float64).require_gradient();
-  const char* words = "require_gradient:|the output of an operation|copied|zeros_like";
+  const Tensor x = Tensor::scalar(3.0, DType::float64).set_requires_grad(true);
+  const char* words = "set_requires_grad:|the output of an operation|detach|retain_grad";
   Tensor y;
   {
     Tape tape;
     y = square(x);
-    check_error<ValueError>(words, [&] { y.require_gradient(); });
-    const Tensor zeros = zeros_like(y).require_gradient();
+    check_error<ValueError>(words, [&] { y.set_requires_grad(true); });
+    const Tensor zeros = zeros_like(y).set_requires_grad(true);
     tape.backward(square(y + zeros));
-    check_values(zeros.gradient(), {18.0});
-    check_values(x.gradient(), {108.0});
+    check_values(zeros.grad(), {18.0});
+    check_values(x.grad(), {108.0});
   }
-  check_error<ValueError>(words, [&] { y.require_gradient(); });  // also without the tape
-  CHECK(y.copied(y.dtype()).require_gradient().requires_gradient());
+  check_error<ValueError>(words, [&] { y.set_requires_grad(true); });  // also without the tape
+  CHECK(y.detach().clone().set_requires_grad(true).requires_grad());
   Tensor unrecorded = square(x);
-  CHECK(unrecorded.require_gradient().requires_gradient());
+  CHECK(unrecorded.set_requires_grad(true).requires_grad());
   Tensor leaf = x;
-  CHECK(leaf.require_gradient().slot() == x.slot());
+  CHECK(leaf.set_requires_grad(true).slot() == x.slot());
 }
 
 TEST_CASE("a tensor that is moved while it is frozen has its gradient in the new memory") {
-  Tensor x = Tensor::scalar(3.0, DType::float64).freeze();
+  Tensor x = Tensor::scalar(3.0, DType::float64).set_requires_grad(false);
   const kernels::Memory values(128), gradients(128);
   x.move_into(values, 64, gradients, 64);
   CHECK(x.is_frozen());
-  x.require_gradient();
+  x.set_requires_grad(true);
   Tape tape;
   tape.backward(square(x));
-  CHECK(x.gradient().memory().data() == gradients.data());
-  CHECK(x.gradient().byte_offset() == 64);
-  check_values(x.gradient(), {6.0});
+  CHECK(x.grad().memory().data() == gradients.data());
+  CHECK(x.grad().byte_offset() == 64);
+  check_values(x.grad(), {6.0});
 }
 
 TEST_CASE("handles of one tensor have the same identity, views and equal tensors another") {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/xtensor.h"
 
 #include <doctest/doctest.h>
@@ -68,13 +69,13 @@ TEST_CASE("ids are xtensor expressions, and expressions of whole numbers are ids
 }
 
 TEST_CASE("a gradient is seen as an xtensor without a copy, and outlives its handle") {
-  Tensor w = Tensor::from({2, 2}, {1.0, 2.0, 3.0, 4.0}).require_gradient();
+  Tensor w = Tensor::from({2, 2}, {1.0, 2.0, 3.0, 4.0}).set_requires_grad(true);
   {
     Tape tape;
     tape.backward(sum(square(w)));
   }
-  const auto gradient = as_xtensor<float>(w.gradient());
-  CHECK(gradient.data() == w.gradient().values<float>().data());
+  const auto gradient = as_xtensor<float>(w.grad());
+  CHECK(gradient.data() == w.grad().values<float>().data());
   CHECK(gradient == xt::xarray<float>{{2.0F, 4.0F}, {6.0F, 8.0F}});
   w = Tensor();
   CHECK(xt::sum(gradient)() == 20.0F);
@@ -90,10 +91,10 @@ TEST_CASE("an xtensor adaptor keeps the values of the tensor alive") {
 }
 
 TEST_CASE("an assignment to a mutable adaptor changes the tensor") {
-  Tensor w = Tensor::from({2, 3}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}).require_gradient();
+  Tensor w = Tensor::from({2, 3}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}).set_requires_grad(true);
   Tape tape;
   tape.backward(sum(w));
-  as_mutable_xtensor<float>(w) -= 0.5F * as_xtensor<float>(w.gradient());
+  as_mutable_xtensor<float>(w) -= 0.5F * as_xtensor<float>(w.grad());
   check_values(w, {0.5, 1.5, 2.5, 3.5, 4.5, 5.5});
   auto view = as_mutable_xtensor<float>(w);
   CHECK(view.data() == w.values<float>().data());

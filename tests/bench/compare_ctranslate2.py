@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Compares the speed and the outputs of `tapestry translate` with CTranslate2.
 
     compare_ctranslate2.py TAPESTRY CHECKPOINT SOURCE [--repeat N] [--threads 1 2]

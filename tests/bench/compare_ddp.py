@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Trains models of bench_step with Tapestry and with PyTorch, in one process of two threads and in
 two processes of one thread, turn by turn, and compares the times of a step. One process of one
 thread shows how fast each is without a division of work.

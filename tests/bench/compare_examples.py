@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs examples of tests/examples and the same programs in PyTorch, turn by turn, and compares their
 training times.
 

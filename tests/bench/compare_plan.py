@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Compares what `tapestry plan` predicts with the run: parameters, peak memory, time of a step and
 of the whole run.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Trains the models of bench_step with Tapestry and with PyTorch, turn by turn, and compares times
 and memory. Both start from the same parameters and train on the same batch, on whose loss they must
 agree.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/bench/gemm_peak.h"
 
 // Clashes with xtensor-blas, which declares BLAS itself: neither this file nor gemm_peak.h may

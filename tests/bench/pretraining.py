@@ -1,4 +1,5 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: BSD-3-Clause
 """What masked pre-training is worth: test accuracy of configs/toy_agreement.yaml, with and without
 the parameters of configs/toy_masked.yaml, over some seeds of model and data."""
 

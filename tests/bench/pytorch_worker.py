@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """PyTorch's side of compare_pytorch.py and compare_ddp.py: trains the model that bench_step --serve
 has written, with ddp in two processes by DistributedDataParallel over gloo, each with half the batch.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/bench/step.h"
 
 #include "autograd/profiler.h"
@@ -55,7 +56,7 @@ TrainingStep::TrainingStep(const Problem& problem)
 }
 
 void TrainingStep::run() {
-  parameters_.clear_gradients();
+  parameters_.zero_grad();
   Tape tape;
   tape.backward(loss(Mode::training(RandomStream(1).named("dropout").at(optimizer_->steps()))));
   double norm = 0.0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Times one whole training step of a named model, or serves compare_pytorch.py.
 
 #include <fmt/format.h>

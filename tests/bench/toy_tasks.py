@@ -1,4 +1,5 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: BSD-3-Clause
 """Generated tasks at the sizes that other programs publish, over several seeds of model and data.
 
     tests/bench/toy_tasks.py .build/release/tapestry [--seeds 1 2 ...] [--jobs 2] [copy sort reverse]

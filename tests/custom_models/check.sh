@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The commands of a user's program with custom models: check.sh PROGRAM
 # Trains, evaluates and applies a model like each kind that answers lines; checks the messages about
 # models and registrations that are wrong, and the name of the program in help and scripts.

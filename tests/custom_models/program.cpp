@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Models of every built-in kind and some that are wrong, for check.sh: program.cpp of a user.
 #include <algorithm>
 #include <cstdlib>
@@ -124,7 +125,7 @@ class Wrong : public Network {
     if (mistake_ == "shape") return hidden_(hidden_(vectors.target));
     if (mistake_ == "dtype") {
       const bool narrow = vectors.target.dtype() == DType::float32;
-      return vectors.target.copied(narrow ? DType::float64 : DType::float32);
+      return vectors.target.to(narrow ? DType::float64 : DType::float32);
     }
     if (mistake_ == "number") throw 42;
     return vectors.target;

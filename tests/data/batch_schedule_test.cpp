@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/batch_schedule.h"
 
 #include <doctest/doctest.h>

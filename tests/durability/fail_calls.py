@@ -1,4 +1,5 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: BSD-3-Clause
 """Lets every system call on files fail, once and from then on: nothing is lost or left over."""
 
 import errno

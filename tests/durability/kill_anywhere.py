@@ -1,4 +1,5 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: BSD-3-Clause
 """Kills runs at random moments, resumes them, again and again to their end: nothing is lost."""
 
 import random

@@ -1,4 +1,5 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: BSD-3-Clause
 """Kills runs at every system call on files: the old or the new checkpoint is always there."""
 
 import itertools

@@ -1,4 +1,5 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: BSD-3-Clause
 """Kills sweeps at random moments, with and without their runs, and repeats the command until the
 sweep ends: its table is that of a sweep that was not killed."""
 

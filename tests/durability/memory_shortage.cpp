@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/durability/memory_shortage.h"
 
 #include <execinfo.h>

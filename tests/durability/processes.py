@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs in several processes, by mpirun: any number of them, of any number of threads, stopped and
 resumed with other numbers in between, ends with the checkpoint of one process, byte for byte; a
 process that is killed, that fails or that hangs ends the run, and it can be resumed."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs with random settings, to which random things happen: signals, kills, damaged checkpoints, other
 processes. Each ends as the same run does without them."""
 

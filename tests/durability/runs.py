@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs of the program in separate folders, and what has to hold of their files at any time."""
 
 import argparse

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/durability/simulated_disk.h"
 
 #include <fcntl.h>

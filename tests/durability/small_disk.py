@@ -1,4 +1,5 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: BSD-3-Clause
 """Trains on disks of every size, from full to large enough: each run ends cleanly and can go on."""
 
 import ctypes

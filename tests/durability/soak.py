@@ -1,4 +1,5 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: BSD-3-Clause
 """Trains and saves in one process without an end: memory does not grow, descriptors do not leak."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The system calls of a command on files, and commands that die at one of them or see it fail.
 
 Checkpoints are written by separate threads, all but the last. strace lists and hits the calls of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An operation with a mistake in its gradient, and how the checker finds it inside a network.
 //
 // RMS norm [1] divides each row by the root of its mean square,
@@ -58,7 +59,7 @@ Tensor leaf(const tapestry::Shape& shape, double phase) {
   Tensor x = Tensor::empty(shape, DType::float64);
   double i = 0.0;
   for (double& value : x.mutable_values<double>()) value = std::sin(phase + 2.4 * ++i);
-  return x.require_gradient();
+  return x.set_requires_grad(true);
 }
 
 }  // namespace

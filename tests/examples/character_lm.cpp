@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Trains a Transformer to predict the next character of a text, and samples text from it.
 //
 //     character_lm [text.txt [temperature]]
@@ -101,7 +102,7 @@ int main(int argc, char** argv) {
   for (std::size_t step = 0; step < steps; ++step) {
     const RandomStream random = RandomStream(1).at(step);
     const Ids starts = random_ids({rows}, random, 0, std::int32_t(ids.size() - context));
-    parameters.clear_gradients();
+    parameters.zero_grad();
     Tape tape;
     const Tensor logits = model(windows(ids, starts, 0), Mode::training(random.named("dropout")));
     const Tensor loss = cross_entropy(logits, windows(ids, starts, 1)).mean;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Trains a Transformer to predict the next character of a text, and samples text from it.
 #
 #     python3 character_lm.py [text.txt [temperature]]
@@ -86,7 +87,7 @@ def main():
     ids = alphabet.encode(text)
 
     model = CharacterModel(len(alphabet.characters))
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     start = time.perf_counter()
     for step in range(STEPS):
         starts = torch.randint(0, len(ids) - CONTEXT, (ROWS,))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A custom layer with a custom operation in the program: `model.kind: word_bag`, a classifier of
 // texts that ignores the order of words. A config file for it, see train/tutorial/README.md:
 //

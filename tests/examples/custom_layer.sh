@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Runs the program of custom_layer.cpp as a user would: custom_layer.sh PROGRAM
 # Trains a classifier with it, and checks its gradients, its other properties and its answers.
 set -euo pipefail

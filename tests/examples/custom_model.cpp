@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A custom model in the program: `model.kind: window_mlp`, a language model that reads the
 // last `model.read_tokens` tokens through a perceptron. It has its own config key and everything
 // that other kinds have: train, --resume, evaluate, gradcheck, check. A config file for it:
@@ -46,7 +47,7 @@ class WindowMlp : public Network {
   /// tanh(x) with the gradient of the identity.
   struct WrongTanh {
     static constexpr const char* name = "wrong_tanh";
-    Tensor forward(const Tensor& x) { return tapestry::tanh(x.viewed_as(x.shape())); }
+    Tensor forward(const Tensor& x) { return tapestry::tanh(x.detach()); }
     void backward(const Tensor& dy, Gradient dx) const { dx.add(dy); }
   };
   static Tensor activation(const Tensor& x) { return apply(WrongTanh{}, x); }

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Runs the program of custom_model.cpp as a user would: custom_model.sh PROGRAM BROKEN_PROGRAM [KILLS]
 # Trains, kills the run KILLS times (default 3) with SIGKILL and resumes it, and compares the bytes
 # of its last checkpoint with an undisturbed run; checks config errors, gradcheck, check and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Trains a multilayer perceptron to recognize digits of 8 x 8 pixels, and saves its parameters.
 //
 //     digits_mlp [digits.csv]
@@ -76,7 +77,7 @@ int main(int argc, char** argv) {
   for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
     double loss_sum = 0.0;
     for (const auto& batch : loader.epoch(epoch)) {
-      parameters.clear_gradients();
+      parameters.zero_grad();
       const Mode mode = Mode::training(RandomStream(1).at(optimizer.steps()));
       Tape tape;
       const Tensor logits = model(train.images[Ids(batch)], mode);

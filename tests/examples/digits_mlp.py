@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Trains a multilayer perceptron to recognize digits of 8 x 8 pixels, and saves its parameters.
 #
 #     python3 digits_mlp.py [digits.csv]
@@ -68,7 +69,7 @@ def main():
         train, test = read_digits(sys.argv[1])
 
     model = make_model()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.98), weight_decay=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
     loader = DataLoader(TensorDataset(*train), batch_size=32, shuffle=True)
     start = time.perf_counter()
     model.train()

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Puts grammatical errors into English sentences, for a model that learns to correct them.
 
     grammar_errors.py [--seed N] [--rate R] < correct.txt > wrong.txt

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fits y = x w + b to noisy points of a known line by gradient descent: the whole training loop in
 // terms of tensors, a tape and a loss.
 
@@ -27,8 +28,8 @@ Tensor filled(std::size_t n, const F& f) {
 }
 
 void descend(Tensor& parameter, float rate) {
-  parameter.mutable_values<float>()[0] -= rate * parameter.gradient().values<float>()[0];
-  parameter.clear_gradient();
+  parameter.mutable_values<float>()[0] -= rate * parameter.grad().values<float>()[0];
+  parameter.zero_grad();
 }
 
 }  // namespace
@@ -42,8 +43,8 @@ int main() {
     return true_slope * place(i) + true_offset + 0.1 * noise.normal(i);
   });
 
-  Tensor slope = Tensor::scalar(0.0, DType::float32).require_gradient();
-  Tensor offset = Tensor::scalar(0.0, DType::float32).require_gradient();
+  Tensor slope = Tensor::scalar(0.0, DType::float32).set_requires_grad(true);
+  Tensor offset = Tensor::scalar(0.0, DType::float32).set_requires_grad(true);
   for (int step = 0; step < 200; ++step) {
     tapestry::Tape tape;
     const Tensor loss = mean_squared_error(x * slope + offset, y);

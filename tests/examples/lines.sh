@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Counts the lines of examples and of the same programs in PyTorch that are neither blank nor
 # comments, and fails if one has more than 1.3 times the number in C++: lines.sh [FOLDER]
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Loads the model of a checkpoint without Tapestry and computes its loss on held-out sentences.
 
     load_checkpoint.py CHECKPOINT SOURCE TARGET

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Trains a small translation model and compares the held-out loss that load_checkpoint.py computes from
 # its checkpoint with the loss that the program prints. Runs the Python code of format.md.
 #

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Logistic regression on xtensor arrays: standardization and metrics are xtensor expressions, the
 // loss and its gradients are tensors. logistic_regression.py is the same with NumPy and PyTorch.
 
@@ -49,16 +50,16 @@ int main() {
   const Tensor x = to_tensor((train - mean_of_train) / deviation);
   const Tensor y = to_tensor(xt::view(labels, xt::range(0, training), xt::newaxis()));
 
-  Tensor weight = Tensor::zeros({1, features}).require_gradient();
-  Tensor bias = Tensor::zeros({1}).require_gradient();
+  Tensor weight = Tensor::zeros({1, features}).set_requires_grad(true);
+  Tensor bias = Tensor::zeros({1}).set_requires_grad(true);
   const auto start = std::chrono::steady_clock::now();
   for (int step = 0; step < 300; ++step) {
     Tape tape;
     const Tensor loss = binary_cross_entropy_with_logits(linear(x, weight, bias), y);
     tape.backward(loss);
     for (Tensor parameter : {weight, bias}) {
-      as_mutable_xtensor<float>(parameter) -= 1.0F * as_xtensor<float>(parameter.gradient());
-      parameter.clear_gradient();
+      as_mutable_xtensor<float>(parameter) -= 1.0F * as_xtensor<float>(parameter.grad());
+      parameter.zero_grad();
     }
     if (step % 100 == 99) std::printf("step %3d  loss %.4f\n", step + 1, loss.item());
   }

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Generates reports of football matches and their summaries, for a model that learns to summarize.
 
     match_reports.py NUMBER FOLDER [--seed N]

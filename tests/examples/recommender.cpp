@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Why dot products work: users and films become vectors, learned only from ratings, such that the
 // dot product of the two is how much the user likes the film. Nobody says what the numbers in the
 // vectors stand for; the films of a genre end up side by side all the same.
@@ -81,7 +82,7 @@ int main() {
 
   const Ratings known = ratings(true), unknown = ratings(false);
   for (int step = 0; step < 400; ++step) {
-    parameters.clear_gradients();
+    parameters.zero_grad();
     Tape tape;
     const Tensor loss = error(of_users, of_films, known);
     tape.backward(loss);

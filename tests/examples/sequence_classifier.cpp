@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Trains a Transformer, composed of single layers, to classify sequences of different lengths: does
 // the first token occur again? sequence_classifier.py is the same program in PyTorch.
 
@@ -83,7 +84,7 @@ int main() {
   for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
     double loss_sum = 0.0;
     for (const auto& indices : loader.epoch(epoch)) {
-      parameters.clear_gradients();
+      parameters.zero_grad();
       const Sequences batch = train[Ids(indices)];
       const Mode mode = Mode::training(RandomStream(1).at(optimizer.steps()));
       Tape tape;

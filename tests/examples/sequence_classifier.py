@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Trains a Transformer, composed of single layers, to classify sequences of different lengths: does
 # the first token occur again? The same program as sequence_classifier.cpp, in PyTorch.
 
@@ -65,7 +66,7 @@ def main():
     torch.manual_seed(1)
     train, test = random_sequences(20000), random_sequences(1000)
     model = SequenceClassifier()
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, betas=(0.9, 0.98))
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     loader = DataLoader(TensorDataset(*train), batch_size=64, shuffle=True)
     start = time.perf_counter()
     for epoch in range(4):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // A custom operation, made outside the library: swish [1] whose slope beta is learned,

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Generates the data of configs/translation.md, "Other tasks from text to text", checks it, and trains a
 # tiny model on it with the commands of that page.
 #

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Trains a model from C++ with the trainer of the program `tapestry`, which writes a run directory.
 // Whatever ends the process, the same call resumes the run, and it ends with the same bytes.
 //

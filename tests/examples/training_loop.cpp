@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Trains a Transformer with a custom loop: layers, a tape and an optimizer, without the trainer,
 // configs or run directories. The model learns to reverse sequences of five symbols.
 
@@ -58,7 +59,7 @@ int main() {
   for (std::size_t step = 0; step < 400; ++step) {
     const Example batch = draw(step);
     const Mode mode = Mode::training(RandomStream(1).named("dropout").at(step));
-    parameters.clear_gradients();
+    parameters.zero_grad();
     Tape tape;
     const Tensor memory = model.encode(batch.source, mode);
     const Tensor decoded = model.decode(batch.target, memory, batch.source, mode);

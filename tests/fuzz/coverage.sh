@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Prints how much of each reader the corpus reaches, in lines and branches, and writes the lines that
 # it does not reach to .build/fuzz-coverage/missing.txt: tests/fuzz/coverage.sh
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Fuzzes the readers of files from elsewhere, one per core at a time:
 #   tests/fuzz/run.sh [SECONDS [TARGET...]]   60 seconds for each of all targets; 1800 is the full figure
 #   tests/fuzz/run.sh --merge [TARGET...]     adds to the repository's corpus what reaches new code

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the scripts of this folder share: their random numbers and the files that they write.
 tests/support/golden.h describes the format and reads it."""
 

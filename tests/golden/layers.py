@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes layers.txt beside this file: outputs and gradients of PyTorch's counterparts of the small
 layers, in float64, with the weights renamed to the layout of tapestry, and the table of sinusoidal
 positions by the formula of the paper.

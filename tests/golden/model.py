@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The encoder-decoder that tapestry builds, put together from PyTorch's layers, and the names that
 its parameters have here."""
 

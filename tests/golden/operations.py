@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes operations.txt beside this file: outputs and gradients of PyTorch, in float64, for every
 differentiable operation. A case is called OPERATION or OPERATION/FORM; what the operation takes
 besides tensors stands among the inputs.
@@ -437,7 +438,7 @@ def more_elementwise(file):
 def more_reductions(file):
     for form, axes in {"last": [-1], "outer": [0, 2], "all": [0, 1, 2]}.items():
         for correction in 0.0, 1.0:
-            operation(file, f"standard_deviation/{form}/correction_{correction:.0f}",
+            operation(file, f"std/{form}/correction_{correction:.0f}",
                       lambda x, axes, correction: torch.std(x, axes, correction=int(correction)),
                       x=random(2, 3, 2), axes=axes, correction=correction)
     for form, axis in {"first": 0, "middle": 1, "last": -1}.items():

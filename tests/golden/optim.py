@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes optim.txt beside this file: where PyTorch's optimizers, in float64, take a weight (2, 3)
 and a bias (2) in 20 steps down 0.5 * sum(curvature * (x - target)^2), under every schedule of the
 learning rate with the gradients clipped, and at a constant rate without clipping. A case also holds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes span_f1.txt: micro-averaged F1 of spans by seqeval, for random BIO and BIOES labels.
 
 Each line is a corpus: expected and predicted labels of its sentences, and the F1:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes text_metrics.json: BLEU and chrF of small corpora with odd tokens, by sacreBLEU.
 
 `settings` are the options of the metrics; each corpus has its hypotheses, its references (one list

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes training.txt beside this file: the losses of 50 training steps of small encoder-decoders
 made of PyTorch's layers, in float64, with the parameters and the batches that they start from, the
 learning rates and the norms of the gradients.

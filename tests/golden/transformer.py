@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes transformer.txt beside this file: outputs and gradients of PyTorch's encoder and decoder
 layers and of whole encoder-decoders, in float64, with the weights renamed to the layout of tapestry.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/basic_layers.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/encoder_decoder.h"
 
 #include <doctest/doctest.h>
@@ -219,7 +220,7 @@ TEST_CASE_TEMPLATE("padding enters no batch norm of a stack", Of, OfEncoder, OfD
     const auto run = [&](double behind) {
       MadeStack<typename Of::Stack> made(4, Of::stack(options));
       perturb(made.parameters);
-      Tensor x = random_leaf({2, 3, 4}, 1).copied(DType::float64);
+      Tensor x = random_leaf({2, 3, 4}, 1).detach().to(DType::float64);
       for (std::size_t i = 20; i < 24; ++i) x.mutable_values<double>()[i] = behind;
       const DecoderMasks masks{.self = AttentionMask::padding({3, 2}),
                                .cross = AttentionMask::padding({3, 3})};
@@ -242,7 +243,7 @@ TEST_CASE("an encoder of batch norms is causal in inference, and mixes all posit
   options.residual.norm.kind = Normalization::batch_norm;
   const MadeStack<Encoder> made(4, OfEncoder::stack(options));
   const Tensor x = random_leaf({1, 3, 4}, 1);
-  Tensor other = x.copied(DType::float64);
+  Tensor other = x.detach().to(DType::float64);
   other.mutable_values<double>()[11] += 1;
   const auto first_of = [&](const Tensor& in, const Mode& mode) {
     auto values = values_of(made.layer(in, AttentionMask::causal(), mode));

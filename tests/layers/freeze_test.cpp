@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
 #include <optional>
@@ -21,14 +22,14 @@ using Gradients = std::vector<std::optional<std::vector<double>>>;
 Gradients all_gradients(const Parameters& parameters) {
   Gradients all;
   for (const NamedTensor& p : parameters) {
-    const Tensor gradient = p.tensor.gradient();
+    const Tensor gradient = p.tensor.grad();
     all.push_back(gradient.defined() ? std::optional(values_of(gradient)) : std::nullopt);
   }
   return all;
 }
 
 Gradients gradients_of_step(MadeNetwork& made, const Ids& labels) {
-  made.parameters.clear_gradients();
+  made.parameters.zero_grad();
   const NetworkInput input = network_input();
   const Mode mode = Mode::training(RandomStream(4));
   const Network& network = *made.network;
@@ -71,7 +72,7 @@ struct TwoLinears {
   Linear second{Scope(parameters) / "second", 5, 2};
 
   Gradients step() {
-    parameters.clear_gradients();
+    parameters.zero_grad();
     Tape tape;
     const Tensor y = second(first(Tensor::ones({4, 3}, DType::float64)));
     tape.backward(y, y);
@@ -103,9 +104,9 @@ TEST_CASE("operations on only frozen parameters are not recorded") {
   layers.parameters.freeze("first");
   Tape tape;
   const Tensor hidden = layers.first(Tensor::ones({4, 3}, DType::float64));
-  CHECK_FALSE(hidden.requires_gradient());
+  CHECK_FALSE(hidden.requires_grad());
   CHECK(tape.size() == 0);
-  CHECK(layers.second(hidden).requires_gradient());
+  CHECK(layers.second(hidden).requires_grad());
   CHECK(tape.size() == 1);
 }
 
@@ -118,7 +119,7 @@ TEST_CASE("freeze() selects by path, and unfreeze() restores the gradients") {
     if (gather_first) parameters.gather();
 
     parameters.freeze("first.");
-    CHECK_FALSE(parameters.list()[0].tensor.gradient().defined());  // that of the step before
+    CHECK_FALSE(parameters.list()[0].tensor.grad().defined());  // that of the step before
     CHECK(layers.step() == without(all, {0, 1}));
     CHECK(listing(parameters) == names);
     CHECK(parameters.num_values() == 20 + 12);
@@ -129,8 +130,8 @@ TEST_CASE("freeze() selects by path, and unfreeze() restores the gradients") {
     CHECK(layers.step() == without(all, {1, 3}));
     parameters.unfreeze("");
     CHECK(layers.step() == all);
-    const Tensor gradient = parameters.list()[1].tensor.gradient();
-    CHECK(gradient.memory().data() == parameters.list()[0].tensor.gradient().memory().data());
+    const Tensor gradient = parameters.list()[1].tensor.grad();
+    CHECK(gradient.memory().data() == parameters.list()[0].tensor.grad().memory().data());
     CHECK(gradient.byte_offset() == parameters.list()[1].tensor.byte_offset());
   }
 }
@@ -141,7 +142,7 @@ TEST_CASE("freeze() of a path that does not exist is rejected with the existing 
                           [&] { layers.parameters.freeze("frist."); });
   check_error<ValueError>("unfreeze: no parameter is named `second.wieght`",
                           [&] { layers.parameters.unfreeze("second.wieght"); });
-  for (const NamedTensor& p : layers.parameters) CHECK(p.tensor.requires_gradient());
+  for (const NamedTensor& p : layers.parameters) CHECK(p.tensor.requires_grad());
 }
 
 TEST_CASE("a frozen batch norm still updates its running moments in training") {

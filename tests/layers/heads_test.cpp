@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/heads.h"
 
 #include <doctest/doctest.h>

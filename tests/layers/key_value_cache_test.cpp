@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/multi_head_attention.h"
 
 #include <doctest/doctest.h>
@@ -85,7 +86,7 @@ TEST_CASE("a cache rejects another number of sequences, and the selection of one
   const Tensor fitting = Tensor::zeros({2, 1, 2});
   CHECK_THROWS_AS(cache.append(one, one), ShapeError);
   CHECK_THROWS_AS(cache.append(fitting, wide), ShapeError);
-  CHECK_THROWS_AS(cache.append(fitting.copied(DType::float64), fitting), ShapeError);
+  CHECK_THROWS_AS(cache.append(fitting.detach().to(DType::float64), fitting), ShapeError);
   CHECK_THROWS_AS(KeyValueCache(fitting, one), ShapeError);
   CHECK_THROWS_AS(cache.select(std::vector<std::size_t>{2}), ValueError);
   CHECK(cache.length() == 1);

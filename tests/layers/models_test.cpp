@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -252,7 +253,7 @@ TEST_CASE("logits of an image depend on every pixel of it and on no other image"
     const Tensor before = (*made.network)(input, Mode::inference());
     CHECK(before.shape() == Shape{2, 1, classes});
     for (std::size_t pixel = 0; pixel < image_shape.values(); ++pixel) {
-      Tensor images = input.images.copied(DType::float64);
+      Tensor images = input.images.detach().to(DType::float64);
       images.mutable_values<double>()[image_shape.values() + pixel] += 1.0;
       const Tensor after = (*made.network)({.images = images}, Mode::inference());
       CHECK(scores_at(before, 0, 0) == scores_at(after, 0, 0));
@@ -374,7 +375,7 @@ TEST_CASE("loss and gradients of every kind of model have the same bits on any n
     options.pooling = PoolingKind::mean;
     MadeNetwork made(options, DType::float32);
     NetworkInput input = network_input();
-    input.images = input.images.copied(DType::float32);
+    input.images = input.images.detach().to(DType::float32);
     CHECK(same_on_any_number_of_threads([&] { return step(made, input, labels_for(kind)); }));
   }
 }

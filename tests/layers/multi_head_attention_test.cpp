@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/multi_head_attention.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <memory>
@@ -58,7 +59,7 @@ inline const TokenBatch sentences{.ids = {{5, 6, 7, 8}, {9, 4, 3, 10}}, .lengths
 inline NetworkInput network_input() {
   return {.source = sentences,
           .target = sentences,
-          .images = random_leaf({2, image_shape.values()}, 3).copied(DType::float64)};
+          .images = random_leaf({2, image_shape.values()}, 3).detach().to(DType::float64)};
 }
 
 /// Labels of network_input(): one for each token, or one for each row.
@@ -97,7 +98,7 @@ inline std::vector<double> scores_at(const Tensor& logits, std::size_t r, std::s
 /// The loss of a batch and the gradients of all parameters.
 inline std::vector<std::vector<double>> step(MadeNetwork& made, const NetworkInput& input,
                                              const Ids& labels) {
-  made.parameters.clear_gradients();
+  made.parameters.zero_grad();
   Tape tape;
   const Network& network = *made.network;
   const Mode mode = Mode::training(RandomStream(4));
@@ -105,7 +106,7 @@ inline std::vector<std::vector<double>> step(MadeNetwork& made, const NetworkInp
       network.loss(network.features(network.embed(input, mode), input, mode), labels, {}).mean;
   tape.backward(loss);
   std::vector<std::vector<double>> all{values_of(loss)};
-  for (const NamedTensor& p : made.parameters) all.push_back(values_of(p.tensor.gradient()));
+  for (const NamedTensor& p : made.parameters) all.push_back(values_of(p.tensor.grad()));
   return all;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/norm.h"
 
 #include <doctest/doctest.h>
@@ -142,7 +143,7 @@ TEST_CASE("batch norm excludes padding from the moments and sets it to 0 in trai
   const Tensor x = random_leaf({2, 3, 2}, 1);
   const auto values = values_of(x);
   const Tensor together = Tensor::from({4, 2}, std::span(values).first(8), DType::float64);
-  Tensor spoilt = x.copied(DType::float64);
+  Tensor spoilt = x.detach().to(DType::float64);
   std::ranges::fill(spoilt.mutable_values<double>().subspan(8), NAN);
   MadeBatchNorm padded(2), packed(2);
   Tape tape;
@@ -185,7 +186,7 @@ TEST_CASE("a skipped step does not change the running moments") {
   MadeBatchNorm skipping(3), plain(3);
   const Tensor first = random_leaf({4, 3}, 1), second = random_leaf({4, 3}, 2);
   train(skipping, second);
-  skipping.parameters.clear_gradients();  // the next step begins
+  skipping.parameters.zero_grad();  // the next step begins
   for (MadeBatchNorm* made : {&skipping, &plain}) {
     train(*made, first);
     made->parameters.commit_buffers();
@@ -294,13 +295,13 @@ TEST_CASE("buffers are listed apart from parameters, in order and without gradie
   CHECK(parameters.buffers()[0].name == "norm.running_var");
   CHECK(parameters.buffers()[1].name == "norm.running_mean");
   CHECK(parameters.buffers()[1].tensor.dtype() == DType::float32);
-  CHECK_FALSE(parameters.buffers()[1].tensor.requires_gradient());
+  CHECK_FALSE(parameters.buffers()[1].tensor.requires_grad());
   check_values(parameters.buffers()[0].tensor, {1, 1, 1});
   CHECK(parameters.buffers()[1].tensor.values<float>().data() ==
         mean.value().values<float>().data());
 }
 
-TEST_CASE("Parameters commit and discard all buffers, and clear_gradients() discards") {
+TEST_CASE("Parameters commit and discard all buffers, and zero_grad() discards") {
   Parameters parameters(DType::float64, 1);
   const RunningAverage a = parameters.create_buffer("a", {2}, zeros_initializer());
   const RunningAverage b = parameters.create_buffer("b", {2}, zeros_initializer());
@@ -314,7 +315,7 @@ TEST_CASE("Parameters commit and discard all buffers, and clear_gradients() disc
   parameters.discard_pending();
   parameters.commit_buffers();
   update();
-  parameters.clear_gradients();
+  parameters.zero_grad();
   parameters.commit_buffers();
   check_values(a.value(), {1, 2});
   check_values(b.value(), {3, 4});

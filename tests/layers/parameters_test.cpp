@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/parameters.h"
 
 #include <doctest/doctest.h>
@@ -36,12 +37,12 @@ struct TwoLayers {
 
 /// The values of y and of all gradients of a step.
 std::vector<std::vector<double>> step(TwoLayers& layers, const Tensor& x) {
-  layers.parameters.clear_gradients();
+  layers.parameters.zero_grad();
   Tape tape;
   const Tensor y = layers(x);
   tape.backward(y, y);
   std::vector<std::vector<double>> all{values_of(y)};
-  for (const NamedTensor& p : layers.parameters) all.push_back(values_of(p.tensor.gradient()));
+  for (const NamedTensor& p : layers.parameters) all.push_back(values_of(p.tensor.grad()));
   return all;
 }
 
@@ -76,14 +77,14 @@ TEST_CASE("parameters without values have names and shapes and allocate no memor
   CHECK(parameters.num_values() == 2 * huge + 2);
 }
 
-TEST_CASE("every parameter requires a gradient, and clear_gradients() clears all") {
+TEST_CASE("every parameter requires a gradient, and zero_grad() clears all") {
   TwoLayers layers;
   step(layers, random_leaf({4, 3}, 1));
-  for (const NamedTensor& p : layers.parameters) CHECK(p.tensor.gradient().defined());
-  layers.parameters.clear_gradients();
+  for (const NamedTensor& p : layers.parameters) CHECK(p.tensor.grad().defined());
+  layers.parameters.zero_grad();
   for (const NamedTensor& p : layers.parameters) {
-    CHECK(p.tensor.requires_gradient());
-    CHECK_FALSE(p.tensor.gradient().defined());
+    CHECK(p.tensor.requires_grad());
+    CHECK_FALSE(p.tensor.grad().defined());
   }
 }
 
@@ -127,11 +128,11 @@ TEST_CASE("gather() moves values and gradients into one buffer each, on 64-byte 
   const std::size_t offsets[] = {0, 128, 192, 320};
   const auto& list = layers.parameters.list();
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const Tensor gradient = list[i].tensor.gradient();
+    const Tensor gradient = list[i].tensor.grad();
     CHECK(list[i].tensor.byte_offset() == offsets[i]);
     CHECK(gradient.byte_offset() == offsets[i]);
     CHECK(list[i].tensor.memory().data() == list[0].tensor.memory().data());
-    CHECK(gradient.memory().data() == list[0].tensor.gradient().memory().data());
+    CHECK(gradient.memory().data() == list[0].tensor.grad().memory().data());
   }
 }
 
@@ -164,7 +165,7 @@ TEST_CASE("a snapshot of parameters is not changed by later steps, and load() re
     if (gathered) layers.parameters.gather();
     const Tensor x = random_leaf({4, 3}, 1);
     const auto before = step(layers, x);
-    const std::vector<NamedTensor> best = layers.parameters.snapshot();
+    const std::vector<NamedTensor> best = layers.parameters.state_dict();
     REQUIRE(best.size() == 5);
     CHECK(best[4].name == "moments");
     for (const NamedTensor& p : layers.parameters) {
@@ -173,7 +174,7 @@ TEST_CASE("a snapshot of parameters is not changed by later steps, and load() re
     }
     moments.mutable_values<double>()[0] = 7.0;
     CHECK(step(layers, x) != before);
-    layers.parameters.load(best);
+    layers.parameters.load_state_dict(best);
     CHECK(step(layers, x) == before);
     check_values(moments, {1.0, 1.0});
     check_values(best[4].tensor, {1.0, 1.0});
@@ -184,31 +185,33 @@ TEST_CASE("load() converts a snapshot of the other element type") {
   Parameters from(DType::float64, 1), to(DType::float32, 2);
   from.create("a", {2}, normal_initializer(1.0));
   const Tensor a = to.create("a", {2}, normal_initializer(1.0));
-  to.load(from.snapshot());
-  CHECK(values_of(a) == values_of(from.snapshot()[0].tensor.copied(DType::float32)));
+  to.load_state_dict(from.state_dict());
+  CHECK(values_of(a) == values_of(from.state_dict()[0].tensor.detach().to(DType::float32)));
 }
 
 TEST_CASE("load() rejects a snapshot that does not fit and changes nothing") {
   TwoLayers layers;
-  const std::vector<NamedTensor> snapshot = layers.parameters.snapshot();
+  const std::vector<NamedTensor> snapshot = layers.parameters.state_dict();
   const Tensor weight = layers.parameters.list()[0].tensor;
   const auto before = values_of(weight);
   auto changed = snapshot;
   changed[0].tensor = Tensor::zeros({5, 3}, DType::float64);
   auto without = changed;
   without.pop_back();
-  check_error<ValueError>("parameters: load:|`second.bias`",
-                          [&] { layers.parameters.load(without); });
+  check_error<ValueError>("load_state_dict:|`second.bias`",
+                          [&] { layers.parameters.load_state_dict(without); });
   auto reshaped = changed;
   reshaped[3].tensor = Tensor::zeros({3}, DType::float64);
-  check_error<ShapeError>("parameters: load:|`second.bias`|(3)|(2)",
-                          [&] { layers.parameters.load(reshaped); });
+  check_error<ShapeError>("load_state_dict:|`second.bias`|(3)|(2)",
+                          [&] { layers.parameters.load_state_dict(reshaped); });
   auto more = changed;
   more.push_back({"third", Tensor::zeros({1}, DType::float64)});
-  check_error<ValueError>("parameters: load:|`third`", [&] { layers.parameters.load(more); });
+  check_error<ValueError>("load_state_dict:|`third`",
+                          [&] { layers.parameters.load_state_dict(more); });
   auto twice = changed;
   twice.push_back(changed[1]);
-  check_error<ValueError>("parameters: load:|`first.bias`", [&] { layers.parameters.load(twice); });
+  check_error<ValueError>("load_state_dict:|`first.bias`",
+                          [&] { layers.parameters.load_state_dict(twice); });
   CHECK(values_of(weight) == before);
   static_assert(!std::is_copy_constructible_v<Parameters>);  // would share the values
 }
@@ -228,7 +231,7 @@ TEST_CASE("parameters for loaded values are 0, and no initializer is called") {
   CHECK(weight.to_vector() == std::vector<double>(6, 0.0));
   CHECK(parameters.buffers().front().tensor.to_vector() == std::vector<double>(3, 0.0));
   CHECK(table.to_vector() == std::vector<double>{5, 5});
-  CHECK(weight.requires_gradient());
+  CHECK(weight.requires_grad());
 }
 
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
@@ -45,7 +46,7 @@ struct Training {
 
   /// Forward, loss, backward and a change of the parameters.
   void run_step() {
-    model.parameters.clear_gradients();
+    model.parameters.zero_grad();
     {
       const Mode mode = Mode::training(RandomStream(1).named("dropout").at(++step));
       Tape tape;
@@ -55,7 +56,7 @@ struct Training {
     }
     for (const NamedTensor& named : model.parameters.list()) {
       Tensor parameter = named.tensor;
-      const auto gradient = parameter.gradient().values<float>();
+      const auto gradient = parameter.grad().values<float>();
       const auto values = parameter.mutable_values<float>();
       for (std::size_t i = 0; i < values.size(); ++i) values[i] -= 0.01F * gradient[i];
     }

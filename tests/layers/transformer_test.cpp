@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layers/transformer.h"
 
 #include <doctest/doctest.h>
@@ -190,7 +191,7 @@ TokenBatch full_batch(std::size_t rows, std::size_t length) {
 std::vector<double> flat_gradients(const Parameters& parameters) {
   std::vector<double> all;
   for (const NamedTensor& p : parameters) {
-    const Tensor gradient = p.tensor.gradient();
+    const Tensor gradient = p.tensor.grad();
     const auto values =
         gradient.defined() ? values_of(gradient) : std::vector<double>(p.tensor.size());
     all.insert(all.end(), values.begin(), values.end());
@@ -203,7 +204,7 @@ std::vector<double> step(const TestTransformer& model, const TokenBatch& from, c
                          const Mode& mode) {
   Tape tape;
   const Tensor logits = model.transformer(from, to, mode);
-  tape.backward(logits, random_leaf(logits.shape(), 5).copied(logits.dtype()));
+  tape.backward(logits, random_leaf(logits.shape(), 5).detach().to(logits.dtype()));
   return flat_gradients(model.parameters);
 }
 
@@ -269,20 +270,20 @@ TEST_CASE("with dropout at rate 1 logits and gradients are finite, and those of 
   CHECK(all_finite(values_of(model.transformer(source, target, mode))));
   CHECK(all_finite(step(model, source, target, mode)));
   for (const char* name : {"source_embedding.weight", "target_embedding.weight"}) {
-    CHECK(all_zero(values_of(parameter(model.parameters, name).gradient())));
+    CHECK(all_zero(values_of(parameter(model.parameters, name).grad())));
   }
-  CHECK_FALSE(all_zero(values_of(parameter(model.parameters, "output.bias").gradient())));
+  CHECK_FALSE(all_zero(values_of(parameter(model.parameters, "output.bias").grad())));
 }
 
 TEST_CASE("backward through the encoder gives its parameters gradients, and the decoder's none") {
   const TestTransformer model(small());
   Tape tape;
   const Tensor memory = model.transformer.encode(source, Mode::inference());
-  tape.backward(memory, random_leaf(memory.shape(), 5).copied(DType::float64));
+  tape.backward(memory, random_leaf(memory.shape(), 5).detach().to(DType::float64));
   for (const NamedTensor& p : model.parameters) {
     CAPTURE(p.name);
     const bool of_encoder = p.name.starts_with("encoder.") || p.name.starts_with("source_");
-    CHECK(p.tensor.gradient().defined() == of_encoder);
+    CHECK(p.tensor.grad().defined() == of_encoder);
   }
 }
 
@@ -292,8 +293,8 @@ TEST_CASE("ids that do not occur and positions beyond the sentences have zero gr
   options.tie_embeddings = TiedEmbeddings::none;
   const TestTransformer model(options);
   step(model, source, target, Mode::inference());
-  const Tensor words = parameter(model.parameters, "source_embedding.weight").gradient();
-  const Tensor places = parameter(model.parameters, "source_positions.weight").gradient();
+  const Tensor words = parameter(model.parameters, "source_embedding.weight").grad();
+  const Tensor places = parameter(model.parameters, "source_positions.weight").grad();
   for (const std::size_t absent : {1, 2}) CHECK(all_zero(row_of(words, absent)));
   CHECK(all_zero(row_of(words, padding_id)));
   CHECK_FALSE(all_zero(row_of(words, 5)));

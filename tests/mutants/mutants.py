@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reads lists of mutants, and finds where the text of each is in the sources."""
 
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: BSD-3-Clause
 """Puts faults into a copy of the sources and prints which test notices each: see README.md."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What one mutant does to the test programs and to the checker."""
 
 import html

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Weaves mutants into a copy of the sources, as switches that are thrown at run time."""
 
 import shutil

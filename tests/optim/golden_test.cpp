@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
 #include <string>
@@ -105,9 +106,10 @@ TEST_CASE("twenty steps of every optimizer, schedule and clipping equal PyTorch'
   check_optimizer("sgd", {.kind = sgd});
   check_optimizer("sgd_decay", {.kind = sgd, .weight_decay = 0.1});
   check_optimizer("sgd_momentum", {.kind = sgd, .momentum = 0.9, .weight_decay = 0.1});
-  check_optimizer("adam", {.kind = adam});
-  check_optimizer("adam_decay", {.kind = adam, .weight_decay = 0.1});
-  check_optimizer("adamw", {.kind = adamw, .weight_decay = 0.1});
+  check_optimizer("adam", {.kind = adam, .beta2 = 0.98, .epsilon = 1e-9});
+  check_optimizer("adam_decay",
+                  {.kind = adam, .beta2 = 0.98, .epsilon = 1e-9, .weight_decay = 0.1});
+  check_optimizer("adamw", {.kind = adamw, .beta2 = 0.98, .epsilon = 1e-9, .weight_decay = 0.1});
 }
 
 // In a guarded run blocks do not come from the pool.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <cmath>
@@ -24,7 +25,7 @@ inline OptimizerOptions eventful_options(OptimizerKind kind) {
 
 inline NamedTensor leaf(const std::string& name, const Shape& shape,
                         const std::vector<double>& values, DType dtype = DType::float64) {
-  return {name, Tensor::from(shape, values, dtype).require_gradient()};
+  return {name, Tensor::from(shape, values, dtype).set_requires_grad(true)};
 }
 
 /// n different values in [-1, 1], others for another phase.
@@ -37,7 +38,7 @@ inline std::vector<double> uneven(std::size_t n, double phase) {
 /// As if a backward had left these values behind.
 inline void set_gradient(const NamedTensor& leaf, const std::vector<double>& values) {
   Tensor tensor = leaf.tensor;
-  tensor.clear_gradient();
+  tensor.zero_grad();
   tensor.slot()->add(Tensor::from(tensor.shape(), values, tensor.dtype()));
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -146,7 +147,8 @@ TEST_CASE("decaying state becomes 0 instead of subnormal") {
     for (const DType dtype : dtypes) {
       const std::size_t n = 19;
       const NamedTensor p = leaf("p", {n}, std::vector<double>(n), dtype);
-      const auto optimizer = make_optimizer({.kind = kind, .momentum = 0.9}, {&p, 1});
+      const auto optimizer =
+          make_optimizer({.kind = kind, .momentum = 0.9, .beta2 = 0.98}, {&p, 1});
       const double smallest = dtype == DType::float32 ? std::numeric_limits<float>::min()
                                                       : std::numeric_limits<double>::min();
       for (const NamedTensor& s : optimizer->state()) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "optim/optimizer.h"
 
 #include <doctest/doctest.h>
@@ -139,7 +140,7 @@ TEST_CASE("a parameter without a gradient is unchanged, and so is its state") {
     CHECK(values_of(tensors[0].tensor) == std::vector<double>{0, 0});
 
     Tensor left_out = parameters[1].tensor;
-    left_out.clear_gradient();
+    left_out.zero_grad();
     set_gradient(parameters[0], {3, 4});
     optimizer->step(0.1);
     CHECK(values_of(parameters[0].tensor) != std::vector<double>{1, 2});
@@ -154,13 +155,13 @@ TEST_CASE("a parameter frozen before or after its optimizer was made is unchange
       const std::vector<NamedTensor> parameters{leaf("trained", {1, 2}, {1, 2}),
                                                 leaf("frozen", {1, 2}, {1, 2})};
       Tensor frozen = parameters[1].tensor;
-      if (frozen_before) frozen.freeze();
+      if (frozen_before) frozen.set_requires_grad(false);
       const auto optimizer = make_optimizer(eventful_options(kind), parameters);
       const Tensor state = optimizer->state()[1].tensor;
       if (!frozen_before) {
         for (const NamedTensor& p : parameters) set_gradient(p, {3, 4});
         optimizer->step(0.1);
-        frozen.freeze();
+        frozen.set_requires_grad(false);
       }
       const auto value = values_of(frozen), state_before = values_of(state);
       set_gradient(parameters[0], {3, 4});
@@ -169,7 +170,7 @@ TEST_CASE("a parameter frozen before or after its optimizer was made is unchange
       CHECK(values_of(frozen) == value);
       CHECK(values_of(state) == state_before);
 
-      frozen.require_gradient();
+      frozen.set_requires_grad(true);
       optimizer->step(0.1);  // the gradient from before the freeze is gone
       CHECK(values_of(frozen) == value);
       set_gradient(parameters[1], {3, 4});
@@ -181,8 +182,8 @@ TEST_CASE("a parameter frozen before or after its optimizer was made is unchange
 
 TEST_CASE("several frozen parameters can have an optimizer, and repeated ones are rejected") {
   NamedTensor p = leaf("p", {1}, {1}), q = leaf("q", {1}, {1});
-  p.tensor.freeze();
-  q.tensor.freeze();
+  p.tensor.set_requires_grad(false);
+  q.tensor.set_requires_grad(false);
   CHECK_NOTHROW(make_optimizer({}, std::vector{p, q}));
   check_error<ValueError>("`p` and `again` are one tensor", [&] {
     make_optimizer({}, std::vector{p, NamedTensor{"again", p.tensor}});
@@ -200,7 +201,7 @@ TEST_CASE("step() multiplies gradients by their scale and does not change them")
     scaled->step(0.1, 0.25);
     plain->step(0.1);
     CHECK(values_of(parameters[0].tensor) == values_of(parameters[1].tensor));
-    CHECK(values_of(parameters[0].tensor.gradient()) == std::vector<double>{4, -8, 0.5});
+    CHECK(values_of(parameters[0].tensor.grad()) == std::vector<double>{4, -8, 0.5});
   }
 }
 

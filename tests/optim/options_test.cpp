@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 
@@ -195,6 +196,13 @@ TEST_CASE("a schedule rejects invalid options") {
 TEST_CASE("the default options are valid") {
   CHECK_NOTHROW(validate(OptimizerOptions{}));
   CHECK_NOTHROW(validate(ScheduleOptions{}));
+}
+
+TEST_CASE("Adam's defaults are PyTorch's") {
+  const OptimizerOptions options;
+  CHECK(options.beta1 == 0.9);
+  CHECK(options.beta2 == 0.999);
+  CHECK(options.epsilon == 1e-8);
 }
 
 TEST_CASE("a decay or momentum is at least 0 and less than 1") {

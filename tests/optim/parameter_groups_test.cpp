@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "optim/optimizer.h"
 
 #include <doctest/doctest.h>
@@ -138,7 +139,7 @@ TEST_CASE("the group with the longest path applies, whatever the order of the gr
 TEST_CASE("a frozen parameter of a group is unchanged") {
   std::vector<NamedTensor> p{leaf("head.weight", {1, 1}, {1}), leaf("head.bias", {1}, {1})};
   set_gradients(p, 2.0);
-  p[0].tensor.freeze();
+  p[0].tensor.set_requires_grad(false);
   const auto optimizer = make_optimizer(eventful_options(OptimizerKind::adamw), p,
                                         {{.path = "head", .learning_rate_factor = 10.0}});
   optimizer->step(0.1);

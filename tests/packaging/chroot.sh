@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Tries the Debian packages in a bare Debian 12, as root: chroot.sh CHROOT FOLDER
 # FOLDER has the packages, as cpack has written them. Makes the folder CHROOT with debootstrap if it
 # does not exist, installs the packages there with what they depend on, and uses them: program, manual

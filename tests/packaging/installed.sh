@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Uses an installed Tapestry as other projects do: installed.sh PREFIX [SOURCE]
 # Checks the files below PREFIX, builds the project next to this script with find_package(), with one
 # component and with pkg-config, and loads a shared library into Python. With the source folder

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Includes everything, takes one step of an optimizer, and fails if the loss does not fall.
 #include <tapestry.h>
 
@@ -12,7 +13,7 @@ int main() {
   Adam adam(parameters.list(), {});
   double losses[2];
   for (double& value : losses) {
-    parameters.clear_gradients();
+    parameters.zero_grad();
     Tape tape;
     const Tensor loss = mean(square(linear(Tensor::ones({4, 3})) - 1.0));
     tape.backward(loss);

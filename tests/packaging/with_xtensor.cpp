@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Values go from xtensor to a tensor and back.
 #include <tapestry/xtensor.h>
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Trains six configs for some steps with one set of kernels and compares digests of the final
 # checkpoints with digests.txt: results must be the same on every processor that has the
 # instructions.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Opens pages of `tapestry report` and `tapestry explain` in Chromium, light and dark, narrow and wide, and fails on
 
     - a message of axe-core about accessibility,

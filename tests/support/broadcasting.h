@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <doctest/doctest.h>
@@ -77,8 +78,8 @@ inline void check_broadcast_values(const BinaryOperation& f, double (*expected)(
     CAPTURE(to_string(b_shape));
     const Shape shape = broadcast_shape("test", a_shape, b_shape);
     for (const DType dtype : dtypes) {
-      const Tensor a = random_leaf(a_shape, 1).copied(dtype);
-      const Tensor b = random_leaf(b_shape, 2).copied(dtype);
+      const Tensor a = random_leaf(a_shape, 1).detach().to(dtype);
+      const Tensor b = random_leaf(b_shape, 2).detach().to(dtype);
       std::vector<double> wanted(shape.size());
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         wanted[i] = expected(broadcast_value(a, shape, i), broadcast_value(b, shape, i));

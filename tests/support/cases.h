@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <doctest/doctest.h>
@@ -89,7 +90,7 @@ inline void check_worked(const WorkedCase& c, DType dtype) {
   CAPTURE(std::string(name(dtype)));
   Operands leaves;
   for (const Tensor& operand : c.operands) {
-    leaves.push_back(operand.copied(dtype).require_gradient());
+    leaves.push_back(operand.detach().to(dtype).set_requires_grad(true));
   }
   Tape tape;
   const Tensor y = c.run(leaves);
@@ -101,8 +102,7 @@ inline void check_worked(const WorkedCase& c, DType dtype) {
   for (std::size_t i = 0; i < c.gradients.size(); ++i) {
     CAPTURE(i);
     if (c.gradients[i].empty()) continue;
-    CHECK(first_difference(values_of(leaves[i].gradient()), c.gradients[i], tolerance(dtype)) ==
-          "");
+    CHECK(first_difference(values_of(leaves[i].grad()), c.gradients[i], tolerance(dtype)) == "");
   }
 }
 
@@ -122,13 +122,15 @@ struct Results {
 };
 
 /// An uneven dL/dy.
-inline Tensor upstream_of(const Tensor& y) { return random_leaf(y.shape(), 77).copied(y.dtype()); }
+inline Tensor upstream_of(const Tensor& y) {
+  return random_leaf(y.shape(), 77).detach().to(y.dtype());
+}
 
 /// Copies of x, each a leaf.
 inline Operands leaves_of(const Operands& x) {
   Operands leaves;
   for (const Tensor& operand : x) {
-    leaves.push_back(operand.copied(operand.dtype()).require_gradient());
+    leaves.push_back(operand.detach().clone().set_requires_grad(true));
   }
   return leaves;
 }
@@ -137,8 +139,8 @@ inline Operands leaves_of(const Operands& x) {
 inline std::vector<std::vector<double>> gradient_values(const Operands& x) {
   std::vector<std::vector<double>> gradients;
   for (const Tensor& operand : x) {
-    gradients.push_back(operand.gradient().defined() ? values_of(operand.gradient())
-                                                     : std::vector<double>());
+    gradients.push_back(operand.grad().defined() ? values_of(operand.grad())
+                                                 : std::vector<double>());
   }
   return gradients;
 }

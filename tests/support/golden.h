@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <doctest/doctest.h>
@@ -69,8 +70,8 @@ class Golden {
   Tensor operator[](const std::string& input) {
     const auto found = inputs_.find(input);
     if (found != inputs_.end()) return found->second;
-    Tensor tensor = at("input/" + input).copied(dtype_);
-    if (has("gradient/" + input)) tensor.require_gradient();
+    Tensor tensor = at("input/" + input).to(dtype_);
+    if (has("gradient/" + input)) tensor.set_requires_grad(true);
     return inputs_[input] = tensor;
   }
 
@@ -93,7 +94,7 @@ class Golden {
   void load(std::span<const NamedTensor> parameters) const {
     REQUIRE(count("parameter/") == parameters.size());
     for (NamedTensor p : parameters) {
-      const Tensor value = at("parameter/" + p.name).copied(p.tensor.dtype());
+      const Tensor value = at("parameter/" + p.name).detach().to(p.tensor.dtype());
       REQUIRE(value.shape() == p.tensor.shape());
       dispatch(value.dtype(), [&]<class T>() {
         std::ranges::copy(value.values<T>(), p.tensor.mutable_values<T>().begin());
@@ -107,10 +108,10 @@ class Golden {
     Tape tape;
     const Tensor y = function();
     check_equal("output", y);
-    tape.backward(y, at("output_gradient").copied(dtype_));
-    for (const NamedTensor& p : parameters) check_equal("gradient/" + p.name, p.tensor.gradient());
+    tape.backward(y, at("output_gradient").to(dtype_));
+    for (const NamedTensor& p : parameters) check_equal("gradient/" + p.name, p.tensor.grad());
     for (const auto& [name, x] : inputs_) {
-      if (x.requires_gradient()) check_equal("gradient/" + name, x.gradient());
+      if (x.requires_grad()) check_equal("gradient/" + name, x.grad());
     }
     CHECK(count("gradient/") == checked_gradients_);
   }

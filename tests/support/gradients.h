@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <initializer_list>
@@ -19,7 +20,7 @@ inline Tensor random_leaf(const Shape& shape, std::uint64_t seed, double low = 0
     const double u = 2.0 * random.uniform(counter++) - 1.0;
     value = u < 0 ? u * (high - low) - low : u * (high - low) + low;
   }
-  return leaf.require_gradient();
+  return leaf.set_requires_grad(true);
 }
 
 /// The worst relative error of the gradients of `function` with respect to `leaves`; infinite if

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/support/guarded_memory.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <doctest/doctest.h>
@@ -14,7 +15,7 @@ inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 /// A float64 leaf with a gradient.
 inline Tensor leaf(const Shape& shape, double value) {
-  return Tensor::full(shape, value, DType::float64).require_gradient();
+  return Tensor::full(shape, value, DType::float64).set_requires_grad(true);
 }
 inline Tensor leaf(double value) { return leaf({}, value); }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <exception>
@@ -10,7 +11,7 @@ namespace tapestry {
 /// The name of the program in messages, help and hints, "tapestry" by default.
 const std::string& program_name();
 
-/// The version of the program, such as "0.1.0".
+/// The version of the program, such as "0.2.0".
 extern const char* const program_version;
 
 /// The network name of this machine; "unknown" if the system does not tell.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/checkpoint/data_changes.h"
 
 #include <fmt/format.h>

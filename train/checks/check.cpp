@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/checks/check.h"
 
 #include <exception>
@@ -6,8 +7,8 @@
 
 namespace tapestry {
 
-void CheckedModel::clear_gradients() {
-  for (NamedTensor& parameter : parameters) parameter.tensor.clear_gradient();
+void CheckedModel::zero_grad() {
+  for (NamedTensor& parameter : parameters) parameter.tensor.zero_grad();
 }
 
 CheckedModel checked_model(std::shared_ptr<const Model> model) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <cstddef>
@@ -38,7 +39,7 @@ struct CheckedModel {
       loss;
 
   DType dtype() const { return parameters.front().tensor.dtype(); }
-  void clear_gradients();
+  void zero_grad();
 };
 
 /// The stages of `model`; they share ownership of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/checks/gradients.h"
 
 #include <nlohmann/json.hpp>
@@ -61,7 +62,8 @@ class TrainingStep {
  private:
   static TokenVectors zeros_like(const TokenVectors& vectors) {
     const auto zeros = [](const Tensor& x) {
-      return x.defined() ? Tensor::zeros(x.shape(), DType::float64).require_gradient() : Tensor();
+      return x.defined() ? Tensor::zeros(x.shape(), DType::float64).set_requires_grad(true)
+                         : Tensor();
     };
     return {.source = zeros(vectors.source), .target = zeros(vectors.target)};
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +55,7 @@ Influence influence_on(std::size_t t, const CheckedModel& model, const Batch& ba
   const NetworkInput input = network_input(batch, model.dtype());
   const TokenVectors vectors = model.embed(input, Mode::inference());
   const auto leaf = [&](const Tensor& x) {
-    return x.defined() ? x.copied(model.dtype()).require_gradient() : Tensor();
+    return x.defined() ? x.detach().to(model.dtype()).set_requires_grad(true) : Tensor();
   };
   const TokenVectors leaves{.source = leaf(vectors.source), .target = leaf(vectors.target)};
   Tape tape;
@@ -62,7 +63,7 @@ Influence influence_on(std::size_t t, const CheckedModel& model, const Batch& ba
   tape.backward(logits, weights_at(t, logits.shape(), model.dtype()));
   const auto influence = [](const Tensor& x) -> std::vector<double> {
     if (!x.defined()) return {};
-    const Tensor gradient = x.gradient();
+    const Tensor gradient = x.grad();
     return max_of_each_token(gradient.defined() ? gradient : Tensor::zeros(x.shape(), x.dtype()));
   };
   return {.source = influence(leaves.source), .target = influence(leaves.target)};
@@ -129,7 +130,7 @@ Batch with_more_padding(const Batch& batch, std::size_t columns, const CheckCont
 /// of images.
 Tensor with_other_padding(const Tensor& vectors, const std::vector<std::size_t>& lengths) {
   if (!vectors.defined() || lengths.front() == 0) return vectors;
-  Tensor other = vectors.copied(DType::float64);
+  Tensor other = vectors.to(DType::float64);
   const std::size_t columns = vectors.shape()[1], width = vectors.shape()[2];
   const auto values = other.mutable_values<double>();
   for (std::size_t row = 0; row < lengths.size(); ++row) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +46,7 @@ class OneBatchTrainer {
 
   /// Takes one step; returns the loss before the update.
   double step(const Batch& batch) {
-    model_.clear_gradients();
+    model_.zero_grad();
     const double loss = run_step(model_, batch, {}).loss;
     const double norm = global_gradient_norm(model_.parameters);
     const auto next = static_cast<double>(adam_.steps() + 1);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/checks/one_step.h"
 
 #include <fmt/format.h>
@@ -86,7 +87,7 @@ StepValues run_step(CheckedModel& model, const Batch& batch, const StepOptions& 
   StepValues step{.loss = loss.item(), .logits = unrecorded_logits(model, x), .gradients = {}};
   tape.backward(loss);
   for (const NamedTensor& parameter : model.parameters) {
-    const Tensor gradient = parameter.tensor.gradient();
+    const Tensor gradient = parameter.tensor.grad();
     step.gradients.push_back(gradient.defined() ? to_doubles(gradient) : std::vector<double>());
   }
   return step;

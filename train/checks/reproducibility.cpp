@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -45,7 +46,7 @@ std::vector<std::size_t> thread_counts() {
 
 StepValues step_on_threads(std::size_t count, CheckedModel& model, const CheckContext& context) {
   const ThreadCount threads(count);
-  model.clear_gradients();
+  model.zero_grad();
   return run_step(model, context.large_batch, training_options(context));
 }
 
@@ -81,7 +82,7 @@ CheckResult gradient_accumulation(const CheckContext& context) {
   const StepOptions options{.label_smoothing = context.label_smoothing,
                             .normalizer = whole.target_tokens};
   const StepValues expected = run_step(model, whole, options);
-  model.clear_gradients();
+  model.zero_grad();
   const std::size_t middle = whole.rows / 2;
   const StepValues first = run_step(model, select_rows(whole, 0, middle), options);
   const StepValues both = run_step(model, select_rows(whole, middle, whole.rows), options);
@@ -110,7 +111,7 @@ CheckResult repeated_step(const CheckContext& context) {
   CheckedModel model = context.copy(DType::float64);
   const StepOptions options = training_options(context);
   const StepValues first = run_step(model, context.batch, options);
-  model.clear_gradients();
+  model.zero_grad();
   const StepValues again = run_step(model, context.batch, options);
   if (const auto difference = first_difference(model, first, again)) {
     return failed("repeated: " + *difference);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/base/error.h"
 #include "train/cli/program.h"
 #include "train/system/memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -151,8 +152,8 @@ void put_step(ArrayStore& snapshot, const StepComputer& computer, const RunStep&
 std::vector<NamedTensor> named_gradients(const Parameters& parameters) {
   std::vector<NamedTensor> gradients;
   for (const NamedTensor& parameter : parameters) {
-    if (parameter.tensor.gradient().defined()) {
-      gradients.push_back({parameter.name, parameter.tensor.gradient()});
+    if (parameter.tensor.grad().defined()) {
+      gradients.push_back({parameter.name, parameter.tensor.grad()});
     }
   }
   return gradients;
@@ -219,7 +220,7 @@ ArrayStore record_step(StepComputer& computer, bool activations, RunStep& step) 
   put_tensors(snapshot, "gradients", named_gradients(parameters));
   std::vector<Tensor> before;
   for (const NamedTensor& parameter : parameters) {
-    before.push_back(parameter.tensor.copied(parameter.tensor.dtype()));
+    before.push_back(parameter.tensor.clone());
   }
   apply_or_skip(computer, step);
   put_tensors(snapshot, "updates", compute_updates(parameters, before));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/cli/text_metrics.h"
 
 #include <fmt/format.h>

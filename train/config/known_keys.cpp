@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/config/known_keys.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/inference/attention_view.h"
 
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ std::optional<LayerAttention> make_view(const RecordedAttention& record,
   const std::string_view path = record.path;
   const bool encoder_looks = path.starts_with("encoder");
   const bool encoder_is_looked_at = encoder_looks || path.ends_with("cross_attn");
-  const Tensor weights = record.weights.copied(DType::float64);
+  const Tensor weights = record.weights.to(DType::float64);
   const auto values = weights.values<double>();
   LayerAttention view{.layer = record.path,
                       .queries = encoder_looks ? tokens.encoder : tokens.decoder,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/inference/evaluator.h"
 
 #include <algorithm>
@@ -121,7 +122,7 @@ std::vector<std::vector<LikelyClass>> ranked_classes(const Model& model,
     fill_batch(examples, indices, batch, {.layout = class_rows});
     const Tensor logits =
         (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
-    const Tensor probabilities = softmax(logits.copied(DType::float64));
+    const Tensor probabilities = softmax(logits.to(DType::float64));
     const auto values = probabilities.values<double>();
     const std::size_t width = values.size() / indices.size();
     for (std::size_t row = 0; row < indices.size(); ++row) {
@@ -162,7 +163,7 @@ std::vector<ExampleLoss> example_losses(const Model& model, const std::vector<Ex
     fill_batch(examples, indices, batch, rules);
     const Tensor logits =
         (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference());
-    const Tensor log_probabilities = log_softmax(logits.copied(DType::float64));
+    const Tensor log_probabilities = log_softmax(logits.to(DType::float64));
     const Ids best = argmax(logits);
     for (std::size_t row = 0; row < batch.rows; ++row) {
       losses[batch.examples[row]] =

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/inference/forced_decoding.h"
 
 #include <fmt/format.h>

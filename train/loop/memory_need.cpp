@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/loop/memory_need.h"
 
 #include <fmt/format.h>
@@ -242,7 +243,7 @@ std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& conf
                       Mode::training(RandomStream(config.train.seed)).with_deferred_averages())
             .mean);
   }
-  for (NamedTensor parameter : model.parameters) parameter.tensor.clear_gradient();
+  for (NamedTensor parameter : model.parameters) parameter.tensor.zero_grad();
   return kernels::memory_statistics().peak_bytes_in_use - before;
 }
 

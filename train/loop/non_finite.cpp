@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/loop/non_finite.h"
 
 #include <fmt/format.h>
@@ -25,7 +26,7 @@ class Search {
 
   /// The anomaly that AnomalyDetector finds in a batch; empty if none.
   std::string anomaly_in(const Batch& batch, std::size_t index) const {
-    parameters_.clear_gradients();
+    parameters_.zero_grad();
     AnomalyDetector detector;
     Tape tape(&detector);
     try {
@@ -37,7 +38,7 @@ class Search {
   }
 
   bool is_finite(const Batch& batch, std::size_t index) const {
-    parameters_.clear_gradients();
+    parameters_.zero_grad();
     Tape tape;
     const Tensor loss = loss_(batch, index);
     tape.backward(loss);
@@ -132,7 +133,7 @@ NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const Examples& ex
     }
   }
   std::ranges::sort(origin.examples);
-  parameters.clear_gradients();
+  parameters.zero_grad();
   return origin;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/loop/run_recorder.h"
 
 #include <fmt/format.h>

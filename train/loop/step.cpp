@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/loop/step.h"
 
 #include <fmt/format.h>
@@ -199,7 +200,7 @@ RunStep StepComputer::next_step(std::vector<Batch> batches) const {
 void StepComputer::compute(RunStep& step, const BatchObservers& observers) {
   const Clock::time_point started = Clock::now();
   step.loss = {.target_tokens = count_target_tokens(step.batches)};
-  model_.parameters.clear_gradients();
+  model_.parameters.zero_grad();
   GradientSum gradients(model_.parameters, step.batches.size(), group_,
                         exchange_options(config_.train));
   const auto compute_own_batches = [&] {

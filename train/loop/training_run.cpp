@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/loop/training_run.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/models/held_out_results.h"
 
 #include <fmt/format.h>
@@ -197,7 +198,7 @@ std::vector<TokenPrediction> predict_tokens(const TrainedModel& trained,
       make_batch(examples, std::array{index}, batch_rules(trained.config, words.size()));
   const Tensor logits = (*trained.model->network)(
       network_input(batch, trained.model->parameters.dtype()), Mode::inference());
-  const Tensor probabilities = softmax(logits.copied(DType::float64));
+  const Tensor probabilities = softmax(logits.to(DType::float64));
   const auto values = probabilities.values<double>();
   const Ids best = argmax(logits);
   const std::size_t width = probabilities.shape().back();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/models/line_input.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/models/model_summary.h"
 
 #include <fmt/format.h>
@@ -91,7 +92,7 @@ std::vector<ParameterShape> parameter_shapes(const Parameters& parameters) {
   for (const NamedTensor& parameter : parameters) {
     shapes.push_back({.name = parameter.name,
                       .shape = parameter.tensor.shape(),
-                      .frozen = !parameter.tensor.requires_gradient()});
+                      .frozen = !parameter.tensor.requires_grad()});
   }
   return shapes;
 }

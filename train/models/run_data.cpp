@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/models/run_data.h"
 
 #include <fmt/format.h>

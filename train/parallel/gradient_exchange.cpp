@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/parallel/gradient_exchange.h"
 
 #include <algorithm>

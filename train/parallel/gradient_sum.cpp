@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/parallel/gradient_sum.h"
 
 #include <algorithm>
@@ -67,8 +68,8 @@ kernels::Memory GradientSum::find_gradients() {
     Tensor tensor = parameters_.list()[i].tensor;
     if (tensor.slot() == nullptr) continue;  // frozen
     memory_of_gradient(tensor);
-    block = tensor.gradient().memory();
-    tensor.clear_gradient();
+    block = tensor.grad().memory();
+    tensor.zero_grad();
     slots_.emplace_back(tensor.slot().get(), i);
   }
   if (!block) {
@@ -111,7 +112,7 @@ void GradientSum::follow(Tape& tape) {
 void GradientSum::complete(std::size_t parameter) {
   if (is_complete_[parameter]) return;
   is_complete_[parameter] = true;
-  if (parameters_.list()[parameter].tensor.gradient().defined()) has_gradient_[parameter] = true;
+  if (parameters_.list()[parameter].tensor.grad().defined()) has_gradient_[parameter] = true;
   std::size_t count = 1;
   round(parameter, count);
   for (std::size_t i = 0; i < merging_; ++i) {
@@ -126,7 +127,7 @@ void GradientSum::complete(std::size_t parameter) {
 void GradientSum::round(std::size_t parameter, std::size_t count) const {
   if (!bfloat16_ || count == micro_batches_) return;
   const Tensor& tensor = parameters_.list()[parameter].tensor;
-  if (!tensor.gradient().defined()) return;
+  if (!tensor.grad().defined()) return;
   dispatch(tensor.dtype(), [&]<class T>() {
     T* const values = reinterpret_cast<T*>(memory_of_gradient(tensor));
     kernels::parallel_ranges(tensor.size(), kernels::elements_per_piece,
@@ -140,7 +141,7 @@ void GradientSum::round(std::size_t parameter, std::size_t count) const {
 
 void GradientSum::send_when_complete(std::size_t parameter) {
   const Tensor& tensor = parameters_.list()[parameter].tensor;
-  if (!tensor.gradient().defined() && tensor.slot() != nullptr) {
+  if (!tensor.grad().defined() && tensor.slot() != nullptr) {
     fill_with_minus_zero(memory_of_gradient(tensor), tensor.size(), tensor.dtype());
   }
   --missing_[buckets_[parameter]];
@@ -163,7 +164,7 @@ void GradientSum::add() {
       exchange_->send_bucket(waiting_.back().values);
     }
   }
-  for (NamedTensor parameter : parameters_) parameter.tensor.clear_gradient();
+  for (NamedTensor parameter : parameters_) parameter.tensor.zero_grad();
   begin_micro_batch();
 }
 
@@ -172,7 +173,7 @@ GradientSum::Sum GradientSum::stored(const TreeNode& node) const {
   Sum sum{.node = node, .values = kernels::Memory(layout_.bytes())};
   for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
     const Tensor& tensor = parameters_.list()[i].tensor;
-    const Tensor gradient = tensor.gradient();
+    const Tensor gradient = tensor.grad();
     std::byte* const to = sum.values.data() + layout_.offset(i);
     if (gradient.defined()) {
       dispatch(tensor.dtype(), [&]<class T>() {
@@ -202,7 +203,7 @@ void GradientSum::finish() {
   if (exchange_) return sum_of_processes();
   for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
     for (auto sum = waiting_.rbegin(); sum != waiting_.rend(); ++sum) add_to_gradient(i, *sum);
-    if (!has_gradient_[i]) Tensor(parameters_.list()[i].tensor).clear_gradient();
+    if (!has_gradient_[i]) Tensor(parameters_.list()[i].tensor).zero_grad();
   }
   waiting_.clear();
 }
@@ -220,7 +221,7 @@ void GradientSum::sum_of_processes() {
   exchange_->sum(own);
   for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
     Tensor tensor = parameters_.list()[i].tensor;
-    tensor.clear_gradient();
+    tensor.zero_grad();
     if (std::ranges::any_of(found, [&](const auto& of_process) { return of_process[i] == '+'; })) {
       memory_of_gradient(tensor);
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/parallel/gradient_tree.h"
 
 #include <algorithm>

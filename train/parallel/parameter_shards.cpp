@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/parallel/parameter_shards.h"
 
 #include <algorithm>
@@ -138,7 +139,7 @@ double ParameterShards::add_squares(const std::vector<std::string>& found) const
   }
   double sum = 0.0;
   for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
-    if (!parameters_.list()[i].tensor.gradient().defined()) continue;
+    if (!parameters_.list()[i].tensor.grad().defined()) continue;
     for (std::size_t rank = 0; rank < group_.size(); ++rank) {
       const std::size_t pieces = (ranges[rank][i].size() + piece - 1) / piece;
       for (std::size_t k = 0; k < pieces; ++k) sum += squares[rank].get<double>();
@@ -168,11 +169,10 @@ void ParameterShards::all_gather_parameters() {
 
 void ParameterShards::gather_gradients() {
   if (group_.size() == 1) return;
-  const auto defined = std::ranges::find_if(parameters_, [](const NamedTensor& parameter) {
-    return parameter.tensor.gradient().defined();
-  });
+  const auto defined = std::ranges::find_if(
+      parameters_, [](const NamedTensor& parameter) { return parameter.tensor.grad().defined(); });
   if (defined == parameters_.end()) return;  // in all processes
-  gather(defined->tensor.gradient().memory(), false);
+  gather(defined->tensor.grad().memory(), false);
 }
 
 /// Gives all processes, or only rank 0, the parts of the others of a block of all parameters or of

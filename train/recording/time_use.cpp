@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/recording/time_use.h"
 
 #include <fmt/format.h>

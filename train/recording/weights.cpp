@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/recording/weights.h"
 
 #include <algorithm>
@@ -93,7 +94,7 @@ std::vector<BlockWeights> weights_by_block(const Parameters& parameters) {
     for (const auto& [name, tensor] : tensors) {
       block.parameters.push_back({.name = name_in_block(name, path),
                                   .shape = tensor.shape(),
-                                  .frozen = !tensor.requires_gradient(),
+                                  .frozen = !tensor.requires_grad(),
                                   .statistics = weight_statistics(std::span(&tensor, 1))});
     }
   }
@@ -133,7 +134,7 @@ bool WeightWatch::before_update() {
   try {
     for (const Block& block : blocks_) {
       std::vector<Tensor>& copies = before_.emplace_back();
-      for (const Tensor& tensor : block.tensors) copies.push_back(tensor.copied(tensor.dtype()));
+      for (const Tensor& tensor : block.tensors) copies.push_back(tensor.clone());
     }
   } catch (const std::bad_alloc&) {
     before_.clear();
@@ -165,7 +166,7 @@ std::vector<BlockRecord> WeightWatch::measure() {
     record.update_ratio = ratios[b];
     std::vector<Tensor> gradients;
     for (const Tensor& tensor : blocks_[b].tensors) {
-      Tensor gradient = tensor.gradient();
+      Tensor gradient = tensor.grad();
       if (gradient.defined()) gradients.push_back(std::move(gradient));
     }
     record.gradients = weight_statistics(gradients, intervals);

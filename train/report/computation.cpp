@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/report/computation.h"
 
 #include <fmt/format.h>
@@ -50,7 +51,7 @@ class StepRecorder : public TapeObserver {
 
   void backward_ran(const GradientSlot& output, const Tensor& dy) override {
     const auto found = indices_.find(&output);
-    if (found != indices_.end()) steps[found->second].gradient = dy.copied(dy.dtype());
+    if (found != indices_.end()) steps[found->second].gradient = dy.clone();
   }
 
   bool splits_fused() const override { return true; }
@@ -86,7 +87,7 @@ class StepRecorder : public TapeObserver {
 ComputationTrace trace_computation(Model& model, const NetworkInput& input, const Ids& labels) {
   const Network& network = *model.network;
   const Mode mode = Mode::inference();
-  model.parameters.clear_gradients();
+  model.parameters.zero_grad();
   StepRecorder recorder(model.parameters);
   Tape tape(&recorder);
   const Tensor features = network.features(network.embed(input, mode), input, mode);
@@ -241,7 +242,7 @@ class ComputationJson {
 
   Json predictions() const {
     // In float64, since the loss has few exact digits if it is computed from rounded probabilities.
-    const Tensor exact = explained_.trace.logits.copied(DType::float64);
+    const Tensor exact = explained_.trace.logits.to(DType::float64);
     const std::vector<double> probabilities = softmax(exact).to_vector(),
                               log_probabilities = log_softmax(exact).to_vector(),
                               logits = explained_.trace.logits.to_vector();
@@ -361,7 +362,7 @@ class ComputationJson {
     Json all = Json::object();
     std::size_t values = 0;
     for (const auto& [path, parameter] : explained_.model.parameters) {
-      const Tensor gradient = parameter.gradient();
+      const Tensor gradient = parameter.grad();
       Json json{{"shape", parameter.shape()},
                 {"norm", norm(parameter)},
                 {"gradient_norm", gradient.defined() ? Json(norm(gradient)) : Json()}};

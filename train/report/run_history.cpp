@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/report/run_history.h"
 
 #include <fmt/format.h>

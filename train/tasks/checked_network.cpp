@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/tasks/checked_network.h"
 
 #include <atomic>

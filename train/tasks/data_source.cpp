@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/tasks/data_source.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/tasks/sentence_classification.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/tasks/sequence_tagging.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/autograd/edges/every_operation.h"
 
 #include <algorithm>
@@ -229,6 +230,7 @@ Cases rearranging(std::size_t rows, std::size_t n) {
        [](O o) {
          return permute(o[0], {1, 0, 2});
        }},
+      {"clone", {x}, [](O o) { return o[0].clone(); }},
       {"transpose", {x}, [](O o) { return transpose(o[0], 0, 1); }},
       {"flatten", {cube}, [](O o) { return flatten(o[0], 1); }},
       {"unsqueeze", {x}, [](O o) { return unsqueeze(o[0], 1); }},
@@ -257,9 +259,7 @@ Cases reducing(std::size_t rows, std::size_t n) {
       {"min of the middle", {cube}, [](O o) { return min(o[0], {1}); }},
       {"max of the rows", {cube}, [](O o) { return max(o[0], {-1}); }},
       {"var of the middle", {cube}, [](O o) { return var(o[0], {1}); }},
-      {"standard_deviation of the middle",
-       {cube},
-       [](O o) { return standard_deviation(o[0], {1}); }},
+      {"std of the middle", {cube}, [](O o) { return tapestry::std(o[0], {1}); }},
       {"cumsum of the middle", {cube}, [](O o) { return cumsum(o[0], 1); }},
       {"cumsum of the rows", {cube}, [](O o) { return cumsum(o[0], -1); }},
       {"sum_to_shape",
@@ -317,7 +317,7 @@ Operands operands_of(const OperationCase& operation, DType dtype) {
     if (operation.positive) {
       for (double& value : values.mutable_values<double>()) value = std::abs(value);
     }
-    operands.push_back(values.copied(dtype));
+    operands.push_back(values.detach().to(dtype));
   }
   return operands;
 }

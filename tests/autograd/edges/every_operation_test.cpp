@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/autograd/edges/every_operation.h"
 
 #include <doctest/doctest.h>
@@ -194,7 +195,7 @@ TEST_CASE("element-wise operations keep shapes, and are not recorded without a l
 
 TEST_CASE("the gradients of operations on scalars agree with differences") {
   const Tensor x = random_leaf({}, 1), y = random_leaf({}, 2);
-  const Tensor target = Tensor::scalar(0.25, DType::float64).require_gradient();
+  const Tensor target = Tensor::scalar(0.25, DType::float64).set_requires_grad(true);
   const std::function<Tensor()> functions[] = {
       [&] { return sum(x); },
       [&] { return mean(x); },
@@ -254,7 +255,7 @@ TEST_CASE("every operation tells an observer its formula and its derivative") {
 
 TEST_CASE("the formula of an operation has the values of its attributes") {
   Formulas formulas;
-  const Tensor x = Tensor::full({3, 4}, 0.5, DType::float64).require_gradient();
+  const Tensor x = Tensor::full({3, 4}, 0.5, DType::float64).set_requires_grad(true);
   const Tape tape(&formulas);
   scale(x, -2.5);
   CHECK(formulas.of["scale"] == "y = -2.5 x");
@@ -271,7 +272,7 @@ TEST_CASE("the formula of an operation has the values of its attributes") {
 }
 
 TEST_CASE("an observer can ask for linear and cross entropy in place of the fused operation") {
-  const Tensor x = Tensor::full({3, 4}, 0.5, DType::float64).require_gradient();
+  const Tensor x = Tensor::full({3, 4}, 0.5, DType::float64).set_requires_grad(true);
   for (const bool splits : {false, true}) {
     Formulas formulas;
     formulas.splits = splits;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -39,7 +40,7 @@ void check_sharing(const OperationCase& operation, std::size_t first, std::size_
   const Tensor y = operation.run(leaves);
   tape.backward(y, upstream_of(y));
   CHECK(values_of(y) == apart.y);
-  CHECK(difference(values_of(leaves[first].gradient()),
+  CHECK(difference(values_of(leaves[first].grad()),
                    plus(apart.gradients[first], apart.gradients[second])) < 1e-12);
 }
 
@@ -83,7 +84,7 @@ TEST_CASE("gradients of every operation are added to a gradient that already exi
     std::vector<std::vector<double>> expected = results_of(operation, DType::float64).gradients;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       for (double& g : expected[i]) g *= 4.0;
-      CHECK(difference(values_of(leaves[i].gradient()), expected[i]) < 1e-12);
+      CHECK(difference(values_of(leaves[i].grad()), expected[i]) < 1e-12);
     }
   });
 }
@@ -108,7 +109,7 @@ TEST_CASE("the gradient of an operand does not depend on which other operands re
     const Results all = results_of(operation, DType::float64);
     for (std::size_t only = 0; only < operands.size(); ++only) {
       Operands mixed = operands;
-      mixed[only] = operands[only].copied(DType::float64).require_gradient();
+      mixed[only] = operands[only].detach().to(DType::float64).set_requires_grad(true);
       Tape tape;
       const Tensor y = operation.run(mixed);
       tape.backward(y, upstream_of(y));
@@ -239,9 +240,9 @@ void check_parts(const OperationCase& operation) {
     const Run alone = run(operation, parts, own(dy));
     worst = std::max(worst, difference(values_of(own(whole.y)), values_of(alone.y)));
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      const auto gradient = values_of(alone.leaves[i].gradient());
+      const auto gradient = values_of(alone.leaves[i].grad());
       if (has_rows(operands[i])) {
-        worst = std::max(worst, difference(values_of(own(whole.leaves[i].gradient())), gradient));
+        worst = std::max(worst, difference(values_of(own(whole.leaves[i].grad())), gradient));
       } else {
         for (std::size_t j = 0; j < gradient.size(); ++j) sums[i][j] += gradient[j] - 1.0;
       }
@@ -249,7 +250,7 @@ void check_parts(const OperationCase& operation) {
   }
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (has_rows(operands[i])) continue;
-    worst = std::max(worst, difference(values_of(whole.leaves[i].gradient()), sums[i]));
+    worst = std::max(worst, difference(values_of(whole.leaves[i].grad()), sums[i]));
   }
   CHECK(worst < 1e-11);
 }
@@ -295,15 +296,15 @@ struct Sum {
 std::vector<std::vector<double>> summed_gradients(const Sum& sum, double mean, DType dtype) {
   std::vector<Tensor> leaves;
   for (const Tensor& operand : sum.operands) {
-    leaves.push_back(operand.copied(dtype));
-    if (operand.shape()[0] != very_many) leaves.back().require_gradient();
+    leaves.push_back(operand.detach().to(dtype));
+    if (operand.shape()[0] != very_many) leaves.back().set_requires_grad(true);
   }
   Tape tape;
   const Tensor y = sum.run(leaves);
-  tape.backward(y, uneven(y.shape(), mean, "dy").copied(dtype));
+  tape.backward(y, uneven(y.shape(), mean, "dy").detach().to(dtype));
   std::vector<std::vector<double>> gradients;
   for (const Tensor& leaf : leaves) {
-    if (leaf.gradient().defined()) gradients.push_back(values_of(leaf.gradient()));
+    if (leaf.grad().defined()) gradients.push_back(values_of(leaf.grad()));
   }
   return gradients;
 }

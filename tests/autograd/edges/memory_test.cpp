@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -148,9 +149,9 @@ Tensor unaligned(const Tensor& x) {
 /// A leaf with x's values, in such a place with its gradient in another.
 struct UnalignedLeaf {
   explicit UnalignedLeaf(const Tensor& x)
-      : values(fenced_room(x)), gradient(fenced_room(x)), tensor(x.copied(x.dtype())) {
+      : values(fenced_room(x)), gradient(fenced_room(x)), tensor(x.detach().clone()) {
     const std::size_t offset = bytes_per_element(x.dtype());
-    tensor.require_gradient();
+    tensor.set_requires_grad(true);
     tensor.move_into(values.memory(), offset, gradient.memory(), offset);
   }
 
@@ -179,12 +180,12 @@ void check_each_alone(const OperationCase& operation, DType dtype) {
   const auto values = values_of(x);
   const auto dy = values_of(upstream_of(x));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const Tensor alone = Tensor::from({1}, {values[i]}, dtype).require_gradient();
+    const Tensor alone = Tensor::from({1}, {values[i]}, dtype).set_requires_grad(true);
     Tape tape;
     const Tensor y = operation.run({alone});
     tape.backward(y, Tensor::from({1}, {dy[i]}, dtype));
     CHECK(y.item() == all.y[i]);
-    CHECK(alone.gradient().item() == all.gradients[0][i]);
+    CHECK(alone.grad().item() == all.gradients[0][i]);
   }
 }
 

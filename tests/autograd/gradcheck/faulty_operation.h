@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@ struct Faulty {
   static constexpr const char* name = "faulty";
   Spoil spoil;
 
-  Tensor forward(const Tensor& x) { return x.viewed_as(x.shape()); }
+  Tensor forward(const Tensor& x) { return x.detach(); }
   void backward(const Tensor& dy, Gradient dx) const {
     const auto g = dy.values<double>();
     const kernels::Target<double> out = dx.target<double>();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/gradcheck/gradcheck.h"
 #include "autograd/frozen_branches.h"
 
@@ -53,7 +54,7 @@ struct AbsoluteValue {
 struct InPlace {
   static constexpr const char* name = "in_place";
 
-  Tensor forward(const Tensor& x) { return x.copied(DType::float64); }
+  Tensor forward(const Tensor& x) { return x.detach().to(DType::float64); }
   void backward(const Tensor& dy, Gradient dx) const {
     const std::span g(reinterpret_cast<double*>(dy.memory().data() + dy.byte_offset()), dy.size());
     for (double& value : g) value *= 3.0;
@@ -106,7 +107,7 @@ TEST_CASE("gradcheck names an operation that writes to the memory of dL/dy") {
 }
 
 TEST_CASE("gradcheck fails if all comparisons are inconclusive or too small") {
-  const Tensor at_kinks = Tensor::zeros({3}, DType::float64).require_gradient();
+  const Tensor at_kinks = Tensor::zeros({3}, DType::float64).set_requires_grad(true);
   const Tensor x = random_leaf({3}, 1);
   const GradcheckReport nothing = gradcheck([&] { return relu(at_kinks); }, {{"x", at_kinks}});
   CHECK(nothing.rows[0].verdict == GradcheckVerdict::inconclusive);
@@ -162,7 +163,7 @@ TEST_CASE("gradcheck counts its verdicts and has a name for each") {
 TEST_CASE("gradcheck freezes the branches of relu and max, however near their kinks are") {
   const Tensor x =
       Tensor::from({2, 4}, {1e-9, -1e-9, 1.0, -1.0, 2e-9, -2.0, 1.0 + 1e-9, 2.0}, DType::float64)
-          .require_gradient();
+          .set_requires_grad(true);
   const RandomStream stream = RandomStream(1).named("dropout");
   CHECK(gradient_error([&] { return relu(x); }, {x}) < 1e-9);
   CHECK(gradient_error([&] { return relu_dropout(x, 0.3, stream); }, {x}) < 1e-9);
@@ -170,10 +171,11 @@ TEST_CASE("gradcheck freezes the branches of relu and max, however near their ki
 }
 
 TEST_CASE("gradcheck uses shorter steps near the kink of a custom operation") {
-  const Tensor x = Tensor::from({4}, {1e-4, -1e-4, 1.0, -1.0}, DType::float64).require_gradient();
+  const Tensor x =
+      Tensor::from({4}, {1e-4, -1e-4, 1.0, -1.0}, DType::float64).set_requires_grad(true);
   CHECK(gradient_error([&] { return apply(AbsoluteValue{}, x); }, {x}) < 1e-6);
   // So near that only the last and shortest steps stay on one side.
-  const Tensor nearer = Tensor::from({2}, {1e-5, -1e-5}, DType::float64).require_gradient();
+  const Tensor nearer = Tensor::from({2}, {1e-5, -1e-5}, DType::float64).set_requires_grad(true);
   CHECK(gradient_error([&] { return apply(AbsoluteValue{}, nearer); }, {nearer}) < 1e-6);
 }
 
@@ -187,7 +189,7 @@ TEST_CASE("gradcheck rejects a function that differs when branches are frozen") 
 
 TEST_CASE("gradcheck accepts a zero gradient where differences have rounding errors only") {
   const Tensor x = random_leaf({6}, 1);
-  const Tensor shift = Tensor::scalar(0.3, DType::float64).require_gradient();
+  const Tensor shift = Tensor::scalar(0.3, DType::float64).set_requires_grad(true);
   const NamedTensor named[] = {{"x", x}, {"shift", shift}};
   const GradcheckReport report = gradcheck([&] { return softmax(x + shift); }, named);
   CHECK(report.rows[0].verdict == GradcheckVerdict::agrees);
@@ -196,13 +198,13 @@ TEST_CASE("gradcheck accepts a zero gradient where differences have rounding err
 
 TEST_CASE("gradcheck catches NaN in the output") {
   Tensor x = Tensor::from({2}, {1.0, std::numeric_limits<double>::quiet_NaN()}, DType::float64);
-  x.require_gradient();
+  x.set_requires_grad(true);
   CHECK(gradient_error([&] { return square(x); }, {x}) > 1e-4);
 }
 
 TEST_CASE("gradcheck reports each tensor with its name, shape, norm and worst coordinate") {
-  const Tensor x = Tensor::scalar(3.0, DType::float64).require_gradient();
-  const Tensor other = Tensor::full({2}, 1.0, DType::float64).require_gradient();
+  const Tensor x = Tensor::scalar(3.0, DType::float64).set_requires_grad(true);
+  const Tensor other = Tensor::full({2}, 1.0, DType::float64).set_requires_grad(true);
   const NamedTensor named[] = {{"x", x}, {"other", other}};
   const GradcheckReport report = gradcheck([&] { return square(x); }, named);
   REQUIRE(report.rows.size() == 2);
@@ -221,7 +223,7 @@ TEST_CASE("gradcheck reports each tensor with its name, shape, norm and worst co
 }
 
 TEST_CASE("the norm of a gradient is positive, whatever the sign of the output's weight") {
-  const Tensor x = Tensor::scalar(3.0, DType::float64).require_gradient();
+  const Tensor x = Tensor::scalar(3.0, DType::float64).set_requires_grad(true);
   const NamedTensor named[] = {{"x", x}};
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     const auto report = gradcheck([&] { return square(x); }, named, {.seed = seed});
@@ -258,7 +260,7 @@ TEST_CASE("gradcheck restores values to the bit and clears gradients") {
   const std::vector<double> before = values_of(x);
   gradient_error([&] { return exp(x); }, {x});
   CHECK(values_of(x) == before);
-  CHECK_FALSE(x.gradient().defined());
+  CHECK_FALSE(x.grad().defined());
 }
 
 TEST_CASE("gradcheck ignores gradients that were there before") {
@@ -280,7 +282,7 @@ TEST_CASE("gradcheck records nothing on a tape that is active around it") {
 TEST_CASE("gradcheck accepts a function that returns its input, or an empty tensor") {
   const Tensor x = random_leaf({5}, 1);
   CHECK(gradient_error([&] { return x; }, {x}) < 1e-9);
-  const Tensor none = Tensor::zeros({0}, DType::float64).require_gradient();
+  const Tensor none = Tensor::zeros({0}, DType::float64).set_requires_grad(true);
   CHECK(gradient_error([&] { return square(none); }, {none}) == 0.0);
 }
 
@@ -289,8 +291,9 @@ TEST_CASE("gradcheck rejects float32 and tensors that require no gradient, by na
     const NamedTensor named[] = {{"encoder.weight", x}};
     gradcheck([&] { return square(x); }, named);
   };
-  check_error<DTypeError>("gradcheck:|`encoder.weight`|float32|float64",
-                          [&] { check(Tensor::zeros({2}, DType::float32).require_gradient()); });
+  check_error<DTypeError>("gradcheck:|`encoder.weight`|float32|float64", [&] {
+    check(Tensor::zeros({2}, DType::float32).set_requires_grad(true));
+  });
   check_error<ValueError>("gradcheck:|`encoder.weight`",
                           [&] { check(Tensor::zeros({2}, DType::float64)); });
 }
@@ -322,7 +325,7 @@ TEST_CASE("the wrong coordinate that was found is reported, although later direc
 }
 
 TEST_CASE("a coordinate at a kink is inconclusive, and so is its tensor") {
-  const Tensor x = Tensor::from({3}, {1.0, 0.0, -1.0}, DType::float64).require_gradient();
+  const Tensor x = Tensor::from({3}, {1.0, 0.0, -1.0}, DType::float64).set_requires_grad(true);
   const GradcheckRow row = row_of([&] { return relu(x); }, x, {.directions = 0});
   CHECK(row.verdict == GradcheckVerdict::inconclusive);
   CHECK(row.coordinates.inconclusive == 1);
@@ -331,7 +334,7 @@ TEST_CASE("a coordinate at a kink is inconclusive, and so is its tensor") {
 }
 
 TEST_CASE("at a kink neither the mean of both slopes nor 0 agrees with the differences") {
-  const Tensor x = Tensor::zeros({3}, DType::float64).require_gradient();
+  const Tensor x = Tensor::zeros({3}, DType::float64).set_requires_grad(true);
   const auto half = [](std::size_t, double) { return 0.5; };
   const auto none = [](std::size_t, double) { return 0.0; };
   for (const auto& spoil : {std::function<double(std::size_t, double)>(half), {none}}) {
@@ -342,15 +345,15 @@ TEST_CASE("at a kink neither the mean of both slopes nor 0 agrees with the diffe
 }
 
 TEST_CASE("differences across the end of the domain are inconclusive, shorter ones may agree") {
-  const Tensor at_the_end = Tensor::full({1}, 1e-9, DType::float64).require_gradient();
+  const Tensor at_the_end = Tensor::full({1}, 1e-9, DType::float64).set_requires_grad(true);
   CHECK(row_of([&] { return sqrt(at_the_end); }, at_the_end).verdict ==
         GradcheckVerdict::inconclusive);
-  const Tensor near = Tensor::full({1}, 5e-4, DType::float64).require_gradient();
+  const Tensor near = Tensor::full({1}, 5e-4, DType::float64).set_requires_grad(true);
   CHECK(row_of([&] { return sqrt(near); }, near).verdict == GradcheckVerdict::agrees);
 }
 
 TEST_CASE("directions that all cross a kink are inconclusive too") {
-  const Tensor x = Tensor::from({3}, {1.0, 0.0, -1.0}, DType::float64).require_gradient();
+  const Tensor x = Tensor::from({3}, {1.0, 0.0, -1.0}, DType::float64).set_requires_grad(true);
   const GradcheckRow row =
       row_of([&] { return relu(x); }, x, {.directions = 2, .max_coordinates = 0});
   CHECK(row.verdict == GradcheckVerdict::inconclusive);
@@ -360,7 +363,7 @@ TEST_CASE("directions that all cross a kink are inconclusive too") {
 
 TEST_CASE("an error a hundred times that of the differences is wrong, not inconclusive") {
   // At the shortest steps exp(40 x) grows e-fold: differences are good to 3e-6 or so.
-  const Tensor x = Tensor::full({4}, 0.1, DType::float64).require_gradient();
+  const Tensor x = Tensor::full({4}, 0.1, DType::float64).set_requires_grad(true);
   for (const double error : {1e-3, 3e-4}) {
     const auto steep = [&] { return times(exp(scale(x, 40.0)), 1.0 + error); };
     const GradcheckRow row = row_of(steep, x, {.step = 6.4});
@@ -404,7 +407,9 @@ TEST_CASE("the rows of several outputs are those of each tensor, output by outpu
 
 TEST_CASE("a missing gradient of a tensor that the output depends on is wrong") {
   const Tensor x = random_leaf({4}, 1);
-  const auto cut_off = [&] { return square(x.copied(DType::float64).require_gradient()); };
+  const auto cut_off = [&] {
+    return square(x.detach().to(DType::float64).set_requires_grad(true));
+  };
   const GradcheckRow row = row_of(cut_off, x);
   CHECK_FALSE(row.has_gradient);
   CHECK(row.verdict == GradcheckVerdict::wrong);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -152,7 +153,7 @@ TEST_CASE("gradients of a loss that is rounded to zero are too small, and wrong 
   for (const double margin : {38.0, 40.0, 50.0, 700.0}) {
     CAPTURE(margin);
     Tensor x = Tensor::from({{margin, 0}, {0, margin}}, DType::float64);
-    x.require_gradient();
+    x.set_requires_grad(true);
     const auto verdict = [&](double added) {
       const Spoil spoil = [=](std::size_t, double g) { return g + added; };
       return row_of([&] { return cross_entropy(faulty(x, spoil), Ids{0, 1}).mean; }, x).verdict;
@@ -170,13 +171,13 @@ TEST_CASE("of a loss close to zero gradcheck calls right gradients right and wro
       CAPTURE(margin);
       CAPTURE(seed);
       const Tensor weight = random_leaf({2, 16}, seed), bias = Tensor::zeros({2}, DType::float64);
-      Tensor(bias).require_gradient();
+      Tensor(bias).set_requires_grad(true);
       // The logits of the right classes are larger by about the margin.
       const Tensor apart = weight[0] - weight[1];
       const Tensor x = scale(Tensor::from({{1}, {-1}, {1}}, DType::float64), margin) *
                            (apart / sum(square(apart))) +
                        scale(random_leaf({3, 16}, seed + 1000), 0.1);
-      const Tensor inputs = x.copied(DType::float64);
+      const Tensor inputs = x.detach().to(DType::float64);
       const auto check = [&](const Spoil& spoil) {
         const auto loss = [&] {
           return cross_entropy(linear(inputs, faulty(weight, spoil), bias), classes).mean;

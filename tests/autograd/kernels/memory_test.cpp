@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/kernels/memory.h"
 
 #include <doctest/doctest.h>
@@ -182,7 +183,7 @@ TEST_CASE("a block is released with its last handle") {
   CHECK_FALSE(memory.unique());
   CHECK(copy.data() == memory.data());
   const Memory moved = std::move(memory);
-  CHECK_FALSE(memory);  // NOLINT: a moved-from handle owns nothing
+  CHECK_FALSE(memory);  // NOLINT(bugprone-use-after-move): a moved-from handle owns nothing
   CHECK(pool_bytes() == before + 640);
   copy = Memory();
   CHECK(moved.unique());

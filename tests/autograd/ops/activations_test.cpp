@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/activations.h"
 
 #include <doctest/doctest.h>
@@ -81,10 +82,10 @@ TEST_CASE("activations give hand-worked values and slopes, and saturate without 
 }
 
 TEST_CASE("relu drops a gradient that is NaN where its output is 0") {
-  const Tensor x = exact({-1, 1}).require_gradient();
+  const Tensor x = exact({-1, 1}).set_requires_grad(true);
   Tape tape;
   tape.backward(relu(x), exact({not_a_number, 3}));
-  CHECK(values_of(x.gradient()) == std::vector<double>{0, 3});
+  CHECK(values_of(x.grad()) == std::vector<double>{0, 3});
 }
 
 TEST_CASE("gelu and gelu_tanh keep their precision far down the negative tail") {
@@ -100,7 +101,7 @@ TEST_CASE("gelu and gelu_tanh keep their precision far down the negative tail") 
 
 TEST_CASE("the gradient of gelu agrees with differences at the joints of erfc's pieces") {
   const double joint_1 = 0.65 * std::numbers::sqrt2, joint_2 = 2.2 * std::numbers::sqrt2;
-  const Tensor x = exact({joint_1, -joint_1, joint_2, -joint_2}).require_gradient();
+  const Tensor x = exact({joint_1, -joint_1, joint_2, -joint_2}).set_requires_grad(true);
   CHECK(gradient_error([&] { return gelu(x); }, {x}) < 1e-6);
 }
 
@@ -168,7 +169,7 @@ TEST_CASE("a gated unit has the values and gradients of its parts, to the last d
     for (const DType dtype : dtypes) {
       for (const std::size_t n : {1, 2, 7, 8, 9, 16, 17, 40}) {
         CAPTURE(n);
-        const Operands x{random_leaf({3, 2, 2 * n}, 1).copied(dtype)};
+        const Operands x{random_leaf({3, 2, 2 * n}, 1).detach().to(dtype)};
         const auto whole = results_of([&](const Operands& o) { return unit.gated(o[0]); }, x);
         const auto parts = results_of([&](const Operands& o) { return unit.composed(o[0]); }, x);
         CHECK(difference(whole, parts) < (dtype == DType::float32 ? 1e-6 : 2e-15));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -112,9 +113,9 @@ TEST_CASE("a fully masked sentence gives zeros and changes no other sentence of 
                                  AttentionMask::keep(batch, n_q, n_k, keep)};
   const AttentionMask without[] = {AttentionMask(), AttentionMask::causal(), AttentionMask()};
   for (const DType dtype : dtypes) {
-    const Tensor q = random_leaf({batch, n_q, 10}, 1).copied(dtype);
-    const Tensor k = random_leaf({batch, n_k, 10}, 2).copied(dtype);
-    const Tensor v = random_leaf({batch, n_k, 6}, 3).copied(dtype);
+    const Tensor q = random_leaf({batch, n_q, 10}, 1).detach().to(dtype);
+    const Tensor k = random_leaf({batch, n_k, 10}, 2).detach().to(dtype);
+    const Tensor v = random_leaf({batch, n_k, 6}, 3).detach().to(dtype);
     for (std::size_t m = 0; m < std::size(masks); ++m) {
       for (const double rate : {0.0, 0.4}) {
         const auto with = [&](const AttentionMask& mask) {
@@ -143,7 +144,7 @@ TEST_CASE("keys that no query attends to keep the gradients of their other uses"
     // The sums come last, so their gradients are there first.
     tape.backward(sum(attended) + (sum(k) + sum(v)));
     for (const Tensor& x : {k, v}) {
-      const std::vector<double> gradient = values_of(x.gradient());
+      const std::vector<double> gradient = values_of(x.grad());
       for (std::size_t i = 4; i < 8; ++i) CHECK(gradient[i] == 1.0);
       for (std::size_t i = 0; i < 4; ++i) CHECK(gradient[i] != 1.0);
     }
@@ -173,10 +174,10 @@ TEST_CASE("NaN and infinity at masked keys change no value and no gradient, with
     const AttentionMask masks[] = {AttentionMask::padding({static_cast<std::int32_t>(keys) - 1}),
                                    without_last_key(1, queries, keys)};
     for (const DType dtype : dtypes) {
-      const Tensor q = random_leaf({1, queries, size.width}, 1).copied(dtype);
-      const Tensor k = with_last_row(random_leaf({1, keys, size.width}, 2).copied(dtype), 0.0);
-      const Tensor v = with_last_row(random_leaf({1, keys, size.width}, 3).copied(dtype), 0.0);
-      const Tensor w = random_leaf({2, size.width / 2}, 4).copied(dtype);
+      const Tensor q = random_leaf({1, queries, size.width}, 1).detach().to(dtype);
+      const Tensor k = with_last_row(random_leaf({1, keys, size.width}, 2).detach().to(dtype), 0.0);
+      const Tensor v = with_last_row(random_leaf({1, keys, size.width}, 3).detach().to(dtype), 0.0);
+      const Tensor w = random_leaf({2, size.width / 2}, 4).detach().to(dtype);
       for (const AttentionMask& mask : masks) {
         for (const double rate : {0.0, 0.5}) {
           const AttentionOptions options{
@@ -288,13 +289,14 @@ TEST_CASE("float32 gradients of attention stay close to float64 where scores are
   const auto leaf = [](std::uint64_t seed, double shared) {
     Tensor x = random_leaf({1, 6, 4}, seed);
     for (std::size_t row = 0; row < 6; ++row) x.mutable_values<double>()[row * 4] = shared;
-    return x.copied(DType::float32);
+    return x.detach().to(DType::float32);
   };
   const Tensor x[] = {leaf(1, 80.0), leaf(2, 100.0),
-                      random_leaf({1, 6, 4}, 3).copied(DType::float32)};
+                      random_leaf({1, 6, 4}, 3).detach().to(DType::float32)};
   const auto single = attention_results(x[0], x[1], x[2], {});
-  const auto twice = attention_results(x[0].copied(DType::float64), x[1].copied(DType::float64),
-                                       x[2].copied(DType::float64), {});
+  const auto twice =
+      attention_results(x[0].detach().to(DType::float64), x[1].detach().to(DType::float64),
+                        x[2].detach().to(DType::float64), {});
   for (const std::size_t which : {0, 1}) {
     double largest = 0.0, worst = 0.0;
     for (std::size_t i = 0; i < 24; ++i) {
@@ -312,10 +314,11 @@ TEST_CASE("attention with num_keys has the bits of attention to a slice of the k
   for (const DType dtype : dtypes) {
     for (const std::size_t n_q : {1, 3}) {
       for (const std::size_t n_k : {3, 16, 21}) {
-        const Tensor q = random_leaf({3, n_q, 8}, 1).copied(dtype);
-        const Tensor k = random_leaf({3, n_k, 8}, 2).copied(dtype);
-        const Tensor v = random_leaf({3, n_k, 6}, 3).copied(dtype);
-        const Tensor odd = with_last_row(v, not_a_number), w = random_leaf({2, 4}, 4).copied(dtype);
+        const Tensor q = random_leaf({3, n_q, 8}, 1).detach().to(dtype);
+        const Tensor k = random_leaf({3, n_k, 8}, 2).detach().to(dtype);
+        const Tensor v = random_leaf({3, n_k, 6}, 3).detach().to(dtype);
+        const Tensor odd = with_last_row(v, not_a_number),
+                     w = random_leaf({2, 4}, 4).detach().to(dtype);
         const AttentionMask masks[] = {{},
                                        AttentionMask::causal(),
                                        AttentionMask::window(2),

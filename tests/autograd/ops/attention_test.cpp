@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/attention.h"
 
 #include <doctest/doctest.h>
@@ -224,14 +225,14 @@ TEST_CASE("attention dropout keeps the mean at rates near 1, and backward drops 
   };
   for (const double rate : {0.999, 0.99999}) {
     CAPTURE(rate);
-    const Tensor v = Tensor::full({batch, n, heads}, 1.0, DType::float32).require_gradient();
+    const Tensor v = Tensor::full({batch, n, heads}, 1.0, DType::float32).set_requires_grad(true);
     Tape tape;
     const Tensor y = scaled_dot_product_attention(
         q, q, v, {.num_heads = heads, .dropout = rate, .random = RandomStream(5)});
     tape.backward(y, Tensor::full(y.shape(), 1.0, DType::float32));
     const double sigma = std::sqrt(count * rate * (1.0 - rate)) / (1.0 - rate);
     CHECK(std::abs(scales(y) - count) < 4.0 * sigma);
-    CHECK(scales(v.gradient()) == doctest::Approx(scales(y)).epsilon(1e-4));
+    CHECK(scales(v.grad()) == doctest::Approx(scales(y)).epsilon(1e-4));
   }
 }
 
@@ -265,7 +266,7 @@ TEST_CASE("attention dropout draws differently for each query, head, sentence an
 
 TEST_CASE("attention at dropout 0 has the bits of attention without, at dropout 1 it is 0") {
   for (const DType dtype : dtypes) {
-    const Tensor x = random_leaf({2, 5, 4}, 1).copied(dtype);
+    const Tensor x = random_leaf({2, 5, 4}, 1).detach().to(dtype);
     const auto with = [&](double rate, const RandomStream& random) {
       return attention_results(x, x, x, {.num_heads = 2, .dropout = rate, .random = random});
     };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/comparison.h"
 
 #include <doctest/doctest.h>
@@ -68,7 +69,7 @@ TEST_CASE("comparisons broadcast, reject shapes that do not fit, and have no gra
     check_broadcast_errors(operation.name, operation.f);
   }
   const Tape tape;
-  CHECK_FALSE((random_leaf({3}, 1) < random_leaf({3}, 2)).requires_gradient());
+  CHECK_FALSE((random_leaf({3}, 1) < random_leaf({3}, 2)).requires_grad());
   CHECK(tape.size() == 0);
 }
 
@@ -142,7 +143,7 @@ TEST_CASE("where and clamp reject what does not fit") {
 TEST_CASE("gradcheck of comparisons is not affected by kinks next to the point") {
   // A step of differences crosses every one of these kinks.
   constexpr double near = 1e-9;
-  const Tensor x = exact({near, -near, 1.0 + near, 1.0 - near}).require_gradient();
+  const Tensor x = exact({near, -near, 1.0 + near, 1.0 - near}).set_requires_grad(true);
   const Tensor zero = Tensor::zeros({4}, DType::float64);
   const std::function<Tensor()> functions[] = {
       [&] { return abs(x); }, [&] { return clamp(x, 0.0, 1.0) + x; },
@@ -158,7 +159,7 @@ TEST_CASE("numbers are operands of all comparisons, in the type of the tensor") 
   };
   using V = std::vector<double>;
   for (const DType dtype : dtypes) {
-    const Tensor x = Tensor::from({0.1, 0.2, 0.3}, dtype).require_gradient();
+    const Tensor x = Tensor::from({0.1, 0.2, 0.3}, dtype).set_requires_grad(true);
     CHECK(values(x < 0.2, x) == V{1, 0, 0});
     CHECK(values(x <= 0.2, x) == V{1, 1, 0});
     CHECK(values(x > 0.2, x) == V{0, 0, 1});
@@ -170,7 +171,7 @@ TEST_CASE("numbers are operands of all comparisons, in the type of the tensor") 
     CHECK(values(minimum(x, -0.5), x) == V{-0.5, -0.5, -0.5});
     Tape tape;
     tape.backward(where(x > 0.2, x, 0.5) + where(x > 0.2, 0.5, 3.0 * x), ones_like(x));
-    check_values(x.gradient(), {3.0, 3.0, 1.0});
+    check_values(x.grad(), {3.0, 3.0, 1.0});
   }
 }
 
@@ -178,5 +179,5 @@ TEST_CASE("sign is 1, 0 or -1, and is not differentiated") {
   check_worked({elementwise_case("sign", [](const Tensor& x) { return sign(x); },
                                  {-inf, -0.5, -0.0, 0, 3, not_a_number}, {-1, -1, 0, 0, 1, 0})});
   const Tape tape;
-  CHECK_FALSE(sign(random_leaf({9}, 1)).requires_gradient());
+  CHECK_FALSE(sign(random_leaf({9}, 1)).requires_grad());
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/dropout.h"
 
 #include <doctest/doctest.h>
@@ -23,7 +24,7 @@ const RandomStream depth_stream = RandomStream(7).named("depth");
 /// Uneven operands of this shape, as many as `count`.
 Operands uneven(std::size_t count, const Shape& shape, DType dtype) {
   Operands o;
-  for (std::size_t i = 0; i < count; ++i) o.push_back(random_leaf(shape, i + 1).copied(dtype));
+  for (std::size_t i = 0; i < count; ++i) o.push_back(random_leaf(shape, i + 1).detach().to(dtype));
   return o;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/elementwise.h"
 
 #include <doctest/doctest.h>
@@ -28,10 +29,10 @@ double power_at(double x, double exponent, DType dtype = DType::float64) {
 }
 
 double power_slope(double x, double exponent) {
-  const Tensor leaf = Tensor::scalar(x, DType::float64).require_gradient();
+  const Tensor leaf = Tensor::scalar(x, DType::float64).set_requires_grad(true);
   Tape tape;
   tape.backward(pow(leaf, exponent));
-  return leaf.gradient().item();
+  return leaf.grad().item();
 }
 
 /// a = (1, 3, 5) and b = (2, 5, 8).
@@ -121,7 +122,8 @@ TEST_CASE("pow agrees with the standard library for whole exponents, however lar
 TEST_CASE("the gradient of pow agrees with differences for exponents of every kind") {
   for (const double exponent : {0.0, 1.0, 2.0, 7.0, 0.5, -0.5, -1.0, 2.7}) {
     CAPTURE(exponent);
-    const Tensor x = square(random_leaf({2, 17}, 1, 0.7)).copied(DType::float64).require_gradient();
+    const Tensor x =
+        square(random_leaf({2, 17}, 1, 0.7)).detach().to(DType::float64).set_requires_grad(true);
     CHECK(gradient_error([&] { return pow(x, exponent); }, {x}) < 1e-6);
   }
 }
@@ -168,8 +170,8 @@ TEST_CASE("add leaves the gradients of its operands independent of each other") 
   const Tensor y = a + b;
   const Tensor z = y + a;  // a's second contribution must not reach b
   tape.backward(z, exact({1, 2, 3}));
-  check_values(a.gradient(), {2, 4, 6});
-  check_values(b.gradient(), {1, 2, 3});
+  check_values(a.grad(), {2, 4, 6});
+  check_values(b.grad(), {1, 2, 3});
 }
 
 TEST_CASE("mul keeps only what its gradient needs") {
@@ -184,7 +186,7 @@ TEST_CASE("mul keeps only what its gradient needs") {
 
 TEST_CASE("arithmetic operators accept a number on either side") {
   for (const DType dtype : dtypes) {
-    const Tensor x = Tensor::from({3}, {1.0, 2.0, 4.0}, dtype).require_gradient();
+    const Tensor x = Tensor::from({3}, {1.0, 2.0, 4.0}, dtype).set_requires_grad(true);
     check_values(x + 1.5, {2.5, 3.5, 5.5});
     check_values(1.5 + x, {2.5, 3.5, 5.5});
     check_values(x - 1.5, {-0.5, 0.5, 2.5});
@@ -197,12 +199,12 @@ TEST_CASE("arithmetic operators accept a number on either side") {
     Tape tape;
     const Tensor y = (1.0 - x) / 2.0 + 8.0 / x - 1.0;
     tape.backward(y, Tensor::ones({3}, dtype));
-    check_values(x.gradient(), {-8.5, -2.5, -1.0});
+    check_values(x.grad(), {-8.5, -2.5, -1.0});
   }
 }
 
 TEST_CASE("compound assignments make a new tensor, which a tape records") {
-  const Tensor a = exact({6, -3}).require_gradient();
+  const Tensor a = exact({6, -3}).set_requires_grad(true);
   Tape tape;
   Tensor x = a;
   x += 2.0;  // 8, -1
@@ -212,7 +214,7 @@ TEST_CASE("compound assignments make a new tensor, which a tape records") {
   check_values(x, {6.0, -5.0});
   check_values(a, {6.0, -3.0});
   tape.backward(x, Tensor::ones({2}, DType::float64));
-  check_values(a.gradient(), {1.5, 2.5});
+  check_values(a.grad(), {1.5, 2.5});
   Tensor y = zeros({2});
   CHECK_THROWS_AS(y += zeros({3}), ShapeError);
   CHECK_THROWS_AS(y *= Tensor::zeros({2}, DType::float64), DTypeError);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/indexing.h"
 
 #include <doctest/doctest.h>
@@ -83,7 +84,8 @@ TEST_CASE("index_select and gather of large tensors agree with loops") {
           return gathers ? gather(o[0], 1, each) : index_select(o[0], 1, whole);
         },
         {x});
-    const auto dy = values_of(upstream_of(zeros({outer, chosen, inner}).copied(DType::float64)));
+    const auto dy =
+        values_of(upstream_of(zeros({outer, chosen, inner}).detach().to(DType::float64)));
     std::vector<double> y, dx(x.size(), 0.0);
     for (std::size_t i = 0; i < dy.size(); ++i) {
       const std::size_t o = i / inner / chosen, k = i / inner % chosen;
@@ -133,14 +135,14 @@ TEST_CASE("topk gives the largest elements in descending order and their indices
   const Tensor cube = random_leaf({3, 5, 4}, 1);
   CHECK(gradient_error([&] { return topk(cube, 4, -1).values; }, {cube}) < 1e-9);
   // A step of differences changes the order.
-  const Tensor near = exact({1.0, 1.0 + 1e-9, 3.0}).require_gradient();
+  const Tensor near = exact({1.0, 1.0 + 1e-9, 3.0}).set_requires_grad(true);
   CHECK(gradient_error([&] { return topk(near, 2).values; }, {near}) < 1e-6);
 }
 
 TEST_CASE("topk_log_softmax is topk of log_softmax, in every bit") {
   for (const DType dtype : dtypes) {
     for (const std::size_t n : {1, 2, 7, 16, 63, 64, 65, 200, 1000}) {
-      const Tensor x = random_leaf({5, n}, n).copied(dtype);
+      const Tensor x = random_leaf({5, n}, n).detach().to(dtype);
       for (const std::size_t k : {std::size_t{1}, (n + 1) / 2, n}) {
         const TopK expected = topk(log_softmax(x), k), found = topk_log_softmax(x, k);
         CHECK(found.values.to_vector() == expected.values.to_vector());
@@ -224,7 +226,7 @@ TEST_CASE("embedding gives hand-worked values and gradients") {
 TEST_CASE("embedding: one id in every place, and padding in every place") {
   for (const DType dtype : dtypes) {
     for (const std::size_t d : {1, 7, 8, 16, 33}) {
-      const Tensor weight = Tensor::zeros({2, d}, dtype).require_gradient();
+      const Tensor weight = Tensor::zeros({2, d}, dtype).set_requires_grad(true);
       for (const std::int32_t padding : {0, 1}) {
         Tape tape;
         tape.backward(embedding(weight, Ids(Shape{5, 40}, 1), padding),
@@ -232,7 +234,7 @@ TEST_CASE("embedding: one id in every place, and padding in every place") {
       }
       std::vector<double> expected(2 * d, 0.0);
       std::fill(expected.begin() + static_cast<std::ptrdiff_t>(d), expected.end(), 100.0);
-      CHECK(values_of(weight.gradient()) == expected);
+      CHECK(values_of(weight.grad()) == expected);
     }
   }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/linear.h"
 
 #include <doctest/doctest.h>
@@ -145,12 +146,13 @@ TEST_CASE("linear, head_linear and matmul reject shapes that do not fit") {
 TEST_CASE("packed weights of any number and shape give the same bits") {
   for (const DType dtype : dtypes) {
     for (const std::size_t rows : {1, 2, 5, 64}) {
-      const Tensor a = random_leaf({33, 40}, 1).copied(dtype),
-                   b = random_leaf({7, 40}, 2).copied(dtype);
-      const Tensor x = random_leaf({rows, 40}, 3).copied(dtype);
+      const Tensor a = random_leaf({33, 40}, 1).detach().to(dtype),
+                   b = random_leaf({7, 40}, 2).detach().to(dtype);
+      const Tensor x = random_leaf({rows, 40}, 3).detach().to(dtype);
       const Tensor same_memory = a.viewed_as({66, 20}),
-                   narrow = random_leaf({rows, 20}, 4).copied(dtype);
-      const Tensor bias = random_leaf({33}, 5).copied(dtype), empty = Tensor::zeros({0, 40}, dtype);
+                   narrow = random_leaf({rows, 20}, 4).detach().to(dtype);
+      const Tensor bias = random_leaf({33}, 5).detach().to(dtype),
+                   empty = Tensor::zeros({0, 40}, dtype);
       const auto results = [&] {
         return std::vector{values_of(linear(x, a)),       values_of(linear(x, b)),
                            values_of(linear(x, a, bias)), values_of(linear(narrow, same_memory)),
@@ -164,8 +166,8 @@ TEST_CASE("packed weights of any number and shape give the same bits") {
 }
 
 TEST_CASE("packed weights are kept by the outermost scope and released at its end") {
-  Tensor w = random_leaf({8, 8}, 1).copied(DType::float32);
-  const Tensor x = random_leaf({3, 8}, 2).copied(DType::float32);
+  Tensor w = random_leaf({8, 8}, 1).detach().to(DType::float32);
+  const Tensor x = random_leaf({3, 8}, 2).detach().to(DType::float32);
   const auto before = values_of(linear(x, w));
   {
     const PackedWeights packed;
@@ -218,8 +220,8 @@ TEST_CASE("a weight that could not be packed is packed at its next use") {
 }
 
 TEST_CASE("threads share the packed weights of one of them") {
-  const Tensor w = random_leaf({8, 8}, 1).copied(DType::float32);
-  const Tensor x = random_leaf({3, 8}, 2).copied(DType::float32);
+  const Tensor w = random_leaf({8, 8}, 1).detach().to(DType::float32);
+  const Tensor x = random_leaf({3, 8}, 2).detach().to(DType::float32);
   const PackedWeights packed;
   std::atomic<int> copies = 0;
   const auto pack = [&] { return ++copies; };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/losses.h"
 
 #include <doctest/doctest.h>
@@ -69,9 +70,9 @@ struct Problem {
   }
   /// x, weight and bias.
   Operands operands(DType dtype) const {
-    Operands o{random_leaf({rows, length, d}, 1).copied(dtype),
-               random_leaf({vocabulary, d}, 2).copied(dtype)};
-    if (bias) o.push_back(random_leaf({vocabulary}, 3).copied(dtype));
+    Operands o{random_leaf({rows, length, d}, 1).detach().to(dtype),
+               random_leaf({vocabulary, d}, 2).detach().to(dtype)};
+    if (bias) o.push_back(random_leaf({vocabulary}, 3).detach().to(dtype));
     return o;
   }
 };
@@ -145,11 +146,11 @@ TEST_CASE("cross_entropy returns the sum of -log p(target), unsmoothed, and the 
 }
 
 TEST_CASE("an ignored target does not change gradients that other uses of the logits contribute") {
-  const Tensor logits = Tensor::zeros({1, 2, 2}, DType::float64).require_gradient();
+  const Tensor logits = Tensor::zeros({1, 2, 2}, DType::float64).set_requires_grad(true);
   Tape tape;
   const Tensor loss = cross_entropy(logits, Ids{{1, 9}}, {.ignored_id = 9}).mean;
   tape.backward(loss + sum(logits));  // the sum comes last, so its gradient is there first
-  check_values(logits.gradient(), {1.5, 0.5, 1.0, 1.0});
+  check_values(logits.grad(), {1.5, 0.5, 1.0, 1.0});
 }
 
 TEST_CASE("cross_entropy takes targets of any shape, with the bits of a batch of single rows") {

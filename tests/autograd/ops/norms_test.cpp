@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/norms.h"
 
 #include <doctest/doctest.h>
@@ -82,8 +83,8 @@ TEST_CASE("norms give hand-worked values and gradients, with epsilon inside the 
       worked("batch norm with given moments",
              {exact({2, 2}, {1, 2, 3, 4}), exact({3, 10}), exact({1, -1})},
              [](const Operands& o) {
-               const FeatureMoments moments{exact({2, 0}).copied(o[0].dtype()),
-                                            exact({5, 21}).copied(o[0].dtype())};
+               const FeatureMoments moments{exact({2, 0}).detach().to(o[0].dtype()),
+                                            exact({5, 21}).detach().to(o[0].dtype())};
                return batch_norm_given(o[0], o[1], o[2], moments, 4.0);
              },
              exact({2, 2}, {0, 3, 2, 7}), {1, 10, 100, 1000},
@@ -96,16 +97,16 @@ TEST_CASE("norms of equal values have a finite gradient, in rows of any size") {
     for (const std::size_t n : {1, 2, 8, 16, 17, 33}) {
       CAPTURE(n);
       const Tensor weight = Tensor::full({n}, 2.0, dtype), bias = Tensor::full({n}, -1.0, dtype);
-      const Tensor x = Tensor::full({2, n}, 4.0, dtype).require_gradient();
-      const Tensor zero = Tensor::zeros({2, n}, dtype).require_gradient();
+      const Tensor x = Tensor::full({2, n}, 4.0, dtype).set_requires_grad(true);
+      const Tensor zero = Tensor::zeros({2, n}, dtype).set_requires_grad(true);
       Tape tape;
       const Tensor y = layer_norm(x, weight, bias);
       const Tensor z = rms_norm(zero, weight, 0.25);
       check_values(y, std::vector<double>(2 * n, -1.0));
       check_values(z, std::vector<double>(2 * n, 0.0));
       tape.backward(y + z, Tensor::ones({2, n}, dtype));  // shifting a row changes nothing
-      check_values(x.gradient(), std::vector<double>(2 * n, 0.0), 1e-4);
-      check_values(zero.gradient(), std::vector<double>(2 * n, 4.0));
+      check_values(x.grad(), std::vector<double>(2 * n, 0.0), 1e-4);
+      check_values(zero.grad(), std::vector<double>(2 * n, 4.0));
     }
   }
 }
@@ -147,9 +148,9 @@ TEST_CASE("batch norm returns the moments of its input, with which it gives the 
     const auto small = batch_norm_with_moments(x, two, two, 4.0);
     check_values(small.moments.mean, {4, 2}, tolerance(dtype));
     check_values(small.moments.variance, {5, 0}, tolerance(dtype));
-    const Tensor many = random_leaf({50, 19}, 1).copied(dtype);
-    const Tensor weight = random_leaf({19}, 2).copied(dtype),
-                 bias = random_leaf({19}, 3).copied(dtype);
+    const Tensor many = random_leaf({50, 19}, 1).detach().to(dtype);
+    const Tensor weight = random_leaf({19}, 2).detach().to(dtype),
+                 bias = random_leaf({19}, 3).detach().to(dtype);
     const auto [y, seen] = batch_norm_with_moments(many, weight, bias, 0.1);
     CHECK(values_of(batch_norm_given(many, weight, bias, seen, 0.1)) == values_of(y));
     const auto none = batch_norm_with_moments(Tensor::zeros({0, 4, 2}, dtype), two, two);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/reductions.h"
 
 #include <doctest/doctest.h>
@@ -79,13 +80,13 @@ TEST_CASE("max of equal values, -inf too, gives the first the gradient, in rows 
   for (const DType dtype : dtypes) {
     for (const double value : {-inf, -0.0, 2.0, not_a_number}) {
       for (const std::size_t n : {1, 2, 7, 8, 9, 16, 17, 33}) {
-        const Tensor x = Tensor::full({2, n}, value, dtype).require_gradient();
+        const Tensor x = Tensor::full({2, n}, value, dtype).set_requires_grad(true);
         Tape tape;
         tape.backward(max(x, {1}), Tensor::from({2}, {3.0, 5.0}, dtype));
         std::vector<double> expected(2 * n, 0.0);
         expected[0] = 3.0;
         expected[n] = 5.0;
-        CHECK(values_of(x.gradient()) == expected);
+        CHECK(values_of(x.grad()) == expected);
       }
     }
   }
@@ -95,10 +96,10 @@ TEST_CASE("the gradient of a sum over an axis of 1 is that of each element of a 
   constexpr std::size_t n = 70'000;  // several pieces
   std::vector<double> counted(n);
   std::iota(counted.begin(), counted.end(), 0.0);
-  const Tensor x = Tensor::zeros({1, n}, DType::float64).require_gradient();
+  const Tensor x = Tensor::zeros({1, n}, DType::float64).set_requires_grad(true);
   Tape tape;
   tape.backward(sum(x, {0}), Tensor::from({n}, counted, DType::float64));
-  CHECK(values_of(x.gradient()) == counted);
+  CHECK(values_of(x.grad()) == counted);
 }
 
 TEST_CASE("long sums in float32 keep their precision, with the same bits on any threads") {
@@ -109,7 +110,7 @@ TEST_CASE("long sums in float32 keep their precision, with the same bits on any 
   CHECK(values_of(cumsum(rows, 1)).back() == doctest::Approx(10'000.0).epsilon(1e-6));
 }
 
-TEST_CASE("var, standard_deviation and cumsum give hand-worked values and gradients") {
+TEST_CASE("var, std and cumsum give hand-worked values and gradients") {
   const Tensor x = exact({2, 4}, {1, 2, 3, 6, 5, 5, 5, 5});
   const Tensor even = exact({2, 4}, {1, 3, 5, 7, 2, 2, 2, 2});
   const double root = std::sqrt(5.0);
@@ -124,11 +125,11 @@ TEST_CASE("var, standard_deviation and cumsum give hand-worked values and gradie
       worked(
           "var of all", [](const Tensor& t) { return var(t); }, x, exact({}, {22.0 / 7})),
       worked(
-          "standard deviation", [](const Tensor& t) { return standard_deviation(t, 1); }, even,
+          "standard deviation", [](const Tensor& t) { return tapestry::std(t, 1); }, even,
           exact({std::sqrt(20.0 / 3), 0})),
       // (x - mean) / (n y), and 0 where y is
       worked("standard deviation of n",
-             [](const Tensor& t) { return standard_deviation(t, {1}, {.correction = 0.0}); }, even,
+             [](const Tensor& t) { return tapestry::std(t, {1}, {.correction = 0.0}); }, even,
              exact({root, 0}), {1, 1},
              {-3 / (4 * root), -1 / (4 * root), 1 / (4 * root), 3 / (4 * root), 0, 0, 0, 0}),
       worked(
@@ -175,12 +176,12 @@ TEST_CASE("argmax of many rows equals argmax of each") {
 }
 
 TEST_CASE("argmax is not recorded on a tape") {
-  const Tensor x = Tensor::from({{1, 3}, {4, 2}}, DType::float64).require_gradient();
+  const Tensor x = Tensor::from({{1, 3}, {4, 2}}, DType::float64).set_requires_grad(true);
   Tape tape;
   const Tensor y = sum(gather(x, 1, argmax(x, 1, true)));
   CHECK(y.item() == 7.0);
   tape.backward(y);
-  check_values(x.gradient(), {0, 1, 1, 0});
+  check_values(x.grad(), {0, 1, 1, 0});
 }
 
 TEST_CASE("reductions accept one axis as a number") {
@@ -196,7 +197,7 @@ TEST_CASE("reductions accept one axis as a number") {
 }
 
 TEST_CASE("sum_to_shape sums over the axes along which an operand was broadcast") {
-  const Tensor x = Tensor::from({{1, 2, 3}, {10, 20, 30}}, DType::float64).require_gradient();
+  const Tensor x = Tensor::from({{1, 2, 3}, {10, 20, 30}}, DType::float64).set_requires_grad(true);
   check_values(sum_to_shape(x, {3}), {11, 22, 33});
   check_values(sum_to_shape(x, {2, 1}), {6, 60});
   check_values(sum_to_shape(x, {}), {66});
@@ -221,8 +222,8 @@ TEST_CASE("reductions reject axes that do not exist, come twice or are empty") {
   CHECK(var(one, {1}, {.correction = 0.0}).shape() == Shape{2});
   check_error<ValueError>("var", [&] { var(one, {2}); });
   check_error<ShapeError>("var", [&] { var(zeros({0})); });
-  check_error<ShapeError>("var", [&] { standard_deviation(zeros({1}), 0); });
-  check_error<ValueError>("axis 2", [&] { standard_deviation(one, 2); });
+  check_error<ShapeError>("var", [&] { tapestry::std(zeros({1}), 0); });
+  check_error<ValueError>("axis 2", [&] { tapestry::std(one, 2); });
   check_error<ValueError>("cumsum", [&] { cumsum(zeros({2}), 1); });
   check_error<ValueError>("cumsum", [&] { cumsum(zeros({}), 0); });
   check_error<ValueError>("argmax: axis 1|-1 <= axis < 1", [&] { argmax(zeros({}), 1); });

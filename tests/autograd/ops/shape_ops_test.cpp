@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/ops/shape_ops.h"
 
 #include <doctest/doctest.h>
@@ -163,12 +164,12 @@ TEST_CASE("operations that join give hand-worked values and gradients") {
 }
 
 TEST_CASE("concat gives each tensor that requires a gradient its part of it") {
-  const Tensor a = zeros({2, 1}).require_gradient(), b = zeros({2, 1});
+  const Tensor a = zeros({2, 1}).set_requires_grad(true), b = zeros({2, 1});
   Tape tape;
   tape.backward(concat({a, b, a}, 1), Tensor::from({2, 3}, {1, 2, 3, 10, 20, 30}));
-  check_values(a.gradient(), {4, 40});
-  CHECK_FALSE(b.gradient().defined());
-  CHECK_FALSE(concat({b, b}, 0).requires_gradient());
+  check_values(a.grad(), {4, 40});
+  CHECK_FALSE(b.grad().defined());
+  CHECK_FALSE(concat({b, b}, 0).requires_grad());
 }
 
 TEST_CASE("permute agrees with moving each element, around the size of a tile and of a piece too") {
@@ -190,15 +191,15 @@ TEST_CASE("permute agrees with moving each element, around the size of a tile an
 
 TEST_CASE("a slice of one long row is that part of it") {
   constexpr std::size_t n = 70'000;  // several pieces
-  const Tensor x = counting({n}).require_gradient();
+  const Tensor x = counting({n}).set_requires_grad(true);
   Tape tape;
   const Tensor y = slice(x, 0, 5, n - 7);
   std::vector<double> expected = values_of(x);
   CHECK(values_of(y) == std::vector<double>(expected.begin() + 5, expected.end() - 7));
-  tape.backward(y, y.copied(DType::float64));
+  tape.backward(y, y.detach().to(DType::float64));
   std::fill(expected.begin(), expected.begin() + 5, 0.0);
   std::fill(expected.end() - 7, expected.end(), 0.0);
-  CHECK(values_of(x.gradient()) == expected);
+  CHECK(values_of(x.grad()) == expected);
 }
 
 TEST_CASE("operations on shapes reject shapes and axes that do not fit") {

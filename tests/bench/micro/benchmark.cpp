@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/bench/micro/benchmark.h"
 
 #include <CLI/CLI.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/kernels/elementwise.h"
 #include "autograd/kernels/activations.h"
 #include "autograd/kernels/dropout.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/kernels/gemm.h"
 
 #include <fmt/format.h>

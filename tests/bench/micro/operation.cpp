@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "autograd/kernels/activations.h"
 #include "autograd/kernels/simd.h"
 #include "autograd/ops/activations.h"
@@ -27,7 +28,7 @@ void add_chain(const std::string& name, Body body) {
 /// Forward under a tape, and backward, of a tensor of one element.
 template <class Operation>
 void add_recorded(const std::string& name, Operation operation) {
-  const Tensor x = Tensor::scalar(1.0, DType::float32).require_gradient();
+  const Tensor x = Tensor::scalar(1.0, DType::float32).set_requires_grad(true);
   add_chain(name + "/recorded and backward", [x, operation] {
     Tape tape;
     Tensor y = x;

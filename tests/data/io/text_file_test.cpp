@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/io/text_file.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/readers/corpus_text.h"
 
 #include <doctest/doctest.h>

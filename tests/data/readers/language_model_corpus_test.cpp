@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/readers/language_model_corpus.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "data/readers/training_set.h"
 
 #include <doctest/doctest.h>

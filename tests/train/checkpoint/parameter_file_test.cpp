@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/checkpoint/parameter_file.h"
 
 #include <doctest/doctest.h>
@@ -42,7 +43,7 @@ struct SmallModel {
     std::vector<double> all;
     const auto add = [&](const std::vector<NamedTensor>& tensors) {
       for (const NamedTensor& each : tensors) {
-        const Tensor exact = each.tensor.copied(DType::float64);
+        const Tensor exact = each.tensor.detach().to(DType::float64);
         all.insert(all.end(), exact.values<double>().begin(), exact.values<double>().end());
       }
     };
@@ -115,7 +116,7 @@ TEST_CASE("load_parameters without strict loads tensors that fit and reports the
   const SmallModel saved(1);
   save_parameters(saved.parameters, folder / "model.h5");
   SmallModel wider(2, DType::float32, 4);
-  const Tensor head = wider.parameters.find("head.weight")->tensor.copied(DType::float64);
+  const Tensor head = wider.parameters.find("head.weight")->tensor.detach().to(DType::float64);
   for (NamedTensor each : wider.parameters.list()) {
     for (float& value : each.tensor.mutable_values<float>()) value += 1.0F;
   }
@@ -133,7 +134,7 @@ TEST_CASE("load_parameters without strict loads tensors that fit and reports the
 void train(SmallModel& model, Optimizer& optimizer, int steps) {
   for (int i = 0; i < steps; ++i) {
     const RandomStream random = RandomStream(5).at(optimizer.steps());
-    model.parameters.clear_gradients();
+    model.parameters.zero_grad();
     Tape tape;
     const Tensor x = random_normal({4, 3}, random);
     tape.backward(sum(square(model.linear(x))));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/checkpoint/run_id.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/checkpoint/run_directory.h"
 
 #include <doctest/doctest.h>

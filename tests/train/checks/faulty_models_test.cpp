@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -46,7 +47,7 @@ Change deaf_to(Tensor TokenVectors::*side) {
     model.features = [side, whole = model.features](const TokenVectors& read,
                                                     const NetworkInput& input, const Mode& mode) {
       TokenVectors kept = read;
-      kept.*side = (kept.*side).copied((kept.*side).dtype());
+      kept.*side = (kept.*side).detach().clone();
       return whole(kept, input, mode);
     };
   };
@@ -114,7 +115,7 @@ const Change counts_calls =
 void forgets_gradients(CheckedModel& model) {
   model.loss = [parameters = model.parameters, whole = model.loss](
                    const Tensor& features, const Ids& labels, const CrossEntropyOptions& options) {
-    for (NamedTensor parameter : parameters) parameter.tensor.clear_gradient();
+    for (NamedTensor parameter : parameters) parameter.tensor.zero_grad();
     return whole(features, labels, options);
   };
 }
@@ -126,16 +127,17 @@ void is_larger_in_float32(CheckedModel& model) {
 void lacks_a_gradient_in_float32(CheckedModel& model) {
   if (model.dtype() == DType::float64) return;
   embeds([](const TokenVectors& read) -> TokenVectors {
-    return {.source = read.source.copied(DType::float32), .target = read.target};
+    return {.source = read.source.detach().to(DType::float32), .target = read.target};
   })(model);
 }
 
 void forgets_a_parameter(CheckedModel& model) {
-  model.parameters.push_back({"forgotten", Tensor::zeros({2}, model.dtype()).require_gradient()});
+  model.parameters.push_back(
+      {"forgotten", Tensor::zeros({2}, model.dtype()).set_requires_grad(true)});
 }
 
 void cuts_a_parameter(CheckedModel& model) {
-  const Tensor cut = Tensor::zeros({2}, model.dtype()).require_gradient();
+  const Tensor cut = Tensor::zeros({2}, model.dtype()).set_requires_grad(true);
   model.parameters.push_back({"cut", cut});
   logits_changed([cut](const Tensor& logits, auto&) { return logits + scale(sum(cut), 0.0); })(
       model);
@@ -193,7 +195,7 @@ TEST_CASE("each check fails for models without its property, and says where") {
 TEST_CASE("initial_loss fails for a model that reads its labels") {
   const Ids labels = label_ids(tiny_context().batch);
   CheckContext context = tiny_context(logits_changed([&](const Tensor& logits, auto&) {
-    Tensor changed = logits.copied(logits.dtype());
+    Tensor changed = logits.detach().clone();
     const auto values = changed.mutable_values<double>();
     std::size_t first = 0;
     for (const std::int32_t label : labels) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/cli/command.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>

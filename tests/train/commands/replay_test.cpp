@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -259,8 +260,7 @@ TEST_CASE("diff and replay name the step and tensor of one bit that differs betw
   CHECK_MESSAGE(good.code == 0, good.err);
   const Outcome bad = work.run("replay b --step 10 --output b.h5");
   CHECK(bad.code == 1);
-  check_words(bad.err,
-              {"warning: the weights after step 9 differ from the run", "output.bias"});
+  check_words(bad.err, {"warning: the weights after step 9 differ from the run", "output.bias"});
   CHECK_FALSE(contains(bad.err, "after step 10"));
 
   // It does not compare digests of other tensors.

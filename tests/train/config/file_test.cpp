@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/config/config.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/inference/source_search.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/loop/batch_loader.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
 #include <string>
@@ -68,12 +69,13 @@ History train(const Golden& file, const TransformerOptions& options, DType dtype
   Parameters parameters(dtype, 1);
   const Transformer model(Scope(parameters), options, words, words, padding_id);
   file.load(parameters.list());
-  const auto optimizer = make_optimizer({.kind = OptimizerKind::adam}, parameters.list());
+  const auto optimizer = make_optimizer(
+      {.kind = OptimizerKind::adam, .beta2 = 0.98, .epsilon = 1e-9}, parameters.list());
   const auto schedule = make_schedule(
       {.kind = ScheduleKind::inverse_sqrt, .learning_rate = 0.01, .warmup_steps = 10});
   History history;
   for (std::size_t step = 1; step <= steps; ++step) {
-    parameters.clear_gradients();
+    parameters.zero_grad();
     history.losses.push_back(backward(model, file, step % batches));
     history.norms.push_back(global_gradient_norm(parameters.list()));
     history.learning_rates.push_back(schedule->learning_rate(step));

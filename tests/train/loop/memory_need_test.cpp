@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/loop/memory_need.h"
 
 #include <doctest/doctest.h>
@@ -253,7 +254,7 @@ TEST_CASE("warming up does not change a bit of the run") {
       estimate_step(trainer.model(), corpus, config);
       warm_up(trainer.model(), largest_batch(corpus.train, config.train.batch_size), config);
       for (const NamedTensor& parameter : trainer.model().parameters) {
-        CHECK_FALSE(parameter.tensor.gradient().defined());
+        CHECK_FALSE(parameter.tensor.grad().defined());
       }
     }
     trainer.run();

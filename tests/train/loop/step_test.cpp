@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -197,7 +198,7 @@ Model trained_by_hand(const Config& config) {
 
     const std::size_t tokens = first.target_tokens + second.target_tokens;
     const RandomStream random = RandomStream(config.train.seed).named("dropout").at(step);
-    model.parameters.clear_gradients();
+    model.parameters.zero_grad();
     add_gradients(model, first, tokens, Mode::training(random.at(0)));
     add_gradients(model, second, tokens, Mode::training(random.at(1)));
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/models/held_out_results.h"
 
 #include <doctest/doctest.h>

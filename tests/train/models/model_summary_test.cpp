@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/models/model_summary.h"
 
 #include <doctest/doctest.h>

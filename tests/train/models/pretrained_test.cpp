@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/config/error.h"
 #include "train/models/trained_model.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/parallel/gradient_sum.h"
 
 #include <doctest/doctest.h>
@@ -78,7 +79,7 @@ std::size_t count_different(const Parameters& parameters, std::size_t n,
   std::size_t different = 0;
   const std::vector<ElementRange> shard = shard_of(parameters, group);
   for (std::size_t p = 0; p < shard.size(); ++p) {
-    const Tensor gradient = parameters.list()[p].tensor.gradient();
+    const Tensor gradient = parameters.list()[p].tensor.grad();
     for (std::size_t i = shard[p].begin; i < shard[p].end; ++i) {
       different += gradient.values<float>()[i] == tree_sum(0, n, i) ? 0 : 1;
     }
@@ -148,7 +149,7 @@ TEST_CASE("a process receives from all others at the same time, from the start o
 struct Noted {
   static constexpr const char* name = "noted";
   std::function<void()> note;
-  Tensor forward(const Tensor& x) { return x.copied(x.dtype()); }
+  Tensor forward(const Tensor& x) { return x.detach().clone(); }
   void backward(const Tensor& dy, Gradient dx) const {
     note();
     dx.add(dy);
@@ -231,7 +232,7 @@ std::vector<std::vector<double>> product_gradients(std::size_t micro_batches, Pr
   gradient_sum.finish();
   ParameterShards(parameters, group, options.bucket_bytes).gather_gradients();
   std::vector<std::vector<double>> all;
-  for (const NamedTensor& each : parameters) all.push_back(each.tensor.gradient().to_vector());
+  for (const NamedTensor& each : parameters) all.push_back(each.tensor.grad().to_vector());
   return all;
 }
 
@@ -285,7 +286,7 @@ TEST_CASE("bfloat16 rounds sums that processes exchange, and not the sum of all 
       sum.add();
     }
     sum.finish();
-    const Tensor gradient = parameters.find("b")->tensor.gradient();
+    const Tensor gradient = parameters.find("b")->tensor.grad();
     for (std::size_t i = 0; i < 100; ++i) {
       const float first = gradient_value(0, i), second = gradient_value(1, i);
       const float expected =
@@ -341,7 +342,7 @@ TEST_CASE("a step that is cancelled in one process leaves no messages for the ne
       } catch (const kernels::Cancelled&) {
         ++cancelled;
       }
-      parameters.clear_gradients();
+      parameters.zero_grad();
       sum_gradients_of(parameters, 8, group);
       different += count_different(parameters, 8, group);
     });
@@ -379,11 +380,11 @@ TEST_CASE("a gradient that only one process has is in the shards of all") {
       sum.add();
     }
     sum.finish();
-    const Tensor gradient = parameters.find("a")->tensor.gradient();
+    const Tensor gradient = parameters.find("a")->tensor.grad();
     const ElementRange shard = shard_of(parameters, group)[0];
     const bool is_there = gradient.defined() && (shard.size() == 0 || gradient.values<float>()[2] ==
                                                                           gradient_value(1, 2));
-    if (is_there && !parameters.find("b")->tensor.gradient().defined()) ++right;
+    if (is_there && !parameters.find("b")->tensor.grad().defined()) ++right;
   });
   CHECK(right == 3);
 }
@@ -421,10 +422,10 @@ TEST_CASE("a micro-batch without a gradient of a parameter adds nothing to it") 
     sum.add();
   }
   sum.finish();
-  const Tensor gradient = parameters.find("a")->tensor.gradient();
+  const Tensor gradient = parameters.find("a")->tensor.grad();
   REQUIRE(gradient.defined());
   CHECK(gradient.values<float>()[2] == gradient_value(1, 2) + gradient_value(2, 2));
-  CHECK_FALSE(parameters.find("b")->tensor.gradient().defined());
+  CHECK_FALSE(parameters.find("b")->tensor.grad().defined());
 }
 
 TEST_CASE("a sum of n micro-batches holds at most log2(n) copies of the gradient, none for one") {
@@ -434,7 +435,7 @@ TEST_CASE("a sum of n micro-batches holds at most log2(n) copies of the gradient
     Parameters parameters = two_parameters();
     set_gradient(parameters, "a", 0);
     set_gradient(parameters, "b", 0);
-    parameters.clear_gradients();
+    parameters.zero_grad();
     const test::PoolUse use;
     GradientSum sum(parameters, n, single_process());
     for (std::size_t m = 0; m < n; ++m) {

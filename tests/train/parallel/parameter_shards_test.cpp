@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -131,7 +132,7 @@ Trained train(const ShardedTraining& training, ProcessGroup& group) {
   }
   Trained trained;
   for (std::uint64_t step = 1; step <= steps; ++step) {
-    parameters.clear_gradients();
+    parameters.zero_grad();
     sum_gradients(parameters, step, group, training.bucket_bytes);
     trained.norm = shards.gradient_norm();
     optimizer->step(0.01, clip_factor(trained.norm, training.clip_norm));
@@ -279,8 +280,8 @@ TEST_CASE("rank 0 can collect the whole gradient") {
     shards.gather_gradients();
     if (!group.is_rank_0()) return;
     for (std::size_t i = 0; i < one.list().size(); ++i) {
-      const Tensor expected = one.list()[i].tensor.gradient();
-      const Tensor gradient = parameters.list()[i].tensor.gradient();
+      const Tensor expected = one.list()[i].tensor.grad();
+      const Tensor gradient = parameters.list()[i].tensor.grad();
       REQUIRE(gradient.defined() == expected.defined());
       if (expected.defined()) CHECK(gradient.to_vector() == expected.to_vector());
     }

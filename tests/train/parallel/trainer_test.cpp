@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/loop/trainer.h"
 
 #include <doctest/doctest.h>
@@ -15,9 +16,9 @@
 #include <vector>
 
 #include "tests/support/allocations.h"
-#include "tests/train/run_files.h"
 #include "tests/train/parallel/local_network.h"
 #include "tests/train/program.h"
+#include "tests/train/run_files.h"
 #include "tests/train/tiny_run.h"
 #include "train/base/error.h"
 #include "train/loop/step.h"

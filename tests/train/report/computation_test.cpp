@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/report/computation.h"
 
 #include <doctest/doctest.h>
@@ -93,7 +94,7 @@ TEST_CASE("a trace has logits, loss and gradients of a forward and backward pass
     tape.backward(loss.mean);
     std::vector<std::vector<double>> gradients;
     for (const auto& [name, tensor] : model.parameters) {
-      const Tensor gradient = tensor.gradient();
+      const Tensor gradient = tensor.grad();
       gradients.push_back(gradient.defined() ? values_of(gradient) : std::vector<double>{});
     }
 
@@ -104,7 +105,7 @@ TEST_CASE("a trace has logits, loss and gradients of a forward and backward pass
     std::size_t i = 0;
     for (const NamedTensor& parameter : model.parameters) {
       CAPTURE(parameter.name);
-      const Tensor gradient = parameter.tensor.gradient();
+      const Tensor gradient = parameter.tensor.grad();
       CHECK((gradient.defined() ? values_of(gradient) : std::vector<double>{}) == gradients[i++]);
     }
     CHECK(trace.steps.back().operation == "cross_entropy");
@@ -234,8 +235,8 @@ TEST_CASE("the loss of a trace is that of the network, with its steps and gradie
   CHECK(trace.steps.back().operation == "scale");
   CHECK(values_of(trace.steps.back().gradient) == std::vector{1.0});
   CHECK(values_of(trace.logits) == values_of(expected.logits));
-  test::check_values(parameter(wrong, "output.weight").gradient(),
-                     values_of(scale(parameter(plain, "output.weight").gradient(), 7.0)));
+  test::check_values(parameter(wrong, "output.weight").grad(),
+                     values_of(scale(parameter(plain, "output.weight").grad(), 7.0)));
 }
 
 TEST_CASE("logits of a loss without cross entropy are computed by themselves") {
@@ -389,7 +390,7 @@ TEST_CASE("parameters have norms, and values unless they are large") {
   CHECK(bias["norm"] == 0.0);
   CHECK(bias["gradient_norm"] > 0.0);
   CHECK(data["tensors"][bias["gradient"].get<std::size_t>()]["values"] ==
-        Json(values_of(explained.model.parameters.find("output.bias")->tensor.gradient())));
+        Json(values_of(explained.model.parameters.find("output.bias")->tensor.grad())));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/report/html_page.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Shared by the tests of shell completion: sourced with the path of the program. Makes a folder with
 # configs, a run and other files, goes there, and puts the program into PATH.
 program=$(realpath "$1")

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Completes command lines in fish: fish.sh PROGRAM. The exit code is 77 if fish is not installed.
 set -euo pipefail
 command -v fish >/dev/null || { echo "fish is not installed"; exit 77; }

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Types into an interactive shell: terminal.py KEYS SHELL [ARGUMENT ...]
 
 Prints the words of the line that KEYS leave (a tab completes), one for each line of output. The

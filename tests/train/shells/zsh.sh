@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Completes command lines in Zsh: zsh.sh PROGRAM. The exit code is 77 if Zsh is not installed or the
 # system has no pseudo-terminals.
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/sweep/sweep_plan.h"
 
 #include <doctest/doctest.h>

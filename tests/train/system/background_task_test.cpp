@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/system/background_task.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/system/memory.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/system/time_limit.h"
 
 #include <doctest/doctest.h>

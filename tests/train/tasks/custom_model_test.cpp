@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/tasks/custom_model.h"
 
 #include <doctest/doctest.h>

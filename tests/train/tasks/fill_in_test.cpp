@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/tasks/language_modelling.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "train/tasks/task_data.h"
 
 #include <doctest/doctest.h>

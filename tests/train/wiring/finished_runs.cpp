@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/train/wiring/finished_runs.h"
 
 #include <algorithm>

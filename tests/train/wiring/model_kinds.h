@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 #include <cstddef>
@@ -75,7 +76,7 @@ inline NetworkInput wiring_input() {
   return {
       .source = {.ids = {{5, 6, 7, 8, 2}, {9, 0, 4, 0, 0}, {3, 10, 0, 0, 0}}, .lengths = {5, 3, 2}},
       .target = {.ids = {{1, 8, 7, 0}, {1, 4, 9, 6}, {1, 5, 0, 0}}, .lengths = {4, 4, 2}},
-      .images = random_leaf({3, 4 * 8 * 2}, 5).copied(DType::float64)};
+      .images = random_leaf({3, 4 * 8 * 2}, 5).detach().to(DType::float64)};
 }
 
 inline constexpr std::int32_t ignored_label = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/train/wiring/model_reference.h"
 
 #include <doctest/doctest.h>
@@ -354,10 +355,10 @@ std::vector<double> labelled(const Tensor& logits, const Ids& labels) {
 std::map<std::string, std::vector<double>> taken_gradients(Parameters& parameters) {
   std::map<std::string, std::vector<double>> gradients;
   for (NamedTensor p : parameters) {
-    const Tensor gradient = p.tensor.gradient();
+    const Tensor gradient = p.tensor.grad();
     gradients[p.name] =
         gradient.defined() ? values_of(gradient) : std::vector<double>(p.tensor.size(), 0.0);
-    p.tensor.clear_gradient();
+    p.tensor.zero_grad();
   }
   return gradients;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Charts of curves over steps.
 
 /** What all charts share. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Elements and numbers of the pages of `tapestry report` and `tapestry explain`, which draw the
 // data in the element #data. Texts of the data are inserted as text nodes and attributes only. All
 // scripts share one function, see page.html.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The page of `tapestry explain`: draws the data of train/report/computation.h.
 
 // ---- Tensors, and matrices as tables of numbers or as heat maps

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Held-out examples, accuracy and attention of a run on the page of `tapestry report`.
 
 // ---- Examples

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The runs of the page of `tapestry report`: curves, overview, comparison and time. The data are of
 // train/report/report_data.h.
 const runs = data.runs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The page of `tapestry report`: training, weights, history and config of a run; all sections.
 
 // ---- Over training
