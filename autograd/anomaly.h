@@ -15,8 +15,8 @@ class AnomalyError : public Error {
   using Error::Error;
 };
 
-/// Finds the origin of NaN or infinity: a tape observer that throws at the first operation with
-/// such a value in its output or in a gradient that it contributes to one of its inputs.
+/// Finds the origin of NaN or infinity: a tape observer that throws at the first operation whose
+/// output, or whose contribution to the gradient of an input, has such a value.
 ///
 ///     AnomalyDetector detector;
 ///     Tape tape(&detector);
@@ -31,7 +31,7 @@ class AnomalyDetector final : public TapeObserver {
   void forward_ran(const RecordedCall& call) override;
   void backward_ran(const GradientSlot& output, const Tensor& dy) override;
 
-  /// The time that the checks have taken.
+  /// Time spent in the checks.
   std::chrono::steady_clock::duration time() const { return time_; }
 
  private:

@@ -14,9 +14,9 @@ class PackedWeights;
 class Profiler;
 class Tape;
 
-/// Everything that the operations of a thread depend on besides their arguments. Each member is the
-/// innermost object of its type on this thread, or null; constructors and destructors set it with a
-/// ContextGuard. `apply` reads it (operation.h).
+/// The state of a thread that operations depend on, in addition to their arguments. Each member is
+/// the innermost object of its type on this thread, or null; constructors and destructors set it
+/// with a ContextGuard. `apply` reads it (operation.h).
 struct ExecutionContext {
   Tape* tape = nullptr;                             ///< records operations; null under NoGrad
   const std::string* layer_path = nullptr;          ///< see LayerPath

@@ -69,11 +69,11 @@ class FrozenBranches {
       return call->branches;
     }
     const std::string before =
-        call == nullptr ? "no more call"
+        call == nullptr ? "no further call"
                         : call->operation + " with " + std::to_string(call->branches.size());
     throw ValueError(std::string(operation) + ": called with " + std::to_string(n) +
-                     " elements where there was " + before +
-                     " before, expected the same operations in the same order whatever the values");
+                     " elements, but the first pass had " + before +
+                     " here; expected the same operations in the same order for all values");
   }
 
   std::vector<Call> calls_;

@@ -24,9 +24,8 @@ void GradientSlot::own_memory() {
 void GradientSlot::require_record() const {
   if (record_state_ == RecordState::alive) return;
   throw ValueError(
-      "backward: came to a tensor that was computed under a tape that is used up or gone, so the "
-      "gradient would end there; compute it again under this tape, or take viewed_as(shape) of it "
-      "for its values only");
+      "backward: reached a tensor whose tape has been consumed or destroyed, so its gradient would "
+      "be lost; recompute the tensor under this tape, or use detach() if it is a constant");
 }
 
 template <class T>

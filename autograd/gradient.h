@@ -33,15 +33,15 @@ class GradientSlot {
   Origin origin() const { return origin_; }
   /// Whether there has been a contribution since the last clear().
   bool filled() const { return filled_; }
-  /// Called when the values of the tensor may change; threads may call it at the same time.
-  void note_change() { changes_.fetch_add(1, std::memory_order_relaxed); }
-  /// Number of calls of note_change().
-  std::uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
+  /// Call it whenever the values of the tensor may change. Thread-safe.
+  void increment_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+  /// Number of increment_version() calls.
+  std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   /// State of the record of the operation, for its output.
   enum class RecordState : std::uint8_t {
-    alive,   ///< a tape has it, or the tensor is a leaf
-    used,    ///< backward has used and destroyed it
-    dropped  ///< its tape was destroyed first
+    alive,   ///< a tape holds it, or the tensor is a leaf
+    used,    ///< backward has consumed it
+    dropped  ///< its tape was destroyed before backward
   };
   /// Whether and why the record is gone: later contributions then throw, because they could not be
   /// propagated.
@@ -91,7 +91,7 @@ class GradientSlot {
   bool retains_ = false;
   kernels::Memory memory_;
   std::size_t offset_ = 0;
-  std::atomic<std::uint64_t> changes_ = 0;
+  std::atomic<std::uint64_t> version_ = 0;
   Tensor retained_;
 };
 
@@ -103,8 +103,8 @@ class Gradient {
   Gradient() = default;
   /// The gradient that `slot` accumulates; not needed if it is null. The slot must outlive this.
   explicit Gradient(GradientSlot* slot) : slot_(slot) {}
-  /// For input number `input`, from 0, of an operation, which errors name. The name must
-  /// outlive this.
+  /// For input number `input`, from 0, of `operation`; error messages name both. The string must
+  /// outlive this object.
   Gradient(GradientSlot* slot, const char* operation, std::size_t input)
       : slot_(slot), operation_(operation), input_(input) {}
 
@@ -117,7 +117,7 @@ class Gradient {
   /// True if both belong to the same tensor: a kernel must then not write to their targets
   /// alternately.
   bool is_same(const Gradient& other) const { return slot_ == other.slot_; }
-  /// The memory to which a kernel writes or adds its whole contribution; null if it is not needed.
+  /// Where a kernel writes or adds its whole contribution; null if the gradient is not needed.
   template <class T>
   kernels::Target<T> target() const {
     return slot_ == nullptr ? kernels::Target<T>{} : slot_->target<T>();

@@ -17,7 +17,7 @@ namespace tapestry {
 /// independent. `autograd/xtensor.h` converts from and to xtensor expressions.
 class Ids {
  public:
-  /// No ids, of shape (0).
+  /// No ids: shape (0).
   Ids() = default;
   /// Every id is `value`.
   explicit Ids(const Shape& shape, std::int32_t value = 0);
@@ -48,7 +48,7 @@ class Ids {
   /// The first id in row-major order.
   auto begin() { return values_.begin(); }
   auto begin() const { return values_.begin(); }  ///< \overload
-  /// Behind the last id.
+  /// Past the last id.
   auto end() { return values_.end(); }
   auto end() const { return values_.end(); }  ///< \overload
 
@@ -68,9 +68,9 @@ class Ids {
   }
 
   /// The parts at some indices of the first axis, such as the labels of a batch: for ids of shape
-  /// (n, t), ids[Ids::from({4, 1})] has rows 4 and 1. The same as Tensor's `operator[]`: the result
-  /// has the axes of `index` in the place of the first axis. Throws ValueError if an index does not
-  /// exist, ShapeError if there is no axis or the result would have more than the maximum rank.
+  /// (n, t), ids[Ids::from({4, 1})] has rows 4 and 1. As with Tensor's `operator[]`, the axes of
+  /// `index` replace the first axis. Throws ValueError if an index does not exist, ShapeError if
+  /// there is no axis or the result would have more than the maximum rank.
   Ids operator[](const Ids& index) const;
 
   /// The indices of a position in row-major order, for messages: "(1, 2)".
@@ -84,10 +84,10 @@ class Ids {
 };
 
 /// The part [begin, end) of ids along one axis: slice(ids, 1, 0, -1) has all columns but the last.
-/// Arguments, shapes and errors as of `slice` of a Tensor (ops/shape_ops.h).
+/// Arguments, shapes and errors as for `slice` of a Tensor (ops/shape_ops.h).
 Ids slice(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t begin, std::ptrdiff_t end);
 /// The part of ids at one index of an axis, without that axis: select(ids, 0, 2) is row 2.
-/// Arguments, shapes and errors as of `select` of a Tensor (ops/shape_ops.h).
+/// Arguments, shapes and errors as for `select` of a Tensor (ops/shape_ops.h).
 Ids select(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t index);
 
 /// The ids row by row as in NumPy, then their shape, as to_string(Tensor) (tensor.h):

@@ -67,7 +67,7 @@ std::vector<std::string_view> executable() {
   return names;
 }
 
-/// Warns about the environment variable. Called before main(), so that nothing may be allocated.
+/// Warns about the environment variable. Called before main(), so it must not allocate.
 void warn_of_choice(const char* wanted, std::string_view used) {
   std::fprintf(stderr, "tapestry: warning: environment variable %s: found %s, expected one of",
                variable, wanted);

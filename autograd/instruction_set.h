@@ -10,7 +10,7 @@ namespace tapestry {
 /// every processor of the architecture has), "avx2" (AVX2 and FMA) and "avx512" (AVX-512 F, BW, CD,
 /// DQ and VL), or only "native" in a build with TAPESTRY_KERNELS=native.
 ///
-/// The bits of results depend on the set, and on nothing else of the processor.
+/// The bits of results depend on the set and on no other property of the processor.
 std::span<const std::string_view> compiled_kernels();
 
 /// Whether this processor can execute the set `name`, one of compiled_kernels().

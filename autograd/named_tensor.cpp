@@ -26,8 +26,7 @@ std::string_view parent(std::string_view path) {
   return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
 }
 
-/// The names below `path`, cut after the part that follows it: `encoder.layers` and `encoder.norm`
-/// below `encoder`.
+/// The direct children of `path`: `encoder.layers` and `encoder.norm` for `encoder`.
 std::vector<std::string_view> children(std::string_view path,
                                        std::span<const NamedTensor> tensors) {
   std::vector<std::string_view> all;
@@ -41,7 +40,7 @@ std::vector<std::string_view> children(std::string_view path,
   return all;
 }
 
-/// The names at the place where the path leaves those that exist, the most similar first.
+/// The existing names at the first part of the path that does not exist, the most similar first.
 std::vector<std::string> closest_names(std::string_view path,
                                        std::span<const NamedTensor> tensors) {
   std::string_view existing = parent(path);

@@ -20,15 +20,15 @@ struct NamedTensor {
 };
 
 /// The indices of the tensors that are named `path` or have a name below it: `encoder.norm.weight`
-/// is below `encoder`, and not below `enc`. The path may end with a dot; all names are below the
+/// is below `encoder`, but not below `enc`. The path may end with a dot; all names are below the
 /// empty path.
 ///
-/// throws  ValueError, with `operation` and the closest names that exist, if there is no such name.
+/// throws  ValueError, with `operation` and the closest existing names, if no name matches.
 std::vector<std::size_t> indices_below(const char* operation, std::string_view path,
                                        std::span<const NamedTensor> tensors);
 
-/// Where the values of several tensors are in one block of memory: in their order, each aligned to
-/// 64 bytes.
+/// Layout of the values of several tensors in one block of memory: in order, each tensor aligned
+/// to 64 bytes.
 class FlatLayout {
  public:
   /// The layout of tensors of the same sizes and types as `tensors`.

@@ -51,8 +51,8 @@
 /// dy is read only: its memory may be shared with other operations and with the caller. An input
 /// may be absent (`Tensor()`): its Gradient is then not needed. An operation with a second
 /// result defines its type, `using Result = ...`, and a member `Result result`, which forward sets
-/// and apply() returns with the output. What forward computes must depend only on its arguments and
-/// members. `formula` may also be a member function that returns a string with the values of
+/// and apply() returns with the output. The results of forward must depend only on its arguments
+/// and on members. `formula` may also be a member function that returns a string with the values of
 /// members.
 ///
 /// apply() reads the execution context; operations do not. An operation may have
@@ -66,7 +66,7 @@
 ///         TapeObserver that splits fused operations
 namespace tapestry {
 
-/// What a forward may depend on besides its inputs.
+/// State that forward may depend on, in addition to its inputs.
 struct ForwardContext {
   const ExecutionContext& thread;  ///< with the tape paused
   bool recorded;                   ///< true if backward may follow
@@ -133,14 +133,14 @@ double count_bytes(const Tensor& x);
 double count_bytes(std::span<const Tensor> list);
 
 /// Throws the EmptyTensorError of an operation whose forward has used an empty Tensor, with the
-/// number of the first input that is one.
+/// number of the first empty input.
 [[noreturn]] void throw_empty_input(const char* operation, std::span<const Tensor> inputs);
 template <std::same_as<Tensor>... Inputs>
 [[noreturn]] void throw_empty_input(const char* operation, const Inputs&... inputs) {
   throw_empty_input(operation, std::span<const Tensor>(std::array{inputs...}));
 }
 
-/// Replaces branches of y, if branches are frozen and the operation has any.
+/// Replaces elements of y by their frozen branches, if a pass is active and Op has `freeze`.
 template <class Op, class Y, class... Inputs>
 void freeze(const ExecutionContext& thread, Op& op, Y& y, const Inputs&... inputs) {
   if constexpr (requires { op.freeze(*thread.frozen_branches, y, inputs...); }) {
@@ -162,7 +162,7 @@ Tensor call_forward(const ForwardContext& context, Op& op, const Inputs&... inpu
 template <class Op, class... Inputs>
 Tensor run_forward(bool recorded, Op& op, const Inputs&... inputs) {
   ProfileScope scope(Op::name);
-  const NoGrad nothing_is_recorded;
+  const NoGrad no_grad;
   const ExecutionContext& thread = execution_context();
   try {
     Tensor y = call_forward({thread, recorded}, op, inputs...);
@@ -177,13 +177,13 @@ Tensor run_forward(bool recorded, Op& op, const Inputs&... inputs) {
 /// Attaches a new gradient slot to y. Throws ValueError, naming the operation, if y has one.
 std::shared_ptr<GradientSlot> new_slot(Tensor& y, const char* operation);
 
-using Again = std::function<Tensor(std::span<const Tensor>)>;
+using Recompute = std::function<Tensor(std::span<const Tensor>)>;
 
 /// Description of an operation for observers, without its inputs and output; see RecordedCall.
 struct Description {
   const char* name = nullptr;
   std::string formula{}, derivative{};
-  Again again{};
+  Recompute recompute{};
 };
 
 /// Reports a recorded operation to the observer of a tape.
@@ -224,7 +224,7 @@ Tensor output(OutputWithResult<Result> output) {
 
 /// Returns a function that applies a copy of op, which has not run yet, to N other inputs.
 template <std::size_t N, class Op>
-Again again(const Op& op) {
+Recompute make_recompute(const Op& op) {
   if constexpr (std::is_copy_constructible_v<Op>) {
     return [op](std::span<const Tensor> inputs) {
       return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -238,7 +238,7 @@ Again again(const Op& op) {
 }
 
 template <class Op>
-Again again_with_list(const Op& op) {
+Recompute make_list_recompute(const Op& op) {
   if constexpr (std::is_copy_constructible_v<Op>) {
     return [op](std::span<const Tensor> inputs) { return apply_to_list(op, inputs); };
   } else {
@@ -248,8 +248,8 @@ Again again_with_list(const Op& op) {
 
 /// The description of an operation that has not run yet.
 template <class Op>
-Description describe(const Op& op, Again again) {
-  Description description{.name = Op::name, .again = std::move(again)};
+Description describe(const Op& op, Recompute recompute) {
+  Description description{.name = Op::name, .recompute = std::move(recompute)};
   if constexpr (requires { std::string(op.formula()); }) {
     description.formula = op.formula();
   } else if constexpr (requires { std::string(Op::formula); }) {
@@ -281,7 +281,7 @@ auto apply(Op op, const Inputs&... inputs) {
     if constexpr (requires { op.unfused(inputs...); }) {
       if (tape.observer()->splits_fused()) return op.unfused(inputs...);
     }
-    description = detail::describe(op, detail::again<sizeof...(Inputs)>(op));
+    description = detail::describe(op, detail::make_recompute<sizeof...(Inputs)>(op));
   }
   Tensor y = detail::run_forward(true, op, inputs...);
   std::shared_ptr<GradientSlot> slot = detail::new_slot(y, Op::name);
@@ -307,7 +307,7 @@ Tensor apply_to_list(Op op, std::span<const Tensor> inputs) {
   Tape& tape = *execution_context().tape;
   detail::Description description;
   if (tape.observer() != nullptr) {
-    description = detail::describe(op, detail::again_with_list(op));
+    description = detail::describe(op, detail::make_list_recompute(op));
   }
   Tensor y = detail::run_forward(true, op, inputs);
   tape.record(std::make_unique<detail::ListOperationRecord<Op>>(
@@ -318,8 +318,8 @@ Tensor apply_to_list(Op op, std::span<const Tensor> inputs) {
   return y;
 }
 
-/// Runs an operation whose result is never differentiated, such as argmax: only forward and freeze,
-/// for a result of any type.
+/// Runs an operation whose result is never differentiated, such as argmax. The operation has only
+/// forward and freeze; the result may have any type.
 template <class Op, class... Inputs>
 auto apply_without_gradient(Op op, const Inputs&... inputs) {
   auto y = op.forward(inputs...);

@@ -96,7 +96,7 @@ std::string format_row(const ProfileRow& row, double whole) {
 }
 
 std::string sums(const Profile& profile) {
-  std::string text = "in all";
+  std::string text = "total";
   double flops = 0.0;
   for (const Phase phase : phases) {
     double seconds = 0.0;
@@ -130,7 +130,7 @@ std::string to_string(const Profile& profile) {
   std::string text = fmt::format(
       "{:.3f} seconds by operation; each row excludes the time of nested rows\n", profile.seconds);
   text +=
-      fmt::format(columns, "what", "phase", "calls", "seconds", "share", "GFLOP/s", "GB", "GB/s");
+      fmt::format(columns, "name", "phase", "calls", "seconds", "share", "GFLOP/s", "GB", "GB/s");
   for (const ProfileRow& row : profile.rows) text += format_row(row, profile.seconds);
   text += sums(profile);
   text += "GFLOP/s: matrix products; GB: by shapes, each input and output once, shared or not\n";

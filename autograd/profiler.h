@@ -24,7 +24,7 @@ enum class Phase : std::uint8_t {
 /// "forward", "backward", "inference" or "other".
 const char* name(Phase phase);
 
-/// The totals of one name in one phase, excluding other rows nested in it.
+/// The totals of one name in one phase, excluding nested rows.
 struct ProfileRow {
   std::string name;     ///< operation or scope; "everything else" for the rest
   Phase phase;          ///< the kind of work
@@ -40,8 +40,7 @@ struct Profile {
   std::vector<ProfileRow> rows;  ///< longest first; their seconds add up to `seconds`
 };
 
-/// The profile as a table with lines of at most 100 characters, with the share of each row and
-/// phase.
+/// The profile as a table, with the share of each row and phase. Lines have at most 100 characters.
 std::string to_string(const Profile& profile);
 
 class ProfileScope;

@@ -153,7 +153,7 @@ Ids random_permutation(std::size_t n, const RandomStream& random) {
 
 namespace {
 
-/// Rejects a row of logits that are not comparable, infinite or all -inf.
+/// Rejects a row of logits whose maximum is NaN or infinite.
 template <class T>
 void require_finite_maximum(std::span<const T> row, const Ids& rows, std::size_t r) {
   const auto odd = std::ranges::find_if(

@@ -23,12 +23,12 @@ class RandomStream {
  public:
   /// A stream that is off.
   RandomStream() = default;
-  /// The stream of a seed; any seed is as good as another.
+  /// The stream of a seed; all seeds are equally good.
   explicit RandomStream(std::uint64_t seed) : key_(seed), on_(true) {}
 
   /// Whether this stream has random numbers; false if it was default-constructed.
   bool on() const { return on_; }
-  /// The key from which all numbers of the stream are computed.
+  /// The key that determines all numbers of the stream.
   std::uint64_t key() const { return key_; }
 
   /// A stream independent of this one and of streams with other names or numbers; off if this is
@@ -47,8 +47,8 @@ class RandomStream {
   bool on_ = false;
 };
 
-/// Independent uniform random numbers: value i is low + (high - low) * random.uniform(i), so that
-/// a tensor depends on nothing but the stream and its size. Use one stream for each tensor:
+/// Independent uniform random numbers: value i is low + (high - low) * random.uniform(i), so a
+/// tensor depends only on the stream and on its size. Use a separate stream for each tensor:
 /// `RandomStream(seed).named("noise").at(step)`.
 ///
 /// low, high  finite, low <= high

@@ -14,8 +14,8 @@
 
 namespace tapestry {
 
-/// A type of the index of an axis: any integer, and neither bool nor a floating-point number, so
-/// that mean(x, true) and max(x, 0.0) do not compile.
+/// Types that can index an axis: any integer type except bool, so that mean(x, true) and
+/// max(x, 0.0) do not compile.
 template <class T>
 concept AxisIndex = std::integral<T> && !std::same_as<T, bool>;
 
@@ -38,15 +38,15 @@ class Shape {
   std::size_t rank() const { return rank_; }
   /// Number of elements: the product of the extents, 1 for a scalar.
   std::size_t size() const;
-  /// The extent of an axis, counted from the front, or from the back if negative: shape[-1] is that
-  /// of the last axis. Throws ShapeError if the axis does not exist.
+  /// The extent of an axis, counted from the front, or from the back if negative: shape[-1] is the
+  /// extent of the last axis. Throws ShapeError if the axis does not exist.
   std::size_t operator[](AxisIndex auto axis) const { return extents_[checked(axis)]; }
   std::size_t& operator[](AxisIndex auto axis) { return extents_[checked(axis)]; }  ///< \overload
   /// The extent of the last axis. Throws ShapeError for a scalar.
   std::size_t back() const { return (*this)[-1]; }
   /// The extents in order.
   const std::size_t* begin() const { return extents_.data(); }
-  /// Behind the last extent.
+  /// Past the last extent.
   const std::size_t* end() const { return extents_.data() + rank_; }
 
   /// Product of the extents of the axes [first, last).

@@ -34,7 +34,7 @@ double count_backward_bytes(const Record& record, const Tensor& dy) {
   return bytes;
 }
 
-/// The same error with the name of the operation in front, unless the message has it.
+/// Rethrows the error with the name of the operation in front, unless the message has it already.
 template <class E>
 E with_operation(const E& error, const Record& record) {
   std::string_view message = error.what();
@@ -65,7 +65,7 @@ void run_backward(const Record& record, const Tensor& dy) {
   if (scope) scope.add_bytes(count_backward_bytes(record, dy));
 }
 
-/// Of the bits of x. A digest instead of a copy, so that the check needs no memory.
+/// Hash of the bits of x. The check compares hashes instead of copies, so it needs no memory.
 std::size_t digest(const Tensor& x) {
   return dispatch(x.dtype(), [&]<class T>() {
     const auto bytes = std::as_bytes(x.values<T>());
@@ -80,7 +80,7 @@ void run_guarded_backward(const Record& record, const Tensor& dy) {
   run_backward(record, dy);
   if (digest(dy) == before) return;
   throw ValueError(
-      fmt::format("{}: backward has changed the values of dL/dy, expected it to be only read: "
+      fmt::format("{}: backward has changed the values of dL/dy, which must only be read: "
                   "other operations share its memory",
                   record.operation()));
 }
@@ -90,18 +90,18 @@ void run_guarded_backward(const Record& record, const Tensor& dy) {
   switch (output.record_state()) {
     case GradientSlot::RecordState::used:
       throw ValueError(
-          "backward: an earlier backward has used up what the output was computed from: add the "
-          "losses and call backward once, or compute the loss again");
+          "backward: an earlier backward has consumed the records of this output: add the losses "
+          "and call backward once, or recompute the loss");
     case GradientSlot::RecordState::dropped:
       throw ValueError(
-          "backward: the output was recorded by a tape that is gone: compute the loss again, and "
-          "call backward of its tape while that is alive");
+          "backward: the output was recorded by a tape that has been destroyed: recompute the "
+          "loss, and call backward of its tape while that tape is alive");
     case GradientSlot::RecordState::alive:
       break;
   }
   throw ValueError(
       "backward: the output was recorded by another tape, which is alive: call backward of that "
-      "one; of several tapes on a thread the last one records");
+      "tape; of several tapes on a thread, the last one records");
 }
 
 /// The first record that has a leaf among its inputs, which is the last one that backward runs.
@@ -142,14 +142,14 @@ double detail::count_bytes(std::span<const Tensor> list) {
 detail::Record::Record(const char* operation, std::shared_ptr<GradientSlot> output)
     : operation_(operation), layer_path_(&current_layer_path()), output_(std::move(output)) {}
 
-std::uint64_t detail::Record::count_changes() const {
+std::uint64_t detail::Record::sum_of_input_versions() const {
   std::uint64_t total = 0;
-  for (const auto& slot : inputs()) total += slot == nullptr ? 0 : slot->changes();
+  for (const auto& slot : inputs()) total += slot == nullptr ? 0 : slot->version();
   return total;
 }
 
 void detail::Record::require_unchanged_inputs() const {
-  if (count_changes() == changes_) return;
+  if (sum_of_input_versions() == input_versions_) return;
   throw ValueError(fmt::format(
       "{}: backward: the values of an input changed after the operation ran (mutable_values), so "
       "gradients would be wrong; change values before the forward pass or after backward",
@@ -178,14 +178,14 @@ std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y, const char* operation)
 
 void detail::notify_observer(Tape& tape, Description operation, std::span<const Tensor> inputs,
                              const Tensor& y) {
-  const NoGrad nothing_is_recorded;
+  const NoGrad no_grad;
   tape.observer()->forward_ran({.operation = operation.name,
                                 .formula = std::move(operation.formula),
                                 .derivative = std::move(operation.derivative),
                                 .layer_path = &current_layer_path(),
                                 .inputs = inputs,
                                 .output = y,
-                                .again = std::move(operation.again)});
+                                .recompute = std::move(operation.recompute)});
 }
 
 Tape::~Tape() {
@@ -193,7 +193,7 @@ Tape::~Tape() {
 }
 
 void Tape::record(std::unique_ptr<Record> record) {
-  record->note_inputs();
+  record->record_input_versions();
   records_.push_back(std::move(record));
 }
 
@@ -224,7 +224,7 @@ void Tape::backward(const Tensor& y, const Tensor& dy) {
   if (y.slot()->origin() == GradientSlot::Origin::operation && !has_recorded(*y.slot())) {
     throw_not_recorded(*y.slot());
   }
-  const NoGrad nothing_is_recorded;
+  const NoGrad no_grad;
   FirstUses first_uses;
   if (on_gradient_complete_) first_uses = first_uses_of_leaves(records_);
   y.slot()->add(dy);

@@ -42,10 +42,10 @@ class Record {
   /// The gradient slots of the inputs; null for an input that needs no gradient.
   virtual Slots inputs() const = 0;
 
-  /// Records the version of the inputs' values that the operation has seen.
-  void note_inputs() { changes_ = count_changes(); }
+  /// Records the versions of the inputs' values that forward used.
+  void record_input_versions() { input_versions_ = sum_of_input_versions(); }
   /// Throws ValueError if the values of an input that requires a gradient may have changed since
-  /// note_inputs().
+  /// record_input_versions().
   void require_unchanged_inputs() const;
 
   /// Allocates from the pool of tensors.
@@ -54,12 +54,12 @@ class Record {
   static void operator delete(void* record) { kernels::detail::pool_release(record); }
 
  private:
-  std::uint64_t count_changes() const;
+  std::uint64_t sum_of_input_versions() const;
 
   const char* operation_;
   const std::string* layer_path_;
   std::shared_ptr<GradientSlot> output_;
-  std::uint64_t changes_ = 0;  // of all inputs, when the operation ran
+  std::uint64_t input_versions_ = 0;  // of all inputs, when the operation ran
 };
 
 }  // namespace detail
@@ -72,9 +72,9 @@ struct RecordedCall {
   const std::string* layer_path;  ///< valid until the program ends; empty outside of layers
   std::span<const Tensor> inputs;  ///< an absent input is an empty Tensor
   const Tensor& output;            ///< its output
-  /// Applies an operation with the same attributes to other inputs of the same shapes; can be
-  /// called repeatedly. Empty if the operation cannot be copied.
-  std::function<Tensor(std::span<const Tensor>)> again;
+  /// Applies an operation with the same attributes to other inputs of the same shapes; may be
+  /// called several times. Empty if the operation cannot be copied.
+  std::function<Tensor(std::span<const Tensor>)> recompute;
 };
 
 /// Observes the operations of a tape that was constructed with it. Operations that the observer
@@ -124,10 +124,10 @@ class Tape {
   void detect_writes_to_dy() { detects_writes_ = true; }
 
   /// Makes backward call `call` with the gradient slot of each leaf that recorded operations use,
-  /// as soon as no later operation of backward adds to its gradient: while gradients of earlier
-  /// layers are still computed, the gradient of a tied weight after its first use. A leaf that has
-  /// no gradient then gets none. `call` is not called for leaves that no recorded operation uses;
-  /// what it throws ends backward.
+  /// as soon as its gradient is complete, while gradients of earlier layers are still computed. The
+  /// gradient of a tied weight is complete after backward of its first use. A leaf without a
+  /// gradient at that time gets none. `call` is not called for leaves that no recorded operation
+  /// uses. An exception that it throws ends backward.
   void on_gradient_complete(std::function<void(const GradientSlot& leaf)> call) {
     on_gradient_complete_ = std::move(call);
   }

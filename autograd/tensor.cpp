@@ -116,8 +116,7 @@ Tensor::State& Tensor::state() const {
   if (state_ == nullptr) {
     throw EmptyTensorError(
         "tensor: the tensor is empty, expected one with values: an operand is absent, or nothing "
-        "has "
-        "contributed to a gradient");
+        "has contributed to a gradient");
   }
   return *state_;
 }
@@ -128,7 +127,7 @@ DType Tensor::dtype() const { return state().dtype; }
 template <class T>
 std::span<const T> Tensor::values() const {
   if (state().dtype != dtype_of<T>) {
-    throw DTypeError(fmt::format("tensor: values are {}, asked for as {}", name(state().dtype),
+    throw DTypeError(fmt::format("tensor: values are {}, requested as {}", name(state().dtype),
                                  name(dtype_of<T>)));
   }
   return {reinterpret_cast<const T*>(state().memory.data() + state().offset), state().shape.size()};
@@ -139,11 +138,11 @@ std::span<T> Tensor::mutable_values() {
   const std::span<const T> all = values<T>();
   if (state().read_by != nullptr) {
     throw ValueError(
-        fmt::format("{}: backward writes to dL/dy, expected it to be only read: other operations "
+        fmt::format("{}: backward writes to dL/dy, which must only be read: other operations "
                     "share its memory, so write to dy.clone()",
                     state().read_by));
   }
-  if (slot() != nullptr) slot()->note_change();
+  if (slot() != nullptr) slot()->increment_version();
   return {const_cast<T*>(all.data()), all.size()};
 }
 
@@ -191,8 +190,7 @@ Tensor& Tensor::set_requires_grad(bool value) {
     throw ValueError(
         "set_requires_grad: the tensor is the output of an operation, expected a leaf: take "
         "x.detach().clone() for a new leaf, or call x.retain_grad() to read the gradient of x "
-        "after "
-        "backward");
+        "after backward");
   }
   if (state().slot == nullptr) {
     attach(std::make_shared<GradientSlot>(shape(), dtype(), GradientSlot::Origin::leaf));

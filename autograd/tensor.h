@@ -31,8 +31,8 @@ class Tensor {
   Tensor(const Tensor&) = default;      ///< Shares values and gradient.
   Tensor(Tensor&&) noexcept = default;  ///< Leaves an empty handle.
   ~Tensor() = default;
-  /// The handle becomes one to the other tensor; no values change. A temporary such as x[0] cannot
-  /// be assigned to: values are changed through mutable_values().
+  /// Makes this a handle of the other tensor; no values change. Assigning to a temporary such as
+  /// x[0] does not compile: change values through mutable_values().
   Tensor& operator=(const Tensor& other) & = default;
   Tensor& operator=(Tensor&& other) & noexcept = default;  ///< \overload
 
@@ -114,9 +114,9 @@ class Tensor {
   ///
   /// A tape saves tensors, not copies of their values, so values must not change between an
   /// operation on them and `Tape::backward`. Calling this in between makes backward throw
-  /// ValueError for a tensor that requires a gradient. It is not noticed for other tensors (data,
-  /// frozen parameters), nor if an older span is written to: change those before the forward pass
-  /// or after backward.
+  /// ValueError for a tensor that requires a gradient. Changes of other tensors (data, frozen
+  /// parameters) and writes to an older span are not detected: make them before the forward pass or
+  /// after backward.
   template <class T>
   std::span<T> mutable_values();
   /// The value of a tensor with one element; throws ShapeError for other tensors.
@@ -132,8 +132,7 @@ class Tensor {
   /// `index_select` (ops/indexing.h). Throws ValueError if an index does not exist.
   Tensor operator[](const Ids& index) const;
 
-  /// The values without the gradient: a handle of the same memory that operations take for a
-  /// constant.
+  /// The values without the gradient: a constant for operations, in the same memory.
   Tensor detach() const { return viewed_as(shape()); }
   /// View of the values with another shape of equal size, without a copy and without recording.
   /// Throws ShapeError if the sizes differ.
@@ -158,7 +157,7 @@ class Tensor {
   /// unless the tensor requires a gradient.
   void retain_grad();
   /// The gradient of a leaf accumulated so far, or the gradient that retain_grad() kept; an empty
-  /// Tensor if there is none.
+  /// Tensor if no gradient exists.
   Tensor grad() const;
   /// Discards the gradient; the next contribution starts a new one.
   void zero_grad();
@@ -196,7 +195,7 @@ class Tensor {
   std::shared_ptr<State> state_;
 };
 
-/// A tensor of the shape and element type of x in which every element is `value`.
+/// A tensor of the shape and element type of x with every element equal to `value`.
 inline Tensor full_like(const Tensor& x, double value) {
   return Tensor::full(x.shape(), value, x.dtype());
 }
@@ -207,8 +206,8 @@ inline Tensor ones_like(const Tensor& x) { return full_like(x, 1.0); }
 
 namespace detail {
 
-/// Throws the EmptyTensorError of an operation that was given an empty Tensor: `which` is "input
-/// 1".
+/// Throws the EmptyTensorError of an operation that was given an empty Tensor; `which` names the
+/// operand, such as "input 1".
 [[noreturn]] void throw_empty_operand(const char* operation, const std::string& which);
 
 }  // namespace detail

@@ -17,7 +17,7 @@
 namespace tapestry {
 namespace detail {
 
-/// The values of a tensor, from `data` on, of which the adaptor owns a handle.
+/// An adaptor of the tensor's values, which start at `data`; it owns a handle of the tensor.
 template <class T>
 auto adapted(T* data, const Tensor& tensor) {
   const std::vector<std::size_t> extents(tensor.shape().begin(), tensor.shape().end());
@@ -28,8 +28,8 @@ auto adapted(T* data, const Tensor& tensor) {
 }  // namespace detail
 
 /// The values of a tensor as an xtensor adaptor with its shape, without a copy: an operand of any
-/// xtensor expression. The adaptor keeps the values alive, also of a temporary tensor, such as
-/// a gradient, can be used as well:
+/// xtensor expression. The adaptor keeps the values alive, so the tensor may be a temporary, such
+/// as a gradient:
 ///
 ///     const auto gradient = as_xtensor<float>(weight.grad());
 ///     const double norm = xt::norm_l2(gradient)();
@@ -40,8 +40,8 @@ auto as_xtensor(const Tensor& tensor) {
   return detail::adapted(tensor.values<T>().data(), tensor);
 }
 
-/// For assignments to a leaf that no tape uses, as Tensor::mutable_values. A step of
-/// gradient descent:
+/// A writable adaptor of the values of a leaf that no tape uses, see Tensor::mutable_values. A step
+/// of gradient descent:
 ///
 ///     as_mutable_xtensor<float>(weight) -= 0.1F * as_xtensor<float>(weight.grad());
 ///

@@ -26,9 +26,9 @@ class Mode {
   /// No dropout; batch norm uses its running mean and variance.
   static Mode inference() { return {}; }
 
-  /// Dropout keyed by `random`; batch norm uses mean and variance of the batch and, if a tape
-  /// records the pass, updates the running ones with them. Without a stream, a layer whose dropout
-  /// rate is not 0 throws ValueError.
+  /// Dropout keyed by `random`; batch norm uses the mean and variance of the batch and, if a tape
+  /// records the pass, updates the running averages with them. Without a stream, a layer whose
+  /// dropout rate is not 0 throws ValueError.
   static Mode training(const RandomStream& random = {}) {
     Mode mode;
     mode.training_ = true;
@@ -48,9 +48,9 @@ class Mode {
   bool is_training() const { return training_; }
   /// Whether running averages are only updated by Parameters::commit_buffers().
   bool defers_averages() const { return defers_averages_; }
-  /// This mode with other random numbers, for one of several calls of a layer in a forward
-  /// pass. Without it they would drop the same elements, since those depend only on the stream and
-  /// on the path of the layer:
+  /// This mode with other random numbers, for one of several calls of a layer in a forward pass.
+  /// With equal modes the calls would drop the same elements, because dropout depends only on the
+  /// stream and on the path of the layer:
   ///
   ///     const Tensor a = encoder(x, mask, mode.at(0));
   ///     const Tensor b = encoder(x, mask, mode.at(1));   // another dropout mask
@@ -106,9 +106,9 @@ class Linear {
 ///   throws      ValueError in the constructor if the rate is outside [0, 1], and in training
 ///               without a random stream unless the rate is 0
 ///
-/// The dropped elements depend on the mode's random stream and on the path of the layer, so two
-/// layers called with the same stream drop different elements, and two calls of one layer the same
-/// elements: give each of them a separate mode, mode.at(0) and mode.at(1).
+/// The dropped elements depend on the mode's random stream and on the path of the layer. Two layers
+/// called with the same stream drop different elements. Two calls of one layer drop the same
+/// elements unless each call gets a separate mode, such as mode.at(0) and mode.at(1).
 ///
 /// [1] Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from Overfitting".
 class Dropout {
@@ -123,19 +123,19 @@ class Dropout {
   double rate_;
 };
 
-/// Layers and functions applied one after the other, each to the output of the one before.
+/// Applies layers and functions in order, each to the output of the previous one.
 ///
 ///     const Sequential mlp{Linear(scope / 0, 784, 128), relu, Dropout(scope / 2, 0.1),
 ///                          Linear(scope / 3, 128, 10)};
 ///     const Tensor logits = mlp(x, Mode::inference());
 ///
-///   parameters  of the layers, in their order in the braces
-///   call        the input of the first layer, a tensor or ids -> the output of the last. Each is
-///               called with (x, mode) if it can be, else with (x)
-///   throws      as the layers; ValueError if the call has no mode and a layer needs one, and if
-///               the first layer takes no such input
+///   parameters  the parameters of the layers, in the order of the layers
+///   call        the input of the first layer, a tensor or ids -> the output of the last. Each
+///               layer is called with (x, mode) if it accepts a mode, else with (x)
+///   throws      as the layers; ValueError if a layer needs a mode and the call has none, or if
+///               the first layer does not take the type of the input
 ///
-/// A Sequential is a value: a copy has the same parameters, and one without layers returns its
+/// A Sequential is a value: a copy has the same parameters. A Sequential without layers returns its
 /// input.
 class Sequential {
  public:
@@ -165,12 +165,11 @@ class Sequential {
 /// tensor or, in the first layer, ids, and that returns a tensor.
 class Sequential::Layer {
  public:
-  /// A function such as `tanh`, also where `<cmath>` has others of its name.
+  /// A function such as `tanh`, even if `<cmath>` has other functions of that name.
   Layer(Tensor (*function)(const Tensor&)) : of_tensor_(make_call<Tensor>(function)) {}
   /// All layers of a sequence.
   Layer(const Sequential& layers);
-  /// A layer or a lambda, of which a copy is kept. One that takes both tensors and ids is called
-  /// with tensors.
+  /// A copy of a layer or a lambda. A layer that takes both tensors and ids is called with tensors.
   template <class F>
   Layer(F layer) {
     if constexpr (is_called_with<F, Tensor>) {

@@ -123,7 +123,7 @@ class PatchEmbedding {
 
 /// Options of InputEmbedding. The member initializers are the defaults.
 struct InputEmbeddingOptions {
-  PositionOptions positions{};  ///< of the positions that are added
+  PositionOptions positions{};  ///< which positions are added
   double dropout = 0.0;         ///< dropout rate of the sum, in [0, 1]
 };
 

@@ -65,10 +65,10 @@ class Encoder {
   Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
 
   /// Inference with a causal mask, some tokens at a time: appends the tokens of x (rows, n,
-  /// d_model) to the cache and returns their output. The same values as from one call with all
+  /// d_model) to the caches and returns their output. The values equal those of one call with all
   /// tokens and AttentionMask::causal().
   ///
-  /// caches  one of each layer; empty before the first call
+  /// caches  one for each layer; empty before the first call
   Tensor extend(const Tensor& x, std::vector<KeyValueCache>& caches) const;
 
  private:
@@ -82,7 +82,7 @@ struct DecoderMasks {
   AttentionMask cross;  ///< which source positions it may attend to
 };
 
-/// Inputs that a decoder layer has read: the target tokens so far, and the memory.
+/// Keys and values of the inputs of a decoder layer: the target tokens so far, and the memory.
 struct DecoderLayerCache {
   KeyValueCache self;   ///< self-attention, (rows, tokens so far, width)
   KeyValueCache cross;  ///< attention to the memory, (memory rows, m, width)
@@ -148,7 +148,7 @@ class Decoder {
   /// The caches of all layers before the first target token.
   std::vector<DecoderLayerCache> read(const Tensor& memory) const;
   /// Inference with a causal mask, some tokens at a time: appends the tokens of x (rows, n,
-  /// d_model) to the caches and returns their output. The same values as from one call with all
+  /// d_model) to the caches and returns their output. The values equal those of one call with all
   /// tokens and AttentionMask::causal().
   ///
   /// cross  the mask of the memory. Rows r * i, r * i + 1, ... of x, where r is the number of rows

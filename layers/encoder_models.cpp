@@ -26,7 +26,7 @@ EncoderParts<Embedding, OutputProjection> token_model(const Scope& scope,
           output_projection(scope / "output", o, embedding.source())};
 }
 
-/// The parts of a model that classifies tokens, or sequences by the pooling of their tokens.
+/// The parts of a model that classifies tokens, or sequences by pooling their tokens.
 EncoderParts<Embedding, ClassificationHead> classification_model(
     const Scope& scope, const TransformerOptions& o, std::size_t vocabulary, std::size_t classes,
     std::int32_t padding_id, PoolingKind pooling) {

@@ -20,7 +20,7 @@ template <class Source, class Head>
 struct EncoderParts {
   InputEmbedding<Source> embedding;  ///< the input of the stack
   Encoder encoder;                   ///< the stack
-  Head head;                         ///< the output of the stack to logits
+  Head head;                         ///< maps the output of the stack to logits
 };
 
 /// A model with one stack of encoder layers between an embedding block and a head. The models
@@ -46,7 +46,7 @@ class EncoderModel : public Network {
   /// False: each token attends to all others.
   bool causal() const override { return false; }
 
-  /// The options that the model was made with.
+  /// The options of the model.
   const TransformerOptions& options() const { return options_; }
 
  protected:
@@ -62,7 +62,7 @@ class EncoderModel : public Network {
   EncoderParts<Source, Head> parts_;
 };
 
-/// A model of the target tokens, each of which attends to all tokens of its row except padding.
+/// A model of the target tokens. Each token attends to all tokens of its row except padding.
 template <class Head>
 class TokenEncoderModel : public EncoderModel<Embedding, Head> {
  public:
@@ -128,7 +128,7 @@ class MaskedLanguageModel : public TokenEncoderModel<OutputProjection> {
 ///
 ///   parameters  embedding: Embedding; positions (learned positions only); encoder: Encoder; head:
 ///               ClassificationHead
-///   input       source tokens, the first of which is the class token -> logits (rows, 1, classes)
+///   input       source tokens, beginning with the class token -> logits (rows, 1, classes)
 ///
 /// [1] Devlin et al. 2019, "BERT", section 3.2.
 class Classifier : public EncoderModel<Embedding, ClassificationHead> {
@@ -146,8 +146,8 @@ class Classifier : public EncoderModel<Embedding, ClassificationHead> {
 ///   parameters  patches: PatchEmbedding; positions (learned positions only); encoder: Encoder;
 ///               head: ClassificationHead
 ///   input       images -> logits (rows, 1, classes)
-///   throws      ShapeError if images have another shape, or if the patches and the class token are
-///               more than max_length
+///   throws      ShapeError if images have another shape, or if there are more than max_length
+///               patches and class token together
 ///
 /// [1] Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words".
 class VisionTransformer : public EncoderModel<PatchEmbedding, ClassificationHead> {

@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-/// The initial value of element i of a parameter, drawn from the parameter's own random stream.
+/// The initial value of element i of a parameter, drawn from the random stream of the parameter.
 /// Computed in float64 and rounded, so that float32 and float64 models start from the same values.
 using Initializer = std::function<double(const RandomStream& random, std::size_t i)>;
 

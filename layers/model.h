@@ -25,7 +25,7 @@ struct TokenBatch {
 /// The inputs of a network; each kind of network reads some of them.
 struct NetworkInput {
   TokenBatch source{};  ///< tokens that the encoder reads
-  TokenBatch target{};  ///< tokens at whose positions labels are predicted, one label each
+  TokenBatch target{};  ///< tokens; one label is predicted at the position of each
   Tensor images{};      ///< (rows, height * width * channels)
 };
 
@@ -36,25 +36,25 @@ struct TokenVectors {
   Tensor target{};  ///< the input of the decoder, or of the only stack of a model of target tokens
 };
 
-/// Sequences of target tokens that grow in inference, with what a causal network has computed of
-/// them, so that each token is computed once. Made by Network::start_decoding(); decoders of one
-/// network may be used by several threads at the same time, one by each.
+/// Decodes sequences of target tokens step by step. It caches the results of a causal network, so
+/// that each token is computed once. Network::start_decoding() makes it. Several threads may use
+/// decoders of one network at the same time, each thread its own decoder.
 class IncrementalDecoder {
  public:
   virtual ~IncrementalDecoder() = default;
 
-  /// Appends tokens (rows, n), n >= 1, to the sequences and returns the logits of the token that
-  /// follows each of them, (rows, vocabulary): the same values as from a forward pass of the whole
+  /// Appends tokens (rows, n), n >= 1, to the sequences and returns the logits of the next token of
+  /// each sequence, (rows, vocabulary): the same values as from a forward pass of the whole
   /// sequences. The first call determines the number of sequences, a multiple r of the number of
-  /// sources, of which sequences r * i, r * i + 1, ... belong to source i.
+  /// sources. Sequences r * i, r * i + 1, ... belong to source i.
   ///
   /// throws  ShapeError for another number of rows than before, or for more tokens than the
   ///         network has positions
   virtual Tensor extend(const Ids& tokens) = 0;
 
-  /// Replaces sequences and sources: the new source i is the old sources[i], the new sequence i a
-  /// copy of the old rows[i], and there is an equal number of sequences for each source as in
-  /// extend().
+  /// Replaces sequences and sources: the new source i is the old source sources[i], and the new
+  /// sequence i is a copy of the old sequence rows[i]. As in extend(), each source has the same
+  /// number of sequences.
   ///
   /// throws  ValueError if a row or source does not exist.
   virtual void select(std::span<const std::size_t> rows, std::span<const std::size_t> sources) = 0;
@@ -64,8 +64,8 @@ class IncrementalDecoder {
 /// or loss. Trainer, evaluation, gradient check and `tapestry check` use their intermediate
 /// results.
 ///
-/// Several threads may call the functions at the same time, as decoding does: they must not change
-/// the object, not even a cache that is `mutable`, without a lock.
+/// Several threads may call the functions at the same time, as decoding does. The functions must
+/// not change the object without a lock, not even a `mutable` cache.
 class Network {
  public:
   virtual ~Network() = default;
@@ -94,11 +94,11 @@ class Network {
     return cross_entropy(logits(features), labels, options);
   }
 
-  /// Whether the logits at a position are independent of all later target tokens: true for a model
-  /// that generates its target from left to right, such as one that is used like language_model or
-  /// seq2seq, and false for masked_language_model, tagger, classifier and vision_transformer. The
-  /// command `check` verifies it. There is no default, since false for a language model would let
-  /// `check` pass while the model reads the tokens that it has to predict.
+  /// Whether the logits at a position are independent of all later target tokens: true for models
+  /// that generate their target from left to right, such as language_model and seq2seq; false for
+  /// masked_language_model, tagger, classifier and vision_transformer. The command `check` verifies
+  /// it. There is no default: with false, `check` would accept a language model that reads the
+  /// tokens that it has to predict.
   virtual bool causal() const = 0;
 
   /// The whole forward pass: logits (rows, labels per row, vocabulary or classes).
@@ -106,14 +106,14 @@ class Network {
     return logits(features(embed(input, mode), input, mode));
   }
 
-  /// Starts a decoding in inference of targets for each source; a network without sources ignores
-  /// them. Null if the network has no incremental decoder: then the whole sequences have to be
-  /// computed for each token.
+  /// Starts decoding targets for each source, in inference; a network without sources ignores them.
+  /// Returns null if the network has no incremental decoder: the caller must then compute the whole
+  /// sequences for each token.
   virtual std::unique_ptr<IncrementalDecoder> start_decoding(const TokenBatch&) const {
     return nullptr;
   }
 
-  /// The network itself; of a wrapper that checks another network, that network.
+  /// The network itself, or the wrapped network of a wrapper that checks another network.
   virtual const Network& unwrapped() const { return *this; }
 };
 
@@ -125,7 +125,7 @@ using MakeNetwork = std::function<std::unique_ptr<Network>(const Scope&)>;
 struct Model {
   /// Creates the network in a new list of parameters of this element type, and gathers it.
   Model(const MakeNetwork& make_network, DType dtype, std::uint64_t seed);
-  /// Parameters that are 0, for values that will be loaded.
+  /// Sets all parameters to 0, for values that will be loaded.
   Model(const MakeNetwork& make_network, DType dtype);
 
   /// The network as its class `Kind`.
@@ -152,8 +152,8 @@ struct ValueCount {
 /// Counts the values of a model without allocating them.
 ValueCount count_values(const MakeNetwork& make_network);
 
-/// Copies the values of one tensor to another one of the same size, converted to the element
-/// type of `to`. No tape records it.
+/// Copies values between tensors of the same size, converted to the element type of `to`. No tape
+/// records the copy.
 void copy_values(const Tensor& from, Tensor to);
 
 }  // namespace tapestry

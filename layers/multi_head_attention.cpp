@@ -15,7 +15,7 @@
 namespace tapestry {
 namespace {
 
-/// Copies the first `count` tokens of every sequence to the tokens of `room` from `position` on.
+/// Copies the first `count` tokens of every sequence to `room`, starting at `position`.
 void write(const Tensor& tokens, std::size_t count, std::size_t position, Tensor& room) {
   const Shape& shape = tokens.shape();
   dispatch(tokens.dtype(), [&]<class T>() {
@@ -25,8 +25,8 @@ void write(const Tensor& tokens, std::size_t count, std::size_t position, Tensor
   });
 }
 
-/// Room for 1.5 times `length` tokens, so that appending one token at a time copies
-/// each of them a bounded number of times; holds the first `used` tokens of `old`.
+/// A tensor with room for 1.5 times `length` tokens, which starts with the first `used` tokens of
+/// `old`. Appending one token at a time then copies each token a bounded number of times.
 Tensor with_room(const Tensor& old, std::size_t length, std::size_t used) {
   const Shape& shape = old.shape();
   Tensor room = Tensor::empty({shape[0], length + length / 2 + 8, shape[2]}, old.dtype());
@@ -43,8 +43,8 @@ void require_same_sequences(const Tensor& cached, const Tensor& added, const cha
                                cached.shape()[2], name(cached.dtype())));
 }
 
-/// Whether every sequence that is copied stays in its place, so that no copy overwrites the source
-/// of another one.
+/// Whether sequences can be copied within one tensor: every source keeps its place, so that no copy
+/// overwrites it.
 bool can_copy_in_place(std::span<const std::size_t> rows, std::size_t old_rows) {
   if (rows.size() != old_rows) return false;
   return std::ranges::all_of(rows, [&](std::size_t source) { return rows[source] == source; });
@@ -106,8 +106,8 @@ void KeyValueCache::select(std::span<const std::size_t> rows) {
   if (!keys_.defined()) return;
   for (const std::size_t row : rows) {
     if (row < this->rows()) continue;
-    throw ValueError(
-        fmt::format("key-value cache: sequence {} of {} is selected", row, this->rows()));
+    throw ValueError(fmt::format(
+        "key-value cache: selected sequence {}, expected a number below {}", row, this->rows()));
   }
   keys_ = selected(keys_, rows, length_, owned_);
   values_ = selected(values_, rows, length_, owned_);

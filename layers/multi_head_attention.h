@@ -15,13 +15,13 @@
 namespace tapestry {
 
 /// The keys and values of the tokens that one attention layer has read, so that decoding computes
-/// them once per token and not again for each later one. For inference: nothing is recorded.
+/// them only once per token. For inference: no tape records operations on the cache.
 ///
 /// Rows are sequences, all of the same length. With rotary positions, the keys are stored after
 /// their rotation.
 class KeyValueCache {
  public:
-  /// Without tokens.
+  /// A cache without tokens.
   KeyValueCache() = default;
   /// The tokens of keys and values, (rows, length, width) each, without a copy: the tensors are
   /// never written to.
@@ -33,10 +33,10 @@ class KeyValueCache {
   std::size_t rows() const;
   /// Number of tokens of each sequence.
   std::size_t length() const { return length_; }
-  /// (rows, at least length, width); what follows the first `length` tokens has no meaning. An
+  /// (rows, capacity >= length, width); values after the first `length` tokens are undefined. An
   /// empty handle before the first append().
   const Tensor& keys() const { return keys_; }
-  /// Appends values.
+  /// As keys().
   const Tensor& values() const { return values_; }
 
   /// Appends tokens to every sequence: (rows, any length, width) each.
@@ -44,8 +44,8 @@ class KeyValueCache {
   /// throws  ShapeError if rows or widths differ from the cache.
   void append(const Tensor& keys, const Tensor& values);
 
-  /// Replaces the sequences: the new sequence i is a copy of the old one rows[i]. Sequences that
-  /// keep their place are not copied if their number does not change.
+  /// Replaces the sequences: the new sequence i is a copy of the old sequence rows[i]. If their
+  /// number does not change, sequences that keep their place are not copied.
   ///
   /// throws  ValueError if a row does not exist.
   void select(std::span<const std::size_t> rows);
@@ -107,9 +107,9 @@ inline std::size_t head_width(std::size_t d_model, const MultiHeadAttentionOptio
 }
 
 /// Multi-head attention [1]: head_h = Attention(Q W_q, K W_k, V W_v) on columns of width d_head
-/// each; the concatenated heads go through an output projection. In self-attention, queries and
-/// memory are the same sequence; in cross-attention, queries come from the decoder, and memory,
-/// from which keys and values are projected, from the encoder.
+/// each; the concatenated heads go through an output projection. Keys and values are projections of
+/// the memory. In self-attention, queries and memory are the same sequence; in cross-attention,
+/// queries come from the decoder and memory from the encoder.
 ///
 /// Parameter-free attention has one head of width d_model.
 ///
@@ -136,9 +136,9 @@ class MultiHeadAttention {
                     const Mode& mode) const;
 
   /// Self-attention in inference, some tokens at a time: appends the tokens of x (rows, n, d_model)
-  /// to the cache and returns their output. They have the positions cache.length() + 0, 1, ... and
-  /// attend to themselves and to all tokens before them, with a causal mask. The same values as
-  /// from one call with all tokens and AttentionMask::causal().
+  /// to the cache and returns their output. Their positions start at cache.length(); each token
+  /// attends to itself and to all tokens before it. The values equal those of one call with all
+  /// tokens and AttentionMask::causal().
   Tensor extend(const Tensor& x, KeyValueCache& cache) const;
 
   /// The projected keys and values of a memory, for attend().

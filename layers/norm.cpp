@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-/// The weight of a batch in the update of running mean and variance.
+/// Weight of a batch in the update of the running mean and variance.
 constexpr double momentum = 0.1;
 
 std::variant<LayerNorm, RmsNorm, BatchNorm> make_norm(const Scope& scope, std::size_t d_model,

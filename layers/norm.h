@@ -135,7 +135,7 @@ enum class NormPlacement {
 
 /// Options of Residual. The member initializers are the defaults.
 struct ResidualOptions {
-  NormPlacement placement = NormPlacement::pre;  ///< where the norm is
+  NormPlacement placement = NormPlacement::pre;  ///< position of the norm
   NormOptions norm{};                            ///< which norm
   double dropout = 0.0;           ///< dropout rate of the sublayer's output, in [0, 1]
   double stochastic_depth = 0.0;  ///< rate at which batch rows skip the sublayer, in [0, 1]
@@ -143,8 +143,8 @@ struct ResidualOptions {
   double sublayer_scale = 1.0;    ///< factor of the sublayer's output in the sum
 };
 
-/// The options of a block in layer `layer`, counted from 1, of a stack, where `options` are for the
-/// last layer: the rate of stochastic depth grows linearly with the depth, rate * layer /
+/// The options of a block in layer `layer`, counted from 1, of a stack; `options` are the options
+/// of the last layer. The rate of stochastic depth grows linearly with the depth: rate * layer /
 /// num_layers [1].
 ///
 /// [1] Huang et al. 2016, "Deep Networks with Stochastic Depth", eq. 4.

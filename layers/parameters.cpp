@@ -40,7 +40,7 @@ Tensor Parameters::initial(const std::string& name, const Shape& shape,
     throw ValueError(fmt::format("parameters: `{}` exists already", name));
   }
   if (gathered_) {
-    throw ValueError(fmt::format("parameters: `{}` comes after `gather`", name));
+    throw ValueError(fmt::format("parameters: `{}` cannot be created after `gather`", name));
   }
   if (values_ == Values::none) return without_value(shape, dtype_);
   if (values_ == Values::zeros) return Tensor::zeros(shape, dtype_);
@@ -134,7 +134,7 @@ const Tensor& value_in(std::span<const NamedTensor> state, const NamedTensor& wa
   return found->tensor;
 }
 
-/// Throws for the first tensor of `state` that is not in `wanted`, or is a second one.
+/// Throws ValueError for the first tensor of `state` whose name is not in `wanted` or occurs twice.
 [[noreturn]] void reject_unexpected(std::span<const NamedTensor> state,
                                     std::span<const NamedTensor> wanted) {
   std::set<std::string_view> expected;

@@ -29,8 +29,8 @@ namespace tapestry {
 ///     optimizer.step(...);
 ///     commit_buffers();    // unless the step is skipped
 ///
-/// Parameters are not copied: the layers of a model have handles of the tensors in this list.
-/// `state_dict` copies the values, for example at the best step so far:
+/// Layers hold handles of the tensors in this list, not copies. `state_dict` copies the values, for
+/// example at the best step so far:
 ///
 ///     const std::vector<NamedTensor> best = parameters.state_dict();
 ///     ...                     // more steps, which make the model worse
@@ -101,10 +101,10 @@ class Parameters {
   void discard_pending();
 
   /// Freezes the parameter named `path` and all parameters below it, such as the parameters of the
-  /// layer with that path; the empty path freezes all. Operations compute no gradients for frozen
-  /// parameters, and optimizers, made before or after, leave them and their state unchanged.
-  /// Frozen parameters stay in `list()`; checkpoints do not record freezing. Existing gradients are
-  /// discarded.
+  /// layer with that path; the empty path freezes all parameters. Operations compute no gradients
+  /// for frozen parameters. Optimizers, created before or after the call, leave frozen parameters
+  /// and their state unchanged. Frozen parameters stay in `list()`; checkpoints do not record
+  /// freezing. Existing gradients are discarded.
   ///
   ///     parameters.freeze("encoder");              // train only the head,
   ///     ...
@@ -127,12 +127,11 @@ class Parameters {
   /// Copies of the values of all parameters and buffers, with their names. Later steps do not
   /// change them.
   std::vector<NamedTensor> state_dict() const;
-  /// Sets all parameters and buffers to values that `state_dict` returned, for these parameters or
-  /// any list with the same names and shapes. Converts them to the element type of this list.
-  /// Gradients are unchanged.
+  /// Sets all parameters and buffers to the values of a `state_dict` with the same names and
+  /// shapes, converted to the element type of this list. Gradients are unchanged.
   ///
-  /// throws  ValueError if a name is missing, unknown or given twice.
-  ///         ShapeError if a shape differs. The parameters are then unchanged.
+  /// throws  ValueError if a name is missing, unknown or given twice; ShapeError if a shape
+  ///         differs. The parameters are then unchanged.
   void load_state_dict(std::span<const NamedTensor> state);
 
  private:
@@ -157,14 +156,14 @@ class Parameters {
 ///     Linear(scope / "ff", d_model, d_ff)   // <scope>.ff.weight, <scope>.ff.bias
 class Scope {
  public:
-  /// The scope of a path; the empty path is the whole model, so that a model which takes a
-  /// Scope can be given the parameters: `const Mlp model(parameters);`. The parameters must outlive
-  /// the scope.
+  /// The scope of a path; the empty path is the whole model. The conversion is implicit, so that a
+  /// model can be constructed from its parameters: `const Mlp model(parameters);`. The parameters
+  /// must outlive the scope.
   Scope(Parameters& parameters, std::string path = "");
 
   /// The scope of a part: `<path>.<name>`.
   Scope operator/(std::string_view name) const;
-  /// The scope of one of several parts: `<path>.<index>`.
+  /// The scope of a numbered part: `<path>.<index>`.
   Scope operator/(std::size_t index) const;
   /// Creates the parameter `<path>.<name>`, see Parameters::create().
   Tensor parameter(std::string_view name, const Shape& shape, const Initializer& initializer) const;
@@ -186,7 +185,7 @@ class Scope {
 inline Scope operator/(Parameters& parameters, std::string_view name) {
   return Scope(parameters) / name;
 }
-/// The scope of one of several parts.
+/// The scope of a numbered part.
 inline Scope operator/(Parameters& parameters, std::size_t index) {
   return Scope(parameters) / index;
 }

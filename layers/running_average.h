@@ -33,7 +33,7 @@ class RunningAverage {
   ///         value.
   void update(const Tensor& batch_value, double momentum) const;
   /// Adds a pending update: the next commit sets the value to
-  /// decay * value + weight * batch_value. Throws as the other overload.
+  /// decay * value + weight * batch_value. Throws like the other overload.
   void update(const Tensor& batch_value, double decay, double weight) const;
   /// Applies all pending updates, in order.
   void commit() const;

@@ -76,7 +76,7 @@ OutputProjection output_projection(const Scope& scope, const Options& o,
 
 namespace {
 
-/// The embedding of the source; the same as the target embedding if all embeddings are tied.
+/// The embedding of the source: the target embedding itself if all embeddings are tied.
 Embedding source_embedding(const Scope& scope, const TransformerOptions& o,
                            std::size_t source_vocabulary, std::size_t target_vocabulary,
                            std::int32_t padding_id, const Embedding& target) {

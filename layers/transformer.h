@@ -40,7 +40,7 @@ struct TransformerOptions {
   std::size_t num_encoder_layers = 2;            ///< layers of the encoder
   std::size_t num_decoder_layers = 2;            ///< layers of the decoder, and of a language model
   std::size_t d_ff = 512;                        ///< hidden width of a feed-forward block
-  double dropout = 0.1;                          ///< rate in [0, 1); default of the next four
+  double dropout = 0.1;                          ///< rate in [0, 1); default of the next four rates
   std::optional<double> embedding_dropout = {};  ///< after adding position vectors
   std::optional<double> attention_dropout = {};  ///< of the attention weights
   std::optional<double> activation_dropout = {};  ///< inside feed-forward blocks
@@ -135,7 +135,7 @@ class Transformer : public Network {
   /// Logits of each next token: (rows, target length, target vocabulary).
   Tensor operator()(const TokenBatch& source, const TokenBatch& target, const Mode& mode) const;
 
-  /// The options that the model was made with.
+  /// The options of the model.
   const TransformerOptions& options() const { return options_; }
 
  private:

@@ -15,7 +15,7 @@ namespace tapestry {
 ///     m <- beta1 m + (1 - beta1) h;     v <- beta2 v + (1 - beta2) h^2
 ///     p <- p - lr m^ / (sqrt(v^) + epsilon),  m^ = m / (1 - beta1^t),  v^ = v / (1 - beta2^t)
 ///
-/// t counts the steps of the optimizer, including steps in which a parameter had no gradient.
+/// t counts all steps of the optimizer, even if a parameter had no gradient.
 ///
 /// State: `first_moment/<parameter name>`, m, for all parameters, then `second_moment/<...>`, v.
 ///
@@ -35,7 +35,7 @@ class Adam : public Optimizer {
   std::vector<NamedTensor> state() const override;
 
  protected:
-  /// Where weight decay enters the update.
+  /// How weight decay enters the update.
   enum class WeightDecay {
     coupled,   ///< added to the gradient: L2 regularization
     decoupled  ///< subtracted from the parameter: AdamW
@@ -62,7 +62,7 @@ class Adam : public Optimizer {
 /// [1] Loshchilov & Hutter 2019, algorithm 2, with lr in the place of eta_t.
 class AdamW : public Adam {
  public:
-  /// The weight decay of a group, too, is only for parameters with at least two axes.
+  /// The weight decay of a group also applies only to parameters with at least two axes.
   explicit AdamW(std::span<const NamedTensor> parameters, const OptimizerOptions& options = {},
                  const std::vector<ParameterGroup>& groups = {},
                  std::span<const ElementRange> ranges = {})

@@ -28,7 +28,7 @@ class GradientPieces {
 
   /// Parameters without a gradient have no pieces.
   ///
-  /// ranges  of each parameter, the elements that pieces are made of; all elements if empty
+  /// ranges  elements to divide, one range for each parameter; if empty, all elements
   explicit GradientPieces(std::span<const NamedTensor> parameters,
                           std::span<const ElementRange> ranges = {}) {
     gradients_.reserve(parameters.size());

@@ -56,7 +56,7 @@ void require_not_negative(const char* field, const ParameterGroup& group, double
                                field, group.path, printable(value)));
 }
 
-/// The groups, those with shorter paths first. Throws ValueError if two have the same path.
+/// The groups, shorter paths first. Throws ValueError if two groups have the same path.
 std::vector<ParameterGroup> from_short_to_long(std::span<const ParameterGroup> groups) {
   std::vector<ParameterGroup> sorted(groups.begin(), groups.end());
   std::ranges::sort(sorted, {}, [](const ParameterGroup& group) {
@@ -138,8 +138,7 @@ std::vector<ElementRange> element_ranges(std::span<const NamedTensor> parameters
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     if (ranges[i].begin <= ranges[i].end && ranges[i].end <= parameters[i].tensor.size()) continue;
     throw ValueError(fmt::format(
-        "optimizer: the range of `{}` is {} to {}, expected a part of 0 "
-        "to {}",
+        "optimizer: the range of `{}` is {} to {}, expected a range within 0 to {}",
         parameters[i].name, ranges[i].begin, ranges[i].end, parameters[i].tensor.size()));
   }
   return {ranges.begin(), ranges.end()};

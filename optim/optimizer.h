@@ -44,22 +44,21 @@ struct ElementRange {
   std::size_t size() const { return end - begin; }
 };
 
-/// Another learning rate or weight decay for some of the parameters of an optimizer:
+/// A separate learning rate or weight decay for some parameters of an optimizer:
 ///
 ///     Adam adam(parameters.list(), {.weight_decay = 0.01},
 ///               {{.path = "head", .learning_rate_factor = 10.0},
 ///                {.path = "encoder.embedding", .weight_decay = 0.0}});
 ///
-/// Parameters in no group have factor 1 and the weight decay of the options. Of several groups that
-/// contain a parameter, that with the longest path applies.
+/// Parameters in no group have factor 1 and the weight decay of the options. If several groups
+/// contain a parameter, the group with the longest path applies.
 struct ParameterGroup {
-  std::string path;  ///< a parameter or the path of a layer: that parameter, or all below the path
+  std::string path;  ///< name of a parameter, or path of a layer: all parameters below it
   double learning_rate_factor = 1.0;     ///< >= 0; multiplies the learning rate of every step
   std::optional<double> weight_decay{};  ///< in place of OptimizerOptions::weight_decay; >= 0
 };
 
-/// The groups to which the parameters of an optimizer belong. Group 0 has the parameters that are
-/// not in a given group.
+/// The group of each parameter of an optimizer. Group 0 has the parameters in no given group.
 class GroupedParameters {
  public:
   /// Settings that the parameters of one group share.
@@ -68,8 +67,8 @@ class GroupedParameters {
     double weight_decay;          ///< the group's, or else the optimizer's
   };
 
-  /// Assigns each parameter to a group; `weight_decay` is for group 0, and for groups that have
-  /// none.
+  /// Assigns each parameter to a group; `weight_decay` is for group 0, and for groups without a
+  /// weight decay.
   ///
   /// throws  ValueError if a path names no parameter, with the closest names; if two groups
   ///         have the same path; or if a factor or weight decay is not a finite number >= 0.
@@ -105,8 +104,8 @@ class GradientPieces;  // optim/gradient_pieces.h, which is not installed
 /// A step gives the same bits on any number of threads.
 ///
 /// Several processes can divide the update and the state, as in ZeRO stage 1 [1]: each process has
-/// an optimizer of a range of the elements of each parameter, its *shard*. Each element gets the
-/// same bits as from an optimizer of all elements.
+/// an optimizer for a range of the elements of each parameter, its *shard*. Each element gets the
+/// same bits as from an optimizer for all elements.
 ///
 /// [1] Rajbhandari et al. 2020, "ZeRO: Memory optimizations toward training trillion parameter
 ///     models", section 5.1.
@@ -116,13 +115,13 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates every parameter that has a gradient; parameters without one, because they are frozen
-  /// or the loss does not depend on them, and their state are unchanged. Before any backward pass,
-  /// a step therefore only counts. Every gradient is multiplied by `gradient_scale`, so that
+  /// Updates every parameter that has a gradient. A parameter without a gradient, because it is
+  /// frozen or the loss does not depend on it, is unchanged, and so is its state. Every step is
+  /// counted, even without gradients. Every gradient is multiplied by `gradient_scale`, so that
   /// clipping and averaging need no separate pass.
   ///
-  /// Gradient accumulation: gradients of several backward passes add up until they are cleared. The
-  /// step of one batch that is divided into n parts of equal size, for a loss that is a mean:
+  /// Gradient accumulation: gradients of several backward passes add up until they are cleared. To
+  /// process a batch in n parts of equal size, for a loss that is a mean:
   ///
   ///     for (const Batch& part : parts) {
   ///       Tape tape;
@@ -139,20 +138,20 @@ class Optimizer {
   ///         or the scale is not finite.
   void step(double learning_rate, double gradient_scale = 1.0);
 
-  /// Number of steps done. An optimizer that is made alike continues bit-identically from a copy of
-  /// the parameters, of steps() and of state():
+  /// Number of steps so far. An optimizer with the same options continues bit-identically from
+  /// copies of the parameters, steps() and state():
   ///
   ///     resumed.set_steps(optimizer.steps());
   ///     for (std::size_t i = 0; i < optimizer.state().size(); ++i) {
   ///       copy_values(optimizer.state()[i].tensor, resumed.state()[i].tensor);   // layers/model.h
   ///     }
   std::uint64_t steps() const { return steps_; }
-  /// Continues to count from `steps`, see steps().
+  /// Sets the number of steps so far, see steps().
   void set_steps(std::uint64_t steps) { steps_ = steps; }
 
-  /// The tensors that are kept between steps, named `<what>/<parameter name>`, in a fixed order:
+  /// The tensors that are kept between steps, named `<kind>/<parameter name>`, in a fixed order:
   /// for each kind of state one tensor per parameter, in the order of the parameters. Each has the
-  /// element type of its parameter, and its shape, or (n) for n elements of a shard. Frozen
+  /// element type and shape of its parameter, or shape (n) for a shard of n elements. Frozen
   /// parameters are included.
   virtual std::vector<NamedTensor> state() const = 0;
 
@@ -160,12 +159,12 @@ class Optimizer {
   const std::vector<ElementRange>& ranges() const { return ranges_; }
 
  protected:
-  /// An optimizer of these parameters, with the weight decay of those in no group, >= 0.
+  /// An optimizer of these parameters; `weight_decay` >= 0 is for parameters in no group.
   ///
-  /// ranges  of each parameter, the elements that are updated; all elements of all if empty
+  /// ranges  elements to update, one range for each parameter; if empty, all elements
   /// throws  ValueError unless there is at least one parameter, all are distinct leaves that
-  ///         require gradients or are frozen, and their names are distinct; if there is not one
-  ///         range for each parameter, or one has elements that do not exist; and for groups as
+  ///         require gradients or are frozen, and their names are distinct; if the number of ranges
+  ///         differs, or a range has elements that do not exist; and for groups as
   ///         GroupedParameters.
   explicit Optimizer(std::span<const NamedTensor> parameters, double weight_decay = 0.0,
                      std::span<const ParameterGroup> groups = {},
@@ -173,7 +172,7 @@ class Optimizer {
 
   /// The parameters in the order given.
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
-  /// The groups to which the parameters belong.
+  /// The group of each parameter.
   const GroupedParameters& groups() const { return groups_; }
 
  private:
@@ -194,8 +193,9 @@ std::vector<ElementRange> element_ranges(std::span<const NamedTensor> parameters
                                          std::span<const ElementRange> ranges);
 
 /// Creates optimizer state such as `first_moment`: for each parameter a tensor of zeros, named
-/// `<what>/<parameter name>`, with its element type, and its shape if the range has all elements,
-/// or (n) for a range of n. All share one memory block.
+/// `<what>/<parameter name>`, with the parameter's element type. It has the parameter's shape if
+/// the range has all elements, else shape (n) for a range of n elements. All tensors share one
+/// memory block.
 ///
 /// ranges  one for each parameter
 std::vector<NamedTensor> zero_state(const std::string& what,
@@ -204,9 +204,9 @@ std::vector<NamedTensor> zero_state(const std::string& what,
 
 /// The optimizer of `options.kind`.
 ///
-/// ranges  of each parameter, the elements that are updated; all elements of all if empty
-/// throws  ValueError; see validate() and GroupedParameters. Also if there is not one range for
-///         each parameter, or one has elements that do not exist.
+/// ranges  elements to update, one range for each parameter; if empty, all elements
+/// throws  ValueError; see validate() and GroupedParameters. Also if the number of ranges differs,
+///         or a range has elements that do not exist.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::span<const NamedTensor> parameters,
                                           const std::vector<ParameterGroup>& groups = {},
@@ -216,8 +216,8 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
 /// on shapes. Parameters without a gradient count as 0; NaN and infinity propagate.
 double global_gradient_norm(std::span<const NamedTensor> parameters);
 
-/// The sums of squares whose sum, in this order, is the square of global_gradient_norm(): one for
-/// each kernels::elements_per_piece elements of each gradient.
+/// Sums of squares, one for each kernels::elements_per_piece elements of each gradient. Added in
+/// this order, they give the square of global_gradient_norm().
 ///
 /// ranges  the elements of each parameter to sum; each range begins at a multiple of
 ///         kernels::elements_per_piece. The sums of consecutive shards, one shard after the other,

@@ -36,7 +36,7 @@ void validate(const ScheduleOptions& options);
 ///     cosine          r t / w until t = w, then decay to the minimum f at t = d [2]:
 ///                     f + (r - f) (1 + cos(pi (t - w) / (d - w))) / 2, and f after d
 ///
-/// w = 0 has the effect of w = 1, except that cosine then decays from t = 0.
+/// w = 0 is equivalent to w = 1, except that cosine then decays from t = 0.
 ///
 /// [1] Vaswani et al. 2017, "Attention Is All You Need", eq. 3, scaled so that its peak is r.
 /// [2] Loshchilov & Hutter 2017, "SGDR: Stochastic Gradient Descent with Warm Restarts", eq. 5,

@@ -15,8 +15,8 @@ namespace tapestry {
 ///
 ///     average <- average + (1 - d_t) (value - average),   d_t = min(decay, (1 + t) / (10 + t))
 ///
-/// The average of a value that does not change equals the value in every bit.
-/// The smaller d_t of the first updates lets the average forget the initial values.
+/// The average of a constant value equals the value in every bit. The smaller d_t of the first
+/// updates lets the average forget the initial values.
 ///
 ///     WeightAverage average(parameters.list(), 0.999);
 ///     while (...) {
@@ -36,8 +36,8 @@ class WeightAverage {
  public:
   /// The averages of these parameters, which start as copies of their values.
   ///
-  /// ranges  of each parameter, the elements that have averages; all elements of all if empty. The
-  ///         other elements are neither read nor changed.
+  /// ranges  elements to average, one range for each parameter; if empty, all elements. Other
+  ///         elements are neither read nor changed.
   /// throws  ValueError unless 0 < decay < 1 and there is at least one parameter; for ranges as
   ///         make_optimizer().
   WeightAverage(std::span<const NamedTensor> parameters, double decay,
@@ -54,8 +54,8 @@ class WeightAverage {
   /// Exchanges the values of the parameters with their averages.
   void swap();
 
-  /// The averages, with the names of the parameters and in their order, and their shapes, or (n)
-  /// for a range of n elements; after an odd number of swap() calls, the values of the parameters.
+  /// The averages, with the names, order and shapes of the parameters, or shape (n) for a range of
+  /// n elements. After an odd number of swap() calls, the values of the parameters.
   const std::vector<NamedTensor>& state() const { return averages_; }
   /// The elements of each parameter that have averages.
   const std::vector<ElementRange>& ranges() const { return ranges_; }

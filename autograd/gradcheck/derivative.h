@@ -77,7 +77,7 @@ struct Steps {
 /// least error is returned; if another contradicts it by more than both errors, their distance is
 /// added to the error. If the function is not finite nearby, the error is infinite.
 ///
-/// noise        for each objective, its noise as measured_noise finds it
+/// noise        for each objective, its noise from measured_noise()
 /// good_enough  for each objective, the error at which no other steps are tried
 ///
 /// [1] Richardson 1911; Press et al., Numerical Recipes, section 5.7.

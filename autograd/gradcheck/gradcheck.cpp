@@ -43,22 +43,22 @@ std::vector<Shape> input_shapes(const std::vector<Tensor>& inputs) {
   return shapes;
 }
 
-/// Keeps every operation of a tape with copies of its inputs, and checks each by itself afterwards.
-/// Random weights are given only to the elements of its output whose gradient was not exactly zero:
-/// under masks and in padding an operation may omit contributions that nothing depends on.
+/// Keeps every operation of a tape with copies of its inputs, and checks each operation separately
+/// afterwards. Only elements of the output whose gradient was not exactly zero get random weights:
+/// under masks and in padding, an operation may omit contributions that nothing depends on.
 class OperationCheck final : public TapeObserver {
  public:
   void forward_ran(const RecordedCall& call) override;
   void backward_ran(const GradientSlot& output, const Tensor& dy) override;
 
-  /// The first operation with a wrong gradient, in the order in which they ran.
+  /// The first operation with a wrong gradient, in execution order.
   std::optional<FaultyOperation> first_wrong(const GradcheckOptions& options) const;
 
  private:
   struct Call {
     std::string operation, layer_path;
     std::vector<Tensor> inputs;  ///< copies; leaves where a gradient was wanted
-    std::function<Tensor(std::span<const Tensor>)> again;
+    std::function<Tensor(std::span<const Tensor>)> recompute;
     const GradientSlot* output;  ///< identifies the call while the tape lives
     Tensor dy;                   ///< no tensor if backward did not reach the call
   };
@@ -72,7 +72,7 @@ void OperationCheck::forward_ran(const RecordedCall& call) {
   Call kept{.operation = call.operation,
             .layer_path = *call.layer_path,
             .inputs = {},
-            .again = call.again,
+            .recompute = call.recompute,
             .output = call.output.slot().get(),
             .dy = {}};
   for (const Tensor& input : call.inputs) kept.inputs.push_back(copy_input(input));
@@ -86,10 +86,12 @@ void OperationCheck::backward_ran(const GradientSlot& output, const Tensor& dy) 
 
 std::vector<FaultyInput> OperationCheck::wrong_inputs(const Call& call,
                                                       const GradcheckOptions& options) const {
-  if (!call.again || !call.dy.defined()) return {};
+  if (!call.recompute || !call.dy.defined()) return {};
   std::vector<FaultyInput> wrong;
   try {
-    const auto function = [&] { return std::vector<NamedTensor>{{"", call.again(call.inputs)}}; };
+    const auto function = [&] {
+      return std::vector<NamedTensor>{{"", call.recompute(call.inputs)}};
+    };
     Objectives objectives(function, options.seed);
     objectives.mask_zero_gradients(0, call.dy);
     for (GradcheckRow& row :
@@ -97,7 +99,7 @@ std::vector<FaultyInput> OperationCheck::wrong_inputs(const Call& call,
       if (row.verdict != GradcheckVerdict::wrong) continue;
       wrong.push_back({.input = std::stoul(row.name), .row = std::move(row)});
     }
-  } catch (const Error&) {  // for instance an operation with state, which cannot run by itself
+  } catch (const Error&) {  // for instance an operation with state, which cannot run separately
   }
   return wrong;
 }

@@ -126,10 +126,10 @@ struct GradcheckReport {
 ///
 /// Differences with step, step/2, step/4 and step/8 are extrapolated to step 0 (Richardson), with
 /// an error of order step^8; the last two columns and the measured noise of the function give an
-/// estimate of the error. A gradient is wrong from 100 times this estimate on, and always if its
-/// relative error is more than the tolerance; smaller errors than 1e-9 may be rounding of the
-/// gradient itself and are never wrong. If the estimate is large, other steps are tried: longer
-/// ones against noise, and 1/16 and then 1/256 of the steps, which are less likely to cross a kink.
+/// estimate of the error. A gradient is wrong if its error is at least 100 times this estimate, or
+/// if its relative error exceeds the tolerance. Errors below 1e-9 may be rounding of the gradient
+/// itself and are never wrong. If the estimate is large, other steps are tried: longer ones against
+/// noise, and 1/16 and then 1/256 of the steps, which are less likely to cross a kink.
 /// The kinks of relu and max are never crossed, because their branches are frozen
 /// (frozen_branches.h). Exactly at a kink the result is inconclusive.
 ///
@@ -152,8 +152,8 @@ inline GradcheckReport gradcheck(const std::function<Tensor()>& function,
   return gradcheck(function, std::span(tensors.begin(), tensors.size()), options);
 }
 
-/// For several outputs, each of which is differentiated separately; one forward pass
-/// computes the differences of all of them.
+/// Like gradcheck() for a function with several outputs. Each output is differentiated separately;
+/// one forward pass gives the finite differences of all outputs.
 GradcheckReport gradcheck_outputs(const std::function<std::vector<NamedTensor>()>& function,
                                   std::span<const NamedTensor> tensors,
                                   const GradcheckOptions& options = {});

@@ -36,8 +36,8 @@ double rounding_error(const Tensor& y, const Tensor& weights) {
 void require_same_shape(const Tensor& y, const Tensor& at_start) {
   if (y.shape() == at_start.shape()) return;
   throw ShapeError(
-      fmt::format("gradcheck: the output has shape {} where a value has moved a little, "
-                  "expected {} as at the start",
+      fmt::format("gradcheck: the output has shape {} after a small change of a value, "
+                  "expected {} as before the change",
                   to_string(y.shape()), to_string(at_start.shape())));
 }
 
@@ -56,7 +56,7 @@ bool bitwise_equal(const std::vector<NamedTensor>& a, const std::vector<NamedTen
 }  // namespace
 
 Objectives::Objectives(Function function, std::uint64_t seed) : function_(std::move(function)) {
-  const NoGrad nothing_is_recorded;
+  const NoGrad no_grad;
   const std::vector<NamedTensor> outputs = function_();
   require_repeatable(outputs);
   require_same_when_frozen(outputs);
@@ -104,7 +104,7 @@ void Objectives::mask_zero_gradients(std::size_t k, const Tensor& dy) {
 }
 
 std::vector<double> Objectives::values() const {
-  const NoGrad nothing_is_recorded;
+  const NoGrad no_grad;
   const FrozenBranches::Pass frozen(branches_);
   const std::vector<NamedTensor> outputs = function_();
   std::vector<double> values;

@@ -24,14 +24,14 @@ std::string likely_cause(double factor, const Shape& shape) {
     if (close(factor, n))
       return fmt::format("axis {} has length {}: a division by it is missing", axis, n);
     if (close(factor, 1.0 / n)) {
-      return fmt::format("axis {} has length {}: it is divided by it once too often", axis, n);
+      return fmt::format("axis {} has length {}: there is one division too many by it", axis, n);
     }
   }
   const auto size = static_cast<double>(shape.size());
   if (size > 1 && close(factor, size))
     return fmt::format("a division by the size {} is missing", size);
   if (size > 1 && close(factor, 1.0 / size)) {
-    return fmt::format("it is divided by the size {} once too often", size);
+    return fmt::format("there is one division too many by the size {}", size);
   }
   if (close(factor, 2.0)) return "a contribution may be counted twice";
   if (close(factor, 0.5))
@@ -42,7 +42,7 @@ std::string likely_cause(double factor, const Shape& shape) {
 std::string kind_of_error(const GradcheckRow& row) {
   if (std::isinf(row.worst_relative_error)) return "not finite";
   if (!row.has_gradient) return "missing, but the output depends on the tensor";
-  if (row.gradient_norm == 0.0) return "all zero, but the output depends on it";
+  if (row.gradient_norm == 0.0) return "all zero, but the output depends on the tensor";
   if (std::isnan(row.cosine)) {
     return "different from finite differences (single coordinates are inconclusive)";
   }
@@ -50,10 +50,10 @@ std::string kind_of_error(const GradcheckRow& row) {
     return "correct except for small or isolated errors";
   }
   if (row.cosine * row.cosine > 1.0 - 1e-9) {
-    return fmt::format("{:.6g} times what it should be: {}", row.factor,
+    return fmt::format("{:.6g} times the correct one: {}", row.factor,
                        likely_cause(row.factor, row.shape));
   }
-  return fmt::format("not a multiple of what it should be (cosine {:.6g})", row.cosine);
+  return fmt::format("not a multiple of the correct one (cosine {:.6g})", row.cosine);
 }
 
 }  // namespace
@@ -187,8 +187,8 @@ std::string located(const GradcheckReport& report) {
       "every operation passes on its own, with the inputs it had: look for values that leave the "
       "tape, through detach(), viewed_as(), to_vector() or a NoGrad guard{}\n",
       missing ? ""
-              : "; then at how contributions to one gradient come together, and for values that "
-                "change between calls");
+              : "; then check how contributions to one gradient are added, and look for values "
+                "that change between calls");
 }
 
 }  // namespace

@@ -22,14 +22,14 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double error_margin = 10.0;
 /// An error is reported as wrong only if it exceeds this multiple of the error of the differences.
 constexpr double detectable_factor = 100.0;
-/// The rounding of a right gradient may reach this relative error.
+/// The rounding errors of a correct gradient may reach this relative error.
 constexpr double min_detectable_error = 1e-9;
 /// Differences with an error beyond this multiple of the tolerance confirm nothing.
 constexpr double max_confirming_error = 100.0;
 /// Differences of zero have errors of at most this multiple of the noise: rounding errors grow with
 /// shorter steps, and the shortest step is 1/2048 of the longest.
 constexpr double max_error_of_zero = 1e4;
-/// No other steps are tried for an estimate with an error of this share of the tolerance.
+/// No other steps are tried if the error of an estimate is at most this fraction of the tolerance.
 constexpr double good_enough_share = 1e-3;
 
 }  // namespace
@@ -193,7 +193,7 @@ std::vector<Comparison> TensorCheck::compare_range(std::size_t first,
   return compare_along(line, analytic, std::sqrt(inner_product(direction, direction)));
 }
 
-/// The verdict on a row with comparisons of both verdicts.
+/// The verdict on a row that has comparisons with each of the two verdicts.
 GradcheckVerdict more_serious(GradcheckVerdict a, GradcheckVerdict b) {
   using enum GradcheckVerdict;
   for (const GradcheckVerdict verdict : {wrong, inconclusive, too_small}) {
@@ -271,7 +271,7 @@ bool TensorCheck::enough_directions() const {
   });
 }
 
-/// Bisection: if the whole is wrong, one of its halves is.
+/// Bisection: if a range of coordinates is wrong, one of its halves is wrong.
 void TensorCheck::find_wrong_coordinate(std::size_t k, const std::vector<double>& direction) {
   std::size_t first = 0;
   std::size_t size = direction.size();

@@ -17,9 +17,9 @@ namespace tapestry::gradcheck_detail {
 struct Thresholds {
   double scale;      ///< minimum of the magnitude that errors are relative to
   double zero;       ///< a gradient up to this size may be zero with rounding errors
-  double tolerance;  ///< maximum relative error of a right gradient, however noisy differences are
+  double tolerance;  ///< maximum relative error of a correct gradient, even with noisy differences
 
-  /// The error up to which an estimate allows a verdict on the gradient `analytic`.
+  /// Maximum error of an estimate that still allows a verdict on the gradient `analytic`.
   double good_enough(double analytic) const;
 };
 
@@ -50,8 +50,7 @@ std::vector<GradcheckRow> check(const Objectives& objectives, std::span<const Na
                                 const GradcheckOptions& options);
 
 /// The indices of a row-major coordinate, such as `[2, 0]`; `a direction` if there is no
-/// coordinate,
-/// "" for a tensor without elements.
+/// coordinate; "" for a tensor without elements.
 std::string format_place(const Shape& shape, std::optional<std::size_t> coordinate);
 
 /// Describes the error of a wrong gradient: not finite, all zero, a wrong sign, a wrong factor

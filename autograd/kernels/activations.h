@@ -52,8 +52,8 @@ Vec<T> softplus(const Vec<T>& x) {
 namespace internal {
 
 /// For |x| beyond this, gelu and gelu_tanh are x or 0 to the last bit and their derivatives 1 or 0.
-/// Clamping there avoids infinity * 0, and large arguments, for which xsimd's erfc of float64 may
-/// be NaN. NaN stays NaN.
+/// Clamping there avoids infinity * 0. It also avoids large arguments: xsimd's erfc of float64 may
+/// return NaN for them. NaN stays NaN.
 inline constexpr double gelu_limit = 40.0;
 
 template <class T>

@@ -28,9 +28,9 @@ struct AttentionProblem {
 };
 
 /// Inputs of a call: q (batch, n_q, heads, d_k), k (batch, n_k, heads, d_k), v (batch, n_k, heads,
-/// d_v). With key_rows, k and v have more rows per sentence, of which forward reads the first n_k;
-/// backward needs exactly n_k. Scores are scale <q_i, k_j>, or with a vector w (heads,
-/// d_k) scale <w, tanh(q_i + k_j)>.
+/// d_v). With key_rows, k and v have more rows per sentence: forward reads the first n_k; backward
+/// needs exactly n_k. Scores are scale <q_i, k_j>, or with a vector w (heads, d_k)
+/// scale <w, tanh(q_i + k_j)>.
 template <class T>
 struct AttentionOperands {
   const T *q, *k, *v;
@@ -43,7 +43,7 @@ struct AttentionTargets {
 };
 
 /// Where a call stores its steps, each (batch, heads, n_q, n_k); see AttentionTrace
-/// (autograd/attention_trace.h). What a call does not compute stays unchanged.
+/// (autograd/attention_trace.h). Elements that a call does not compute stay unchanged.
 template <class T>
 struct AttentionSteps {
   T *products, *scores, *biased, *masked, *weights;  ///< biased: null without ALiBi
@@ -57,9 +57,9 @@ struct AttentionGradientSteps {
 
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
-/// out = softmax(scores + mask) v, (batch, n_q, heads, d_v), for each sentence and head, without
-/// storing all weights, unless `saved` has room for them: saved_weights() values that make backward
-/// cheaper. `steps`, if not null, gets the steps of the computation, which is the same.
+/// out = softmax(scores + mask) v, (batch, n_q, heads, d_v), for each sentence and head. Weights
+/// are stored only if `saved` is given, with room for saved_weights() values; they make backward
+/// cheaper. `steps`, if not null, gets the steps of the computation; `out` has the same bits.
 template <class T>
 void attention(const AttentionProblem& problem, const AttentionOperands<T>& operands, T* out,
                T* saved = nullptr, const AttentionSteps<T>* steps = nullptr);
@@ -74,8 +74,9 @@ void attention_weights(const AttentionProblem& problem, const AttentionOperands<
 
 /// Gradients from g = dL/dout, with weights P, their dropped form D(P) and dP = D'(g v^T):
 /// dv = D(P)^T g, dS = P * (dP - rowsum(P * dP)), and from dS the gradients of the operands of the
-/// scores: dq = scale dS k, dk = scale dS^T q, or with w as in attention_tile.h. `saved` is what
-/// forward saved, or null to recompute it. Null targets stay unchanged; targets must not overlap.
+/// scores: dq = scale dS k, dk = scale dS^T q, or with w as in attention_tile.h. `saved` has the
+/// weights that forward saved; null recomputes them. Null targets are skipped; targets must not
+/// overlap.
 /// `steps`, if not null, gets the steps of the computation, unless only dv is wanted.
 template <class T>
 void attention_backward(const AttentionProblem& problem, const AttentionOperands<T>& operands,

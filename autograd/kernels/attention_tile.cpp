@@ -19,8 +19,8 @@
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
-/// tanh(x) with an absolute error of the machine epsilon, which a sum of such terms has anyway.
-/// Half the work of xsimd::tanh, whose relative error is that small.
+/// tanh(x) with an absolute error of the machine epsilon; a sum of such terms has that error
+/// anyway. Half the work of xsimd::tanh, whose relative error is of this size.
 template <class T>
 Vec<T> fast_tanh(const Vec<T>& x) {
   const Vec<T> one(T(1));

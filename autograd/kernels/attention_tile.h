@@ -64,8 +64,8 @@ inline std::size_t first_weight(const AttentionProblem& p, const Tile& t) {
   return ((t.b * p.heads + t.head) * p.n_q + t.begin) * padded_keys(p.n_k);
 }
 
-/// How many units of `tiles` tiles each (one tile, or a whole head) form one piece of parallel
-/// work: small ones are grouped.
+/// Number of units in one piece of parallel work, where a unit has `tiles` tiles (one tile, or a
+/// whole head). Small units are grouped.
 inline std::size_t units_per_piece(const AttentionProblem& p, std::size_t tiles) {
   constexpr std::size_t multiplications = std::size_t{1} << 18;
   const std::size_t work = tiles * std::min(p.n_q, tile_queries) * p.n_k * (p.d_k + p.d_v);
@@ -151,10 +151,9 @@ template <class T>
 void additive_scores_backward(const AttentionProblem& p, const Tile& t, const Operands<T>& o,
                               const T* ds, Target<T> dq, Target<T> dk, T* dw);
 
-/// The slope by which ALiBi reduces the scores of a head with the distance: 2^(-8 (head + 1) /
-/// heads) if `heads` is a power of two. Otherwise, with n the largest power of two below `heads`,
-/// the first n heads have the slopes of n heads, and the others the slopes 0, 2, 4, ... of 2 n
-/// heads.
+/// ALiBi's slope of a head: 2^(-8 (head + 1) / heads) if `heads` is a power of two. Otherwise, with
+/// n the largest power of two below `heads`, the first n heads have the slopes of n heads, and the
+/// others the slopes 0, 2, 4, ... of 2 n heads.
 double alibi_slope(std::size_t head, std::size_t heads);
 
 /// s_ij -= slope |i - j| for the scores of one tile, in rows stride() apart, where query i is
@@ -180,8 +179,8 @@ void apply_dropout(const AttentionProblem& p, const Tile& t, T* weights, T* drop
 template <class T>
 void repeat_dropout(const AttentionProblem& p, const Tile& t, const T* weights, T* dropped);
 
-/// Turns dL/dD(P) into dL/dS for the scores S: P * (dP - rowsum(P * dP)) with dP = 0 where a weight
-/// is dropped or masked, whatever `gradient` is there.
+/// Turns dL/dD(P) into dL/dS for the scores S: P * (dP - rowsum(P * dP)), with dP = 0 where a
+/// weight is dropped or masked, even if `gradient` is not finite there.
 template <class T>
 void softmax_tile_backward(const AttentionProblem& p, const Tile& t, const T* weights, T* gradient);
 

@@ -28,8 +28,8 @@ class Arrays {
 /// Rows that are added in one chain, see sum_pairwise.
 inline constexpr std::size_t rows_per_chain = 256;
 
-/// sums += the sum over `rows` rows of f(x of the row, column...), four rows at a time, which
-/// writes the sums a quarter as often.
+/// sums += the sum over `rows` rows of f(x of the row, column...), four rows at a time, to write
+/// the sums a quarter as often.
 template <class T, class F, class... Column>
 void add_rows(std::size_t rows, std::size_t n, const T* x, T* sums, const F& f,
               const Column*... column) {

@@ -248,7 +248,7 @@ void embedding(std::span<const std::int32_t> ids, std::size_t d, double scale, c
   });
 }
 
-// A piece is a block of ids and columns, so that a small vocabulary gives enough pieces too.
+// A piece is a block of ids and columns, so that a small vocabulary also has enough pieces.
 template <class T>
 void embedding_backward(std::span<const std::int32_t> ids, std::size_t vocabulary, std::size_t d,
                         std::optional<std::int32_t> padding_id, double scale, const T* dy,

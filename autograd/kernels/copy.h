@@ -50,7 +50,7 @@ void gather(std::span<const std::size_t> positions, const T* x, T* y);
 /// dx[positions[p]] gets the sum of dy[p] over equal positions, added up in the order of p; the
 /// other of the n elements of dx get 0.
 ///
-/// block  a divisor of positions.size(): equal positions lie in one block.
+/// block  a divisor of positions.size(); equal positions never span two blocks of this size
 template <class T>
 void gather_backward(std::span<const std::size_t> positions, std::size_t block, const T* dy,
                      std::size_t n, Target<T> dx);

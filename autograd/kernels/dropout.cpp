@@ -14,7 +14,7 @@ namespace {
 
 constexpr int rate_bits = 48;
 
-/// The number that 48 random bits are compared with: those below it drop their element.
+/// An element is dropped if its 48 random bits are below this number.
 std::uint64_t dropout_threshold(double rate) {
   return static_cast<std::uint64_t>(std::llround(std::ldexp(rate, rate_bits)));
 }
@@ -59,7 +59,7 @@ class DropoutFactors {
     return ties;
   }
 
-  /// Draws 32 more bits for these elements, one of 65536.
+  /// Draws 32 more bits for these elements, about one in 65536.
   [[gnu::noinline]] void decide_ties(std::uint64_t group,
                                      const std::uint16_t (&halves)[dropout_group]) {
     for (std::size_t l = 0; l < dropout_group; ++l) {

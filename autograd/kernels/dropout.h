@@ -20,10 +20,10 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 ///
 /// The rate is rounded to a multiple of 2^-48, also in the factor 1 / (1 - rate), so that the
 /// expectation of y_i is x_i at every rate. Element i is kept if its 48 random bits are at least
-/// rate * 2^48. Their upper 16 are half i % 2, the lower first, of word i % dropout_group / 2 of
-/// group i / dropout_group of the stream `key` (see philox.h); the others, which matter to one
-/// element of 65536, are word i % 4 of philox(key, i / 4, 1). What is drawn depends on neither
-/// `first` nor n.
+/// rate * 2^48. Their upper 16 bits are half i % 2, the lower half first, of word
+/// i % dropout_group / 2 of group i / dropout_group of the stream `key` (see philox.h). Their lower
+/// 32 bits, which decide for one element in 65536, are word i % 4 of philox(key, i / 4, 1). None of
+/// the bits depends on `first` or n.
 ///
 /// first  a multiple of dropout_group
 /// rate   probability to be dropped, in [0, 1]
@@ -41,7 +41,7 @@ template <class T>
 void relu_dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
                   T* y);
 
-/// Factor of the elements that dropout keeps: 1 / (1 - rate), or 0 if it drops all.
+/// Factor of the elements that dropout keeps: 1 / (1 - rate), or 0 if it drops all elements.
 double dropout_scale(double rate);
 
 }  // namespace TAPESTRY_KERNELS_NAMESPACE

@@ -37,7 +37,7 @@ enum class Unary : std::uint8_t {
   zero_minus  ///< 0 - v, which is 0 for 0
 };
 
-/// f(a, b). Those named gradient are dL/dx from a = dL/dy and b = x, or b = y where it says so.
+/// f(a, b). Functions named `*_gradient` compute dL/dx from a = dL/dy and b = x, or b = y if noted.
 enum class Binary : std::uint8_t {
   abs_gradient,
   add,
@@ -46,13 +46,13 @@ enum class Binary : std::uint8_t {
   clamp_gradient,                 ///< of clamp with limits p and q
   cos_gradient,
   div,
-  equal,  ///< 1 where it holds and 0 elsewhere, as the other comparisons
+  equal,  ///< 1 where true, 0 elsewhere; so are the other comparisons
   gelu_gradient,
   gelu_tanh_gradient,
   less,
   less_equal,
-  masked_mul,             ///< a b, 0 where b is 0, whatever a is
-  masked_mul_complement,  ///< a (1 - b), 0 where b is 1, whatever a is
+  masked_mul,             ///< a b, 0 where b is 0, even if a is not finite
+  masked_mul_complement,  ///< a (1 - b), 0 where b is 1, even if a is not finite
   max_gradient_share,     ///< the share of a in the gradient of max(a, b)
   mul,
   negate_mul,  ///< (0 - a) b

@@ -22,7 +22,7 @@ struct ExpConstants<float> {
   static constexpr float underflow = -103.9721F;   ///< below, e^x rounds to 0
   static constexpr float min_normal = -87.33654F;  ///< below, e^x is subnormal
   static constexpr float round_shift =
-      0x1.8p23F;  ///< a number + round: its last bits are an integer
+      0x1.8p23F;  ///< the last bits of a number + round_shift are an integer
   static constexpr int mantissa_bits = 23, exponent_bias = 127;
   static constexpr float ln2_high = 0.693359375F, ln2_low = -2.12194440e-4F;  ///< k ln2_high: exact
 };
@@ -123,8 +123,8 @@ template <class T>
   return xsimd::select(x < Vec<T>(minimum), Vec<T>(T(0)), y);
 }
 
-/// e^x where some |x| > fast_limit: in two factors of which the first is exact, because neither
-/// 2^128 nor the subnormal powers of two are normal numbers.
+/// e^x where some |x| > fast_limit, as a product of two factors, since neither 2^128 nor the
+/// subnormal powers of two are normal numbers. The first factor is exact.
 template <class T>
 [[gnu::noinline]] Vec<T> exp_full_range(const Vec<T>& x) {
   using C = ExpConstants<T>;
@@ -158,7 +158,7 @@ template <class T>
   const Vec<T> capped = xsimd::min(Vec<T>(C::overflow), x);  // NaN stays, being the second operand
   return internal::scale_or_zero(C::underflow, x, internal::reduce_exp<T>(capped));
 #else
-  // Without a branch for -infinity, which masked scores have.
+  // -infinity, the value of masked scores, takes the fast path.
   const auto is_slow = (xsimd::abs(x) > Vec<T>(C::fast_limit)) & (x >= Vec<T>(C::underflow));
   if (xsimd::any(is_slow)) return internal::exp_full_range<T>(x);
   return internal::scale_or_zero(C::underflow, x, internal::reduce_exp<T>(x));

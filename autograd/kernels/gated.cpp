@@ -18,7 +18,7 @@ void with_activation(Gate gate, const Use& use) {
   }
 }
 
-/// The same for the function that computes the activation and its derivative.
+/// Calls use(f) with the function on vectors that returns the activation and its derivative.
 template <class T, class Use>
 void with_value_and_slope(Gate gate, const Use& use) {
   if (gate == Gate::silu) {

@@ -109,7 +109,7 @@ class RowPanels {
   }
 
  private:
-  /// Packing pays beyond this number of panels; it has to transpose unless a is transposed.
+  /// Packing is faster beyond this number of panels; it must transpose unless a is transposed.
   static std::size_t min_panels(const Operand<T>& a) { return a.transposed ? 2 : 8; }
 
   Operand<T> a_;
@@ -157,14 +157,14 @@ void multiply_part(const Product<T>& x, const ColumnPanels<T>& columns, const Pa
   }
 }
 
-/// The first row of one of `parts` parts of m rows, which consist of whole tiles.
+/// The first row of a part if m rows are divided into `parts` parts of whole tiles.
 std::size_t first_row(std::size_t m, std::size_t part, std::size_t parts) {
   return std::min(m, ceil_div(m, tile_height) * part / parts * tile_height);
 }
 
-/// How the result is divided among threads; no bit of it depends on this. Threads take neighboring
-/// parts, so the number of parts is a multiple of the number of threads if there are enough rows
-/// and columns, and parts differ by at most one tile or one panel.
+/// Divides the result among threads; the bits of the result do not depend on the division. Threads
+/// take neighboring parts, so the number of parts is a multiple of the number of threads if there
+/// are enough rows and columns, and parts differ by at most one tile or one panel.
 class Grid {
  public:
   Grid(std::size_t m, std::size_t panels) : m_(m), panels_(panels) {
@@ -233,8 +233,8 @@ void multiply_serial(const Product<T>& x, const Operand<T>& b) {
 }
 
 /// A small result with a large k, such as the gradient of a weight, has too few parts for all
-/// threads. Then each k_block of the product is computed by itself, and the partial products are
-/// added in order: the same operations in the same order as otherwise.
+/// threads. Then each k_block of the product is computed separately, and the partial products are
+/// added in order: the same operations in the same order as without the split.
 bool is_better_split_along_k(std::size_t m, std::size_t n, std::size_t k) {
   constexpr std::size_t max_result_size = 512 * 512;
   return m * n <= max_result_size && k >= 2 * k_block;
@@ -272,7 +272,7 @@ void multiply_along_k(const Product<T>& x, const Operand<T>& b) {
   const std::size_t blocks = ceil_div(x.k, k_block);
   const Memory memory(blocks * x.m * x.n * sizeof(T));
   T* const sums = reinterpret_cast<T*>(memory.data());
-  // The same number of pieces for each thread: rows are split if there are too few blocks.
+  // Give each thread the same number of pieces: split rows if there are too few blocks.
   const std::size_t threads = num_threads();
   const std::size_t row_parts =
       blocks >= 4 * threads

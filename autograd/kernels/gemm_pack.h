@@ -12,7 +12,7 @@
 #include "autograd/kernels/namespace.h"
 #include "autograd/kernels/simd.h"
 
-/// Packing: copies of operands in the order in which tiles read them.
+/// Packing: copies operands in the read order of tiles.
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 namespace internal {
@@ -41,7 +41,7 @@ template <bool upper, class T, std::size_t... I>
 
 }  // namespace internal
 
-/// Row i becomes column i of a square of vectors: as many perfect shuffles as lanes has bits.
+/// Transposes a square of vectors by log2(lanes) perfect shuffles.
 template <class T>
 [[gnu::always_inline]] inline void transpose(Vec<T> (&rows)[lanes<T>]) {
   constexpr std::size_t n = lanes<T>;
@@ -59,7 +59,7 @@ template <class T>
 
 namespace internal {
 
-/// The square of `height` rows and `width` columns at `data`, transposed; zeros where it ends.
+/// The block of `height` rows and `width` columns at `data`, transposed and padded with zeros.
 template <class T>
 [[gnu::always_inline]] inline void load_transposed(const T* data, std::size_t stride,
                                                    std::size_t height, std::size_t width,
@@ -73,7 +73,7 @@ template <class T>
   transpose(square);
 }
 
-/// For as many columns as there are lanes, and a number of rows known to the compiler.
+/// \overload for `lanes` columns and a constant number of rows.
 template <std::size_t height, class T>
 [[gnu::always_inline]] inline void load_transposed(const T* data, std::size_t stride,
                                                    Vec<T> (&square)[lanes<T>]) {
@@ -146,7 +146,7 @@ void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, 
     for (std::size_t s = 0, top = 0; top < height; ++s, top += lanes<T>) {
       load_transposed(in + top * stride + q, stride, height - top, width, square[s]);
     }
-    // In this order: elements that a vector writes beyond its place are overwritten by the next.
+    // The order matters: the next vector overwrites elements written beyond the end of the strip.
     for (std::size_t c = 0; c < width; ++c) {
       for (std::size_t s = 0, top = 0; top < height; ++s, top += lanes<T>) {
         square[s][c].store_unaligned(packed + (q + c) * height + top);
@@ -157,14 +157,14 @@ void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, 
 
 }  // namespace internal
 
-/// Packs the block a[begin..end)[p..p + k), in strips as high as the tiles. A strip of height h
+/// Packs the block a[begin..end)[p..p + k), in strips of the height of tiles. A strip of height h
 /// that starts at row i is packed[(i - begin) * k + ...] and holds a(i + r, p + q) at [q][r], with
 /// h elements for each q. Writes up to a vector beyond the last element.
 template <class T>
 void pack_rows(const Operand<T>& a, std::size_t begin, std::size_t end, std::size_t p,
                std::size_t k, T* packed) {
-  // Strips of a transposed operand lie side by side: a few rows of it at a time, over all strips,
-  // are read from few pages.
+  // Strips of a transposed operand lie side by side. Reading a few of its rows at a time, over all
+  // strips, touches few pages.
   const std::size_t step = a.transposed ? 16 : k;
   for (std::size_t q = 0; q < k; q += step) {
     const std::size_t count = std::min(step, k - q);
@@ -208,7 +208,7 @@ void pack_columns(const Operand<T>& b, std::size_t first, std::size_t n, std::si
 }
 
 /// Packs one panel of a transposed b (k, n): packed[p][lane] = b(p, j + lane) for lane < columns.
-/// Does not write vectors without a column, which no tile reads.
+/// Vectors without a column are not written, because no tile reads them.
 template <class T>
 void pack_transposed_panel(const Operand<T>& b, std::size_t j, std::size_t columns, std::size_t k,
                            T* packed) {

@@ -10,9 +10,9 @@
 
 /// The innermost part of a matrix product: a tile of the result that is held in registers.
 ///
-/// Every element of a product is one chain of fused multiply-adds along k, whatever the tile it
-/// falls into, so that its bits depend on its row of a, its column of b and k only: neither on
-/// its position nor on how many rows are computed with it.
+/// Every element of a product is one chain of fused multiply-adds along k, in every tile, so that
+/// its bits depend only on its row of a, its column of b and k: neither on its position nor on the
+/// number of rows that are computed with it.
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// Rows and columns of the largest tile. Its sums, one row of b and one value of a fill the vector

@@ -20,15 +20,15 @@ enum class Matmul {
   openblas,
 };
 
-/// From now on all operations use `choice`. The first product of OpenBLAS sets it to one thread for
+/// Makes all operations use `choice`. The first product of OpenBLAS sets OpenBLAS to one thread for
 /// the whole process. No operation may run during the call.
 void use_matmul(Matmul choice);
 
 /// The choice in use: tapestry or openblas.
 Matmul matmul_in_use();
 
-/// The kind of processor that OpenBLAS has chosen its kernels for, such as "SkylakeX"; empty if it
-/// is not in use.
+/// The processor type of the kernels that OpenBLAS has chosen, such as "SkylakeX"; empty if
+/// OpenBLAS is not in use.
 std::string openblas_kernels();
 
 }  // namespace tapestry

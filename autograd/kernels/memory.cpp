@@ -30,7 +30,7 @@ namespace tapestry::kernels {
 OutOfMemory::OutOfMemory(std::size_t bytes_wanted, std::size_t bytes_in_use) noexcept
     : bytes_wanted_(bytes_wanted), bytes_in_use_(bytes_in_use) {
   const auto megabytes = [](std::size_t bytes) { return 1e-6 * static_cast<double>(bytes); };
-  std::snprintf(message_.data(), message_.size(), "%.1f MB more were asked for, %.1f MB are in use",
+  std::snprintf(message_.data(), message_.size(), "%.1f MB more were requested, %.1f MB are in use",
                 megabytes(bytes_wanted), megabytes(bytes_in_use));
 }
 
@@ -42,19 +42,19 @@ inline constexpr std::size_t alignment = 64;
 inline constexpr std::size_t min_region_block =
     TAPESTRY_SEPARATE_BLOCKS ? std::numeric_limits<std::size_t>::max() : std::size_t{1} << 16;
 inline constexpr std::size_t max_bytes = std::numeric_limits<std::size_t>::max() / 4;
-/// Blocks from this size on are given back to the system by themselves; smaller ones, of which
-/// there may be many, only by release_unused_memory().
+/// The pool returns free blocks of at least this size to the system automatically. It returns
+/// smaller blocks, which may be numerous, only in release_unused_memory().
 inline constexpr std::size_t min_released_block = std::size_t{1} << 16;
 
-/// Memory in huge pages, from which blocks are cut one after the other. A block with huge pages of
-/// its own would waste up to a page; in small pages, blocks would cause TLB misses.
+/// Memory in huge pages, cut into consecutive blocks. Separate huge pages for each block would
+/// waste up to a page per block; small pages would cause TLB misses.
 class Region {
  public:
   static constexpr std::size_t huge_page = std::size_t{2} << 20;
   static constexpr std::size_t usual_bytes = std::size_t{32} << 20;
 
-  /// With room for `bytes`, rounded up to whole pages; throws std::bad_alloc if the system has no
-  /// more.
+  /// Has room for `bytes`, rounded up to whole pages; throws std::bad_alloc if the system has no
+  /// memory left.
   explicit Region(std::size_t bytes)
       : left_((bytes + huge_page - 1) / huge_page * huge_page),
         memory_(static_cast<std::byte*>(std::aligned_alloc(huge_page, left_)), &std::free),
@@ -79,8 +79,8 @@ class Region {
   std::byte* next_;
 };
 
-/// The head of every block; its bytes follow at the next 64-byte boundary, unless they come from a
-/// BlockSource.
+/// The header of every block; the bytes of the block follow at the next 64-byte boundary, unless
+/// they come from a BlockSource.
 struct alignas(alignment) Block {
   std::atomic<std::uint32_t> owners;
   std::uint32_t size_class;
@@ -114,9 +114,9 @@ std::size_t class_bytes(std::uint32_t size_class) {
 
 class Pool {
  public:
-  Block* take(std::size_t bytes) {
+  Block* allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    Block* const block = source_ != nullptr ? take_from_source(bytes) : take_free_or_new(bytes);
+    Block* const block = source_ != nullptr ? allocate_from_source(bytes) : take_free_or_new(bytes);
     if (block->region != nullptr) ++block->region->blocks_in_use;
     statistics_.bytes_in_use += class_bytes(block->size_class);
     statistics_.peak_bytes_in_use =
@@ -126,10 +126,10 @@ class Pool {
     return block;
   }
 
-  void give_back(Block* block) noexcept {
+  void release(Block* block) noexcept {
     const std::lock_guard lock(mutex_);
     statistics_.bytes_in_use -= class_bytes(block->size_class);
-    if (source_ != nullptr) return give_back_to_source(block);
+    if (source_ != nullptr) return release_to_source(block);
     ASAN_POISON_MEMORY_REGION(block->data, class_bytes(block->size_class));
     if (block->region != nullptr) --block->region->blocks_in_use;
     may_release_ = may_release_ || can_be_released(*block);
@@ -177,8 +177,8 @@ class Pool {
     return sizeof(Block) + class_bytes(size_class);
   }
 
-  Block* take_from_source(std::size_t bytes) try {
-    void* const data = source_->take(bytes);
+  Block* allocate_from_source(std::size_t bytes) try {
+    void* const data = source_->allocate(bytes);
     ++statistics_.system_allocations;
     const std::uint32_t size_class = find_size_class(bytes);
     statistics_.bytes_reserved += whole_size(size_class);
@@ -191,9 +191,9 @@ class Pool {
     throw OutOfMemory(bytes, statistics_.bytes_in_use);
   }
 
-  void give_back_to_source(Block* block) noexcept {
+  void release_to_source(Block* block) noexcept {
     statistics_.bytes_reserved -= whole_size(block->size_class);
-    source_->give_back(block->data);
+    source_->release(block->data);
   }
 
   /// A free block of the size class; else, if the pool would exceed its limit, a larger free block,
@@ -272,7 +272,7 @@ class Pool {
     return *regions_.back();
   }
 
-  /// A region of the usual size, or if the system has less, of the size that is needed.
+  /// A region of the usual size, or of the size that is needed if the system has less.
   static std::unique_ptr<Region> new_region(std::size_t bytes) try {
     return std::make_unique<Region>(std::max(bytes, Region::usual_bytes));
   } catch (const std::bad_alloc&) {
@@ -311,15 +311,14 @@ class Pool {
   std::array<Block*, 256> free_{};
   std::vector<std::unique_ptr<Region>> regions_;
   MemoryStatistics statistics_;
-  /// Whether a block that can be released was given back since the last search for such blocks,
-  /// which visits all free blocks: a pool of many small blocks must not be searched at every
-  /// request.
+  /// Whether a block that can be returned to the system was freed since the last search for such
+  /// blocks. A search visits all free blocks, so it must not run at every request.
   bool may_release_ = false;
   std::uint64_t searches_ = 0;
   const BlockSource* source_ = nullptr;
 };
 
-/// Never destroyed: handles in static storage may be released after it would have been.
+/// Never destroyed: handles in static storage may be released after static destruction.
 Pool& pool() {
   static Pool* const instance = new Pool;
   return *instance;
@@ -327,8 +326,8 @@ Pool& pool() {
 
 }  // namespace
 
-void* pool_allocate(std::size_t bytes) { return pool().take(bytes)->data; }
-void pool_release(void* data) noexcept { pool().give_back(pool().block_at(data)); }
+void* pool_allocate(std::size_t bytes) { return pool().allocate(bytes)->data; }
+void pool_release(void* data) noexcept { pool().release(pool().block_at(data)); }
 
 void set_block_source(const BlockSource& source) { pool().use(source); }
 bool has_block_source() { return pool().has_source(); }
@@ -338,7 +337,7 @@ std::uint64_t searches_for_unused() { return pool().searches(); }
 
 }  // namespace detail
 
-Memory::Memory(std::size_t bytes) : block_(detail::pool().take(bytes)) {}
+Memory::Memory(std::size_t bytes) : block_(detail::pool().allocate(bytes)) {}
 
 Memory::Memory(const Memory& other) noexcept : block_(other.block_) {
   if (block_ != nullptr) block_->owners.fetch_add(1, std::memory_order_relaxed);
@@ -346,7 +345,7 @@ Memory::Memory(const Memory& other) noexcept : block_(other.block_) {
 
 Memory::~Memory() {
   if (block_ != nullptr && block_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    detail::pool().give_back(block_);
+    detail::pool().release(block_);
   }
 }
 
@@ -359,7 +358,7 @@ bool Memory::unique() const {
 void release_unused_memory() { detail::pool().release_unused(); }
 
 void require_address_space(std::size_t bytes) {
-  // Not by operator new: the compiler may leave out what is deleted at once.
+  // Not by operator new: the compiler may remove an allocation that is deleted at once.
   void* const room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) throw OutOfMemory(bytes, memory_statistics().bytes_in_use);

@@ -9,7 +9,7 @@
 
 namespace tapestry::kernels {
 
-/// The system has no memory left for a block. Allocates nothing itself.
+/// Thrown when the system has no memory left for a block. Does not allocate.
 class OutOfMemory : public std::bad_alloc {
  public:
   /// For a request that the system has rejected.
@@ -19,7 +19,7 @@ class OutOfMemory : public std::bad_alloc {
   std::size_t bytes_wanted() const { return bytes_wanted_; }
   /// Bytes of the pool that were in use.
   std::size_t bytes_in_use() const { return bytes_in_use_; }
-  /// "1.5 MB more were asked for, 20.0 MB are in use"
+  /// "1.5 MB more were requested, 20.0 MB are in use"
   const char* what() const noexcept override { return message_.data(); }
 
  private:
@@ -34,7 +34,7 @@ struct Block;
 /// Shared ownership of a block of memory that starts on a 64-byte boundary.
 ///
 /// Blocks come from one pool for the whole process. A released block stays in the pool and is
-/// handed out again to the next request of its size class, so that work on known sizes takes
+/// reused by the next request of its size class, so that repeated work on the same sizes allocates
 /// nothing from the system: first-touch page faults cost more than most kernels. If the pool would
 /// hold more than the peak use plus a quarter plus 32 MiB, a free block of up to twice the size is
 /// used instead, and free blocks are returned to the system before more is taken. The
@@ -68,10 +68,10 @@ class Memory {
   detail::Block* block_ = nullptr;
 };
 
-/// Returns free blocks to the system, unless a block in use lies in the same region of huge pages:
-/// for memory that is not going to be needed again. Happens by itself, for blocks of 64 KiB or
-/// more, before OutOfMemory and where the pool would hold more than a quarter and 32 MiB above its
-/// peak use.
+/// Returns free blocks to the system, unless a block in use lies in the same region of huge pages.
+/// Call it when the memory will not be needed again. The pool itself does this, for blocks of
+/// 64 KiB or more, before it throws OutOfMemory and when it would hold more than its peak use plus
+/// a quarter plus 32 MiB.
 void release_unused_memory();
 
 /// Throws OutOfMemory unless the system can give the process `bytes` more bytes. For libraries that
@@ -80,12 +80,12 @@ void require_address_space(std::size_t bytes);
 
 /// Contents of the pool; a step that only reuses memory leaves `system_allocations` as it was.
 struct MemoryStatistics {
-  std::uint64_t system_allocations = 0;  ///< blocks ever made, from memory of the system
-  std::size_t bytes_reserved = 0;        ///< bytes of the blocks made and kept
+  std::uint64_t system_allocations = 0;  ///< blocks ever allocated from the system
+  std::size_t bytes_reserved = 0;        ///< bytes of all blocks, in use or free
   std::size_t bytes_in_use = 0;          ///< bytes of the blocks in use
   std::size_t peak_bytes_in_use = 0;     ///< maximum of bytes_in_use, see restart_memory_peak()
 };
-/// The statistics of the pool now, of all threads together.
+/// The current statistics of the pool, over all threads.
 MemoryStatistics memory_statistics();
 
 /// Resets the peak to the bytes in use now, and returns them.
@@ -98,29 +98,29 @@ void pool_release(void* data) noexcept;
 /// Replaces the pool: each block is allocated with exactly the requested size and freed at once.
 /// For tests, which place blocks next to unreadable pages (tests/support/guarded_memory.h).
 struct BlockSource {
-  void* (*take)(std::size_t bytes);  ///< throws std::bad_alloc
-  void (*give_back)(void* data) noexcept;
+  void* (*allocate)(std::size_t bytes);  ///< throws std::bad_alloc
+  void (*release)(void* data) noexcept;
   /// 64 bytes, on a 64-byte boundary, that belong to the block at `data` but lie elsewhere.
   void* (*head)(void* data) noexcept;
 };
 
-/// From now on all blocks come from `source`; throws std::logic_error once there are blocks.
+/// Makes all blocks come from `source`; throws std::logic_error if the pool has blocks already.
 void set_block_source(const BlockSource& source);
 
-/// Whether set_block_source() was called. Scratch memory then reallocates for every change of size.
+/// Whether set_block_source() was called. If so, scratch memory reallocates at every size change.
 bool has_block_source();
 
 }  // namespace detail
 
-/// Lets standard containers and shared pointers live in the pool.
+/// Allocates standard containers and shared pointers from the pool.
 template <class T>
 struct PoolAllocator {
-  /// As the standard requires of an allocator.
+  /// Required by the standard.
   using value_type = T;
 
   /// All allocators are equal.
   PoolAllocator() = default;
-  /// Converts from an allocator of another type, as the standard requires.
+  /// Converts from an allocator of another type, as required by the standard.
   template <class U>
   PoolAllocator(const PoolAllocator<U>&) {
   }  // NOLINT(google-explicit-constructor): allocators convert

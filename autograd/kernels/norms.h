@@ -20,7 +20,7 @@ void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* weight, co
                 T epsilon, T* y, T* means, T* rstds);
 
 /// dL/dx, dL/dweight and dL/dbias from g = dL/dy, as in autograd/ops/norms.h; null targets are
-/// unchanged. The sums over rows go through fixed blocks of rows, in order.
+/// skipped. Sums over rows are added in order, over blocks of fixed size.
 template <class T>
 void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* weight,
                          const T* means, const T* rstds, const T* g, Target<T> dx,
@@ -32,8 +32,8 @@ template <class T>
 void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* weight, T epsilon, T* y,
               T* rrms);
 
-/// dL/dx and dL/dweight from g = dL/dy, as in autograd/ops/norms.h; null targets stay unchanged.
-/// The sums over rows go through fixed blocks of rows, in order.
+/// dL/dx and dL/dweight from g = dL/dy, as in autograd/ops/norms.h; null targets are skipped. Sums
+/// over rows are added in order, over blocks of fixed size.
 template <class T>
 void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* weight, const T* rrms,
                        const T* g, Target<T> dx, Target<T> dweight);
@@ -52,7 +52,7 @@ void batch_norm(std::size_t rows, std::size_t n, const T* x, const T* means, con
                 const T* weight, const T* bias, T epsilon, T* y);
 
 /// dL/dx, dL/dweight and dL/dbias from g = dL/dy, as in autograd/ops/norms.h; null targets are
-/// unchanged. The sums over rows go through fixed blocks of rows, in order.
+/// skipped. Sums over rows are added in order, over blocks of fixed size.
 template <class T>
 void batch_norm_backward(Moments moments, std::size_t rows, std::size_t n, const T* x,
                          const T* means, const T* variances, const T* weight, T epsilon, const T* g,

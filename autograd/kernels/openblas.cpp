@@ -60,9 +60,9 @@ std::string openblas_kernels() {
 namespace tapestry::kernels {
 namespace {
 
-/// Sets OpenBLAS to one thread, since its results would depend on the number. It allocates a buffer
-/// for each of our threads at its first product, and retries forever if that fails: throws if there
-/// is no room for them.
+/// Sets OpenBLAS to one thread, since its results depend on the number of threads. OpenBLAS
+/// allocates a buffer for each of our threads at its first product, and retries forever if that
+/// fails; so this throws OutOfMemory if there is no room for the buffers.
 void prepare_openblas() {
   constexpr std::size_t buffer = std::size_t{128} << 20;  // for the kernels for x86-64
   static const bool done = [] {

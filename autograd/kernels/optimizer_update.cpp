@@ -7,7 +7,7 @@
 
 #include "autograd/kernels/simd.h"
 
-// Products are rounded before they are added, so that every element is rounded alike; see simd.h.
+// Products are rounded before they are added, so that all elements are rounded alike; see simd.h.
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
@@ -43,9 +43,9 @@ void update_vectors(std::size_t n, Update&& update, const T* gradient, Element*.
          PaddedTail<T>(arrays + full, n - full).data()...);
 }
 
-/// `value` with subnormal numbers replaced by 0. Otherwise state that decays, such as the moments
-/// of an embedding row whose word no longer occurs, becomes subnormal, and arithmetic on subnormal
-/// numbers is slow: a step of Adam was measured to take 25 times as long.
+/// `value` with subnormal numbers replaced by 0. Otherwise decaying state, such as the moments of
+/// an embedding row whose word no longer occurs, becomes subnormal. Arithmetic on subnormal numbers
+/// is slow: a step of Adam took 25 times as long.
 template <class T>
 Vec<T> without_subnormals(const Vec<T>& value) {
   const Vec<T> smallest(std::numeric_limits<T>::min());

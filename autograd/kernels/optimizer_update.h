@@ -56,8 +56,8 @@ template <class T>
 void sgd_momentum_update(std::size_t n, const SgdCoefficients& c, const T* g, T* p, T* v);
 
 /// average <- average + (1 - decay) (p - average), for n elements; an average that equals p stays.
-/// In decay average + (1 - decay) p the two rounded factors need not sum to 1: the averages of
-/// constants would move.
+/// The form decay average + (1 - decay) p would change the averages of constants, because its two
+/// rounded factors need not sum to 1.
 template <class T>
 void average_update(std::size_t n, double decay, const T* p, T* average);
 

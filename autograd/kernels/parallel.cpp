@@ -147,8 +147,8 @@ class Workers {
     }
   }
 
-  /// Starts as many as the system allows; the others do the work of those that fail. After a
-  /// failure no further thread is started.
+  /// Starts up to `wanted` workers. If the system fails to start one, no further worker is started,
+  /// and the existing workers do all the work.
   void start_workers(std::size_t wanted) {
     if (no_more_threads_.load(std::memory_order_relaxed)) return;
     try {

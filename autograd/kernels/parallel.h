@@ -9,21 +9,21 @@
 
 namespace tapestry::kernels {
 
-/// The most threads that take part in an operation; a larger number has no further effect.
+/// Maximum number of threads of an operation; larger numbers have no further effect.
 inline constexpr std::size_t max_threads = 1024;
 
-/// Number of threads that operations use from now on; 0 means one for each core that this process
-/// may run on. The number never changes a result, only the time it takes.
+/// Sets the number of threads that operations use; 0 means one for each core that this process may
+/// run on. The number affects only the time of an operation, never its result.
 void set_num_threads(std::size_t threads);
 /// The number of set_num_threads(), or the number of cores if it was 0 or not called.
 std::size_t num_threads();
-/// num_threads(), or fewer if the system failed to start some; the others then do all the work.
+/// num_threads(), or fewer if the system failed to start some; the running ones do all the work.
 std::size_t threads_at_work();
 
 /// Thrown by parallel_for() inside a CancellationScope whose flag is set.
 class Cancelled : public std::exception {
  public:
-  /// A text for logs.
+  /// A message for logs.
   const char* what() const noexcept override { return "the computation was cancelled"; }
 };
 

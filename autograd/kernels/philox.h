@@ -28,7 +28,7 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 /// philox(key, 16 group + l), an order that lets all 16 run side by side in vector registers.
 void philox_words(std::uint64_t key, std::uint64_t group, std::uint32_t* words);
 
-/// By plain loops, for builds without AVX-512.
+/// philox_words() by plain loops, for builds without AVX-512.
 void philox_words_by_loops(std::uint64_t key, std::uint64_t group, std::uint32_t* words);
 
 }  // namespace TAPESTRY_KERNELS_NAMESPACE

@@ -16,7 +16,7 @@ using Vector = xsimd::batch<double>;
 
 double exp(double x) { return xsimd::exp(Vector(x)).get(0); }
 double log(double x) {
-  if (x > 0.0 && x < std::numeric_limits<double>::min()) {  // xsimd's is wrong for these
+  if (x > 0.0 && x < std::numeric_limits<double>::min()) {  // xsimd is wrong for subnormal numbers
     return log(x * 0x1p54) - 54.0 * std::numbers::ln2;
   }
   return xsimd::log(Vector(x)).get(0);
@@ -33,7 +33,7 @@ double pow(double x, double y) {
   }
   const double power = xsimd::pow(Vector(x), Vector(y)).get(0);
   if (std::isnormal(power) || std::isnan(power)) return power;
-  // xsimd overflows from e^708.4 on, and makes 0 of subnormal results.
+  // xsimd overflows from e^708.4 on, and flushes subnormal results to 0.
   const double root = xsimd::pow(Vector(std::abs(x)), Vector(0.5 * y)).get(0);
   return std::copysign(root * root, power);
 }

@@ -57,7 +57,8 @@ void add_columns(std::size_t rows, std::size_t n, std::size_t width, const T* in
   for (; row < rows; ++row) map(width, sum, same, in + row * n);
 }
 
-/// out = the same sums of at most columns_per_piece columns, by pairwise summation.
+/// out = the sums of at most columns_per_piece columns of a (rows, n) matrix, by pairwise
+/// summation.
 template <class T>
 void pairwise_sum_columns(std::size_t rows, std::size_t n, std::size_t width, const T* in, T* out) {
   if (rows <= rows_per_chain) {

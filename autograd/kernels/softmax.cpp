@@ -130,7 +130,7 @@ CrossEntropySums smoothed_sums(const CrossEntropyProblem& p, const LogSumExp<T>&
   return {.loss = (1 - alpha) * hit + alpha / n * misses, .negative_log_likelihood = hit};
 }
 
-/// sum_j (largest - x_j); 0 without label smoothing, which is its only use.
+/// sum_j (largest - x_j), for label smoothing; 0 without it.
 template <class T>
 T distance_to_all(const CrossEntropyProblem& p, T largest, const T* x) {
   if (p.label_smoothing == 0) return T(0);
@@ -216,7 +216,7 @@ void cross_entropy_backward(const CrossEntropyProblem& p, const T* logits,
 
 namespace {
 
-/// Logits that are stored at a time.
+/// Maximum number of logits that are stored at a time.
 constexpr std::size_t max_logits = std::size_t{1} << 20;
 constexpr std::size_t min_rows = 96;
 

@@ -36,8 +36,8 @@ void log_softmax_row(std::size_t n, const T* x, T* y);
 template <class T>
 void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> dx);
 
-/// The k largest elements of log_softmax_row() of one row x of n logits, in descending order, equal
-/// ones in the order of their ids, k <= n. NaN is never larger than anything.
+/// The k <= n largest elements of log_softmax_row() of one row x of n logits, in descending order;
+/// equal elements are ordered by id. NaN never counts as larger than another value.
 ///
 /// ids     output: k ids
 /// values  output: k log-probabilities; the same bits as log_softmax_row() gives
@@ -86,12 +86,13 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 template <class T>
 CrossEntropySums cross_entropy_row(const CrossEntropyProblem& problem, std::int32_t target,
                                    const T* logits);
-/// With gradients: `logits` become factor dL/dlogits.
+/// \overload that also replaces `logits` by factor * dL/dlogits.
 template <class T>
 CrossEntropySums cross_entropy_row(const CrossEntropyProblem& problem, std::int32_t target,
                                    double factor, T* logits);
 
-/// `log_sums` (rows) gets each row's log-sum-exp, from which backward recomputes the probabilities.
+/// Writes each row's log-sum-exp to `log_sums` (rows). Backward recomputes the probabilities from
+/// it.
 template <class T>
 CrossEntropySums cross_entropy(const CrossEntropyProblem& problem, const T* logits,
                                LogSumExp<T>* log_sums);
@@ -128,8 +129,8 @@ struct LinearCrossEntropyGradients {
 
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
-/// The sums over the rows, and with G = factor dL/dlogits for L = their loss, dx = G W,
-/// dweight = G^T x and dbias, the sum of the rows of G.
+/// Returns the sums over the rows and computes, with L = their loss and G = factor * dL/dlogits,
+/// dx = G W, dweight = G^T x and dbias = the sum of the rows of G.
 template <class T>
 CrossEntropySums linear_cross_entropy(const LinearCrossEntropyProblem<T>& problem, double factor,
                                       const LinearCrossEntropyGradients<T>& gradients);

@@ -34,7 +34,7 @@ std::size_t key_count(const Tensor& k, const AttentionOptions& options) {
   return options.num_keys.value_or(k.shape()[1]);
 }
 
-/// Throws, naming `operation`, unless q, k and the mask fit each other and the options are valid.
+/// Throws, naming `operation`, unless q, k and the mask match and the options are valid.
 void require_queries_and_keys(const char* operation, const Tensor& q, const Tensor& k,
                               const AttentionOptions& options) {
   require_heads(operation, q, "q", options.num_heads);
@@ -156,7 +156,7 @@ AttentionCall::AttentionCall(AttentionOptions options, double scale)
 void AttentionCall::start_recording(const ForwardContext& context) {
   if (options_.num_keys) {
     throw ValueError(
-        "attention: num_keys is given, which has no gradient; expected a call that no "
+        "attention: num_keys is given, but it is not differentiable; expected a call that no "
         "tape records, or slices of k and v");
   }
   if (context.thread.attention_tracer != nullptr) [[unlikely]]

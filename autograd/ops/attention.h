@@ -41,8 +41,8 @@ struct AttentionOptions {
 ///
 /// A query without allowed keys gives 0 with zero gradient. With weights P, D = dropout(P) and
 /// G = dL/dy: dV = D^T G; dP = dropout'(G V^T); dS = P * (dP - rowsum(P * dP));
-/// dQ = dS K / sqrt(d_k); dK = dS^T Q / sqrt(d_k). Weights are recomputed in backward unless there
-/// are few.
+/// dQ = dS K / sqrt(d_k); dK = dS^T Q / sqrt(d_k). Backward recomputes the weights unless they take
+/// little memory.
 ///
 /// [1] Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and section 3.2.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,

@@ -31,8 +31,8 @@ Tensor where_values(const Tensor& condition, const Tensor& a, const Tensor& b) {
   return y;
 }
 
-/// An element of a comparison is frozen like a branch, unless both operands are equal: then it is
-/// at the kink of whatever depends on it.
+/// Freezes the elements of a comparison like branches. An element with equal operands is at a kink
+/// and not frozen.
 void freeze_relation(FrozenBranches& branches, const char* name, Tensor& y, const Tensor& a,
                      const Tensor& b) {
   const Tensor is_at_kink = broadcast_values(name, Binary::equal, a, b);
@@ -60,7 +60,7 @@ struct Comparison {
   }
 };
 
-/// Repeats x along the axes that it lacks.
+/// x, expanded to `shape`.
 Tensor expanded(const char* name, const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   return broadcast_values(name, Binary::right, Tensor::empty(shape, x.dtype()), x);
@@ -117,8 +117,8 @@ struct Maximum {
   }
 };
 
-/// The branches that the elements of x take, or that were frozen: the number of limits
-/// (in rising order) that each is above. At a limit it is at a kink.
+/// The branches that the elements of x take, or their frozen branches: the number of limits, in
+/// ascending order, that an element exceeds. An element equal to a limit is at a kink.
 std::vector<std::int32_t> frozen_pieces(FrozenBranches& branches, const char* name, const Tensor& x,
                                         std::span<const double> limits) {
   std::vector<std::int32_t> pieces;

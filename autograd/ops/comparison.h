@@ -6,8 +6,8 @@
 namespace tapestry {
 
 /// Element-wise comparison with broadcasting: 1 where a < b and 0 elsewhere, also where a or b is
-/// NaN. The operators <, <=, > and >= also compare with a number, which is converted to the element
-/// type of the tensor, and so do equal and not_equal.
+/// NaN. The operators <, <=, > and >=, and equal and not_equal, also compare with a number, which
+/// is converted to the element type of the tensor.
 ///
 /// a, b     broadcastable shapes: aligned at the last axis, an extent of 1 is repeated.
 /// returns  the broadcast shape, in the element type of the operands; it needs no gradient.
@@ -83,7 +83,7 @@ inline Tensor minimum(const Tensor& a, double b) {
 
 /// Element-wise limits: y = min(max(x, low), high), any shape; NaN stays NaN.
 ///
-/// low, high  low <= high; infinite ones do not limit.
+/// low, high  low <= high; an infinite limit has no effect.
 /// throws     ValueError if low > high or one of them is NaN.
 ///
 /// dL/dx = dL/dy where low <= x <= high and 0 elsewhere.

@@ -61,9 +61,10 @@ inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor
 /// As scale().
 inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
 
-/// x += y is x = x + y, and so for -=, *= and /=: x becomes a handle of the result, which a tape
-/// records like any other. Other handles of the tensor, such as the one in a Parameters list, keep
-/// the old values. y is a tensor or a number; shapes and errors as for the operators above.
+/// x += y means x = x + y, and likewise -=, *= and /=. Nothing is modified in place: x becomes a
+/// handle of the result, and a tape records the operation. Other handles of the old tensor, such as
+/// a Parameters entry, keep its values. y is a tensor or a number; shapes and errors as for the
+/// operators above.
 ///
 ///     Tensor total = Tensor::scalar(0.0);
 ///     for (const Tensor& loss : losses) total += loss;

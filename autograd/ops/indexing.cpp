@@ -210,7 +210,7 @@ bool is_larger(T a, T b) {
 }
 
 /// Sets the indices of the k largest of n elements that are `stride` apart, in descending order,
-/// and one more if there is one.
+/// plus the next one if n > k.
 template <class T>
 void sort_largest(const T* x, std::size_t n, std::size_t stride, std::size_t k,
                   std::vector<std::int32_t>& order) {

@@ -28,25 +28,24 @@ Tensor index_select(const Tensor& x, std::ptrdiff_t axis, const Ids& index);
 /// y[i][j] = x[i][index[i][j]]; for axis 0: y[i][j] = x[index[i][j]][j].
 ///
 /// axis     counted from the front, or from the back if negative.
-/// index    as many axes as x, each extent at most the extent of x except along `axis`; each index
-/// in
+/// index    the rank of x, each extent at most the extent of x except along `axis`; each index in
 ///          [0, extent of the axis). It need not outlive the call.
 /// returns  the shape of index.
 /// throws   ValueError if the axis does not exist or an index is out of range, ShapeError if the
 ///          shapes do not match.
 ///
-/// dL/dx at an element = sum of dL/dy over all places that read it, in row-major order; 0 where
-/// none does.
+/// dL/dx at an element = sum of dL/dy over all places that read it, in row-major order; 0 at
+/// elements that are not read.
 Tensor gather(const Tensor& x, std::ptrdiff_t axis, const Ids& index);
 
-/// The k largest values along an axis, in descending order, and where they are.
+/// The k largest values along an axis, in descending order, and their indices.
 struct TopK {
   Tensor values;  ///< x's shape with an extent of k at the axis
-  Ids indices;    ///< along the axis, the same shape
+  Ids indices;    ///< indices along the axis, in the same shape
 };
 
-/// The k largest elements along an axis, in descending order; of equal elements the first comes
-/// first. NaN counts as larger than any number. topk(-x, k) are the smallest.
+/// The k largest elements along an axis, in descending order; equal elements keep their order. NaN
+/// counts as larger than any number. topk(-x, k) gives the indices of the k smallest elements.
 ///
 /// k        in [1, extent of the axis].
 /// axis     counted from the front, or from the back if negative.
@@ -70,15 +69,15 @@ TopK topk_log_softmax(const Tensor& x, std::size_t k);
 /// throws   ValueError if an id is out of range.
 Tensor one_hot(const Ids& ids, std::size_t classes, DType dtype = DType::float32);
 
-/// The values of a tensor as ids, as x.long() of PyTorch, such as a column of classes of a CSV
-/// file: to_ids(select(table, 1, 0)).
+/// Converts a tensor to ids, as x.long() in PyTorch, for example the class column of a CSV file:
+/// to_ids(select(table, 1, 0)).
 ///
 /// x        (...), whole numbers in [-2^31, 2^31).
 /// returns  (...).
 /// throws   ValueError, with the place, for any other value.
 Ids to_ids(const Tensor& x);
 
-/// Ids as a tensor of the same shape, as ids.float() of PyTorch; it needs no gradient.
+/// Converts ids to a tensor of the same shape, as ids.float() in PyTorch; it needs no gradient.
 Tensor to_tensor(const Ids& ids, DType dtype = DType::float32);
 
 /// Looks up a vector for each id: y[i] = scale * weight[ids[i]], for each index i of ids.
@@ -86,7 +85,7 @@ Tensor to_tensor(const Ids& ids, DType dtype = DType::float32);
 /// weight      (vocabulary, d).
 /// ids         (...), each in [0, vocabulary); they need not outlive the call.
 /// padding_id  row of weight without a gradient; it is looked up like any other row.
-/// scale       of the vectors, such as sqrt(d) [1].
+/// scale       factor of the vectors, such as sqrt(d) [1].
 /// returns     (..., d).
 /// throws      ShapeError if weight does not have two axes, ValueError if an id is out of range.
 ///

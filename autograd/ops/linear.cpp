@@ -144,7 +144,7 @@ struct HeadLinear {
   }
 };
 
-/// A stack of equally large matrices, each of which may be used transposed.
+/// A stack of matrices of one shape. Each matrix may be used transposed.
 struct Matrices {
   Shape batch;                // leading axes
   std::size_t rows, columns;  // of a matrix as stored
@@ -159,7 +159,7 @@ struct Matrices {
   std::size_t used_columns() const { return transposed ? rows : columns; }
 };
 
-/// For each matrix of `batch`, in row-major order, the index of the operand's matrix for it.
+/// For each matrix of `batch`, in row-major order, the index of the matching matrix of the operand.
 std::vector<std::size_t> matrix_indices(const Shape& batch, const Shape& operand) {
   std::vector<std::size_t> indices(batch.size());
   const std::size_t added = batch.rank() - operand.rank();

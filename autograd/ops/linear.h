@@ -33,7 +33,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = Tensor
 /// returns  (..., num_heads * out)
 /// throws   ShapeError if the extents do not match, DTypeError if the types differ.
 ///
-/// dL/dx_h = g_h W_h and dL/dW_h = g_h^T x_h, for g = dL/dy as a matrix in the same way.
+/// dL/dx_h = g_h W_h and dL/dW_h = g_h^T x_h, for g_h = dL/dy_h as a matrix with rows along the
+/// last axis.
 ///
 /// [1] Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation",
 /// section 3.1, "general".
@@ -59,16 +60,16 @@ struct MatmulOptions {
 /// operand; the gradient of a transposed operand is transposed.
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
 
-/// Keeps the weights of linear() in the order in which matrix products read them, for inference
-/// that applies the same weights to few rows many times. Results have the same bits; the copies
-/// take as much memory as the weights, until the end of its lifetime. Weights must not change
-/// during it.
+/// Keeps copies of the weights of linear() in the read order of matrix products, for inference that
+/// applies the same weights to few rows many times. Results have the same bits. The copies double
+/// the memory of the weights and live as long as this object; weights must not change during its
+/// lifetime.
 ///
 ///     const PackedWeights packed;
 ///     while (...) decoder->extend(tokens);
 ///
-/// It holds for the thread that made it. They nest; the outermost one keeps the copies. Threads
-/// that apply the same weights can share them:
+/// Affects only the thread that created it. PackedWeights nest; the outermost one keeps the copies.
+/// Threads that apply the same weights can share the copies:
 ///
 ///     PackedWeights* const outer = execution_context().packed_weights;
 ///     parallel_for(parts, [&](std::size_t i) {
@@ -77,15 +78,15 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {
 ///     });
 class PackedWeights {
  public:
-  /// Becomes active, unless there is one already.
+  /// Becomes active, unless the thread has active PackedWeights already.
   ///
-  /// outer  the one that is active during this one's lifetime, of this thread or of another;
-  ///        null: this one
+  /// outer  the active PackedWeights during the lifetime of this object, of this thread or of
+  ///        another; null: this object
   explicit PackedWeights(PackedWeights* outer = execution_context().packed_weights)
       : active_(outer != nullptr ? outer : this) {}
 
-  /// For operations: the copy of a weight, made by `pack` at its first use. All calls with a weight
-  /// have the same type `Packed`. Several threads may call it at once.
+  /// For operations: the copy of a weight, made by `pack` at its first use. All calls for one
+  /// weight must have the same type `Packed`. Thread-safe.
   template <class Packed, class Pack>
   std::shared_ptr<const Packed> find(const Tensor& weight, const Pack& pack) {
     const void* const key = weight.memory().data() + weight.byte_offset();
@@ -99,7 +100,7 @@ class PackedWeights {
       if (auto copy = find_copy()) return copy;
     }
     const std::unique_lock lock(mutex_);
-    if (auto copy = find_copy()) return copy;  // another thread has made it in between
+    if (auto copy = find_copy()) return copy;  // another thread made it since the first search
     auto copy = std::make_shared<const Packed>(pack());
     copies_.insert_or_assign(key, Copy{weight, copy});
     return copy;
@@ -107,7 +108,7 @@ class PackedWeights {
 
  private:
   struct Copy {
-    Tensor weight;  // so that no other weight gets its address
+    Tensor weight;  // kept alive so that its address is not reused
     std::shared_ptr<const void> packed;
   };
 

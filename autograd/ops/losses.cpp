@@ -32,7 +32,7 @@ using kernels::Unary;
 /// normalizer.
 class Targets {
  public:
-  /// Throws ValueError, naming `operation`, for the reasons that cross_entropy gives.
+  /// Throws ValueError, naming `operation`, as documented for cross_entropy().
   Targets(const char* operation, const Ids& ids, std::size_t vocabulary,
           const CrossEntropyOptions& options);
 
@@ -98,7 +98,7 @@ void require_logits(const char* operation, const Tensor& logits, const Ids& targ
   }
 }
 
-/// Values of shape (rows, 2) seen as one LogSumExp per row.
+/// Values of shape (rows, 2) viewed as one LogSumExp per row.
 template <class T>
 kernels::LogSumExp<T>* as_log_sums(std::span<T> pairs) {
   return reinterpret_cast<kernels::LogSumExp<T>*>(pairs.data());
@@ -198,7 +198,7 @@ void require_linear_operands(const Tensor& x, const Tensor& weight, const Tensor
 struct LinearCrossEntropy {
   static constexpr const char* name = "linear_cross_entropy";
   static constexpr const char* formula =
-      "L = cross entropy of x Wᵀ + b, a part of the logits at a time";
+      "L = cross entropy of x Wᵀ + b, without storing all logits";
   static constexpr const char* derivative =
       "dL/dx = G W, dL/dW = Gᵀ x, dL/db = Σ G, G the gradient of x Wᵀ + b";
   Targets targets;

@@ -46,7 +46,7 @@ struct Loss {
 Loss cross_entropy(const Tensor& logits, const Ids& targets,
                    const CrossEntropyOptions& options = {});
 
-/// Accuracy of a classifier: the share of the targets that argmax(logits) predicts, in [0, 1].
+/// Accuracy of a classifier: the fraction of targets that argmax(logits) predicts, in [0, 1].
 ///
 /// logits      (..., V), V >= 1; among equal maxima of a row, the first one is the prediction
 /// targets     (...), each in [0, V) or ignored
@@ -79,8 +79,8 @@ Loss linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& b
 ///
 ///     loss = 1 / n * sum over i of -(t_i log(sigmoid(z_i)) + (1 - t_i) log(1 - sigmoid(z_i)))
 ///
-/// computed as |z| (z > 0 ? 1 - t : t) + log(1 + e^-|z|), so that nothing overflows or cancels. At
-/// z = +-infinity, the loss is 0 for the target that this logit predicts, and infinite for others.
+/// computed as |z| (z > 0 ? 1 - t : t) + log(1 + e^-|z|), which neither overflows nor cancels. At
+/// z = +-infinity, the loss is 0 for the target that this logit predicts, and infinite otherwise.
 ///
 /// logits   z, any shape with at least one element.
 /// target   t, same shape (no broadcasting), each in [0, 1]: the probability of a yes.

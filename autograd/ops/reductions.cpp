@@ -75,7 +75,7 @@ namespace {
 
 using Indices = std::vector<std::size_t, kernels::PoolAllocator<std::size_t>>;
 
-/// A tensor seen as (outer, extent, inner), with its maxima over the middle axis.
+/// A tensor viewed as (outer, extent, inner), with its maxima over the middle axis.
 template <class T>
 struct Maxima {
   std::size_t outer, extent, inner;
@@ -171,7 +171,7 @@ struct Argmax {
   }
 };
 
-/// x with `axes` moved to the end; the order among them and among the others stays.
+/// x with `axes` moved to the end; otherwise the order of axes is unchanged.
 Tensor with_set_last(const Tensor& x, const AxisSet& axes) {
   std::array<std::ptrdiff_t, Shape::max_rank> order{};
   std::size_t count = 0;
@@ -313,8 +313,8 @@ Tensor sum_to_shape(const Tensor& x, const Shape& shape) {
   }
   if (!fits) {
     throw ShapeError(fmt::format(
-        "sum_to_shape: x has shape {}, asked for as {}, expected a shape that broadcasts "
-        "to that of x",
+        "sum_to_shape: x has shape {}, requested shape {}, expected a shape that broadcasts to the "
+        "shape of x",
         to_string(x.shape()), to_string(shape)));
   }
   return reshape(apply(Sum{repeated, true}, x), shape);

@@ -151,7 +151,7 @@ Tensor std(const Tensor& x, AxisIndex auto axis, const VarianceOptions& options 
 /// Standard deviation of all elements, a scalar.
 Tensor std(const Tensor& x, const VarianceOptions& options = {});
 
-/// Cumulative sum along one axis: y_k = x_0 + ... + x_k, added in this order in float64.
+/// Cumulative sum along one axis: y_k = x_0 + ... + x_k, accumulated in this order in float64.
 ///
 /// axis     counted from the front, or from the back if negative.
 /// returns  the shape of x.
@@ -163,7 +163,7 @@ Tensor cumsum(const Tensor& x, std::ptrdiff_t axis);
 /// The sum of x over the axes along which a tensor of this shape repeats when it is broadcast to x:
 /// the gradient of a broadcast operand, for custom operations.
 ///
-/// shape    broadcastable to the shape of x: aligned at the last axis, each extent 1 or that of x.
+/// shape    broadcastable to the shape of x: aligned at the last axis, each extent 1 or x's extent.
 /// returns  the given shape.
 /// throws   ShapeError if the shape is not broadcastable to the shape of x.
 ///

@@ -61,7 +61,7 @@ std::string with_question_marks(const Shape& shape) {
 }
 
 [[noreturn]] void reject_reshape(const Tensor& x, const Shape& shape, const std::string& expected) {
-  throw ShapeError(fmt::format("{}: x has shape {}, {} elements, asked for as {}, expected {}",
+  throw ShapeError(fmt::format("{}: x has shape {}, {} elements, requested shape {}, expected {}",
                                Reshape::name, to_string(x.shape()), x.size(),
                                with_question_marks(shape), expected));
 }
@@ -71,7 +71,7 @@ Shape with_inferred_extent(const Tensor& x, const Shape& shape) {
   const auto unknown = std::count(shape.begin(), shape.end(), inferred);
   if (unknown > 1) reject_reshape(x, shape, "at most one inferred extent");
   if (unknown == 0) {
-    if (shape.size() != x.size()) reject_reshape(x, shape, "as many elements");
+    if (shape.size() != x.size()) reject_reshape(x, shape, "the same number of elements");
     return shape;
   }
   Shape result = shape;
@@ -210,7 +210,7 @@ struct Slice {
   }
 
  private:
-  /// x seen as `rows` rows of `stride` elements, of which n from `first` on belong to the part.
+  /// x viewed as `rows` rows of `stride` elements; n elements from `first` on belong to the part.
   struct Rows {
     std::size_t rows, stride, first, n;
   };
@@ -287,7 +287,7 @@ Tensor Tensor::operator[](std::ptrdiff_t index) const { return select(*this, 0, 
 
 namespace {
 
-/// The result is seen as rows of all axes from `axis` on; each tensor is a part of every row.
+/// The result is viewed as rows of all axes from `axis` on; each tensor is a part of every row.
 struct Concat {
   static constexpr const char* name = "concat";
   static constexpr const char* formula = "y = [x₁; x₂; …]";

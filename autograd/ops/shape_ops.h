@@ -16,7 +16,7 @@ inline constexpr std::size_t inferred = std::numeric_limits<std::size_t>::max();
 /// Values of x, in the same row-major order, with another shape: `reshape(x, {8, inferred})`.
 /// Shares x's memory.
 ///
-/// shape    as many elements as x; at most one extent may be `inferred`.
+/// shape    same number of elements as x; at most one extent may be `inferred`.
 /// throws   ShapeError if the numbers of elements differ, if no extent can replace `inferred`, or
 ///          if more than one extent is `inferred`.
 ///
@@ -27,7 +27,7 @@ Tensor reshape(const Tensor& x, const Shape& shape);
 /// (b, h * w), flatten(x) is (b * h * w). Shares x's memory.
 ///
 /// first, last  counted from the front, or from the back if negative.
-/// returns      x's shape with one axis in the place of those; (1) for a scalar.
+/// returns      x's shape with one axis in place of the joined ones; (1) for a scalar.
 /// throws       ValueError if an axis does not exist or last comes before first.
 ///
 /// dL/dx = dL/dy with the shape of x.
@@ -75,8 +75,8 @@ Tensor transpose(const Tensor& x, std::ptrdiff_t axis_a, std::ptrdiff_t axis_b);
 /// Copies.
 ///
 /// axis        counted from the front, or from the back if negative.
-/// begin, end  the same: -1 is the last index, and the extent of the axis is the end of the last
-///             part.
+/// begin, end  counted in the same way: -1 is the last index. An `end` equal to the extent of the
+///             axis includes the last index.
 /// returns     x's shape with an extent of end - begin at `axis`, which may be 0.
 /// throws      ValueError unless the axis exists and, counted from the front, 0 <= begin <= end <=
 ///             its extent.
@@ -95,7 +95,7 @@ Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index);
 
 /// Divides x along an axis into parts of the given extents, as torch.split. Copies.
 ///
-/// extents  of the parts, whose sum is the extent of the axis.
+/// extents  extents of the parts; their sum must be the extent of the axis.
 /// axis     counted from the front, or from the back if negative.
 /// returns  the parts in order; concat(parts, axis) is x.
 /// throws   ValueError if the axis does not exist, ShapeError if the sum differs.
@@ -109,13 +109,13 @@ inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::siz
   return split(x, std::span(extents.begin(), extents.size()), axis);
 }
 
-/// Divides x along an axis into `count` parts of one extent, such as queries, keys and values:
+/// Divides x along an axis into `count` equal parts, such as queries, keys and values:
 /// chunk(x, 3, -1). Copies.
 ///
 /// returns  `count` parts in order.
 /// throws   ValueError if the axis does not exist or count is 0.
-///          ShapeError if its extent is not a multiple of count: torch.chunk would make the last
-///          part smaller.
+///          ShapeError if the extent of the axis is not a multiple of count: torch.chunk would make
+///          the last part smaller.
 ///
 /// dL/dx = the dL/dy of all parts, end to end.
 std::vector<Tensor> chunk(const Tensor& x, std::size_t count, std::ptrdiff_t axis = 0);

@@ -110,7 +110,7 @@ TEST_CASE("a buffer that overflows leaves the file unchanged") {
                         .target = {3000 - i}});
   }
   FaultyFileSystem files;
-  files.longest_transfer = 100'001;
+  files.max_transfer_size = 100'001;
   files.interrupt_every_second_call = true;
   write(folder / "x", examples, 3001, files);
   const ExampleFile file(folder / "x", origin, 3001, files);

@@ -27,7 +27,7 @@ void* counted(std::size_t bytes) noexcept {
   calls.fetch_add(1, std::memory_order_relaxed);
   if (fails(bytes)) return nullptr;
   if (is_guarded_run()) {
-    if (void* const memory = take_guarded(bytes, guard())) return memory;
+    if (void* const memory = allocate_guarded(bytes, guard())) return memory;
   }
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
@@ -38,7 +38,7 @@ void* counted(std::size_t bytes, std::align_val_t alignment) noexcept {
   const auto unit = static_cast<std::size_t>(alignment);
   const std::size_t rounded = (bytes + unit - 1) / unit * unit;
   if (is_guarded_run()) {
-    if (void* const memory = take_guarded(rounded, guard())) return memory;
+    if (void* const memory = allocate_guarded(rounded, guard())) return memory;
   }
   return std::aligned_alloc(unit, rounded);
 }
@@ -49,7 +49,7 @@ void* or_throw(void* memory) {
 }
 
 void release(void* memory) noexcept {
-  if (is_guarded(memory)) return give_back_guarded(memory);
+  if (is_guarded(memory)) return release_guarded(memory);
   std::free(memory);
 }
 

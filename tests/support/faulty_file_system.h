@@ -33,7 +33,7 @@ class FaultyFileSystem : public FileSystem {
   }
 
   bool interrupt_every_second_call = false;  ///< that can be, with EINTR, before it does anything
-  std::size_t longest_transfer = std::numeric_limits<std::size_t>::max();  ///< bytes a call
+  std::size_t max_transfer_size = std::numeric_limits<std::size_t>::max();  ///< bytes a call
   bool lose_last_byte = false;  ///< writes 0 in place of each write's last byte
   ssize_t excess_claimed = 0;   ///< bytes that a write reports beyond those it wrote
   std::uint64_t free_space = 4096;
@@ -44,13 +44,13 @@ class FaultyFileSystem : public FileSystem {
   ssize_t write(int fd, const void* bytes, std::size_t count) override {
     if (fails("write")) return -1;
     const auto* first = static_cast<const char*>(bytes);
-    std::string data(first, std::min(count, longest_transfer));
+    std::string data(first, std::min(count, max_transfer_size));
     if (lose_last_byte && !data.empty()) data.back() = '\0';
     return FileSystem::write(fd, data.data(), data.size()) + excess_claimed;
   }
   ssize_t pread(int fd, void* bytes, std::size_t count, std::uint64_t offset) override {
     if (fails("pread")) return -1;
-    return FileSystem::pread(fd, bytes, std::min(count, longest_transfer), offset);
+    return FileSystem::pread(fd, bytes, std::min(count, max_transfer_size), offset);
   }
   int fstat(int fd, struct stat& status) override {
     return fails("fstat") ? -1 : FileSystem::fstat(fd, status);

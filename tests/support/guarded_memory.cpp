@@ -27,7 +27,7 @@ constexpr std::size_t page = 4096;
 constexpr std::size_t classes = 16;                            // up to 128 MiB
 constexpr std::size_t bytes_per_class = std::size_t{1} << 30;  // of address space
 /// Each slot takes two of the 65,530 mappings that a process may have.
-constexpr std::size_t most_slots = 20'000;
+constexpr std::size_t max_slots = 20'000;
 constexpr std::size_t head_bytes = 64;
 
 [[noreturn]] void fail(std::string_view message) {
@@ -48,23 +48,23 @@ class SlotClass {
   void open(std::byte* begin, std::size_t readable_bytes) {
     first_ = begin + page;
     readable_ = readable_bytes;
-    heads_ = reserve(most_slots * head_bytes, PROT_READ | PROT_WRITE);
+    heads_ = reserve(max_slots * head_bytes, PROT_READ | PROT_WRITE);
   }
 
   /// Its readable bytes, or null.
-  std::byte* take() {
+  std::byte* allocate() {
     if (free_ != 0) {
       const std::size_t slot = free_ - 1;
       std::memcpy(&free_, head(slot), sizeof(free_));
       return begin_of(slot);
     }
-    if (made_ == most_slots || (made_ + 2) * stride() > bytes_per_class) return nullptr;
+    if (made_ == max_slots || (made_ + 2) * stride() > bytes_per_class) return nullptr;
     std::byte* const begin = begin_of(made_);
     if (::mprotect(begin, readable_, PROT_READ | PROT_WRITE) != 0) return nullptr;
     ++made_;
     return begin;
   }
-  void give_back(const std::byte* data) {
+  void release(const std::byte* data) {
     const std::size_t slot = slot_of(data);
     std::memcpy(head(slot), &free_, sizeof(free_));
     free_ = slot + 1;
@@ -89,21 +89,21 @@ class SlotClass {
 
 class Arena {
  public:
-  std::byte* take(std::size_t bytes, Guard side) {
+  std::byte* allocate(std::size_t bytes, Guard side) {
     const std::size_t pages = bytes <= page ? 1 : (bytes - 1) / page + 1;
     const auto size_class = static_cast<std::size_t>(std::bit_width(pages - 1));
     if (size_class >= classes) return nullptr;
     const std::lock_guard lock(mutex_);
     if (begin_ == nullptr) open();
-    std::byte* const begin = of_size_[size_class].take();
+    std::byte* const begin = of_size_[size_class].allocate();
     if (begin == nullptr) return nullptr;
     std::byte* const end = begin + of_size_[size_class].readable();
     if (bytes == 0) return end + head_bytes;
     return side == Guard::front ? begin : end - bytes;
   }
-  void give_back(std::byte* data) {
+  void release(std::byte* data) {
     const std::lock_guard lock(mutex_);
-    of_size_[class_of(data)].give_back(data);
+    of_size_[class_of(data)].release(data);
   }
   std::byte* head_of(const std::byte* data) const { return of_size_[class_of(data)].head_of(data); }
   bool contains(const void* data) const {
@@ -137,8 +137,8 @@ Guard guard_of_environment() {
   fail("TAPESTRY_GUARD: expected back or front\n");
 }
 
-void* take_or_throw(std::size_t bytes) {
-  void* const data = take_guarded(bytes, guard());
+void* allocate_or_throw(std::size_t bytes) {
+  void* const data = allocate_guarded(bytes, guard());
   if (data == nullptr) throw std::bad_alloc();
   return data;
 }
@@ -146,7 +146,7 @@ void* take_or_throw(std::size_t bytes) {
 void* head_of(void* data) noexcept { return arena.head_of(static_cast<std::byte*>(data)); }
 
 constexpr kernels::detail::BlockSource source{
-    .take = take_or_throw, .give_back = give_back_guarded, .head = head_of};
+    .allocate = allocate_or_throw, .release = release_guarded, .head = head_of};
 
 /// Before other static objects, which may take blocks.
 struct Start {
@@ -163,13 +163,13 @@ Guard guard() noexcept {
   return of_this_run;
 }
 
-void* take_guarded(std::size_t bytes, Guard side) noexcept {
-  std::byte* const data = arena.take(bytes, side);
+void* allocate_guarded(std::size_t bytes, Guard side) noexcept {
+  std::byte* const data = arena.allocate(bytes, side);
   if (data != nullptr) std::memset(data, 0xff, bytes);
   return data;
 }
 
-void give_back_guarded(void* data) noexcept { arena.give_back(static_cast<std::byte*>(data)); }
+void release_guarded(void* data) noexcept { arena.release(static_cast<std::byte*>(data)); }
 
 bool is_guarded(const void* data) noexcept { return arena.contains(data); }
 

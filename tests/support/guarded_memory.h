@@ -21,9 +21,9 @@ inline bool is_guarded_run() noexcept { return guard() != Guard::none; }
 
 /// `bytes` bytes of 0xff (a NaN in either precision) with an unreadable page on this side, or null
 /// if there is no more. Where 0 bytes are, nothing is readable before or behind.
-void* take_guarded(std::size_t bytes, Guard side) noexcept;
-void give_back_guarded(void* data) noexcept;
-/// True for memory of take_guarded().
+void* allocate_guarded(std::size_t bytes, Guard side) noexcept;
+void release_guarded(void* data) noexcept;
+/// True for memory of allocate_guarded().
 bool is_guarded(const void* data) noexcept;
 
 }  // namespace tapestry::test

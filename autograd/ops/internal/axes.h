@@ -22,7 +22,7 @@ AxisSet all_axes(std::size_t rank);
 
 /// Number of elements that a reduction over `axes` combines into one.
 std::size_t reduced_count(const Shape& shape, const AxisSet& axes);
-/// Throws ShapeError, naming `operation`, if it is 0.
+/// reduced_count(); throws ShapeError, naming `operation`, if it is 0.
 std::size_t require_elements(const char* operation, const Shape& shape, const AxisSet& axes);
 
 /// `shape` without `axes`, or with extents of 1 there.
@@ -40,7 +40,7 @@ void add_expanded(const Gradient& dx, const AxisSet& axes, double factor, const 
 /// Operations row by row along the last axis, and the checks of their operands. Internal.
 namespace tapestry {
 
-/// A tensor seen as rows along its last axis.
+/// A tensor viewed as rows along its last axis.
 struct Rows {
   std::size_t rows;  ///< product of all axes but the last
   std::size_t n;     ///< extent of the last axis, >= 1

@@ -82,8 +82,8 @@ Tensor broadcast_values(const char* operation, kernels::Binary f, const Tensor& 
 /// along which the operand repeats.
 void add_unbroadcast(const Gradient& gradient, const Tensor& g);
 
-/// Gives every element of y = relu(x) its frozen branch, the identity or 0, whatever the sign of x
-/// is now.
+/// Gives every element of y = relu(x) its frozen branch, x or 0, regardless of the current sign
+/// of x.
 void freeze_relu(FrozenBranches& branches, Tensor& y, const Tensor& x);
 
 }  // namespace tapestry

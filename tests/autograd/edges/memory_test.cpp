@@ -61,35 +61,35 @@ TEST_CASE("guarded memory borders directly on an unreadable page and is readable
   for (const Guard side : sides) {
     for (const std::size_t bytes : {1, 4, 60, 4092, 4096, 4100, 100'000}) {
       CAPTURE(bytes);
-      auto* const data = static_cast<std::byte*>(take_guarded(bytes, side));
+      auto* const data = static_cast<std::byte*>(allocate_guarded(bytes, side));
       REQUIRE(data != nullptr);
       CHECK(is_guarded(data));
       for (std::size_t i = 0; i < bytes; ++i) REQUIRE(data[i] == std::byte{0xff});
       std::memset(data, 0, bytes);
       CHECK(faults(neighbor(data, bytes, side)));
-      give_back_guarded(data);
+      release_guarded(data);
     }
   }
 }
 
 TEST_CASE("guarded memory of 0 bytes is readable on neither side") {
   for (const Guard side : sides) {
-    auto* const data = static_cast<std::byte*>(take_guarded(0, side));
+    auto* const data = static_cast<std::byte*>(allocate_guarded(0, side));
     CHECK(faults(data));
     CHECK(faults(data - 1));
-    give_back_guarded(data);
+    release_guarded(data);
   }
 }
 
 TEST_CASE("guarded memory is reused after its release, filled with NaN again") {
   for (const Guard side : sides) {
-    auto* const first = static_cast<std::byte*>(take_guarded(3000, side));
+    auto* const first = static_cast<std::byte*>(allocate_guarded(3000, side));
     std::memset(first, 0, 3000);
-    give_back_guarded(first);
-    auto* const second = static_cast<std::byte*>(take_guarded(3000, side));
+    release_guarded(first);
+    auto* const second = static_cast<std::byte*>(allocate_guarded(3000, side));
     CHECK(second == first);
     CHECK(second[1500] == std::byte{0xff});
-    give_back_guarded(second);
+    release_guarded(second);
   }
 }
 

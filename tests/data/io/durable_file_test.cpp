@@ -143,7 +143,7 @@ TEST_CASE("interrupted calls and short transfers are continued") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   files.interrupt_every_second_call = true;
-  files.longest_transfer = 3;
+  files.max_transfer_size = 3;
   write(folder / "x", "a text of some length", files);
   CHECK(content(folder / "x") == "a text of some length");
   CHECK(files_in(folder.path()) == 1);
@@ -158,7 +158,7 @@ TEST_CASE("whichever call up to the rename fails, the old file is unchanged and 
     CAPTURE(expected[number]);
     FaultyFileSystem files;
     files.failing_call = number;
-    files.longest_transfer = 5;  // a second write that fails leaves a torn file
+    files.max_transfer_size = 5;  // a second write that fails leaves a torn file
     const std::string error = output_error([&] { write(folder / "x", "new text", files); });
     REQUIRE(files.calls.at(number) == expected[number]);
     CHECK(error.find("Input/output error") != error.npos);

@@ -42,7 +42,7 @@ TEST_CASE("a file of up to the largest size is read, in any number of reads") {
   const TemporaryFolder folder;
   const auto path = folder.write("x", "text");
   FaultyFileSystem files;
-  files.longest_transfer = 3;
+  files.max_transfer_size = 3;
   files.interrupt_every_second_call = true;
   const OpenFile file(path, note, files);
   CHECK(file.size() == 4);
