@@ -65,8 +65,8 @@ class Encoder {
   Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
 
   /// Inference with a causal mask, some tokens at a time: appends the tokens of x (rows, n,
-  /// d_model) to the caches and returns their output. The values equal those of one call with all
-  /// tokens and AttentionMask::causal().
+  /// d_model) to the caches and returns their output, which equals the output of one
+  /// call with all tokens and AttentionMask::causal().
   ///
   /// caches  one for each layer; empty before the first call
   Tensor extend(const Tensor& x, std::vector<KeyValueCache>& caches) const;
@@ -148,8 +148,8 @@ class Decoder {
   /// The caches of all layers before the first target token.
   std::vector<DecoderLayerCache> read(const Tensor& memory) const;
   /// Inference with a causal mask, some tokens at a time: appends the tokens of x (rows, n,
-  /// d_model) to the caches and returns their output. The values equal those of one call with all
-  /// tokens and AttentionMask::causal().
+  /// d_model) to the caches and returns their output, which equals the output of one
+  /// call with all tokens and AttentionMask::causal().
   ///
   /// cross  the mask of the memory. Rows r * i, r * i + 1, ... of x, where r is the number of rows
   ///        divided by the number of memory rows, attend to row i of the memory

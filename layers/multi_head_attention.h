@@ -137,8 +137,8 @@ class MultiHeadAttention {
 
   /// Self-attention in inference, some tokens at a time: appends the tokens of x (rows, n, d_model)
   /// to the cache and returns their output. Their positions start at cache.length(); each token
-  /// attends to itself and to all tokens before it. The values equal those of one call with all
-  /// tokens and AttentionMask::causal().
+  /// attends to itself and to all tokens before it. The output equals the output of one call with
+  /// all tokens and AttentionMask::causal().
   Tensor extend(const Tensor& x, KeyValueCache& cache) const;
 
   /// The projected keys and values of a memory, for attend().

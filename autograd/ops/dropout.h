@@ -36,7 +36,7 @@ Tensor dropout_add(const Tensor& residual, const Tensor& x, double rate,
 /// errors as for `dropout`.
 ///
 /// dL/dx = dL/dy / (1 - rate) where y > 0, else 0. Backward needs no random numbers, because y is 0
-/// wherever x was dropped or not positive.
+/// where x was dropped or not positive.
 Tensor relu_dropout(const Tensor& x, double rate, const RandomStream& random);
 
 /// Options of `residual_add`. The member initializers are the defaults.

@@ -40,7 +40,7 @@ double distance(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("a trace has the steps of a call and their gradients, as separate operations have them") {
+TEST_CASE("a trace has the same steps and gradients as separate operations") {
   Tensor q = random_leaf({2, 3, 4}, 1), k = random_leaf({2, 3, 4}, 2),
          v = random_leaf({2, 3, 6}, 3), g = random_leaf({2, 3, 6}, 4);
   const AttentionTracer tracer;
@@ -107,7 +107,7 @@ TEST_CASE("a trace of ALiBi has the scores before and after the distances are su
   }
 }
 
-TEST_CASE("a trace of additive scores has their products, and NaN where none was computed") {
+TEST_CASE("a trace of additive scores has their products, and NaN for products not computed") {
   Tensor x = random_leaf({1, 40, 2}, 1), w = random_leaf({1, 2}, 2);
   const AttentionTracer tracer;
   Tape tape;
@@ -191,7 +191,7 @@ TEST_CASE("an attention tracer changes no bit of a call and traces recorded call
   }
 }
 
-TEST_CASE("a recorder keeps path and weights of every call of attention, whatever the score") {
+TEST_CASE("a recorder keeps path and weights of every attention call, for every score") {
   const Tensor x = random_leaf({2, 3, 4}, 1), w = random_leaf({2, 2}, 2);
   const AttentionOptions options{
       .num_heads = 2, .mask = AttentionMask::causal(), .dropout = 0.9, .random = RandomStream(1)};
@@ -248,8 +248,8 @@ TEST_CASE("a recorder changes neither what is computed nor what a tape records")
 
 namespace {
 
-/// Checks that query i of sentence b may attend to the keys [first, last), of n_q queries and n_k
-/// keys, as far as positions say.
+/// Checks that mask.keys() allows query i of sentence b the keys [first, last), for n_q queries and
+/// n_k keys.
 void check_keys(const AttentionMask& mask, std::size_t b, std::size_t i, std::size_t n_q,
                 std::size_t n_k, AttentionMask::Range expected) {
   const auto [first, last] = mask.keys(b, i, n_q, n_k);
@@ -284,14 +284,13 @@ TEST_CASE("a mask combined with an empty mask is unchanged, in either order") {
   CHECK((none & none).keep_row(0, 0) == nullptr);
 }
 
-TEST_CASE("a padding length greater than the number of keys is rejected if that number is known") {
+TEST_CASE("a padding length above the number of keys is rejected once that number is known") {
   const AttentionMask mask = AttentionMask::padding({3, 4});
   CHECK_NOTHROW(mask.require_fitting("op", 2, 5, 4));
   check_error<ValueError>("op:|1|4|3", [&] { mask.require_fitting("op", 2, 5, 3); });
 }
 
-TEST_CASE(
-    "a mask rejects lengths below 0 and entries that are not one for each key, saying where") {
+TEST_CASE("a mask rejects negative lengths, naming the position, and a wrong number of entries") {
   CHECK_NOTHROW(AttentionMask::padding({3, 0}));
   check_error<ValueError>("attention mask:|-2|2", [&] { AttentionMask::padding({3, 0, -2}); });
   for (const std::size_t size : {23, 25}) {
@@ -302,7 +301,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "each extent of a keep-mask has to fit, and the number of lengths, in whole and combined") {
+    "each extent of a keep-mask and the number of lengths must match, also in combined masks") {
   const auto keep = [](std::size_t batch, std::size_t n_q, std::size_t n_k) {
     return AttentionMask::keep(batch, n_q, n_k, std::vector<std::uint8_t>(batch * n_q * n_k, 1));
   };

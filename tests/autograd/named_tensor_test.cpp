@@ -54,7 +54,7 @@ TEST_CASE("a path that selects nothing is rejected with the closest existing nam
   CHECK_THROWS_AS(below("encoder.."), ValueError);
 }
 
-TEST_CASE("a rejected path is answered with the five closest names, if there are any") {
+TEST_CASE("the error for an unknown path lists the five closest names, if there are names") {
   const auto many = named({"a", "b", "c", "d", "e", "wide"});
   check_error<ValueError>("optimizer:|`wise`|`wide`|`a`|`b`|`c`|`d`",
                           [&] { indices_below("optimizer", "wise", many); });
@@ -63,7 +63,7 @@ TEST_CASE("a rejected path is answered with the five closest names, if there are
 
 namespace {
 
-/// Passes x on, and throws from its backward.
+/// The identity with a backward that throws.
 struct FailingBackward {
   static constexpr const char* name = "failing";
   Tensor forward(const Tensor& x) { return x.detach(); }

@@ -28,7 +28,7 @@ Tensor single_leaf(std::initializer_list<double> values) {
 
 }  // namespace
 
-TEST_CASE("a forward pass that makes infinity is stopped with layer, operation, place and ranges") {
+TEST_CASE("AnomalyDetector stops at infinity in forward: layer, operation, position and ranges") {
   const Tensor x = single_leaf({4.0, 0.0, 1.0});
   static const std::string& path = interned_path("encoder.norm");
   AnomalyDetector detector;
@@ -38,7 +38,7 @@ TEST_CASE("a forward pass that makes infinity is stopped with layer, operation, 
   check_error<AnomalyError>("encoder.norm: log: forward:|inf|[1]|1|(3)|[0, 16]", [&] { log(y); });
 }
 
-TEST_CASE("a backward pass that makes infinity is stopped, though all values are finite") {
+TEST_CASE("AnomalyDetector stops at infinity in backward although all values are finite") {
   const Tensor x = single_leaf({4.0, 0.0, 0.0});
   static const std::string& path = interned_path("decoder.layers.1");
   AnomalyDetector detector;
@@ -52,7 +52,7 @@ TEST_CASE("a backward pass that makes infinity is stopped, though all values are
       [&] { tape.backward(loss); });
 }
 
-TEST_CASE("inputs that are not finite themselves are shown as such") {
+TEST_CASE("AnomalyDetector counts the values of inputs that are not finite") {
   const Tensor x = single_leaf({1.0, std::numeric_limits<double>::quiet_NaN()});
   const Tensor all = single_leaf({std::numeric_limits<double>::infinity()});
   AnomalyDetector detector;
@@ -60,14 +60,14 @@ TEST_CASE("inputs that are not finite themselves are shown as such") {
   check_error<AnomalyError>("add: forward:|inf|[0]|1|(2)|[1, 1]|2|(1)", [&] { x + all; });
 }
 
-TEST_CASE("the input whose gradient is at fault is named, with the place of its first bad value") {
+TEST_CASE("AnomalyDetector names the input with the anomalous gradient and its first position") {
   const Tensor a = Tensor::full({2, 3}, 2.0, DType::float64).set_requires_grad(true);
   const Tensor b =
       Tensor::from({2, 3}, {1, 2, -3, 4, 5, 6}, DType::float64).set_requires_grad(true);
   AnomalyDetector detector;
   Tape tape(&detector);
   const Tensor y = a * b;
-  // The gradient of a is that of y times b, that of b twice that of y: too large in two places.
+  // dL/da = b dL/dy and dL/db = 2 dL/dy: too large in two places.
   const double large = 1e308;
   check_error<AnomalyError>(
       "mul: backward:|1|inf|[1, 1]|(2, 3)|-1e+308|1e+308|[2, 2]|2|[-3, 6]", [&] {
@@ -184,7 +184,7 @@ TEST_CASE("max takes the element that was the largest in the first pass, except 
         }) == std::vector{2.0, 5.0, 7.0});
 }
 
-TEST_CASE("frozen branches: calls are identified by their order, which every pass begins anew") {
+TEST_CASE("frozen branches: calls are identified by their order, which restarts in every pass") {
   FrozenBranches branches;
   const auto both = [](double a, double b) {
     return std::vector{relu(row({a})).item(), relu(row({b})).item()};
@@ -211,7 +211,7 @@ TEST_CASE("argmax gives the indices of the first pass, except where maxima were 
   CHECK(largest({2.0, 1.0, 3.0, 4.0}) == std::vector{1, 1});
 }
 
-TEST_CASE("operations other than those of the first pass are rejected") {
+TEST_CASE("frozen branches: operations that differ from the first pass are rejected") {
   FrozenBranches branches;
   on(branches, [] { return relu(row({1.0, -1.0})); });
   const FrozenBranches::Pass again(branches);

@@ -16,7 +16,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// a + 2 b, or a if b is absent; notes which gradients were wanted.
+/// a + 2 b, or a if b is absent; records which gradients were needed.
 struct AddTwice {
   static constexpr const char* name = "add_twice";
   std::vector<bool>* wanted;
@@ -86,7 +86,7 @@ TEST_CASE("an operation's backward gets a Gradient that is true for inputs that 
   check_values(a.grad(), {1.0 + 2.0 + 1.0});
 }
 
-TEST_CASE("an operation on a list gives each input that requires a gradient its own") {
+TEST_CASE("an operation on a list computes a separate gradient for each input that requires one") {
   const std::vector<Tensor> inputs = {leaf(1.0), Tensor::scalar(1.0, DType::float64), leaf(1.0)};
   Tape tape;
   const Tensor y = apply_to_list(WeightedSum{}, inputs);
@@ -105,8 +105,8 @@ TEST_CASE("an operation on a list that needs no gradient is not recorded") {
   CHECK(tape.size() == 0);
 }
 
-/// x^3 of operations, whose records would end in a different error; backward forgets that the
-/// operand may have been broadcast.
+/// x^3, composed of operations. If they were recorded, the error would differ. Backward ignores
+/// that the operand may have been broadcast.
 struct Cubed {
   static constexpr const char* name = "cubed";
   Tensor x{};
@@ -128,7 +128,7 @@ TEST_CASE("forward may use operations, which are not recorded themselves") {
   CHECK(execution_context().tape == &tape);
 }
 
-/// Returns its input.
+/// An operation whose forward returns its input.
 struct Same {
   static constexpr const char* name = "same";
   Tensor forward(const Tensor& x) { return x; }
@@ -141,7 +141,7 @@ TEST_CASE("an operation whose forward returns one of its inputs is named") {
   check_error<ValueError>("same:|forward returned one of its inputs", [&] { apply(Same{}, x); });
 }
 
-/// Uses a member that nothing has set.
+/// An operation that uses an uninitialized member.
 struct WithoutMember {
   static constexpr const char* name = "without_member";
   Tensor member{};
@@ -154,7 +154,7 @@ TEST_CASE("an operation whose forward uses its own empty tensor is named") {
                                 [&] { apply(WithoutMember{}, leaf(2.0)); });
 }
 
-/// a + b, where backward does what it is told.
+/// a + b with a given backward.
 struct SumWith {
   static constexpr const char* name = "sum_with";
   void (*backward_of)(const Tensor& dy, Gradient da, Gradient db);
@@ -189,7 +189,7 @@ TEST_CASE("an error in backward, or a gradient of a wrong shape, names the opera
   });
 }
 
-/// Gives input 2 a gradient of a wrong shape.
+/// An operation whose backward gives input 2 a gradient of a wrong shape.
 struct Broken {
   static constexpr const char* name = "broken";
   Tensor forward(std::span<const Tensor> inputs) { return inputs[0].detach().to(DType::float64); }

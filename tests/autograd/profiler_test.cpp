@@ -49,7 +49,7 @@ Tensor ones(const Shape& shape, DType dtype = DType::float64) {
   return Tensor::full(shape, 1.0, dtype);
 }
 
-/// Throws out of its forward.
+/// An operation whose forward throws.
 struct FailingForward {
   static constexpr const char* name = "failing";
   Tensor forward(const Tensor&) { throw std::runtime_error("no"); }
@@ -138,7 +138,7 @@ TEST_CASE("the profiler subtracts the time of inner scopes from a scope") {
   check_row(profile, "everything else", Phase::other, 0, 0, 0);
 }
 
-TEST_CASE("the seconds of a scope are those of all its calls, less those of scopes inside it") {
+TEST_CASE("the seconds of a scope add up all its calls, without the scopes inside it") {
   using namespace std::chrono_literals;
   const Profiler profiler;
   for (int call = 0; call < 4; ++call) {
@@ -251,7 +251,7 @@ const Profile example{.seconds = 4.0,
 TEST_CASE("a profile is a table with shares, speeds and sums, and dashes for missing figures") {
   CHECK(to_string(example) ==
         "4.000 seconds by operation; each row excludes the time of nested rows\n"
-        "what                         phase         calls     seconds   share   GFLOP/s         GB"
+        "name                         phase         calls     seconds   share   GFLOP/s         GB"
         "     GB/s\n"
         "linear                       backward       1234       2.000  50.0 %     125.0     30.000"
         "     15.0\n"
@@ -261,7 +261,7 @@ TEST_CASE("a profile is a table with shares, speeds and sums, and dashes for mis
         "      0.0\n"
         "everything else              other             -       0.250   6.2 %         -          -"
         "        -\n"
-        "in all  forward 18.8 %  backward 50.0 %  inference 25.0 %  other 6.2 %  GFLOP/s 100.0\n"
+        "total  forward 18.8 %  backward 50.0 %  inference 25.0 %  other 6.2 %  GFLOP/s 100.0\n"
         "GFLOP/s: matrix products; GB: by shapes, each input and output once, shared or not\n");
 }
 

@@ -62,8 +62,8 @@ TEST_CASE("streams differ by seed, name, number and order of derivation") {
   CHECK(first_numbers.size() == std::size(streams));
 }
 
-// Worked out from philox4x32-10 and FNV-1a by another program: other numbers would end runs that
-// are to be resumed.
+// Computed from philox4x32-10 and FNV-1a by another program. If the numbers changed, interrupted
+// runs could not be resumed.
 TEST_CASE("keys and numbers of a random stream never change") {
   const RandomStream dropout = RandomStream(7).named("dropout");
   CHECK(dropout.key() == 0xa920e29e9feffcddU);

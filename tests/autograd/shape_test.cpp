@@ -25,7 +25,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("a shape knows its extents, its rank and its size") {
+TEST_CASE("a shape has extents, a rank and a size") {
   const Shape shape = {2, 3, 4};
   CHECK(shape.rank() == 3);
   CHECK(shape.size() == 24);
@@ -282,7 +282,7 @@ TEST_CASE("tensors without values and empty handles are printed as well") {
   CHECK(to_string(Tensor()) == "(no tensor)");
 }
 
-TEST_CASE("of more than 1,000 values, the ends of each long axis are shown") {
+TEST_CASE("a tensor of more than 1,000 values is printed with the ends of each long axis") {
   CHECK(to_string(counted({1001})) == "[   0,    1,    2, ...,  998,  999, 1000]  (1001) float64");
   CHECK(to_string(counted({1000})).size() > 4000);
   const std::string text = to_string(counted({1001, 2}));
@@ -294,7 +294,7 @@ TEST_CASE("of more than 1,000 values, the ends of each long axis are shown") {
         " [1996, 1997],\n"
         " [1998, 1999],\n"
         " [2000, 2001]]  (1001, 2) float64");
-  // An axis of seven is not shorter with its middle left out.
+  // Leaving out the middle would not shorten an axis of seven.
   CHECK(to_string(counted({7, 200})).find("...,\n") == std::string::npos);
   CHECK(to_string(counted({8, 200})).find("...,\n") != std::string::npos);
 }

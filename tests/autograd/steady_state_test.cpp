@@ -109,7 +109,7 @@ TEST_CASE("each set of kernels that the processor can execute can be used") {
   }
 }
 
-TEST_CASE("the sets differ in their roundings, so that a choice has an effect") {
+TEST_CASE("the sets of kernels round differently, so a choice has an effect") {
   const KernelsBefore before;
   const RandomStream random(7);
   const Tensor x = random_normal({33, 65}, random.at(0)), w = random_normal({47, 65}, random.at(1));

@@ -22,7 +22,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// Passes x on, with a gradient of 3 dy, which it computes in the memory of dy.
+/// The identity with a gradient of 3 dy, which it computes in the memory of dy.
 struct Tripled {
   static constexpr const char* name = "tripled";
   bool by_view;
@@ -133,7 +133,7 @@ TEST_CASE("backward rejects a loss that depends on no tensor that requires a gra
   check_error<ValueError>(words, [&] { tape.backward(computed_before); });
 }
 
-TEST_CASE("backward rejects a loss of another tape, a tape that is gone and a second backward") {
+TEST_CASE("backward rejects a loss of another tape, of a destroyed tape and a second backward") {
   const Tensor x = leaf(3.0);
   Tape tape;
   const Tensor y = square(x);
@@ -145,11 +145,11 @@ TEST_CASE("backward rejects a loss of another tape, a tape that is gone and a se
     check_error<ValueError>(of_another, [&] { tape.backward(inner_result); });
     check_error<ValueError>(of_another, [&] { inner.backward(y); });
   }
-  check_error<ValueError>("backward:|the output was recorded by a tape that is",
+  check_error<ValueError>("backward:|the output was recorded by a tape that has been destroyed",
                           [&] { tape.backward(inner_result); });
   const Tensor also = x * y;
   tape.backward(y);
-  const char* used = "backward:|an earlier backward has used up";
+  const char* used = "backward:|an earlier backward has consumed";
   check_error<ValueError>(used, [&] { tape.backward(y); });
   check_error<ValueError>(used, [&] { tape.backward(also); });
   {
@@ -247,7 +247,7 @@ TEST_CASE("nothing that runs inside backward is recorded") {
   CHECK_FALSE(x.grad().requires_grad());
 }
 
-/// A leaf that a tape reports, with the gradient that it has then.
+/// A leaf that a tape reports, with its gradient at that time.
 struct Report {
   const GradientSlot* leaf;
   double gradient;
@@ -278,7 +278,7 @@ TEST_CASE("backward reports a leaf as soon as its gradient is complete") {
   CHECK(reports[2].gradient == 60.0);
 }
 
-TEST_CASE("backward reports a leaf of an unreached branch without a gradient, an unused one not") {
+TEST_CASE("backward reports a leaf of an unreached branch without a gradient, but no unused leaf") {
   const Tensor x = leaf(2.0), unreached = leaf(3.0), unused = leaf(4.0);
   Tape tape;
   const Tensor y = square(x);
@@ -314,7 +314,7 @@ namespace {
 
 std::size_t bytes_in_use() { return kernels::memory_statistics().bytes_in_use; }
 
-/// Passes x on, and notes the memory in use when its backward runs.
+/// The identity, which records the memory in use when its backward runs.
 struct Probe {
   static constexpr const char* name = "probe";
   std::size_t* bytes;
@@ -354,7 +354,7 @@ TEST_CASE("backward releases values as it proceeds") {
   CHECK(at_the_end_of_backward < before + 4 * bytes);  // y and a gradient or two
 }
 
-TEST_CASE("retain_grad keeps the gradient of an output, and of no other") {
+TEST_CASE("retain_grad keeps the gradient of an output, and no other gradient") {
   const Tensor x = leaf(3.0);
   Tape tape;
   Tensor h = square(x);
@@ -366,7 +366,7 @@ TEST_CASE("retain_grad keeps the gradient of an output, and of no other") {
   check_values(x.grad(), {120.0});
   CHECK_FALSE(other.grad().defined());
   CHECK_FALSE(loss.grad().defined());
-  check_error<ValueError>("only read", [&] { h.grad().mutable_values<double>(); });
+  check_error<ValueError>("only be read", [&] { h.grad().mutable_values<double>(); });
 }
 
 TEST_CASE("retain_grad of a leaf changes nothing; of a constant it is rejected") {

@@ -73,7 +73,7 @@ TEST_CASE("neither a view nor a copy of a leaf is a leaf") {
   CHECK_FALSE(x.detach().to(DType::float64).requires_grad());
 }
 
-TEST_CASE("a default-constructed tensor is absent, and says so when it is used") {
+TEST_CASE("a default-constructed tensor is empty, and using it is an error") {
   const Tensor none;
   CHECK_FALSE(none.defined());
   CHECK_FALSE(none.requires_grad());
@@ -162,7 +162,7 @@ TEST_CASE("a tensor that was moved by move_into releases its old memory") {
   CHECK(before - kernels::memory_statistics().bytes_in_use >= 8000);
 }
 
-TEST_CASE("factories make float32 tensors unless another type is asked for") {
+TEST_CASE("factories make float32 tensors by default") {
   CHECK(Tensor::zeros({2}).dtype() == DType::float32);
   CHECK(Tensor::scalar(1.0).dtype() == DType::float32);
   check_values(Tensor::ones({2, 2}), {1.0, 1.0, 1.0, 1.0});
@@ -283,7 +283,7 @@ TEST_CASE("a tensor that is moved while it is frozen has its gradient in the new
   check_values(x.grad(), {6.0});
 }
 
-TEST_CASE("handles of one tensor have the same identity, views and equal tensors another") {
+TEST_CASE("handles of one tensor have the same identity, views and equal tensors do not") {
   const Tensor x = Tensor::scalar(3.0);
   const Tensor handle = x;
   CHECK(handle.identity() == x.identity());
@@ -344,7 +344,7 @@ TEST_CASE("a tensor has defined() and no conversion to bool") {
   static_assert(TruthValue<Gradient>);
 }
 
-TEST_CASE("tensors made like another have its shape and element type") {
+TEST_CASE("full_like, zeros_like and ones_like have the shape and element type of their argument") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::full({2, 3}, 5.0, dtype);
     for (const auto& [like, value] :

@@ -15,7 +15,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("a tensor is seen as an xtensor with its shape, without a copy") {
+TEST_CASE("as_xtensor() has the shape and memory of the tensor") {
   const Tensor x = Tensor::from({2, 3}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, DType::float32);
   const auto view = as_xtensor<float>(x);
   CHECK(view.dimension() == 2);
@@ -26,7 +26,7 @@ TEST_CASE("a tensor is seen as an xtensor with its shape, without a copy") {
   CHECK(xt::sum(view)() == 21.0F);
 }
 
-TEST_CASE("scalars and empty tensors are seen as such") {
+TEST_CASE("as_xtensor() of scalars and of tensors without elements") {
   const Tensor scalar = Tensor::scalar(2.5, DType::float64);
   CHECK(as_xtensor<double>(scalar).dimension() == 0);
   CHECK(as_xtensor<double>(scalar)() == 2.5);
@@ -68,7 +68,7 @@ TEST_CASE("ids are xtensor expressions, and expressions of whole numbers are ids
   CHECK(to_ids(xt::transpose(numbers)) == Ids{{1, 3}, {2, 4}});
 }
 
-TEST_CASE("a gradient is seen as an xtensor without a copy, and outlives its handle") {
+TEST_CASE("as_xtensor() of a gradient makes no copy and outlives the handle") {
   Tensor w = Tensor::from({2, 2}, {1.0, 2.0, 3.0, 4.0}).set_requires_grad(true);
   {
     Tape tape;
@@ -103,7 +103,7 @@ TEST_CASE("an assignment to a mutable adaptor changes the tensor") {
   CHECK_THROWS_AS(as_mutable_xtensor<double>(w), DTypeError);
 }
 
-TEST_CASE("an expression becomes float32 unless another type is given") {
+TEST_CASE("to_tensor() of an expression makes float32 by default") {
   const xt::xarray<double> a = {1.0, 2.0};
   CHECK(to_tensor(a / 3.0).dtype() == DType::float32);
   check_values(to_tensor(a > 1.0), {0.0, 1.0});

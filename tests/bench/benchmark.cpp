@@ -16,12 +16,12 @@ namespace tapestry::bench {
 namespace {
 
 constexpr std::size_t warm_up_steps = 3;
-constexpr std::size_t parts = 4;  ///< of the steps, with products in between
+constexpr std::size_t parts = 4;  ///< number of groups of steps, with products between them
 
 struct Steps {
   explicit Steps(std::size_t number) { times.reserve(number); }
 
-  /// Runs more steps, after a first one that does not count: it brings data back into the caches.
+  /// Runs more steps. The first step brings data back into the caches and is not measured.
   void run(TrainingStep& step, std::size_t number) {
     step.run();
     const Counts before = Counts::now();
@@ -63,7 +63,7 @@ Result result_of(const Problem& problem, const Steps& steps, const GemmPeak& pea
 Result measure(const Problem& problem, std::size_t number) {
   TrainingStep step(problem);
   warm_up(step);
-  const std::uint64_t memory = peak_memory();  // before the products add theirs
+  const std::uint64_t memory = peak_memory();  // before the products allocate memory
 
   GemmPeak peak(kernels::num_threads());
   Steps steps(number);

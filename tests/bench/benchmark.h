@@ -14,12 +14,12 @@ namespace tapestry::bench {
 struct Result {
   std::string problem;
   std::size_t threads = 0;
-  double seconds = 0.0;                ///< of a step, 10th percentile
-  double tokens_per_second = 0.0;      ///< of the target
+  double seconds = 0.0;                ///< time of a step, 10th percentile
+  double tokens_per_second = 0.0;      ///< target tokens
   double flops_per_second = 0.0;       ///< see flops_per_step()
   double peak_flops_per_second = 0.0;  ///< see GemmPeak
   std::uint64_t peak_memory = 0;       ///< bytes, of the whole process
-  double page_faults = 0.0;            ///< a step, like the next two
+  double page_faults = 0.0;            ///< per step, like the next two
   double pool_allocations = 0.0;
   double calls_of_new = 0.0;
 };
@@ -28,12 +28,12 @@ struct Result {
 /// products of OpenBLAS before, between and after them for comparison.
 Result measure(const Problem& problem, std::size_t steps);
 
-/// Use of the time of these steps, after the same warm-up.
+/// Profile of `steps` training steps, after the same warm-up.
 Profile profile(const Problem& problem, std::size_t steps);
 
-/// One line for a reader.
+/// The result as one line of text.
 std::string to_line(const Result& result);
-/// One JSON object with the fields' names.
+/// The result as a JSON object with the names of the fields as keys.
 std::string to_json(const Result& result);
 
 }  // namespace tapestry::bench

@@ -5,10 +5,10 @@
     compare_ctranslate2.py TAPESTRY CHECKPOINT SOURCE [--repeat N] [--threads 1 2]
 
 Both read the same float32 parameters (CHECKPOINT is converted) and translate the lines of SOURCE with
-the same beams, batches and threads, without length normalization. They take turns, and the fastest of
-the runs counts. Printed are CPU seconds and elapsed seconds without start and loading, with tokenization,
-and the share of equal outputs. Needs ctranslate2, h5py, numpy and PyYAML, and sentencepiece for models of
-subwords.
+the same beams, batches and threads, without length normalization. They run alternately, and the fastest
+run of each counts. Prints CPU seconds and elapsed seconds, with tokenization but without start and
+loading, and the share of equal outputs. Needs ctranslate2, h5py, numpy and PyYAML, and sentencepiece for
+models with subwords.
 
 The model must be a seq2seq with layer norm, ReLU and sinusoidal positions.
 """
@@ -27,11 +27,11 @@ import numpy as np
 import yaml
 
 
-LONGEST = 60  # tokens of an output
+MAX_OUTPUT_TOKENS = 60
 
 
 def linear(spec, parameters, *names):
-    """Sets a linear layer; of several ones that CTranslate2 applies as one, their rows."""
+    """Sets a linear layer. CTranslate2 applies several layers as one; their rows are concatenated."""
     spec.weight = np.concatenate([parameters[name + ".weight"] for name in names])
     spec.bias = np.concatenate([parameters[name + ".bias"] for name in names])
 
@@ -82,7 +82,7 @@ class Words:
 
 
 class Subwords:
-    """Pieces of the SentencePiece models of a checkpoint, as it has them."""
+    """Pieces of the SentencePiece models of a checkpoint."""
 
     def __init__(self, source, target):
         import sentencepiece
@@ -111,7 +111,7 @@ def convert(checkpoint, folder):
     """Writes the model of a checkpoint as a model of CTranslate2; returns its config and tokenizer."""
     with h5py.File(checkpoint) as file:
         config = yaml.safe_load(file["config"][()].tobytes().decode())
-        # Like `tapestry translate`, the averages of a run with train.ema_decay.
+        # Like `tapestry translate`, use the averages of a run with train.ema_decay.
         group = "average" if "average" in file else "parameters"
         parameters = {name: value[()] for name, value in file[group].items()}
         words = {side: file[f"data/{side}_vocabulary"][()].tobytes().decode().split("\n")[:-1]
@@ -183,7 +183,7 @@ class Peer:
         sources = [self.tokenizer.split(line) for line in lines]
         results = self.translator.translate_batch(
             sources, beam_size=beam, length_penalty=0, max_batch_size=tokens, batch_type="tokens",
-            max_decoding_length=LONGEST)
+            max_decoding_length=MAX_OUTPUT_TOKENS)
         outputs = [self.tokenizer.join(result.hypotheses[0]) for result in results]
         return time.perf_counter() - begin, time.process_time() - cpu, outputs
 
@@ -209,7 +209,7 @@ def main():
     lines = options.source.read_text().splitlines()
     if config["data"]["lowercase"]:
         lines = [line.lower() for line in lines]
-    # Words have spaces between them, so that both read the same; outputs are compared without spaces.
+    # Words are separated by spaces, so that both read the same tokens; outputs are compared without spaces.
     lines = [tokenizer.prepare(line) for line in lines if line.strip()]
     print("| threads | beam | batch | tapestry CPU s | CTranslate2 CPU s | tapestry s | CTranslate2 s | equal |")
     print("|---|---|---|---|---|---|---|---|")
@@ -219,7 +219,7 @@ def main():
             for batch in ("1 line", "2,048 tokens"):
                 some = lines[:options.single] if batch == "1 line" else lines
                 arguments = [options.checkpoint, "--beam-size", str(beam), "--length-penalty", "0",
-                             "--max-length", str(LONGEST), "--threads", str(threads)]
+                             "--max-length", str(MAX_OUTPUT_TOKENS), "--threads", str(threads)]
                 arguments += ["--interactive"] if batch == "1 line" else ["--batch-tokens", "2048"]
                 ours, theirs, idle = [], [], []
                 for _ in range(options.repeat):

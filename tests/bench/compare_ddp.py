@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trains models of bench_step with Tapestry and with PyTorch, in one process of two threads and in
-two processes of one thread, turn by turn, and compares the times of a step. One process of one
-thread shows how fast each is without a division of work.
+"""Trains models of bench_step with Tapestry and with PyTorch, alternately, in one process of two
+threads and in two processes of one thread, and compares the times of a step. One process of one
+thread shows the speed without a division of work.
 
     python3 tests/bench/compare_ddp.py [NAMES...] [--rounds 5] [--seconds 6]
 
@@ -32,7 +32,7 @@ COLUMNS = ["model", "Tapestry, 1 thread, one batch, ms", "PyTorch, 1 thread, one
            "DDP / Tapestry, 2 processes"]
 SETTLING_STEPS = 2  # of each run of the program: memory and caches
 
-# The models of bench_step (problems.cpp) as configs: vocabularies have four special tokens, and
+# The models of bench_step (problems.cpp) as configs. Vocabularies have four special tokens;
 # sequences of the task begin with <bos> or end with <eos>.
 CONFIG = """\
 data: {{task: copy, num_symbols: {symbols}, min_length: {words}, max_length: {words},
@@ -48,7 +48,7 @@ train: {{batch_size: {batch}, accumulate: {processes}, label_smoothing: 0.1, log
 
 
 def write_config(folder):
-    """run.yaml, of the model that bench_step has described in the folder."""
+    """Writes run.yaml for the model that bench_step has described in the folder."""
     problem = json.loads((folder / "model.json").read_text())["problem"]
     (folder / "run.yaml").write_text(CONFIG.format(**{
         **problem, "symbols": problem["vocabulary"] - 4, "words": problem["length"] - 1,
@@ -56,7 +56,7 @@ def write_config(folder):
 
 
 class ProgramRuns:
-    """`tapestry train`, started anew for each round; has the members of a Contender."""
+    """`tapestry train`, restarted for each round; has the members of a Contender."""
 
     def __init__(self, name, folder, program, processes, threads):
         self.name, self.times, self.rounds = name, [], []
@@ -67,7 +67,7 @@ class ProgramRuns:
                         f"train.threads={threads}"]
 
     def run(self, steps):
-        """Their times in seconds."""
+        """Runs the steps; returns their times in seconds."""
         shutil.rmtree(self.folder / "run", ignore_errors=True)
         done = subprocess.run(
             [*self.command, f"train.steps={SETTLING_STEPS + steps}"], cwd=self.folder,

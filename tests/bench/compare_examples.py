@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs examples of tests/examples and the same programs in PyTorch, turn by turn, and compares their
+"""Runs examples of tests/examples and the same programs in PyTorch, alternately, and compares their
 training times.
 
     python3 tests/bench/compare_examples.py [NAMES...] [--rounds 5]
@@ -22,7 +22,7 @@ PROGRAMS = ROOT / ".build/release/tests/examples"
 
 
 def training_time(command, folder):
-    """The seconds that a program prints; it has to succeed."""
+    """The training time in seconds that a program prints; the program must succeed."""
     output = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
     return float(re.search(r"^trained in ([\d.]+) s$", output, re.MULTILINE)[1])
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares what `tapestry plan` predicts with the run: parameters, peak memory, time of a step and
+"""Compares predictions of `tapestry plan` with the run: parameters, peak memory, time of a step and
 of the whole run.
 
     python3 tests/bench/compare_plan.py [CONFIGS...] [--seconds 20] [--rounds 3]
 
-Each config is planned and trained for about so many seconds, in turn for several rounds: its
-train.steps is replaced, and keys in percent of it scale with it. Prints a table in Markdown of the
-round with the median deviation of the total time; a deviation is run / plan - 1.
+Plans and trains each config for about this many seconds, alternately for several rounds. Replaces its
+train.steps; keys in percent of the steps scale with it. Prints a table in Markdown of the round with
+the median deviation of the total time; a deviation is run / plan - 1.
 """
 
 import argparse

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trains the models of bench_step with Tapestry and with PyTorch, turn by turn, and compares times
-and memory. Both start from the same parameters and train on the same batch, on whose loss they must
-agree.
+"""Trains the models of bench_step with Tapestry and with PyTorch, alternately, and compares times and
+memory. Both start from the same parameters, train on the same batch and must agree on its loss.
 
     python3 tests/bench/compare_pytorch.py [NAMES...] [--threads 1 2] [--rounds 5] [--compile]
 
@@ -32,11 +31,11 @@ COLUMNS = ["model", "threads", "rival", "Tapestry ms", "rival ms", "times as lon
 
 
 class Failure(Exception):
-    """Something that the user is to be told in one line."""
+    """An error that is reported to the user in one line."""
 
 
 class Contender:
-    """A process that trains, step by step, when told to; see serve.h for what it says."""
+    """A process that runs training steps on request; serve.h describes its protocol."""
 
     def __init__(self, name, command):
         self.name, self.times, self.rounds = name, [], []
@@ -51,12 +50,12 @@ class Contender:
     def read_line(self):
         line = self.process.stdout.readline()
         if not line:
-            raise Failure(f"{self.name} stopped with exit code {self.process.wait()}; what it said "
-                          "stands above")
+            raise Failure(f"{self.name} stopped with exit code {self.process.wait()}; see its output "
+                          "above")
         return line
 
     def run(self, steps):
-        """Their times in seconds."""
+        """Runs the steps; returns their times in seconds."""
         try:
             print(steps, file=self.process.stdin, flush=True)
         except BrokenPipeError:
@@ -64,7 +63,7 @@ class Contender:
         return [float(time) for time in self.read_line().split()]
 
     def run_round(self, steps):
-        """After one step that counts for nothing: it brings data back into the caches."""
+        """Runs one more step first, unmeasured, which brings data back into the caches."""
         times = self.run(1 + steps)[1:]
         self.times += times
         self.rounds.append(low_percentile(times))
@@ -99,7 +98,7 @@ class Comparison:
 
 
 def low_percentile(times):
-    """The 10th percentile: what the program takes when the machine lets it."""
+    """The 10th percentile: the time without interference by other programs."""
     return sorted(times)[len(times) // 10]
 
 
@@ -183,7 +182,7 @@ def parse_arguments():
     parser.add_argument("--threads", nargs="+", type=positive(int), default=[1, 2])
     parser.add_argument("--rounds", type=positive(int), default=5)
     parser.add_argument("--seconds", type=positive(float), default=1.5,
-                        help="what the slowest has for its steps of a round")
+                        help="time of a round for the slowest contender")
     parser.add_argument("--compile", action="store_true", help="against torch.compile as well")
     parser.add_argument("--bench-step", type=pathlib.Path, default=BENCH_STEP)
     return parser.parse_args()

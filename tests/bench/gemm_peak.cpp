@@ -15,7 +15,7 @@ namespace {
 
 constexpr int n = 1024;
 constexpr int products_at_a_time = 6;
-/// OpenBLAS's idle threads go on looking for work for some 30 milliseconds.
+/// OpenBLAS's idle threads spin for some 30 milliseconds before they sleep.
 constexpr std::chrono::milliseconds until_threads_sleep(60);
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace tapestry::bench {
 
-/// Tells the seconds since it was made.
+/// Measures the seconds since its construction.
 class Timer {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
@@ -17,11 +17,11 @@ class Timer {
   Clock::time_point start_ = Clock::now();
 };
 
-/// The 10th percentile: what the program takes when the machine lets it. Neighbours on a shared
-/// machine stall whole steps, so that a mean would tell of them. Of one time or more.
+/// The 10th percentile of one or more times: the time without interference. Other programs on a
+/// shared machine stall whole steps, which would dominate a mean.
 double low_percentile(std::vector<double> times);
 
-/// Counts of this process so far; the difference of two counts is what happened between.
+/// Counts of events of this process so far; subtract two of them to count an interval.
 struct Counts {
   std::uint64_t page_faults = 0;
   std::uint64_t pool_allocations = 0;  ///< blocks that the kernels' pool took from the system
@@ -32,8 +32,8 @@ struct Counts {
   Counts operator+(const Counts& others) const;
 };
 
-/// The most memory that this process has had resident, in bytes; 0 where the system does not say.
-/// Not getrusage's: that one starts with what the parent process had.
+/// Peak resident memory of this process, in bytes; 0 if the system does not report it. The value of
+/// getrusage is not used, because it starts with the memory of the parent process.
 std::uint64_t peak_memory();
 
 }  // namespace tapestry::bench

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: BSD-3-Clause
-"""What masked pre-training is worth: test accuracy of configs/toy_agreement.yaml, with and without
-the parameters of configs/toy_masked.yaml, over some seeds of model and data."""
+"""Measures the effect of masked pre-training: test accuracy of configs/toy_agreement.yaml, with and
+without the parameters of configs/toy_masked.yaml, over several seeds of model and data."""
 
 import argparse
 import re

@@ -37,7 +37,7 @@ struct Multiplications {
   double output() const { return n * d * vocabulary; }
 
  private:
-  /// Of queries, keys, values and output.
+  /// Projections of queries, keys, values and output.
   double projections() const { return 4.0 * n * d * d; }
 
   double n, d, d_ff, vocabulary;

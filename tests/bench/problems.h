@@ -7,7 +7,7 @@
 
 namespace tapestry::bench {
 
-/// A model and a batch for it. Both sides have one vocabulary each of the same size, and sentences
+/// A model and a batch for it. Source and target have vocabularies of the same size, and sentences
 /// of the same length without padding.
 struct Problem {
   std::string name;
@@ -15,26 +15,26 @@ struct Problem {
   std::size_t num_encoder_layers;  ///< 0: a language model, without an encoder and a source
   std::size_t num_decoder_layers;
   std::size_t batch;   ///< sentences
-  std::size_t length;  ///< of each, source and target alike
+  std::size_t length;  ///< tokens of each source and target sentence
 
   bool has_encoder() const { return num_encoder_layers > 0; }
-  /// Of the target, which the loss is about.
+  /// Number of target tokens.
   std::size_t tokens() const { return batch * length; }
 };
 
-/// All that have a name, from small to large.
+/// The named problems, from small to large.
 std::span<const Problem> problems();
 
-/// The problem of this name; throws ValueError, naming all, for another name.
+/// The problem of this name. Throws ValueError, with all names, for another name.
 const Problem& problem_named(const std::string& name);
 
-/// Floating point operations of a training step: two for each multiplication of its matrix
-/// products, three times over, since each product of the forward pass has two in the backward pass,
-/// for the gradients of its two operands.
+/// Floating point operations of the matrix products of a training step, two for each
+/// multiplication. Each product of the forward pass counts three times, because the backward pass
+/// has two more products for the gradients of its operands.
 ///
-/// Counted are linear maps and, in attention, scores and weighted values of those pairs of query
-/// and key that the mask lets through: n (n + 1) / 2 under a causal mask, not n^2. Not counted is
-/// what is no matrix product, and what is computed a second time to save memory.
+/// Includes linear maps and, in attention, scores and weighted values of the pairs of query and key
+/// that the mask allows: n (n + 1) / 2 under a causal mask, not n^2. Excludes products that are
+/// recomputed to save memory.
 double flops_per_step(const Problem& problem);
 
 }  // namespace tapestry::bench

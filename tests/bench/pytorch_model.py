@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The models of bench_step as a PyTorch user who wants them fast on a CPU would write them.
+"""The models of bench_step, written in PyTorch for speed on a CPU.
 
-Attention is spelled out: on 2 threads, toy, tiny, char, base and long took 1 to 20 % less time than
-with nn.TransformerEncoder and nn.TransformerDecoder (PyTorch 2.13). With dropout,
+Attention is composed of single operations: on 2 threads, toy, tiny, char, base and long took 1 to 20 %
+less time than with nn.TransformerEncoder and nn.TransformerDecoder (PyTorch 2.13). With dropout,
 F.scaled_dot_product_attention has no fused kernel on the CPU and composes the same operations with
-more passes over the scores. Projections of one input are one matrix product. Modules have
-Tapestry's names, but for such joint projections.
+more passes over the scores. Projections of one input are one matrix product. Modules, except such
+joint projections, have Tapestry's names.
 """
 
 import math
@@ -19,7 +19,7 @@ JOINT_PROJECTIONS = ("q_proj", "kv_proj", "qkv_proj")
 
 
 class Attention(nn.Module):
-    """Multi-head attention, of a sequence to itself or (`cross`) to another."""
+    """Multi-head self-attention, or cross-attention if `cross`."""
 
     def __init__(self, width, heads, cross):
         super().__init__()
@@ -31,7 +31,7 @@ class Attention(nn.Module):
         self.out_proj = nn.Linear(width, width)
 
     def forward(self, x, memory=None, mask=None):
-        """x (batch, n, width); mask (n, n), 0 where a query may look and -inf where not."""
+        """x (batch, n, width); mask (n, n), 0 where a query may attend and -inf elsewhere."""
         if memory is None:
             q, k, v = self.qkv_proj(x).chunk(3, -1)
         else:
@@ -152,7 +152,7 @@ def sinusoids(length, width):
 
 
 def tapestry_names(name):
-    """Those parameters of Tapestry's that stand one after the other in the parameter `name`."""
+    """Names of Tapestry's parameters that are concatenated in the parameter `name`."""
     parts = name.split(".")
     joint = parts[-2]
     if joint not in JOINT_PROJECTIONS:
@@ -162,7 +162,7 @@ def tapestry_names(name):
 
 
 def load(model, values):
-    """Gives the model the values of Tapestry's parameters, {name: tensor}; all must be used."""
+    """Loads the values of Tapestry's parameters, {name: tensor}, which must all be used."""
     unused = set(values)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -170,4 +170,4 @@ def load(model, values):
             parameter.copy_(torch.cat([values[n] for n in names]))
             unused -= set(names)
     if unused:
-        raise ValueError(f"there is nothing here that takes {', '.join(sorted(unused))}")
+        raise ValueError(f"the model has no parameters for {', '.join(sorted(unused))}")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PyTorch's side of compare_pytorch.py and compare_ddp.py: trains the model that bench_step --serve
-has written, with ddp in two processes by DistributedDataParallel over gloo, each with half the batch.
+"""The PyTorch process of compare_pytorch.py and compare_ddp.py. Trains the model that bench_step --serve
+has written; with ddp in two processes by DistributedDataParallel over gloo, each with half the batch.
 
     python3 tests/bench/pytorch_worker.py DIRECTORY THREADS eager|compile|ddp
 
-Speaks as bench_step --serve does: the loss without dropout, then for each line of input with a
-number of steps a line with their times, at the end a line of JSON. A process of its own, so that
-its peak memory is its own; with ddp it is the first process's.
+Has the protocol of bench_step --serve: prints the loss without dropout, then for each line of input with
+a number of steps a line with their times, and a line of JSON at the end. Runs in a separate process to
+measure its peak memory; with ddp, the peak memory of the first process.
 """
 
 import json
@@ -35,7 +35,7 @@ def read_ids(directory, name, shape):
 
 
 def read_parameters(directory, parameters):
-    """{name: tensor} of what is described by [{"name", "shape"}, ...]."""
+    """Reads the parameters described by [{"name", "shape"}, ...] as {name: tensor}."""
     sizes = [math.prod(p["shape"]) for p in parameters]
     flat = read(directory, "parameters.f32", torch.float32, [sum(sizes)])
     return {p["name"]: part.view(p["shape"]) for p, part in zip(parameters, flat.split(sizes))}
@@ -75,7 +75,7 @@ class Training:
 
 
 def compile_loss(loss):
-    # Inductor's own random numbers make dropout slower than eager PyTorch's do.
+    # Dropout with Inductor's random numbers is slower than with eager PyTorch's.
     torch._inductor.config.fallback_random = True
     return torch.compile(loss)
 
@@ -90,14 +90,14 @@ def timed(step, number):
 
 
 def peak_memory():
-    """The most memory that this process has had resident, in bytes."""
+    """Peak resident memory of this process, in bytes."""
     for line in pathlib.Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return 1024 * int(line.split()[1])
 
 
 def serve(training, numbers, is_first=True):
-    """Says the loss, and the times of each number of steps."""
+    """Prints the loss, and the times of each number of steps."""
     loss = training.evaluate()
     if is_first:
         print(loss, flush=True)
@@ -129,7 +129,7 @@ class DistributedTraining(Training):
 
 
 def read_numbers_of_steps():
-    """The numbers of the lines of input that rank 0 has, in each process."""
+    """The numbers in rank 0's lines of input, broadcast to each process."""
     while True:
         line = sys.stdin.readline() if distributed.get_rank() == 0 else ""
         number = torch.tensor(int(line or 0))

@@ -20,12 +20,12 @@ struct Batch {
   explicit Batch(const Problem& problem);
 
   TokenBatch source;  ///< empty for a language model
-  TokenBatch target;  ///< what the decoder reads
-  Ids labels;         ///< (rows, length), what it is to say
+  TokenBatch target;  ///< input of the decoder
+  Ids labels;         ///< (rows, length), expected output
 };
 
-/// A problem's model in float32, encoder-decoder or decoder-only, its batch and its optimizer: what
-/// it takes to train on that batch again and again.
+/// A problem's model in float32, encoder-decoder or decoder-only, its batch and its optimizer.
+/// Trains repeatedly on the same batch.
 class TrainingStep {
  public:
   explicit TrainingStep(const Problem& problem);
@@ -34,7 +34,7 @@ class TrainingStep {
   /// clipping to a norm of 1, Adam.
   void run();
 
-  /// The loss of the batch by the parameters as they are, without dropout.
+  /// The loss of the batch with the current parameters, without dropout.
   double evaluate() const;
 
   const Batch& batch() const { return batch_; }

@@ -24,7 +24,7 @@ struct Arguments {
   std::string served_directory;
 };
 
-/// Adds what the command line may hold; parsing it fills in `arguments`.
+/// Adds the options of the command line; parsing sets `arguments`.
 void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("problem", arguments.problem, "A name of --list")->required();
   app.add_option("--threads", arguments.threads, "0 takes all cores")->capture_default_str();
@@ -33,10 +33,10 @@ void declare(CLI::App& app, Arguments& arguments) {
                     ->capture_default_str();
   auto* json = app.add_flag("--json", arguments.json, "Print a JSON object");
   auto* profile =
-      app.add_flag("--profile", arguments.profile, "Print where the time of the steps goes")
-          ->excludes(json);
-  app.add_option("--serve", arguments.served_directory,
-                 "Write model and batch there, then run the number of steps in each line of input")
+      app.add_flag("--profile", arguments.profile, "Print a profile of the steps")->excludes(json);
+  app.add_option(
+         "--serve", arguments.served_directory,
+         "Write model and batch to this directory, then run the steps given by each input line")
       ->check(CLI::ExistingDirectory)
       ->excludes(steps)
       ->excludes(json)

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: BSD-3-Clause
-"""Generated tasks at the sizes that other programs publish, over several seeds of model and data.
+"""Trains generated tasks at sizes published by other programs, over several seeds of model and data.
 
     tests/bench/toy_tasks.py .build/release/tapestry [--seeds 1 2 ...] [--jobs 2] [copy sort reverse]
 
@@ -60,15 +60,15 @@ def tapestry(program, *arguments, text=None):
 
 
 def exact_by_length(program, run, folder):
-    """The share of right outputs for lengths 1 to 25, which training has, and 26 to 30."""
+    """The share of correct outputs for lengths 1 to 25, which occur in training, and 26 to 30."""
     sources = (folder / "test.src").read_text()
     targets = (folder / "test.trg").read_text().splitlines()
-    right, all_ = collections.Counter(), collections.Counter()
+    correct, all_ = collections.Counter(), collections.Counter()
     for target, output in zip(targets, tapestry(program, "translate", run, text=sources).splitlines()):
         longer = len(target.split()) > 25
-        right[longer] += output == target
+        correct[longer] += output == target
         all_[longer] += 1
-    return {f"exact, lengths {name}": right[longer] / all_[longer]
+    return {f"exact, lengths {name}": correct[longer] / all_[longer]
             for longer, name in ((False, "1-25"), (True, "26-30"))}
 
 
@@ -97,7 +97,7 @@ def measure(program, task, seed, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("program", type=Path)
-    parser.add_argument("tasks", nargs="*", help="of copy, sort and reverse; default: all")
+    parser.add_argument("tasks", nargs="*", help="tasks out of copy, sort and reverse; default: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[*range(1, 11)])
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, of one thread each")
     arguments = parser.parse_intermixed_args()
@@ -108,11 +108,11 @@ def main():
     with tempfile.TemporaryDirectory() as name, \
             concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for task in arguments.tasks or TASKS:
-            _, _, most_perplexity, least_bleu = TASKS[task]
+            _, _, max_perplexity, min_bleu = TASKS[task]
             results = pool.map(lambda seed: measure(program, task, seed, Path(name)), arguments.seeds)
             for seed, scores in zip(arguments.seeds, results):
-                good = scores["BLEU"] >= least_bleu
-                good = good and (most_perplexity is None or scores["perplexity"] <= most_perplexity)
+                good = scores["BLEU"] >= min_bleu
+                good = good and (max_perplexity is None or scores["perplexity"] <= max_perplexity)
                 missed += not good
                 text = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
                 print(f"{task} seed {seed}: {text}{'' if good else '  MISSED'}", flush=True)

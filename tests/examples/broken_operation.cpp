@@ -5,8 +5,8 @@
 //
 //     y = x / r,   r = sqrt(mean(x^2)),          dL/dx = (g - y mean(g y)) / r   for g = dL/dy.
 //
-// The gradient below takes r for a constant and forgets the second term: it looks right, training
-// continues with it, only worse. The program fails unless the checker says so.
+// The gradient below treats r as a constant and so omits the second term. It looks right, and a
+// model trains with it, only worse. The program fails unless the checker finds the mistake.
 //
 // [1] Zhang & Sennrich 2019, "Root mean square layer normalization", equation 4.
 
@@ -69,7 +69,7 @@ int main() {
   const auto network = [&] {
     const Tensor hidden = tapestry::tanh(tapestry::linear(x, w1));
     static const std::string& path = tapestry::interned_path("encoder.norm");
-    const tapestry::LayerPath here(path);  // as a layer of the library says where it is
+    const tapestry::LayerPath here(path);  // names the layer in errors and reports
     return tapestry::linear(tapestry::apply(BrokenRmsNorm{}, hidden), w2);
   };
 
@@ -79,6 +79,6 @@ int main() {
 
   const bool found = report.first_wrong && report.first_wrong->operation == "broken_rms_norm" &&
                      report.first_wrong->layer_path == "encoder.norm" &&
-                     report.count(tapestry::GradcheckVerdict::wrong) == 2;  // x and w1, before it
+                     report.count(tapestry::GradcheckVerdict::wrong) == 2;  // x and w1 precede it
   return found ? 0 : 1;
 }

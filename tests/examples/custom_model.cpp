@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A custom model in the program: `model.kind: window_mlp`, a language model that reads the
-// last `model.read_tokens` tokens through a perceptron. It has its own config key and everything
-// that other kinds have: train, --resume, evaluate, gradcheck, check. A config file for it:
+// last `model.read_tokens` tokens through a perceptron. It has a config key of the program and all
+// commands of other kinds: train, --resume, evaluate, gradcheck, check. A config file for it:
 //
 //     data: {task: toy_sentences}
 //     model: {kind: window_mlp, read_tokens: 3, d_model: 16, d_ff: 32}

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs the program of custom_model.cpp as a user would: custom_model.sh PROGRAM BROKEN_PROGRAM [KILLS]
-# Trains, kills the run KILLS times (default 3) with SIGKILL and resumes it, and compares the bytes
-# of its last checkpoint with an undisturbed run; checks config errors, gradcheck, check and
-# evaluate. BROKEN_PROGRAM has a wrong gradient, which gradcheck has to name.
+# Trains, kills the run KILLS times (default 3) with SIGKILL and resumes it. Compares the bytes of
+# the last checkpoint with an uninterrupted run. Checks config errors, gradcheck, check and
+# evaluate. BROKEN_PROGRAM has a wrong gradient, which gradcheck must name.
 set -euo pipefail
 program=$1
 broken=$2

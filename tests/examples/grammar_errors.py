@@ -4,10 +4,10 @@
 
     grammar_errors.py [--seed N] [--rate R] < correct.txt > wrong.txt
 
-Reads a sentence per line and writes the same sentence with errors, so that the output is the source and
-the input the target of parallel text. Articles are dropped, added or exchanged, verbs disagree with their
-subjects, nouns lose or gain an s, prepositions are exchanged, words are doubled, and neighbors change
-places. Each word has an error with probability R; correct sentences should stay unchanged.
+Reads one sentence per line and writes the same sentence with errors: the output is the source of parallel
+text, and the input is the target. Articles are dropped, added or exchanged, verbs disagree with their
+subjects, nouns lose or gain an s, prepositions are exchanged, words are doubled, and adjacent words swap
+places. Each word has an error with probability R, so some sentences stay correct.
 """
 import argparse
 import random
@@ -21,12 +21,12 @@ VERBS = {"is": "are", "are": "is", "was": "were", "were": "was", "has": "have", 
 
 
 def like(word, model):
-    """`word` with a capital if `model` has one."""
+    """`word`, capitalized if `model` is capitalized."""
     return word[:1].upper() + word[1:] if model[:1].isupper() else word
 
 
 def with_error(word, draw):
-    """The words in place of one word."""
+    """The words that replace one word."""
     lower = word.lower()
     if lower in ARTICLES:
         other = draw.choice([w for w in ARTICLES if w != lower] + [""])

@@ -8,8 +8,8 @@ CHECKPOINT is a step-*.h5 of a run with model.kind: seq2seq; SOURCE and TARGET a
 sentence per line and tokens separated by spaces. Prints the mean negative log-likelihood of the target
 tokens, <eos> included, which `tapestry evaluate` prints as the loss.
 
-Written only from train/checkpoint/format.md and rebuilding.md: the arrays, the tokens and the formulas
-are there. Models with other options than the ones below are refused.
+Written only from train/checkpoint/format.md and rebuilding.md, which describe the arrays, the tokens and
+the formulas. Rejects models with other options than the ones below.
 """
 
 import sys
@@ -29,7 +29,7 @@ def text(file, path):
 
 
 def model_options(file):
-    """The section `model` of the config, as texts."""
+    """The section `model` of the config, as strings."""
     options, section = {}, ""
     for line in text(file, "config").splitlines():
         if not line.startswith(" "):

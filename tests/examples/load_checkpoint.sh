@@ -8,7 +8,7 @@ set -eu
 program=$1
 here=$(cd "$(dirname "$0")" && pwd)
 python=
-for candidate in python3 /usr/bin/python3; do  # Debian's, if another one comes first in PATH
+for candidate in python3 /usr/bin/python3; do  # fall back to Debian's python3
   ! "$candidate" -c 'import h5py, numpy' 2>/dev/null || { python=$candidate; break; }
 done
 if [ -z "$python" ]; then

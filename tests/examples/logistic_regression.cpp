@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Logistic regression on xtensor arrays: standardization and metrics are xtensor expressions, the
-// loss and its gradients are tensors. logistic_regression.py is the same with NumPy and PyTorch.
+// loss and its gradients are tensors. logistic_regression.py is the same program with NumPy and
+// PyTorch.
 
 #include <tapestry.h>
 #include <tapestry/xtensor.h>

@@ -5,8 +5,8 @@
     match_reports.py NUMBER FOLDER [--seed N]
 
 Writes NUMBER reports into FOLDER/reports.txt and the summary of each into FOLDER/summaries.txt. A report
-tells the goals in their order among other events; the summary names the winner, the final score and the
-player with the most goals, so that a model has to count and to leave out.
+lists goals and other events in order. The summary names the winner, the final score and the player with
+the most goals, so a model must count goals and omit other events.
 """
 import argparse
 import collections

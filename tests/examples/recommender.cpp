@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Why dot products work: users and films become vectors, learned only from ratings, such that the
-// dot product of the two is how much the user likes the film. Nobody says what the numbers in the
-// vectors stand for; the films of a genre end up side by side all the same.
+// Why dot products work: users and films become vectors, learned only from ratings. The dot product
+// of a user and a film predicts how much the user likes the film. The elements of the vectors have
+// no given meaning; still, films of one genre get similar vectors.
 
 #include <tapestry/autograd/ops/elementwise.h>
 #include <tapestry/autograd/ops/losses.h>
@@ -24,13 +24,13 @@ namespace {
 constexpr std::size_t users = 40, films = 20, width = 2;
 constexpr std::size_t genres = 2;  // films with an even number are comedies, the others thrillers
 
-/// Opinion of a user about a film, from -1 to 1: of comedies the opposite of thrillers.
+/// How much a user likes a film, from -1 to 1. Users who like comedies dislike thrillers.
 double taste(std::size_t user, std::size_t film) {
   const double for_comedies = std::cos(static_cast<double>(user));
   return film % genres == 0 ? for_comedies : -for_comedies;
 }
 
-/// Who rated what: three quarters of all pairs, the others are to be predicted.
+/// Ratings of pairs of users and films: three quarters of all pairs; the others are held out.
 struct Ratings {
   Ids user = Ids(Shape{1, users*films}), film = user;
   std::vector<double> rating;
@@ -55,7 +55,7 @@ Ratings ratings(bool known) {
   return some;
 }
 
-/// The mean squared error of user · film as a guess of the rating.
+/// The mean squared error of user · film as a prediction of the rating.
 Tensor error(const Embedding& of_users, const Embedding& of_films, const Ratings& some) {
   const Tensor products = mul(of_users(some.user), of_films(some.film));  // (1, pairs, width)
   return mean_squared_error(sum(products, {-1}),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A custom operation, made outside the library: swish [1] whose slope beta is learned,
+// A custom operation, defined outside the library: swish [1] with a learned slope beta,
 //
 //     y = x * s(beta x),   s(z) = 1 / (1 + exp(-z)).
 //
@@ -29,7 +29,7 @@ T logistic(T z) {
 ///     dL/dbeta = sum of g * x^2 s (1 - s)        for g = dL/dy and s = s(beta x)
 struct Swish {
   static constexpr const char* name = "swish";
-  Tensor x{}, beta{};  // what the gradients need
+  Tensor x{}, beta{};  // saved for backward
 
   Tensor forward(const Tensor& input, const Tensor& slope) {
     if (slope.size() != 1) {

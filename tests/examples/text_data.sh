@@ -21,7 +21,7 @@ lines() { wc -l < "$1"; }
 small=(model.d_model=16 model.d_ff=16 model.num_encoder_layers=1 model.num_decoder_layers=1
   train.steps=2 train.threads=1 train.exact_match_sequences=2 decoding.beam_size=1 data.lowercase=false)
 
-# ---- Summaries: the same for the same seed, and true.
+# ---- Summaries: equal for equal seeds, and correct.
 "$here"/match_reports.py 200 reports
 "$here"/match_reports.py 200 again
 "$here"/match_reports.py 200 other --seed 2

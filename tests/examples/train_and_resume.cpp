@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Trains a model from C++ with the trainer of the program `tapestry`, which writes a run directory.
-// Whatever ends the process, the same call resumes the run, and it ends with the same bytes.
+// If the process ends before the run is finished, the same call resumes the run. The result has the
+// same bytes as an uninterrupted run.
 //
 //   train_and_resume CONFIG RUN: for example configs/copy.yaml runs/copy
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Compiles and runs the code of the guide layers/from_pytorch.md: its blocks, and what the second
-// columns of its tables have.
+// Compiles and runs the code of the guide layers/from_pytorch.md: its blocks, and the code in the
+// second columns of its tables.
 #include <doctest/doctest.h>
 #include <tapestry.h>
 #include <tapestry/autograd/anomaly.h>
@@ -33,7 +33,7 @@ namespace {
 #include "block_1.inc"
 #include "block_3.inc"
 
-/// A struct of a program; the library has no such name.
+/// A struct of the guide's program, not of the library.
 struct Record {
   int row = 1;
 };
@@ -41,7 +41,7 @@ struct Record {
 constexpr int used_blocks = 8;
 static_assert(used_blocks == GUIDE_BLOCKS, "a block of the guide is not tested here");
 
-/// Takes the values of expressions.
+/// Uses the values of expressions, so that compilers do not warn.
 void use(const auto&...) {}
 
 /// A scope of new parameters.
@@ -52,7 +52,7 @@ Scope new_scope() {
 
 std::vector<double> values(const Tensor& x) { return x.to_vector(); }
 
-/// Sends standard output elsewhere during its lifetime.
+/// Captures standard output during its lifetime.
 class Printed {
  public:
   Printed() : before_(std::cout.rdbuf(text_.rdbuf())) {}
@@ -64,7 +64,7 @@ class Printed {
   std::streambuf* before_;
 };
 
-/// Makes another folder the current one during its lifetime.
+/// Changes the current folder during its lifetime.
 class Inside {
  public:
   explicit Inside(const std::filesystem::path& folder) : before_(std::filesystem::current_path()) {

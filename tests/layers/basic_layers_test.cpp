@@ -79,7 +79,7 @@ Dropout make(Parameters& parameters, double rate, const std::string& name = "dro
 
 }  // namespace
 
-TEST_CASE("which elements are dropped depends on the stream and on the path of the layer") {
+TEST_CASE("the dropped elements depend on the stream and on the path of the layer") {
   Parameters parameters(DType::float64, 1);
   const Tensor x = random_leaf({8, 8}, 1);
   const auto y = values_of(make(parameters, 0.5, "a")(x, training));
@@ -89,7 +89,7 @@ TEST_CASE("which elements are dropped depends on the stream and on the path of t
   CHECK(values_of(dropout(x, 0.5, stream.named("a"))) == y);
 }
 
-TEST_CASE("calls of one dropout layer drop the same elements unless their modes differ in number") {
+TEST_CASE("calls of one dropout layer drop the same elements unless their modes differ") {
   Parameters parameters(DType::float64, 1);
   const Dropout layer = make(parameters, 0.5);
   const Tensor x = random_leaf({8, 8}, 1);
@@ -144,7 +144,7 @@ TEST_CASE("dropout rejects a rate outside [0, 1] and names its layer") {
   }
 }
 
-TEST_CASE("a Sequential applies layers and functions one after the other") {
+TEST_CASE("a Sequential applies layers and functions in order") {
   for (const DType dtype : dtypes) {
     Parameters parameters(dtype, 1);
     const Scope scope(parameters);

@@ -100,7 +100,7 @@ TEST_CASE("positions reject inputs that are not batches of vectors of their widt
 
 namespace {
 
-/// A patch embedding that leaves patches as they are, behind a class token of -1.
+/// A patch embedding with the identity as projection and a class token of -1.
 struct Identity {
   Identity(const ImageShape& image, std::size_t patch_size)
       : width(patch_size * patch_size * image.channels),
@@ -117,7 +117,7 @@ struct Identity {
   PatchEmbedding layer;
 };
 
-/// An image whose values say where they stand: row, column, channel.
+/// An image whose values encode their position: row, column, channel.
 Tensor telling_image(const ImageShape& image) {
   std::vector<double> values;
   for (std::size_t y = 0; y < image.height; ++y) {

@@ -39,7 +39,7 @@ DecoderLayerOptions small_layer(NormPlacement placement, double dropout = 0.0) {
   return layer_options(placement, 2, 1e-5, dropout);
 }
 
-/// What a test of both stacks needs to know of one.
+/// Traits of the encoder for tests of both stacks.
 struct OfEncoder {
   using Layer = EncoderLayer;
   using Stack = Encoder;
@@ -84,7 +84,7 @@ struct MadeStack {
   Layer layer;
 };
 
-/// The attentions of a layer.
+/// The attention blocks of a layer.
 template <class Of>
 std::vector<std::string> attentions() {
   if (Of::is_decoder) return {".self_attn", ".cross_attn"};
@@ -151,7 +151,7 @@ TEST_CASE_TEMPLATE("each part of a layer drops by its own rate", Of, OfEncoder, 
       set_values(made.parameters, "stack.ff.linear2.bias", {0, 0, 0, 2});
       return values_of(Of::run(made.layer, x, x, {}, Mode::training(RandomStream(1))) - x);
     };
-    // Only the biases behind what is dropped are left.
+    // Only biases added after dropout remain.
     const double cross = Of::is_decoder ? 1 : 0;
     check_values(Tensor::from(added(1, 1, 0), DType::float64), six({1, cross, 0, 2}));
     check_values(Tensor::from(added(0, 0, 1), DType::float64), six({0, 0, 0, 0}));
@@ -213,7 +213,7 @@ TEST_CASE_TEMPLATE("stochastic depth drops the second of two layers twice as oft
   CHECK(std::abs(static_cast<double>(second) / rows - 0.2) < 0.05);
 }
 
-TEST_CASE_TEMPLATE("padding enters no batch norm of a stack", Of, OfEncoder, OfDecoder) {
+TEST_CASE_TEMPLATE("padding does not affect batch norms of a stack", Of, OfEncoder, OfDecoder) {
   for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
     DecoderLayerOptions options = small_layer(placement);
     options.residual.norm.kind = Normalization::batch_norm;
@@ -227,7 +227,7 @@ TEST_CASE_TEMPLATE("padding enters no batch norm of a stack", Of, OfEncoder, OfD
       Tape tape;
       auto all = values_of(Of::run(made.layer, x, random_leaf({2, 3, 4}, 2), masks,
                                    Mode::training(RandomStream(3))));
-      all.resize(20);  // those of tokens
+      all.resize(20);  // the values of tokens
       made.parameters.commit_buffers();
       for (const NamedTensor& buffer : made.parameters.buffers()) {
         for (const double value : values_of(buffer.tensor)) all.push_back(value);

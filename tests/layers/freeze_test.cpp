@@ -16,7 +16,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// The gradients of all parameters, in their order; nothing for a parameter without one.
+/// The gradients of all parameters, in order; nullopt for a parameter without a gradient.
 using Gradients = std::vector<std::optional<std::vector<double>>>;
 
 Gradients all_gradients(const Parameters& parameters) {
@@ -39,15 +39,14 @@ Gradients gradients_of_step(MadeNetwork& made, const Ids& labels) {
   return all_gradients(made.parameters);
 }
 
-/// The gradients without those of the parameters at `frozen`.
+/// The gradients, with nullopt for the parameters at `frozen`.
 Gradients without(Gradients gradients, const std::vector<std::size_t>& frozen) {
   for (const std::size_t i : frozen) gradients[i].reset();
   return gradients;
 }
 
-/// Freezes each parameter by itself, and checks that the others have the gradients that they have
-/// without it.
-void check_each_frozen_alone(const KindOptions& options, const Ids& labels) {
+/// Freezes each parameter separately, and checks that the gradients of the others do not change.
+void check_each_frozen_separately(const KindOptions& options, const Ids& labels) {
   CAPTURE(model_kind_name(options.kind));
   const Threads one(1);
   MadeNetwork made(options);
@@ -65,7 +64,7 @@ void check_each_frozen_alone(const KindOptions& options, const Ids& labels) {
   CHECK(all_are_back);
 }
 
-/// Two linear layers, one after the other.
+/// Two linear layers in sequence.
 struct TwoLinears {
   Parameters parameters{DType::float64, 1};
   Linear first{Scope(parameters) / "first", 3, 5};
@@ -84,7 +83,7 @@ struct TwoLinears {
 
 TEST_CASE("a frozen parameter has no gradient and changes no other, in models of every kind") {
   for (const ModelKind kind : every_model_kind) {
-    check_each_frozen_alone(with_kind(small(), kind), labels_for(kind));
+    check_each_frozen_separately(with_kind(small(), kind), labels_for(kind));
   }
 }
 
@@ -95,7 +94,8 @@ TEST_CASE("a frozen parameter has no gradient and changes no other, for every ch
   for (TransformerOptions options : every_choice()) {
     options.num_encoder_layers = options.num_decoder_layers = 1;
     options.normalization = norms[next++ % std::size(norms)];
-    check_each_frozen_alone(with_kind(options, ModelKind::seq2seq), labels_for(ModelKind::seq2seq));
+    check_each_frozen_separately(with_kind(options, ModelKind::seq2seq),
+                                 labels_for(ModelKind::seq2seq));
   }
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("freeze() selects by path, and unfreeze() restores the gradients") {
     if (gather_first) parameters.gather();
 
     parameters.freeze("first.");
-    CHECK_FALSE(parameters.list()[0].tensor.grad().defined());  // that of the step before
+    CHECK_FALSE(parameters.list()[0].tensor.grad().defined());  // discarded by freeze()
     CHECK(layers.step() == without(all, {0, 1}));
     CHECK(listing(parameters) == names);
     CHECK(parameters.num_values() == 20 + 12);

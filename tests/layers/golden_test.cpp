@@ -22,14 +22,14 @@ using namespace tapestry::test;
 /// tests/golden/transformer.py wrote the numbers.
 namespace {
 
-/// A case with the parameters of the layer that it is about.
+/// A case with the parameters of its layer.
 struct LayerCase {
   LayerCase(const std::string& file, const std::string& name, DType dtype)
       : golden(file, name, dtype), parameters(dtype, 1) {}
 
   Scope scope(const std::string& path) { return Scope(parameters) / path; }
 
-  /// Checks what `forward` of the stored inputs and parameters gives.
+  /// Checks the results of `forward` on the stored inputs and parameters.
   void check(const std::function<Tensor(Golden&)>& forward) {
     golden.load(parameters.list());
     golden.check([&] { return forward(golden); }, parameters.list());

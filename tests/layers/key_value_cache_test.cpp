@@ -29,7 +29,7 @@ Tensor tokens(std::initializer_list<double> values) {
 
 }  // namespace
 
-TEST_CASE("a cache holds appended tokens in order, whatever its capacity") {
+TEST_CASE("a cache holds appended tokens in order, for any capacity") {
   KeyValueCache cache;
   CHECK(cache.rows() == 0);
   CHECK(cache.length() == 0);
@@ -79,7 +79,7 @@ TEST_CASE("select() of a cache copies the selected sequences, in any order and n
   CHECK(selected({1, 0, 0}) == std::vector<double>{3, 4, 1, 2, 1, 2});
 }
 
-TEST_CASE("a cache rejects another number of sequences, and the selection of ones it lacks") {
+TEST_CASE("a cache rejects another number of sequences, and selecting unknown sequences") {
   KeyValueCache cache;
   cache.append(tokens({1, 2, 3, 4}), tokens({5, 6, 7, 8}));
   const Tensor one = Tensor::zeros({1, 1, 2}), wide = Tensor::zeros({2, 1, 3});

@@ -15,7 +15,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// Models of every kind, by the same cases.
+/// Common cases for models of every kind.
 namespace {
 
 using Names = std::vector<std::string>;
@@ -27,7 +27,7 @@ bool classifies_rows(ModelKind kind) {
   return kind == ModelKind::classifier || kind == ModelKind::vision_transformer;
 }
 
-/// All kinds, and those that pool with both kinds of pooling.
+/// All kinds of models; kinds that pool, with both kinds of pooling.
 std::vector<KindOptions> every_kind(const TransformerOptions& options) {
   std::vector<KindOptions> all;
   for (const ModelKind kind : every_model_kind) {
@@ -44,7 +44,7 @@ Tensor logits(const MadeNetwork& made, const TokenBatch& tokens) {
   return (*made.network)({.source = tokens, .target = tokens}, Mode::inference());
 }
 
-/// Without layers: over 3 words, or for 2 classes.
+/// A model without layers, over 3 words or for 2 classes.
 std::unique_ptr<Network> without_layers(const Scope& scope, ModelKind kind, PoolingKind pooling) {
   const TransformerOptions o{.d_model = 2,
                              .num_heads = 1,
@@ -196,7 +196,7 @@ TEST_CASE("parameters of models outside their stacks: embeddings, positions and 
   }
 }
 
-TEST_CASE("a model has encoder layers, or decoder layers if it writes, and ignores the others") {
+TEST_CASE("a model has encoder layers, or decoder layers if it generates, and ignores the others") {
   TransformerOptions options = small();
   options.num_encoder_layers = 3;
   options.num_decoder_layers = 1;
@@ -215,7 +215,7 @@ TEST_CASE("a model has encoder layers, or decoder layers if it writes, and ignor
   }
 }
 
-TEST_CASE("the scores of a token depend on the tokens that it may see, and on nothing else") {
+TEST_CASE("the scores of a token depend only on the tokens that it may attend to") {
   for (const TransformerOptions& options : every_choice()) {
     for (const ModelKind kind : token_kinds) {
       CAPTURE(model_kind_name(kind));
@@ -244,7 +244,7 @@ TEST_CASE("the scores of a token depend on the tokens that it may see, and on no
   }
 }
 
-TEST_CASE("logits of an image depend on every pixel of it and on no other image") {
+TEST_CASE("logits of an image depend on each of its pixels and on no other image") {
   for (const PoolingKind pooling : {PoolingKind::class_token, PoolingKind::mean}) {
     KindOptions options = with_kind(small(), ModelKind::vision_transformer);
     options.pooling = pooling;
@@ -323,7 +323,7 @@ TEST_CASE("models of every kind reject long sequences, unknown ids and lengths t
   });
 }
 
-TEST_CASE("a language model's own calls are decode and logits one after the other") {
+TEST_CASE("the call operator of a language model is decode, then logits") {
   const MadeNetwork made(with_kind(small(), ModelKind::language_model));
   const auto& model = dynamic_cast<const LanguageModel&>(*made.network);
   const auto expected = values_of(logits(made, sentences));
@@ -380,7 +380,7 @@ TEST_CASE("loss and gradients of every kind of model have the same bits on any n
   }
 }
 
-TEST_CASE("the parameters of every kind of model are counted alike with and without values") {
+TEST_CASE("every kind of model has the same parameter count with and without values") {
   for (const ModelKind kind : every_model_kind) {
     CAPTURE(static_cast<int>(kind));
     const MadeNetwork made(with_kind(small(), kind));

@@ -48,14 +48,14 @@ Tensor weights_of(const MultiHeadAttention& layer, const Tensor& queries, const 
   return recorder.records().at(0).weights;
 }
 
-/// Makes all four change nothing where d_model is 2.
+/// Makes all four projections the identity, for d_model 2.
 void make_projections_identities(const Parameters& parameters) {
   for (const char* projection : {"q", "k", "v", "out"}) {
     set_values(parameters, fmt::format("attn.{}_proj.weight", projection), {1, 0, 0, 1});
   }
 }
 
-/// The layer's formula from small operations; `bias` is added to the scores of each head.
+/// The layer, composed of small operations; `bias` is added to the scores of each head.
 Tensor composed(const Parameters& parameters, const Tensor& queries, const Tensor& memory,
                 std::size_t num_heads, const Tensor& bias) {
   const auto project = [&](const std::string& name, const Tensor& x) {
@@ -142,8 +142,8 @@ TEST_CASE("multi-head attention rejects inputs that do not fit and names the lay
   });
 }
 
-/// Every kind of attention that a config can choose: scores, widths of heads, no parameters,
-/// windows and positions.
+/// All kinds of attention of the config: scores, widths of heads, no parameters, windows and
+/// positions.
 
 namespace {
 
@@ -270,7 +270,7 @@ TEST_CASE("attention scores with rotary positions and ALiBi depend on the distan
       const auto w = weights_among_equals(with_score(options, score));
       for (std::size_t i = 0; i + 1 < 6; ++i) {
         for (std::size_t j = 0; j + 1 < 6; ++j) {
-          // Ratios within a row are those of the row below, one to the right.
+          // Ratios within a row equal the ratios of the next row, shifted right by one.
           const double here = w[i * 6 + j] / w[i * 6 + i];
           const double below = w[(i + 1) * 6 + j + 1] / w[(i + 1) * 6 + i + 1];
           CHECK(here == doctest::Approx(below).epsilon(1e-10));
@@ -305,7 +305,7 @@ TEST_CASE("bilinear scores with rotary positions apply W to the query before its
   check_values(weights_of(attention.layer, all, all, {}), expected, 1e-12);
 }
 
-TEST_CASE("attention of only the last queries equals theirs among all, for all position kinds") {
+TEST_CASE("the last queries get the same output with and without the others, for all positions") {
   for (const auto& options : {without_positions, with_rotary, with_alibi}) {
     const Attention attention(8, options);
     const Tensor x = random_leaf({1, 5, 8}, 1);
@@ -332,8 +332,8 @@ TEST_CASE("parameter-free attention rejects heads, widths and scores with parame
   CHECK_THROWS_AS(make(1, 0, AttentionScore::bilinear), ValueError);
 }
 
-/// What attention is and is not, whatever its scores: blind to order but for positions, blind to
-/// the future in a decoder, and between encoder and decoder a question to the one by the other.
+/// Properties of attention with every score: it depends on order only through positions, and a
+/// decoder does not attend to later tokens.
 namespace {
 
 constexpr PositionKind every_position[] = {PositionKind::sinusoidal, PositionKind::learned,
@@ -367,8 +367,8 @@ TokenBatch sentence(const std::vector<std::size_t>& places) {
   return batch;
 }
 
-/// The largest difference between what the encoder makes of a token in the sentence and of the same
-/// token in the sentence in another order.
+/// The largest difference between the encoder's outputs for a token in a sentence and for the same
+/// token after reordering the sentence.
 double dependence_on_order(const TransformerOptions& options) {
   const TestTransformer model(options);
   const auto plain =

@@ -15,7 +15,7 @@
 #include "tests/support/threads.h"
 #include "tests/support/values.h"
 
-/// Shared by the tests of networks of every kind.
+/// Helpers for tests of all kinds of networks.
 namespace tapestry::test {
 
 inline constexpr std::size_t classes = 3;

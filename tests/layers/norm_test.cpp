@@ -106,7 +106,7 @@ TEST_CASE("a norm rejects another width and an epsilon of 0, and names itself") 
 
 namespace {
 
-/// A training loop that commits averages itself.
+/// The mode of a training loop that commits running averages itself.
 const Mode deferring = Mode::training(RandomStream(1)).with_deferred_averages();
 
 struct MadeBatchNorm {
@@ -165,7 +165,7 @@ TEST_CASE("a batch norm has running moments, which start as mean 0 and variance 
   CHECK(made.running_var() == std::vector<double>{1, 1, 1});
 }
 
-TEST_CASE("training updates the running moments at once as commit_buffers() does after a step") {
+TEST_CASE("immediate updates of the running moments equal commit_buffers() after a step") {
   MadeBatchNorm made(3), deferring(3);
   for (const std::uint64_t seed : {1, 2}) {
     const Tensor x = random_leaf({4, 3}, seed);
@@ -195,7 +195,7 @@ TEST_CASE("a skipped step does not change the running moments") {
   CHECK(skipping.running_var() == plain.running_var());
 }
 
-TEST_CASE("the batches of a step update the running moments one after the other") {
+TEST_CASE("the batches of a step update the running moments in order") {
   MadeBatchNorm together(3), apart(3);
   const Tensor first = random_leaf({4, 3}, 1), second = random_leaf({4, 3}, 2);
   train(together, first);
@@ -331,7 +331,7 @@ TEST_CASE("gather() does not move buffers") {
   check_values(parameters.buffers()[0].tensor, {3, 5});
 }
 
-TEST_CASE("parameters and buffers share one space of names, closed by gather()") {
+TEST_CASE("parameters and buffers share one namespace; gather() rejects new names") {
   Parameters parameters(DType::float64, 1);
   parameters.create_buffer("mean", {1}, zeros_initializer());
   parameters.create("weight", {1}, zeros_initializer());

@@ -27,7 +27,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// Two linear layers, one after the other, in one map.
+/// Two linear layers in sequence, with their parameters.
 struct TwoLayers {
   Parameters parameters{DType::float64, 1};
   Linear first{Scope(parameters) / "first", 3, 5};
@@ -63,7 +63,7 @@ TEST_CASE("parameters are listed in the order of creation and found by name") {
 
 TEST_CASE("parameters without values have names and shapes and allocate no memory") {
   Parameters parameters = Parameters::without_values(DType::float32);
-  const std::size_t huge = std::size_t{1} << 40U;  // no machine has so much
+  const std::size_t huge = std::size_t{1} << 40U;  // more than the memory of any machine
   const Linear layer(Scope(parameters) / "ff", huge, 2);
   CHECK(listing(parameters) ==
         std::vector<std::string>{"ff.weight (2, 1099511627776)", "ff.bias (2)"});
@@ -136,7 +136,7 @@ TEST_CASE("gather() moves values and gradients into one buffer each, on 64-byte 
   }
 }
 
-TEST_CASE("gathered parameters give the bits of ones that are not, step after step") {
+TEST_CASE("gathered parameters give the same bits as parameters that are not, in every step") {
   TwoLayers gathered;
   TwoLayers scattered;
   gathered.parameters.gather();
@@ -146,7 +146,7 @@ TEST_CASE("gathered parameters give the bits of ones that are not, step after st
   }
 }
 
-TEST_CASE("a name that exists, and a parameter after gather(), are rejected") {
+TEST_CASE("create() rejects an existing name, and any name after gather()") {
   Parameters parameters(DType::float64, 1);
   parameters.create("ff.weight", {1}, ones_initializer());
   check_error<ValueError>("parameters:|`ff.weight`",
@@ -157,7 +157,7 @@ TEST_CASE("a name that exists, and a parameter after gather(), are rejected") {
   CHECK(listing(parameters) == std::vector<std::string>{"ff.weight (1)"});
 }
 
-TEST_CASE("a snapshot of parameters is not changed by later steps, and load() restores it") {
+TEST_CASE("later steps do not change a state_dict(), and load_state_dict() restores it") {
   for (const bool gathered : {false, true}) {
     TwoLayers layers;
     layers.parameters.create_buffer("moments", {2}, ones_initializer());
@@ -181,7 +181,7 @@ TEST_CASE("a snapshot of parameters is not changed by later steps, and load() re
   }
 }
 
-TEST_CASE("load() converts a snapshot of the other element type") {
+TEST_CASE("load_state_dict() converts the other element type") {
   Parameters from(DType::float64, 1), to(DType::float32, 2);
   from.create("a", {2}, normal_initializer(1.0));
   const Tensor a = to.create("a", {2}, normal_initializer(1.0));
@@ -189,7 +189,7 @@ TEST_CASE("load() converts a snapshot of the other element type") {
   CHECK(values_of(a) == values_of(from.state_dict()[0].tensor.detach().to(DType::float32)));
 }
 
-TEST_CASE("load() rejects a snapshot that does not fit and changes nothing") {
+TEST_CASE("load_state_dict() rejects a state that does not match and changes nothing") {
   TwoLayers layers;
   const std::vector<NamedTensor> snapshot = layers.parameters.state_dict();
   const Tensor weight = layers.parameters.list()[0].tensor;

@@ -24,20 +24,20 @@ using namespace tapestry::test;
 
 namespace {
 
-/// Memory that the process has taken from the system so far.
-struct Taken {
+/// Counts of the memory that the process has taken from the system.
+struct Allocations {
   std::uint64_t page_faults, pool_blocks, calls;
 
-  static Taken now() {
+  static Allocations now() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     return {static_cast<std::uint64_t>(usage.ru_minflt + usage.ru_majflt),
             kernels::memory_statistics().system_allocations, calls_of_new()};
   }
-  bool operator==(const Taken&) const = default;
+  bool operator==(const Allocations&) const = default;
 };
 
-/// A model that trains on one batch, with dropout drawn again for each step.
+/// A model that trains on one batch, with new dropout in each step.
 struct Training {
   Training(const TransformerOptions& options, std::size_t words, TokenBatch from, TokenBatch to)
       : model(options, DType::float32, 1, words), source(std::move(from)), target(std::move(to)) {
@@ -68,15 +68,16 @@ struct Training {
   std::uint64_t step = 0;
 };
 
-/// True if at least one of some steps takes nothing at all: the system may take pages away and give
-/// them back at any time, and a thread that takes over work of another, some room for it.
-bool comes_to_take_nothing(Training& training) {
+/// True if at least one of several steps allocates nothing. Single steps may allocate: the system
+/// may reclaim pages at any time, and a thread that takes over work of another thread needs memory
+/// for it.
+bool stops_allocating(Training& training) {
   for (int warm_up = 0; warm_up < 3; ++warm_up) training.run_step();
   bool nothing_taken = false;
   for (int repeat = 0; repeat < 5; ++repeat) {
-    const Taken before = Taken::now();
+    const Allocations before = Allocations::now();
     training.run_step();
-    nothing_taken = nothing_taken || Taken::now() == before;
+    nothing_taken = nothing_taken || Allocations::now() == before;
   }
   return nothing_taken;
 }
@@ -96,7 +97,7 @@ TEST_CASE("after warm-up a step of a model of any kind allocates nothing from th
   for (TransformerOptions options : every_choice()) {
     options.dropout = 0.1;
     Training training(options, vocabulary, source, target);
-    CHECK(comes_to_take_nothing(training));
+    CHECK(stops_allocating(training));
   }
 }
 
@@ -104,7 +105,7 @@ TEST_CASE("after warm-up a step with batch norms allocates nothing from the syst
   TransformerOptions options = small();
   options.normalization = Normalization::batch_norm;
   Training training(options, vocabulary, source, target);
-  CHECK(comes_to_take_nothing(training));
+  CHECK(stops_allocating(training));
 }
 
 TEST_CASE("after warm-up a step on several threads allocates nothing from the system") {
@@ -119,7 +120,7 @@ TEST_CASE("after warm-up a step on several threads allocates nothing from the sy
     const Threads count(threads);
     Training training(options, words, whole_sentences(16, 24, words, 1),
                       whole_sentences(16, 24, words, 2));
-    CHECK(comes_to_take_nothing(training));
+    CHECK(stops_allocating(training));
   }
 }
 
@@ -133,14 +134,13 @@ std::string read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What is between the two, without the end of the line of the first and the start of that of the
-/// second.
+/// The lines between the line with `begin` and the line with `end`.
 std::string between(const std::string& text, const std::string& begin, const std::string& end) {
   const std::size_t from = text.find('\n', text.find(begin)) + 1;
   return text.substr(from, text.rfind('\n', text.find(end, from)) + 1 - from);
 }
 
-/// The lines of a function's body as if they stood outside it.
+/// The lines of a function body without its indentation.
 std::string without_indent(const std::string& body) {
   std::istringstream lines(body);
   std::string text;

@@ -76,7 +76,7 @@ inline std::vector<TransformerOptions> every_choice() {
   bare.num_heads = 1;
   const std::vector<TransformerOptions> varied = {gated, plain, turned, slanted, bare};
 #if defined(TAPESTRY_ASAN) || defined(TAPESTRY_TSAN)
-  return varied;  // the most unlike each other: a sanitizer makes all of them slow
+  return varied;  // only a varied subset, because a sanitizer makes all of them slow
 #else
   std::vector<TransformerOptions> all = {
       with(pre, geglu, sinusoidal, Tied::target, 0.0),

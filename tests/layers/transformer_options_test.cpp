@@ -9,7 +9,7 @@ using namespace tapestry;
 
 namespace {
 
-/// Every field of layers has a different value, other than the default.
+/// Options with a different value, other than the default, for every field of the layers.
 TransformerOptions unlike_the_defaults() {
   return {.d_model = 48,
           .num_heads = 3,

@@ -54,7 +54,7 @@ TEST_CASE("a Transformer has encoder and decoder layers of the given number and 
   CHECK(model.transformer.options().d_ff == 12);
 }
 
-TEST_CASE("the call operator is encode, decode and logits one after the other") {
+TEST_CASE("the call operator is encode, then decode, then logits") {
   const TestTransformer model(small());
   const Tensor memory = model.transformer.encode(source, Mode::inference());
   const Tensor decoded = model.transformer.decode(target, memory, source, Mode::inference());
@@ -119,7 +119,7 @@ std::vector<double> at(const Tensor& logits, std::size_t r, std::size_t t) {
   return {begin, begin + static_cast<std::ptrdiff_t>(logits.shape()[2])};
 }
 
-/// Equal except for what BLAS computes for a row elsewhere in a matrix.
+/// Checks equality up to rounding, since BLAS rounds a row differently at other places in a matrix.
 void check_close(const std::vector<double>& found, const std::vector<double>& expected) {
   check_values(Tensor::from({found.size()}, found, DType::float64), expected, 1e-13);
 }
@@ -187,7 +187,7 @@ TokenBatch full_batch(std::size_t rows, std::size_t length) {
           .lengths = std::vector<std::int32_t>(rows, static_cast<std::int32_t>(length))};
 }
 
-/// The gradients of all parameters, one after the other; an absent one counts as zeros.
+/// The gradients of all parameters in one array; an absent gradient counts as zeros.
 std::vector<double> flat_gradients(const Parameters& parameters) {
   std::vector<double> all;
   for (const NamedTensor& p : parameters) {
@@ -199,7 +199,7 @@ std::vector<double> flat_gradients(const Parameters& parameters) {
   return all;
 }
 
-/// Forward, backward and the gradients they leave.
+/// Runs forward and backward; returns the gradients.
 std::vector<double> step(const TestTransformer& model, const TokenBatch& from, const TokenBatch& to,
                          const Mode& mode) {
   Tape tape;
@@ -261,7 +261,7 @@ TEST_CASE("a source of padding only is finite and leaves the other sentences unc
   }
 }
 
-TEST_CASE("with dropout at rate 1 logits and gradients are finite, and those of embeddings zero") {
+TEST_CASE("dropout at rate 1 gives finite logits and gradients, and zero gradients of embeddings") {
   TransformerOptions options = small();
   options.dropout = 1.0;
   options.tie_embeddings = TiedEmbeddings::none;

@@ -47,7 +47,7 @@ TEST_CASE("the weight average moves by 1 - decay, and faster in the first update
   }
 }
 
-TEST_CASE("the weight average of a constant is the constant in every bit") {
+TEST_CASE("the weight average of a constant equals the constant in every bit") {
   const std::vector<double> values{1.0, 1.0 / 3, -0.7, 1e-30, 3e38, 0.0};
   for (const DType dtype : dtypes) {
     const std::vector<NamedTensor> p{leaf("p", {6}, values, dtype)};

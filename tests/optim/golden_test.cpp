@@ -16,7 +16,7 @@ using namespace tapestry;
 using namespace tapestry::test;
 
 /// The optimizers compared with PyTorch's, in both precisions; tests/golden/optim.py wrote the
-/// numbers, and what is fixed here is what is fixed there.
+/// numbers. Constants here must equal the constants there.
 namespace {
 
 constexpr std::uint64_t steps = 20;

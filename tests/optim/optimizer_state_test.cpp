@@ -35,7 +35,7 @@ void run(Optimizer& optimizer, const std::vector<NamedTensor>& parameters, int f
   }
 }
 
-/// Values of all tensors, one after the other.
+/// Values of all tensors in one array.
 std::vector<double> all_values(const std::vector<NamedTensor>& tensors) {
   std::vector<double> all;
   for (const NamedTensor& t : tensors) {
@@ -98,7 +98,7 @@ TEST_CASE("an optimizer has the state of its description, for each kind one tens
   }
 }
 
-TEST_CASE("state that is described as a mean of squares is never negative, other state is") {
+TEST_CASE("only state that is described as a mean of squares is never negative") {
   for (const OptimizerKind kind : optimizer_kinds) {
     CAPTURE(static_cast<int>(kind));
     const NamedTensor p = leaf("p", {2}, {0.5, -0.5});
@@ -166,7 +166,7 @@ TEST_CASE("decaying state becomes 0 instead of subnormal") {
   }
 }
 
-TEST_CASE("a run resumed from copied optimizer state ends with the bits of an uninterrupted one") {
+TEST_CASE("a run resumed from copied optimizer state ends with the same bits") {
   for (const OptimizerKind kind : optimizer_kinds) {
     for (const DType dtype : dtypes) {
       const std::vector<NamedTensor> parameters = model(dtype);

@@ -24,9 +24,9 @@ using namespace tapestry::test;
 
 namespace {
 
-/// Where an element goes that is a separate parameter.
-double alone(const OptimizerOptions& options, DType dtype, double value,
-             const std::vector<double>& gradients) {
+/// The updated value of an element that is a separate parameter.
+double updated_separately(const OptimizerOptions& options, DType dtype, double value,
+                          const std::vector<double>& gradients) {
   const NamedTensor p = leaf("p", {1, 1}, {value}, dtype);
   const auto optimizer = make_optimizer(options, {&p, 1});
   for (const double g : gradients) {
@@ -36,7 +36,7 @@ double alone(const OptimizerOptions& options, DType dtype, double value,
   return p.tensor.item();
 }
 
-/// Between them they reach every kernel.
+/// Options that together use every kernel.
 std::vector<OptimizerOptions> every_update() {
   std::vector<OptimizerOptions> all;
   for (const OptimizerKind kind : optimizer_kinds) all.push_back(eventful_options(kind));
@@ -61,7 +61,8 @@ TEST_CASE("the update of an element has the same bits at every place of a parame
         const std::vector<double> found = values_of(p.tensor);
         std::size_t different = 0;
         for (std::size_t i = 0; i < n; ++i) {
-          different += found[i] != alone(options, dtype, start[i], {first[i], then[i]});
+          different +=
+              found[i] != updated_separately(options, dtype, start[i], {first[i], then[i]});
         }
         CHECK(different == 0);
       }
@@ -69,7 +70,7 @@ TEST_CASE("the update of an element has the same bits at every place of a parame
   }
 }
 
-TEST_CASE("an element of a parameter of several pieces moves as in a parameter of one piece") {
+TEST_CASE("an element of a parameter of several pieces is updated as in a parameter of one piece") {
   constexpr std::size_t n = 2 * kernels::elements_per_piece + 9, most = 10000;
   for (const OptimizerOptions& options : every_update()) {
     for (const DType dtype : dtypes) {
@@ -117,7 +118,8 @@ TEST_CASE("parameters of both element types can have one optimizer") {
     for (const NamedTensor& p : parameters) set_gradient(p, {0.3});
     optimizer->step(0.03, 0.7);
     for (const NamedTensor& p : parameters) {
-      CHECK(p.tensor.item() == alone(eventful_options(kind), p.tensor.dtype(), 0.5, {0.3}));
+      CHECK(p.tensor.item() ==
+            updated_separately(eventful_options(kind), p.tensor.dtype(), 0.5, {0.3}));
     }
     for (const NamedTensor& s : optimizer->state()) {
       CHECK(s.tensor.dtype() == (s.name.ends_with("/narrow") ? DType::float32 : DType::float64));
@@ -171,7 +173,7 @@ TEST_CASE("a parameter frozen before or after its optimizer was made is unchange
       CHECK(values_of(state) == state_before);
 
       frozen.set_requires_grad(true);
-      optimizer->step(0.1);  // the gradient from before the freeze is gone
+      optimizer->step(0.1);  // the gradient from before the freeze has been discarded
       CHECK(values_of(frozen) == value);
       set_gradient(parameters[1], {3, 4});
       optimizer->step(0.1);
@@ -213,7 +215,8 @@ TEST_CASE("parameters may move to other memory after their optimizer was made") 
     Tensor(p.tensor).move_into(values, 64, gradients, 64);
     set_gradient(p, {0.3});
     optimizer->step(0.03, 0.7);
-    CHECK(p.tensor.item() == alone(eventful_options(kind), DType::float64, 0.5, {0.3}));
+    CHECK(p.tensor.item() ==
+          updated_separately(eventful_options(kind), DType::float64, 0.5, {0.3}));
   }
 }
 

@@ -20,7 +20,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("the global norm is that of all gradients together") {
+TEST_CASE("the global norm is the norm of all gradients together") {
   for (const DType dtype : dtypes) {
     const std::vector<NamedTensor> parameters{leaf("a", {2, 2}, {9, 9, 9, 9}, dtype),
                                               leaf("b", {1}, {9}, dtype)};
@@ -135,7 +135,7 @@ TEST_CASE("a constant schedule has the same rate in every step") {
   check_rates({.learning_rate = 0.3}, {1, 2, 1000000}, {0.3, 0.3, 0.3});
 }
 
-TEST_CASE("an inverse square root schedule is that of Vaswani et al. up to a factor") {
+TEST_CASE("an inverse square root schedule equals the schedule of Vaswani et al. up to a factor") {
   // d_model^-0.5 min(t^-0.5, t warmup^-1.5) with d_model 512 and 4000 steps has this peak.
   const double peak = 1.0 / std::sqrt(512.0 * 4000.0);
   const auto published = [](double t) {

@@ -70,7 +70,7 @@ TEST_CASE("adamw decays the matrices of a group by its learning rate and decay, 
   }
 }
 
-TEST_CASE("a group has the bits of a separate optimizer with its learning rate and decay") {
+TEST_CASE("a group gives the same bits as a separate optimizer with its learning rate and decay") {
   const std::size_t n = kernels::elements_per_piece + 5;
   const auto model = [&](DType dtype) {
     return std::vector<NamedTensor>{leaf("a.weight", {n, 1}, uneven(n, 1), dtype),
@@ -177,8 +177,8 @@ std::vector<NamedTensor> two_parameters(DType dtype) {
           leaf("vector", {3}, {0.5, 0.25, -1}, dtype)};
 }
 
-/// The bounds of the shards of two_parameters(), one with all elements of a parameter and none of
-/// the other.
+/// Shards of two_parameters(). One shard has all elements of one parameter and no elements of the
+/// other.
 const std::vector<std::vector<ElementRange>> shards{
     {{0, 4}, {0, 0}}, {{4, 6}, {0, 0}}, {{6, 6}, {0, 3}}};
 
@@ -192,7 +192,7 @@ void train(const std::vector<NamedTensor>& parameters, Optimizer& optimizer) {
 
 }  // namespace
 
-TEST_CASE("an optimizer of a range updates its elements as one of all, and no others") {
+TEST_CASE("an optimizer of a range updates its elements like an optimizer of all, and no others") {
   for (const OptimizerOptions& options :
        {OptimizerOptions{.kind = OptimizerKind::adam, .weight_decay = 0.1},
         OptimizerOptions{.kind = OptimizerKind::adamw, .weight_decay = 0.1},
@@ -262,7 +262,7 @@ TEST_CASE("ranges that do not fit the parameters are rejected") {
   CHECK(error_message({{0, 6}}) ==
         "optimizer: found 1 ranges of elements, expected 2, one for each parameter");
   CHECK(error_message({{0, 6}, {1, 4}}) ==
-        "optimizer: the range of `vector` is 1 to 4, expected a part of 0 to 3");
+        "optimizer: the range of `vector` is 1 to 4, expected a range within 0 to 3");
   CHECK(error_message({{3, 2}, {0, 3}}) ==
-        "optimizer: the range of `matrix` is 3 to 2, expected a part of 0 to 6");
+        "optimizer: the range of `matrix` is 3 to 2, expected a range within 0 to 6");
 }

@@ -55,8 +55,9 @@ void release(void* memory) noexcept {
 
 }  // namespace
 
-// All forms, also the ones that the standard library would send here: a sanitizer has its own in
-// that place, and memory from its new may not go to the delete below.
+// All forms are defined, even the forms that the standard library implements by other forms: a
+// sanitizer replaces those, and memory from its operator new must not reach the operator delete
+// below.
 void* operator new(std::size_t n) { return or_throw(counted(n)); }
 void* operator new[](std::size_t n) { return or_throw(counted(n)); }
 void* operator new(std::size_t n, std::align_val_t a) { return or_throw(counted(n, a)); }

@@ -6,12 +6,11 @@
 
 namespace tapestry::test {
 
-/// Calls of the global operator new so far, on all threads. A program that links allocations.cpp
-/// counts every one, of whatever form; the blocks of the kernels' pool are not among them.
+/// Number of calls of the global operator new so far, on all threads and of all forms, in a program
+/// that links allocations.cpp. Blocks of the kernels' pool are not counted.
 std::uint64_t calls_of_new();
 
-/// The next operator new of the calling thread for more than this number of bytes fails, and those
-/// after it do not.
+/// Makes the next operator new of the calling thread for more than `bytes` bytes fail, once.
 void fail_next_new_above(std::size_t bytes);
 
 }  // namespace tapestry::test

@@ -15,7 +15,7 @@
 #include "tests/support/gradients.h"
 #include "tests/support/values.h"
 
-/// Shared by the tests of element-wise operations on two broadcast tensors.
+/// Helpers for tests of element-wise operations on two broadcast tensors.
 namespace tapestry::test {
 
 using BinaryOperation = std::function<Tensor(const Tensor&, const Tensor&)>;
@@ -104,8 +104,8 @@ inline void check_broadcast_gradients(const BinaryOperation& f) {
   }
 }
 
-/// Checks the errors for shapes that do not fit, which name the operation. Those for element types
-/// are checked for every operation in tests/autograd/edges.
+/// Checks the errors for shapes that do not broadcast, which name the operation. The errors for
+/// element types are checked for every operation in tests/autograd/edges.
 inline void check_broadcast_errors(const std::string& name, const BinaryOperation& f) {
   check_error<ShapeError>(name + ": |(2, 3) and (2, 4)|axis 1 from the end|3 and 4|equal", [&] {
     f(zeros({2, 3}), zeros({2, 4}));

@@ -21,7 +21,7 @@ inline const double ln2 = std::log(2.0), ln3 = std::log(3.0), ln4 = std::log(4.0
 
 using Operands = std::vector<Tensor>;
 
-/// A float64 tensor, for a table.
+/// A float64 tensor, for tables of cases.
 inline Tensor exact(const Shape& shape, const std::vector<double>& values) {
   return Tensor::from(shape, values, DType::float64);
 }
@@ -41,7 +41,7 @@ struct WorkedCase {
   std::vector<std::vector<double>> gradients = {};  ///< one per operand; empty: not checked
 };
 
-/// A case in parentheses.
+/// Makes a case, for tables of cases.
 inline WorkedCase worked(std::string name, Operands operands,
                          std::function<Tensor(const Operands&)> run, Tensor y,
                          std::vector<double> dy = {},
@@ -69,8 +69,8 @@ inline WorkedCase elementwise_case(std::string name, const std::function<Tensor(
           {slopes}};
 }
 
-/// The place and values of the first difference that is more than rounding in this precision; empty
-/// if there is none. NaN equals NaN.
+/// Position and values of the first difference larger than rounding in this precision, or an empty
+/// string. NaN equals NaN.
 inline std::string first_difference(const std::vector<double>& found,
                                     const std::vector<double>& expected, double tolerance) {
   if (found.size() != expected.size()) return "sizes differ";
@@ -113,7 +113,7 @@ inline void check_worked(const std::vector<WorkedCase>& cases) {
   }
 }
 
-/// A value, and the gradient of each operand, empty for one that got none.
+/// A value, and the gradient of each operand; empty for an operand without a gradient.
 struct Results {
   std::vector<double> y;
   std::vector<std::vector<double>> gradients;
@@ -135,7 +135,7 @@ inline Operands leaves_of(const Operands& x) {
   return leaves;
 }
 
-/// The values of each tensor's gradient, empty for one that got none.
+/// The values of each tensor's gradient; empty for a tensor without a gradient.
 inline std::vector<std::vector<double>> gradient_values(const Operands& x) {
   std::vector<std::vector<double>> gradients;
   for (const Tensor& operand : x) {

@@ -10,7 +10,7 @@
 
 namespace tapestry::test {
 
-/// Checks that `call` throws an E whose message has each of the `words`, which `|` separates.
+/// Checks that `call` throws an E whose message contains each of the `words`, separated by `|`.
 template <class E>
 void check_error(std::string_view words, const std::function<void()>& call) {
   CAPTURE(words);

@@ -18,24 +18,24 @@ class FaultyFileSystem : public FileSystem {
  public:
   std::vector<std::string> calls;  ///< names, in order
 
-  /// The call with this number, from 0, fails with `error`; a close closes even so.
+  /// The call with this number, from 0, fails with `error`; close() closes the file even so.
   std::size_t failing_call = std::numeric_limits<std::size_t>::max();
   int error = EIO;
 
   /// Every call with this name fails with `error`.
   std::string failing_name;
 
-  /// The next `count` calls of this name fail with `error`.
+  /// Makes the next `times` calls of this name fail with error `with`.
   void fail_times(const std::string& name, std::size_t times, int with) {
     failing_soon_ = name;
     failures_left_ = times;
     error = with;
   }
 
-  bool interrupt_every_second_call = false;  ///< that can be, with EINTR, before it does anything
+  bool interrupt_every_second_call = false;  ///< every second interruptible call fails with EINTR
   std::size_t max_transfer_size = std::numeric_limits<std::size_t>::max();  ///< bytes a call
-  bool lose_last_byte = false;  ///< writes 0 in place of each write's last byte
-  ssize_t excess_claimed = 0;   ///< bytes that a write reports beyond those it wrote
+  bool lose_last_byte = false;  ///< replaces the last byte of each write by 0
+  ssize_t excess_claimed = 0;   ///< added to the number of bytes that a write reports
   std::uint64_t free_space = 4096;
 
   int open(const char* path, int flags, mode_t mode) override {
@@ -77,7 +77,7 @@ class FaultyFileSystem : public FileSystem {
   int mkdir(const char* path, mode_t mode) override {
     return fails("mkdir") ? -1 : FileSystem::mkdir(path, mode);
   }
-  /// Not among the calls: it comes before the work of any of them.
+  /// Not recorded in `calls`.
   int list(const char* folder, std::vector<std::string>& names) override {
     errno = error;
     return failing_name == "list" ? -1 : FileSystem::list(folder, names);

@@ -41,8 +41,8 @@ inline std::vector<std::string> golden_cases(const std::string& file) {
   return cases;
 }
 
-/// Tensors that PyTorch computed in float64 for one case, to compare with what is computed here in
-/// either precision.
+/// Tensors that PyTorch computed in float64 for one case, to compare with results in either
+/// precision.
 ///
 /// Contents of a case: input/NAME and parameter/NAME, which are multiples of 1/256 and so exact in
 /// float32 too, output, output_gradient (a given dL/d(output)), and gradient/NAME of the parameters
@@ -75,7 +75,7 @@ class Golden {
     return inputs_[input] = tensor;
   }
 
-  /// Inputs that are no tensors.
+  /// Inputs that are not tensors.
   double number(const std::string& input) const { return at("input/" + input).item(); }
   bool flag(const std::string& input) const { return number(input) != 0.0; }
   template <class T = std::int32_t>
@@ -90,7 +90,7 @@ class Golden {
     return Ids(at("input/" + input).shape(), integers(input));
   }
 
-  /// Gives every parameter its value; file and map must have the same ones.
+  /// Sets every parameter to its stored value; both must have the same names.
   void load(std::span<const NamedTensor> parameters) const {
     REQUIRE(count("parameter/") == parameters.size());
     for (NamedTensor p : parameters) {
@@ -164,9 +164,9 @@ class Golden {
         tensors_, [&](const auto& entry) { return entry.first.starts_with(prefix); }));
   }
 
-  /// The largest stored magnitude. The bias of a key projection adds one number to all scores of a
-  /// query, which softmax does not see: its gradient is 0 but for rounding in sums that are as
-  /// large as those for the weight next to it, and so the weight sets the scale.
+  /// The largest stored magnitude. For the bias of a key projection, the largest magnitude of the
+  /// weight's gradient: the bias adds one number to all scores of a query, which softmax cancels,
+  /// so its gradient is 0 except for rounding in sums as large as the sums for the weight.
   double scale(std::string name) const {
     const std::string key_bias = "k_proj.bias";
     if (name.starts_with("gradient/") && name.ends_with(key_bias)) {

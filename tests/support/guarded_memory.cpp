@@ -15,18 +15,17 @@
 
 #include "autograd/kernels/memory.h"
 
-/// Slots of 1, 2, 4, ... readable pages, each followed by an unreadable one. A slot that was given
-/// back stays readable and serves again, so that after warm-up nothing is asked of the system.
+/// Slots of 1, 2, 4, ... readable pages, each followed by an unreadable page. A released slot stays
+/// readable and is reused, so that nothing is allocated from the system after warm-up.
 ///
-/// operator new works on this before any constructor has run: all state is initialized to
-/// constants.
+/// operator new uses this before any constructor has run, so all state has constant initializers.
 namespace tapestry::test {
 namespace {
 
 constexpr std::size_t page = 4096;
 constexpr std::size_t classes = 16;                            // up to 128 MiB
 constexpr std::size_t bytes_per_class = std::size_t{1} << 30;  // of address space
-/// Each slot takes two of the 65,530 mappings that a process may have.
+/// Maximum number of slots of one class. Each slot takes two of a process's 65,530 mappings.
 constexpr std::size_t max_slots = 20'000;
 constexpr std::size_t head_bytes = 64;
 
@@ -51,7 +50,7 @@ class SlotClass {
     heads_ = reserve(max_slots * head_bytes, PROT_READ | PROT_WRITE);
   }
 
-  /// Its readable bytes, or null.
+  /// The first readable byte of a free slot, or null.
   std::byte* allocate() {
     if (free_ != 0) {
       const std::size_t slot = free_ - 1;
@@ -84,7 +83,7 @@ class SlotClass {
   std::byte* heads_ = nullptr;
   std::size_t readable_ = 0;
   std::size_t made_ = 0;
-  std::size_t free_ = 0;  ///< 1 + the slot given back last
+  std::size_t free_ = 0;  ///< 1 + the slot released last
 };
 
 class Arena {
@@ -148,7 +147,7 @@ void* head_of(void* data) noexcept { return arena.head_of(static_cast<std::byte*
 constexpr kernels::detail::BlockSource source{
     .allocate = allocate_or_throw, .release = release_guarded, .head = head_of};
 
-/// Before other static objects, which may take blocks.
+/// Constructed before other static objects, which may allocate blocks.
 struct Start {
   Start() {
     if (guard() != Guard::none) kernels::detail::set_block_source(source);

@@ -6,21 +6,21 @@
 /// Memory next to unreadable pages, for test programs: an access beyond an operand is a
 /// segmentation fault, even in a release build.
 ///
-/// In a program that links guarded_memory.cpp, started with TAPESTRY_GUARD=back or =front, every
-/// block of the kernels' pool comes from here and, if it links allocations.cpp as well, everything
-/// that operator new returns. Without the variable nothing changes.
+/// In a program that links guarded_memory.cpp and is started with TAPESTRY_GUARD=back or =front,
+/// all blocks of the kernels' pool come from here. If the program also links allocations.cpp, so
+/// does all memory from operator new. Without the variable nothing changes.
 namespace tapestry::test {
 
-/// The side on which memory borders directly on an unreadable page: `back` has one behind its last
-/// byte and starts where that puts it, `front` has one before its first byte.
+/// The side on which memory borders on an unreadable page: `back` directly after the last byte,
+/// `front` directly before the first byte.
 enum class Guard { none, back, front };
 
-/// From the environment; constant for the whole run.
+/// The guard of the environment variable TAPESTRY_GUARD; constant for the whole run.
 Guard guard() noexcept;
 inline bool is_guarded_run() noexcept { return guard() != Guard::none; }
 
 /// `bytes` bytes of 0xff (a NaN in either precision) with an unreadable page on this side, or null
-/// if there is no more. Where 0 bytes are, nothing is readable before or behind.
+/// if no memory is left. For 0 bytes, both sides are unreadable.
 void* allocate_guarded(std::size_t bytes, Guard side) noexcept;
 void release_guarded(void* data) noexcept;
 /// True for memory of allocate_guarded().

@@ -10,10 +10,10 @@
 /// HDF5 files in memory, made with plain calls of libhdf5.
 namespace tapestry::hdf5 {
 
-/// The bytes of a file that `fill` makes with plain HDF5 calls, behind a user block of zeros.
+/// The bytes of a file that `fill` makes with plain HDF5 calls, after a user block of zeros.
 inline std::vector<std::byte> file_with(const std::function<void(hid_t file)>& fill,
                                         std::size_t user_block_size = 0) {
-  H5close();  // brings back what a Session turned off
+  H5close();  // restores the settings that a Session changed
   const PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "create");
   const PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "create");
   require(H5Pset_fapl_core(access.get(), 4096, 0), "keep off the disk");
@@ -38,7 +38,7 @@ inline Dataset create(hid_t file, const char* name, hid_t type, const std::vecto
           "create"};
 }
 
-/// Options of a dataset that takes its room at once, as one that is written to does.
+/// Options of a dataset whose space is allocated at creation, as for a dataset with data.
 inline PropertyList allocated_early() {
   PropertyList options = dataset_options();
   H5Pset_alloc_time(options.get(), H5D_ALLOC_TIME_EARLY);

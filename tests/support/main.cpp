@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-// An allocation that is too large fails, as it does without the sanitizers, and does not abort.
+// An allocation that is too large fails, as without sanitizers, instead of aborting the program.
 #if defined(TAPESTRY_ASAN)
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 #elif defined(TAPESTRY_TSAN)
@@ -12,8 +12,8 @@ extern "C" const char* __tsan_default_options() { return "allocator_may_return_n
 #endif
 
 int main(int argc, char** argv) {
-  // Under nohup, or in the background of a script, these are ignored, and a program that is
-  // ignoring a signal continues to do so: tests that stop runs would wait forever.
+  // Under nohup, or in the background of a script, these signals are ignored, and the program
+  // inherits that: tests that stop runs by a signal would wait forever.
   for (const int signal : {SIGHUP, SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
   return doctest::Context(argc, argv).run();
 }

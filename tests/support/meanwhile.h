@@ -8,10 +8,10 @@
 
 namespace tapestry::test {
 
-/// Does something again and again, in a separate thread, while it is alive.
+/// Repeats an action in a separate thread during its lifetime.
 class Meanwhile {
  public:
-  /// `action` is told how often it was called before.
+  /// The argument of `action` is the number of earlier calls.
   explicit Meanwhile(std::function<void(long)> action)
       : thread_([this, action = std::move(action)] {
           for (long n = 0; !done_; ++n) action(n);

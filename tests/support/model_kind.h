@@ -9,7 +9,7 @@
 
 #include "layers/transformer.h"
 
-/// The kinds of models that the program ships, for tests that treat each in its own way.
+/// The kinds of models of the program, for tests that distinguish them.
 namespace tapestry::test {
 
 enum class ModelKind {
@@ -42,7 +42,7 @@ inline ModelKind model_kind_named(std::string_view name) {
   for (std::size_t i = 0; i < model_kind_names.size(); ++i) {
     if (model_kind_names[i] == name) return static_cast<ModelKind>(i);
   }
-  throw std::invalid_argument("the tests do not know the kind of model " + std::string(name) +
+  throw std::invalid_argument("the tests do not know the model kind " + std::string(name) +
                               ": add it to ModelKind and model_kind_names in "
                               "tests/support/model_kind.h");
 }

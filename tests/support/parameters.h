@@ -15,7 +15,7 @@
 #include "layers/parameters.h"
 #include "tests/support/threads.h"
 
-/// Shared by the tests of layers.
+/// Helpers of the layer tests.
 namespace tapestry::test {
 
 /// The parameter of this name, which must exist.
@@ -25,7 +25,7 @@ inline Tensor parameter(const Parameters& parameters, const std::string& name) {
   return found->tensor;
 }
 
-/// Gives a tensor values, in row-major order.
+/// Sets the values of a tensor, in row-major order.
 inline void set_values(Tensor tensor, const std::vector<double>& values) {
   REQUIRE(tensor.size() == values.size());
   dispatch(tensor.dtype(), [&]<class T>() {
@@ -62,7 +62,7 @@ inline std::vector<std::string> listing(const Parameters& parameters) {
 inline void check_gradients(const std::function<Tensor()>& function, const Parameters& parameters,
                             std::initializer_list<Tensor> inputs,
                             const GradcheckOptions& options = {}) {
-  const Threads one(1);  // thousands of calls on tiny shapes, where waking threads is all the time
+  const Threads one(1);  // waking threads would dominate thousands of calls on tiny shapes
   std::vector<NamedTensor> tensors = parameters.list();
   for (const Tensor& input : inputs) tensors.push_back({"an input", input});
   for (const GradcheckRow& row : gradcheck(function, tensors, options).rows) {
@@ -71,7 +71,7 @@ inline void check_gradients(const std::function<Tensor()>& function, const Param
     CAPTURE(row.analytic);
     CAPTURE(row.numeric);
     if (row.name.ends_with("k_proj.bias") && row.gradient_norm < 1e-12) {
-      // To a dot product it adds one number for all scores of a query, which softmax does not see.
+      // The bias adds one number to all scores of a query, which softmax cancels.
       CHECK(std::abs(row.numeric) < 1e-8);
       continue;
     }

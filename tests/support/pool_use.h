@@ -7,11 +7,11 @@
 
 namespace tapestry::test {
 
-/// Measures the bytes that are taken from the memory pool while it is alive.
+/// Measures the bytes allocated from the memory pool during its lifetime.
 ///
-/// The pool answers requests with larger free blocks if it keeps much more than is in use, which
-/// depends on the tests before. So a block that is never touched counts as in use, large
-/// enough for each request to get a block of its size class.
+/// If the pool keeps much more memory than is in use, which depends on earlier tests, it may
+/// satisfy a request with a larger free block. To prevent this, PoolUse holds one large block that
+/// is never touched, so that each request gets a block of its size class.
 class PoolUse {
  public:
   PoolUse() {

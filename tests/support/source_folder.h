@@ -5,7 +5,7 @@
 
 namespace tapestry::test {
 
-/// Where the sources of the project are, whose shipped files tests read.
+/// The root folder of the project's sources, for tests that read files of the project.
 std::filesystem::path source_folder();
 
 }  // namespace tapestry::test

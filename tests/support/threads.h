@@ -7,7 +7,7 @@
 
 namespace tapestry::test {
 
-/// Kernels use this many threads while it is alive.
+/// Sets the number of threads of kernels during its lifetime.
 class Threads {
  public:
   explicit Threads(std::size_t number) : previous_(kernels::num_threads()) {
@@ -21,7 +21,7 @@ class Threads {
   std::size_t previous_;
 };
 
-/// True if compute(), which returns something comparable, gives the same on 1, 2 and 8 threads.
+/// True if compute() returns equal results on 1, 2 and 8 threads.
 template <class F>
 bool same_on_any_number_of_threads(F&& compute) {
   const auto run = [&](std::size_t threads) {

@@ -33,10 +33,10 @@ inline void check_values(const Tensor& x, const std::vector<double>& expected,
   }
 }
 
-/// Both precisions, for tests that go through each.
+/// Both precisions, for tests that loop over them.
 inline constexpr DType dtypes[] = {DType::float32, DType::float64};
 
-/// A tolerance that results of a short computation in this precision keep.
+/// The tolerance for results of a short computation in this precision.
 inline double tolerance(DType dtype) { return dtype == DType::float32 ? 1e-5 : 1e-12; }
 
 }  // namespace tapestry::test

@@ -34,7 +34,7 @@ RandomStream dropping() { return RandomStream(3).named("edges"); }
 
 void append(Cases& all, Cases more) { std::ranges::move(more, std::back_inserter(all)); }
 
-/// Ids (rows, length) below `vocabulary` that come back unevenly often.
+/// Ids (rows, length) below `vocabulary` that occur with uneven frequency.
 Ids uneven_ids(std::size_t rows, std::size_t length, std::size_t vocabulary) {
   Ids ids(Shape{rows, length});
   for (std::size_t i = 0; i < ids.size(); ++i) {

@@ -8,7 +8,7 @@
 
 #include "tests/support/cases.h"
 
-/// Every operation of the library in one list, for tests of what holds for all of them.
+/// Every operation of the library in one list, for tests of properties of all operations.
 namespace tapestry::test {
 
 /// Value and slope of a function of one number at infinity and at -infinity.
@@ -24,19 +24,19 @@ struct OperationCase {
   bool positive = false;    ///< defined for positive operands only
 };
 
-/// Every operation at least once, on tensors of `rows` rows of n elements as far as it has such.
+/// Every operation at least once, on tensors of `rows` rows of n elements where it takes rows.
 std::vector<OperationCase> every_operation(std::size_t rows, std::size_t n);
 
-/// The operations that treat each element of one tensor alone, on a tensor of this shape.
+/// The element-wise operations of one tensor, on a tensor of this shape.
 std::vector<OperationCase> every_elementwise_operation(const Shape& shape);
 
-/// Uneven operands, none of them a leaf, with the same values in both precisions up to rounding.
+/// Uneven operands, which are not leaves, with the same values in both precisions up to rounding.
 Operands operands_of(const OperationCase& operation, DType dtype);
 
 /// Runs the operation on leaves with its operands.
 Results results_of(const OperationCase& operation, DType dtype);
 
-/// Calls check(operation) for every operation with rows of each of these lengths.
+/// Calls check(operation) for every operation and each of these row lengths.
 template <class Check>
 void for_every_operation(std::size_t rows, std::initializer_list<std::size_t> lengths,
                          const Check& check) {

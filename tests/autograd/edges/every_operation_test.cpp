@@ -47,7 +47,7 @@ std::set<std::string> parse_functions(const std::string& header) {
   return names;
 }
 
-/// Collects the formulas of what is recorded.
+/// Collects the formulas of recorded operations.
 class Formulas : public TapeObserver {
  public:
   void forward_ran(const RecordedCall& call) override {
@@ -79,7 +79,7 @@ double gradient_error_of(const OperationCase& operation) {
 }
 
 /// Runs every operation on operands of these extents and checks that gradients have the sizes of
-/// operands, which are zero where there are no rows; returns the names of those that throw.
+/// the operands, and are zero if there are no rows. Returns the names of operations that throw.
 std::set<std::string> rejections_of(std::size_t rows, std::size_t n, DType dtype) {
   std::set<std::string> rejected;
   for (const OperationCase& operation : every_operation(rows, n)) {
@@ -89,7 +89,7 @@ std::set<std::string> rejections_of(std::size_t rows, std::size_t n, DType dtype
       const Results results = results_of(operation, dtype);
       for (std::size_t i = 0; i < operands.size(); ++i) {
         CHECK(results.gradients[i].size() == operands[i].size());
-        // What is left of an operand without rows, such as a transposed one or a bias.
+        // Operands that still have elements, such as a bias or a transposed operand.
         if (rows == 0)
           CHECK(std::ranges::count(results.gradients[i], 0.0) == std::ssize(results.gradients[i]));
       }
@@ -129,7 +129,7 @@ TEST_CASE("the list of all operations has each function of autograd/ops with a g
   CHECK(found > 70);
 }
 
-TEST_CASE("the gradients of every operation agree with differences, around the width of vectors") {
+TEST_CASE("gradients of every operation agree with differences, for rows around the vector width") {
   for_every_operation(3, {1, 2, 5, 8, 17}, [](const OperationCase& operation) {
     // The row of the padding id has no gradient on purpose: indexing_test checks it.
     if (operation.name == "embedding") return;
@@ -143,7 +143,7 @@ TEST_CASE("every operation on many rows has the same bits on any number of threa
   });
 }
 
-// The gradients of float64 are checked against differences, which float32 is too coarse for.
+// The gradients of float64 are checked against differences; float32 is too coarse for them.
 TEST_CASE("every operation has the values and gradients of float64 in float32, up to rounding") {
   for (const std::size_t rows : {1, 3}) {
     for (std::size_t n = 1; n <= 33; ++n) {
@@ -211,7 +211,7 @@ TEST_CASE("the gradients of operations on scalars agree with differences") {
   for (const auto& f : functions) CHECK(gradient_error(f, {x}) < 1e-6);
 }
 
-TEST_CASE("with 0 rows every operation but a mean over rows has empty results and zero gradients") {
+TEST_CASE("0 rows give empty results and zero gradients in every operation but means over rows") {
   const std::set<std::string> means = {"mean_squared_error", "binary_cross_entropy_with_logits"};
   for (const DType dtype : dtypes) CHECK(rejections_of(0, 5, dtype) == means);
 }

@@ -28,7 +28,7 @@ std::vector<double> plus(std::vector<double> a, const std::vector<double>& b) {
   return a;
 }
 
-/// Checks that operand `second` may be the very tensor that operand `first` is.
+/// Checks that operands `first` and `second` may be the same tensor.
 void check_sharing(const OperationCase& operation, std::size_t first, std::size_t second) {
   Operands operands = operands_of(operation, DType::float64);
   operands[second] = operands[first];
@@ -44,15 +44,15 @@ void check_sharing(const OperationCase& operation, std::size_t first, std::size_
                    plus(apart.gradients[first], apart.gradients[second])) < 1e-12);
 }
 
-/// The operation's result on copies of the leaves; result and copies are gone when this returns,
-/// and only a copy of the result is left.
+/// A copy of the operation's result on copies of the leaves; result and leaves are destroyed when
+/// this returns.
 Tensor copy_of_result(const OperationCase& operation, const Operands& leaves) {
   Operands copies;
   for (const Tensor& leaf : leaves) copies.push_back(scale(leaf, 1.0));
   return scale(operation.run(copies), 1.0);
 }
 
-/// Fills the blocks that the pool would hand out next for tensors of these sizes with NaN.
+/// Fills with NaN the blocks that the pool would use next for tensors of these sizes.
 void scribble(const Operands& like) {
   Operands taken;
   for (const Tensor& x : like) {
@@ -89,7 +89,7 @@ TEST_CASE("gradients of every operation are added to a gradient that already exi
   });
 }
 
-TEST_CASE("a tensor that is two operands of an operation gets the gradients of both") {
+TEST_CASE("a tensor used as two operands of an operation gets the gradients of both") {
   std::size_t pairs = 0;
   for_every_operation(3, {1, 5, 19}, [&](const OperationCase& operation) {
     for (std::size_t j = 1; j < operation.shapes.size(); ++j) {
@@ -155,15 +155,15 @@ TEST_CASE("two threads with a tape each get the results of one thread for every 
   CHECK(wrong == std::vector<std::size_t>{0, 0});
 }
 
-/// Operations that work row by row, on enough rows to be divided into pieces and blocks:
-/// each part of the rows must have the results that it has by itself, in one piece and one block.
+/// Operations that work row by row, on enough rows to be divided into pieces and blocks. Each part
+/// of the rows must have the same results as a call with only these rows, in one piece and block.
 namespace {
 
 constexpr std::size_t many_rows = 200, row_length = 90, rows_of_part = 16;
 static_assert(many_rows * row_length > kernels::elements_per_piece);
 static_assert(rows_of_part * 4 * row_length < kernels::elements_per_piece);
 
-/// What depends on the place of a row, or brings rows together.
+/// Operations whose results depend on the position of a row or on several rows.
 constexpr const char* exceptions[] = {"dropout",
                                       "dropout at rate 1",
                                       "dropout_add",
@@ -223,8 +223,8 @@ Run run(const OperationCase& operation, const Operands& operands, const Tensor& 
   return result;
 }
 
-/// Checks all parts of the rows of an operation, and that what they contribute to the gradients of
-/// operands without rows adds up.
+/// Checks all parts of the rows of an operation, and that their contributions to the gradients of
+/// operands without rows add up.
 void check_parts(const OperationCase& operation) {
   const Operands operands = operands_of(operation, DType::float64);
   const Tensor dy = upstream_of(operation.run(operands));
@@ -257,7 +257,7 @@ void check_parts(const OperationCase& operation) {
 
 }  // namespace
 
-TEST_CASE("every part of many rows has the values and gradients that it has by itself") {
+TEST_CASE("every part of many rows has the same values and gradients as in a separate call") {
   std::size_t checked = 0;
   for (const OperationCase& operation : every_operation(many_rows, row_length)) {
     if (!works_by_rows(operation)) continue;
@@ -287,12 +287,12 @@ struct Sum {
   std::string name;
   std::vector<Tensor> operands;
   std::function<Tensor(const std::vector<Tensor>&)> run;
-  /// The largest error allowed where dL/dy has mean 0, and where it has not. PyTorch 2.13 has
-  /// errors of 3e-6 to 4e-5 for norms of such operands, of 1e-5 for linear.
+  /// The largest error allowed for dL/dy with mean 0, and for dL/dy with another mean. PyTorch 2.13
+  /// has errors of 3e-6 to 4e-5 for norms of such operands, and of 1e-5 for linear.
   double without_mean = 6e-7, with_mean = 6e-7;
 };
 
-/// The gradients of the operands that have not `rows` rows, one after the other.
+/// The gradients of the operands that do not have `rows` rows, in order.
 std::vector<std::vector<double>> summed_gradients(const Sum& sum, double mean, DType dtype) {
   std::vector<Tensor> leaves;
   for (const Tensor& operand : sum.operands) {
@@ -359,7 +359,7 @@ std::vector<Sum> sums() {
 
 }  // namespace
 
-TEST_CASE("gradients that are sums over very many rows are exact to a few roundings in float32") {
+TEST_CASE("gradients summed over very many rows are exact to a few rounding errors in float32") {
   for (const Sum& sum : sums()) {
     for (const double mean : {0.0, 1.5}) {
       CAPTURE(sum.name);

@@ -49,8 +49,8 @@ struct Size {
   std::size_t rows, n;
 };
 
-/// Around one and more vectors, tiles, groups of dropout, strips of columns and blocks of rows of
-/// either precision; the tests of alignment go through all n up to two vectors.
+/// Sizes around multiples of vectors, tiles, dropout groups, strips of columns and blocks of rows,
+/// in both precisions. The alignment tests cover all n up to two vectors.
 const std::vector<Size> sizes = {{1, 48},  {2, 63},  {13, 64}, {12, 65},  {16, 31},
                                  {17, 33}, {36, 32}, {37, 40}, {5, 128},  {4, 129},
                                  {1, 256}, {3, 257}, {49, 16}, {65, 100}, {33, 1}};
@@ -124,7 +124,7 @@ TEST_CASE("no operation gives NaN on operands around its block sizes") {
 
 namespace {
 
-/// Beyond two full vectors and a tail of either precision.
+/// More than two full vectors and a tail in either precision.
 constexpr std::size_t largest = 2 * 16 + 1;
 
 /// Room for a tensor with one element more on either side, all NaN.
@@ -158,7 +158,7 @@ struct UnalignedLeaf {
   Tensor values, gradient, tensor;
 };
 
-/// Results of results_of, computed without a single operand that is aligned to a vector.
+/// Results of results_of, computed on operands without vector alignment.
 Results results_on_unaligned(const OperationCase& operation, const Operands& operands) {
   std::vector<UnalignedLeaf> leaves(operands.begin(), operands.end());
   Operands tensors;
@@ -173,8 +173,8 @@ Results results_on_unaligned(const OperationCase& operation, const Operands& ope
   return {values_of(y), gradient_values(tensors)};
 }
 
-/// Checks value and gradient of each single element against the results for all.
-void check_each_alone(const OperationCase& operation, DType dtype) {
+/// Checks value and gradient of each single element against the results for all elements.
+void check_each_element(const OperationCase& operation, DType dtype) {
   const Tensor x = operands_of(operation, dtype)[0];
   const Results all = results_of(operation, dtype);
   const auto values = values_of(x);
@@ -191,7 +191,7 @@ void check_each_alone(const OperationCase& operation, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("no operation depends on the alignment of its operands, nor writes outside its results") {
+TEST_CASE("no operation depends on operand alignment or writes outside its results") {
   for (std::size_t n = 1; n <= largest; ++n) {
     for (const OperationCase& operation : every_operation(3, n)) {
       for (const DType dtype : dtypes) {
@@ -205,14 +205,14 @@ TEST_CASE("no operation depends on the alignment of its operands, nor writes out
   }
 }
 
-TEST_CASE("an element has the same value and gradient in a full vector, in a tail and by itself") {
+TEST_CASE("an element has the same value and gradient in a full vector, a tail and a tensor of 1") {
   for (std::size_t n = 1; n <= largest; ++n) {
     for (const OperationCase& operation : every_elementwise_operation({n})) {
       for (const DType dtype : dtypes) {
         CAPTURE(operation.name);
         CAPTURE(n);
         CAPTURE(name(dtype));
-        check_each_alone(operation, dtype);
+        check_each_element(operation, dtype);
       }
     }
   }

@@ -36,7 +36,7 @@ bool takes_nan(const std::string& name, std::size_t which) {
   return name != "where" && !(name == "binary_cross_entropy_with_logits" && which == 1);
 }
 
-/// Operations whose gradient is dL/dy where they choose a value and 0 elsewhere, whatever the
+/// Operations whose gradient is dL/dy where they choose a value and 0 elsewhere, independent of the
 /// value.
 constexpr const char* piecewise_linear[] = {"abs",
                                             "clamp",
@@ -49,8 +49,8 @@ constexpr const char* piecewise_linear[] = {"abs",
                                             "minimum of equal shapes",
                                             "sign"};
 
-/// Operations with results that depend on their first operand by a product with 0 or by the softmax
-/// of one score: a number does not change them, NaN does.
+/// Operations whose results depend on the first operand through a product with 0 or the softmax of
+/// one score: NaN changes the results, other numbers do not.
 constexpr const char* constant_for_numbers[] = {"attention", "attention with dropout",
                                                 "attention with linear biases",
                                                 "additive_attention", "rotary"};
@@ -59,7 +59,7 @@ bool is_in(std::span<const char* const> names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// The operands, with this value at position `at` of number `which`.
+/// The operands, with this value at position `at` of operand `which`.
 Operands with_value(const Operands& operands, std::size_t which, std::size_t at, double value) {
   Operands changed;
   for (const Tensor& x : operands) changed.push_back(x.detach().clone());
@@ -68,10 +68,10 @@ Operands with_value(const Operands& operands, std::size_t which, std::size_t at,
   return changed;
 }
 
-/// All values and gradients, one after the other.
+/// All values, then all gradients, in one array.
 struct Flat {
   std::vector<double> all;
-  std::size_t values;  ///< how many of them are values
+  std::size_t values;  ///< number of values
 };
 
 Flat flat_results(const OperationCase& operation, const Operands& operands) {
@@ -111,8 +111,8 @@ void for_each_position(DType dtype, const Use& use) {
   }
 }
 
-/// Values that are not NaN although they depend on the element, or that have changed although they
-/// do not depend on it. A value depends on it if it changes with it.
+/// Describes values that are not NaN although they depend on the element, and values that changed
+/// although they do not depend on it. A value depends on the element if it changes with it.
 std::string faults_of_nan(const OperationCase& operation, const Operands& operands,
                           std::size_t which, std::size_t at) {
   const Flat before = flat_results(operation, operands);
@@ -153,7 +153,7 @@ TEST_CASE("NaN reaches exactly the values and gradients that depend on it") {
   }
 }
 
-TEST_CASE("infinities give the same kinds of values and gradients in vectors of any width") {
+TEST_CASE("infinities give values and gradients of the same class in vectors of any width") {
   for_each_position(DType::float64, [](const auto& operation, const auto& /*operands*/,
                                        std::size_t which, std::size_t at) {
     const auto kinds = [&](DType dtype, double value) {
@@ -305,8 +305,7 @@ TEST_CASE("exp reaches 0 through the subnormal numbers without a jump") {
   }
 }
 
-TEST_CASE(
-    "the gradients of quotients of subnormal numbers are right where the check is conclusive") {
+TEST_CASE("gradients of quotients of subnormal numbers are correct where the check is conclusive") {
   for (const DType dtype : dtypes) {
     const double x = least_normal(dtype) / 16;
     const Tensor a = filled({35}, x, dtype).set_requires_grad(true);
@@ -319,7 +318,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("softmax and its gradient are right for subnormal weights") {
+TEST_CASE("softmax and its gradient are correct for subnormal weights") {
   for (const DType dtype : dtypes) {
     const double far = std::log(least_normal(dtype)) - 2;  // e^far is subnormal
     const Tensor x = Tensor::from({2}, {0.0, far}, dtype).set_requires_grad(true);

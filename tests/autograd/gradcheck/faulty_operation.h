@@ -11,7 +11,7 @@ namespace tapestry::test {
 
 using Spoil = std::function<double(std::size_t, double)>;
 
-/// Passes x on; coordinate i of the gradient, g, becomes spoil(i, g).
+/// The identity with a wrong gradient: coordinate i, g, becomes spoil(i, g).
 struct Faulty {
   static constexpr const char* name = "faulty";
   Spoil spoil;
@@ -30,7 +30,7 @@ inline Tensor times(const Tensor& x, double factor) {
   return faulty(x, [factor](std::size_t, double g) { return factor * g; });
 }
 
-/// What gradcheck finds for a function of x.
+/// The row of gradcheck for a function of x.
 inline GradcheckRow row_of(const std::function<Tensor()>& function, const Tensor& x,
                            const GradcheckOptions& options = {}) {
   return gradcheck(function, {{"x", x}}, options).rows.at(0);

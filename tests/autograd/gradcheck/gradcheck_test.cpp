@@ -49,7 +49,7 @@ struct AbsoluteValue {
   }
 };
 
-/// Passes x on, with a gradient of 3 dy, which it computes in the memory of dy, without
+/// The identity with a gradient of 3 dy, which it computes in the memory of dy without
 /// mutable_values().
 struct InPlace {
   static constexpr const char* name = "in_place";
@@ -66,12 +66,12 @@ Spoil by_factor(double factor) {
   return [factor](std::size_t, double g) { return factor * g; };
 }
 
-/// Passes on all gradients but number 3, which becomes NaN.
+/// Leaves all gradients unchanged except number 3, which becomes NaN.
 double spoil_third(std::size_t i, double g) {
   return i == 3 ? std::numeric_limits<double>::quiet_NaN() : g;
 }
 
-/// What gradcheck finds for the softmax of n values with gradients that are spoilt.
+/// The row of gradcheck for the softmax of n values with wrong gradients.
 GradcheckRow row_with(const Spoil& spoil, std::size_t n = 6, const GradcheckOptions& options = {}) {
   const Tensor x = random_leaf({n}, 1);
   return row_of([&] { return softmax(faulty(x, spoil)); }, x, options);
@@ -88,7 +88,7 @@ TEST_CASE("gradcheck catches zeros, a wrong sign, small factors and NaN that is 
   for (const double factor : {0.0, -1.0, 1.001}) check_is_caught(row_with(by_factor(factor)));
   check_is_caught(row_with(spoil_third));
   check_is_caught(row_with(spoil_third, 5000, {.max_coordinates = 1}));
-  // Right for positive upstream gradients.
+  // Correct for positive upstream gradients.
   const Tensor x = random_leaf({16}, 1);
   check_is_caught(
       row_of([&] { return faulty(x, [](std::size_t, double g) { return std::abs(g); }); }, x));
@@ -160,7 +160,7 @@ TEST_CASE("gradcheck counts its verdicts and has a name for each") {
   CHECK(std::string(name(GradcheckVerdict::too_small)) == "too small");
 }
 
-TEST_CASE("gradcheck freezes the branches of relu and max, however near their kinks are") {
+TEST_CASE("gradcheck freezes the branches of relu and max, even very close to their kinks") {
   const Tensor x =
       Tensor::from({2, 4}, {1e-9, -1e-9, 1.0, -1.0, 2e-9, -2.0, 1.0 + 1e-9, 2.0}, DType::float64)
           .set_requires_grad(true);
@@ -174,7 +174,7 @@ TEST_CASE("gradcheck uses shorter steps near the kink of a custom operation") {
   const Tensor x =
       Tensor::from({4}, {1e-4, -1e-4, 1.0, -1.0}, DType::float64).set_requires_grad(true);
   CHECK(gradient_error([&] { return apply(AbsoluteValue{}, x); }, {x}) < 1e-6);
-  // So near that only the last and shortest steps stay on one side.
+  // So close to the kink that only the shortest steps stay on one side.
   const Tensor nearer = Tensor::from({2}, {1e-5, -1e-5}, DType::float64).set_requires_grad(true);
   CHECK(gradient_error([&] { return apply(AbsoluteValue{}, nearer); }, {nearer}) < 1e-6);
 }
@@ -222,13 +222,13 @@ TEST_CASE("gradcheck reports each tensor with its name, shape, norm and worst co
   CHECK(report.rows[1].worst_relative_error == 0.0);
 }
 
-TEST_CASE("the norm of a gradient is positive, whatever the sign of the output's weight") {
+TEST_CASE("the norm of a gradient is positive for weights of either sign") {
   const Tensor x = Tensor::scalar(3.0, DType::float64).set_requires_grad(true);
   const NamedTensor named[] = {{"x", x}};
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     const auto report = gradcheck([&] { return square(x); }, named, {.seed = seed});
     CHECK(report.rows.at(0).gradient_norm == doctest::Approx(6.0));
-    // Nor does it change the signs of the two figures.
+    // The sign of the weight does not change the signs of the two gradients either.
     const auto at_coordinates =
         gradcheck([&] { return square(x); }, named, {.directions = 0, .seed = seed});
     CHECK(at_coordinates.rows.at(0).analytic == doctest::Approx(6.0));
@@ -236,7 +236,7 @@ TEST_CASE("the norm of a gradient is positive, whatever the sign of the output's
   }
 }
 
-TEST_CASE("the worst error of a report is the largest of all rows, whichever row has it") {
+TEST_CASE("the worst error of a report is the maximum over all rows") {
   GradcheckReport report;
   CHECK(report.worst_relative_error() == 0.0);
   for (const double error : {0.25, 0.5, 0.125}) {
@@ -263,7 +263,7 @@ TEST_CASE("gradcheck restores values to the bit and clears gradients") {
   CHECK_FALSE(x.grad().defined());
 }
 
-TEST_CASE("gradcheck ignores gradients that were there before") {
+TEST_CASE("gradcheck ignores existing gradients") {
   const Tensor x = random_leaf({5}, 1);
   {
     Tape tape;
@@ -313,7 +313,7 @@ TEST_CASE("one wrong value is found at every place of a tensor of odd size") {
   }
 }
 
-TEST_CASE("the wrong coordinate that was found is reported, although later directions are worse") {
+TEST_CASE("gradcheck reports the wrong coordinate it found, although later directions are worse") {
   const Tensor x = random_leaf({2}, 1);
   const auto both_wrong = [](std::size_t i, double g) { return i == 0 ? 1.001 * g : 3.0 * g; };
   const GradcheckRow row =
@@ -357,11 +357,11 @@ TEST_CASE("directions that all cross a kink are inconclusive too") {
   const GradcheckRow row =
       row_of([&] { return relu(x); }, x, {.directions = 2, .max_coordinates = 0});
   CHECK(row.verdict == GradcheckVerdict::inconclusive);
-  CHECK(row.directions.checked == 4);  // each was tried again, and in vain
+  CHECK(row.directions.checked == 4);  // every replacement was inconclusive too
   CHECK(row.directions.inconclusive == 4);
 }
 
-TEST_CASE("an error a hundred times that of the differences is wrong, not inconclusive") {
+TEST_CASE("an error of 100 times the error of the differences is wrong, not inconclusive") {
   // At the shortest steps exp(40 x) grows e-fold: differences are good to 3e-6 or so.
   const Tensor x = Tensor::full({4}, 0.1, DType::float64).set_requires_grad(true);
   for (const double error : {1e-3, 3e-4}) {
@@ -382,7 +382,7 @@ TEST_CASE("cosine and factor compare the two gradients") {
   CHECK(opposite.factor == doctest::Approx(-1.0));
 }
 
-TEST_CASE("the rows of several outputs are those of each tensor, output by output") {
+TEST_CASE("with several outputs there is a row for each tensor, output by output") {
   const Tensor x = random_leaf({4}, 1), y = random_leaf({2, 3}, 2), z = random_leaf({3}, 3);
   const NamedTensor named[] = {{"x", x}, {"y", y}, {"z", z}};
   const auto report = gradcheck_outputs(
@@ -489,7 +489,7 @@ bool contains(const Coordinates& list, std::size_t i) {
 
 }  // namespace
 
-TEST_CASE("all coordinates of a tensor that is small enough are checked") {
+TEST_CASE("gradcheck checks all coordinates of a small tensor") {
   CHECK(chosen({3, 1, 2}, 3) == Coordinates{0, 1, 2});
   CHECK(chosen({}, 3).empty());
 }
@@ -506,7 +506,7 @@ TEST_CASE("gradcheck samples the largest gradients of a large tensor, of either 
   CHECK(contains(chosen(gradient, 4), 33));
 }
 
-TEST_CASE("of a large tensor gradcheck samples exact zeros") {
+TEST_CASE("gradcheck samples exact zeros of a large tensor") {
   std::vector<double> gradient(1000, 1.0);
   gradient[900] = 0.0;
   CHECK(contains(chosen(gradient, 4), 900));

@@ -49,25 +49,26 @@ TEST_CASE("a place is given by its indices") {
 
 TEST_CASE("a wrong gradient is explained with its place and both values") {
   CHECK(explanation(wrong_by(-1.0)) ==
-        "the gradient is -1 times what it should be: its sign is wrong; at [1, 2] backward gives "
+        "the gradient is -1 times the correct one: its sign is wrong; at [1, 2] backward gives "
         "-1, finite differences give 1");
 }
 
-TEST_CASE("a factor that is a length, a size, two or a half is traced to its likely cause") {
+TEST_CASE("a report names the likely cause of a factor that is a length, a size, two or a half") {
   CHECK(contains(explanation(wrong_by(5.0)), "axis 1 has length 5: a division by it is missing"));
   CHECK(contains(explanation(wrong_by(1.0 / 3.0)),
-                 "axis 0 has length 3: it is divided by it once too often"));
+                 "axis 0 has length 3: there is one division too many by it"));
   CHECK(contains(explanation(wrong_by(15.0)), "a division by the size 15 is missing"));
-  CHECK(contains(explanation(wrong_by(1.0 / 15.0)), "divided by the size 15 once too often"));
+  CHECK(contains(explanation(wrong_by(1.0 / 15.0)), "one division too many by the size 15"));
   CHECK(contains(explanation(wrong_by(2.0)), "counted twice"));
   CHECK(contains(explanation(wrong_by(0.5)), "one of two contributions"));
-  CHECK(contains(explanation(wrong_by(1.001)), "1.001 times what it should be: a factor"));
+  CHECK(contains(explanation(wrong_by(1.001)), "1.001 times the correct one: a factor"));
 }
 
 TEST_CASE("the report distinguishes gradients that are zero, missing, not finite or not parallel") {
   GradcheckRow row = wrong_by(0.0);
   row.gradient_norm = 0.0;
-  CHECK(contains(explanation(row), "the gradient is all zero, but the output depends on it"));
+  CHECK(
+      contains(explanation(row), "the gradient is all zero, but the output depends on the tensor"));
   row.has_gradient = false;
   CHECK(contains(explanation(row),
                  "the gradient is missing, but the output depends on the tensor; "));
@@ -77,7 +78,7 @@ TEST_CASE("the report distinguishes gradients that are zero, missing, not finite
                  "the gradient is correct except for small or isolated errors; at"));
   row = wrong_by(0.9);
   row.cosine = 0.8;
-  CHECK(contains(explanation(row), "not a multiple of what it should be (cosine 0.8)"));
+  CHECK(contains(explanation(row), "not a multiple of the correct one (cosine 0.8)"));
   row.worst_relative_error = std::numeric_limits<double>::infinity();
   CHECK(contains(explanation(row), "the gradient is not finite"));
 }
@@ -96,7 +97,7 @@ TEST_CASE(
   CHECK(contains(text, "\n1 gradient: 0 agree, 1 wrong, 0 inconclusive;"));
 }
 
-TEST_CASE("the report lists every tensor, what has no gradient, and the wrong operation") {
+TEST_CASE("the report lists every tensor, tensors without a gradient, and the wrong operation") {
   const Tensor x = random_leaf({2, 3}, 1);
   const Tensor other = random_leaf({2}, 2);
   const NamedTensor named[] = {{"x", x}, {"other", other}};
@@ -104,7 +105,7 @@ TEST_CASE("the report lists every tensor, what has no gradient, and the wrong op
   CHECK(text.starts_with("tensor  shape "));
   CHECK(contains(text, "\nx       (2, 3) "));
   CHECK(contains(text, "without a gradient:\n  other\n"));
-  CHECK(contains(text, "wrong: x: the gradient is -1 times what it should be: its sign is wrong"));
+  CHECK(contains(text, "wrong: x: the gradient is -1 times the correct one: its sign is wrong"));
   CHECK(contains(text,
                  "first wrong operation: faulty (number 2 of 2 recorded), outside of layers, "
                  "inputs (2, 3)\n  input 1: the gradient is -1 times"));
@@ -169,14 +170,14 @@ TEST_CASE("the report lists norms that cannot be distinguished from zero, with t
                  "no gradient could be checked: all are inconclusive or below the rounding error"));
 }
 
-TEST_CASE("a report in which no single operation is wrong suggests other causes") {
+TEST_CASE("a report without a wrong operation suggests other causes") {
   GradcheckReport report;
   report.rows = {wrong_by(0.5)};
   CHECK(contains(to_string(report),
                  "every operation passes on its own, with the inputs it had: look for values that "
                  "leave the tape, "));
   CHECK(contains(to_string(report),
-                 "; then at how contributions to one gradient come together, and for values"));
+                 "; then check how contributions to one gradient are added, and look for values"));
   report.rows[0].verdict = GradcheckVerdict::inconclusive;
   report.rows[0].coordinates = {.checked = 15, .inconclusive = 1};
   report.rows[0].inconclusive_coordinate = 4;

@@ -29,8 +29,8 @@ using gradcheck_detail::measured_noise;
 using gradcheck_detail::Objectives;
 using gradcheck_detail::Thresholds;
 
-/// The smallest faults that the gradient check has to find, beside right gradients of the same
-/// functions, which it must not call wrong.
+/// The smallest faults that the gradient check must find, and correct gradients of the same
+/// functions, which it must not report as wrong.
 namespace {
 
 Spoil one_wrong(std::size_t place, double relative) {
@@ -41,7 +41,7 @@ Spoil all_wrong(double relative) {
   return [=](std::size_t, double g) { return (1.0 + relative) * g; };
 }
 
-/// Values of which number 17 is far smaller than the others, and so the gradient of its square.
+/// Values with a far smaller number 17. The gradient of its square is far smaller, too.
 Tensor with_a_small_value(std::size_t size, double small) {
   Tensor x = random_leaf({size}, 1);
   x.mutable_values<double>()[17] = small;
@@ -71,7 +71,7 @@ std::vector<Fault> faults() {
 
 }  // namespace
 
-TEST_CASE("gradcheck finds small faults, and none in right gradients of the same functions") {
+TEST_CASE("gradcheck finds small faults, and none in correct gradients of the same functions") {
   for (const Fault& fault : faults()) {
     CAPTURE(fault.what);
     const auto function = [&](const Spoil& spoil) {
@@ -87,7 +87,7 @@ TEST_CASE("gradcheck finds small faults, and none in right gradients of the same
   }
 }
 
-TEST_CASE("a gradient of 1e-14 of the others is too small, whether wrong or right") {
+TEST_CASE("a gradient 1e-14 times the others is too small, whether wrong or correct") {
   const Tensor x = random_leaf({8}, 1), y = random_leaf({8}, 2);
   for (const double factor : {1.0, 3.0}) {
     const GradcheckReport report =
@@ -101,7 +101,7 @@ TEST_CASE("a gradient of 1e-14 of the others is too small, whether wrong or righ
   }
 }
 
-TEST_CASE("a wrong gradient of 1e-12 of the others does not agree") {
+TEST_CASE("a wrong gradient 1e-12 times the others does not agree") {
   const Tensor x = random_leaf({8}, 1), y = random_leaf({8}, 2);
   const GradcheckReport report =
       gradcheck([&] { return sum(square(x)) + scale(sum(square(times(y, 3.0))), 1e-12); },
@@ -124,7 +124,7 @@ TEST_CASE("gradcheck measures the noise of the function, not only of the sum ove
   CHECK(noise < 1e-8);
 }
 
-TEST_CASE("a right gradient of a noisy function is not called wrong") {
+TEST_CASE("a correct gradient of a noisy function is not reported as wrong") {
   const Tensor x = random_leaf({6}, 1);
   for (const double large : {1e3, 1e5, 1e7}) {
     CAPTURE(large);
@@ -163,7 +163,7 @@ TEST_CASE("gradients of a loss that is rounded to zero are too small, and wrong 
   }
 }
 
-TEST_CASE("of a loss close to zero gradcheck calls right gradients right and wrong ones wrong") {
+TEST_CASE("gradcheck tells correct from wrong gradients of a loss close to zero") {
   const Ids classes{0, 1, 0};
   std::size_t found = 0;
   for (const double margin : {10.0, 14.0, 17.0, 20.0, 25.0}) {
@@ -172,7 +172,7 @@ TEST_CASE("of a loss close to zero gradcheck calls right gradients right and wro
       CAPTURE(seed);
       const Tensor weight = random_leaf({2, 16}, seed), bias = Tensor::zeros({2}, DType::float64);
       Tensor(bias).set_requires_grad(true);
-      // The logits of the right classes are larger by about the margin.
+      // The logits of the correct classes are larger by about the margin.
       const Tensor apart = weight[0] - weight[1];
       const Tensor x = scale(Tensor::from({{1}, {-1}, {1}}, DType::float64), margin) *
                            (apart / sum(square(apart))) +
@@ -193,7 +193,7 @@ TEST_CASE("of a loss close to zero gradcheck calls right gradients right and wro
   CHECK(found >= 150);
 }
 
-TEST_CASE("no right gradient is called wrong, whatever the seed") {
+TEST_CASE("no correct gradient is reported as wrong, for any seed") {
   const Tensor x = random_leaf({5, 7}, 1), weight = random_leaf({3, 7}, 2);
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
@@ -210,7 +210,7 @@ constexpr Thresholds by{.scale = 1e-8, .zero = 1e-12, .tolerance = 1e-6};
 
 }  // namespace
 
-TEST_CASE("a gradient that is not finite is wrong by an infinite error, whatever differences say") {
+TEST_CASE("a gradient that is not finite is wrong by an infinite error, for any differences") {
   for (const double analytic : {not_a_number, inf, -inf}) {
     for (const double numeric : {0.0, 1.0, not_a_number, inf}) {
       const Comparison found = compare(analytic, {.value = numeric, .error = 1e-12}, by);
@@ -237,7 +237,7 @@ TEST_CASE("errors of gradients smaller than the scale are relative to the scale"
   CHECK(compare(1e-16, {.value = 2e-16, .error = 1e-18}, by).verdict == GradcheckVerdict::agrees);
 }
 
-TEST_CASE("a gradient is wrong if its error is at least 100 times that of the differences") {
+TEST_CASE("a gradient is wrong if its error is at least 100 times the error of the differences") {
   using enum GradcheckVerdict;
   const auto verdict = [](double error, double of_differences) {
     return compare(1.0, {.value = 1.0 + error, .error = of_differences}, by).verdict;
@@ -275,7 +275,7 @@ TEST_CASE("a gradient below the rounding error is too small unless the differenc
   CHECK(compare(0.9e-12, {.value = 0.0, .error = 1.1e-8}, tiny).verdict == inconclusive);
   CHECK(compare(1.1e-12, {.value = 0.0, .error = 1e-12}, tiny).verdict == inconclusive);
   CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-14}, tiny).verdict == wrong);
-  // Where the tensor's gradient is beyond rounding, a small element of it is not.
+  // A small element does not count as too small if the tensor's gradient exceeds rounding.
   CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-12}, by).verdict == inconclusive);
 }
 

@@ -45,8 +45,8 @@ std::vector<float> kept(std::uint64_t key, double rate, std::size_t n) {
   return y;
 }
 
-/// How many standard deviations the number of places where a[i] and b[i + shift] are both dropped
-/// is from what independent draws would give.
+/// The number of places where both a[i] and b[i + shift] are dropped, minus its expectation for
+/// independent draws, in standard deviations.
 double deviation(const std::vector<float>& a, const std::vector<float>& b, std::size_t shift,
                  double rate) {
   const std::size_t n = a.size() - shift;
@@ -91,7 +91,7 @@ TEST_CASE("the scale of kept elements compensates for the rate, to 48 bits") {
   }
 }
 
-TEST_CASE("an element whose 16 bits equal those of the rate is decided by 32 more") {
+TEST_CASE("an element whose upper 16 bits equal the rate's is decided by 32 more bits") {
   constexpr std::size_t n = std::size_t{1} << 20;
   // The rates are on either side of the bits of one element, at a distance of 2^-48.
   std::size_t tied = 0;
@@ -111,7 +111,7 @@ TEST_CASE("an element whose 16 bits equal those of the rate is decided by 32 mor
   CHECK(tied == 3);
 }
 
-TEST_CASE("which elements are dropped depends neither on neighbors nor on other streams") {
+TEST_CASE("the dropped elements depend neither on neighbors nor on other streams") {
   constexpr std::size_t n = std::size_t{1} << 18;
   constexpr double rate = 0.3;
   const std::vector<float> of_one = kept(11, rate, n), of_next = kept(12, rate, n);

@@ -21,8 +21,8 @@ using namespace tapestry::kernels;
 
 namespace {
 
-/// Uneven values. Elements between the rows and behind the last one are NaN: a product must not
-/// see it, not even times 0.
+/// Uneven values. Elements between the rows and after the last row are NaN: a product must not use
+/// them, not even times 0.
 template <class T>
 struct Matrix {
   std::size_t rows, columns, stride;
@@ -49,15 +49,15 @@ template <class T>
 using Gemm = void (*)(std::size_t, std::size_t, std::size_t, T, Operand<T>, Operand<T>, Target<T>,
                       std::size_t, const T*);
 
-/// A product with its right operand laid out beforehand.
+/// A product with a right operand that was packed beforehand.
 template <class T>
 void by_packed(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                Target<T> out, std::size_t out_stride, const T* bias) {
-  use_kernels(TAPESTRY_INSTRUCTION_SET);  // lays out its operand
+  use_kernels(TAPESTRY_INSTRUCTION_SET);  // pack_operand() uses the kernels in use
   gemm_packed<T>(m, scale, a, PackedOperand<T>(k, n, b), out, out_stride, bias);
 }
 
-/// Every product of our own.
+/// All functions for matrix products except OpenBLAS.
 template <class T>
 const std::vector<Gemm<T>> own_products = {gemm<T>, gemm_serial<T>, by_packed<T>};
 
@@ -72,7 +72,7 @@ struct Case {
 /// Column j of a bias.
 double bias_at(std::size_t j) { return 0.25 * static_cast<double>(j % 7) - 0.5; }
 
-/// The result in rows of n + padding values, in between and behind which is 77; 0.5 is added to.
+/// The result in rows of n + padding values. Padding is 77; if c.add, the product is added to 0.5.
 template <class T>
 std::vector<T> product_of(Gemm<T> gemm_function, const Case& c, const Matrix<T>& a,
                           const Matrix<T>& b) {
@@ -87,7 +87,7 @@ std::vector<T> product_of(Gemm<T> gemm_function, const Case& c, const Matrix<T>&
   return out;
 }
 
-/// How far element (i, j) is from the sum over k, as a part of its terms; infinite for NaN.
+/// Error of element (i, j), relative to the sum of the magnitudes of its terms; infinite for NaN.
 template <class T>
 double relative_error(double found, const Case& c, const Matrix<T>& a, const Matrix<T>& b,
                       std::size_t i, std::size_t j) {
@@ -101,7 +101,7 @@ double relative_error(double found, const Case& c, const Matrix<T>& a, const Mat
   return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
 }
 
-/// Checks one product against a triple loop, and that nothing outside of the result is written to.
+/// Checks one product against a triple loop, and that it writes nothing outside of the result.
 template <class T>
 void check_product(Gemm<T> gemm_function, const Case& c) {
   CAPTURE(c.m);
@@ -244,7 +244,7 @@ TEST_CASE("gemm has the same bits on any number of threads") {
 }
 
 TEST_CASE("the bits of an element of gemm do not depend on the other rows and columns") {
-  if (matmul_in_use() == Matmul::openblas) return;  // it promises nothing
+  if (matmul_in_use() == Matmul::openblas) return;  // its bits depend on the number of rows
   constexpr std::size_t m = 97, n = 131, k = 530;
   for (const bool transposed : {false, true}) {
     const Matrix<float> a(m, k, transposed, 3, 1.0);
@@ -280,8 +280,8 @@ TEST_CASE("gemm_serial works inside the pieces of parallel_for") {
 /// rows and two vectors, over blocks of 256 along k and of 16 tiles' rows.
 namespace {
 
-/// Every product of our own, for all transpositions, written to dense rows, and scaled and added
-/// with a bias to rows that stand apart.
+/// All functions for matrix products, for all transpositions: written to dense rows, and scaled,
+/// with a bias, added to rows with gaps.
 template <class T>
 void check_own(std::size_t m, std::size_t n, std::size_t k) {
   for (const Gemm<T> product : own_products<T>) {
@@ -343,7 +343,7 @@ TEST_CASE("gemm agrees with triple loops around the heights of tiles and blocks 
   check_heights<double>();
 }
 
-TEST_CASE("gemm of a full block of rows, packed for many panels, has room and is right") {
+TEST_CASE("gemm of a full block of rows, packed for many panels, is correct and stays in bounds") {
   for (const bool transposed : {false, true}) {
     for (const std::size_t k : {256, 257}) {
       check_product<float>(gemm_serial<float>,
@@ -365,7 +365,7 @@ TEST_CASE("gemm agrees with triple loops around blocks of k, with a bias, writte
 }
 
 TEST_CASE("gemm has the same bits with a right operand that was packed beforehand") {
-  if (sizeof(Vec<float>) < 32) return;  // BLAS does the work, and promises nothing
+  if (sizeof(Vec<float>) < 32) return;  // BLAS computes the product; its bits may differ
   for (const std::size_t m : {1, 36, 37, 200}) {
     for (const bool transposed : {false, true}) {
       CAPTURE(m);

@@ -18,7 +18,7 @@ namespace tapestry::kernels {
 
 namespace {
 
-/// Restores the choice that was in use.
+/// Restores the matmul implementation at the end of its lifetime.
 class MatmulBefore {
  public:
   MatmulBefore() : choice_(matmul_in_use()) {}
@@ -36,12 +36,12 @@ std::ptrdiff_t count_threads() {
 
 }  // namespace
 
-TEST_CASE("products of OpenBLAS on our threads start no others") {
+TEST_CASE("products of OpenBLAS on our threads start no threads of OpenBLAS") {
   const MatmulBefore before;
   const RandomStream random(3);
   const Tensor a = random_normal({300, 300}, random.at(0));
   use_matmul(Matmul::openblas);
-  matmul(a, a);  // starts our threads, and those of OpenBLAS again if a fork has ended them
+  matmul(a, a);  // starts our threads; OpenBLAS restarts its threads if a fork has ended them
   const std::ptrdiff_t threads = count_threads();
   for (int i = 0; i < 3; ++i) matmul(a, a);
   CHECK(count_threads() == threads);
@@ -68,7 +68,7 @@ TEST_CASE("matrix products of OpenBLAS and of Tapestry agree to rounding") {
 
 namespace {
 
-/// What `run` adds to the count.
+/// The number of flops that `run` adds to the count.
 template <class F>
 std::uint64_t counted(F&& run) {
   const FlopCounter counter;
@@ -111,7 +111,7 @@ TEST_CASE("products count no flops without a FlopCounter") {
   CHECK(counter.count() == before);
 }
 
-TEST_CASE("the end of one FlopCounter leaves another one counting") {
+TEST_CASE("a FlopCounter continues to count after the end of another one") {
   const FlopCounter counter;
   const std::uint64_t before = counter.count();
   { const FlopCounter short_lived; }

@@ -24,7 +24,7 @@ namespace {
 
 std::size_t pool_bytes() { return memory_statistics().bytes_in_use; }
 
-/// Bytes that a request for `bytes` takes out of the pool.
+/// Pool memory that a request for `bytes` uses, in bytes.
 std::size_t taken_by(std::size_t bytes) {
   const std::size_t before = pool_bytes();
   const Memory memory(bytes);
@@ -33,7 +33,7 @@ std::size_t taken_by(std::size_t bytes) {
 
 }  // namespace
 
-// In a guarded run blocks come from elsewhere.
+// In a guarded run blocks do not come from the pool.
 TEST_SUITE_BEGIN("memory pool" * doctest::skip(test::is_guarded_run()));
 
 TEST_CASE("every block starts on a 64-byte boundary and has at least the requested size") {
@@ -58,7 +58,7 @@ TEST_CASE("size classes are 64 bytes apart up to 512 and four to each power of t
   }
 }
 
-TEST_CASE("a released block is handed out again to the next request of its size class") {
+TEST_CASE("a released block is reused by the next request of its size class") {
   const std::byte* const first = Memory(1000).data();
   const std::uint64_t allocations = memory_statistics().system_allocations;
   const Memory again(1020);
@@ -107,7 +107,7 @@ TEST_CASE("a pool of many small blocks is not searched for unused memory at ever
   release_unused_memory();
   constexpr std::size_t small = 20'000;   // bytes, too few to be released
   constexpr std::size_t other = 24'000;   // of another size class
-  constexpr std::size_t kept = 48 << 20;  // more than the pool keeps in any case
+  constexpr std::size_t kept = 48 << 20;  // more than the pool always keeps
   {
     std::vector<Memory> many;
     for (std::size_t i = 0; i < kept / small; ++i) many.emplace_back(small);
@@ -219,7 +219,7 @@ TEST_CASE("an impossible request throws bad_alloc and leaves the pool unchanged"
   } catch (const OutOfMemory& error) {
     CHECK(error.bytes_wanted() == std::size_t{1} << 60);
     CHECK(error.bytes_in_use() >= 1'000'000);
-    CHECK(std::string(error.what()).starts_with("1152921504606.8 MB more were asked for, "));
+    CHECK(std::string(error.what()).starts_with("1152921504606.8 MB more were requested, "));
   }
   const MemoryStatistics after = memory_statistics();
   CHECK(after.bytes_in_use == before.bytes_in_use);
@@ -257,7 +257,7 @@ TEST_CASE("threads take and release at the same time without losing a block") {
   CHECK(pool_bytes() == before);
 }
 
-TEST_CASE("a handle may be released on another thread than the one that allocated it") {
+TEST_CASE("a handle may be released on a thread that did not allocate it") {
   const std::size_t before = pool_bytes();
   Memory memory(5000);
   std::thread([taken = std::move(memory)] { CHECK(taken.unique()); }).join();

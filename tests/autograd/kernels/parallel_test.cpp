@@ -94,7 +94,7 @@ TEST_CASE("a nested parallel_for runs its pieces once, in order, on the thread o
     for (const auto& inner : order) {
       CHECK(inner == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
     }
-    // With one thread the outer call is no parallel region, but there is no other thread either.
+    // With one thread the outer call is not parallel, but there is no other thread either.
     CHECK(elsewhere == 0);
   }
 }
@@ -144,7 +144,7 @@ TEST_CASE("num_threads() is what set_num_threads() was given, and at least 1") {
   CHECK(num_threads() >= 1);
 }
 
-TEST_CASE("num_threads() may exceed the most threads, of which threads_at_work() is the limit") {
+TEST_CASE("num_threads() may exceed max_threads, threads_at_work() may not") {
   const Threads count(max_threads + 1);
   CHECK(num_threads() == max_threads + 1);
   CHECK(threads_at_work() == max_threads);
@@ -153,7 +153,7 @@ TEST_CASE("num_threads() may exceed the most threads, of which threads_at_work()
 }
 
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)
-TEST_CASE("set_num_threads(): threads that the system rejects are replaced by the others" *
+TEST_CASE("set_num_threads(): if the system starts fewer threads, they do all the work" *
           doctest::skip(test::is_guarded_run())) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -194,7 +194,7 @@ TEST_CASE("ranges cover [0, n) without overlap and do not depend on the number o
   }
 }
 
-TEST_CASE("rows are cut into pieces of about equal numbers of elements, one row at the least") {
+TEST_CASE("rows are divided into pieces with about equal numbers of elements, at least one row") {
   const auto pieces_of = [](std::size_t rows, std::size_t columns) {
     std::atomic<std::size_t> pieces = 0, covered = 0;
     parallel_rows(rows, columns, [&](std::size_t begin, std::size_t end) {

@@ -67,7 +67,7 @@ TEST_CASE("portable functions at the ends of their domains") {
   CHECK(portable::cos(0.0) == 1.0);
 }
 
-TEST_CASE("portable powers with small integers are products, exact where those are") {
+TEST_CASE("portable powers with small integers are products, exact where the products are exact") {
   CHECK(portable::pow(2.0, -1.0) == 0.5);
   CHECK(portable::pow(2.0, 10.0) == 1024.0);
   CHECK(portable::pow(-2.0, 3.0) == -8.0);

@@ -49,7 +49,7 @@ long double exact_softplus(long double x) {
 }
 long double exact_silu(long double x) { return x < -20000 ? -0.0L : x * logistic(x); }
 
-/// The distance of neighbors of T at |x|, that of subnormal numbers at least.
+/// The distance between adjacent numbers of T at |x|; at least the smallest subnormal number.
 template <class T>
 long double ulp(long double x) {
   const int exponent = x == 0 ? std::numeric_limits<T>::min_exponent : std::ilogb(x) + 1;
@@ -103,7 +103,7 @@ Worst worst_error(const Approximation& f, long double floor, const std::vector<d
 
 }  // namespace
 
-TEST_CASE("vectorized functions have the errors that are documented, over their whole range") {
+TEST_CASE("vectorized functions have the documented errors over their whole range") {
   const Approximation table[] = {
       {"exp", exp, std::exp, 1.6, 1},
       {"log", log, std::log, 1, 1},
@@ -152,7 +152,7 @@ TEST_CASE("exp of very negative numbers is subnormal, not 0") {
   CHECK(exp_of(-746.0, DType::float64) == 0.0);
 }
 
-TEST_CASE("gelu of numbers whose square overflows is the number, with others in its vector too") {
+TEST_CASE("gelu of a number whose square overflows is the number, also next to other numbers") {
   for (const double x : {1e70, 1e154, 1e200, 1e308}) {
     const Tensor y = gelu(Tensor::from({x, 1.0, -x, x, x, x, x, 0.0, x, x, x}, DType::float64));
     const std::vector<double> found = values_of(y);

@@ -30,7 +30,7 @@ struct Unit {
   Tensor (*gated)(const Tensor&);
   Tensor (*activation)(const Tensor&);
 
-  /// By slices and a product.
+  /// The gated unit, composed of slices and a product.
   Tensor composed(const Tensor& x) const {
     const std::size_t n = x.shape().back() / 2;
     return slice(x, -1, 0, n) * activation(slice(x, -1, n, 2 * n));
@@ -163,7 +163,7 @@ TEST_CASE("gated units multiply the first half of a row by the activation of the
   }
 }
 
-// Compilers may fuse a product and a sum here and not there.
+// Compilers may fuse a product and a sum in one place but not in another.
 TEST_CASE("a gated unit has the values and gradients of its parts, to the last digits") {
   for (const Unit& unit : units) {
     for (const DType dtype : dtypes) {

@@ -4,7 +4,7 @@
 #include "autograd/ops/attention.h"
 #include "tests/support/cases.h"
 
-/// Shared by the tests of attention.
+/// Helpers of the attention tests.
 namespace tapestry::test {
 
 inline Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,

@@ -62,7 +62,7 @@ AttentionMask without_last_key(std::size_t batch, std::size_t n_q, std::size_t n
 
 }  // namespace
 
-TEST_CASE("masks hide the keys that they say, and the other weights of a query add up to 1") {
+TEST_CASE("masks give masked keys weight 0, and the other weights of a query add up to 1") {
   struct Case {
     std::string name;
     std::size_t n_q, n_k;
@@ -141,7 +141,7 @@ TEST_CASE("keys that no query attends to keep the gradients of their other uses"
     const Tensor v = random_leaf({1, 4, 2}, 3);
     Tape tape;
     const Tensor attended = attend(q, k, v, mask);
-    // The sums come last, so their gradients are there first.
+    // The sums come last, so backward computes their gradients first.
     tape.backward(sum(attended) + (sum(k) + sum(v)));
     for (const Tensor& x : {k, v}) {
       const std::vector<double> gradient = values_of(x.grad());
@@ -244,7 +244,7 @@ TEST_CASE("attention with scores of +-1e4 has weights 0, 1 and 1/2, and finite g
     const Results results = attention_results(q, k, column({1, 2, 5}, dtype), {});
     CHECK(results.y == std::vector<double>{3, 2});
     CHECK(all_finite(results));
-    CHECK(results.gradients[1][1] == 0.0);  // no weight of either query depends on it any more
+    CHECK(results.gradients[1][1] == 0.0);  // no weight of either query depends on it
   }
 }
 
@@ -257,7 +257,7 @@ TEST_CASE("additive attention with saturated and infinite sums has scores +-w, f
                        exact({1, 1, 1}, {(4 * e + 2) / (2 * e + 1)}), {1}, {{0}, {0, 0, 0}})});
 }
 
-TEST_CASE("scores of -inf have the effect of masks, also where they are all of a query") {
+TEST_CASE("scores of -inf act as masks, even if all scores of a query are -inf") {
   for (const DType dtype : dtypes) {
     const Tensor v = column({1, 2, 5}, dtype);
     const Results one =
@@ -285,7 +285,7 @@ TEST_CASE("a score of +inf makes exactly the queries that may attend to it NaN")
 }
 
 TEST_CASE("float32 gradients of attention stay close to float64 where scores are in thousands") {
-  // All keys share a large coordinate: each row of scores is far from 0 and its weights are even.
+  // All keys have one large common coordinate: scores are far from 0, and weights nearly equal.
   const auto leaf = [](std::uint64_t seed, double shared) {
     Tensor x = random_leaf({1, 6, 4}, seed);
     for (std::size_t row = 0; row < 6; ++row) x.mutable_values<double>()[row * 4] = shared;

@@ -30,7 +30,7 @@ std::vector<double> slopes(std::size_t heads) {
   return all;
 }
 
-/// What is added to the scores of a head: -inf at masked keys, and the distances of ALiBi.
+/// The bias of the scores of a head: -inf at masked keys, and the distances of ALiBi.
 Tensor bias(const AttentionOptions& options, std::size_t head, const Shape& shape) {
   Tensor result = Tensor::full(shape, -inf, DType::float64);
   const std::size_t n_q = shape[1], n_k = shape[2];
@@ -50,7 +50,7 @@ Tensor bias(const AttentionOptions& options, std::size_t head, const Shape& shap
   return result;
 }
 
-/// The formula from small operations on q, k, v and, for additive scores, w.
+/// Attention composed of small operations on q, k, v and, for additive scores, w.
 Tensor composed(const Operands& o, const AttentionOptions& options) {
   const bool additive = o.size() == 4;
   const std::size_t batch = o[0].shape()[0], n_q = o[0].shape()[1], n_k = o[1].shape()[1];
@@ -145,7 +145,7 @@ TEST_CASE("attention equals its composition from small operations, values and gr
       {5, 5, {.num_heads = 2, .mask = AttentionMask::keep(2, 5, 5, keep)}},
       {5, 5, {.num_heads = 2, .mask = AttentionMask::padding({0, 3}), .scale = 0.3}},
       {2, 21, {.num_heads = 3, .mask = AttentionMask::padding({21, 18}), .alibi = true}},
-      // Several tiles: weights computed again for backward; kept; a first tile that sees nothing.
+      // Several tiles: weights recomputed in backward; saved weights; a first tile without keys.
       {130,
        70,
        {.num_heads = 2, .mask = AttentionMask::padding({70, 63}) & AttentionMask::window(50)}},
@@ -176,7 +176,7 @@ TEST_CASE("the weights of attention times the values are the output, over many t
   check_values(attend(x, x, v, mask), values_of(y), 1e-9);
 }
 
-TEST_CASE("the slopes of ALiBi are those of the paper, and of its reference for any number") {
+TEST_CASE("ALiBi has the slopes of the paper and, for any number of heads, of its reference code") {
   CHECK(slopes(1) == std::vector<double>{std::exp2(-8)});
   CHECK(slopes(8) ==
         std::vector<double>{1. / 2, 1. / 4, 1. / 8, 1. / 16, 1. / 32, 1. / 64, 1. / 128, 1. / 256});
@@ -193,7 +193,7 @@ TEST_CASE("the gradients of attention agree with differences with dropout of the
     std::size_t n_q, n_k;
     AttentionMask mask;
   };
-  // Few weights; so many that backward recomputes them; several tiles of stored ones.
+  // Few weights; enough weights that backward recomputes them; several tiles of saved weights.
   const Case cases[] = {{3, 4, AttentionMask::padding({0, 4})},
                         {3, 90, AttentionMask()},
                         {70, 20, AttentionMask::padding({20, 9})}};
@@ -236,7 +236,7 @@ TEST_CASE("attention dropout keeps the mean at rates near 1, and backward drops 
   }
 }
 
-TEST_CASE("attention dropout draws differently for each query, head, sentence and length") {
+TEST_CASE("attention dropout differs for each query, head, sentence and length") {
   constexpr std::size_t batch = 2, n_q = 130, n_k = 32, heads = 2, short_length = 16;
   // Every head's values are the unit matrix: its output is its dropped weights.
   std::vector<double> units(batch * n_k * heads * n_k, 0.0);
@@ -251,7 +251,7 @@ TEST_CASE("attention dropout draws differently for each query, head, sentence an
   std::set<std::vector<double>> rows;
   for (auto row = y.begin(); row != y.end(); row += n_k) rows.emplace(row, row + n_k);
   CHECK(rows.size() == batch * n_q * heads);
-  // Which weights are dropped, in the order in which they are drawn.
+  // The dropped weights, in the order of the random numbers.
   const auto shorter = dropped(AttentionMask::padding({n_k, short_length}));
   std::string of_long, of_short;
   for (std::size_t query = 0; query < n_q; ++query) {

@@ -21,12 +21,12 @@ WorkedCase binary(const char* name, const BinaryOperation& f, const std::vector<
   return {name, {exact(a), exact(b)}, [=](const Operands& o) { return f(o[0], o[1]); }, exact(y)};
 }
 
-/// The overload of tensors, where another takes numbers.
+/// Selects the overload for two tensors.
 using Binary = Tensor (*)(const Tensor&, const Tensor&);
 
 }  // namespace
 
-TEST_CASE("comparisons are 1 where they hold and 0 elsewhere") {
+TEST_CASE("comparisons are 1 where true and 0 elsewhere") {
   const std::vector<double> a{1, 2, 3, -0.0, not_a_number, inf};
   const std::vector<double> b{2, 2, 2, 0.0, not_a_number, not_a_number};
   check_worked({
@@ -39,7 +39,7 @@ TEST_CASE("comparisons are 1 where they hold and 0 elsewhere") {
   });
 }
 
-TEST_CASE("a comparison with NaN holds only for not_equal, at any place in a vector") {
+TEST_CASE("only not_equal is true for NaN, at any position in a vector") {
   for (std::size_t place = 0; place < 19; ++place) {
     Tensor x = zeros({19});
     x.mutable_values<float>()[place] = static_cast<float>(not_a_number);
@@ -88,7 +88,7 @@ TEST_CASE("operations that choose give hand-worked values and gradients") {
   check_worked({
       worked("where", {exact({1, 0, -2}), exact({1, 2, 3}), exact({4, 5, 6})}, choose,
              exact({1, 5, 3}), {10, 20, 30}, {{}, {10, 0, 30}, {0, 20, 0}}),
-      worked("where: what is not chosen has no effect",
+      worked("where: values that are not chosen have no effect",
              {exact({1, 0}), exact({1, not_a_number}), exact({inf, 2})}, choose, exact({1, 2}),
              {inf, not_a_number}, {{}, {inf, 0}, {0, not_a_number}}),
       worked("maximum, equal operands share the gradient", {exact({1, 4, -3}), exact({2, 4, -5})},
@@ -129,7 +129,7 @@ TEST_CASE("where broadcasts the condition and both operands") {
   CHECK(gradient_error([&] { return where(condition, a, b); }, {a, b}) < 1e-9);
 }
 
-TEST_CASE("where and clamp reject what does not fit") {
+TEST_CASE("where and clamp reject mixed element types and invalid limits") {
   const Tensor single = zeros({2, 3});
   check_error<DTypeError>("where: |float64 and float32", [&] {
     where(Tensor::zeros({2, 3}, DType::float64), single, single);

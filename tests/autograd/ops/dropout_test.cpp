@@ -21,14 +21,14 @@ namespace {
 const RandomStream stream = RandomStream(7).named("dropout").at(3);
 const RandomStream depth_stream = RandomStream(7).named("depth");
 
-/// Uneven operands of this shape, as many as `count`.
+/// `count` uneven operands of this shape.
 Operands uneven(std::size_t count, const Shape& shape, DType dtype) {
   Operands o;
   for (std::size_t i = 0; i < count; ++i) o.push_back(random_leaf(shape, i + 1).detach().to(dtype));
   return o;
 }
 
-/// k of each row by the definition, of shape (rows, 1, ...).
+/// k of each row by definition, of shape (rows, 1, ...).
 Tensor row_scales(const Shape& shape, double rate) {
   Shape wanted = shape;
   for (std::size_t axis = 1; axis < shape.rank(); ++axis) wanted[axis] = 1;
@@ -93,7 +93,7 @@ TEST_CASE("dropout operations give hand-worked values and gradients at the ends 
   });
 }
 
-TEST_CASE("dropout draws the same from equal streams, in both precisions and longer tensors") {
+TEST_CASE("equal streams drop the same elements, in both precisions and in longer tensors") {
   const auto kept_of = [](std::size_t n, DType dtype, const RandomStream& random) {
     return values_of(dropout(Tensor::ones({n}, dtype), 0.5, random));
   };

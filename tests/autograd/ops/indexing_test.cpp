@@ -22,7 +22,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// Ids below `extent` that come back unevenly often.
+/// Ids below `extent` that occur with uneven frequency.
 Ids uneven_ids(const Shape& shape, std::size_t extent) {
   Ids ids(shape);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * i % extent);

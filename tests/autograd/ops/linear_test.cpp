@@ -187,7 +187,7 @@ TEST_CASE("packed weights are kept by the outermost scope and released at its en
   CHECK(values_of(linear(x, w)) == twice);
 }
 
-TEST_CASE("threads that need the same weights at the same time pack each of them once") {
+TEST_CASE("threads that need the same weights at the same time pack each weight once") {
   constexpr std::size_t num_threads = 4, num_weights = 200;
   std::vector<Tensor> weights;
   for (std::size_t i = 0; i < num_weights; ++i) weights.push_back(Tensor::zeros({1}));
@@ -211,7 +211,7 @@ TEST_CASE("threads that need the same weights at the same time pack each of them
   CHECK(std::ranges::all_of(copies, [](const std::atomic<int>& count) { return count == 1; }));
 }
 
-TEST_CASE("a weight that could not be packed is packed at its next use") {
+TEST_CASE("if packing a weight fails, its next use packs it again") {
   const Tensor w = Tensor::zeros({2, 2});
   PackedWeights packed;
   const auto fail = []() -> int { throw std::bad_alloc(); };

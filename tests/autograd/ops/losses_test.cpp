@@ -149,7 +149,7 @@ TEST_CASE("an ignored target does not change gradients that other uses of the lo
   const Tensor logits = Tensor::zeros({1, 2, 2}, DType::float64).set_requires_grad(true);
   Tape tape;
   const Tensor loss = cross_entropy(logits, Ids{{1, 9}}, {.ignored_id = 9}).mean;
-  tape.backward(loss + sum(logits));  // the sum comes last, so its gradient is there first
+  tape.backward(loss + sum(logits));  // the sum comes last, so backward computes its gradient first
   check_values(logits.grad(), {1.5, 0.5, 1.0, 1.0});
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("cross_entropy and accuracy reject targets and shapes that do not fit"
   check_error<ValueError>("accuracy: all 2 targets|(id 2)", share(Ids::from({2, 2}), 2));
 }
 
-TEST_CASE("accuracy is the share of targets that have the largest logit of their row") {
+TEST_CASE("accuracy is the fraction of targets that have the largest logit of their row") {
   for (const DType dtype : dtypes) {
     const Tensor logits =
         Tensor::from({2, 2, 3}, {1, 2, 0, 5, 5, 4, -inf, -1, -2, 0, 1, 3}, dtype);  // 1 0 1 2
@@ -219,7 +219,7 @@ TEST_CASE("mean_squared_error and binary cross entropy give hand-worked losses a
              exact({}, {(ln2 + ln4 + 0.5 * ln4 - 0.5 * std::log(0.75)) / 3}), {6},
              {{-1, 1.5, -0.5}, {0, -2 * ln3, 2 * ln3}}),
       binary_case("1e4", {1e4, 1e4, -1e4, -1e4}, {1, 0, 0, 1}, 5e3, {0, 0.25, 0, -0.25}),
-      binary_case("infinite and right", {inf, -inf}, {1, 0}, 0, {0, 0}),
+      binary_case("infinite and correct", {inf, -inf}, {1, 0}, 0, {0, 0}),
       binary_case("infinite and wrong", {inf, -inf}, {1, 1}, inf, {0, -0.5}),
       binary_case("infinite and in between", {-inf}, {0.5}, inf),
       binary_case("NaN", {not_a_number}, {0.5}, not_a_number),
@@ -265,11 +265,11 @@ TEST_CASE("linear_cross_entropy equals cross_entropy of linear around the length
   for (const std::size_t rows : {95, 96, 97, 192, 193, 200}) {
     check_against_parts({rows, 1, 3, 11000, 0.1});
   }
-  check_against_parts({25, 9, 3, 11000, 0.1, true, 2});  // fewer than a chunk more than one count
+  check_against_parts({25, 9, 3, 11000, 0.1, true, 2});  // 112 rows count: one chunk and a part
   check_against_parts({130, 2, 2, 8000, 0.0, false, 7});
 }
 
-TEST_CASE("linear_cross_entropy: an ignored target has no loss and no gradient, whatever its x") {
+TEST_CASE("linear_cross_entropy: an ignored target has no loss and no gradient, for any x") {
   const Problem p{.rows = 3, .length = 4, .d = 6, .vocabulary = 9, .ignore_every = 2};
   const auto run = [&](double behind) {
     Operands o = p.operands(DType::float64);

@@ -27,7 +27,7 @@ std::function<Tensor(const Operands&)> batch_norm_with(double epsilon) {
   return [=](const Operands& o) { return batch_norm(o[0], o[1], o[2], epsilon); };
 }
 
-/// Normalization over the given axis, from small operations.
+/// Normalization over the given axis, composed of small operations.
 Tensor composed(const Operands& o, std::ptrdiff_t axis, double epsilon) {
   const Tensor distance = o[0] - mean(o[0], {axis}, true);
   return distance * pow(mean(square(distance), {axis}, true) + epsilon, -0.5) * o[1] + o[2];
@@ -141,7 +141,7 @@ TEST_CASE("norms have the values and gradients of their formulas, over blocks of
   }
 }
 
-TEST_CASE("batch norm returns the moments of its input, with which it gives the same bits") {
+TEST_CASE("batch_norm_given() has the same bits with the moments that batch norm returns") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::from({2, 2, 2}, {1, 2, 3, 2, 5, 2, 7, 2}, dtype);
     const Tensor two = Tensor::full({2}, 2.0, dtype);

@@ -92,7 +92,7 @@ TEST_CASE("max of equal values, -inf too, gives the first the gradient, in rows 
   }
 }
 
-TEST_CASE("the gradient of a sum over an axis of 1 is that of each element of a long row") {
+TEST_CASE("the gradient of a sum over an axis of extent 1 is dL/dy, in a long row") {
   constexpr std::size_t n = 70'000;  // several pieces
   std::vector<double> counted(n);
   std::iota(counted.begin(), counted.end(), 0.0);
@@ -208,7 +208,7 @@ TEST_CASE("sum_to_shape sums over the axes along which an operand was broadcast"
   }
 }
 
-TEST_CASE("reductions reject axes that do not exist, come twice or are empty") {
+TEST_CASE("reductions reject axes that do not exist, are given twice or are empty") {
   const Tensor x = zeros({2, 3}), empty = zeros({2, 0}), one = zeros({2, 1});
   check_error<ValueError>("sum: axis 2|-2 <= axis < 2", [&] { sum(x, {2}); });
   check_error<ValueError>("sum: axes (1, -1)|axis 1 twice", [&] { sum(x, {1, -1}); });

@@ -163,7 +163,7 @@ TEST_CASE("operations that join give hand-worked values and gradients") {
   });
 }
 
-TEST_CASE("concat gives each tensor that requires a gradient its part of it") {
+TEST_CASE("concat gives each tensor that requires a gradient its part of dL/dy") {
   const Tensor a = zeros({2, 1}).set_requires_grad(true), b = zeros({2, 1});
   Tape tape;
   tape.backward(concat({a, b, a}, 1), Tensor::from({2, 3}, {1, 2, 3, 10, 20, 30}));
@@ -172,7 +172,7 @@ TEST_CASE("concat gives each tensor that requires a gradient its part of it") {
   CHECK_FALSE(concat({b, b}, 0).requires_grad());
 }
 
-TEST_CASE("permute agrees with moving each element, around the size of a tile and of a piece too") {
+TEST_CASE("permute agrees with moving each element, for sizes around a tile and a piece") {
   constexpr std::array<std::array<std::size_t, 3>, 6> orders{
       {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}};
   for (const DType dtype : dtypes) {
@@ -189,7 +189,7 @@ TEST_CASE("permute agrees with moving each element, around the size of a tile an
   }
 }
 
-TEST_CASE("a slice of one long row is that part of it") {
+TEST_CASE("a slice of one long row has the elements of its range") {
   constexpr std::size_t n = 70'000;  // several pieces
   const Tensor x = counting({n}).set_requires_grad(true);
   Tape tape;

@@ -13,10 +13,10 @@ namespace tapestry::bench {
 /// Work of one run of a kernel; numbers of 0 are not reported.
 struct Work {
   double flops = 0.0;  ///< floating point operations, two for each multiplication of a product
-  double bytes = 0.0;  ///< of the arrays that it has to read and to write, each counted once
+  double bytes = 0.0;  ///< bytes of the arrays that it reads and writes, each counted once
 };
 
-/// The work of a kernel that goes once through `arrays` arrays of n float32 values.
+/// The work of a kernel that makes one pass over `arrays` arrays of n float32 values.
 Work passing(std::size_t arrays, std::size_t n);
 
 /// n float32 values between -1 and 1, uneven and always the same.
@@ -39,7 +39,7 @@ void add_benchmark(const std::string& name, const Work& work, Prepare prepare) {
   benchmark::RegisterBenchmark(name.c_str(), run)->Unit(benchmark::kMicrosecond)->UseRealTime();
 }
 
-// The benchmarks by theme, a file each.
+// The benchmarks by topic, one file each.
 void add_gemm_benchmarks();
 void add_attention_benchmarks();
 void add_row_benchmarks();

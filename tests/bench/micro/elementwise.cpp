@@ -12,7 +12,7 @@ namespace {
 
 using Vec = kernels::Vec<float>;
 
-/// A piece of work as kernels share it out among threads: its arrays lie in the second-level cache.
+/// Elements of one piece of parallel work; the arrays fit in the L2 cache.
 constexpr std::size_t n = 16384;
 constexpr double rate = 0.1;
 

@@ -7,7 +7,7 @@
 namespace tapestry::bench {
 namespace {
 
-/// Rows of a vocabulary, with targets all over it.
+/// Rows of logits, with targets from the whole vocabulary.
 struct Rows {
   std::size_t rows, vocabulary;
   std::vector<std::int32_t> targets = std::vector<std::int32_t>(rows);

@@ -42,7 +42,7 @@ struct RmsNorm {
   }
 };
 
-/// For a batch norm that trains.
+/// A batch norm in training, with room for everything it takes.
 struct BatchNorm {
   std::size_t rows, n;
   std::vector<float> x = values(rows * n), g = x, y = x, dx = x;

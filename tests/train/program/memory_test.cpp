@@ -171,7 +171,7 @@ TEST_CASE("commands that lack memory for a batch or a model say what to reduce")
                                "train tiny.yaml data.train_size=20000 data.num_symbols=20 "
                                "data.max_length=7 train.batch_size=20000 model.d_model=256");
   check_lack_of_memory(batch);
-  test::check_words(batch.err, {" MB more were asked for, ",
+  test::check_words(batch.err, {" MB more were requested, ",
                                 "hint: try a smaller train.batch_size with a larger"});
   const auto check = [&](const std::string& command, const std::string& hint) {
     const Outcome outcome =
