@@ -38,10 +38,10 @@ struct AttentionTrace {
 ///     tape.backward(loss(model(x)));
 ///     for (const auto& trace : tracer.traces()) show(trace->path, trace->scores, trace->dscores);
 ///
-/// All numbers come from the calls themselves, and the bits of a call are the same with and
-/// without a tracer. The products are computed a second time with the factor 1, by the same
-/// kernel. Tracers nest; the innermost one is used. Without a tracer the overhead of an attention
-/// call is one pointer test.
+/// All numbers are intermediate results of the calls, and the bits of a call are the same with and
+/// without a tracer. Only the products are computed again, with the factor 1, by the same kernel.
+/// Tracers nest; the innermost one is used. Without a tracer the overhead of an attention call is
+/// one pointer test.
 class AttentionTracer {
  public:
   /// The calls so far, in their order.

@@ -17,7 +17,7 @@ namespace tapestry {
 /// The path must outlive all references to it; use `interned_path`.
 class LayerPath {
  public:
-  /// Makes `path` the current layer; it must be valid until this object is gone.
+  /// Makes `path` the current layer; it must outlive this object.
   explicit LayerPath(const std::string& path) : current_(&path) {}
   /// A temporary string would not outlive the statement.
   explicit LayerPath(std::string&&) = delete;

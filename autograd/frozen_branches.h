@@ -35,7 +35,7 @@ class FrozenBranches {
     explicit Pass(FrozenBranches& branches) : active_(&branches), branches_(branches) {
       branches.next_ = 0;
     }
-    /// Ends the pass; later ones evaluate what it recorded.
+    /// Ends the pass; later passes evaluate the recorded branches.
     ~Pass() { branches_.recorded_ = true; }
 
    private:

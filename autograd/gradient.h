@@ -43,7 +43,7 @@ class GradientSlot {
     used,    ///< backward has consumed it
     dropped  ///< its tape was destroyed before backward
   };
-  /// Whether and why the record is gone: later contributions then throw, because they could not be
+  /// Whether the record still exists. If not, later contributions throw, because they could not be
   /// propagated.
   RecordState record_state() const { return record_state_; }
   /// Sets record_state() to `used`, unless it is `dropped`.
@@ -64,7 +64,7 @@ class GradientSlot {
     if (retains_) retained_ = gradient;
   }
   /// The memory for the next contribution; the caller writes or adds to every element. Throws
-  /// ValueError if the record is gone, as `add` does.
+  /// ValueError if the record no longer exists, as `add` does.
   template <class T>
   kernels::Target<T> target();
   /// Adds the contribution `g`. For the output of an operation, the first contribution shares the

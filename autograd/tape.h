@@ -119,8 +119,8 @@ class Tape {
   void backward(const Tensor& y, const Tensor& dy);
 
   /// Makes backward throw ValueError, naming the operation, if an operation changes a value of the
-  /// dL/dy that it is given, by whatever means (mutable_values() always throws). Takes a copy
-  /// of each dL/dy. Builds without NDEBUG always do this.
+  /// dL/dy that it is given, even without mutable_values(), which always throws. Hashes each dL/dy
+  /// before and after the operation. Builds without NDEBUG always do this.
   void detect_writes_to_dy() { detects_writes_ = true; }
 
   /// Makes backward call `call` with the gradient slot of each leaf that recorded operations use,

@@ -28,7 +28,7 @@ Vec<T> fast_tanh(const Vec<T>& x) {
 }
 
 /// The tile's keys transposed, (d_k, stride), with zeros after the last key: vectors then run
-/// along keys, whatever the width of a head.
+/// along keys, for any width of a head.
 template <class T>
 void transpose_keys(std::size_t d, const Tile& t, const Operands<T>& o, T* transposed) {
   for (std::size_t c = 0; c < d; ++c) {

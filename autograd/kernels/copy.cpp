@@ -213,7 +213,7 @@ class PositionsById {
   }
 
  private:
-  Indices ends_;  // of the positions of each id; while sorting, where its next one goes
+  Indices ends_;  // end of the positions of each id; while sorting, place of its next position
   Indices positions_;
 };
 

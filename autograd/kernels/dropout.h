@@ -16,7 +16,7 @@ inline constexpr std::size_t dropout_group = 2 * philox_group;
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// Dropout of the elements [first, first + n) of a longer array: y_i = x_i / (1 - rate) where
-/// element i is kept, 0 where it is dropped, whatever x_i is. `x` and `y` point at element `first`.
+/// element i is kept, 0 where it is dropped, for any x_i. `x` and `y` point at element `first`.
 ///
 /// The rate is rounded to a multiple of 2^-48, also in the factor 1 / (1 - rate), so that the
 /// expectation of y_i is x_i at every rate. Element i is kept if its 48 random bits are at least
@@ -31,12 +31,12 @@ template <class T>
 void dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
              Target<T> y);
 
-/// y = residual + dropout(x), bit-identical to the two steps one after the other.
+/// y = residual + dropout(x), bit-identical to the two separate steps.
 template <class T>
 void dropout_add(std::uint64_t key, std::uint64_t first, std::size_t n, double rate,
                  const T* residual, const T* x, T* y);
 
-/// y = dropout(max(x, 0)), bit-identical to the two steps one after the other.
+/// y = dropout(max(x, 0)), bit-identical to the two separate steps.
 template <class T>
 void relu_dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
                   T* y);

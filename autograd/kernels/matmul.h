@@ -12,8 +12,8 @@ namespace tapestry {
 enum class Matmul {
   /// The library that the environment variable TAPESTRY_MATMUL names, or else Tapestry's kernels.
   automatic,
-  /// Tapestry's kernels: a row of a result has the same bits whatever other rows are computed with
-  /// it, and on every processor that runs the same kernels.
+  /// Tapestry's kernels: the bits of a row of a result do not depend on the other rows, and are the
+  /// same on every processor that runs the same kernels.
   tapestry,
   /// OpenBLAS, called through xtensor-blas on one thread for each piece of a product. OpenBLAS
   /// chooses its kernels by the processor, and the bits of a row depend on the number of rows.

@@ -47,7 +47,7 @@ class Memory {
   explicit Memory(std::size_t bytes);
   /// Another handle of the same block.
   Memory(const Memory& other) noexcept;
-  /// Takes the block of `other`, which has none afterwards.
+  /// Takes the block of `other` and leaves `other` empty.
   Memory(Memory&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
   /// Releases its block and becomes another handle of the block of `other`.
   Memory& operator=(Memory other) noexcept {

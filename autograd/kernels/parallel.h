@@ -63,7 +63,7 @@ void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* cont
 /// memory that no other piece touches, and combine partial results afterwards in the order of the
 /// pieces. If a piece throws, others may be skipped, and the first exception is rethrown when the
 /// running ones have ended. A call from inside a piece, or while another thread's pieces run, runs
-/// its pieces one after the other.
+/// its pieces in order.
 template <class Body>
 void parallel_for(std::size_t pieces, Body&& body) {
   using Callable = std::remove_reference_t<Body>;

@@ -229,7 +229,7 @@ TEST_CASE("nested attention recorders: only the innermost records, then the oute
   CHECK(execution_context().attention_recorder == nullptr);
 }
 
-TEST_CASE("a recorder changes neither what is computed nor what a tape records") {
+TEST_CASE("a recorder changes neither results nor the records of a tape") {
   const Tensor x = random_leaf({2, 3, 4}, 1);
   const auto run = [&] {
     Tape tape;

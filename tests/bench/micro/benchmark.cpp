@@ -28,7 +28,7 @@ void report(benchmark::State& state, const Work& work) {
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
-  CLI::App app{"Times kernels one after the other."};
+  CLI::App app{"Times single kernels."};
   std::size_t threads = 1;
   app.add_option("--threads", threads, "of the kernels; 0 means one for each core (default 1)");
   CLI11_PARSE(app, argc, argv);
