@@ -13,14 +13,14 @@
 namespace tapestry {
 namespace {
 
-void check_indices(std::size_t number_of_pairs, std::span<const std::size_t> indices) {
+void check_indices(std::size_t num_examples, std::span<const std::size_t> indices) {
   if (indices.empty()) {
     throw std::invalid_argument("batch: found no indices, expected at least one");
   }
   for (const std::size_t index : indices) {
-    if (index >= number_of_pairs) {
+    if (index >= num_examples) {
       throw std::out_of_range(
-          fmt::format("batch: found index {}, expected less than {}", index, number_of_pairs));
+          fmt::format("batch: found index {}, expected less than {}", index, num_examples));
     }
   }
 }
@@ -50,7 +50,7 @@ void write_class(const Example& example, std::size_t, const BatchRules&, const B
   *row.labels = example.target.front() - first_word_id;
 }
 
-/// The examples of a batch, row by row: read from a file and transformed, if necessary.
+/// The examples of a batch by row, read from a file and transformed if necessary.
 class RowExamples {
  public:
   RowExamples(const Examples& examples, std::span<const std::size_t> indices,
@@ -95,41 +95,43 @@ BatchRow batch_row(Batch& batch, std::size_t row) {
           .labels = batch.labels.data() + row * batch.target_length};
 }
 
-constexpr std::uint64_t chosen_of_100 = 15;
-constexpr std::uint64_t hidden_of_10 = 8, replaced_of_10 = 1;
+constexpr std::uint64_t percent_selected = 15;
+constexpr std::uint64_t tenths_masked = 8, tenths_random = 1;
 
 RandomDraws draws_for(const BatchRules& rules, std::size_t example) {
-  // The key joins seed and epoch: there are far fewer than 2^32 epochs.
+  // The upper 32 bits of the key also hold the epoch, which stays far below 2^32.
   return {rules.seed + (rules.epoch << 32U), DrawPurpose::masking, example};
 }
 
-/// The positions of the words to predict.
-std::vector<std::size_t> choose(std::span<const std::int32_t> tokens, RandomDraws& random) {
-  std::vector<std::size_t> words, chosen;
-  const auto take = [&](const auto& is_wanted) {
+/// The positions of the tokens to predict, see mask_tokens().
+std::vector<std::size_t> select_positions(std::span<const std::int32_t> tokens,
+                                          RandomDraws& random) {
+  std::vector<std::size_t> words, selected;
+  const auto collect = [&](const auto& is_wanted) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (is_wanted(tokens[i])) words.push_back(i);
     }
   };
-  take([](std::int32_t id) { return id >= first_word_id; });
-  if (words.empty()) take([](std::int32_t id) { return id == unk_id; });
+  collect([](std::int32_t id) { return id >= first_word_id; });
+  if (words.empty()) collect([](std::int32_t id) { return id == unk_id; });
   for (const std::size_t i : words) {
-    if (random.below(100) < chosen_of_100) chosen.push_back(i);
+    if (random.below(100) < percent_selected) selected.push_back(i);
   }
-  if (chosen.empty() && !words.empty()) chosen.push_back(words[random.below(words.size())]);
-  return chosen;
+  if (selected.empty() && !words.empty()) selected.push_back(words[random.below(words.size())]);
+  return selected;
 }
 
-std::int32_t shown_for(std::int32_t word, const BatchRules& rules, RandomDraws& random) {
-  const std::uint64_t fate = random.below(10);
-  if (fate < hidden_of_10) return unk_id;
-  if (fate >= hidden_of_10 + replaced_of_10) return word;
+/// The input token at the position of a selected word.
+std::int32_t masked_input(std::int32_t word, const BatchRules& rules, RandomDraws& random) {
+  const std::uint64_t draw = random.below(10);
+  if (draw < tenths_masked) return unk_id;
+  if (draw >= tenths_masked + tenths_random) return word;
   return first_word_id + static_cast<std::int32_t>(random.below(rules.vocabulary - first_word_id));
 }
 
 }  // namespace
 
-// Constant-initialized, since BatchRules in other files use it in their initializers.
+// Constant-initialized, because initializers in other files copy it through BatchRules.
 constinit const RowLayout pair_rows{
     .source_length = source_with_eos,
     .target_length = [](const ExampleLengths& pair) { return pair.target + 1; },
@@ -216,9 +218,9 @@ void mask_tokens(std::span<const std::int32_t> tokens, const BatchRules& rules, 
   std::ranges::copy(tokens, input);
   std::fill_n(labels, tokens.size(), no_label);
   RandomDraws random = draws_for(rules, example);
-  for (const std::size_t i : choose(tokens, random)) {
+  for (const std::size_t i : select_positions(tokens, random)) {
     labels[i] = tokens[i];
-    input[i] = shown_for(tokens[i], rules, random);
+    input[i] = masked_input(tokens[i], rules, random);
   }
 }
 

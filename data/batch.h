@@ -18,7 +18,7 @@ inline constexpr std::int32_t no_label = -1;
 
 struct BatchRules;
 
-/// Pointers to one row of a Batch. Elements that RowLayout::write leaves are padding.
+/// Pointers to one row of a Batch. Elements that RowLayout::write() does not set are padding.
 struct BatchRow {
   std::int32_t* source;  ///< source_length(example) elements, as RowLayout computes it
   std::int32_t* input;   ///< target_length(example) elements
@@ -34,8 +34,8 @@ struct RowLayout {
   bool labels_are_classes = false;  ///< the target of an example has classes instead of tokens
 };
 
-/// Rows of pairs, such as a sentence and its translation. The row of the pair (a b -> x y z) in a
-/// batch with longer examples, and therefore padding:
+/// Rows of pairs, such as a sentence and its translation. The row of the pair (a b -> x y z),
+/// padded to the length of longer examples:
 ///
 ///     source  a     b     <eos>  <pad>
 ///     input   <bos> x     y      z      <pad>
@@ -44,35 +44,34 @@ struct RowLayout {
 /// The layout of taggers is in train/tasks/sequence_tagging.cpp.
 extern const RowLayout pair_rows;
 
-/// Rows of windows of a text, in which each token but the first is predicted from the preceding
-/// ones. The row of the window x y z:
+/// Rows of windows of a text: each token after the first is predicted from the tokens before it.
+/// The row of the window x y z:
 ///
 ///     input   x     y     <pad>
 ///     labels  y     z     no_label
 extern const RowLayout window_rows;
 
-/// Rows in which masked tokens are predicted, see mask_tokens(). The row of x y z, y being masked:
+/// Rows for predicting masked tokens, see mask_tokens(). The row of x y z with y masked:
 ///
 ///     input   x         <unk>  z         <pad>
 ///     labels  no_label  y      no_label  no_label
 extern const RowLayout masked_rows;
 
-/// Rows of the same examples for inference: nothing is masked or predicted. The row of x y z:
+/// Rows of masked_rows for inference: no token is masked or predicted. The row of x y z:
 ///
 ///     input   x         y         z         <pad>
 ///     labels  no_label  no_label  no_label  no_label
 extern const RowLayout unmasked_rows;
 
-/// Rows of examples with one class. The row of the sentence a b, or of an image, with the second
-/// class:
+/// Rows of examples with one class. The row of the sentence a b, or of an image, with class 1:
 ///
 ///     source  a     b     <eos>  <pad>   (empty for pixels)
 ///     input   <pad>                      (not read)
 ///     labels  1
 extern const RowLayout class_rows;
 
-/// Replaces an example before it becomes a row of a batch, for example by another segmentation of
-/// its text; a pure function of the example, its index and the epoch.
+/// Replaces an example before it becomes a row of a batch, for example with another segmentation of
+/// its text. Must be a pure function of its arguments.
 using ExampleTransform =
     std::function<Example(const Example&, std::size_t index, std::uint64_t epoch)>;
 
@@ -85,8 +84,8 @@ struct BatchRules {
   std::shared_ptr<const ExampleTransform> transform{};  ///< null: examples stay as they are
 };
 
-/// Examples padded to the longest of them: tokens with `<pad>`, labels with no_label. Arrays are
-/// row-major with one row per example. RowLayout defines their content.
+/// Examples padded to the length of the longest: tokens with `<pad>`, labels with no_label. Arrays
+/// are row-major with one row per example. RowLayout defines their content.
 struct Batch {
   std::size_t rows = 0;           ///< number of examples
   std::size_t source_length = 0;  ///< length of every row of source, with padding
@@ -103,7 +102,7 @@ struct Batch {
   std::vector<std::size_t> target_lengths;  ///< (rows): length of input and labels without padding
   std::size_t target_tokens = 0;            ///< labels other than no_label
 
-  std::vector<float> pixels;  ///< (rows, values of an image); empty without images
+  std::vector<float> pixels;  ///< (rows, pixel values per image); empty without images
 
   std::vector<std::size_t> examples;  ///< (rows): index of each row's example
   std::uint64_t epoch = 0;            ///< BatchRules::epoch
@@ -111,13 +110,13 @@ struct Batch {
   friend bool operator==(const Batch&, const Batch&) = default;
 };
 
-/// The token positions of a target row of this length: 0 for a classifier's row, which has length
-/// 1. Padding shares are shares of such positions.
+/// Number of token positions in a target row of this length: 0 for the row of a classifier, which
+/// has length 1. Shares of padding are relative to these positions.
 inline std::size_t target_positions(std::size_t target_length) {
   return target_length == 1 ? 0 : target_length;
 }
 
-/// Makes a batch of the examples with these indices, in this order. Sentences of pairs may be
+/// Makes a batch of the examples with these indices, in this order. Either side of a pair may be
 /// empty.
 ///
 /// throws  std::invalid_argument if there are no indices, std::out_of_range if an index is too
@@ -129,21 +128,21 @@ Batch make_batch(const Examples& examples, std::span<const std::size_t> indices,
 void fill_batch(const Examples& examples, std::span<const std::size_t> indices, Batch& batch,
                 const BatchRules& rules = {});
 
-/// The number of positions that a model needs for the longer side of an example.
+/// Number of positions that a model needs for an example: the length of its longer row.
 std::size_t longest_side(const ExampleLengths& example, const RowLayout& layout);
 
-/// The tokens of the examples in rows of this layout, with `<eos>`, on both sides; see
+/// Number of tokens in the source and target rows of the examples, including `<eos>`; see
 /// target_positions().
 std::uint64_t count_tokens(const Examples& examples, const RowLayout& layout);
 
 /// The share of `<unk>` among the tokens of the examples, in [0, 1]. Other special symbols and
-/// class labels do not count as tokens.
+/// class labels are not counted.
 double share_of_unknown_tokens(const Examples& examples, const RowLayout& layout);
 
 /// Masks tokens as BERT does [1]: each word of `tokens` is selected with probability 15 %, and at
-/// least one word is selected; a selected word is replaced by `<unk>` (the mask token) with
-/// probability 80 % and by a random word with probability 10 %, and is unchanged otherwise. Special
-/// symbols are never selected, except `<unk>` if there is no other word.
+/// least one word is selected; a selected word becomes `<unk>` (the mask token) with probability
+/// 80 %, a random word with probability 10 %, and stays unchanged otherwise. Special symbols are
+/// never selected, except `<unk>` in a sentence without other words.
 ///
 /// tokens   without padding
 /// rules    vocabulary, seed and epoch; the selection depends only on these and on `example`

@@ -13,7 +13,7 @@
 
 namespace tapestry {
 
-/// The indices of the examples of a batch.
+/// The indices of the examples in a batch.
 using BatchIndices = std::vector<std::size_t>;
 
 /// The position of a run in its training data: the complete state of a BatchSchedule.
@@ -24,42 +24,42 @@ struct BatchPosition {
   friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
 };
 
-/// The lengths of the examples in a batch.
+/// How the lengths of the examples in a batch compare.
 enum class BatchLengths {
   alike,  ///< similar lengths, which reduces padding
   mixed   ///< each batch is a random sample, as batch norm requires
 };
 
-/// The limit of batches that are bounded by their tokens, as with --max-tokens of fairseq: the rows
-/// of a batch times the longest side of its examples, as longest_side() counts it, are at most
-/// `max_tokens`. Padding of the longer side is therefore included.
+/// Limits the tokens of a batch, like --max-tokens of fairseq: rows times the largest
+/// longest_side() of the examples is at most `max_tokens`. This counts the padding of the longer
+/// side.
 struct BatchTokens {
   std::size_t max_tokens;        ///< per batch, >= the longest side of every example
   RowLayout layout = pair_rows;  ///< measures the sides of examples
 };
 
-/// The lengths of an example in an epoch, where they differ between epochs, as with subword
-/// regularization; a pure function.
+/// Returns the lengths of an example in an epoch, for examples whose lengths vary between epochs,
+/// as with subword regularization. Must be a pure function.
 using LengthsInEpoch = std::function<ExampleLengths(std::size_t example, std::uint64_t epoch)>;
 
 /// The sizes of the batches of an epoch.
 struct BatchStatistics {
   std::size_t batches = 0;      ///< number of batches
   std::size_t examples = 0;     ///< rows of all batches
-  std::uint64_t tokens = 0;     ///< rows times longest side of all batches, as BatchTokens has them
+  std::uint64_t tokens = 0;     ///< sum over batches of rows times longest side, see BatchTokens
   std::uint64_t positions = 0;  ///< positions of source and target rows, see target_positions()
-  std::uint64_t padding = 0;    ///< padding in these positions
+  std::uint64_t padding = 0;    ///< number of these positions that are padding
 };
 
 /// Divides the training examples into batches. Every epoch has every example exactly once, in an
-/// order that is a pure function of (seed, epoch). Batches of a number of examples:
+/// order that is a pure function of (seed, epoch). With a batch size in examples:
 ///
 ///   1. all examples are shuffled;
 ///   2. for BatchLengths::alike, each chunk of 100 batches is sorted by length;
 ///   3. the examples are divided into batches; the last may be smaller;
 ///   4. the batches are shuffled.
 ///
-/// Batches of a number of tokens:
+/// With a batch size in tokens:
 ///
 ///   1. all examples are shuffled, then sorted by their longest side, from long to short;
 ///   2. among examples with the same longest side, each chunk of 8 batches is sorted by the
@@ -71,38 +71,37 @@ struct BatchStatistics {
 /// Every epoch has the same number of batches, with the same rows and longest sides; only the
 /// examples differ.
 ///
-/// With LengthsInEpoch, the steps above use the lengths of the examples as they are stored. Then
-/// the examples of consecutive batches (100, or fewer large ones) are sorted by their lengths in
-/// the epoch, from long to short, and divided again into batches of the same numbers of rows.
+/// With LengthsInEpoch, the steps above use the stored lengths. Each group of consecutive batches
+/// (100, or fewer if batches are large) is then sorted by the lengths in the epoch, from long to
+/// short, and divided again into batches with the same numbers of rows.
 ///
 /// The batches of the last requested epoch are cached.
 class BatchSchedule {
  public:
-  /// A schedule of `examples`, of which only the lengths are stored, in batches of `batch_size`
-  /// examples.
+  /// Schedules `examples` in batches of `batch_size` examples. Stores only their lengths.
   ///
   /// in_epoch  not used for BatchLengths::mixed
   /// throws    std::invalid_argument if there are no examples or batch_size is 0.
   BatchSchedule(const Examples& examples, std::size_t batch_size, std::uint64_t seed,
                 BatchLengths batch_lengths = BatchLengths::alike, LengthsInEpoch in_epoch = {});
 
-  /// A schedule of `examples` in batches of at most `tokens.max_tokens` tokens, by their lengths as
-  /// they are stored; examples that are longer in an epoch exceed it.
+  /// Schedules `examples` in batches of at most `tokens.max_tokens` tokens, counted with the stored
+  /// lengths. A batch exceeds the limit in an epoch that makes its examples longer.
   ///
-  /// throws  std::invalid_argument if there are no examples or one has more tokens than a batch.
+  /// throws  std::invalid_argument if there are no examples or one is longer than max_tokens.
   BatchSchedule(const Examples& examples, const BatchTokens& tokens, std::uint64_t seed,
                 LengthsInEpoch in_epoch = {});
 
   /// Number of batches of every epoch.
   std::size_t batches_per_epoch() const;
 
-  /// The batches of an epoch, without regard to LengthsInEpoch; valid until another epoch is
-  /// requested.
+  /// The batches of an epoch by stored lengths, ignoring LengthsInEpoch; valid until another epoch
+  /// is requested.
   const std::vector<BatchIndices>& epoch(std::uint64_t epoch);
 
-  /// The sizes of the batches of an epoch; with LengthsInEpoch an estimate from its first batches.
+  /// The sizes of the batches of an epoch; with LengthsInEpoch, an estimate from its first batches.
   ///
-  /// examples  of the schedule
+  /// examples  the examples given to the constructor
   BatchStatistics measure(std::uint64_t epoch, const Examples& examples, const RowLayout& layout);
 
   /// The batch at a position; valid until another position is requested.
@@ -122,7 +121,7 @@ class BatchSchedule {
     friend auto operator<=>(const Lengths&, const Lengths&) = default;
   };
 
-  /// Consecutive batches of an epoch whose examples are divided again by their lengths in it.
+  /// Consecutive batches of an epoch, divided again by the lengths of their examples in this epoch.
   struct Group {
     BatchPosition begin;
     std::vector<BatchIndices> batches;
@@ -138,45 +137,46 @@ class BatchSchedule {
   Group group_by_lengths_in_epoch(BatchPosition begin);
 
   std::vector<Lengths> lengths_;
-  std::optional<RowLayout> layout_;  ///< layout of batches of tokens
-  std::size_t batch_size_ = 0;       ///< 0: max_tokens_
-  std::size_t max_tokens_ = 0;       ///< 0: batch_size_
+  std::optional<RowLayout> layout_;  ///< for batches limited by tokens
+  std::size_t batch_size_ = 0;       ///< 0 if max_tokens_ applies
+  std::size_t max_tokens_ = 0;       ///< 0 if batch_size_ applies
   std::uint64_t seed_;
   BatchLengths batch_lengths_ = BatchLengths::alike;
   std::size_t batches_per_epoch_ = 0;
   std::optional<std::uint64_t> planned_epoch_;
   std::vector<BatchIndices> plan_;
   LengthsInEpoch in_epoch_;        ///< empty: lengths_ in all epochs
-  std::vector<Lengths> in_group_;  ///< by example; of those in group_
+  std::vector<Lengths> in_group_;  ///< lengths in the epoch by example, valid in group_
   std::optional<Group> group_;
 };
 
-/// Measures batches of `examples`.
+/// The sizes of the given batches of `examples`, by stored lengths.
 BatchStatistics measure_batches(const std::vector<BatchIndices>& batches, const Examples& examples,
                                 const RowLayout& layout);
 
-/// Batches for evaluation: every example once, in order of increasing length and then index; the
-/// last batch may be smaller. No examples give no batches.
+/// Batches for evaluation: every example once, in order of source length, target length and index;
+/// the last batch may be smaller. Returns no batches if there are no examples.
 ///
 /// throws  std::invalid_argument if batch_size is 0.
 std::vector<BatchIndices> evaluation_batches(const Examples& examples, std::size_t batch_size);
 
-/// A limit of the rows of a batch, and of their positions with padding: rows times row length, on
-/// each side as RowLayout has it.
+/// Limits the rows of a batch and its positions including padding (rows times row length) on each
+/// side. RowLayout defines the row lengths.
 struct BatchLimit {
-  std::size_t rows = 0;    ///< at least 1
-  std::size_t source = 0;  ///< positions of all source rows
-  std::size_t target = 0;  ///< positions of all target rows
+  std::size_t rows = 0;    ///< number of rows, >= 1
+  std::size_t source = 0;  ///< positions in all source rows
+  std::size_t target = 0;  ///< positions in all target rows
 
   friend bool operator==(const BatchLimit&, const BatchLimit&) = default;
 };
 
-/// The rows of a batch of batch_size examples, or of all if there are fewer, and their positions if
-/// it has the longest source and the longest target.
-BatchLimit largest_rows(const Examples& examples, std::size_t batch_size, const RowLayout& layout);
+/// The limit that every batch of `batch_size` examples satisfies (of all examples, if there are
+/// fewer): a full batch with the longest source and the longest target.
+BatchLimit full_batch_limit(const Examples& examples, std::size_t batch_size,
+                            const RowLayout& layout);
 
-/// For the examples with these indices, which must increase, in batches that do not exceed
-/// `limit`; an example that exceeds it gets its own batch.
+/// Batches for evaluation of the examples with these indices, which must increase, within `limit`.
+/// An example that exceeds the limit by itself gets a separate batch.
 ///
 /// throws  std::invalid_argument if limit.rows is 0.
 std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,
@@ -187,7 +187,7 @@ struct DataLoaderOptions {
   std::size_t batch_size = 32;  ///< examples per batch, >= 1
   bool shuffle = true;          ///< whether each epoch has a different order
   std::uint64_t seed = 1;       ///< seed of the order
-  bool drop_last = false;       ///< leaves out the last batch of an epoch if it is smaller
+  bool drop_last = false;       ///< whether a smaller last batch of an epoch is left out
 };
 
 /// Divides the examples 0 to num_examples - 1 into batches:
@@ -197,21 +197,21 @@ struct DataLoaderOptions {
 ///       for (const auto& batch : loader.epoch(epoch)) {
 ///         const Tensor x = index_select(images, 0, Ids(batch));
 ///
-/// Every epoch has every example once, in an order that is a pure function of (seed, epoch). A run
-/// is therefore resumed by its epoch and the number of batches that are done; there is no state to
-/// save.
+/// Every epoch has every example once, in an order that is a pure function of (seed, epoch). The
+/// epoch and the number of finished batches are therefore enough to resume a run; the loader has no
+/// state to save.
 class DataLoader {
  public:
   /// Batches of the examples 0 to num_examples - 1.
   ///
-  /// throws  std::invalid_argument if there are no examples or more than an index of int32 can
-  ///         count, or if batch_size is 0.
+  /// throws  std::invalid_argument if num_examples is 0 or exceeds the range of int32, or if
+  ///         batch_size is 0.
   explicit DataLoader(std::size_t num_examples, const DataLoaderOptions& options = {});
 
-  /// Number of batches of every epoch; 0 if drop_last leaves none.
+  /// Number of batches of every epoch; 0 if drop_last removes the only batch.
   std::size_t batches_per_epoch() const;
 
-  /// The batches of an epoch from `first_batch` on, as indices of examples.
+  /// The batches of an epoch as example indices, starting with batch `first_batch`.
   std::vector<std::vector<std::int32_t>> epoch(std::uint64_t epoch,
                                                std::size_t first_batch = 0) const;
 

@@ -42,17 +42,18 @@ struct DataIdentity {
   std::map<std::string, FileDigest> files{};  ///< by config key; empty for generated data
 };
 
-/// The names of files, in order. One name is a list of one, an empty name none.
+/// The names of files, in order. A single name converts to a list of one name, an empty name to an
+/// empty list.
 class FileList {
  public:
   FileList() = default;
-  /// Not explicit: most lists have one name.
+  /// Not explicit, because most lists have one name.
   FileList(std::string name) {
     if (!name.empty()) names_.push_back(std::move(name));
   }
   /// The list of one name.
   FileList(const char* name) : FileList(std::string(name)) {}
-  /// The list of these names; each is not empty.
+  /// The list of these names; none may be empty.
   FileList(std::vector<std::string> names) : names_(std::move(names)) {}
 
   /// The names.
@@ -76,30 +77,30 @@ struct TextFiles {
   std::string test_text{};        ///< the test set; may be empty
 };
 
-/// The key for the label file that belongs to the image file of a config key.
+/// The DataFile key of the labels that belong to the image file under this config key.
 std::string label_file_key(const std::string& config_key);
 
-/// The key for the file with this number, from 0, of the list of a config key.
+/// The DataFile key of file `number` (from 0) in the list under this config key.
 std::string list_file_key(const std::string& config_key, std::size_t number);
 
-/// The config key of a DataFile key.
+/// The config key that a DataFile key belongs to.
 std::string config_key(const std::string& file_key);
 
-/// The places of the examples of a part of a corpus, for messages, and what they were read from.
-/// Empty for examples that are not lines of a text: generated ones, windows, images.
+/// Files and line numbers of the examples in one part of a corpus, for messages. Empty for examples
+/// that are not lines of a text: generated examples, windows and images.
 struct ExampleLines {
-  std::string source_file{};         ///< the name of the file, escaped
-  std::string target_file{};         ///< the file of the targets, which may be the same
+  std::string source_file{};         ///< name of the source file, escaped
+  std::string target_file{};         ///< name of the target file; may equal source_file
   std::vector<std::size_t> lines{};  ///< first line of each example, from 1
-  /// The targets of held-out pairs as text, in lower case if the tokenizer converts to it, for
-  /// scores of translations; empty: the targets are decoded.
+  /// References of held-out pairs for scoring translations, in lower case if the tokenizer
+  /// lowercases. Empty: the target ids are decoded instead.
   std::vector<std::string> target_texts{};
 };
 
-/// The files of a corpus that is one of several of a training set, escaped.
+/// Names of the files of one training corpus, escaped for messages.
 struct LineFiles {
-  std::string source;  ///< file of the sources
-  std::string target;  ///< file of the targets, which may be the same
+  std::string source;  ///< name of the source file
+  std::string target;  ///< name of the target file; may equal `source`
 };
 
 /// The training, validation and test data of a run.
@@ -117,14 +118,14 @@ struct Corpus {
   std::vector<std::string> notes;   ///< log lines: skipped examples and doubtful options
   /// The training examples, if they are not in memory; train_lines.lines is then empty.
   std::shared_ptr<const ExampleFile> train_file{};
-  std::vector<std::uint32_t> train_kept{};        ///< examples of `train_file`; empty: all
-  std::vector<WeightedExamples> train_weights{};  ///< corpora of the training set; empty: 1
-  std::vector<LineFiles> train_line_files{};      ///< files of these corpora; empty: train_lines
+  std::vector<std::uint32_t> train_kept{};        ///< indices in `train_file`; empty: all
+  std::vector<WeightedExamples> train_weights{};  ///< weights of its corpora; empty: all 1
+  std::vector<LineFiles> train_line_files{};      ///< by corpus; empty: as train_lines
 
-  /// The training set, with its weights; never empty, except for a trained model without its
-  /// training files. Valid as long as the corpus.
+  /// The training set with its weights. Empty only for a trained model without its training files.
+  /// Valid as long as the corpus.
   Examples training() const;
-  /// The training examples without weights, and without regard to train_kept.
+  /// All stored training examples, ignoring train_weights and train_kept.
   Examples stored_training() const;
   /// Removes the training set.
   void clear_training();
@@ -137,7 +138,7 @@ struct FixedVocabularies {
 };
 
 /// XXH3 (64 bits) of all examples and both vocabularies, with their subword models: equal for equal
-/// data, and almost certainly different for different data. File names and notes are not included:
+/// data and almost certainly different for different data. File names and notes are not included:
 /// the same text under another name is the same data.
 std::uint64_t fingerprint(const Corpus& corpus);
 
@@ -151,9 +152,9 @@ std::vector<std::string> read_corpus_lines(const std::string& key,
                                            const std::filesystem::path& path, Corpus& corpus,
                                            const TextContent& content);
 
-/// Reads the bytes of a file in the same way.
+/// Reads a binary file and adds it to corpus.files under the config key `key`.
 ///
-/// hint    what to do if the file cannot be opened; empty: the hint names the key
+/// hint    hint of the error if the file cannot be opened; empty: the hint names the key
 /// throws  DataError as read_binary_file()
 std::vector<std::byte> read_corpus_bytes(const std::string& key, const std::filesystem::path& path,
                                          Corpus& corpus, const std::string& hint = {});

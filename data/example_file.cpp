@@ -92,7 +92,7 @@ class ExampleFileWriter::Output {
     write(std::span(zeros).first(aligned(added_) - added_));
   }
 
-  /// The digest of everything that was written.
+  /// The digest of all bytes written so far.
   std::uint64_t digest() {
     flush();
     return hash_.value();
@@ -112,7 +112,7 @@ class ExampleFileWriter::Output {
 
   TemporaryFile file_;
   std::vector<std::byte> buffer_;
-  std::uint64_t added_ = 0;  ///< bytes, the buffer included
+  std::uint64_t added_ = 0;  ///< bytes, including the buffer
   Xxh3 hash_;
 };
 
@@ -130,7 +130,7 @@ void ExampleFileWriter::add(const Example& example, std::size_t line) {
   if (sources_.size() == max_count) {
     throw DataError(
         fmt::format("data: found more than {0} training examples, expected at most {0}", max_count),
-        "leave examples out of the training files");
+        "remove examples from the training files");
   }
   if (line > max_count) {
     throw DataError(
@@ -165,7 +165,7 @@ void ExampleFileWriter::add(const Example& example, std::size_t line) {
 void ExampleFileWriter::finish(std::uint64_t origin, const std::vector<std::uint64_t>& parts,
                                const std::vector<std::string>& notes) {
   if (std::accumulate(parts.begin(), parts.end(), std::uint64_t{0}) != sources_.size()) {
-    throw std::invalid_argument("example file: the parts do not add up to all examples");
+    throw std::invalid_argument("example file: the parts do not add up to the number of examples");
   }
   std::string text;
   for (const std::string& note : notes) text += note + '\n';
@@ -193,14 +193,15 @@ void ExampleFileWriter::finish(std::uint64_t origin, const std::vector<std::uint
 
 namespace {
 
-constexpr FileKind example_file_kind{.expected = "a file of examples",
-                                     .special_hint = "delete it: it is recreated",
+constexpr FileKind example_file_kind{.expected = "an example file",
+                                     .special_hint = "delete it; it will be recreated",
                                      .too_large_hint = "",
-                                     .unreadable_hint = "delete it: it is recreated",
+                                     .unreadable_hint = "delete it; it will be recreated",
                                      .max_bytes = std::numeric_limits<std::uint64_t>::max()};
 
-[[noreturn]] void reject(const std::string& name, std::string_view what) {
-  throw UnusableExampleFile(fmt::format("{}: {}", name, what), "delete it: it is recreated");
+[[noreturn]] void reject(const std::string& name, std::string_view problem) {
+  throw UnusableExampleFile(fmt::format("{}: {}", name, problem),
+                            "delete it; it will be recreated");
 }
 
 template <class T>
@@ -211,7 +212,7 @@ T read_value(const OpenFile& file, std::uint64_t offset) {
   return value;
 }
 
-/// Whether the sections that the footer announces make up the file.
+/// Whether the sizes in the footer add up to the size of the file.
 bool has_all_sections(const Footer& footer, std::uint64_t bytes) {
   const bool possible = footer.tokens <= bytes && footer.examples <= bytes &&
                         footer.parts <= bytes && footer.note_bytes <= bytes &&
@@ -231,7 +232,8 @@ bool all_below(std::span<const std::byte> bytes, std::size_t ids) {
   return largest < ids;
 }
 
-/// Reads the whole file, without mapping it, which would take memory.
+/// Checks the digest and the ids. Reads the file block by block, because a mapping would fill the
+/// memory.
 void check_content(const OpenFile& file, const Footer& footer, std::size_t ids) {
   const std::uint64_t end_of_tokens = sizeof(Header) + footer.width * footer.tokens;
   const std::uint64_t end = file.size() - sizeof footer.digest;
@@ -239,7 +241,7 @@ void check_content(const OpenFile& file, const Footer& footer, std::size_t ids) 
   Xxh3 hash;
   bool known = true;
   for (std::uint64_t offset = 0; offset < end;) {
-    // The header first, so that blocks consist of whole ids.
+    // The header is read separately, so that all other blocks consist of whole ids.
     const std::uint64_t some =
         offset == 0 ? sizeof(Header) : std::min<std::uint64_t>(block, end - offset);
     const auto part = std::span(bytes).first(some);
@@ -253,7 +255,7 @@ void check_content(const OpenFile& file, const Footer& footer, std::size_t ids) 
     offset += some;
   }
   if (hash.value() != footer.digest) reject(file.name(), "is damaged: its digest differs");
-  if (!known) reject(file.name(), "found ids that the vocabulary does not have");
+  if (!known) reject(file.name(), "found ids outside the vocabulary");
 }
 
 std::vector<std::string> split_lines(std::string_view text) {
@@ -272,7 +274,7 @@ ExampleFile::ExampleFile(const std::filesystem::path& path, std::uint64_t origin
   bytes_ = file.size();
   if (bytes_ < sizeof(Header) + sizeof(Footer)) reject(file.name(), "is too short");
   const auto header = read_value<Header>(file, 0);
-  if (header.magic != Header().magic) reject(file.name(), "is not a file of examples");
+  if (header.magic != Header().magic) reject(file.name(), "is not an example file");
   if (header != Header()) {
     reject(file.name(),
            fmt::format("found format {} and byte order {:08x}, expected {} and {:08x}",
@@ -304,7 +306,7 @@ ExampleFile::ExampleFile(const std::filesystem::path& path, std::uint64_t origin
   check_index(file.name(), footer.tokens);
   notes_ =
       split_lines({reinterpret_cast<const char*>(map_.get() + sections.notes), footer.note_bytes});
-  // Batches read examples at random: without this, the system would read neighbors as well.
+  // Batches read examples in random order: turn read-ahead off.
   ::madvise(map, bytes_, MADV_RANDOM);
 }
 

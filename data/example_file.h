@@ -13,39 +13,40 @@
 #include "data/io/error.h"
 #include "data/io/file.h"
 
-/// Files of tokenized examples, which are larger than memory or take long to tokenize.
+/// Files of tokenized examples, for training sets that are larger than memory or slow to tokenize.
 ///
 /// Layout, in the byte order of the machine; every section begins at a multiple of 8 bytes, and
 /// zeros fill the gaps:
 ///
 ///     header    16 bytes        "TAPEXMPL", version (uint32), byte order mark (uint32)
-///     tokens    width x tokens  ids of the source, then of the target of each example
-///     starts    8 x (n + 1)     index of the first token of each example; the last: all tokens
+///     tokens    width x tokens  for each example, the source ids and then the target ids
+///     starts    8 x (n + 1)     index of the first token of each example; starts[n]: all tokens
 ///     sources   4 x n           number of source tokens of each example
-///     lines     4 x n           number of its first line in the text file, from 1; 0: none
+///     lines     4 x n           first line of each example in the text file, from 1; 0: none
 ///     parts     8 x p           number of examples of each corpus
-///     notes     bytes           lines of text about the corpus, each ends with '\n'
+///     notes     bytes           lines of text about the corpus, each ending with '\n'
 ///     footer    7 x 8 bytes     width, number of tokens, n, p, bytes of notes, origin, and XXH3
 ///                               (64 bits) of all bytes before the digest
 ///
-/// `width` is 2 if all ids fit, otherwise 4. `origin` identifies what the file was made from.
+/// `width` is 2 if all ids fit in 16 bits, otherwise 4. `origin` identifies the text, vocabularies
+/// and options that the file was made from.
 namespace tapestry {
 
-/// The file is not one of examples, is damaged, has another version or byte order, or was made from
-/// something else. It can be recreated.
+/// The file is not an example file, is damaged, has another version or byte order, or was made from
+/// other text, vocabularies or options. It can be recreated.
 class UnusableExampleFile : public DataError {
  public:
   using DataError::DataError;
 };
 
-/// Writes a file of examples in bounded memory, apart from 16 bytes per example for the index. The
-/// file gets its name when it is complete and on the disk: a crash leaves either no file of that
-/// name, or a complete one. Until then it is `.NAME.tmp-PID-N` in the same folder; the destructor
-/// deletes it.
+/// Writes an example file. Memory is bounded, apart from 16 bytes per example for the index. The
+/// data go to a temporary file `.NAME.tmp-PID-N` in the same folder, which is renamed once it is
+/// complete and on the disk: a crash never leaves an incomplete file under the final name. The
+/// destructor deletes an unfinished temporary file.
 class ExampleFileWriter {
  public:
   /// path   of the file; its folder must exist
-  /// ids    number of different ids, which are from 0 to ids - 1
+  /// ids    size of the vocabulary: valid ids are 0 to ids - 1
   /// throws OutputError if the file cannot be created.
   ExampleFileWriter(const std::filesystem::path& path, std::size_t ids,
                     FileSystem& files = posix_file_system());
@@ -55,8 +56,9 @@ class ExampleFileWriter {
 
   /// Adds an example without pixels; `line` is its first line in the text file, 0 for none.
   ///
-  /// throws  OutputError if it cannot be written; DataError if the file would have more than
-  ///         2^32 - 1 examples; std::invalid_argument for an id that is not less than `ids`.
+  /// throws  OutputError if it cannot be written; DataError if the number of examples, `line` or
+  ///         the source length exceeds 2^32 - 1; std::invalid_argument if an id is not less than
+  ///         `ids`.
   void add(const Example& example, std::size_t line);
 
   /// Completes the file and gives it its name.
@@ -64,7 +66,8 @@ class ExampleFileWriter {
   /// origin  identifies what the examples were made from
   /// parts   number of examples of each corpus, in order
   /// notes   lines of text, without line ends
-  /// throws  OutputError; std::invalid_argument if the parts do not add up to all examples.
+  /// throws  OutputError; std::invalid_argument if the sum of `parts` is not the number of
+  ///         examples.
   void finish(std::uint64_t origin, const std::vector<std::uint64_t>& parts,
               const std::vector<std::string>& notes);
 
@@ -76,16 +79,16 @@ class ExampleFileWriter {
   std::vector<std::uint32_t> sources_, lines_;
 };
 
-/// A memory-mapped file of examples. Immutable; may be used from several threads at once. The file
-/// may be deleted while it is mapped, but it must not be changed or shortened.
+/// A memory-mapped example file. Immutable; can be used from several threads at once. The file may
+/// be deleted while it is mapped, but it must not be changed or shortened.
 class ExampleFile {
  public:
-  /// Opens and checks a file: reads all of it once.
+  /// Opens a file and checks all of its content.
   ///
-  /// origin  as given to the writer
-  /// ids     number of different ids
-  /// throws  UnusableExampleFile if the file cannot be used, also if it is missing; FileError if it
-  ///         cannot be read.
+  /// origin  the value given to the writer
+  /// ids     size of the vocabulary
+  /// throws  UnusableExampleFile if the content cannot be used; UnopenedFile if the file is
+  ///         missing; FileError if it cannot be read.
   ExampleFile(const std::filesystem::path& path, std::uint64_t origin, std::size_t ids,
               FileSystem& files = posix_file_system());
 
@@ -95,17 +98,17 @@ class ExampleFile {
   std::size_t bytes() const { return bytes_; }
   /// The lengths of an example; index < size().
   ExampleLengths lengths(std::size_t index) const;
-  /// The number of its first line in its text file, from 1; 0: none.
+  /// Number of the first line of an example in its text file, from 1; 0: none.
   std::size_t line(std::size_t index) const { return lines_[index]; }
   /// Decodes an example into `example`.
   void read(std::size_t index, Example& example) const;
   /// Number of examples of each corpus, in order.
   const std::vector<std::uint64_t>& parts() const { return parts_; }
-  /// The notes.
+  /// The notes given to the writer.
   const std::vector<std::string>& notes() const { return notes_; }
 
-  /// Calls f(example) for all examples in order, and releases the memory of the pages that have
-  /// been read, so that reading a large file does not take its size of memory.
+  /// Calls f(example) for all examples in order. Releases pages after reading them, so that a large
+  /// file does not fill the memory.
   void for_each(const std::function<void(const Example&)>& f) const;
 
  private:

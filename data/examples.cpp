@@ -16,7 +16,7 @@ std::size_t with_weights(std::size_t stored, std::span<const WeightedExamples> p
     repeated += part.count * part.weight;
   }
   if (count == stored) return repeated;
-  throw std::invalid_argument("examples: the parts do not add up to all examples");
+  throw std::invalid_argument("examples: the parts do not add up to the number of examples");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ class ExampleFile;  // data/example_file.h
 
 /// One training or evaluation example. The meaning of its members depends on the task:
 ///
-///   pairs        a sentence and its translation, with neither `<bos>` nor `<eos>`
+///   pairs        a sentence and its translation, without `<bos>` and `<eos>`
 ///   text         target: a window of a text, or a sentence with `<bos>` and `<eos>`
 ///   labels       source: `<bos>` and a sentence; target: the id of its class in the target
 ///                vocabulary, first_word_id for the first class
@@ -29,7 +29,7 @@ struct Example {
   friend bool operator==(const Example&, const Example&) = default;
 };
 
-/// The lengths of an example, by which examples are divided into batches.
+/// The lengths of an example, which decide how examples are divided into batches.
 struct ExampleLengths {
   std::size_t source = 0;  ///< tokens of Example::source
   std::size_t target = 0;  ///< tokens or classes of Example::target
@@ -50,24 +50,23 @@ struct WeightedExamples {
   std::size_t weight = 1;  ///< passes per epoch, >= 1
 };
 
-/// A sequence of examples in memory or in a memory-mapped file, which it does not own: as a
-/// std::span, whose examples may have to be decoded. May be read from several threads at once.
+/// A view of examples in memory or in a memory-mapped file. Owns nothing, like std::span; examples
+/// of a file are decoded when they are read. Can be read from several threads at once.
 ///
-/// With `kept`, the sequence consists of the examples with these indices. With `parts`, it consists
-/// of the first parts[0].count of them, repeated parts[0].weight times, then of the next
-/// part in the same way. Each repetition has its own indices, so that masking and subword
-/// regularization are drawn again for it.
+/// `kept` selects the examples with these indices. `parts` repeats the first parts[0].count of them
+/// parts[0].weight times, then continues with the next part. Each repetition has separate indices,
+/// so that it gets new masks and subword segmentations.
 class Examples {
  public:
-  /// All examples of a vector, as std::span.
+  /// All examples of a vector.
   Examples(const std::vector<Example>& examples) : Examples(std::span(examples)) {}
-  /// The examples between braces, until the end of the full expression.
+  /// The examples between braces; valid until the end of the full expression.
   Examples(std::initializer_list<Example> examples)
       : Examples(std::span(examples.begin(), examples.size())) {}
   /// Examples in memory.
   explicit Examples(std::span<const Example> examples,
                     std::span<const WeightedExamples> parts = {});
-  /// The examples of a file; those with the indices `kept`, unless that is empty.
+  /// The examples of a file with the indices `kept`, or all if `kept` is empty.
   explicit Examples(const ExampleFile& file, std::span<const std::uint32_t> kept = {},
                     std::span<const WeightedExamples> parts = {});
 
@@ -85,14 +84,13 @@ class Examples {
   /// A copy of the example.
   Example operator[](std::size_t index) const;
 
-  /// The example, in memory or decoded into `buffer`; valid as long as both.
+  /// The example in memory, or decoded into `buffer`. Valid as long as the examples and `buffer`.
   const Example& read(std::size_t index, Example& buffer) const;
 
-  /// Calls f(example) once for every example in memory or in the file, in order, without
-  /// repetitions and regardless of `kept`.
+  /// Calls f(example) once for every stored example, in order, ignoring `kept` and `parts`.
   void for_each(const std::function<void(const Example&)>& f) const;
 
-  /// The index of the example in memory or in the file.
+  /// The index of this example in memory or in the file.
   std::size_t stored_index(std::size_t index) const;
 
  private:
@@ -103,8 +101,7 @@ class Examples {
   std::size_t size_ = 0;
 };
 
-/// The indices of `count` evenly spaced examples of `size`, beginning with the first; all if there
-/// are fewer.
+/// `count` evenly spaced indices in [0, size), beginning with 0; all indices if `size` is smaller.
 inline std::vector<std::size_t> evenly_spaced(std::size_t size, std::size_t count) {
   std::vector<std::size_t> indices(std::min(count, size));
   for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = i * size / indices.size();

@@ -347,9 +347,9 @@ TEST_CASE("batches for evaluation may be limited by their positions on each side
 
 TEST_CASE("the largest rows have the longest source and the longest target") {
   const std::vector<Example> pairs{{{4, 4}, {4}}, {{4}, {4, 4, 4}}, {{4}, {}}};
-  CHECK(largest_rows(pairs, 2, pair_rows) == BatchLimit{.rows = 2, .source = 6, .target = 8});
-  CHECK(largest_rows(pairs, 64, pair_rows) == BatchLimit{.rows = 3, .source = 9, .target = 12});
-  CHECK(largest_rows({}, 64, pair_rows) == BatchLimit{});
+  CHECK(full_batch_limit(pairs, 2, pair_rows) == BatchLimit{.rows = 2, .source = 6, .target = 8});
+  CHECK(full_batch_limit(pairs, 64, pair_rows) == BatchLimit{.rows = 3, .source = 9, .target = 12});
+  CHECK(full_batch_limit({}, 64, pair_rows) == BatchLimit{});
 }
 
 TEST_CASE("the order of batches never changes: runs must resume after an update of the program") {

@@ -218,11 +218,11 @@ TEST_CASE("the error of an example file states what is wrong") {
   const std::string name = (folder / "x").string() + ": ";
   test::check_rejected(
       {{"", {name + "is too short"}},
-       {std::string(200, 'x'), {name + "is not a file of examples"}},
+       {std::string(200, 'x'), {name + "is not an example file"}},
        {good.substr(0, good.size() - 1), {"is damaged or was cut off"}},
        {version, {"found format 2 and byte order 01020304, expected 1 and 01020304"}},
        {damaged, {"is damaged: its digest differs"}},
-       {with_digest(unknown), {"found ids that the vocabulary does not have"}}},
+       {with_digest(unknown), {"found ids outside the vocabulary"}}},
       open);
   folder.write("x", good);
   CHECK(contains(rejection([&] { ExampleFile(folder / "x", origin + 1, 10); }),

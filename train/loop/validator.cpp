@@ -25,7 +25,7 @@ SampleOptions training_sample(const Config& config, const Corpus& corpus) {
   // Few rows: with train.batch_tokens, train.batch_size may be more than the memory allows.
   constexpr std::size_t max_rows = 32;
   BatchLimit limit =
-      largest_rows(corpus.validation, config.train.batch_size, find_task(config).layout());
+      full_batch_limit(corpus.validation, config.train.batch_size, find_task(config).layout());
   limit.rows = std::min(max_rows, config.train.batch_size);
   return {.examples = training_sample_size(config, corpus), .batches = limit};
 }
