@@ -23,7 +23,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(white_space) + 1 - begin);
 }
 
-/// Position of the comma after the field at the front of `text`; npos if it is the last.
+/// Position of the comma after the first field of `text`; npos if it is the only field.
 std::size_t end_of_field(std::string_view text) {
   if (!trimmed(text).starts_with('"')) return text.find(',');
   bool quoted = false;
@@ -62,10 +62,10 @@ void append_line(CsvTable& table, const std::string& line, const std::string& pl
   if (!fields) reject_data(place, "a quote that is not closed, expected numbers", "close it");
   if (table.rows == 0) table.columns = fields->size();
   if (fields->size() != table.columns) {
-    reject_data(
-        place,
-        fmt::format("{} fields, expected {} as in the lines before", fields->size(), table.columns),
-        "correct the line; fields are separated by commas");
+    reject_data(place,
+                fmt::format("{} fields, expected {} as in the previous lines", fields->size(),
+                            table.columns),
+                "correct the line; fields are separated by commas");
   }
   for (std::size_t i = 0; i < fields->size(); ++i) {
     const auto value = finite_number((*fields)[i]);
@@ -73,9 +73,8 @@ void append_line(CsvTable& table, const std::string& line, const std::string& pl
       reject_data(
           place,
           fmt::format("\"{}\" in field {}, expected a finite number", excerpt((*fields)[i]), i + 1),
-          table.rows == 0
-              ? "if this line has the names of the columns, read_csv(path, {.header = true})"
-              : "correct the field");
+          table.rows == 0 ? "if this line has column names, use read_csv(path, {.header = true})"
+                          : "correct the field");
     }
     table.values.push_back(*value);
   }

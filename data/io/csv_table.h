@@ -19,22 +19,22 @@ struct CsvTable {
 
 /// Options of read_csv. The member initializers are the defaults.
 struct CsvOptions {
-  bool header = false;  ///< whether the first line has the names of the columns and is skipped
+  bool header = false;  ///< whether the first line has column names and is skipped
 };
 
-/// Reads a CSV file of numbers, as numpy.loadtxt(path, delimiter=","). Empty lines are skipped.
+/// Reads a CSV file of numbers, like numpy.loadtxt(path, delimiter=","). Empty lines are skipped.
 ///
 ///     const CsvTable table = read_csv("measurements.csv", {.header = true});
 ///     const Tensor x = Tensor::from({table.rows, table.columns}, table.values);
 ///
-/// throws  DataError, with the line, for a field that is not a finite number and for a line with
-///         another number of fields than the first; if there are no numbers; and if the file cannot
-///         be read or is not a text.
+/// throws  DataError, naming the line, if a field is not a finite number or a line does not have
+///         the number of fields of the first line; also if the file has no numbers, cannot be read
+///         or is not a text file.
 CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 
-/// The fields of a line of a CSV file (RFC 4180): separated by commas, without the spaces and tabs
-/// around them. A field in double quotes may contain commas, and a double quote as "". nullopt if a
-/// quote is not closed; a field does not continue on the next line.
+/// Splits a line of a CSV file (RFC 4180) at its commas. Removes spaces and tabs around fields. A
+/// field in double quotes may contain commas, and "" for a double quote. Returns nullopt if a quote
+/// is not closed: fields cannot span lines.
 std::optional<std::vector<std::string>> split_csv_line(std::string_view line);
 
 }  // namespace tapestry

@@ -62,7 +62,8 @@ std::string hint_for(int code, const std::filesystem::path& folder) {
       hint_for(code, parent_folder(path)));
 }
 
-/// throws  OutputError if this cannot be determined, for example for lack of file descriptors.
+/// throws  OutputError if this cannot be determined, for example because no file descriptors are
+///         left.
 bool is_folder(FileSystem& files, const std::filesystem::path& path) {
   const FileDescriptor folder(files, retry_interrupted([&] {
                                 return files.open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -91,8 +92,7 @@ std::uint64_t total_size(Pieces pieces) {
   return size;
 }
 
-/// Calls `use` with the content in order: pieces of chunk_size bytes or more as they are, smaller
-/// ones joined.
+/// Calls use(bytes) with the content in order. Joins pieces that are smaller than chunk_size bytes.
 template <class Use>
 void for_each_chunk(Pieces pieces, const Use& use) {
   std::vector<std::byte> joined;
@@ -149,7 +149,7 @@ TemporaryFile::~TemporaryFile() {
   files_.unlink(path_.c_str());
 }
 
-/// Opens the first unused temporary name. The PID is not unique: in containers it often repeats.
+/// Opens the first unused temporary name. The PID is not unique: containers often reuse it.
 FileDescriptor TemporaryFile::create() {
   if (!folder_.is_open()) fail("open its folder");
   int fd = -1;
@@ -210,7 +210,7 @@ void TemporaryFile::verify(Pieces written) {
 
 void TemporaryFile::commit() {
   flush();
-  // A close that is interrupted by a signal has still closed the file, and the data are flushed.
+  // close() releases the file even if a signal interrupts it, and the data are already flushed.
   if (descriptor_.close() != 0 && errno != EINTR) fail("close");
   if (files_.rename(path_.c_str(), target_.c_str()) != 0) fail("rename the temporary file");
   committed_ = true;
@@ -218,14 +218,14 @@ void TemporaryFile::commit() {
 }
 
 void TemporaryFile::reject_disk(std::uint64_t offset) const {
-  throw OutputError(fmt::format("{}: the disk gave back other bytes than were written, from "
-                                "byte {} on of {}",
+  throw OutputError(fmt::format("{}: the disk returned other bytes than were written, from "
+                                "byte {} of {}",
                                 escaped(target_.string()), offset, written_),
-                    "do not trust this disk; write to another one" + other_hint_);
+                    "this disk is not reliable: write to another disk" + other_hint_);
 }
 
-/// Throws OutputError for errno, with the bytes needed or written and free if these may be the
-/// reason.
+/// Throws OutputError for errno. Adds the needed or written bytes and the free bytes if lack of
+/// space may be the reason.
 void TemporaryFile::fail(std::string_view action) const {
   const int code = errno;
   const auto folder = parent_folder(target_);

@@ -13,7 +13,7 @@
 
 namespace tapestry {
 
-/// The content of a file in parts, in their order.
+/// The content of a file as consecutive parts.
 using Pieces = std::span<const std::span<const std::byte>>;
 
 /// Writes a file atomically and durably: after a crash at any time, including power loss, `path`
@@ -25,31 +25,34 @@ using Pieces = std::span<const std::span<const std::byte>>;
 ///
 /// A symbolic link at `path` is replaced, not followed.
 ///
-/// throws  OutputError; its message has the bytes needed and free if the disk is full or a quota or
-///         a file size limit is reached. The temporary file is deleted and `path` is unchanged,
-///         with one exception that the message names: if the folder could not be flushed after the
-///         rename, the new content is in place but may be lost at a power failure.
+/// throws  OutputError; if the disk is full or a quota or file size limit is reached, the message
+///         has the needed and the free bytes. The temporary file is deleted and `path` is
+///         unchanged, with one exception, which the message names: if the folder could not be
+///         flushed after the rename, the new content is in place but may be lost in a power
+///         failure.
 void write_file_durably(const std::filesystem::path& path, std::span<const std::byte> bytes,
                         FileSystem& files = posix_file_system());
 
-/// For content that is not in one place. Pieces may be of any size: small ones are joined,
-/// so that a system call writes about 1 MiB or more.
+/// Writes content in several pieces of any size. Small pieces are joined, so that each system call
+/// writes about 1 MiB or more.
 void write_file_durably(const std::filesystem::path& path, Pieces pieces,
                         FileSystem& files = posix_file_system());
 
 /// The new content of a file before it is renamed to its target: `.NAME.tmp-PID-N` in the folder of
-/// the target. After a crash at any time the target is either unchanged or has all of the content.
+/// the target. After a crash at any time, the target is either unchanged or has the complete new
+/// content.
 ///
-/// All functions throw OutputError. Its message has the bytes written (or needed, if `size` is
-/// known) and free if the disk is full or a quota or a file size limit is reached. The target is
-/// then unchanged and the destructor deletes the temporary file, with the exception of commit().
+/// All functions throw OutputError. If the disk is full or a quota or file size limit is reached,
+/// the message has the written bytes (the needed bytes, if `size` is known) and the free bytes.
+/// After an error the target is unchanged, except as described for commit(), and the destructor
+/// deletes the temporary file.
 class TemporaryFile {
  public:
   /// Creates the file, for reading and writing.
   ///
   /// target      the path that commit() replaces; its folder must exist
   /// size        the number of bytes to be written, if it is known
-  /// other_hint  what the hints of errors also suggest, such as ", or set KEY"
+  /// other_hint  text to append to the hints of errors, such as ", or set KEY"
   explicit TemporaryFile(std::filesystem::path target, FileSystem& files = posix_file_system(),
                          std::optional<std::uint64_t> size = {}, std::string other_hint = {});
   ~TemporaryFile();
@@ -60,16 +63,16 @@ class TemporaryFile {
   /// does nothing if the size is not known or the file system cannot reserve space.
   void reserve();
 
-  /// Appends bytes, with one system call or more: callers join small pieces.
+  /// Appends bytes. Takes at least one system call, so callers should join small pieces.
   void write(std::span<const std::byte> bytes);
 
-  /// Flushes the file to the disk, then reads it (through the page cache) and compares it with what
-  /// was written.
+  /// Flushes the file to the disk, then reads it back (through the page cache) and compares it with
+  /// `written`.
   void verify(Pieces written);
 
-  /// Flushes the file, closes it, renames it to the target and flushes the folder. Call it once.
-  /// If it fails in flushing the folder, as the message then says, the new content is in
-  /// place but may be lost at a power failure.
+  /// Flushes the file, closes it, renames it to the target and flushes the folder. Call it once. If
+  /// only flushing the folder fails, the message says so: the new content is in place but may be
+  /// lost in a power failure.
   void commit();
 
  private:
@@ -88,7 +91,7 @@ class TemporaryFile {
   std::filesystem::path path_;
   bool flushed_ = false;
   bool committed_ = false;
-  FileDescriptor descriptor_;  ///< the last member: create() uses all others
+  FileDescriptor descriptor_;  ///< last member: create() uses all others
 };
 
 /// Checks whether a file of this size could be written into a folder now, by creating a temporary
@@ -99,21 +102,20 @@ class TemporaryFile {
 void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
                   FileSystem& files = posix_file_system());
 
-/// Why a file could not be created or written in a folder: the text of errno, and whether the file
-/// system has no inode left, which ENOSPC does not tell.
+/// Reason why a file could not be created or written in a folder: the text of the errno value
+/// `code`. Says if ENOSPC means that no inodes are left.
 std::string output_error_text(int code, const std::filesystem::path& folder,
                               FileSystem& files = posix_file_system());
 
-/// The hint for a file that could not be created or written in a folder: by errno, or for missing
-/// inodes.
+/// Hint for an error of output_error_text().
 std::string output_error_hint(int code, const std::filesystem::path& folder,
                               FileSystem& files = posix_file_system());
 
-/// The hint of an OutputError about a folder whose file system has too few inodes left.
+/// Hint of an OutputError about a folder on a file system with too few free inodes.
 std::string inode_hint(const std::filesystem::path& folder);
 
-/// Whether a file name could be a TemporaryFile's. Such a file was left by a crash if no
-/// process is writing.
+/// Whether a file name has the form of a TemporaryFile name. If no process is writing, such a file
+/// was left behind by a crash.
 bool is_temporary_name(std::string_view name);
 
 /// Creates a folder and its missing parents, and flushes each new entry to the disk. An existing

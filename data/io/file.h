@@ -36,8 +36,8 @@ class FileSystem {
   virtual int ftruncate(int fd, std::uint64_t size);
   /// Reserves blocks for the first `size` bytes, size >= 1, as fallocate(2) does.
   virtual int fallocate(int fd, std::uint64_t size);
-  /// Locks the whole file for the open file `fd`, without waiting; EAGAIN if another one has the
-  /// lock (F_OFD_SETLK of fcntl(2)).
+  /// Locks the whole file for the open file description of `fd`, without waiting. Fails with EAGAIN
+  /// if another open file description has the lock (F_OFD_SETLK of fcntl(2)).
   virtual int lock(int fd);
   virtual int close(int fd);
   virtual int rename(const char* from, const char* to);
@@ -55,7 +55,7 @@ class FileSystem {
 /// The actual system calls.
 FileSystem& posix_file_system();
 
-/// Owns a file descriptor and closes it once. `fd` may be -1 for none.
+/// Owns a file descriptor and closes it once. `fd` may be -1: no file.
 class FileDescriptor {
  public:
   FileDescriptor(FileSystem& files, int fd) : files_(&files), fd_(fd) {}
@@ -88,11 +88,11 @@ inline constexpr const char* unreadable_hint =
     "check the path and its permissions; a relative path starts at the folder of the config file, "
     "on the command line at the working folder";
 
-/// The texts of error messages about a kind of file, and its largest size.
+/// Texts for error messages about a kind of file, and its maximum size.
 struct FileKind {
-  const char* expected;        ///< "a text file"
+  const char* expected;        ///< such as "a text file"
   const char* special_hint;    ///< hint for a pipe, socket or device
-  const char* too_large_hint;  ///< hint for a larger file
+  const char* too_large_hint;  ///< hint for a file of more than max_bytes
   const char* unreadable_hint = tapestry::unreadable_hint;
   std::uint64_t max_bytes = 0;  ///< 0: the memory of this machine
 };
@@ -109,8 +109,8 @@ class FileError : public DataError {
   std::string reason_;
 };
 
-/// The path cannot be opened or does not name a regular file. A process that has too many open
-/// files or no memory to open another throws FileError, since that says nothing about the path.
+/// The path cannot be opened or does not name a regular file. If the process has too many open
+/// files or too little memory, FileError is thrown instead: the path may be correct.
 class UnopenedFile : public FileError {
  public:
   using FileError::FileError;
@@ -127,8 +127,8 @@ auto with_key_in_hint(const std::string& key, const Read& read, const std::strin
   }
 }
 
-/// A regular file, open for reading. All files that the program reads are opened here. Type and
-/// size are read from the open file, not from its path, which may later name another file. Opening
+/// A regular file, open for reading. All files that the program reads are opened with this class.
+/// Type and size come from the open file, because the path may later name another file. Opening
 /// never blocks, not even for a named pipe.
 class OpenFile {
  public:
@@ -143,12 +143,12 @@ class OpenFile {
   /// Size in bytes when the file was opened.
   std::uint64_t size() const { return size_; }
 
-  /// Reads bytes from `offset` on until `bytes` is full or the file ends; returns their number.
+  /// Reads from `offset` until `bytes` is full or the file ends; returns the number of bytes read.
   ///
   /// throws  FileError
   std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
 
-  /// Fills `bytes` from `offset` on.
+  /// Fills `bytes` from `offset`.
   ///
   /// throws  FileError, also if the file is too short.
   void read_all_at(std::uint64_t offset, std::span<std::byte> bytes) const;
@@ -176,8 +176,8 @@ class OpenFile {
 /// XXH3 (64 bits) of bytes.
 std::uint64_t xxh3(std::span<const std::byte> bytes);
 
-/// XXH3 (64 bits) of bytes that are added in pieces. The value does not depend on the division into
-/// pieces.
+/// Incremental XXH3 (64 bits). The value does not depend on how the bytes are divided between calls
+/// of add().
 class Xxh3 {
  public:
   Xxh3();
@@ -201,7 +201,7 @@ struct BinaryFile {
 
 /// Reads a whole data file in one pass.
 ///
-/// throws  FileError as OpenFile; also if the file changes while it is read.
+/// throws  FileError as OpenFile; also if the file changes during reading.
 BinaryFile read_binary_file(const std::filesystem::path& path);
 
 }  // namespace tapestry

@@ -32,7 +32,7 @@ herr_t keep_first_reason(unsigned /*level*/, const H5E_error2_t* entry, void* re
   return 1;
 }
 
-/// An open file as libhdf5 knows it, which fills the first member.
+/// An open file; libhdf5 accesses it through the first member.
 struct DriverFile {
   H5FD_t public_part{};
   VirtualFile* file = nullptr;
@@ -44,9 +44,10 @@ VirtualFile& file_of(const H5FD_t* opened) {
 
 }  // namespace
 
-/// The calls of libhdf5, which are C: no exception may leave them.
+/// The callbacks of the file driver. libhdf5 is C code: no exception may leave them.
 struct Driver {
-  static H5FD_t* open(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*most*/) {
+  static H5FD_t* open(const char* /*name*/, unsigned /*flags*/, hid_t access,
+                      haddr_t /*max_address*/) {
     const void* info = H5Pget_driver_info(access);
     auto* opened = info == nullptr ? nullptr : new (std::nothrow) DriverFile;
     if (opened == nullptr) return nullptr;
@@ -138,7 +139,7 @@ PropertyList VirtualFile::access() {
   PropertyList access(H5Pcreate(H5P_FILE_ACCESS), "prepare to open");
   VirtualFile* const self = this;
   require(H5Pset_driver(access.get(), driver.get(), &self), "use a file driver");
-  // At multiples of 8 bytes, arrays can be used where they are in the file.
+  // Arrays aligned to 8 bytes can be used without a copy.
   require(H5Pset_alignment(access.get(), 1, 8), "align arrays");
   return access;
 }
@@ -152,7 +153,7 @@ File VirtualFile::create(const PropertyList& creation) {
 }
 
 void VirtualFile::write(std::uint64_t /*offset*/, std::span<const std::byte> /*bytes*/) {
-  throw std::logic_error("hdf5::VirtualFile: the file is only read");
+  throw std::logic_error("hdf5::VirtualFile: the file is read-only");
 }
 
 void BytesFile::read(std::uint64_t offset, std::span<std::byte> bytes) {

@@ -16,8 +16,8 @@
 
 #include "data/io/array_shape.h"
 
-/// Helpers for reading and writing HDF5 files with libhdf5: errors as exceptions, ids that are
-/// closed, and files whose bytes are anywhere.
+/// Helpers for libhdf5: exceptions for errors, handles that close ids, and files in memory or other
+/// storage.
 namespace tapestry::hdf5 {
 
 /// A call of libhdf5 failed, or a file has invalid content. Readers and writers catch it and throw
@@ -41,16 +41,16 @@ Result require(Result result, std::string_view action, std::string_view object =
 /// throws  Error: "`path`: found ..., expected ..."
 [[noreturn]] void reject(std::string_view path, std::string_view found, std::string_view expected);
 
-/// Must exist during any use of HDF5: Debian's serial libhdf5 allows only one thread at a time.
+/// Keep one alive during any use of HDF5: Debian's serial libhdf5 allows only one thread at a time.
 ///
-/// The constructor sets process-wide options of the library: no error messages are printed, no
-/// plug-ins are loaded, external links are not followed.
+/// The constructor sets process-wide options of the library: it prints no error messages, loads no
+/// plug-ins and follows no external links.
 class Session {
  public:
-  /// Checks first that memory for the tables and caches of the library and for `objects` objects is
-  /// available, since libhdf5 1.10 crashes or stays unusable after a failed allocation.
+  /// First checks that there is enough memory for the tables and caches of the library and for
+  /// `objects` objects, because libhdf5 1.10 crashes or stays unusable after a failed allocation.
   ///
-  /// throws  std::bad_alloc if there is less; Error
+  /// throws  std::bad_alloc if there is not enough memory; Error
   explicit Session(std::size_t objects = 0);
 
  private:
@@ -93,8 +93,8 @@ using Dataspace = Handle<H5Sclose>;
 using Datatype = Handle<H5Tclose>;
 using PropertyList = Handle<H5Pclose>;
 
-/// A file for libhdf5 whose bytes a derived class has: its virtual file driver (H5FD_class_t). The
-/// object must outlive the File.
+/// A file for libhdf5 whose bytes a derived class provides, through a virtual file driver
+/// (H5FD_class_t). Must outlive the File.
 class VirtualFile {
  public:
   VirtualFile() = default;
@@ -108,21 +108,21 @@ class VirtualFile {
   /// Creates the file with creation properties of H5P_FILE_CREATE. throws Error.
   File create(const PropertyList& creation);
 
-  /// Throws the first exception that read() or write() threw, if there was one: to be called when
-  /// libhdf5 fails, which does not tell why, and before its success is believed.
+  /// Rethrows the first exception of read() or write(), if there was one. Call it after libhdf5
+  /// fails, since libhdf5 does not report the reason, and also before relying on its success.
   void rethrow_error() const {
     if (error_) std::rethrow_exception(error_);
   }
 
-  /// Bytes up to the end of the space that libhdf5 has allocated, once it has closed the file.
+  /// Size in bytes of the space that libhdf5 has allocated; final once the file is closed.
   std::uint64_t allocated() const { return allocated_; }
 
  protected:
-  /// Bytes of the file.
+  /// Size of the file in bytes.
   virtual std::uint64_t size() const = 0;
-  /// Fills `bytes` from `offset` on, with zeros after the end of the file.
+  /// Fills `bytes` from `offset`, with zeros after the end of the file.
   virtual void read(std::uint64_t offset, std::span<std::byte> bytes) = 0;
-  /// The default throws std::logic_error, for files that are only read.
+  /// Throws std::logic_error unless overridden: the file is read-only.
   virtual void write(std::uint64_t offset, std::span<const std::byte> bytes);
 
  private:
@@ -134,7 +134,7 @@ class VirtualFile {
   std::exception_ptr error_;
 };
 
-/// An HDF5 file in memory, which must outlive it.
+/// A read-only HDF5 file in memory. `bytes` must outlive this object.
 class BytesFile : public VirtualFile {
  public:
   explicit BytesFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -147,7 +147,9 @@ class BytesFile : public VirtualFile {
   std::span<const std::byte> bytes_;
 };
 
-/// throws  Error, naming the array by its path, if it has no shape
+/// The shape of a dataspace.
+///
+/// throws  Error, naming the array by its path, if the dataspace has no shape.
 ArrayShape read_shape(const Dataspace& space, const std::string& path);
 
 }  // namespace tapestry::hdf5

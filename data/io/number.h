@@ -9,8 +9,9 @@
 
 namespace tapestry {
 
-/// The number that a text consists of, in any locale; nullopt for other text, such as "", " 1",
-/// "+1" or "1x", and for a number that T cannot hold. Floating-point numbers may be "inf" or "nan".
+/// Parses a text that consists of one number, independently of the locale. Returns nullopt for
+/// other text, such as "", " 1", "+1" or "1x", and for a number that T cannot represent.
+/// Floating-point numbers may be "inf" or "nan".
 ///
 /// base  of integers, 2 to 36
 template <typename T>

@@ -129,8 +129,8 @@ std::string_view LineReader::checked(std::string_view line, Ended ended) const {
   reject_if_found(line, line.find('\r'), "a carriage return without a line feed after it",
                   "make it end the line, with: tr '\\r' '\\n', or remove it, with: tr -d '\\r'");
   if (line.size() > max_line_length_) {
-    throw OverlongLine(fmt::format("{}:{}: the line is longer than {} bytes, the limit", name_,
-                                   line_number_, max_line_length_),
+    throw OverlongLine(fmt::format("{}:{}: the line is longer than {} bytes", name_, line_number_,
+                                   max_line_length_),
                        "write one sentence per line");
   }
   if (const auto invalid = find_invalid_utf8(line)) {
@@ -139,7 +139,7 @@ std::string_view LineReader::checked(std::string_view line, Ended ended) const {
   }
   const std::size_t start = first && line.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
   reject_if_found(line, line.find(byte_order_mark, start),
-                  "the start of a byte order mark, which belongs at the front of a file",
+                  "the start of a byte order mark, which belongs at the beginning of a file",
                   "remove it, with: sed 's/\\xEF\\xBB\\xBF//g'");
   return line.substr(start);
 }
@@ -172,7 +172,7 @@ TextFileReader::TextFileReader(const std::filesystem::path& path, const TextCont
       reader_(file_.descriptor(), file_.name(), unreadable_hint, content.max_line_length) {}
 
 std::optional<std::string> TextFileReader::next() {
-  // Stops after the size of the file, so that reading ends even if the file is growing.
+  // Stops at the size of the opened file, so that reading ends even if the file grows.
   auto line = reader_.bytes_read() <= file_.size() ? reader_.next() : std::nullopt;
   if (line) {
     has_lines_ = true;

@@ -24,13 +24,13 @@ struct OtherEncoding {
   std::string_view family;  ///< iconv name; iconv detects the byte order by the mark
 };
 
-/// The encoding whose byte order mark is at the front of a text, or null.
+/// The encoding whose byte order mark is at the start of a text; null without a mark.
 const OtherEncoding* detect_other_encoding(std::string_view text);
 
-/// The maximum length of a line in bytes; longer than any model input.
+/// Maximum length of a line in bytes, which is longer than any model input.
 inline constexpr std::size_t max_text_line_length = std::size_t{1} << 20;
 
-/// Size in bytes of the largest text that may be larger than the memory, see TextContent::any_size.
+/// Maximum size in bytes of a text with TextContent::any_size.
 inline constexpr std::uint64_t max_text_bytes = std::uint64_t{1} << 40;
 
 /// A line is longer than max_text_line_length.
@@ -40,7 +40,7 @@ class OverlongLine : public DataError {
 };
 
 /// Reads a UTF-8 text line by line with bounded memory. A line ends with "\n" or "\r\n"; the last
-/// line may end without either. A byte order mark at the front is skipped.
+/// line may end without either. A byte order mark at the start is skipped.
 ///
 /// Rejects text that programs interpret differently: a carriage return without a line feed, which
 /// some programs read as a line end, and a byte order mark in the middle, which is invisible and
@@ -72,7 +72,7 @@ class LineReader {
   /// Number of the last line that next() returned or rejected, from 1.
   std::size_t line_number() const { return line_number_; }
 
-  /// Size and digest of the bytes read so far; after the last line, of the whole text.
+  /// Size and digest of the bytes read so far: of the whole text after the last line.
   std::uint64_t bytes_read() const { return bytes_read_; }
   std::uint64_t digest() const { return hash_.value(); }
 
@@ -84,7 +84,7 @@ class LineReader {
   bool read_more();
   std::string_view checked(std::string_view line, Ended ended) const;
   void reject_other_encoding(std::string_view text) const;
-  /// Rejects the byte at `position`; nothing if that is npos.
+  /// Rejects the byte at `position` unless `position` is npos.
   void reject_if_found(std::string_view line, std::size_t position, std::string_view problem,
                        std::string_view hint) const;
 
@@ -109,13 +109,12 @@ struct TextFile {
 /// Expected content of a text file.
 struct TextContent {
   const char* expected = "one sentence per line";                ///< for messages
-  const char* hint = "name the file with the sentences";         ///< if the file is empty
+  const char* hint = "name the file with the sentences";         ///< hint if the file is empty
   std::size_t max_line_length = tapestry::max_text_line_length;  ///< in bytes
-  bool any_size =
-      false;  ///< whether it may have max_text_bytes bytes, not only what fits in memory
+  bool any_size = false;  ///< allows max_text_bytes instead of the memory of this machine
 };
 
-/// How a text file is opened.
+/// The texts and limits for opening a text file with this content.
 FileKind file_kind(const TextContent& content);
 
 /// Reads the lines of a UTF-8 text file one by one, in bounded memory.

@@ -54,8 +54,8 @@ struct CodePointRange {
   char32_t first, last;
 };
 
-/// The Latin, Greek and Cyrillic capitals of living European languages and of Vietnamese, and what
-/// is between them.
+/// The Latin, Greek and Cyrillic capitals of living European languages and of Vietnamese, and the
+/// characters between them.
 constexpr CodePointRange european[] = {
     {U'A', U'Z'},     {0x00C0, 0x017D}, {0x01A0, 0x01A4}, {0x01AF, 0x01AF}, {0x01CD, 0x01EE},
     {0x01F8, 0x021E}, {0x0222, 0x0232}, {0x0386, 0x03AB}, {0x0400, 0x042F}, {0x0460, 0x0480},
@@ -72,7 +72,7 @@ void for_each_character(std::string_view text, F&& f) {
 }
 
 /// Whether a character is invisible and changes the direction of the text after it, such as U+202E,
-/// by which a file name can look like another.
+/// which can make a file name look like another.
 bool changes_direction(char32_t c) {
   return c == 0x061C || is_between(c, 0x200E, 0x200F) || is_between(c, 0x202A, 0x202E) ||
          is_between(c, 0x2066, 0x2069);
@@ -188,9 +188,11 @@ void append_escaped(std::string& text, std::string_view bytes) {
   }
 }
 
-/// Moves the first character of `rest` to `text`, or its first byte if that is not valid UTF-8.
+/// Moves the first character of `rest`, or its first byte if it is not valid UTF-8, to `text`,
+/// escaped if necessary.
 void append_next(std::string& text, std::string_view& rest) {
-  // A character has at most four bytes; checking all of `rest` for each would take quadratic time.
+  // A character has at most four bytes; checking all of `rest` every time would take quadratic
+  // time.
   const bool invalid = find_invalid_utf8(rest.substr(0, 4)) == 0;
   const std::string_view bytes = invalid ? rest.substr(0, 1) : character_at(rest, 0).bytes;
   const char32_t code_point = invalid ? 0 : character_at(rest, 0).code_point;

@@ -8,8 +8,8 @@
 
 namespace tapestry {
 
-/// Byte position, from 0, of the first byte that is not valid UTF-8 by RFC 3629, which excludes
-/// overlong forms, surrogates, values above U+10FFFF and truncated sequences.
+/// Position, from 0, of the first byte that is not valid UTF-8; nullopt if all bytes are valid. RFC
+/// 3629 excludes overlong forms, surrogates, values above U+10FFFF and truncated sequences.
 std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 
 /// One character of a text: its code point and its bytes.
@@ -21,7 +21,7 @@ struct Utf8Character {
 /// The character that starts at `position` of a valid UTF-8 text, position < text.size().
 Utf8Character character_at(std::string_view text, std::size_t position);
 
-/// Appends the one to four bytes of a code point.
+/// Appends the UTF-8 form of a code point, 1 to 4 bytes.
 void append_utf8(std::string& text, char32_t code_point);
 
 /// throws  DataError with the byte position if the text is not valid UTF-8.
@@ -32,8 +32,8 @@ void require_utf8(std::string_view text);
 /// throws  DataError with the byte position if the text is not valid UTF-8.
 std::u32string decode_utf8(std::string_view text);
 
-// ---- Classes of characters, on which the vocabularies of trained models rely. For the definitions
-// of Python, which metrics follow, see data/metrics/python_text.h.
+// ---- Character classes. They must not change, because the vocabularies of trained models depend
+// on them. Metrics use the definitions of Python instead, see data/metrics/python_text.h.
 
 /// The character classes that a tokenizer distinguishes.
 enum class CharacterKind { space, digit, word, punctuation };
@@ -50,8 +50,8 @@ bool is_blank(std::string_view text);
 
 /// The lower-case form of a Latin, Greek or Cyrillic capital of a living European language or of
 /// Vietnamese; any other code point unchanged. Independent of the locale; uses the simple case
-/// mapping of Unicode (one code point to one code point). Not of other scripts, so that it does not
-/// change with the version of Unicode.
+/// mapping of Unicode (one code point to one code point). Leaves other scripts unchanged, so that
+/// the result does not depend on the version of Unicode.
 char32_t lowercase_european(char32_t code_point);
 
 /// Converts each character of a valid UTF-8 text to lower case: "Äpfel" -> "äpfel".
@@ -59,11 +59,11 @@ std::string lowercase_european(std::string_view text);
 
 // ---- Text for terminals and messages
 
-/// The columns that a valid UTF-8 text takes on a terminal: two for a wide East Asian character or
-/// an emoji, zero for a combining mark or an invisible character, else one.
+/// Number of terminal columns of a valid UTF-8 text: two for a wide East Asian character or an
+/// emoji, zero for a combining mark or an invisible character, else one.
 std::size_t display_columns(std::string_view text);
 
-/// A valid UTF-8 text, followed by blanks up to the given number of columns.
+/// A valid UTF-8 text, followed by spaces up to the given number of columns.
 std::string padded(std::string_view text, std::size_t columns);
 
 /// Escapes an untrusted text, such as a file name, for a message on a terminal: control characters,
@@ -71,7 +71,7 @@ std::string padded(std::string_view text, std::size_t columns);
 /// \r or \x1B; all other characters are unchanged.
 std::string escaped(std::string_view text);
 
-/// Escapes a text of several lines: as escaped(), but line feeds and tabs are unchanged.
+/// Like escaped(), but leaves line feeds and tabs unchanged, for texts of several lines.
 std::string escaped_lines(std::string_view text);
 
 /// The first 60 characters of a text, escaped, followed by "..." if it is longer: for file contents

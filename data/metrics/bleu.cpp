@@ -17,15 +17,15 @@ namespace tapestry {
 
 namespace {
 
-// ---- The tokenizers of mteval [1], as sacreBLEU has them. Each step inserts spaces around marks
-// or removes text.
+// ---- The tokenizers of mteval [1], as implemented by sacreBLEU. Each step inserts spaces around
+// marks or removes text.
 //
 // [1] NIST, mteval-v13a.pl and mteval-v14.pl.
 
 bool is_ascii_digit(char32_t c) { return U'0' <= c && c <= U'9'; }
-bool is_point_or_comma(char32_t c) { return c == U'.' || c == U','; }
+bool is_period_or_comma(char32_t c) { return c == U'.' || c == U','; }
 
-/// ASCII characters but letters, digits, control characters and ' , - .
+/// ASCII characters except letters, digits, control characters and ' , - .
 bool is_always_apart(char32_t c) {
   return (U' ' <= c && c <= U'&') || (U'(' <= c && c <= U'+') || c == U'/' ||
          (U':' <= c && c <= U'@') || (U'[' <= c && c <= U'`') || (U'{' <= c && c <= U'~');
@@ -43,7 +43,7 @@ std::u32string replaced(std::u32string_view text, std::u32string_view old,
   return result.append(text.substr(begin));
 }
 
-/// Inserts a space before and after each character with `is_apart`.
+/// Inserts a space before and after each character for which is_apart() is true.
 template <class Predicate>
 std::u32string with_spaces_around(std::u32string_view text, const Predicate& is_apart) {
   std::u32string result;
@@ -58,14 +58,14 @@ std::u32string with_spaces_around(std::u32string_view text, const Predicate& is_
   return result;
 }
 
-/// Where the two spaces for a pair of characters a, b go.
+/// The positions of the two spaces for a pair of characters a, b.
 enum class PairSpaces {
   around_second,  ///< "a b "
   around_first    ///< " a b"
 };
 
-/// Inserts spaces into each pair of neighbors for which `first` and `second` hold. Pairs are found
-/// from left to right and do not overlap.
+/// Inserts spaces into each pair of neighbors for which first() and second() are true. Pairs are
+/// found from left to right and do not overlap.
 template <class First, class Second>
 std::u32string with_spaces_in_pairs(std::u32string_view text, const First& first,
                                     const Second& second, PairSpaces spaces) {
@@ -83,14 +83,15 @@ std::u32string with_spaces_in_pairs(std::u32string_view text, const First& first
   return result;
 }
 
-/// Separates ASCII punctuation and symbols; points and commas but between two digits; hyphens after
-/// a digit. The part that 13a and zh share.
+/// Separates ASCII punctuation and symbols, periods and commas except between two digits, and
+/// hyphens after a digit. Used by 13a and zh.
 std::u32string separate_western(std::u32string_view text) {
-  const auto is_no_digit = [](char32_t c) { return !is_ascii_digit(c); };
+  const auto is_not_digit = [](char32_t c) { return !is_ascii_digit(c); };
   const auto is_hyphen = [](char32_t c) { return c == U'-'; };
   std::u32string result = with_spaces_around(text, is_always_apart);
-  result = with_spaces_in_pairs(result, is_no_digit, is_point_or_comma, PairSpaces::around_second);
-  result = with_spaces_in_pairs(result, is_point_or_comma, is_no_digit, PairSpaces::around_first);
+  result =
+      with_spaces_in_pairs(result, is_not_digit, is_period_or_comma, PairSpaces::around_second);
+  result = with_spaces_in_pairs(result, is_period_or_comma, is_not_digit, PairSpaces::around_first);
   return with_spaces_in_pairs(result, is_ascii_digit, is_hyphen, PairSpaces::around_second);
 }
 
@@ -102,19 +103,20 @@ std::u32string separate_13a(std::u32string_view sentence) {
   return separate_western(U' ' + text + U' ');
 }
 
-/// A point or comma at the end of a sentence stays with a digit before it, as in mteval-v14.
+/// A period or comma at the end of a sentence stays attached to a digit before it, as in
+/// mteval-v14.
 std::u32string separate_international(std::u32string_view sentence) {
-  const auto is_no_number = [](char32_t c) { return !python::is_number(c); };
-  std::u32string text = with_spaces_in_pairs(sentence, is_no_number, python::is_punctuation,
+  const auto is_not_number = [](char32_t c) { return !python::is_number(c); };
+  std::u32string text = with_spaces_in_pairs(sentence, is_not_number, python::is_punctuation,
                                              PairSpaces::around_second);
-  text = with_spaces_in_pairs(text, python::is_punctuation, is_no_number, PairSpaces::around_first);
+  text =
+      with_spaces_in_pairs(text, python::is_punctuation, is_not_number, PairSpaces::around_first);
   return with_spaces_around(text, python::is_symbol);
 }
 
-/// Characters that sacreBLEU separates as Chinese. Its ranges of five digits, "\u20000" to
-/// "\u2a6d6" and
-/// "\u2f800" to "\u2fa1d", are in Python texts of two characters; compared with one character they
-/// stand for U+2001 to U+2A6D and U+2F81 to U+2FA1.
+/// Characters that sacreBLEU separates as Chinese. In Python, its five-digit ranges "\u20000" to
+/// "\u2a6d6" and "\u2f800" to "\u2fa1d" are texts of two characters. Compared with one character,
+/// they mean U+2001 to U+2A6D and U+2F81 to U+2FA1.
 bool is_chinese(char32_t c) {
   static constexpr std::array<std::pair<char32_t, char32_t>, 14> ranges{{
       {0x2001, 0x2A6D},
@@ -165,7 +167,8 @@ double default_smooth_value(BleuSmoothing smoothing) {
   return smoothing == BleuSmoothing::floor ? 0.1 : 1.0;
 }
 
-/// The length of the reference that is closest to the length of the hypothesis; the shorter of two.
+/// The reference length that is closest to the length of the hypothesis; the shorter of two equally
+/// close lengths.
 std::size_t closest_length(std::size_t hypothesis, const std::vector<Symbols>& references) {
   const auto distance = [&](std::size_t length) {
     return length > hypothesis ? length - hypothesis : hypothesis - length;

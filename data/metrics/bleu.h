@@ -33,19 +33,19 @@ enum class BleuSmoothing {
 /// The options of BLEU, with the defaults of sacreBLEU.
 struct BleuOptions {
   BleuTokenizer tokenizer = BleuTokenizer::mteval_13a;   ///< splits sentences into tokens
-  bool lowercase = false;                                ///< scores without case
+  bool lowercase = false;                                ///< ignores case
   BleuSmoothing smoothing = BleuSmoothing::exponential;  ///< smooths orders without a match
   std::optional<double> smooth_value = {};               ///< value for `floor` and `add_k`; >= 0
-  std::size_t max_order = 4;                             ///< maximum order of n-grams, at least 1
-  bool effective_order = false;  ///< leave out orders without n-grams; for single sentences
+  std::size_t max_order = 4;                             ///< maximum order of n-grams, >= 1
+  bool effective_order = false;  ///< leaves out orders without n-grams; for single sentences
 };
 
-/// The options of tokenized lowercase BLEU, which multi-bleu.perl -lc computes: for text that is
-/// tokenized already, without smoothing. The script lowercases ASCII letters only; Bleu lowercases
-/// all letters, as papers do beforehand.
+/// The options of tokenized lowercase BLEU as computed by multi-bleu.perl -lc: for tokenized text,
+/// without smoothing. The script lowercases only ASCII letters; Bleu lowercases all letters, as
+/// papers do before they score.
 BleuOptions multi_bleu_options();
 
-/// BLEU [1] and the numbers it is made of.
+/// BLEU [1] and its components.
 struct BleuScore {
   double score = 0.0;              ///< in percent
   std::vector<double> matches;     ///< clipped matches of each order, smoothed with add_k
@@ -61,9 +61,10 @@ struct BleuScore {
 ///   BLEU = BP exp(1/N sum_n log p_n),  p_n = clipped matches / n-grams of the hypotheses,
 ///   BP = min(1, exp(1 - r / c)),
 ///
-/// for N = max_order, c tokens in all hypotheses, and r tokens in all closest references, of which
-/// the shorter counts if two are as close. Matches, n-grams and lengths are summed over the corpus.
-/// A corpus without any match has the score 0.
+/// for N = max_order, c tokens in all hypotheses, and r tokens in the references whose lengths are
+/// closest to the lengths of their hypotheses (the shorter of two equally close references).
+/// Matches, n-grams and lengths are summed over the corpus. The score of a corpus without any match
+/// is 0.
 ///
 /// [1] Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation".
 /// [2] Post 2018, "A call for clarity in reporting BLEU scores".
@@ -77,7 +78,7 @@ class Bleu : public TextMetric {
   /// "66.7/40.0/25.0/16.7 (BP = 1.000 ratio = 1.000 hyp_len = 6 ref_len = 6)"
   std::string details(std::span<const double> sums) const override;
 
-  /// The score and the numbers it is made of.
+  /// The score and its components.
   ///
   /// sums  [c, r, matches of order 1 ... N, n-grams of order 1 ... N]
   BleuScore compute_score(std::span<const double> sums) const;

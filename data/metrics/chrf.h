@@ -12,13 +12,12 @@ namespace tapestry {
 
 /// The options of chrF, with the defaults of sacreBLEU. chrF++ has word_order = 2.
 struct ChrfOptions {
-  std::size_t char_order = 6;  ///< maximum order of character n-grams, at least 1
+  std::size_t char_order = 6;  ///< maximum order of character n-grams, >= 1
   std::size_t word_order = 0;  ///< maximum order of word n-grams
   unsigned beta = 2;           ///< weight of recall relative to precision
-  bool lowercase = false;      ///< scores without case
-  bool whitespace = false;     ///< white space is part of character n-grams
-  bool eps_smoothing =
-      false;  ///< 1e-16 in place of undefined values, instead of leaving out orders
+  bool lowercase = false;      ///< ignores case
+  bool whitespace = false;     ///< keeps white space in character n-grams
+  bool eps_smoothing = false;  ///< uses 1e-16 for undefined values instead of leaving out orders
 };
 
 /// chrF [1] and chrF++ [2] as sacreBLEU computes them:
@@ -30,10 +29,10 @@ struct ChrfOptions {
 ///   P_n = matches / n-grams of the hypotheses,   R_n = matches / n-grams of the references,
 ///
 /// for character n-grams without white space and, for chrF++, word n-grams after separating one
-/// ASCII punctuation mark from the end or else from the front of a word. Orders that hypotheses or
-/// references have no n-grams of are left out. With eps_smoothing, chrF is the mean of the F scores
-/// of all orders instead. Of several references, the one with the highest score of its sentence
-/// counts. Matches and n-grams are summed over the corpus.
+/// ASCII punctuation mark from the end or else from the front of a word. Orders without n-grams in
+/// the hypotheses or in the references are left out. With eps_smoothing, chrF is the mean of the F
+/// scores of all orders instead. With several references per sentence, only the reference with the
+/// highest sentence score counts. Matches and n-grams are summed over the corpus.
 ///
 /// [1] Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation".
 /// [2] Popović 2017, "chrF++: words helping character n-grams".

@@ -17,7 +17,8 @@ using Symbol = std::uint32_t;
 /// The characters or words of a sentence, in order.
 using Symbols = std::vector<Symbol>;
 
-/// Numbers the words of a hypothesis and its references, from 0, so that n-grams compare numbers.
+/// Numbers the words of a hypothesis and its references from 0, so that comparing n-grams compares
+/// numbers.
 class WordNumbers {
  public:
   /// The number of a word, the same for equal words. The words must outlive this object.
@@ -34,7 +35,7 @@ constexpr std::size_t ngram_count(std::size_t length, std::size_t n) {
   return length < n ? 0 : length - n + 1;
 }
 
-/// The n-grams of one hypothesis up to a maximum order, which references are compared with.
+/// The n-grams of one hypothesis up to a maximum order, for counting matches in references.
 class NgramMatcher {
  public:
   /// The n-grams of order 1 to `max_order`.

@@ -16,13 +16,13 @@ utf8proc_category_t category(char32_t code_point) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
 }
 
-/// Whether the category is one of consecutive ones, in the order of Unicode.
+/// Whether the category is between `first` and `last` in the order of Unicode.
 bool has_category(char32_t code_point, utf8proc_category_t first, utf8proc_category_t last) {
   const utf8proc_category_t found = category(code_point);
   return first <= found && found <= last;
 }
 
-/// The property Case_Ignorable: marks, format characters, modifiers, and punctuation that may stand
+/// The property Case_Ignorable: marks, format characters, modifiers, and punctuation that may occur
 /// inside a word (the word break classes MidLetter, MidNumLet and Single_Quote).
 bool is_case_ignorable(char32_t c) {
   static constexpr std::array<char32_t, 17> inside_words{
@@ -49,7 +49,7 @@ bool is_cased(char32_t c) {
          is_between(c, 0x1F170, 0x1F189);
 }
 
-/// Whether the letter at `i` is the last of several of its word (Final_Sigma of SpecialCasing.txt).
+/// Whether the letter at `i` ends a word of several letters (Final_Sigma of SpecialCasing.txt).
 bool ends_word(std::u32string_view text, std::size_t i) {
   std::size_t before = i;
   while (before > 0 && is_case_ignorable(text[before - 1])) --before;

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-/// Functions of text with the results of Python 3, whose definitions sacreBLEU uses, for text in
-/// any script. utf8proc 2.8 and Python 3.11 agree on all characters of Unicode 14.
+/// Text functions with the results of Python 3, whose definitions sacreBLEU uses. They support
+/// every script. utf8proc 2.8 and Python 3.11 agree on all characters of Unicode 14.
 namespace tapestry::python {
 
 /// General category N*: decimal digits, letters such as Roman numerals, other numbers.
@@ -18,10 +18,10 @@ bool is_punctuation(char32_t code_point);
 /// General category S*: mathematical signs, currency signs, modifiers, other symbols and emoji.
 bool is_symbol(char32_t code_point);
 
-/// As str.isspace(): the separators of Unicode, tab, line ends, and U+001C to U+001F.
+/// Like str.isspace(): the separators of Unicode, tab, line ends, and U+001C to U+001F.
 bool is_space(char32_t code_point);
 
-/// As str.lower(): the full case mapping of Unicode, where capital sigma becomes a final sigma at
+/// Like str.lower(): the full case mapping of Unicode, where capital sigma becomes a final sigma at
 /// the end of a word and U+0130 (capital I with a dot) becomes two code points.
 std::u32string lower(std::u32string_view text);
 
@@ -31,7 +31,7 @@ std::u32string_view rstrip(std::u32string_view text);
 /// The text without white space at its beginning.
 std::u32string_view lstrip(std::u32string_view text);
 
-/// As str.split(): the words between white space; they are parts of `text`.
+/// Like str.split(): the words between white space, as views into `text`.
 std::vector<std::u32string_view> split(std::u32string_view text);
 
 }  // namespace tapestry::python

@@ -27,14 +27,14 @@ std::u32string decode(const std::string& sentence, std::string_view what, std::s
 
 void check_sizes(std::size_t hypotheses, const std::vector<std::vector<std::string>>& references) {
   if (hypotheses == 0 || references.empty()) {
-    throw std::invalid_argument(
-        fmt::format("statistics: found {} hypotheses and {} references each, expected at least one",
-                    hypotheses, references.size()));
+    throw std::invalid_argument(fmt::format(
+        "statistics: found {} hypotheses and {} lists of references, expected at least one of each",
+        hypotheses, references.size()));
   }
   for (const auto& reference : references) {
     if (reference.size() == hypotheses) continue;
     throw std::invalid_argument(
-        fmt::format("statistics: found {} hypotheses and {} references, expected as many",
+        fmt::format("statistics: found {} hypotheses and {} references, expected equal numbers",
                     hypotheses, reference.size()));
   }
 }
@@ -91,7 +91,7 @@ namespace {
 void check_counts(const SegmentStatistics& system, std::size_t samples) {
   if (system.size() > 0 && samples > 0) return;
   throw std::invalid_argument(
-      fmt::format("significance: found {} sentences and {} samples, expected at least one",
+      fmt::format("significance: found {} sentences and {} samples, expected at least one of each",
                   system.size(), samples));
 }
 
@@ -101,11 +101,12 @@ void check_counts(const SegmentStatistics& baseline, const SegmentStatistics& sy
   if (baseline.size() == system.size() && baseline.width() == system.width()) return;
   throw std::invalid_argument(
       fmt::format("significance: found {} x {} statistics of the baseline and {} x {} of the "
-                  "system, expected as many",
+                  "system, expected equal numbers",
                   baseline.size(), baseline.width(), system.size(), system.width()));
 }
 
-/// The scores of a system on bootstrap samples. A sample has the same sentences for each system.
+/// The scores of a system on bootstrap samples. A sample consists of the same sentences for every
+/// system.
 std::vector<double> bootstrap_scores(const TextMetric& metric, const SegmentStatistics& system,
                                      std::size_t samples, std::uint64_t seed) {
   std::vector<double> scores(samples), sums(system.width());

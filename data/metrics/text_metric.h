@@ -13,11 +13,11 @@ namespace tapestry {
 /// The version of sacreBLEU whose definitions the metrics follow, for signatures.
 inline constexpr const char* sacrebleu_version = "2.6.0";
 
-/// For each sentence of a corpus, the numbers whose sums over any set of sentences give the score
-/// of the set: the sufficient statistics.
+/// Sufficient statistics of each sentence of a corpus: their sums over any set of sentences
+/// determine the score of the set.
 class SegmentStatistics {
  public:
-  /// Zeros of `width` statistics for each of `segments` sentences.
+  /// `width` zeros for each of `segments` sentences.
   SegmentStatistics(std::size_t segments, std::size_t width)
       : segments_(segments), width_(width), values_(segments * width) {}
 
@@ -50,7 +50,7 @@ struct SignatureUse {
   std::uint64_t seed = 0;             ///< seed of the samples
 };
 
-/// A score of translations against references, as sacreBLEU [1] defines it. Scores are in per cent.
+/// A score of translations against references, as sacreBLEU [1] defines it. Scores are in percent.
 ///
 /// [1] Post 2018, "A call for clarity in reporting BLEU scores".
 class TextMetric {
@@ -72,10 +72,10 @@ class TextMetric {
   SegmentStatistics statistics(const std::vector<std::string>& hypotheses,
                                const std::vector<std::vector<std::string>>& references) const;
 
-  /// The score of sentences whose statistics have the sums `sums`.
+  /// The score of a set of sentences, from the sums of their statistics.
   virtual double score(std::span<const double> sums) const = 0;
 
-  /// The components of the score as sacreBLEU prints them, or empty.
+  /// The components of the score as sacreBLEU prints them; may be empty.
   virtual std::string details(std::span<const double>) const { return ""; }
 
   /// The score of a corpus: score() of the sums of its statistics().
@@ -90,9 +90,9 @@ class TextMetric {
 
  protected:
   TextMetric() = default;
-  /// Metrics are copied as their own type only.
+  /// Only derived types can be copied.
   TextMetric(const TextMetric&) = default;
-  /// Metrics are copied as their own type only.
+  /// Only derived types can be copied.
   TextMetric& operator=(const TextMetric&) = default;
 
  private:

@@ -17,18 +17,18 @@
 
 namespace tapestry {
 
-/// A text file of a corpus that is read line by line, as often as needed, in bounded memory. The
-/// file must have the same content each time.
+/// A text file of a corpus, read line by line in bounded memory. It may be read several times, but
+/// its content must not change.
 class CorpusText {
  public:
-  /// key      of the file in Corpus::files
-  /// content  what it is expected to contain
+  /// key      key of the file in Corpus::files
+  /// content  expected content
   CorpusText(std::string key, std::filesystem::path path, const TextContent& content = {});
 
-  /// Its name for messages, escaped.
+  /// The name of the file for messages, escaped.
   const std::string& name() const { return name_; }
 
-  /// Its size now; 0 if that cannot be determined.
+  /// The current size of the file in bytes; 0 if it cannot be determined.
   std::uint64_t size_now() const;
 
   /// Allows the file to be larger than the memory of this machine.
@@ -39,8 +39,7 @@ class CorpusText {
    public:
     /// The next line; nullopt at the end.
     ///
-    /// throws  DataError as TextFileReader::next(); if the file differs from an earlier
-    ///         pass.
+    /// throws  DataError as TextFileReader::next(); also if the file differs from an earlier pass.
     std::optional<std::string> next();
     /// Number of the last line, from 1.
     std::size_t number() const { return reader_.line_number(); }
@@ -53,14 +52,14 @@ class CorpusText {
     TextFileReader reader_;
   };
 
-  /// Begins a pass. throws  DataError as TextFileReader; if the file cannot be opened, the hint
+  /// Begins a pass. Throws DataError as TextFileReader; if the file cannot be opened, the hint
   /// names the key.
   Lines lines();
 
   /// Calls f(line, number) for each line.
   void for_each_line(const std::function<void(std::string line, std::size_t number)>& f);
 
-  /// Size and digest of the file: of an earlier pass, or else its bytes are read.
+  /// Size and digest of the file, from an earlier pass if there was one; otherwise reads the file.
   ///
   /// throws  DataError as lines().
   const FileDigest& digest();
@@ -78,26 +77,27 @@ class CorpusText {
   std::optional<FileDigest> digest_;
 };
 
-/// The texts of a list of files; if it is empty, one text, which cannot be opened.
+/// The texts of a list of files. An empty list gives one text that cannot be opened, so that the
+/// error names the key.
 ///
-/// key  of the list
+/// key  config key of the list
 std::vector<CorpusText> list_texts(const std::string& key, const FileList& files,
                                    const std::filesystem::path& base, const TextContent& content);
 
-/// A uniform random sample of the sentences of a text that may be larger than memory, from which
-/// subwords are learned: all of them, if they fit. Deterministic.
+/// A uniform random sample of the sentences of a text, for learning subwords from a text that may
+/// be larger than memory. Keeps all sentences if they fit. Deterministic.
 ///
-/// Each sentence gets a random number; the ones with the smallest numbers are kept, as many as fit
-/// ("bottom-k" sampling). A sentence that does not fit by itself is left out.
+/// Each sentence gets a random number, and the sentences with the smallest numbers that fit are
+/// kept ("bottom-k" sampling). A sentence that is larger than the limit is left out.
 class TextSample {
  public:
-  /// The memory of a sample; SentencePiece takes more for its training.
+  /// Default memory limit of a sample in bytes; SentencePiece needs additional memory to train.
   static constexpr std::size_t default_limit = std::size_t{1} << 28;
-  /// The memory of a sentence without its text.
+  /// Memory in bytes of a sentence without its text.
   static constexpr std::size_t bytes_per_sentence = 64;
 
   TextSample() = default;
-  /// limit  in bytes, of the sentences and of `bytes_per_sentence` for each
+  /// limit  maximum bytes of the texts plus `bytes_per_sentence` for each sentence
   explicit TextSample(std::size_t limit) : limit_(limit) {}
 
   /// Adds the next sentence of the text.
@@ -126,8 +126,8 @@ class TextSample {
   std::size_t limit_ = default_limit;
   std::size_t bytes_ = 0;
   std::uint64_t added_ = 0;
-  bool has_evicted_ = false;    ///< a sentence that would fit by itself has been left out
-  std::vector<Sentence> kept_;  ///< a heap, the largest random number first
+  bool has_evicted_ = false;    ///< whether a sentence within the limit was left out
+  std::vector<Sentence> kept_;  ///< a heap with the largest random number first
 };
 
 /// The side of a corpus that subwords are for.
@@ -136,13 +136,13 @@ enum class SubwordSide {
   target   ///< targets with a separate vocabulary: SubwordOptions::target_file
 };
 
-/// The subwords of a corpus as words.subwords says: the model of its file, relative to `base`, or a
-/// model trained on the sentences, in lower case with words.lowercase. The file is not one of
-/// Corpus::files: the fingerprint has its content, and a trained model does not need it.
+/// The subword model of a corpus: read from the file in words.subwords, relative to `base`, or
+/// trained on the sentences, lowercased if words.lowercase is set. The file is not added to
+/// Corpus::files, because the fingerprint covers its content and a trained model does not need it.
 ///
-/// sentences  of the training set; none for the model of a file
-/// place      of the sentences in messages, such as a file name
-/// notes      get a line if the model is trained only on some of the sentences
+/// sentences  sentences of the training set; empty if the model is read from a file
+/// place      where the sentences are from, for messages, such as a file name
+/// notes      receives a line if the model is trained on only some of the sentences
 /// throws     DataError as SubwordModel, train_subwords() and read_binary_file().
 std::shared_ptr<const SubwordModel> make_subwords(TextSample sentences, const WordOptions& words,
                                                   SubwordSide side,

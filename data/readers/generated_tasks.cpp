@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::uint64_t number_of_shares = 20;
 
-/// The task is assumed to have no more sentences after this many consecutive draws without a new
-/// one.
+/// After this many consecutive draws without a new sentence, the task is assumed to have no more
+/// sentences.
 constexpr std::size_t max_fruitless_draws = 100'000;
 
 [[noreturn]] void reject_size(std::string_view option, std::size_t wanted, std::size_t found,

@@ -41,9 +41,9 @@ struct GeneratedTask {
   std::string more_sentences{};
 };
 
-/// Draws the training, validation and test pairs of a generated task into `corpus`; the options
-/// give their numbers. Training pair i depends only on the seed and i, and training pairs may
-/// repeat. The sources of held-out pairs are all different.
+/// Draws the training, validation and test pairs of a generated task into `corpus`, with the sizes
+/// in `options`. Training pair i depends only on the seed and i, and training pairs may repeat. The
+/// sources of held-out pairs are all different.
 ///
 /// throws  DataError if train_size is 0, or if the task has too few different sentences; the number
 ///         of draws is bounded.
@@ -75,7 +75,7 @@ Corpus make_sort_task(const SymbolOptions& symbols, const GeneratedOptions& size
 // Corpora of sentences drawn by draw_sentence(), with held-out examples as defined by
 // draw_splits(). The vocabulary has all words. The fingerprint is not set.
 //
-// throws  DataError if train_size is 0, or as draw_splits().
+// throws  DataError as draw_splits().
 
 /// The corpus of toy_translation: French sources, English targets.
 Corpus make_toy_translation(const GeneratedOptions& options);
@@ -83,9 +83,10 @@ Corpus make_toy_translation(const GeneratedOptions& options);
 /// The corpus of toy_sentences: French sentences between `<bos>` and `<eos>`.
 Corpus make_toy_sentences(const GeneratedOptions& options);
 
-/// The corpus of toy_agreement: `<bos>` and a French sentence with a singular subject. Its class is
-/// `right`, or in half of the sentences `wrong`: there the determiner and the adjectives of the
-/// subject do not agree with its noun in gender. The vocabulary is the same as for toy_sentences.
+/// The corpus of toy_agreement: `<bos>` and a French sentence with a singular subject. Half of the
+/// sentences have the class `right`. The others are `wrong`: the determiner and the adjectives of
+/// the subject do not agree with its noun in gender. The vocabulary is the same as for
+/// toy_sentences.
 Corpus make_toy_agreement(const GeneratedOptions& options);
 
 }  // namespace tapestry

@@ -17,9 +17,9 @@
 
 namespace tapestry {
 
-/// Makes images from two arrays of a file, `images` of shape (n, height, width) or (n, height,
-/// width, channels) and `labels` of shape (n). The arrays may be untrusted: memory is allocated
-/// only for images that are added, not for the shapes.
+/// Makes images from two arrays, `images` of shape (n, height, width) or (n, height, width,
+/// channels) and `labels` of shape (n). The arrays may be untrusted: memory is allocated for added
+/// images only, not for the claimed shapes.
 class ImageArrays {
  public:
   /// The file names of both arrays in messages; they may be equal.
@@ -27,7 +27,7 @@ class ImageArrays {
     std::string images, labels;
   };
 
-  /// throws  DataError if the shapes do not match the options, or n is 0
+  /// throws  DataError if the shapes do not match the options, or n is 0.
   ImageArrays(Names names, const ArrayShape& images, const ArrayShape& labels,
               const ImageOptions& options);
 
@@ -64,19 +64,19 @@ void ImageArrays::set_pixels(std::size_t image, std::span<const T> values) {
   std::ranges::transform(values, pixels.begin(), [&](T value) {
     return static_cast<float>(static_cast<double>(value) / pixel_maximum_);
   });
-  const auto odd = std::ranges::find_if_not(pixels, [](float x) { return std::isfinite(x); });
-  if (odd == pixels.end()) return;
-  reject_pixel(image, fmt::to_string(values[static_cast<std::size_t>(odd - pixels.begin())]));
+  const auto invalid = std::ranges::find_if_not(pixels, [](float x) { return std::isfinite(x); });
+  if (invalid == pixels.end()) return;
+  reject_pixel(image, fmt::to_string(values[static_cast<std::size_t>(invalid - pixels.begin())]));
 }
 
 /// Reads images from an HDF5 file with two datasets: `images`, (n, height, width) or (n, height,
 /// width, channels), of integers or floating-point numbers, and `labels`, (n), of integers or
 /// strings. libhdf5 converts all sizes and byte orders and supports its built-in filters: gzip,
 /// shuffle, fletcher32, szip, n-bit and scale-offset. Rejects external and virtual storage, soft
-/// and external links, other filters and incomplete arrays. The file is added to the files of the
-/// corpus under `key`.
+/// and external links, other filters and incomplete arrays. The file is added to corpus.files under
+/// `key`.
 ///
-/// throws  DataError with the file, what was found in it and what was expected.
+/// throws  DataError with the file, the found and the expected content.
 ImageFile read_hdf5_images(const std::string& key, const std::filesystem::path& path,
                            const ImageOptions& options, Corpus& corpus);
 
@@ -89,10 +89,9 @@ ImageFile read_hdf5_images(const std::string& key, const std::filesystem::path& 
 ///
 /// in either byte order and either element order (numpy's orders C and F), in the format of
 /// numpy.lib.format, versions 1.0, 2.0 and 3.0. The files may be untrusted; pickled objects are
-/// never read. Both files are added to the files of the corpus, the labels under
-/// label_file_key(key).
+/// never read. Both files are added to corpus.files, the labels under label_file_key(key).
 ///
-/// throws  DataError with the file, what was found and what was expected
+/// throws  DataError with the file, the found and the expected content.
 ImageFile read_npy_images(const std::string& key, const std::filesystem::path& path,
                           const ImageOptions& options, Corpus& corpus);
 

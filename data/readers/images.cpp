@@ -50,7 +50,7 @@ bool is_number(std::string_view field) {
   return finite && looks_like_number(field);
 }
 
-/// Another separator than a comma, which gives a line the expected number of fields.
+/// A separator other than a comma that divides a line into the expected number of fields.
 struct OtherSeparator {
   char character;
   const char* name;
@@ -67,7 +67,7 @@ const OtherSeparator* find_other_separator(std::string_view line, std::size_t ex
   return nullptr;
 }
 
-/// The fields of a line, `expected` in number; `meaning` describes them.
+/// Splits a line into `expected` fields; `meaning` describes them in the error.
 std::vector<std::string> required_fields(std::string_view line, std::size_t expected,
                                          const std::string& meaning, const std::string& place,
                                          const char* hint) {
@@ -135,7 +135,7 @@ bool is_heading(std::string_view line, std::size_t expected) {
 std::string images_key(const std::string& part) { return fmt::format("data.{}_images", part); }
 
 /// part     "train", "validation" or "test"
-/// classes  that labels may have; null: any
+/// classes  allowed labels; null: any label
 ImageFile read_image_table(const std::string& part, const std::filesystem::path& path,
                            const ImageOptions& options, const Vocabulary* classes,
                            OnBadLine on_bad_line, Corpus& corpus) {
@@ -149,7 +149,7 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
     if (is_blank(line)) continue;
     const std::string place = fmt::format("{}:{}", table.name, i + 1);
     if (i == 0 && is_heading(line, values_per_image(options) + 1)) {
-      corpus.notes.push_back(fmt::format("{}: a heading, {}, is skipped", place, excerpt(line)));
+      corpus.notes.push_back(fmt::format("{}: skipped the heading {}", place, excerpt(line)));
     } else {
       bad.attempt([&] {
         LabelledImage image = parse_labelled(i + 1, line, place, options);
@@ -182,7 +182,7 @@ void check_labels(ImageFile& arrays, const std::string& part, const Vocabulary& 
                              "name a file with images"));
 }
 
-/// The arguments of read_image_table(), for a file of any format.
+/// As read_image_table(), for a file of any format.
 ImageFile read_images(const std::string& part, const std::filesystem::path& path,
                       const ImageOptions& options, const Vocabulary* classes, OnBadLine on_bad_line,
                       Corpus& corpus) {
@@ -234,8 +234,9 @@ void require_every_class(const ImageFile& training, const Vocabulary& classes) {
   for (std::size_t id = first_word_id; id < classes.size(); ++id) {
     if (learned[id]) continue;
     throw DataError(
-        fmt::format("{}: found all images of the class {} held out, expected one to train on",
-                    training.name, excerpt(classes.token(static_cast<std::int32_t>(id)))),
+        fmt::format(
+            "{}: found all images of the class {} held out, expected at least one for training",
+            training.name, excerpt(classes.token(static_cast<std::int32_t>(id)))),
         "lower data.test_size or data.validation_size, or name files for them");
   }
 }
@@ -261,8 +262,8 @@ std::optional<std::string> note_on_scale(const std::vector<Example>& images, dou
   const bool normalized = low < 0.0F;  // normalized before the file was written
   if (normalized || (high <= 1.0F && high > far_below)) return std::nullopt;
   return fmt::format(
-      "warning: the training pixels are from {:.4g} to {:.4g}, data.pixel_maximum is {:.4g}: it "
-      "should be the largest possible value",
+      "warning: the training pixels range from {:.4g} to {:.4g}, but data.pixel_maximum is {:.4g}; "
+      "it should be the largest possible value",
       low * maximum, high * maximum, maximum);
 }
 

@@ -38,34 +38,35 @@ struct LabelledImage {
 
 /// The images of a file.
 struct ImageFile {
-  std::string name;        ///< the path, escaped for messages
-  std::string label_file;  ///< the same for the file of the labels, which may be another
-  bool is_table = true;    ///< whether images are lines of a table instead of parts of an array
+  std::string name;                   ///< the path, escaped for messages
+  std::string label_file;             ///< path of the label file, escaped; may equal `name`
+  bool is_table = true;               ///< images are lines of a table instead of parts of an array
   std::vector<LabelledImage> images;  ///< in their order in the file
 
   /// The position of an image in the file: "digits.csv:12", "digits.h5: image 11".
   std::string place(const LabelledImage& image) const;
-  /// The position of its label: "digits.labels.npy: image 11" for the images of digits.npy.
+  /// The position of the label of an image: "digits.labels.npy: image 11" for the images of
+  /// digits.npy.
   std::string label_place(const LabelledImage& image) const;
 };
 
-/// Loads a corpus of images. The labels of the training images are the classes, unless `classes` of
-/// a trained model are given; the training set and what is held out of it are then empty if there
-/// is no name of a training file. Relative paths start at `base`. Files with names ending in .npy
+/// Loads a corpus of images. The classes are the labels of the training images, or the `classes` of
+/// a trained model. A trained model needs no training file: without one, the training set and the
+/// sets held out of it are empty. Relative paths start at `base`. Files with names ending in .npy
 /// are read by read_npy_images(), files ending in .h5 or .hdf5 by read_hdf5_images(), all others as
 /// CSV tables:
 ///
-///   one image per line: the values of all pixels, row by row from the top left, the channels of a
-///   pixel next to each other, then the label; as split_csv_line(). Blank lines are skipped, and so
-///   is a heading, a first line of names, which a note announces.
+///   one image per line, split by split_csv_line(): the values of all pixels, row by row from the
+///   top left, with the channels of a pixel next to each other, then the label. Blank lines are
+///   skipped. A first line of column names is skipped with a note.
 ///
 /// Pixels are divided by `pixel_maximum`. Without a file for validation or testing, `held_out`
 /// images of the training file are held out: equal shares of each class, spread evenly over the
-/// file. The config keys of these numbers are data.validation_size and data.test_size.
+/// file. Messages name the config keys data.validation_size and data.test_size for these numbers.
 ///
-/// throws  DataError from the readers; naming files and lines as BadLines, if a line has the wrong
-///         number of fields, a pixel is not a finite number, a label is not one word or not one of
-///         the classes; if a file has no images; if there are fewer images than held_out asks for.
+/// throws  DataError from the readers; as BadLines, if a line has the wrong number of fields, a
+///         pixel is not a finite number, or a label is not one word or not one of the classes; if a
+///         file has no images, or fewer than `held_out` requires.
 Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
                    const std::filesystem::path& base, const Vocabulary* classes = nullptr,
                    OnBadLine on_bad_line = OnBadLine::stop);
@@ -78,7 +79,7 @@ Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
 std::vector<float> parse_image(std::string_view line, const std::string& place,
                                const ImageOptions& options);
 
-/// Whether a line is the heading of a table without labels: one field per pixel, all without a
+/// Whether a line is the heading of a table without labels: one field per pixel, and no field is a
 /// number.
 bool is_image_heading(std::string_view line, const ImageOptions& options);
 

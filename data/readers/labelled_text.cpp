@@ -52,11 +52,11 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
   return labelled;
 }
 
-/// Calls f(line, bad) for the labelled lines of a file, and adds notes on lines that cannot be
-/// used, also by f, which adds them to `bad`.
+/// Calls f(line, bad) for the labelled lines of a file. f adds lines that it cannot use to `bad`.
+/// Adds notes on all lines that cannot be used.
 ///
-/// bad         of the part
-/// first_pass  gets the bad lines in the first of two passes; null: they are rejected or skipped
+/// bad         an empty collection for this part
+/// first_pass  receives the bad lines of the first pass; null: they are rejected or skipped
 void for_each_line(CorpusText& text, BadLines bad, FirstPassBadLines* first_pass,
                    std::vector<std::string>& notes,
                    const std::function<void(LabelledLine, BadLines&)>& f) {
@@ -105,10 +105,11 @@ void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const BadLines& 
   for_each_line(text, no_bad_lines, nullptr, notes, add_line);
 }
 
-/// Adds a note on labels of one line, where labels have many: they may be misspelt, or a heading.
+/// Adds a note on labels with a single line if the average label has many: they may be misspelled
+/// or a heading.
 void note_single_labels(const std::map<std::string, std::size_t>& labels,
                         std::vector<std::string>& notes) {
-  constexpr std::size_t many = 10;  // lines of a label on average
+  constexpr std::size_t many = 10;  // average lines per label
   constexpr std::size_t max_named = 5;
   std::size_t lines = 0, single = 0;
   std::vector<std::string> named;
@@ -123,7 +124,7 @@ void note_single_labels(const std::map<std::string, std::size_t>& labels,
       single > max_named ? ", ..." : ""));
 }
 
-/// The training files: their vocabularies and then their examples, each in one pass.
+/// The training files. One pass makes the vocabularies, another pass encodes the examples.
 class TrainingFiles {
  public:
   TrainingFiles(const FileList& files, const std::filesystem::path& base, OnBadLine on_bad_line,
@@ -139,7 +140,7 @@ class TrainingFiles {
     decide_on_cache(source_, training);
   }
 
-  /// Makes those vocabularies that are not given: of the words, and of the classes.
+  /// Makes the requested vocabularies: of the words, of the classes, or both.
   void make_vocabularies(bool of_words, bool of_classes, const WordOptions& words,
                          const std::filesystem::path& base, Corpus& corpus) try {
     if (!of_words && !of_classes) return;
@@ -148,7 +149,7 @@ class TrainingFiles {
     const Tokenizer tokenizer = WordTokenizer(words.lowercase);
     WordCounter counter;
     TextSample sentences;
-    std::map<std::string, std::size_t> labels;  // and their number of lines
+    std::map<std::string, std::size_t> labels;  // label -> number of lines
     std::vector<std::string> unused;
     for (CorpusText& text : texts_) {
       const auto add_line = [&](LabelledLine line, BadLines&) {
@@ -237,9 +238,9 @@ namespace {
 
 constexpr const char* tag_format_hint =
     "write a token, a tab and its label on each line, and an empty line between two sentences; "
-    "columns are chosen with cut, such as cut -f1,4";
+    "select two columns of a file with cut, for example: cut -f1,4";
 
-constexpr TextContent content{.expected = "a token, a tab and its label a line",
+constexpr TextContent content{.expected = "a token, a tab and its label per line",
                               .hint = "name the file with the tokens and labels"};
 
 struct TaggedToken {
@@ -275,7 +276,7 @@ TaggedToken parse_token(const std::string& line, std::size_t number, const std::
 }
 
 /// part    "train", "validation" or "test"
-/// labels  of the training file; null while that file is read
+/// labels  labels of the training file; null while reading that file
 TaggedFile read(const std::string& part, const std::string& file, const std::filesystem::path& base,
                 const Vocabulary* labels, OnBadLine on_bad_line, const FindTooLong& find_too_long,
                 Corpus& corpus) {

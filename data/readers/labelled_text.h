@@ -10,13 +10,12 @@
 namespace tapestry {
 
 /// Loads labelled_text: on each line a label, a tab and a sentence. Blank lines are skipped;
-/// relative paths start at `base`. The vocabulary, which may be of subwords, and the classes are
-/// built from the training file, unless `fixed` ones of a trained model are given; the training set
-/// is then empty if it has no file name. The fingerprint is not set.
+/// relative paths start at `base`. The vocabulary (of words or subwords) and the classes come from
+/// the training file, or from the `fixed` ones of a trained model. A trained model needs no
+/// training file: without one, the training set is empty. The fingerprint is not set.
 ///
-/// throws  DataError, naming files and lines as BadLines, if a line has no tab, no label of one
-///         word or no sentence, or if its label is not one of the classes; also as CorpusText and
-///         fill_training_set().
+/// throws  DataError as BadLines, if a line has no tab, no label of one word or no sentence, or if
+///         its label is not one of the classes; also as CorpusText and fill_training_set().
 Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
                           const std::filesystem::path& base,
                           const FixedVocabularies* fixed = nullptr,
@@ -25,16 +24,17 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
 
 /// Loads tagged_text: a token, a tab and its label on each line, as in CoNLL files, with an empty
 /// line between sentences. The source of an example has the tokens, and the target has one label
-/// per token. Relative paths start at `base`. The vocabulary and the labels come from the
-/// training file, unless `fixed` ones of a trained model are given; the training set is then empty
-/// if it has no file name. `words.lowercase` is not used. The fingerprint is not set.
+/// per token. Relative paths start at `base`. The vocabulary and the labels come from the training
+/// file, or from the `fixed` ones of a trained model. A trained model needs no training file:
+/// without one, the training set is empty. `words.lowercase` is not used. The fingerprint is not
+/// set.
 ///
-/// A sentence with a bad line is bad as a whole.
+/// A bad line makes its whole sentence bad.
 ///
 /// find_too_long  as in TrainingSetOptions
-/// throws         DataError, naming files and lines as BadLines, if a line does not have exactly
-///                one tab, if its token or label is not one word, or if its label does not occur in
-///                the training file; also as read_text_file().
+/// throws         DataError as BadLines, if a line does not have exactly one tab, if its token or
+///                label is not one word, or if its label does not occur in the training file; also
+///                as read_text_file().
 Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
                         const std::filesystem::path& base, const FixedVocabularies* fixed = nullptr,
                         OnBadLine on_bad_line = OnBadLine::stop,

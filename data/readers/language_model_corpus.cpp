@@ -31,7 +31,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-/// A corpus may be one line, as text8 is.
+/// A corpus may consist of one line, like text8.
 constexpr TextContent any_text{.expected = "text",
                                .hint = "name the file with the text",
                                .max_line_length = std::numeric_limits<std::size_t>::max()};
@@ -41,14 +41,14 @@ struct Piece {
   std::string_view text;
   bool ends_line;
 
-  /// With its line end.
+  /// Size in bytes, including the line end.
   std::size_t bytes() const { return text.size() + (ends_line ? 1 : 0); }
 };
 
-/// The first position of a text, from `begin`, at which it can be divided between two tokens: for
-/// words before white space, for characters before a character. The size of the text if there is
-/// none.
-std::size_t token_border(std::string_view text, std::size_t begin, TextUnit unit) {
+/// The first position from `begin` where a text can be divided between two tokens: before white
+/// space for words, before any character for characters. The size of the text if there is no such
+/// position.
+std::size_t token_boundary(std::string_view text, std::size_t begin, TextUnit unit) {
   for (std::size_t i = begin; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     const bool starts_character = (byte & 0xC0U) != 0x80U;
@@ -63,7 +63,7 @@ void for_each_piece(std::string_view line, TextUnit unit,
                     const std::function<void(const Piece&)>& f) {
   constexpr std::size_t bytes = 1 << 16;
   while (line.size() > bytes) {
-    const std::size_t end = token_border(line, bytes, unit);
+    const std::size_t end = token_boundary(line, bytes, unit);
     if (end == line.size()) break;
     f({.text = line.substr(0, end), .ends_line = false});
     line.remove_prefix(end);
@@ -71,7 +71,7 @@ void for_each_piece(std::string_view line, TextUnit unit,
   f({.text = line, .ends_line = true});
 }
 
-/// For all lines of a text.
+/// Calls f(piece) for the parts of all lines of a text.
 void for_each_piece(CorpusText& text, TextUnit unit, const std::function<void(const Piece&)>& f) {
   text.for_each_line([&](const std::string& line, std::size_t) { for_each_piece(line, unit, f); });
 }
@@ -83,7 +83,7 @@ Tokens tokenize(const Piece& piece, const Tokenizer& tokenizer) {
   return tokens;
 }
 
-/// Divides the ids of a text into windows, as they come.
+/// Divides the ids of a text into windows, incrementally.
 class Windows {
  public:
   Windows(std::size_t context, std::function<void(Example)> add)
@@ -96,7 +96,7 @@ class Windows {
     }
   }
 
-  /// Adds the last window, which may be shorter. Returns the number of all.
+  /// Adds the last window, which may be shorter. Returns the number of all windows.
   std::size_t finish() {
     if (window_.size() > 1) emit();
     window_.clear();
@@ -120,17 +120,16 @@ class Windows {
 
 [[noreturn]] void reject_short(const std::string& part, const std::string& name,
                                const char* hint = "name a file with more text") {
-  throw DataError(fmt::format("{}: found fewer than 2 tokens for {}, expected something to predict",
-                              name, part),
-                  hint);
+  throw DataError(
+      fmt::format("{}: found fewer than 2 tokens for {}, expected at least 2", name, part), hint);
 }
 
-/// A side of the border between what is trained on and what is held out.
+/// A side of the boundary between training text and held-out text.
 enum class Side { training, held_out };
 
-/// Which part of a text is held out: the last lines, which begin after the border. If there is
-/// none, because the last line is long, the line is divided at the first token that begins after
-/// the border.
+/// Divides a text into training and held-out text. The lines that begin after the boundary are held
+/// out. If there are none, because the last line is long, this line is divided at the first token
+/// that begins after the boundary.
 class HoldOut {
  public:
   /// share  of the bytes, in [0, 1)
@@ -141,21 +140,21 @@ class HoldOut {
       last_line = bytes;
       bytes += line.size() + 1;
     });
-    border_ = static_cast<std::size_t>(std::llround((1.0 - share) * static_cast<double>(bytes)));
-    divides_line_ = last_line < border_;
+    boundary_ = static_cast<std::size_t>(std::llround((1.0 - share) * static_cast<double>(bytes)));
+    divides_line_ = last_line < boundary_;
   }
 
-  /// Calls f(piece) for the pieces of one side of the border.
+  /// Calls f(piece) for the pieces on one side of the boundary.
   void for_each_piece(CorpusText& text, Side side,
                       const std::function<void(const Piece&)>& f) const {
     std::size_t before = 0;
     bool ended_line = true, held_out = false;
     tapestry::for_each_piece(text, unit_, [&](const Piece& piece) {
       if (divides_line_) {
-        const auto part = part_of(piece, *border_ > before ? *border_ - before : 0, side);
+        const auto part = part_of(piece, *boundary_ > before ? *boundary_ - before : 0, side);
         if (part) f(*part);
       } else {
-        held_out = held_out || (border_ && before >= *border_ && ended_line);
+        held_out = held_out || (boundary_ && before >= *boundary_ && ended_line);
         if (held_out == (side == Side::held_out)) f(piece);
       }
       before += piece.bytes();
@@ -164,9 +163,10 @@ class HoldOut {
   }
 
  private:
-  /// The part of a piece on one side of the border, which is `border` bytes after its beginning.
-  std::optional<Piece> part_of(const Piece& piece, std::size_t border, Side side) const {
-    const std::size_t cut = border == 0 ? 0 : token_border(piece.text, border, unit_);
+  /// The part of a piece on one side of the boundary, which is `boundary` bytes after the start of
+  /// the piece.
+  std::optional<Piece> part_of(const Piece& piece, std::size_t boundary, Side side) const {
+    const std::size_t cut = boundary == 0 ? 0 : token_boundary(piece.text, boundary, unit_);
     const bool whole = cut == piece.text.size();
     if (side == Side::training ? cut == 0 : whole) return std::nullopt;
     if (side == Side::held_out) return Piece{piece.text.substr(cut), piece.ends_line};
@@ -174,11 +174,11 @@ class HoldOut {
   }
 
   TextUnit unit_;
-  std::optional<std::size_t> border_;  ///< in bytes; nullopt: nothing is held out
+  std::optional<std::size_t> boundary_;  ///< in bytes; nullopt: nothing is held out
   bool divides_line_ = false;
 };
 
-/// The training texts, their vocabulary and their windows, each in one pass.
+/// The training texts. One pass makes the vocabulary, another pass makes the windows.
 class TrainingTexts {
  public:
   TrainingTexts(const FileList& files, double share, TextUnit unit, const fs::path& base,
@@ -220,7 +220,7 @@ class TrainingTexts {
 
   /// Fills in the training set and, if `holds_out`, the validation set.
   ///
-  /// options  on which the windows depend, apart from the vocabulary
+  /// options  all options that the windows depend on, except the vocabulary
   void encode(const std::string& options, std::size_t context, const Tokenizer& tokenizer,
               bool holds_out, Corpus& corpus) {
     const auto cut = [&](std::size_t i, Side side, std::function<void(Example)> add) {
@@ -264,7 +264,7 @@ Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& w
                                   const FixedVocabularies* fixed,
                                   const TrainingSetOptions& training) {
   const bool subwords = words.subwords.kind != SubwordKind::none;
-  const TextUnit unit = subwords ? TextUnit::word : windows.unit;  // at which texts are divided
+  const TextUnit unit = subwords ? TextUnit::word : windows.unit;  // for dividing texts
   Corpus corpus;
   const bool has_training = fixed == nullptr || !files.train_text.empty();
   const bool has_validation_file = !files.validation_text.empty();

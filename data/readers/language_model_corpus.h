@@ -13,7 +13,7 @@ namespace tapestry {
 
 /// How a text is divided into windows.
 struct WindowOptions {
-  TextUnit unit = TextUnit::character;  ///< what a token is
+  TextUnit unit = TextUnit::character;  ///< the unit of a token
   std::size_t context = 64;             ///< tokens per window, >= 1
   double validation_share = 0.1;        ///< share of train_text held out at its end, in [0, 1)
 };
@@ -28,13 +28,14 @@ Tokenizer window_tokenizer(const WindowOptions& windows, const WordOptions& word
 /// may be shorter. Relative paths start at `base`.
 ///
 /// Without `validation_text`, the last lines of `train_text` are held out, `validation_share` of
-/// its bytes; with a share of 0, none. If no line begins within this share, the last line is
+/// its bytes; a share of 0 holds nothing out. If no line begins within this share, the last line is
 /// divided between two tokens. Source and target share one vocabulary, made from the training text
-/// unless a `fixed` one is given; the training set and what is held out of it are then empty if
-/// there is no name of a training file. The fingerprint is not set.
+/// or `fixed` by a trained model. A trained model needs no training file: without one, the training
+/// set and the held-out set are empty. The fingerprint is not set.
 ///
-/// The training text is read line by line: for its length, for the vocabulary and for the windows.
-/// Each of several training texts is divided into windows, and has text held out, by itself.
+/// The training text is read line by line, in one pass each for its length, the vocabulary and the
+/// windows. Several training texts are divided into windows separately, and each has its share of
+/// text held out.
 ///
 /// throws  DataError as CorpusText and fill_training_set(); if a part has fewer than two tokens.
 Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& windows,

@@ -187,7 +187,7 @@ class HeaderReader {
                 write_again);
   }
 
-  /// Small enough that four times the number does not overflow.
+  /// Four times this number does not overflow.
   static constexpr std::uint64_t max_number = std::numeric_limits<std::uint64_t>::max() / 4;
 
   std::string_view text_, rest_;
@@ -210,7 +210,7 @@ NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
   constexpr std::string_view magic = "\x93NUMPY";
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (!text.starts_with(magic) || text.size() < magic.size() + 2) {
-    reject_data(name, "no array of numpy, expected a file that numpy.save() wrote", write_again);
+    reject_data(name, "no numpy array, expected a file that numpy.save() wrote", write_again);
   }
   const int major = static_cast<unsigned char>(text[6]),
             minor = static_cast<unsigned char>(text[7]);
@@ -289,7 +289,7 @@ bool visit_integers(const NpyType& type, F&& f) {
   return true;
 }
 
-/// For all numeric types.
+/// As visit_integers(), for all numeric types.
 template <class F>
 bool visit_numbers(const NpyType& type, F&& f) {
   const bool swap = type.big_endian;

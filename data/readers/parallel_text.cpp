@@ -122,30 +122,30 @@ class PairReader {
   std::size_t lines() const { return lines_; }
 
  private:
-  /// Names the first line without a counterpart: only one of the two lines is blank, or only one
-  /// file has the line.
+  /// Throws an error that names the first line without a counterpart: a line that is blank in one
+  /// file only, or missing in one file.
   [[noreturn]] void reject_longer(CorpusText::Lines& longer, bool source_is_longer) const {
     std::size_t all = lines_ + 1;
     while (longer.next()) ++all;
     throw DataError(
-        fmt::format("{}: {} lines, but {} has {}: line n of one must be the translation "
-                    "of line n of the other, and line {} is not",
+        fmt::format("{}: found {} lines, but {} has {}: line n of one file must be the "
+                    "translation of line n of the other, and line {} is not",
                     files_.source.name(), source_is_longer ? all : lines_, files_.target.name(),
                     source_is_longer ? lines_ : all, mismatch_.value_or(lines_ + 1)),
-        "find the first line that does not match, there or before, or make the two files "
-        "again from one source");
+        "find the first line that does not match, at this line or before it, or create both "
+        "files again from the same source");
   }
 
   FilePair& files_;
   CorpusText::Lines sources_, targets_;
   std::size_t lines_ = 0;
-  std::optional<std::size_t> mismatch_;  ///< the first line of which only one side is blank
+  std::optional<std::size_t> mismatch_;  ///< the first line that is blank on one side only
 };
 
-/// Calls f(pair, bad) for the pairs of two files without blank lines, and adds notes on
-/// the others. May be called several times. f may add lines that are too long to `bad`.
+/// Calls f(pair, bad) for the pairs of two files without blank lines, and adds notes on the other
+/// pairs. May be called several times. f may add lines that are too long to `bad`.
 ///
-/// first_pass  gets the bad lines in the first of two passes; null: they are rejected or skipped
+/// first_pass  receives the bad lines of the first pass; null: they are rejected or skipped
 void for_each_pair(FilePair& files, BadLines bad, FirstPassBadLines* first_pass,
                    std::vector<std::string>& notes,
                    const std::function<void(TextPair, BadLines&)>& f) {
@@ -162,8 +162,9 @@ void for_each_pair(FilePair& files, BadLines bad, FirstPassBadLines* first_pass,
   }
   note_skipped(notes, files.part, reader.lines(), pairs + bad.count(), "both lines are blank");
   require_pairs(files, pairs,
-                bad.count() == 0 ? "every line is blank: name the files with the sentences"
-                                 : "no line of one file has a counterpart in the other");
+                bad.count() == 0
+                    ? "every line is blank: name the files with the sentences"
+                    : "name files that match: every line of one is blank in the other");
 }
 
 /// The tokenizers of both sides.
@@ -187,8 +188,8 @@ void require_short_pairs(const FilePair& files, std::size_t kept, std::size_t ma
       fmt::format("raise data.max_tokens ({}): every pair has a longer side", max_tokens));
 }
 
-/// The training set of parallel text: its vocabularies and then its examples, each in one pass over
-/// the files.
+/// The training set of parallel text. One pass over the files makes the vocabularies, another pass
+/// encodes the examples.
 class TrainingPairs {
  public:
   TrainingPairs(std::vector<FilePair> files, const ParallelTextOptions& options,
@@ -208,8 +209,8 @@ class TrainingPairs {
     decide_on_cache(source_, training);
   }
 
-  /// Makes the vocabularies. Subwords are learned from all pairs, words come from the pairs that
-  /// are kept.
+  /// Makes the vocabularies. Subwords are learned from all pairs, words only from pairs that are
+  /// not too long.
   void make_vocabularies(Corpus& corpus) try {
     if (words_.subwords.kind == SubwordKind::none) return collect_words(corpus);
     if (words_.subwords.kind == SubwordKind::file) return learn_subwords({}, {}, corpus);
@@ -238,7 +239,7 @@ class TrainingPairs {
   }
 
  private:
-  /// Calls f(pair) for all pairs, before the pass that encodes them.
+  /// Calls f(pair) for all pairs in the first pass, before they are encoded.
   void for_each(const std::function<void(TextPair)>& f) {
     std::vector<std::string> unused;
     for (FilePair& files : files_) {

@@ -19,15 +19,15 @@ struct ParallelTextOptions {
   std::string validation_target;   ///< their translations
   std::string test_source;         ///< test sentences; empty: no test set
   std::string test_target;         ///< their translations; empty: no test set
-  bool shared_vocabulary = false;  ///< use one vocabulary for both sides
-  std::size_t max_tokens = 0;      ///< skip training pairs with a longer side; 0: keep all
+  bool shared_vocabulary = false;  ///< whether both sides share one vocabulary
+  std::size_t max_tokens = 0;      ///< limit of each side of a training pair; 0: no limit
 };
 
 /// Loads parallel_text: pairs of text files with one sentence per line, where line n of the target
 /// file is the translation of line n of the source file; relative paths start at `base`. The
-/// vocabularies are made from the training pairs, or from SentencePiece models, unless `fixed` ones
-/// are given; without file names, the training and the validation set are then empty. The
-/// fingerprint is not set.
+/// vocabularies are made from the training pairs or from SentencePiece models, or are the `fixed`
+/// ones of a trained model. A trained model needs no training or validation files: without them,
+/// these sets are empty. The fingerprint is not set.
 ///
 ///   both lines blank      the pair is skipped and counted in the notes
 ///   one line blank        a bad line: the files do not match
@@ -37,8 +37,8 @@ struct ParallelTextOptions {
 /// The training files are read line by line: once for the vocabularies, once for the examples.
 ///
 /// throws  DataError as CorpusText, make_subwords() and fill_training_set(); if only one file of a
-///         pair is given; if the files of a pair have different numbers of lines; for bad lines as
-///         BadLines; if no pair or no word remains.
+///         pair is given; if the files of a pair have different numbers of lines; as BadLines for
+///         bad lines; if no pair or no word remains.
 Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions& words,
                           const std::filesystem::path& base,
                           const FixedVocabularies* fixed = nullptr,

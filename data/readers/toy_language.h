@@ -50,8 +50,8 @@ struct WordPair {
   std::string_view english;
 };
 
-// The words of the toy language. They begin with a consonant sound where elision (l', n') or the
-// article "an" would otherwise be needed.
+// The words of the toy language. They begin with a consonant sound, so that neither elision (l',
+// n') nor the article "an" is needed.
 std::span<const Noun> nouns();
 std::span<const Adjective> adjectives();
 std::span<const Verb> verbs();

@@ -26,7 +26,7 @@ using Encode = std::function<void(std::size_t, const AddExample&, std::vector<st
 
 constexpr const char* file_name = "train.examples";
 
-/// Identifies what examples are made from, see ExampleFile.
+/// Identifies the input that examples are made from, see ExampleFile.
 std::uint64_t compute_origin(const TrainingSource& source, const Corpus& corpus) {
   Xxh3 hash;
   const auto add_text = [&hash](std::string_view text) {
@@ -47,7 +47,7 @@ std::uint64_t compute_origin(const TrainingSource& source, const Corpus& corpus)
   return hash.value();
 }
 
-/// The examples in a file, which is found or made.
+/// The training examples in a file: an existing file, or a new one.
 class CachedExamples {
  public:
   CachedExamples(const TrainingSetOptions& options, std::uint64_t origin, const Corpus& corpus)
@@ -63,7 +63,7 @@ class CachedExamples {
     if (temporary_) fs::remove(path_, ignored);
   }
 
-  /// The file, if it can be used; adds a note if it exists and cannot.
+  /// The existing file; null if it is missing or cannot be used. Adds a note in the second case.
   std::shared_ptr<const ExampleFile> find(std::vector<std::string>& notes) const {
     if (found_at_.empty()) return nullptr;
     const auto recreated = [&notes](const DataError& error) {
@@ -83,7 +83,7 @@ class CachedExamples {
 
   /// Makes the file of the examples that encode() adds.
   ///
-  /// counts  the numbers of examples of the corpora, once they are encoded
+  /// counts  number of examples of each corpus; filled in by encode()
   std::shared_ptr<const ExampleFile> make(
       const std::function<void(const AddExample&, std::vector<std::string>& notes)>& encode,
       const std::vector<std::uint64_t>& counts) const {
@@ -107,8 +107,8 @@ class CachedExamples {
   }
 
   bool temporary_;
-  fs::path path_;      ///< where it is made
-  fs::path found_at_;  ///< where it may be already; empty: nowhere
+  fs::path path_;      ///< path of a new file
+  fs::path found_at_;  ///< path of an existing file; empty: none
   std::uint64_t origin_;
   std::size_t ids_;
 };
@@ -128,7 +128,7 @@ void require_weights(const std::vector<std::size_t>& weights, std::size_t corpor
   throw DataError(fmt::format("data.corpus_weights: found {} weights, expected {}, one for each "
                               "training corpus",
                               weights.size(), corpora),
-                  "write a weight for each of the files");
+                  "write one weight for each file");
 }
 
 }  // namespace
@@ -191,7 +191,7 @@ void fill_training_set(const TrainingSetOptions& options, const TrainingSource& 
 
 namespace {
 
-/// Appends a message, unless there are enough.
+/// Appends a message unless the limits of BadLines are reached.
 void append(const std::string& message, std::vector<std::string>& named) {
   if (named.size() == BadLines::max_named) return;
   std::size_t bytes = message.size();
@@ -220,8 +220,8 @@ void BadLines::add_if_too_long(const ExampleLengths& example, std::size_t line) 
 void BadLines::finish(std::size_t all, std::vector<std::string>& notes) const {
   if (action_ == OnBadLine::stop) reject_any(all);
   if (bad_.count == 0) return;
-  notes.push_back(fmt::format("{}: {} of {} skipped, which cannot be used, such as {}", part_,
-                              bad_.count, all, bad_.named.front()));
+  notes.push_back(fmt::format("{}: {} of {} skipped as unusable, for example {}", part_, bad_.count,
+                              all, bad_.named.front()));
 }
 
 void BadLines::reject_any(std::size_t all) const {
@@ -239,13 +239,12 @@ void BadLines::reject_any(std::size_t all) const {
     hint += fmt::format(
         "; {}{}", too_long_.count == 1 ? "" : "for the first that is too long: ", too_long_.hint);
   }
-  throw DataError(message, hint + ", or leave them all out with data.on_bad_line=skip");
+  throw DataError(message, hint + "; or set data.on_bad_line=skip to leave out all of these lines");
 }
 
 DataError BadLines::nothing_left(const std::string& name, const DataError& empty) const {
   if (bad_.count == 0) return empty;
-  return DataError(fmt::format("{}: nothing is left without lines that cannot be used, such as {}",
-                               name, bad_.named.front()),
+  return DataError(fmt::format("{}: no line can be used, for example {}", name, bad_.named.front()),
                    "correct these lines or name another file");
 }
 

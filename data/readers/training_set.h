@@ -18,18 +18,18 @@ namespace tapestry {
 
 class CorpusText;  // data/readers/corpus_text.h
 
-/// Handling of lines of data files that cannot be used: lines without the expected fields,
-/// pairs with one blank side, labels that are unknown, examples that are too long for the model.
+/// How to handle bad lines of data files: lines without the expected fields, pairs with one blank
+/// side, unknown labels, and examples that are too long for the model.
 enum class OnBadLine {
-  stop,  ///< they are counted, and an error names the first of them
-  skip   ///< they are left out, counted in the notes of the corpus
+  stop,  ///< throws an error that counts bad lines and names the first
+  skip   ///< leaves bad lines out and counts them in the notes of the corpus
 };
 
-/// The error for an example of a line that has too many tokens for the model; nullopt for others.
+/// Returns an error if the example of a line has too many tokens for the model, otherwise nullopt.
 ///
 /// part     "train", "validation" or "test"
-/// lengths  of the example
-/// files    of the corpus
+/// lengths  lengths of the example
+/// files    files of the corpus
 /// line     the number of the line, from 1
 using FindTooLong =
     std::function<std::optional<DataError>(std::string_view part, const ExampleLengths& lengths,
@@ -38,28 +38,28 @@ using FindTooLong =
 /// Collects the lines of one part of a corpus that cannot be used.
 class BadLines {
  public:
-  /// The number of lines that a message names; the others are counted.
+  /// Maximum number of lines that a message names; other lines are only counted.
   static constexpr std::size_t max_named = 5;
-  /// Maximum bytes of all named lines; the first is named whatever its length.
+  /// Maximum bytes of all named lines. The first line is always named.
   static constexpr std::size_t max_named_bytes = 800;
 
-  /// No lines yet.
+  /// An empty collection.
   ///
   /// part           "train", "validation" or "test"
-  /// files          that the lines are in
+  /// files          files of the lines
   /// find_too_long  see TrainingSetOptions; may be empty
   BadLines(std::string part, OnBadLine action, LineFiles files = {},
            FindTooLong find_too_long = {});
 
-  /// Adds a line; the message of the error begins with its place.
+  /// Adds a line. The message of the error must begin with the place of the line.
   void add(const DataError& error) { bad_.add(error); }
 
-  /// With OnBadLine::stop, adds the line of an example for which find_too_long() returns an error:
-  /// a line that can be used, but not by the model. It is reported only together with lines of
-  /// add().
+  /// With OnBadLine::stop, adds the line of an example if find_too_long() returns an error for it.
+  /// Such lines are valid, only too long for the model. They are reported only together with lines
+  /// of add().
   void add_if_too_long(const ExampleLengths& example, std::size_t line);
 
-  /// Calls read(), which handles a line; a DataError is caught and added.
+  /// Calls read(), which handles a line. Catches a DataError and adds it.
   template <class Read>
   void attempt(Read&& read) try {
     read();
@@ -70,18 +70,18 @@ class BadLines {
   /// The number of lines that were added with add().
   std::size_t count() const { return bad_.count; }
 
-  /// Ends the collection after `all` lines or examples. With OnBadLine::skip, adds a note to the
-  /// corpus if count() is not 0.
+  /// Ends the collection after `all` lines or examples. With OnBadLine::skip, adds to `notes` if
+  /// count() is not 0.
   ///
-  /// throws  DataError with OnBadLine::stop if count() is not 0. It counts all lines, also those
-  ///         that are too long, and names the first of add(), then the first that are too long.
+  /// throws  DataError with OnBadLine::stop if count() is not 0. The message counts all added
+  ///         lines. It names the first lines of add(), then the first lines that are too long.
   void finish(std::size_t all, std::vector<std::string>& notes) const;
 
-  /// throws  the same DataError if count() of `all` lines is not 0.
+  /// throws  DataError of finish() if count() is not 0.
   void reject_any(std::size_t all) const;
 
-  /// The error of a file without a line that can be used: `empty` if no line was skipped, else an
-  /// error that names the first of them.
+  /// The error for a file without usable lines: `empty` if no line was skipped, otherwise an error
+  /// that names the first skipped line.
   DataError nothing_left(const std::string& name, const DataError& empty) const;
 
  private:
@@ -100,9 +100,9 @@ class BadLines {
   Lines bad_, too_long_;
 };
 
-/// The bad lines of training files in the first of two passes. The first pass collects the texts
-/// of the vocabularies. The second one encodes the lines, so that it can reject bad lines together
-/// with lines that are too long.
+/// Bad lines of training files in the first of two passes. The first pass collects the text for the
+/// vocabularies. The second pass encodes the lines and can therefore reject bad lines together with
+/// lines that are too long.
 class FirstPassBadLines {
  public:
   /// No bad lines yet; with OnBadLine::skip they are never rejected.
@@ -112,15 +112,15 @@ class FirstPassBadLines {
   void add(const BadLines& bad, std::size_t all);
 
   /// Rejects the lines before the second pass. Call it before a slow step between the passes, and
-  /// if a step fails, since the lines may be the reason.
+  /// after a step fails, because bad lines may be the reason.
   ///
-  /// throws  with OnBadLine::stop the DataError of BadLines for the first file that has any
+  /// throws  with OnBadLine::stop, the DataError of BadLines for the first file with bad lines
   void reject_any() const;
 
  private:
   OnBadLine action_;
-  BadLines first_;       ///< lines of the first file that has any
-  std::size_t all_ = 0;  ///< the number of its lines
+  BadLines first_;       ///< of the first file with bad lines
+  std::size_t all_ = 0;  ///< number of lines of this file
 };
 
 /// Whether tokenized training examples are kept in a memory-mapped file instead of in memory.
@@ -133,20 +133,19 @@ enum class CacheUse {
 /// Options of training sets that are read from text.
 struct TrainingSetOptions {
   CacheUse cache = CacheUse::automatic;  ///< whether examples are kept in a file
-  /// Where the file `train.examples` is kept and found again; empty: the file is a temporary one
-  /// (in $TMPDIR or /var/tmp), which is deleted at once. Must exist.
+  /// Existing folder for the file `train.examples`, which later runs reuse. Empty: uses a temporary
+  /// file in $TMPDIR or /var/tmp, which is deleted at once.
   std::filesystem::path cache_folder{};
-  bool cache_is_read_only = false;  ///< a file that is not found is a temporary one
-  /// Minimum size in bytes of a training text that is large. Examples in memory take two to
-  /// three times the size of their text.
+  bool cache_is_read_only = false;  ///< if the file is not found, uses a temporary file
+  /// Minimum size in bytes of a large training text. Examples in memory take two to three times the
+  /// size of their text.
   std::uint64_t large_text = std::uint64_t{1} << 28;
-  /// Passes over each training corpus per epoch, in the order of the files; empty: one each.
+  /// Passes over each training corpus per epoch, in the order of the files; empty: one pass each.
   std::vector<std::size_t> corpus_weights{};
-  /// With OnBadLine::stop, an error about bad lines also counts the examples of the file, of any
-  /// part, for which this returns an error. An error that is thrown before the
-  /// vocabularies are made does not count them: because these cannot be made, or because subwords
-  /// would have to be learned first, which is slow. A file without bad
-  /// lines is not rejected. Empty: only bad lines are counted.
+  /// With OnBadLine::stop, an error about bad lines of a file also counts the examples of this file
+  /// for which this function returns an error. An error before the vocabularies exist cannot count
+  /// them: an error in making the vocabularies, and an error before subwords are learned, which is
+  /// slow. Files without bad lines are not rejected. Empty: only bad lines are counted.
   FindTooLong find_too_long{};
 };
 
@@ -160,21 +159,21 @@ using AddExample = std::function<void(Example example, std::size_t line)>;
 struct TrainingSource {
   std::vector<CorpusText*> texts{};  ///< all text files
   std::vector<LineFiles> corpora{};  ///< files of each corpus; one or more
-  std::string options{};             ///< all options on which the examples depend, as text
+  std::string options{};             ///< text of all options that the examples depend on
   bool cached = false;               ///< whether the examples are kept in a file
 };
 
-/// Sets source.cached by is_cached(); the texts may then be larger than the memory.
+/// Sets source.cached to is_cached(). Cached texts may be larger than memory.
 void decide_on_cache(TrainingSource& source, const TrainingSetOptions& options);
 
-/// Fills in the training set of `corpus`, whose vocabularies are known: in memory, or in a file,
-/// which is opened if it was made from the same text, vocabularies and options by this version of
-/// the format, and is recreated otherwise, with a note if one of that name was there. Adds the
-/// texts to corpus.files.
+/// Fills in the training set of `corpus`, whose vocabularies must be set, in memory or in a file.
+/// An existing file is reused if it has the current format and was made from the same text,
+/// vocabularies and options. Otherwise it is recreated, with a note. Adds the texts to
+/// corpus.files.
 ///
 /// encode  encodes the examples of the corpus with this number and adds notes; called for each
-///         corpus, unless the file can be used: the file then has the notes
-/// throws  what `encode` throws; DataError if the numbers of weights and corpora differ;
+///         corpus, unless an existing file is reused, which also has the notes
+/// throws  any exception of `encode`; DataError if the numbers of weights and corpora differ;
 ///         OutputError if the file cannot be written.
 void fill_training_set(const TrainingSetOptions& options, const TrainingSource& source,
                        Corpus& corpus,

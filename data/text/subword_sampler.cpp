@@ -26,8 +26,8 @@ using Ids = std::vector<std::int32_t>;
 /// Uniform in [0, 1).
 double uniform(RandomDraws& random) { return static_cast<double>(random.next() >> 11U) * 0x1p-53; }
 
-/// A number m * 2^e without the limits of the exponent of a double: probabilities of long sentences
-/// underflow.
+/// A number m * 2^e with a 64-bit exponent, because probabilities of long sentences underflow in
+/// double.
 struct Scaled {
   double mantissa = 0.0;  ///< 0, or in [0.5, 1)
   std::int64_t exponent = 0;
@@ -48,7 +48,7 @@ Scaled operator*(const Scaled& a, const Scaled& b) {
   return Scaled::of(a.mantissa * b.mantissa, a.exponent + b.exponent);
 }
 
-/// a / 2^exponent, 0 if that is tiny.
+/// a / 2^exponent, or 0 if that would underflow.
 double relative_to(const Scaled& a, std::int64_t exponent) {
   const std::int64_t shift = a.exponent - exponent;
   return shift < -1000 ? 0.0 : std::ldexp(a.mantissa, static_cast<int>(shift));
@@ -61,7 +61,7 @@ Scaled operator+(const Scaled& a, const Scaled& b) {
   return Scaled::of(relative_to(a, exponent) + relative_to(b, exponent), exponent);
 }
 
-/// The pieces of a unigram model by their bytes, with their weights P^alpha.
+/// A trie of the pieces of a unigram model by their bytes, with weights P^alpha.
 class WeightedTrie {
  public:
   struct Entry {
@@ -155,17 +155,17 @@ Ids sample_lattice(std::string_view text, const WeightedTrie& trie, RandomDraws&
 /// The pieces of a BPE model.
 struct Merges {
   struct Entry {
-    std::int32_t id;  ///< none: may be merged further, but is no token
+    std::int32_t id;  ///< `none`: an intermediate piece that is not a token
     float score;
   };
   static constexpr std::int32_t none = -1;
 
   std::unordered_map<std::string_view, Entry> entries{};
   double dropout = 0.0;
-  bool within_words = true;  ///< whether no piece has a space mark except at its beginning
+  bool within_words = true;  ///< whether space marks are only at the start of pieces
 };
 
-/// Merges the characters of a text; appends the ids. Returns whether every part is a token.
+/// Merges the characters of a text and appends the ids. Returns false if a part is not a token.
 bool merge(std::string_view text, const Merges& merges, RandomDraws& random, Ids& ids) {
   struct Part {
     std::string_view text;
@@ -208,7 +208,7 @@ bool merge(std::string_view text, const Merges& merges, RandomDraws& random, Ids
   return true;
 }
 
-/// The words of a text, each with the space mark before it; the whole text if pieces may have
+/// The words of a text, each with the space mark before it; the whole text if pieces may contain
 /// several words.
 std::vector<std::string_view> split_units(std::string_view text, const Merges& merges) {
   std::vector<std::string_view> units;
@@ -270,11 +270,11 @@ class SubwordSampler::Segmenter {
   void require_kind(const SubwordSampling& sampling) const {
     if (bpe_ && sampling.alpha) {
       throw DataError("data.subword_alpha: found a BPE model, expected a unigram model",
-                      "remove data.subword_alpha, or set data.subword_dropout in its place");
+                      "remove data.subword_alpha, or set data.subword_dropout instead");
     }
     if (!bpe_ && sampling.dropout > 0.0) {
       throw DataError("data.subword_dropout: found a unigram model, expected a BPE model",
-                      "remove data.subword_dropout, or set data.subword_alpha in its place");
+                      "remove data.subword_dropout, or set data.subword_alpha instead");
     }
   }
 
@@ -285,7 +285,7 @@ class SubwordSampler::Segmenter {
     if (piece.text.find(space_mark, 1) != std::string::npos) merges_.within_words = false;
   }
 
-  /// Empty for ids that stay as they are.
+  /// Empty for ids that stay unchanged.
   const std::string& piece_text(std::int32_t id) const {
     return piece_texts_.at(static_cast<std::size_t>(id));
   }
@@ -300,7 +300,7 @@ class SubwordSampler::Segmenter {
     const std::size_t before = sampled.size();
     for (const std::string_view unit : split_units(text, merges_)) {
       if (merge(unit, merges_, random, sampled)) continue;
-      // A character has no piece.
+      // A character without a piece: keep the original ids.
       sampled.resize(before);
       sampled.insert(sampled.end(), original.begin(), original.end());
       return;
@@ -308,7 +308,7 @@ class SubwordSampler::Segmenter {
   }
 
   std::shared_ptr<const SubwordModel> model_;
-  std::vector<std::string> piece_texts_;  ///< by id; empty for ids that stay as they are
+  std::vector<std::string> piece_texts_;  ///< by id; empty for ids that stay unchanged
   bool bpe_ = false;
   WeightedTrie trie_;  ///< for unigram models
   Merges merges_;      ///< for BPE models

@@ -11,26 +11,26 @@
 
 namespace tapestry {
 
-/// Draws segmentations of sentences whose tokens are known. Special symbols, bytes, line ends and
-/// user-defined pieces stay as they are; the pieces between them are joined, and their text is
+/// Draws random segmentations of tokenized sentences. Special symbols, bytes, line ends and
+/// user-defined pieces stay unchanged; the pieces between them are joined to a text, which is
 /// divided again.
 ///
 /// unigram  forward filtering and backward sampling over the lattice of all segmentations [1]
-/// bpe      merges as in training, without the dropped ones [2]
+/// bpe      the merges of the model, each dropped with a probability [2]
 ///
 /// [1] Kudo 2018, "Subword Regularization: Improving Neural Network Translation Models with
 ///     Multiple Subword Candidates".
 /// [2] Provilkov et al. 2020, "BPE-Dropout: Simple and Effective Subword Regularization".
 class SubwordSampler {
  public:
-  /// vocabulary  of subwords
-  /// throws      DataError if the sampling does not fit the kind of its model (unigram or bpe).
+  /// vocabulary  a vocabulary of subwords
+  /// throws      DataError if the sampling does not match the kind of model (unigram or bpe).
   SubwordSampler(const Vocabulary& vocabulary, const SubwordSampling& sampling);
   ~SubwordSampler();
   SubwordSampler(SubwordSampler&&) noexcept;
   SubwordSampler& operator=(SubwordSampler&&) noexcept;
 
-  /// The ids of a segmentation of the same text, which depends only on `ids` and `random`. Can be
+  /// The ids of a random segmentation of the same text. Depends only on `ids` and `random`. Can be
   /// called from several threads at once.
   std::vector<std::int32_t> operator()(std::span<const std::int32_t> ids,
                                        RandomDraws& random) const;

@@ -27,7 +27,7 @@ namespace {
 
 const std::string unknown_token = "<unk>";
 
-/// A piece as a word of a vocabulary, see SubwordModel.
+/// The word of a vocabulary that represents a piece, see SubwordModel.
 std::string token_name(const std::string& piece) {
   if (is_special_symbol(piece)) return "<U+003C>" + piece.substr(1);
   std::string name;
@@ -38,8 +38,8 @@ std::string token_name(const std::string& piece) {
   return name;
 }
 
-/// Throws for a function that fails, which happens only for models that are contradictory in
-/// themselves, such as those whose normalization loses characters.
+/// Throws DataError if a call has failed. This happens only with an inconsistent model, for example
+/// if its normalization loses characters.
 void require(const sentencepiece::util::Status& status) {
   if (status.ok()) return;
   throw DataError(
@@ -118,7 +118,7 @@ class Sentences : public sentencepiece::SentenceIterator {
 constexpr std::array<const char*, 5> normalization_names = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf",
                                                             "nfkc_cf", "identity"};
 
-/// The number after `words` in a message; nullopt if it does not have them.
+/// The number after `words` in a message; nullopt if the message does not contain them.
 std::optional<std::size_t> number_after(std::string_view message, std::string_view words) {
   const std::size_t found = message.find(words);
   if (found == std::string_view::npos) return std::nullopt;
@@ -156,10 +156,10 @@ std::optional<std::size_t> number_after(std::string_view message, std::string_vi
   }
   throw DataError(
       fmt::format("{}: SentencePiece cannot learn subwords: {}", place, escaped(message)),
-      "choose other data.subwords or another data.vocabulary_size");
+      "choose another value of data.subwords or data.vocabulary_size");
 }
 
-/// Makes SentencePiece count characters in 64 bits.
+/// Whether SentencePiece must count characters in 64 bits.
 bool is_extremely_large(std::span<const std::string> sentences) {
   constexpr std::size_t large = std::size_t{1} << 30;
   std::size_t bytes = 0;
@@ -173,7 +173,7 @@ std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> 
                                                    const SubwordOptions& options,
                                                    const std::string& place) {
   const auto number = [](auto value) { return fmt::format("{}", value); };
-  // One thread: SentencePiece adds probabilities thread by thread, in float32.
+  // One thread, because SentencePiece sums probabilities in float32, thread by thread.
   const std::unordered_map<std::string, std::string> settings = {
       {"model_type", options.kind == SubwordKind::bpe ? "bpe" : "unigram"},
       {"vocab_size", number(options.vocabulary_size)},
@@ -206,7 +206,7 @@ namespace {
 
 constexpr std::size_t max_pieces = 1'000'000;
 
-/// A reason why the content is not a model; the name of the file is added by the caller.
+/// The reason why the content is not a model. The caller adds the name of the file.
 struct Malformed {
   std::string found;
 };
@@ -364,8 +364,8 @@ class NormalizationTrie {
   std::string_view units_;
 };
 
-/// Checks a precompiled_charsmap: the size of the trie in bytes, the trie, and the replacements to
-/// which its values point, each of which ends with NUL.
+/// Checks a precompiled_charsmap: the size of the trie in bytes, the trie, and the replacements
+/// that its values point to: texts that end with NUL.
 void check_normalization(std::string_view map) {
   if (map.empty()) return;
   std::uint32_t bytes = 0;
@@ -395,7 +395,7 @@ void check_normalizer(std::string_view message) {
   }
 }
 
-/// Whether the model is of byte-pair encoding.
+/// Whether the model uses byte-pair encoding.
 bool parse_trainer(std::string_view message) {
   constexpr std::uint64_t unigram = 1, bpe = 2, word = 3;
   std::uint64_t kind = unigram;

@@ -47,9 +47,9 @@ struct SentencePieceModel {
   bool bpe = false;             ///< byte-pair encoding, otherwise a unigram language model
 };
 
-/// Parses the content of a .model file, and checks what SentencePiece itself takes on trust, so
-/// that a damaged file cannot crash it: pieces are UTF-8 without NUL, scores are finite, and the
-/// double-array trie of the normalization stays within its bounds.
+/// Parses the content of a .model file and checks properties that SentencePiece relies on but does
+/// not check, so that a damaged file cannot crash it: pieces are UTF-8 without NUL, scores are
+/// finite, and the double-array trie of the normalization stays within its bounds.
 ///
 /// name    name of the file, for messages
 /// throws  DataError if the content is not a unigram or BPE model of SentencePiece.
@@ -58,15 +58,15 @@ SentencePieceModel parse_sentencepiece_model(std::string_view content, const std
 /// A SentencePiece model, which divides text into subwords, such as "▁play" and "ing"; U+2581
 /// represents a space. Immutable; can be used from several threads at once.
 ///
-/// The tokens are the pieces of the model without its control, unknown and unused symbols, in its
-/// order. A vocabulary cannot contain white space and its special symbols as words: in such
-/// a piece, which only models of another program have, white space is written as <U+0009>, and
-/// '<' of a special symbol as <U+003C>.
+/// The tokens are the pieces of the model in its order, without control, unknown and unused
+/// symbols. The words of a vocabulary cannot contain white space or equal its special symbols. In
+/// such pieces, which only models of other programs have, white space is written as <U+0009>, and
+/// the '<' of a special symbol as <U+003C>.
 class SubwordModel {
  public:
   /// serialized  the content of a .model file of SentencePiece, of type unigram or BPE
-  /// name        of the file, for messages
-  /// throws      DataError if it is anything else, or is damaged.
+  /// name        name of the file, for messages
+  /// throws      DataError if the content is not such a model, or is damaged.
   explicit SubwordModel(std::string serialized, const std::string& name = "subword model");
   ~SubwordModel();
   SubwordModel(const SubwordModel&) = delete;
@@ -78,13 +78,13 @@ class SubwordModel {
   /// All tokens; the id of token i in a vocabulary is first_word_id + i.
   const Tokens& tokens() const { return tokens_; }
 
-  /// The pieces of the model, in its own order.
+  /// The parsed model: its pieces in the order of the file.
   const SentencePieceModel& pieces() const { return model_; }
 
   /// The most probable segmentation of a text without line ends, after normalization; "<unk>" for
   /// characters without a piece. Empty if nothing remains after normalization.
   ///
-  /// throws  DataError if the model is contradictory in itself, as join().
+  /// throws  DataError if the model is inconsistent, as does join().
   Tokens split(std::string_view text) const;
 
   /// The text of tokens, " ⁇ " for `<unk>`; bytes that are not UTF-8 become U+FFFD. split() of this
@@ -95,19 +95,19 @@ class SubwordModel {
   std::string serialized_;
   SentencePieceModel model_;
   Tokens tokens_;
-  std::vector<std::size_t> token_of_piece_;  ///< by id of SentencePiece; no_token for its symbols
+  std::vector<std::size_t> token_of_piece_;  ///< by id of SentencePiece; or no_token
   std::unordered_map<std::string, int> piece_of_token_;
   std::unique_ptr<sentencepiece::SentencePieceProcessor> sentencepiece_;
 };
 
-/// Trains a model on sentences. The result is the same for sentences in any order and on any number
-/// of threads.
+/// Trains a model on sentences. The result does not depend on the order of the sentences or on the
+/// number of threads.
 ///
 /// sentences  UTF-8 without line ends and NUL
-/// options    of SubwordKind::unigram or bpe
-/// place      of the sentences in messages, such as a config key
-/// throws     DataError if the vocabulary is too large or too small for the text, with the nearest
-///            possible size.
+/// options    with kind SubwordKind::unigram or bpe
+/// place      where the sentences are from, for messages, such as a config key
+/// throws     DataError, naming the nearest possible size, if the vocabulary is too large or too
+///            small for the text.
 std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> sentences,
                                                    const SubwordOptions& options,
                                                    const std::string& place);

@@ -40,8 +40,8 @@ class SpaceTokenizer {
 /// A sentence is split at white space, and each punctuation mark (ASCII, and the usual non-ASCII
 /// quotation marks, dashes and inverted marks) is a separate token, except that
 ///   - an apostrophe or hyphen between two letters or digits is part of the word: don't, l'eau;
-///   - a point, comma or colon between two digits is part of the number: 3.5, 10,000, 10:30;
-///   - a sequence of points or of hyphens is one token: `...`, `--`.
+///   - a period, comma or colon between two digits is part of the number: 3.5, 10,000, 10:30;
+///   - a sequence of periods or of hyphens is one token: `...`, `--`.
 class WordTokenizer {
  public:
   /// `lowercase`: split() converts the letters of its tokens to lower case.
@@ -79,7 +79,7 @@ class CharacterTokenizer {
   bool lowercase_;
 };
 
-/// The tokens are subwords of a SentencePiece model.
+/// Splits text into the subwords of a SentencePiece model.
 class SubwordTokenizer {
  public:
   /// model      not null
@@ -103,16 +103,18 @@ class SubwordTokenizer {
 /// One of the tokenizers.
 using Tokenizer = std::variant<SpaceTokenizer, WordTokenizer, CharacterTokenizer, SubwordTokenizer>;
 
-/// The tokenizer for sentences of a vocabulary: its subwords, or else words and punctuation marks.
+/// The tokenizer for the sentences of a vocabulary: SubwordTokenizer for subwords, otherwise
+/// WordTokenizer.
 Tokenizer sentence_tokenizer(const Vocabulary& vocabulary, const WordOptions& words);
 
-/// The token for a line end inside a sequence of several lines.
+/// The token of a line end in a sequence of several lines.
 inline constexpr std::string_view newline_token = "<newline>";
 
 /// The tokens of a line.
 Tokens split(const Tokenizer& tokenizer, std::string_view line);
 
-/// The tokens of a text, with newline_token after each line except the last, which may be empty.
+/// The tokens of a text, with newline_token after each line except the last. The last line may be
+/// empty.
 Tokens split_lines(const Tokenizer& tokenizer, std::string_view text);
 
 /// The text of tokens; each newline_token becomes a line end.
@@ -120,8 +122,8 @@ std::string join(const Tokenizer& tokenizer, const Tokens& tokens);
 
 /// How a corpus divides text into tokens.
 struct TextFormat {
-  Tokenizer tokenizer = SpaceTokenizer();       ///< how a line becomes tokens
-  std::optional<Tokenizer> target_tokenizer{};  ///< the same for targets; nullopt: as tokenizer
+  Tokenizer tokenizer = SpaceTokenizer();       ///< of a line, or of its source
+  std::optional<Tokenizer> target_tokenizer{};  ///< of targets; nullopt: `tokenizer`
   bool multiple_lines = false;                  ///< whether a sequence may span several lines
 };
 
@@ -136,14 +138,14 @@ class TextCodec {
   ///
   /// throws  DataError if the line is not valid UTF-8.
   std::vector<std::int32_t> encode_source(std::string_view line) const;
-  /// With the target vocabulary.
+  /// The target ids of a line, as encode_source().
   std::vector<std::int32_t> encode_target(std::string_view line) const;
 
   /// The text of source ids up to the first `<eos>`.
   ///
   /// throws  std::out_of_range as Vocabulary::token().
   std::string decode_source(std::span<const std::int32_t> ids) const;
-  /// With the target vocabulary.
+  /// The text of target ids, as decode_source().
   std::string decode_target(std::span<const std::int32_t> ids) const;
 
   /// The vocabulary of sources.

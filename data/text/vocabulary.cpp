@@ -25,7 +25,7 @@ constexpr std::string_view white_space = " \t\n\v\f\r";
 /// A token in quotes, shortened if it is long.
 std::string in_quotes(std::string_view token) { return fmt::format("'{}'", excerpt(token)); }
 
-/// line  counts from 1 in the text form of the vocabulary
+/// line  number of the line in the text of the vocabulary, from 1
 [[noreturn]] void reject_line(std::size_t line, const std::string& problem) {
   throw DataError(
       fmt::format("vocabulary: line {}: {}", line, problem),
@@ -107,7 +107,7 @@ void Vocabulary::add_word(const std::string& word) {
   check_word(word, line);
   const auto [entry, added] = ids_.try_emplace(word, static_cast<std::int32_t>(tokens_.size()));
   if (!added) {
-    reject_line(line, fmt::format("found {}, which line {} has already", in_quotes(word),
+    reject_line(line, fmt::format("found {}, which is already in line {}", in_quotes(word),
                                   static_cast<std::size_t>(entry->second) + 1));
   }
   tokens_.push_back(word);
@@ -125,7 +125,7 @@ Vocabulary Vocabulary::with_subwords(const Vocabulary& words,
   const std::span<const std::string> of_words = std::span(words.tokens_).subspan(first_word_id);
   if (of_words.size() < tokens.size() ||
       !std::ranges::equal(tokens, of_words.first(tokens.size()))) {
-    throw DataError("vocabulary: found other words than its subword model",
+    throw DataError("vocabulary: the words differ from the tokens of its subword model",
                     "use an earlier checkpoint of the run");
   }
   const auto more = of_words.subspan(tokens.size());
@@ -229,8 +229,8 @@ std::int32_t class_id(const Vocabulary& classes, std::string_view label, const s
   throw DataError(
       fmt::format("{}: found the label {}, expected one of the classes {}", place, excerpt(label),
                   list_of_classes(classes)),
-      "remove the example, or add examples of the class to the training set; a trained model "
-      "keeps its classes");
+      "remove the example, or add examples of this class to the training set (a trained model "
+      "cannot learn new classes)");
 }
 
 }  // namespace tapestry

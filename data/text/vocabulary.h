@@ -24,13 +24,13 @@ inline constexpr std::int32_t pad_id = 0;         ///< padding of short rows of 
 inline constexpr std::int32_t unk_id = 1;         ///< words that are not in the vocabulary
 inline constexpr std::int32_t bos_id = 2;         ///< first token of the decoder input
 inline constexpr std::int32_t eos_id = 3;         ///< last token of a sentence
-inline constexpr std::int32_t first_word_id = 4;  ///< first id that is not of a special symbol
+inline constexpr std::int32_t first_word_id = 4;  ///< first id after the special symbols
 
 /// True for "<pad>", "<unk>", "<bos>" and "<eos>".
 bool is_special_symbol(std::string_view token);
 
 /// A bidirectional map between tokens and ids: `<pad>`, `<unk>`, `<bos>`, `<eos>`, then the words.
-/// Words that are subwords come with the model that divides text into them.
+/// A vocabulary of subwords also has the model that divides text into them.
 class Vocabulary {
  public:
   /// A vocabulary of special symbols only.
@@ -44,7 +44,7 @@ class Vocabulary {
 
   /// The special symbols, then the tokens of a subword model, then `more` words.
   ///
-  /// throws  DataError as for words; if `subwords` is null, std::invalid_argument.
+  /// throws  DataError as for words; std::invalid_argument if `subwords` is null.
   explicit Vocabulary(std::shared_ptr<const SubwordModel> subwords, const Tokens& more = {});
 
   /// Parses the output of to_text().
@@ -52,7 +52,7 @@ class Vocabulary {
   /// throws  DataError, naming the line, for any other text.
   static Vocabulary from_text(std::string_view text);
 
-  /// `words` with the model whose tokens its first words are.
+  /// Adds a subword model to a vocabulary whose first words are the tokens of the model.
   ///
   /// throws  DataError if they are not.
   static Vocabulary with_subwords(const Vocabulary& words,
@@ -81,7 +81,7 @@ class Vocabulary {
   /// throws  std::out_of_range as token().
   Tokens decode(std::span<const std::int32_t> ids) const;
 
-  /// The model that divides text into the words; null for other words.
+  /// The model that divides text into the words; null for a vocabulary without subwords.
   const std::shared_ptr<const SubwordModel>& subwords() const { return subwords_; }
 
   /// Whether both have the same tokens and, for subwords, the same model.
@@ -119,18 +119,18 @@ enum class TextNormalization {
 
 /// Subword regularization: how the segmentation of a training sentence varies from epoch to epoch.
 struct SubwordSampling {
-  /// Of a unigram model: a segmentation x is drawn with a probability proportional to P(x)^alpha
-  /// among all segmentations (Kudo 2018); > 0; nullopt: always the most probable one.
+  /// For unigram models, > 0: each segmentation x is drawn with probability proportional to
+  /// P(x)^alpha (Kudo 2018). nullopt: always the most probable segmentation.
   std::optional<double> alpha{};
-  /// Of a BPE model: the probability of leaving out each merge at each step (Provilkov et
-  /// al. 2020, "BPE-Dropout"), in [0, 1).
+  /// For BPE models, in [0, 1): probability of dropping each merge at each step (Provilkov et al.
+  /// 2020, "BPE-Dropout").
   double dropout = 0.0;
 
   /// Whether segmentations vary.
   bool active() const { return alpha.has_value() || dropout > 0.0; }
 };
 
-/// How the subwords of a text become a vocabulary.
+/// Options of a vocabulary of subwords.
 struct SubwordOptions {
   SubwordKind kind = SubwordKind::none;  ///< none: no subwords
   std::size_t vocabulary_size = 8000;    ///< ids, including special symbols and bytes, >= 5
@@ -138,28 +138,28 @@ struct SubwordOptions {
   bool byte_fallback = false;  ///< characters without a piece become UTF-8 bytes, not `<unk>`
   TextNormalization normalization = TextNormalization::nmt_nfkc;  ///< before the text is divided
   std::string file{};          ///< for SubwordKind::file: a .model file of SentencePiece
-  std::string target_file{};   ///< for targets, if they have a separate vocabulary
+  std::string target_file{};   ///< the same for a separate target vocabulary
   SubwordSampling sampling{};  ///< in training
 };
 
-/// How the words of a text become a vocabulary.
+/// Options of a vocabulary of words.
 struct WordOptions {
   bool lowercase = false;          ///< whether letters become lower case
   std::size_t min_frequency = 1;   ///< rarer words of the training set become `<unk>`, >= 1
   std::size_t max_vocabulary = 0;  ///< number of most frequent words to keep per language; 0: all
-  SubwordOptions subwords{};       ///< subwords in place of words
+  SubwordOptions subwords{};       ///< subwords instead of words
 };
 
-/// Counts the words of sentences, to make a vocabulary of frequent words.
+/// Counts the words of sentences and makes a vocabulary of the frequent words.
 class WordCounter {
  public:
   /// Counts each token of a sentence.
   void add(const Tokens& sentence);
 
-  /// The words with a count of at least min_frequency, in order of decreasing count and then of
-  /// their bytes; only the first max_words, or all if max_words is 0. The result does not depend on
-  /// the order of the sentences. Tokens that equal a special symbol are left out, so that they stay
-  /// unknown words.
+  /// The words with a count of at least min_frequency, in order of decreasing count, then of their
+  /// bytes. Only the first max_words are kept; 0 keeps all. The result does not depend on the order
+  /// of the sentences. Tokens that equal a special symbol are left out and therefore remain unknown
+  /// words.
   Vocabulary vocabulary(std::size_t min_frequency = 1, std::size_t max_words = 0) const;
 
  private:
@@ -175,9 +175,9 @@ Vocabulary frequent_words(const WordCounter& counter, const WordOptions& options
 bool can_be_class(std::string_view label);
 
 /// The vocabulary of the distinct labels of a training set: whole numbers in ascending order, then
-/// all others in the order of their bytes.
+/// other labels in the order of their bytes.
 ///
-/// labels  can_be_class() is true for each of them
+/// labels  can_be_class() must be true for each label
 /// throws  DataError if there are fewer than two classes; `name` is the name of the training set in
 ///         the message.
 Vocabulary class_names(const std::vector<std::string>& labels, std::string_view name);

@@ -49,7 +49,7 @@ class Trial:
     def reason(self):
         """What the program has to say of it."""
         if self.fault.startswith("retval"):
-            return "the disk gave back other bytes"
+            return "the disk returned other bytes"
         return os.strerror(getattr(errno, self.fault.removeprefix("error=")))
 
 

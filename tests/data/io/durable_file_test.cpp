@@ -243,8 +243,8 @@ TEST_CASE("a disk that loses bytes, or reports another number than it wrote, is 
   losing.lose_last_byte = true;
   claiming.excess_claimed = 100;
   idle.excess_claimed = -4;
-  check_failure(folder / "x", losing, {"gave back other bytes than were written"});
-  check_failure(folder / "x", forgetful, {"gave back other bytes", "from byte 0 on of 4"});
+  check_failure(folder / "x", losing, {"returned other bytes than were written"});
+  check_failure(folder / "x", forgetful, {"returned other bytes", "from byte 0 of 4"});
   for (FaultyFileSystem* files : {&claiming, &idle}) {
     check_failure(folder / "x", *files, {"could not write: Input/output error"});
   }

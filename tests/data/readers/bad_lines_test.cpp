@@ -41,7 +41,7 @@ BadLines bad_lines(int count, int too_long = 0, OnBadLine action = OnBadLine::st
 }
 
 TEST_CASE("bad lines are rejected with the first of them, their number and how to skip them") {
-  const std::string skip = ", or leave them all out with data.on_bad_line=skip";
+  const std::string skip = "; or set data.on_bad_line=skip to leave out all of these lines";
   struct {
     int bad, too_long;
     std::string message, hint;
@@ -90,7 +90,7 @@ TEST_CASE("bad lines that are skipped are counted in the notes") {
   bad_lines(0, 0, OnBadLine::skip).finish(9, notes);
   CHECK(notes.empty());
   bad_lines(7, 2, OnBadLine::skip).finish(9, notes);
-  CHECK(notes == Notes{"train: 7 of 9 skipped, which cannot be used, such as f:1: bad"});
+  CHECK(notes == Notes{"train: 7 of 9 skipped as unusable, for example f:1: bad"});
 }
 
 TEST_CASE("bad lines of a first pass are rejected for the first file that has any, or skipped") {
@@ -145,7 +145,7 @@ TEST_CASE("pairs with one blank side are counted, and skipped on request") {
   CHECK(corpus.train_lines.target_file == pairs.b);
   CHECK(corpus.source_vocabulary.id("three") == unk_id);
   REQUIRE(corpus.notes.size() == 4);
-  CHECK(corpus.notes[0] == "train: 2 of 5 skipped, which cannot be used, such as " + first);
+  CHECK(corpus.notes[0] == "train: 2 of 5 skipped as unusable, for example " + first);
   CHECK(corpus.notes[1] == "train: 1 of 5 pairs skipped: both lines are blank");
   pairs.folder.write("train.en", "\nx\n\n\n\n");
   CHECK(contains(rejection([&] { pairs.load(nullptr, OnBadLine::skip); }),
@@ -169,7 +169,7 @@ TEST_CASE("pairs that are too long are rejected together with those with one bla
   pairs.words.min_frequency = 1;
   const Corpus skipped = pairs.load(nullptr, OnBadLine::skip);
   CHECK(skipped.train.size() == 3);
-  CHECK(skipped.notes.front() == "train: 1 of 4 skipped, which cannot be used, such as " + blank);
+  CHECK(skipped.notes.front() == "train: 1 of 4 skipped as unusable, for example " + blank);
   pairs.folder.write("c", "one\ntwo\nthree\nfour\n");
   pairs.options.train_source = pairs.options.train_target = "c";
   CHECK(pairs.message() == message("validation"));
@@ -233,7 +233,7 @@ TEST_CASE("bad tokens, unknown labels and sentences that are too long are reject
   const Corpus corpus = text.load();
   CHECK(corpus.validation_lines.lines == std::vector<std::size_t>{1, 11});
   CHECK(corpus.validation.size() == 2);
-  CHECK(corpus.notes == Notes{"validation: 3 of 11 skipped, which cannot be used, such as " +
+  CHECK(corpus.notes == Notes{"validation: 3 of 11 skipped as unusable, for example " +
                               dog.substr(0, dog.size() - 1)});
 
   // Sentences that are too long are not rejected without bad lines.
@@ -256,7 +256,7 @@ TEST_CASE("files of which nothing is left without bad lines are rejected with th
   test::TextFolder<load_tagged_text> tags("Ada\tPER\nin\n");
   test::TextFolder<load_labelled_text> classes("fine\n\nday\n");
   tags.on_bad_line = classes.on_bad_line = OnBadLine::skip;
-  const std::string nothing = " nothing is left without lines that cannot be used, such as ";
+  const std::string nothing = " no line can be used, for example ";
   const FixedVocabularies places{Vocabulary({"Ada"}), Vocabulary({"LOC", "PER"})};
   const auto check = [&](const auto& text, const FixedVocabularies* fixed, const char* first) {
     CHECK(rejection([&] {
@@ -283,11 +283,10 @@ TEST_CASE("bad pixels and unknown labels of images are rejected together, and sk
             ":2: found \"x\" in field 2, expected a number\n2 of 3 cannot be used");
   const Corpus corpus = images.load(nullptr, OnBadLine::skip);
   CHECK(corpus.validation.size() == 1);
-  CHECK(std::ranges::count(
-            corpus.notes, "validation: 2 of 3 skipped, which cannot be used, such as " + unknown) ==
-        1);
+  CHECK(std::ranges::count(corpus.notes,
+                           "validation: 2 of 3 skipped as unusable, for example " + unknown) == 1);
   images.folder.write("b.csv", "0,1,z\n");
-  CHECK(contains(rejection([&] { images.load(nullptr, OnBadLine::skip); }), "nothing is left"));
+  CHECK(contains(rejection([&] { images.load(nullptr, OnBadLine::skip); }), "no line can be used"));
 
   // Images with unknown labels are not held out.
   images.write("0,0,a\n1,0,b\n2,0,c\n3,0,c\n4,0,a\n5,0,b\n6,x,b\n");
@@ -297,7 +296,7 @@ TEST_CASE("bad pixels and unknown labels of images are rejected together, and sk
   const Corpus held_out = images.load(&classes, OnBadLine::skip);
   CHECK(held_out.train.size() == 2);
   CHECK(held_out.test.size() == 2);
-  CHECK(held_out.notes.front().starts_with("train: 3 of 7 skipped, "));
+  CHECK(held_out.notes.front().starts_with("train: 3 of 7 skipped as unusable, "));
 }
 
 }  // namespace

@@ -76,15 +76,15 @@ TEST_CASE("pixels far below the given maximum are noted") {
   const std::vector<std::string> far_above = notes(10'000);
   REQUIRE(far_above.size() == 1);
   CHECK(far_above[0] ==
-        "warning: the training pixels are from 0 to 255, data.pixel_maximum is 1e+04: it should "
-        "be the largest possible value");
+        "warning: the training pixels range from 0 to 255, but data.pixel_maximum is 1e+04; it "
+        "should be the largest possible value");
   CHECK(notes(254).size() == 1);
   images.write("300,600,cat\n510,320,dog\n");
-  CHECK(notes(255).front().starts_with("warning: the training pixels are from 300 to 600, "));
+  CHECK(notes(255).front().starts_with("warning: the training pixels range from 300 to 600, "));
   images.write("-1,3,cat\n1,2,dog\n");
   CHECK(notes(1).empty());  // made so on purpose
   images.write("510,320,cat\n600,300,dog\n");
-  CHECK(notes(255).front().starts_with("warning: the training pixels are from 300 to 600, "));
+  CHECK(notes(255).front().starts_with("warning: the training pixels range from 300 to 600, "));
   images.write("0,64,cat\n1,2,dog\n");
   CHECK(notes(255).empty());
   CHECK(notes(256).size() == 1);  // a quarter of the maximum is far below it
@@ -113,7 +113,7 @@ TEST_CASE("a heading, blank lines, quotes and Windows line ends of a table chang
   images.write("left,right,label\n0,255,cat\n51,102,dog\n");
   const std::vector<std::string> notes = images.load().notes;
   REQUIRE(notes.size() == 1);
-  CHECK(notes[0].ends_with("train.csv:1: a heading, left,right,label, is skipped"));
+  CHECK(notes[0].ends_with("train.csv:1: skipped the heading left,right,label"));
 }
 
 TEST_CASE("a table with another number of fields, or another separator, is rejected") {

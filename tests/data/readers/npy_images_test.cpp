@@ -378,11 +378,11 @@ TEST_CASE("labels that are no class names, or not one for each image, are reject
 
 TEST_CASE("truncated .npy files, and ones longer than their header says, are rejected") {
   std::vector<test::BadInput> files{{three_images + "x", {"7 bytes after the header", "(3, 1, 2)"}},
-                                    {"PK\x03\x04 of an archive, .npz", {"no array of numpy"}}};
+                                    {"PK\x03\x04 of an archive, .npz", {"no numpy array"}}};
   for (std::size_t size = 0; size < three_images.size(); ++size) {
     files.push_back(
         {three_images.substr(0, size),
-         {size < 8     ? "no array of numpy"
+         {size < 8     ? "no numpy array"
           : size < 128 ? "the end of the file inside its header"
                        : fmt::format("{} bytes after the header, expected 6", size - 128)}});
   }

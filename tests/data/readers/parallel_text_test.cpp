@@ -115,9 +115,9 @@ TEST_CASE("files whose lines do not match are rejected with both names and the l
   text.write_validation("\n", "a house.\n");
   text.check_rejected_now({"valid.de:1: the line is blank", "valid.en:1 is not"});
   text.write("ein Hund .\nein Kind.\n", "a dog .\na child.\na house.\n");
-  text.check_rejected_now({"train.de: 2 lines", "train.en has 3", "line 3 is not"});
+  text.check_rejected_now({"train.de: found 2 lines", "train.en has 3", "line 3 is not"});
   text.write("ein Hund .\n", "a dog .\na child.\na house.\n");
-  text.check_rejected_now({"train.de: 1 lines", "line 2 is not"});
+  text.check_rejected_now({"train.de: found 1 lines", "line 2 is not"});
   text.write("ein Hund .\n", "\na child.\na house.\n");
   text.check_rejected_now({"line 1 is not"});
 }

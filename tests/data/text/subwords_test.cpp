@@ -269,6 +269,6 @@ TEST_CASE("vocabularies of subwords are equal only with the same model") {
   CHECK(Vocabulary(copy, {"<newline>"}) == words);
   const auto other = train(options_of(SubwordKind::unigram, 34));
   CHECK(contains(rejection([&] { Vocabulary::with_subwords(plain, other); }),
-                 "other words than its subword model"));
+                 "the words differ from the tokens of its subword model"));
   CHECK_THROWS_AS(Vocabulary(std::shared_ptr<const SubwordModel>()), std::invalid_argument);
 }

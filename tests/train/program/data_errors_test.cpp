@@ -36,10 +36,10 @@ TEST_CASE("bad lines of all kinds are named with file and line at once, and can 
                   "model.max_length to 7", "data.max_tokens", "data.on_bad_line=skip"});
   // They are named before subwords are learned from the others.
   check_rejected(work, "train text.yaml data.subwords=bpe data.vocabulary_size=24", 3, {blank});
-  check_words(work.out("train text.yaml data.on_bad_line=skip"),
-              {"train: 1 of 4 skipped, which cannot be used, such as " + blank,
-               "train: 1 of 3 skipped, which cannot be used, such as " + long_line,
-               "data: 2 training pairs, "});
+  check_words(
+      work.out("train text.yaml data.on_bad_line=skip"),
+      {"train: 1 of 4 skipped as unusable, for example " + blank,
+       "train: 1 of 3 skipped as unusable, for example " + long_line, "data: 2 training pairs, "});
   // Evaluation says what it leaves out.
   CHECK(work.run("evaluate runs/text").err.empty());
   work.write("more.de", "ein haus\n\n");
@@ -48,7 +48,7 @@ TEST_CASE("bad lines of all kinds are named with file and line at once, and can 
       work.run("evaluate runs/text data.validation_source=more.de data.validation_target=more.en");
   CHECK(scored.code == 0);
   CHECK(contains(scored.out, "validation  1 held-out pairs: "));
-  CHECK(contains(scored.err, "warning: validation: 1 of 2 skipped, which cannot be used"));
+  CHECK(contains(scored.err, "warning: validation: 1 of 2 skipped as unusable"));
 }
 
 TEST_CASE("a run that skips bad lines resumes to the same bytes") {

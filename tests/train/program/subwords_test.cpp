@@ -112,7 +112,7 @@ TEST_CASE("a checkpoint whose subword model is damaged, or of other words, is re
   };
   check("no model", "data/source_subwords: is not a SentencePiece model");
   check(saved_vocabularies(whole).target->subwords()->serialized(),
-        "other words than its subword model");
+        "the words differ from the tokens of its subword model");
 }
 
 TEST_CASE("language models, masked models and classifiers of subwords read and write text") {
