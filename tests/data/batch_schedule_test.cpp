@@ -45,7 +45,7 @@ bool covers_all(const auto& batches, std::size_t count) {
   return seen == all;
 }
 
-/// The number of rows and the longest side of a batch, in this order.
+/// (number of rows, longest side) of a batch.
 using Shape = std::pair<std::size_t, std::size_t>;
 
 std::vector<Shape> batch_shapes(const std::vector<Example>& pairs,
@@ -60,7 +60,7 @@ std::vector<Shape> batch_shapes(const std::vector<Example>& pairs,
   return shapes;
 }
 
-/// The lengths of `pairs`, and up to 9 more tokens on each side, in an epoch.
+/// Lengths in an epoch: those of `pairs` plus 0 to 9 random tokens on each side.
 LengthsInEpoch longer_in_epoch(const std::vector<Example>& pairs) {
   return [&pairs](std::size_t example, std::uint64_t epoch) {
     RandomDraws random(epoch, DrawPurpose::subword_segmentation, example);
@@ -69,7 +69,7 @@ LengthsInEpoch longer_in_epoch(const std::vector<Example>& pairs) {
   };
 }
 
-/// The pairs as they are in an epoch.
+/// The pairs with their lengths in an epoch.
 std::vector<Example> pairs_in_epoch(const std::vector<Example>& pairs, std::uint64_t epoch) {
   std::vector<Example> longer(pairs.size());
   const LengthsInEpoch lengths = longer_in_epoch(pairs);
@@ -93,7 +93,7 @@ double padding_share(const std::vector<BatchIndices>& batches, const std::vector
   return static_cast<double>(sizes.padding) / static_cast<double>(sizes.positions);
 }
 
-/// How often a batch has a longer longest side than the batch before it, as a share of all batches.
+/// The share of batches whose longest side exceeds that of the batch before.
 double share_of_rises(const std::vector<Example>& pairs, const std::vector<BatchIndices>& batches) {
   std::size_t rises = 0;
   const std::vector<Shape> shapes = batch_shapes(pairs, batches);
@@ -105,7 +105,7 @@ double share_of_rises(const std::vector<Example>& pairs, const std::vector<Batch
 
 }  // namespace
 
-TEST_CASE("an epoch holds every pair once, in full batches but for one, or in a single one") {
+TEST_CASE("an epoch has every pair once, and all batches except one are full") {
   for (const BatchLengths lengths : {BatchLengths::alike, BatchLengths::mixed}) {
     BatchSchedule schedule(random_pairs(1003), 10, 1, lengths);
     CHECK(schedule.batches_per_epoch() == 101);
@@ -123,7 +123,7 @@ TEST_CASE("an epoch holds every pair once, in full batches but for one, or in a 
   }
 }
 
-TEST_CASE("the order is a function of seed and epoch only") {
+TEST_CASE("the order depends only on seed and epoch") {
   const std::vector<Example> pairs = random_pairs(500);
   const auto check = [&](const auto& make) {
     BatchSchedule walked = make(1), jumped = make(1), other_seed = make(2);
@@ -138,15 +138,15 @@ TEST_CASE("the order is a function of seed and epoch only") {
   check([&](std::uint64_t seed) { return BatchSchedule(pairs, BatchTokens{64}, seed); });
 }
 
-TEST_CASE("at() finds the batch of a position, and the last of an epoch is followed by the next") {
+TEST_CASE("at() returns the batch of a position, and after() goes on to the next epoch") {
   BatchSchedule schedule(random_pairs(25), 10, 1);
   CHECK(schedule.after({0, 0}) == BatchPosition{0, 1});
   CHECK(schedule.after({0, 2}) == BatchPosition{1, 0});
   const BatchIndices* first = &schedule.at({0, 0});
-  CHECK(&schedule.at({0, 1}) == first + 1);  // the plan of an epoch is made once
+  CHECK(&schedule.at({0, 1}) == first + 1);  // the batches of an epoch are cached
 }
 
-TEST_CASE("schedules without examples, of empty batches, or of too few tokens are rejected") {
+TEST_CASE("schedules without examples, batch size or room for the longest example are rejected") {
   const std::vector<Example> pairs = pairs_of_lengths({3, 6, 2});
   CHECK_THROWS_AS(BatchSchedule({}, 1, 1), std::invalid_argument);
   CHECK_THROWS_AS(BatchSchedule(pairs, 0, 1), std::invalid_argument);
@@ -157,7 +157,7 @@ TEST_CASE("schedules without examples, of empty batches, or of too few tokens ar
   CHECK_THROWS_AS(BatchSchedule(pairs, 1, 1).at({0, 3}), std::out_of_range);
 }
 
-TEST_CASE("batches of tokens hold every pair once, and as many rows as their longest side allows") {
+TEST_CASE("batches limited by tokens have every pair once and all the rows that fit") {
   const std::vector<Example> pairs = random_pairs(1003);
   for (const std::size_t most : {17, 18, 40, 333, 20'000}) {
     CAPTURE(most);
@@ -171,12 +171,12 @@ TEST_CASE("batches of tokens hold every pair once, and as many rows as their lon
         CHECK(rows * longest <= most);
         smaller += (rows + 1) * longest <= most ? 1 : 0;
       }
-      CHECK(smaller <= 1);  // the last of the shortest
+      CHECK(smaller <= 1);  // the last batch of the shortest pairs
     }
   }
 }
 
-TEST_CASE("batches of tokens are limited by their longest sides with <eos>, by hand") {
+TEST_CASE("batches limited by tokens count the longest side with <eos>: worked by hand") {
   // Longest sides with <eos>: 3, 6, 3, 2, 3, 2.
   const std::vector<Example> pairs = {{{4, 4}, {4}}, {{4}, {4, 4, 4, 4, 4}}, {{4}, {4, 4}},
                                       {{4}, {}},     {{4, 4}, {4, 4}},       {{}, {4}}};
@@ -187,13 +187,13 @@ TEST_CASE("batches of tokens are limited by their longest sides with <eos>, by h
   CHECK(shapes == std::vector<Shape>{{1, 2}, {1, 6}, {2, 3}, {2, 3}});
   CHECK(schedule.after({0, 3}) == BatchPosition{1, 0});
 
-  // Other rows have other lengths: of a class only the sentence counts, with <eos>.
+  // Rows of a classifier count only the sentence, with <eos>.
   BatchSchedule classes(pairs, {.max_tokens = 6, .layout = class_rows}, 1);
   CHECK(classes.batches_per_epoch() == 3);  // of 3 and 3, 2 and 2 and 2, 1
 }
 
 TEST_CASE(
-    "batches have little padding on both sides, and other pairs in another order each epoch") {
+    "batches have little padding on both sides, and their pairs and order differ between epochs") {
   const std::vector<Example> pairs = random_pairs(20'000);
   const auto sorted = [](std::vector<BatchIndices> batches) {
     for (BatchIndices& batch : batches) std::ranges::sort(batch);
@@ -222,7 +222,7 @@ TEST_CASE(
   CHECK(static_cast<double>(sizes.tokens) / static_cast<double>(sizes.batches) > 0.97 * 512);
 }
 
-TEST_CASE("with other lengths in each epoch, batches have little padding and the same rows") {
+TEST_CASE("with lengths that vary between epochs, batches have little padding and the same rows") {
   const std::vector<Example> pairs = random_pairs(20'003);
   const LengthsInEpoch in_epoch = longer_in_epoch(pairs);
   const auto schedules = [&] {
@@ -252,7 +252,7 @@ TEST_CASE("with other lengths in each epoch, batches have little padding and the
             doctest::Approx(padding_share(batches, longer)).epsilon(0.1));
       CHECK(share_of_rises(longer, batches) > 0.3);
       CHECK(share_of_rises(longer, batches) < 0.6);
-      // The same after a resume in the middle of an epoch.
+      // Resuming in the middle of an epoch gives the same batch.
       CHECK(jumped[kind].at({epoch, 333}) == batches[333]);
     }
   }
@@ -260,7 +260,7 @@ TEST_CASE("with other lengths in each epoch, batches have little padding and the
   CHECK(batches_at(mixed, 1) == mixed.epoch(1));
 }
 
-TEST_CASE("lengths in an epoch are determined for some batches at a time, again after an error") {
+TEST_CASE("lengths in an epoch are computed for a group of batches, and again after an error") {
   const std::vector<Example> pairs = random_pairs(1000);
   std::size_t calls = 0, fail_at = 250;
   const auto in_epoch = [&](std::size_t example, std::uint64_t) -> ExampleLengths {
@@ -274,12 +274,12 @@ TEST_CASE("lengths in an epoch are determined for some batches at a time, again 
   CHECK(calls == 250 + 400);
   for (const std::size_t batch : {0, 99}) schedule.at({0, batch});
   CHECK(calls == 250 + 400);
-  schedule.at({0, 249});  // of the last 50
+  schedule.at({0, 249});  // in the last 50 batches
   CHECK(calls == 250 + 600);
   schedule.at({1, 249});
   CHECK(calls == 250 + 800);
 
-  // 32 batches of 1000 examples, of 40.
+  // A group of 32 out of 40 batches of 1000 examples.
   const std::vector<Example> many = random_pairs(40'000);
   std::size_t calls_of_many = 0;
   const auto count = [&](std::size_t example, std::uint64_t) -> ExampleLengths {
@@ -289,7 +289,7 @@ TEST_CASE("lengths in an epoch are determined for some batches at a time, again 
   BatchSchedule(many, 1000, 1, BatchLengths::alike, count).at({0, 0});
   CHECK(calls_of_many == 32'000);
 
-  // Batches of a third of the examples: at least 8 batches, so all of them.
+  // With 3 batches per epoch, a group has all of them: it has at least 8.
   BatchSchedule large(pairs, 334, 1, BatchLengths::alike, in_epoch);
   large.at({0, 0});
   CHECK(calls == 250 + 800 + 1000);
@@ -304,7 +304,7 @@ TEST_CASE("the sizes of batches are measured with <eos> and the padding of both 
   CHECK(sizes.positions == 2 * (3 + 6) + (2 + 3));
   CHECK(sizes.padding == 1 + 4);
 
-  // The single label of a class is no token position.
+  // The single label of a classifier is not a token position.
   const std::vector<Example> labelled = {{{4, 4}, {4}}, {{4}, {5}}};
   const BatchStatistics of_classes = measure_batches({{0, 1}}, labelled, class_rows);
   CHECK(of_classes.positions == 2 * 3);  // <eos> is a token
@@ -314,7 +314,7 @@ TEST_CASE("the sizes of batches are measured with <eos> and the padding of both 
   CHECK(measure_batches({{0, 1}}, images, class_rows).positions == 0);
 }
 
-TEST_CASE("evaluation goes through all pairs once by rising length") {
+TEST_CASE("evaluation batches have every pair once, by increasing length") {
   CHECK(evaluation_batches(pairs_of_lengths({3, 1, 2, 1, 5}), 2) ==
         std::vector<BatchIndices>{{1, 3}, {2, 0}, {4}});
   CHECK(evaluation_batches({}, 2).empty());
@@ -325,7 +325,7 @@ TEST_CASE("evaluation goes through all pairs once by rising length") {
         std::vector<BatchIndices>{{3, 0}, {1}});
 }
 
-TEST_CASE("batches for evaluation may be limited by their positions on each side") {
+TEST_CASE("evaluation batches can be limited by their positions on each side") {
   const std::vector<Example> pairs{{{4, 4}, {4}}, {{4}, {4, 4}},    {{4, 4}, {}},
                                    {{4}, {4}},    {{4, 4, 4}, {4}}, {{4, 4, 4, 4}, {4}}};
   const BatchIndices all{0, 1, 2, 3, 4, 5};
@@ -345,14 +345,14 @@ TEST_CASE("batches for evaluation may be limited by their positions on each side
   CHECK_THROWS_AS(batches({.source = 99, .target = 99}), std::invalid_argument);
 }
 
-TEST_CASE("the largest rows have the longest source and the longest target") {
+TEST_CASE("the limit of a full batch has the longest source and the longest target") {
   const std::vector<Example> pairs{{{4, 4}, {4}}, {{4}, {4, 4, 4}}, {{4}, {}}};
   CHECK(full_batch_limit(pairs, 2, pair_rows) == BatchLimit{.rows = 2, .source = 6, .target = 8});
   CHECK(full_batch_limit(pairs, 64, pair_rows) == BatchLimit{.rows = 3, .source = 9, .target = 12});
   CHECK(full_batch_limit({}, 64, pair_rows) == BatchLimit{});
 }
 
-TEST_CASE("the order of batches never changes: runs must resume after an update of the program") {
+TEST_CASE("the order of batches never changes: runs must resume with a newer version") {
   const auto digest = [](BatchSchedule schedule) {
     Xxh3 hash;
     for (std::uint64_t epoch : {0, 5}) {
@@ -372,12 +372,12 @@ TEST_CASE("the order of batches never changes: runs must resume after an update 
 
 using Batches = std::vector<std::vector<std::int32_t>>;
 
-TEST_CASE("without shuffling, batches have the examples in order, and the last one is smaller") {
+TEST_CASE("without shuffling, batches have the examples in order, and the last batch is smaller") {
   const DataLoader loader(5, {.batch_size = 2, .shuffle = false});
   CHECK(loader.batches_per_epoch() == 3);
   CHECK(loader.epoch(0) == Batches{{0, 1}, {2, 3}, {4}});
   CHECK(loader.epoch(7) == loader.epoch(0));
-  // It is dropped on request, if it is smaller.
+  // drop_last drops it only if it is smaller.
   const DataLoader five(5, {.batch_size = 2, .shuffle = false, .drop_last = true});
   CHECK(five.batches_per_epoch() == 2);
   CHECK(five.epoch(0) == Batches{{0, 1}, {2, 3}});
@@ -385,7 +385,7 @@ TEST_CASE("without shuffling, batches have the examples in order, and the last o
   CHECK(DataLoader(1, {.batch_size = 2, .drop_last = true}).epoch(0).empty());
 }
 
-TEST_CASE("each epoch has every example once, in an order that depends on seed and epoch only") {
+TEST_CASE("each epoch has every example once, in an order that depends only on seed and epoch") {
   const DataLoaderOptions options{.batch_size = 7, .seed = 3};
   const DataLoader loader(100, options);
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
@@ -393,14 +393,14 @@ TEST_CASE("each epoch has every example once, in an order that depends on seed a
     CHECK_FALSE(std::ranges::is_sorted(loader.epoch(epoch)));
   }
   CHECK(loader.epoch(0) != loader.epoch(1));
-  // So a run can be resumed within an epoch.
+  // This is how a run resumes within an epoch.
   const Batches whole = loader.epoch(4);
   CHECK(DataLoader(100, options).epoch(4, 10) == Batches(whole.begin() + 10, whole.end()));
   CHECK(DataLoader(100, options).epoch(4, 15).empty());
   CHECK(DataLoader(100, {.batch_size = 7, .seed = 4}).epoch(4) != whole);
 }
 
-TEST_CASE("a DataLoader of no examples, or of empty batches, is rejected") {
+TEST_CASE("a DataLoader without examples, or with batch size 0, is rejected") {
   CHECK_THROWS_AS(DataLoader(0), std::invalid_argument);
   CHECK_THROWS_AS(DataLoader(std::size_t{1} << 31), std::invalid_argument);
   CHECK_THROWS_AS(DataLoader(1, {.batch_size = 0}), std::invalid_argument);

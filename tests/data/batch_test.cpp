@@ -26,7 +26,8 @@ const std::vector<Example> pairs = {
 
 }  // namespace
 
-TEST_CASE("a batch holds its sentences between <bos> and <eos>, padded to the longest") {
+TEST_CASE(
+    "pairs are padded to the longest, with <bos> before the input and <eos> after the labels") {
   const Batch batch = make_batch(pairs, Sizes{1, 0});
   CHECK(batch.rows == 2);
   CHECK(batch.source_length == 3);
@@ -64,7 +65,7 @@ TEST_CASE("language modelling: input and labels are a window shifted by one toke
   CHECK(batch.pixels.empty());
 }
 
-TEST_CASE("masked sentences are padded, and their masks depend on the example, not on the row") {
+TEST_CASE("masked sentences are padded, and masks depend on the example, not on the row") {
   const std::vector<Example> sentences = {{.target = {bos_id, 4, 5, 6, 7, eos_id}},
                                           {.target = {bos_id, 8, eos_id}}};
   const BatchRules rules = {.layout = masked_rows, .vocabulary = 9, .seed = 3};
@@ -72,7 +73,7 @@ TEST_CASE("masked sentences are padded, and their masks depend on the example, n
   CHECK(batch.target_length == 6);
   CHECK(batch.target_lengths == Sizes{3, 6});
   CHECK(batch.source.empty());
-  // The one word of the first row is hidden, replaced or shown, and the label in any case.
+  // The only word of the first row is selected: its label is set, whatever the input is.
   CHECK(Ids(batch.labels.begin(), batch.labels.begin() + 6) ==
         Ids{no_label, 8, no_label, no_label, no_label, no_label});
   CHECK(Ids(batch.input.begin() + 2, batch.input.begin() + 6) ==
@@ -83,7 +84,7 @@ TEST_CASE("masked sentences are padded, and their masks depend on the example, n
   CHECK(batch.target_tokens == alone.target_tokens + 1);
 }
 
-TEST_CASE("unmasked sentences are read whole and have no labels") {
+TEST_CASE("unmasked sentences keep all tokens and have no labels") {
   const std::vector<Example> sentences = {{.target = {bos_id, 4, eos_id}}, {.target = {5}}};
   const Batch batch = make_batch(sentences, Sizes{0, 1}, {.layout = unmasked_rows});
   CHECK(batch.input == Ids{bos_id, 4, eos_id,  //
@@ -94,7 +95,7 @@ TEST_CASE("unmasked sentences are read whole and have no labels") {
   CHECK(batch.source.empty());
 }
 
-TEST_CASE("a labelled sentence is read to its <eos>, and its label is the number of its class") {
+TEST_CASE("a labelled sentence ends with <eos>, and its label is the index of its class") {
   const std::vector<Example> examples = {{.source = {bos_id, 9, 8}, .target = {4}},
                                          {.source = {bos_id}, .target = {6}}};
   const Batch batch = make_batch(examples, Sizes{0, 1}, {.layout = class_rows});
@@ -121,7 +122,7 @@ TEST_CASE("labelled images are adjacent rows without tokens") {
   CHECK(batch.pixels.empty());
 }
 
-TEST_CASE("the longest side of an example is the length that its batch would have") {
+TEST_CASE("the longest side of an example is the length of its longer row") {
   const Example pair = {{4, 5}, {6, 7, 8, 9}};
   CHECK(longest_side(pair, pair_rows) == 5);
   CHECK(longest_side(Example{{4, 5, 6, 7, 8}, {9}}, pair_rows) == 6);
@@ -131,7 +132,7 @@ TEST_CASE("the longest side of an example is the length that its batch would hav
   CHECK(longest_side(Example{.target = {4}, .pixels = {0.0F, 0.5F, 1.0F}}, class_rows) == 1);
 }
 
-TEST_CASE("fill_batch() of a used batch equals a new one and keeps its memory") {
+TEST_CASE("fill_batch() of a used batch gives the same batch and reuses its memory") {
   Batch batch = make_batch(pairs, Sizes{0, 1, 2});
   const std::int32_t* memory = batch.source.data();
   fill_batch(pairs, Sizes{1, 0}, batch);
@@ -139,12 +140,12 @@ TEST_CASE("fill_batch() of a used batch equals a new one and keeps its memory") 
   CHECK(batch.source.data() == memory);
 }
 
-TEST_CASE("a batch of no examples, or of pairs that do not exist, is rejected") {
+TEST_CASE("a batch without indices, or with indices out of range, is rejected") {
   CHECK_THROWS_AS(make_batch(pairs, {}), std::invalid_argument);
   CHECK_THROWS_AS(make_batch(pairs, Sizes{0, 3}), std::out_of_range);
 }
 
-TEST_CASE("unknown tokens are counted among words, on both sides") {
+TEST_CASE("the share of unknown tokens counts the words of both sides") {
   const std::vector<Example> some{{.source = {4, unk_id, 5}, .target = {6}},
                                   {.source = {7, 8}, .target = {unk_id, 9}}};
   CHECK(share_of_unknown_tokens(some, pair_rows) == 2.0 / 8);
@@ -156,7 +157,7 @@ TEST_CASE("unknown tokens are counted among words, on both sides") {
   CHECK(share_of_unknown_tokens({{.target = {4}, .pixels = {0.5F}}}, class_rows) == 0.0);
 }
 
-TEST_CASE("the tokens of a set are those of both sides of its rows, without single labels") {
+TEST_CASE("count_tokens() counts both sides of the rows, without single class labels") {
   CHECK(count_tokens({{.source = {5, 6}, .target = {5}}, {.source = {5}}}, pair_rows) == 5 + 2);
   CHECK(count_tokens({{.source = {bos_id, 5}, .target = {4}}}, class_rows) == 3);
   CHECK(count_tokens({{.target = {4, 5, 6}}}, window_rows) == 2);
@@ -191,7 +192,7 @@ Ids sentence(std::size_t count) {
   return ids;
 }
 
-/// Whether `count` of `draws` is within five standard deviations of what `share` makes of them.
+/// Whether `count` is within five standard deviations of draws * share.
 bool is_share(std::size_t count, std::size_t draws, double share) {
   const double mean = static_cast<double>(draws) * share;
   return std::abs(static_cast<double>(count) - mean) < 5.0 * std::sqrt(mean * (1.0 - share));
@@ -199,7 +200,7 @@ bool is_share(std::size_t count, std::size_t draws, double share) {
 
 }  // namespace
 
-TEST_CASE("masking chooses 15 % of the words: 80 % are hidden, 10 % replaced, 10 % kept") {
+TEST_CASE("masking selects 15 % of the words: 80 % are masked, 10 % replaced, 10 % kept") {
   const Ids tokens = sentence(500);
   std::size_t words = 0, chosen = 0, hidden = 0, replaced = 0;
   for (std::size_t example = 0; example < 400; ++example) {
@@ -215,11 +216,11 @@ TEST_CASE("masking chooses 15 % of the words: 80 % are hidden, 10 % replaced, 10
   }
   CHECK(is_share(chosen, words, 0.15));
   CHECK(is_share(hidden, chosen, 0.80));
-  // One word in 996 is replaced by itself.
+  // One of 996 random words is the word itself.
   CHECK(is_share(replaced, chosen, 0.10 * 995 / 996));
 }
 
-TEST_CASE("masking replaces a word by any word of the vocabulary, never by a special symbol") {
+TEST_CASE("masking replaces a word with any word of the vocabulary, never with a special symbol") {
   Ids drawn;
   for (std::size_t example = 0; example < 5000; ++example) {
     const Masked masked = mask({4}, example, rules(7));
@@ -229,7 +230,7 @@ TEST_CASE("masking replaces a word by any word of the vocabulary, never by a spe
   CHECK(std::ranges::all_of(drawn, [](std::int32_t id) { return id >= 4 && id < 7; }));
 }
 
-TEST_CASE("masking chooses at least one word of every sentence, and never a special symbol") {
+TEST_CASE("masking selects at least one word of every sentence, and never a special symbol") {
   const Ids tokens = {bos_id, unk_id, 9, 8, eos_id, pad_id};
   std::size_t first = 0, alone = 0;
   for (std::size_t example = 0; example < 2000; ++example) {
@@ -243,11 +244,11 @@ TEST_CASE("masking chooses at least one word of every sentence, and never a spec
     first += !both && masked.labels[2] != no_label;
     alone += !both;
   }
-  // Neither of two words is favored when one has to be taken.
+  // If one of two words must be selected, both are equally likely.
   CHECK(is_share(first, alone, 0.5));
 }
 
-TEST_CASE("masking chooses an unknown word if there is no other, and nothing if there is none") {
+TEST_CASE("masking selects <unk> only in a sentence without other words") {
   CHECK(mask({bos_id, eos_id}, 0) == Masked{{bos_id, eos_id}, {no_label, no_label}});
   CHECK(mask({}, 0) == Masked{});
   const Masked masked = mask({bos_id, unk_id, unk_id, eos_id}, 0);
@@ -256,7 +257,7 @@ TEST_CASE("masking chooses an unknown word if there is no other, and nothing if 
   CHECK(masked.labels.back() == no_label);
 }
 
-TEST_CASE("masking depends on seed, epoch and example only, and all of them count") {
+TEST_CASE("masking depends only on seed, epoch and example, and on each of them") {
   const Ids tokens = sentence(60);
   CHECK(mask(tokens, 3) == mask(tokens, 3));
   CHECK(mask(tokens, 4) != mask(tokens, 3));
@@ -269,14 +270,14 @@ TEST_CASE("masking depends on seed, epoch and example only, and all of them coun
   CHECK(different.size() == 16);
 }
 
-TEST_CASE("which words masking chooses does not depend on the words") {
+TEST_CASE("the positions that masking selects do not depend on the words") {
   Ids others = sentence(100);
   std::reverse(others.begin() + 1, others.end() - 1);
   const Ids a = mask(sentence(100), 3).labels, b = mask(others, 3).labels;
   for (std::size_t i = 0; i < a.size(); ++i) CHECK((a[i] == no_label) == (b[i] == no_label));
 }
 
-TEST_CASE("masks never change: runs must resume after an update of the program") {
+TEST_CASE("masks never change: runs must resume with a newer version") {
   Xxh3 hash;
   for (const std::size_t example : {0, 1, 70'000}) {
     const Masked masked = mask(sentence(200), example, rules(1000, 7, 3));

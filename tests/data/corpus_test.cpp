@@ -26,7 +26,7 @@ TEST_CASE("the fingerprint of a corpus depends on all of its parts") {
       [](Corpus& c) { c.train[0].source[1] = 4; },
       [](Corpus& c) { c.train[0].target[1] = 5; },
       [](Corpus& c) { std::swap(c.train[0], c.train[1]); },
-      // Where each sentence ends
+      // another end of a sentence
       [](Corpus& c) {
         c.train[0] = {{4}, {5, 5, 4}};
       },
@@ -55,7 +55,8 @@ TEST_CASE("the fingerprint depends on the pixels of images and on where each ima
   CHECK(images_fingerprint(images) !=
         images_fingerprint({{.target = {4}, .pixels = {1.0F, 0.5F}}}));
   CHECK(images_fingerprint(images) != images_fingerprint({{.target = {4}, .pixels = {0.5F}}}));
-  // The same bytes one after the other: a pixel of bits 1, 0, 4 is a target of one id as well.
+  // Both corpora have the same values in a row: the pixels with bits 1, 0, 4 can also be read as a
+  // target of one id.
   const float one = std::bit_cast<float>(1), four = std::bit_cast<float>(4);
   CHECK(images_fingerprint({{.target = {4}, .pixels = {0.5F}},
                             {.target = {4}, .pixels = {0.0F, 0.0F, one, 0.0F, four}}}) !=
@@ -64,9 +65,10 @@ TEST_CASE("the fingerprint depends on the pixels of images and on where each ima
 }
 
 TEST_CASE("the fingerprint of known data never changes: old runs must resume") {
-  // XXH3 of the whole corpus laid out in one array, by another caller of the library
+  // XXH3 of the whole corpus in one array, computed with another program
   Corpus corpus = small_corpus();
-  corpus.notes.push_back("train: 1 of 3 pairs skipped: both lines are blank");  // does not count
+  corpus.notes.push_back(
+      "train: 1 of 3 pairs skipped: both lines are blank");  // not part of the fingerprint
   CHECK(fingerprint(corpus) == 7711115666684222228u);
   Corpus images;
   images.train = {{.target = {5}, .pixels = {0.5F, 1.0F}},

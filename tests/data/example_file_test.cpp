@@ -61,7 +61,7 @@ std::vector<std::string> names_in(const TemporaryFolder& folder) {
   return names;
 }
 
-/// The bytes with a digest that fits them, as a stranger could write them.
+/// The bytes with a correct digest, as an attacker could write them.
 std::string with_digest(std::string bytes) {
   const std::size_t hashed = bytes.size() - sizeof(std::uint64_t);
   const std::uint64_t digest = XXH3_64bits(bytes.data(), hashed);
@@ -102,7 +102,7 @@ TEST_CASE("examples, lines, parts and notes are read as they were written") {
   CHECK(all_of(file) == some);
 }
 
-TEST_CASE("a buffer that overflows leaves the file unchanged") {
+TEST_CASE("content larger than the buffer is written correctly") {
   const TemporaryFolder folder;
   ExampleList examples;
   for (std::int32_t i = 0; i < 3000; ++i) {
@@ -121,16 +121,17 @@ TEST_CASE("a buffer that overflows leaves the file unchanged") {
   CHECK(all_of(file) == examples);
 }
 
-TEST_CASE("a file of many blocks is read in order, and an unknown id is found at their borders") {
+TEST_CASE(
+    "a file of many blocks is read in order, and an unknown id is found at block boundaries") {
   const TemporaryFolder folder;
   constexpr std::int32_t ids = 70'000;
   constexpr std::size_t per_example = 1000;
-  const auto write_some = [&](std::size_t count, std::size_t largest_at) {
+  const auto write_some = [&](std::size_t count, std::size_t max_id_at) {
     ExampleFileWriter writer(folder / "x", ids);
     Example example{.source = {}, .target = std::vector<std::int32_t>(per_example)};
     for (std::size_t i = 0, token = 0; i < count; ++i) {
       for (std::int32_t& id : example.target) {
-        id = token == largest_at ? ids - 1 : static_cast<std::int32_t>(token * 31 % (ids - 1));
+        id = token == max_id_at ? ids - 1 : static_cast<std::int32_t>(token * 31 % (ids - 1));
         ++token;
       }
       writer.add(example, i + 1);
@@ -145,7 +146,7 @@ TEST_CASE("a file of many blocks is read in order, and an unknown id is found at
     CHECK_NOTHROW(ExampleFile(folder / "x", origin, ids));
     CHECK_THROWS_AS(ExampleFile(folder / "x", origin, ids - 1), UnusableExampleFile);
   }
-  write_some(5000, 0);  // 20 MB: pages are released during it
+  write_some(5000, 0);  // 20 MB: enough for releasing pages
   const ExampleFile file(folder / "x", origin, ids);
   std::size_t token = 0, others = 0;
   file.for_each([&](const Example& example) {
@@ -179,7 +180,7 @@ TEST_CASE("an example file with any bit changed or any number of bytes cut is re
   }
 }
 
-TEST_CASE("a changed example file with a matching digest is checked as well") {
+TEST_CASE("a changed example file with a correct digest is checked as well") {
   const TemporaryFolder folder;
   write(folder / "x", some);
   const std::string good = read_bytes(folder / "x");
@@ -200,10 +201,10 @@ TEST_CASE("a changed example file with a matching digest is checked as well") {
       }
     }
   }
-  CHECK(accepted > 0);  // such as other ids that the vocabulary has
+  CHECK(accepted > 0);  // such as other ids in the vocabulary
 }
 
-TEST_CASE("the error of an example file states what is wrong") {
+TEST_CASE("the error about an example file states the reason") {
   const TemporaryFolder folder;
   write(folder / "x", some);
   const std::string good = read_bytes(folder / "x");
@@ -233,7 +234,8 @@ TEST_CASE("the error of an example file states what is wrong") {
   CHECK_THROWS_AS(ExampleFile(folder / "x", origin, 10), UnopenedFile);
 }
 
-TEST_CASE("whichever call fails, an earlier example file is unchanged and no file is left over") {
+TEST_CASE(
+    "if any system call fails, an existing example file is unchanged and no file is left over") {
   const TemporaryFolder folder;
   write(folder / "x", {{.source = {4}, .target = {}}, {.source = {5}, .target = {}}});
   const std::string before = read_bytes(folder / "x");
@@ -267,7 +269,7 @@ TEST_CASE("whichever call fails, an earlier example file is unchanged and no fil
   }
 }
 
-TEST_CASE("what an example file cannot hold is rejected, and an unfinished file is deleted") {
+TEST_CASE("data that an example file cannot hold are rejected, and an unfinished file is deleted") {
   const TemporaryFolder folder;
   {
     ExampleFileWriter writer(folder / "x", 10);

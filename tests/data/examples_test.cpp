@@ -52,7 +52,7 @@ TEST_CASE("a vector and a file have the same examples") {
   CHECK(Examples(std::vector<Example>()).empty());
 }
 
-TEST_CASE("a part with a weight is repeated, each part before the next") {
+TEST_CASE("each part is repeated by its weight before the next part begins") {
   const FileOfThree of;
   const ExampleFile file(of.folder / "x", 1, 10);
   const std::vector<WeightedExamples> parts{{.count = 2, .weight = 2}, {.count = 1, .weight = 3}};
@@ -65,7 +65,7 @@ TEST_CASE("a part with a weight is repeated, each part before the next") {
   CHECK_THROWS_AS(Examples(std::span(three).first(2), parts), std::invalid_argument);
 }
 
-TEST_CASE("examples that are filtered out are left out before weights are applied") {
+TEST_CASE("`kept` selects examples before weights are applied") {
   const FileOfThree of;
   const ExampleFile file(of.folder / "x", 1, 10);
   const std::array<std::uint32_t, 2> kept{0, 2};
@@ -74,7 +74,7 @@ TEST_CASE("examples that are filtered out are left out before weights are applie
   CHECK(all_of(Examples(file, kept, parts)) == std::vector<Example>{three[0], three[2], three[2]});
 }
 
-TEST_CASE("for_each passes every stored example once") {
+TEST_CASE("for_each() visits every stored example once") {
   const FileOfThree of;
   const ExampleFile file(of.folder / "x", 1, 10);
   const std::array<std::uint32_t, 1> kept{2};
@@ -86,7 +86,7 @@ TEST_CASE("for_each passes every stored example once") {
   }
 }
 
-TEST_CASE("batches of an example file equal those of a vector, and repetitions are masked again") {
+TEST_CASE("a file gives the same batches as a vector, and repetitions are masked again") {
   const FileOfThree of;
   const ExampleFile file(of.folder / "x", 1, 10);
   const std::array<std::size_t, 3> indices{2, 0, 1};

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-/// Files of numpy in memory.
+/// Makes the content of .npy files.
 namespace tapestry::test {
 
 /// A .npy file of version 1.0 with any header.

@@ -12,8 +12,8 @@
 
 namespace tapestry::test {
 
-/// The text of the DataError that `action` throws; fails the test if it throws none or one without
-/// a hint.
+/// The message of the DataError that `action` throws. Fails the test if there is no error, or no
+/// hint.
 template <typename Action>
 std::string rejection(Action action) {
   try {
@@ -56,7 +56,7 @@ void check_rejected(const std::vector<BadInput>& inputs, Read read) {
       CHECK_FALSE(error.hint().empty());
       text = std::string(error.what()) + " | " + error.hint();
     }
-    CHECK(text.size() < 2000);  // excerpts, however long the input is
+    CHECK(text.size() < 2000);  // only excerpts of long inputs
     for (const std::string& word : bad.words) {
       CAPTURE(text);
       CAPTURE(word);

@@ -11,11 +11,11 @@
 namespace tapestry::fuzz {
 namespace {
 
-/// 50 problems at most, each with a quoted value, an excerpt of a line and a hint that may list all
-/// keys of a section, or all of its choices.
-constexpr std::size_t longest_error = 51 * 1000;
+/// At most 50 problems, each with a quoted value, an excerpt of a line and a hint that may list all
+/// keys of a section or all choices of a key. In bytes.
+constexpr std::size_t max_error_length = 51 * 1000;
 
-/// The lines behind a line of the input, each of which is an override.
+/// Splits lines into overrides, one per line.
 std::vector<std::string> split_overrides(std::string_view lines) {
   std::vector<std::string> overrides;
   while (!lines.empty()) {
@@ -37,7 +37,7 @@ void require_places(const ConfigError& error) {
 
 }  // namespace
 
-/// Input: a config, and behind the separator overrides.
+/// Input: a config, then the separator and overrides.
 void feed_config(std::string_view bytes) {
   constexpr std::string_view separator = "\n=== overrides\n";
   const std::size_t end = std::min(bytes.find(separator), bytes.size());
@@ -48,13 +48,13 @@ void feed_config(std::string_view bytes) {
                      split_overrides(bytes.substr(std::min(end + separator.size(), bytes.size()))));
   } catch (const ConfigError& error) {
     require_places(error);
-    require_presentable(error.what(), longest_error);
+    require_presentable(error.what(), max_error_length);
     return;
   }
   const std::string dumped = dump_config(config);
   const Config again = parse_config(dumped, "dump");
-  require(compare_configs(config, again).empty(), "a dumped config reads back the same");
-  require(dump_config(again) == dumped, "a config that is read back dumps the same");
+  require(compare_configs(config, again).empty(), "parsing a dumped config gives the same config");
+  require(dump_config(again) == dumped, "dumping a parsed dump gives the same text");
 }
 
 }  // namespace tapestry::fuzz

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Prints how much of each reader the corpus reaches, in lines and branches, and writes the lines that
-# it does not reach to .build/fuzz-coverage/missing.txt: tests/fuzz/coverage.sh
+# Prints the line and branch coverage of each reader by the corpus, and writes the uncovered lines
+# to .build/fuzz-coverage/missing.txt: tests/fuzz/coverage.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -16,7 +16,7 @@ program=$build/tests/fuzz/fuzz_replay
 LLVM_PROFILE_FILE=$build/corpus.profraw "$program" tests/fuzz/corpus/*.tar
 llvm-profdata merge -o "$build/corpus.profdata" "$build/corpus.profraw"
 
-# Only readers, without what the targets only link with.
+# Only readers, without other code that the targets link with.
 others='(tests|autograd|layers)/|\.h$|/(hdf5_.*|durable_file|file_system|config/file|config/listing)\.cpp$'
 measured=("$program" -instr-profile="$build/corpus.profdata"
   -ignore-filename-regex="$others")

@@ -12,7 +12,7 @@
 namespace tapestry::fuzz {
 namespace {
 
-/// Reads a file of examples, which was made from what it says itself.
+/// Reads an example file with the origin that the file claims.
 void read_all(const std::string& bytes) {
   constexpr std::size_t ids = 100, digest = sizeof(std::uint64_t);
   std::uint64_t origin = 0;
@@ -25,8 +25,8 @@ void read_all(const std::string& bytes) {
   for (std::size_t i = 0; i < file.size(); ++i) {
     file.read(i, example);
     const ExampleLengths lengths = file.lengths(i);
-    require(lengths.source == example.source.size(), "sources have their lengths");
-    require(lengths.target == example.target.size(), "targets have their lengths");
+    require(lengths.source == example.source.size(), "lengths() is the length of the source");
+    require(lengths.target == example.target.size(), "lengths() is the length of the target");
     for (const auto* side : {&example.source, &example.target}) {
       for (const std::int32_t id : *side) {
         require(id >= 0 && static_cast<std::size_t>(id) < ids, "all ids are known");
@@ -39,7 +39,7 @@ void read_all(const std::string& bytes) {
 
 }  // namespace
 
-/// Input: a file of examples; read as it is and with a digest that fits.
+/// Input: an example file. It is read unchanged, then with a correct digest.
 void feed_examples(std::string_view input) {
   std::string bytes(input);
   try {

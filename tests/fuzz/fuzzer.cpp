@@ -4,7 +4,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/// What libFuzzer calls with the inputs that it makes up for the target TAPESTRY_FUZZ_TARGET.
+/// Called by libFuzzer with generated inputs for the target TAPESTRY_FUZZ_TARGET.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   tapestry::fuzz::feed_in_time(TAPESTRY_FUZZ_TARGET, {reinterpret_cast<const char*>(data), size});
   return 0;

@@ -14,7 +14,7 @@
 namespace tapestry::fuzz {
 namespace {
 
-/// Of images of two pixels.
+/// Options of images with two pixels.
 ImageOptions image_options() {
   ImageOptions options;
   options.image_height = 1;
@@ -29,7 +29,7 @@ void require_pixels(const std::vector<float>& pixels) {
           "a pixel is a finite number");
 }
 
-/// A line as of a table without labels.
+/// Parses a line of a table without labels.
 void feed_line(std::string_view line, const ImageOptions& options) try {
   require_pixels(parse_image(line, "input:1", options));
 } catch (const DataError& error) {
@@ -57,20 +57,20 @@ void feed_images(std::string_view bytes) {
   const auto filled = static_cast<std::size_t>(
       std::ranges::count_if(lines, [](const std::string& line) { return !is_blank(line); }));
   require(corpus.train.size() == filled || corpus.train.size() + 1 == filled,
-          "no line but the heading is left out");
+          "only the heading is left out");
 }
 
-/// Input: a .npy file of images, and behind the line `=== labels` the file of their labels.
+/// Input: a .npy file of images, the line `=== labels`, and the .npy file of their labels.
 void feed_npy(std::string_view input) {
-  constexpr std::string_view border = "\n=== labels\n";
-  const std::size_t end = std::min(input.find(border), input.size());
+  constexpr std::string_view separator = "\n=== labels\n";
+  const std::size_t end = std::min(input.find(separator), input.size());
   const auto images = write_input(input.substr(0, end), "x.npy");
-  write_input(input.substr(std::min(end + border.size(), input.size())), "x.labels.npy");
+  write_input(input.substr(std::min(end + separator.size(), input.size())), "x.labels.npy");
   Corpus corpus;
   const ImageFile file = read_npy_images("data.train_images", images, image_options(), corpus);
-  require(corpus.files.size() == 2, "both files count");
+  require(corpus.files.size() == 2, "both files are listed");
   require(!file.images.empty(), "there is an image");
-  require(file.images.size() <= input.size(), "no more is made than there are bytes");
+  require(file.images.size() <= input.size(), "there are no more images than bytes");
   for (const LabelledImage& image : file.images) {
     require_pixels(image.pixels);
     require(can_be_class(image.label) && !find_invalid_utf8(image.label),

@@ -10,11 +10,11 @@
 namespace tapestry::fuzz {
 namespace {
 
-/// So that opening metrics.csv is as harmless as it looks: no quotes, no formulas, no escapes.
+/// Checks that opening metrics.csv is harmless: no quotes, no formulas, no escapes.
 void require_harmless(std::string_view csv) {
   require(csv.starts_with(metrics_heading), "a table begins with the heading");
   require(csv.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789,.+-\n") == csv.npos,
-          "a table holds names and numbers only");
+          "a table has only names and numbers");
   const auto columns = std::ranges::count(csv.substr(0, csv.find('\n')), ',');
   while (!csv.empty()) {
     const std::string_view line = csv.substr(0, csv.find('\n'));
@@ -25,18 +25,18 @@ void require_harmless(std::string_view csv) {
 
 }  // namespace
 
-/// Input: the text of a metrics.csv, as a checkpoint holds it.
+/// Input: the text of metrics.csv in a checkpoint.
 void feed_metrics(std::string_view input) {
   const std::string text(input);
   MetricsTable table(text, "x.h5");
-  require(table.csv() == text, "a table that is read is kept as it is");
+  require(table.csv() == text, "reading a table does not change it");
   require_harmless(text);
   table.add({.step = 1, .loss = 0.5});
   table.add_validation(1, 1, {.tokens = 1, .others = {{"exact_match", 0.5}}});
   try {
     require_metrics(table.csv(), "x.h5");
   } catch (const CheckpointError&) {
-    require(false, "a table that is read can be gone on with");
+    require(false, "a table that is read can be continued");
   }
 }
 

@@ -10,13 +10,13 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/// Feeds targets all inputs of their archives: replay .../TARGET.tar ... Exits with 1 if an input
-/// is a finding, or if there is none to feed.
+/// Feeds all inputs of archives to their targets: replay .../TARGET.tar ... Exits with 1 if an
+/// input is a finding, or if there are no inputs.
 namespace {
 
 struct Input {
   std::string name;
-  std::vector<char> bytes;  ///< so that a sanitizer sees a read behind the end
+  std::vector<char> bytes;  ///< exact size: a sanitizer detects reads past the end
 };
 
 /// The files of a tar archive.

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Fuzzes the readers of files from elsewhere, one per core at a time:
-#   tests/fuzz/run.sh [SECONDS [TARGET...]]   60 seconds for each of all targets; 1800 is the full figure
-#   tests/fuzz/run.sh --merge [TARGET...]     adds to the repository's corpus what reaches new code
-# Exits with 1 if there is a finding. What the fuzzers find on the way is kept in .build/asan/fuzz/corpus
-# and is where the next run starts.
+# Fuzzes the readers of untrusted files, one per core at a time:
+#   tests/fuzz/run.sh [SECONDS [TARGET...]]   fuzzes each target, by default for 60 s; full run: 1800
+#   tests/fuzz/run.sh --merge [TARGET...]     adds inputs that reach new code to the corpus in git
+# Exits with 1 if there is a finding. The next run continues with the inputs of this run, which are in
+# .build/asan/fuzz/corpus.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -36,8 +36,9 @@ unpack() {
   tar -xf "$corpus/$1.tar" -C "$seeds/$1"
 }
 
-# fuzz TARGET ARGUMENT...: an input is of some kilobytes, so that 512 MB in all or 128 MB at once are
-# a finding. So are 5 s of processor time, which the target itself checks; -timeout is for hangs.
+# fuzz TARGET ARGUMENT...: inputs have a few kilobytes, so 512 MB in total or 128 MB in one
+# allocation are a finding. So are 5 s of processor time, which the target checks itself; -timeout is
+# for hangs.
 fuzz() {
   local target=$1
   shift
@@ -45,7 +46,7 @@ fuzz() {
     -rss_limit_mb=512 -malloc_limit_mb=128 -timeout=300 -max_len=8192 "$@"
 }
 
-# Only edges count, not how often each is taken: the corpus stays small.
+# Counts only edges, not how often each is taken, to keep the corpus small.
 if [ "$seconds" = --merge ]; then
   for target in "${targets[@]}"; do
     unpack "$target"
@@ -57,13 +58,13 @@ if [ "$seconds" = --merge ]; then
   exit
 fi
 
-# number PREFIX LOG: what follows the prefix at the start of a line, the last time it is said.
+# number PREFIX LOG: the number after the last occurrence of the prefix at the start of a line.
 number() { sed -n "s/^$1 *\([0-9]*\).*/\1/p" "$2" | tail -1; }
 
 row='%-12s %14s %8s %8s %8s %9s\n'
 TIMEFORMAT='%U %S'
 
-# fuzz_for_a_while TARGET: prints what came of it; fails if there is a finding.
+# fuzz_for_a_while TARGET: fuzzes and prints a row of results; fails if there is a finding.
 fuzz_for_a_while() {
   local target=$1 log=$build/fuzz/$1.log dictionary=() status=0 cpu
   unpack "$target"
@@ -77,7 +78,7 @@ fuzz_for_a_while() {
   [ $status -ne 0 ] || return 0
   { grep -aE 'what\(\)|ERROR|SUMMARY|runtime error|Test unit written' "$log" || tail -5 "$log"; } |
     sed "s/^/$target: /"
-  echo "$target: exit code $status; all that was said is in $log"
+  echo "$target: exit code $status; the full output is in $log"
   return 1
 }
 

@@ -10,7 +10,7 @@
 namespace tapestry::fuzz {
 namespace {
 
-/// The number of lines with something in them.
+/// The number of lines that are not blank.
 std::size_t count_filled(const std::filesystem::path& path) {
   const auto lines = read_text_file(path).lines;
   return lines.size() - static_cast<std::size_t>(std::ranges::count_if(lines, is_blank));
@@ -29,7 +29,7 @@ void feed_labels(std::string_view bytes) {
   const Corpus corpus = load_labelled_text({.train_text = path.string()}, {}, "/");
   for (const Example& example : corpus.train) {
     require(example.source.size() >= 2 && example.source.front() == bos_id,
-            "a sentence is <bos> and a word or more");
+            "a sentence is <bos> and at least one word");
     require(std::all_of(example.source.begin() + 1, example.source.end(),
                         [](std::int32_t id) { return id >= first_word_id; }),
             "each word of the text is in its vocabulary");
@@ -37,10 +37,10 @@ void feed_labels(std::string_view bytes) {
     require_named(example.target.front(), corpus);
   }
   require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are two classes or more");
-  require(corpus.train.size() == count_filled(path), "no line but blank ones is left out");
+  require(corpus.train.size() == count_filled(path), "only blank lines are left out");
 }
 
-/// Input: a file with a token and a label a line.
+/// Input: a file with a token and a label per line.
 void feed_tags(std::string_view bytes) {
   const auto path = write_input(bytes);
   const Corpus corpus = load_tagged_text({.train_text = path.string()}, {}, "/");
@@ -55,7 +55,7 @@ void feed_tags(std::string_view bytes) {
     for (const std::int32_t label : example.target) require_named(label, corpus);
     tokens += example.source.size();
   }
-  require(tokens == count_filled(path), "no line but blank ones is left out");
+  require(tokens == count_filled(path), "only blank lines are left out");
 }
 
 }  // namespace tapestry::fuzz

@@ -37,19 +37,19 @@ void require_lines(std::string_view bytes, const std::vector<std::string>& lines
     total += line.size();
     require(!find_invalid_utf8(line), "a line is UTF-8");
     require(line.find_first_of(std::string_view("\0\n", 2)) == line.npos,
-            "a line holds neither NUL nor line feed");
+            "a line has neither NUL nor line feed");
   }
   const auto returns = static_cast<std::size_t>(std::ranges::count(bytes, '\r'));
   require(total <= bytes.size() && bytes.size() <= total + returns + 3,
-          "nothing but line ends and a byte order mark is lost");
+          "only line ends and a byte order mark are lost");
 }
 
 void require_tokens(const std::string& line) {
   const Tokens words = WordTokenizer().split(line);
   require(concatenated(words) == without_white_space(line),
-          "tokens hold all characters that are not white space");
+          "tokens have all characters except white space");
   const Tokens small = WordTokenizer(true).split(line);
-  require(small.size() == words.size(), "lowering the case moves no token");
+  require(small.size() == words.size(), "lower case does not change the number of tokens");
   for (const Tokens& tokens : {words, small, SpaceTokenizer().split(line)}) {
     require(std::ranges::none_of(tokens, &std::string::empty), "no token is empty");
   }
@@ -58,7 +58,7 @@ void require_tokens(const std::string& line) {
   }
 }
 
-/// Through a codec whose vocabulary has every word of the text.
+/// Encodes and decodes with a vocabulary that has every word of the text.
 void require_codec(const std::vector<std::string>& lines) {
   WordCounter counter;
   for (const std::string& line : lines) counter.add(WordTokenizer(true).split(line));
@@ -69,7 +69,7 @@ void require_codec(const std::vector<std::string>& lines) {
             "each word of the text is in its vocabulary");
     require(without_white_space(codec.decode_source(ids)) ==
                 concatenated(WordTokenizer(true).split(line)),
-            "decoding gives the words back");
+            "decoding restores the words");
     const auto unknown = codec.encode_target(line);
     require(std::ranges::all_of(unknown, [](std::int32_t id) { return id == unk_id; }),
             "a word that is not in the vocabulary is unknown");

@@ -35,7 +35,7 @@ def join(draw, words):
 
 
 def altered(draw, words, pool, share):
-    """The words with deletions, insertions, substitutions, other cases and moved spans."""
+    """The words with deletions, insertions, substitutions, changed case and moved spans."""
     result = []
     for word in words:
         chance = draw.random() / share
@@ -60,7 +60,7 @@ def altered(draw, words, pool, share):
 
 
 def draw_corpus(draw, pool=None, most=20):
-    """Hypotheses and references, without white space at the end of lines, as files are read."""
+    """Hypotheses and references, without white space at line ends, as if read from files."""
     pool = draw.choices(pool or WORDS, k=draw.choice([5, 30, 200]))
     share = draw.choice([0.05, 0.2, 0.5, 1.0])
     number = draw.choice([1, 1, 1, 2, 3])

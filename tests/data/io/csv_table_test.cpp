@@ -41,7 +41,7 @@ TEST_CASE("empty lines of a CSV file are skipped, and so is a header") {
   CHECK(table_of("5,6\n1,2\n", {.header = true}).rows == 1);
 }
 
-TEST_CASE("a CSV file that is not a table of numbers is rejected with its line") {
+TEST_CASE("a CSV file that is not a table of numbers is rejected with the line") {
   const std::string number = "expected a finite number";
   std::vector<test::BadInput> tables{
       {"1,2\n3,x\n", {"table.csv:2: found \"x\" in field 2", number}},
@@ -61,7 +61,7 @@ TEST_CASE("a CSV file that is not a table of numbers is rejected with its line")
   CHECK_THROWS_AS(read_csv("no/such/table.csv"), DataError);
 }
 
-TEST_CASE("fields are separated by commas, and a field in quotes is its content") {
+TEST_CASE("fields are separated by commas, and quotes around a field are removed") {
   const std::pair<const char*, Fields> lines[] = {
       {"a,b,c", {"a", "b", "c"}},
       {" a\t, b c ,", {"a", "b c", ""}},
@@ -71,7 +71,7 @@ TEST_CASE("fields are separated by commas, and a field in quotes is its content"
       {"\"a,b\", \"c,d\" ,e", {"a,b", "c,d", "e"}},
       {"\"a\"\"b\",\"\"\"\",\"\"", {"a\"b", "\"", ""}},
       {"\" a \"", {" a "}},
-      {"5\",a\"b", {"5\"", "a\"b"}},  // inside an unquoted field
+      {"5\",a\"b", {"5\"", "a\"b"}},  // a quote inside an unquoted field
   };
   for (const auto& [line, fields] : lines) CHECK(split_csv_line(line) == fields);
   for (const char* line : {"\"a,b", "a,\"", "\"a\"\""}) {  // a quote that is not closed

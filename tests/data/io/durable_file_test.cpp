@@ -94,7 +94,7 @@ TEST_CASE("a file is written, replaced and may be empty") {
   }
 }
 
-/// Writes pieces of these sizes, all of other bytes, and returns the calls of the file system.
+/// Writes pieces of these sizes, each with different bytes, and returns the system calls.
 Calls write_pieces(const std::filesystem::path& path, const std::vector<std::size_t>& sizes) {
   std::size_t total = 0;
   for (const std::size_t size : sizes) total += size;
@@ -112,7 +112,7 @@ Calls write_pieces(const std::filesystem::path& path, const std::vector<std::siz
   return files.calls;
 }
 
-TEST_CASE("a file of pieces has them in order, whatever their sizes") {
+TEST_CASE("pieces of any sizes are written in order") {
   const TemporaryFolder folder;
   constexpr std::size_t chunk = 1 << 20;
   for (const auto& sizes :
@@ -131,7 +131,7 @@ TEST_CASE("a file of pieces has them in order, whatever their sizes") {
   CHECK(std::ranges::count(calls, "pread") == 3);
 }
 
-TEST_CASE("a file is flushed and verified before it is renamed, and the folder flushed after") {
+TEST_CASE("a file is flushed and verified before the rename, and its folder is flushed after it") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   write(folder / "x", "text", files);
@@ -149,7 +149,8 @@ TEST_CASE("interrupted calls and short transfers are continued") {
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("whichever call up to the rename fails, the old file is unchanged and no file is left") {
+TEST_CASE(
+    "if any call up to the rename fails, the old file is unchanged and no file is left over") {
   const TemporaryFolder folder;
   write(folder / "x", "old text");
   const Calls expected{"open",  "open",  "fallocate", "write", "write",
@@ -167,7 +168,7 @@ TEST_CASE("whichever call up to the rename fails, the old file is unchanged and 
   }
 }
 
-TEST_CASE("a folder that could not be flushed is reported with the new file in place") {
+TEST_CASE("an error in flushing the folder is reported, and the new file is in place") {
   const TemporaryFolder folder;
   write(folder / "x", "old");
   FaultyFileSystem files;
@@ -188,7 +189,7 @@ TEST_CASE("a folder that could not be flushed is reported with the new file in p
   }
 }
 
-TEST_CASE("each failure has a hint, and a full disk the bytes needed and free") {
+TEST_CASE("each error has a hint, and a full disk also the needed and free bytes") {
   const TemporaryFolder folder;
   const std::string path = folder.path().string(), file = (folder / "x").string();
   struct {
@@ -233,7 +234,7 @@ TEST_CASE("each failure has a hint, and a full disk the bytes needed and free") 
   check_failure(folder / "x", unknown, {"(4 bytes needed, unknown free)"});
 }
 
-TEST_CASE("a disk that loses bytes, or reports another number than it wrote, is detected") {
+TEST_CASE("a disk that loses bytes, or reports a wrong number of written bytes, is detected") {
   struct Forgetful : FileSystem {
     ssize_t pread(int, void*, std::size_t, std::uint64_t) override { return 0; }
   } forgetful;
@@ -252,7 +253,7 @@ TEST_CASE("a disk that loses bytes, or reports another number than it wrote, is 
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("a file system without free inodes is reported as such, whatever space is free") {
+TEST_CASE("a file system without free inodes is reported as such, even with free space") {
   NoInodes files;
   const TemporaryFolder folder;
   check_failure(folder / "x", files,
@@ -263,7 +264,7 @@ TEST_CASE("a file system without free inodes is reported as such, whatever space
   CHECK(inode_hint("/a\nb") == "delete files on the disk of /a\\nb or write to another one");
 }
 
-TEST_CASE("names of temporary files that are taken are left alone, up to a number of them") {
+TEST_CASE("existing temporary files are not touched, and too many of them are an error") {
   struct Crowded : FileSystem {
     int attempts = 0;
     int open(const char* path, int flags, mode_t mode) override {
@@ -275,7 +276,7 @@ TEST_CASE("names of temporary files that are taken are left alone, up to a numbe
   const TemporaryFolder folder;
   check_failure(folder / "x", files, {"could not create a temporary file: File exists"});
   CHECK(files.attempts == 100);
-  // A file left by a crashed process of the same number
+  // A file left over by a crashed process with the same PID
   const std::string stray = ".x.tmp-" + std::to_string(::getpid()) + "-0";
   std::ofstream(folder / stray) << "half";
   write(folder / "x", "text");
@@ -283,7 +284,7 @@ TEST_CASE("names of temporary files that are taken are left alone, up to a numbe
   CHECK(content(folder / stray) == "half");
 }
 
-TEST_CASE("a temporary file becomes its target when it is committed, and is flushed before") {
+TEST_CASE("commit() flushes a temporary file and renames it to its target") {
   const TemporaryFolder folder;
   write(folder / "x", "old");
   FaultyFileSystem files;
@@ -302,7 +303,7 @@ TEST_CASE("a temporary file becomes its target when it is committed, and is flus
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("what is written after a temporary file was verified is flushed as well") {
+TEST_CASE("bytes written after verify() are flushed as well") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   {
@@ -319,7 +320,7 @@ TEST_CASE("what is written after a temporary file was verified is flushed as wel
   CHECK(content(folder / "x") == "somemore");
 }
 
-TEST_CASE("a temporary file that is not committed leaves the target unchanged and is deleted") {
+TEST_CASE("without commit(), the target is unchanged and the temporary file is deleted") {
   const TemporaryFolder folder;
   write(folder / "x", "old");
   {
@@ -331,7 +332,7 @@ TEST_CASE("a temporary file that is not committed leaves the target unchanged an
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("errors of a temporary file have the bytes written, and the hint that its user adds") {
+TEST_CASE("errors of a temporary file have the written bytes and the added hint") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   files.free_space = 17;
@@ -360,7 +361,7 @@ TEST_CASE("is_temporary_name() recognizes names of temporary files") {
   }
 }
 
-TEST_CASE("folders are created with all missing parents, unless a file is there") {
+TEST_CASE("folders are created with all missing parents, unless a file is in the way") {
   const TemporaryFolder folder;
   create_folder_durably(folder / "a/b/c");
   create_folder_durably(folder / "a/b/c");
@@ -370,7 +371,7 @@ TEST_CASE("folders are created with all missing parents, unless a file is there"
   CHECK_THROWS_AS(create_folder_durably(folder / "x/y"), OutputError);
 }
 
-TEST_CASE("a folder that another process has just created is used like a new one") {
+TEST_CASE("a folder that another process has just created is accepted") {
   struct Late : FileSystem {
     int mkdir(const char* path, mode_t mode) override {
       FileSystem::mkdir(path, mode);
@@ -382,7 +383,7 @@ TEST_CASE("a folder that another process has just created is used like a new one
   CHECK(std::filesystem::is_directory(folder / "a"));
 }
 
-TEST_CASE("a folder that cannot be looked at, created or flushed is reported") {
+TEST_CASE("a folder that cannot be inspected, created or flushed is reported") {
   const TemporaryFolder folder;
   const auto failing = [&](std::size_t call, const char* name, const char* words) {
     std::filesystem::remove(folder / "a");

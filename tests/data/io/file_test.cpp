@@ -38,7 +38,7 @@ std::string rejected(const auto& action) {
   return "none";
 }
 
-TEST_CASE("a file of up to the largest size is read, in any number of reads") {
+TEST_CASE("a file of up to the maximum size is read, in any number of system calls") {
   const TemporaryFolder folder;
   const auto path = folder.write("x", "text");
   FaultyFileSystem files;
@@ -55,7 +55,7 @@ TEST_CASE("a file of up to the largest size is read, in any number of reads") {
   CHECK(bytes[0] == std::byte{'e'});
 }
 
-TEST_CASE("if no more files can be opened, the hint names the limit and not the path") {
+TEST_CASE("if no more files can be opened, the hint names the limit instead of the path") {
   const TemporaryFolder folder;
   const auto path = folder.write("x", "text");
   FaultyFileSystem files;
@@ -93,7 +93,7 @@ TEST_CASE("OpenFile rejects pipes, devices and folders without blocking") {
         (folder / "none").string() + ": cannot be read: No such file or directory | look for it");
 }
 
-TEST_CASE("a call that fails and a file that ends early are reported") {
+TEST_CASE("a failed system call and a file that ends early are reported") {
   const TemporaryFolder folder;
   const auto path = folder.write("x", "text");
   FaultyFileSystem files;
@@ -134,7 +134,7 @@ TEST_CASE("free_bytes() is the free space of a disk, and fails for a missing pat
   CHECK(posix_file_system().free_bytes((folder / "none").c_str(), bytes) == -1);
 }
 
-TEST_CASE("free_inodes() is that of the file system, and unknown for a missing path") {
+TEST_CASE("free_inodes() has the free inodes of the file system; nullopt for a missing path") {
   const TemporaryFolder folder;
   struct statvfs status {};
   REQUIRE(::statvfs(folder.path().c_str(), &status) == 0);
@@ -149,7 +149,7 @@ TEST_CASE("free_inodes() is that of the file system, and unknown for a missing p
   CHECK(errno == ENOENT);
 }
 
-TEST_CASE("list() has all names of a folder except . and ..") {
+TEST_CASE("list() returns all names in a folder except . and ..") {
   const TemporaryFolder folder;
   std::ofstream(folder / ".hidden") << "text";
   std::vector<std::string> names;

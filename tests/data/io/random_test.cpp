@@ -9,14 +9,14 @@
 
 using namespace tapestry;
 
-TEST_CASE("the stream is Philox4x32-10, by the published known answers") {
+TEST_CASE("the stream is Philox4x32-10: published known answers") {
   // kat_vectors of Random123: counter 0, key 0 gives 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
   RandomDraws zeros(0, static_cast<DrawPurpose>(0), 0);
   CHECK(zeros.next() == 0xe169c58d6627e8d5u);
   CHECK(zeros.next() == 0x9b00dbd8bc57ac4cu);
 }
 
-TEST_CASE("seed, purpose and index each change the numbers, in their high halves too") {
+TEST_CASE("all bits of seed, purpose and index change the numbers") {
   const auto first = [](std::uint64_t seed, DrawPurpose purpose, std::uint64_t index) {
     return RandomDraws(seed, purpose, index).next();
   };
@@ -58,7 +58,7 @@ TEST_CASE("below(1) is 0 and below() of a number near 2^64 reaches its upper hal
   CHECK(upper_half);
 }
 
-TEST_CASE("below(n) is uniform if 2^64 is no multiple of n") {
+TEST_CASE("below(n) is uniform if 2^64 is not a multiple of n") {
   // 2^64 holds n = 3/4 2^64 once and a third of it again: taken as it is, the remainder would fall
   // into that third half of the time.
   RandomDraws random(1, DrawPurpose::batch_order, 0);

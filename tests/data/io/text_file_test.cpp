@@ -36,7 +36,7 @@ Lines read_lines(std::string_view text) {
   return read_text_file(folder.write("text", text)).lines;
 }
 
-/// The rejection of a file that another thread changes, which may not get its turn at once.
+/// The error for a file that another thread changes, which may take several attempts.
 std::string rejection_in_time(const std::filesystem::path& path) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     try {
@@ -48,7 +48,7 @@ std::string rejection_in_time(const std::filesystem::path& path) {
   return "none";
 }
 
-/// A reader of the text of a file.
+/// Reads a text from a file.
 struct OpenText {
   explicit OpenText(std::string_view text)
       : descriptor(::open(folder.write("text", text).c_str(), O_RDONLY | O_CLOEXEC)) {}
@@ -61,7 +61,7 @@ struct OpenText {
 
 volatile std::sig_atomic_t interruptions = 0;
 
-/// Lets SIGUSR1 interrupt what a thread waits for, while one is alive.
+/// While alive, lets SIGUSR1 interrupt blocking system calls.
 class Interruptible {
  public:
   Interruptible() {
@@ -101,7 +101,7 @@ class GrowingText {
 
 }  // namespace
 
-TEST_CASE("lines end with a line feed, after a carriage return or not, the last one also without") {
+TEST_CASE("lines end with \\n or \\r\\n, and the last line may have no line end") {
   const std::pair<std::string_view, Lines> texts[] = {
       {"one\ntwo\n", {"one", "two"}},
       {"one\ntwo", {"one", "two"}},
@@ -151,7 +151,7 @@ TEST_CASE("texts that programs interpret differently are rejected with file, lin
       [](const std::string& text) { read_lines(text); });
 }
 
-TEST_CASE("what is no readable text file is rejected with its name and the reason") {
+TEST_CASE("a path that is not a readable text file is rejected with its name and the reason") {
   const TemporaryFolder folder;
   const auto at = [&](const char* name) { return (folder.path() / name).string(); };
   REQUIRE(mkfifo(at("pipe").c_str(), 0600) == 0);
@@ -171,7 +171,7 @@ TEST_CASE("what is no readable text file is rejected with its name and the reaso
           {at("pipe"), {at("pipe") + special}},
           {at("socket"), {at("socket") + special}},
           {"/dev/zero", {"/dev/zero" + special}},
-          // A regular file by its type, but reading its first page is an input/output error.
+          // A regular file, but reading its first page is an input/output error.
           {"/proc/self/mem", {"/proc/self/mem: cannot be read: Input/output error"}},
           {at("large"), {at("large") + ": found 4398046511104 bytes, expected at most "}},
           {at("a\nb\x1B[31m\xFF"), {"/a\\nb\\x1B[31m\\xFF: cannot be read"}},
@@ -179,7 +179,7 @@ TEST_CASE("what is no readable text file is rejected with its name and the reaso
       [](const std::string& path) { read_text_file(path); });
 }
 
-TEST_CASE("size and digest of a text cover all bytes of the file, line ends included") {
+TEST_CASE("size and digest of a text cover all bytes of the file, including line ends") {
   const TemporaryFolder folder;
   const std::string text = "\xEF\xBB\xBFone\r\n" + std::string(100'000, 'x');
   const TextFile file = read_text_file(folder.write("text", text));
@@ -197,7 +197,7 @@ TEST_CASE("a file that changes while it is read is rejected") {
   CHECK(rejection_in_time(path) == path.string() + ": changed while it was read");
 }
 
-TEST_CASE("reading a file that grows at the same speed ends") {
+TEST_CASE("reading ends even if the file grows as fast as it is read") {
   const TemporaryFolder folder;
   const auto path = folder.write("text", std::string(1'000'000, '\n'));
   std::ofstream file(path, std::ios::app);
@@ -208,7 +208,7 @@ TEST_CASE("reading a file that grows at the same speed ends") {
 
 // ---- LineReader
 
-TEST_CASE("LineReader gives lines one by one with their numbers, then none") {
+TEST_CASE("LineReader returns lines one by one with their numbers, then nullopt") {
   OpenText text("one\n\nthree");
   CHECK(text.reader.next() == "one");
   CHECK(text.reader.line_number() == 1);
@@ -238,7 +238,7 @@ TEST_CASE("LineReader returns a line before it checks the next one") {
   CHECK(rejection([&] { text.reader.next(); }) == "the text:2: byte 5 (0xFF) is not UTF-8");
 }
 
-TEST_CASE("a line of the greatest length is read whole, with any line end") {
+TEST_CASE("a line of the maximum length is accepted, with any line end") {
   const std::string line(max_text_line_length, 'x');
   for (const char* end : {"", "\n", "\r\n"}) {
     OpenText text(line + end);

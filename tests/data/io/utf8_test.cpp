@@ -25,7 +25,7 @@ void check_kind(std::u32string_view characters, CharacterKind kind) {
 
 }  // namespace
 
-TEST_CASE("text of one to four byte characters is valid UTF-8") {
+TEST_CASE("characters of one to four bytes are valid UTF-8") {
   CHECK_FALSE(find_invalid_utf8(""));
   CHECK_FALSE(find_invalid_utf8("a\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80"));
   CHECK_FALSE(find_invalid_utf8("\0"sv));
@@ -66,7 +66,7 @@ TEST_CASE("a character is read with its code point and its bytes") {
   CHECK(character_at(text, 6).bytes.size() == 4);
 }
 
-TEST_CASE("append_utf8 writes the bytes that decode to the code point, at every length border") {
+TEST_CASE("append_utf8() writes bytes that decode to the code point, for each number of bytes") {
   for (const char32_t code_point :
        {0x0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF}) {
     std::string text;
@@ -78,11 +78,11 @@ TEST_CASE("append_utf8 writes the bytes that decode to the code point, at every 
   }
 }
 
-TEST_CASE("is_blank is true for a text of white space only") {
+TEST_CASE("is_blank() is true for text that consists of white space") {
   CHECK(is_blank(""));
   CHECK(is_blank(" \t\u00A0\u3000\r"));
   CHECK_FALSE(is_blank(" ."));
-  CHECK_FALSE(is_blank("\u200B"));  // has no width, and is no white space to Unicode either
+  CHECK_FALSE(is_blank("\u200B"));  // zero width space: not white space in Unicode
 }
 
 TEST_CASE("characters are white space, digits, punctuation or parts of words") {
@@ -94,13 +94,13 @@ TEST_CASE("characters are white space, digits, punctuation or parts of words") {
   check_kind(U"äßéøŁαЖ漢😀\u0301\u0001\u007F\u1FFF\u200B\u2012\u2016", CharacterKind::word);
 }
 
-TEST_CASE("control characters are those of ASCII and of Latin-1") {
+TEST_CASE("control characters are the ones of ASCII and Latin-1") {
   for (const char32_t character : U"\t\n\x1B\x1F\x7F\u0080\u009F") CHECK(is_control(character));
   for (const char32_t character : {U' ', U'~', U'\u00A0', U'ä', U'猫'})
     CHECK(!is_control(character));
 }
 
-TEST_CASE("capitals of European languages become small letters, other characters are unchanged") {
+TEST_CASE("capitals of European languages become lower case, other characters are unchanged") {
   CHECK(lowercase_european("Hello WORLD Äpfel ÀÖØ ŁÓDŹ ČESKÝ ŸVES") ==
         "hello world äpfel àöø łódź český ÿves");
   CHECK(lowercase_european("ΑΘΉΝΑ МОСКВА ЁЖ VIỆT STRAẞE") == "αθήνα москва ёж việt straße");
@@ -109,7 +109,7 @@ TEST_CASE("capitals of European languages become small letters, other characters
   }
 }
 
-TEST_CASE("wide characters take two columns of a terminal and combining marks none") {
+TEST_CASE("wide characters take two terminal columns, and combining marks take no column") {
   CHECK(display_columns("") == 0);
   CHECK(display_columns("run") == 3);
   CHECK(display_columns("ähnlich") == 7);
@@ -122,7 +122,7 @@ TEST_CASE("wide characters take two columns of a terminal and combining marks no
   CHECK(padded("long", 3) == "long");
 }
 
-TEST_CASE("classes and small letters never change: trained models have to read the same tokens") {
+TEST_CASE("character classes and lower case never change: trained models depend on them") {
   Xxh3 hash;
   for (char32_t c = 0; c < 0x110000; ++c) {
     const std::uint32_t found[] = {lowercase_european(c),
@@ -134,8 +134,7 @@ TEST_CASE("classes and small letters never change: trained models have to read t
 
 // ---- Escapes
 
-TEST_CASE(
-    "controls, marks of direction and bytes that are not UTF-8 are escaped, other text is not") {
+TEST_CASE("control characters, direction marks and bytes that are not UTF-8 are escaped") {
   const std::pair<std::string_view, std::string_view> texts[] = {
       {"", ""},
       {"data/größe 1.txt", "data/größe 1.txt"},

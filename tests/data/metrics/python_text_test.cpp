@@ -10,10 +10,10 @@
 using namespace tapestry;
 using namespace tapestry::python;
 
-TEST_CASE("Latin and Cyrillic characters have the properties and small letters of Python 3.11") {
+TEST_CASE("Latin and Cyrillic characters have the properties and lower case of Python 3.11") {
   Xxh3 hash;
   for (char32_t c = 0; c < 0x530; ++c) {
-    if (c >= 0x370 && c < 0x400) continue;  // Greek, with characters that are not assigned
+    if (c >= 0x370 && c < 0x400) continue;  // Greek, which has unassigned characters
     const char properties[] = {is_number(c), is_punctuation(c), is_symbol(c), is_space(c)};
     const std::u32string small = lower(std::u32string{U'a', c, U'\u03A3'});
     hash.add(properties, sizeof properties);
@@ -37,7 +37,7 @@ TEST_CASE("numbers, punctuation and symbols are general categories") {
   CHECK_FALSE(is_punctuation(U'+'));
 }
 
-TEST_CASE("is_space is true for the characters at which Python's split() divides") {
+TEST_CASE("is_space() is true for the characters where Python's split() divides text") {
   std::u32string found;
   for (char32_t c = 0; c < 0x110000; ++c) {
     if (is_space(c)) found += c;
@@ -54,7 +54,7 @@ TEST_CASE("lower() maps letters of every script and nothing else") {
   CHECK(lower(U"\u0130stanbul") == U"i\u0307stanbul");
 }
 
-TEST_CASE("lower() of a capital sigma is a final sigma at the end of a word only") {
+TEST_CASE("lower() of a capital sigma is a final sigma only at the end of a word") {
   CHECK(lower(U"\u039F\u0394\u039F\u03A3") == U"\u03BF\u03B4\u03BF\u03C2");
   CHECK(lower(U"\u03A3\u03A3 \u03A3") == U"\u03C3\u03C2 \u03C3");
   CHECK(lower(U"\u0391\u03A3' .") == U"\u03B1\u03C2' .");
@@ -64,7 +64,7 @@ TEST_CASE("lower() of a capital sigma is a final sigma at the end of a word only
   CHECK(lower(U"\u2160\u03A3") == U"\u2170\u03C2");
 }
 
-TEST_CASE("white space at the end of a text is dropped, and at its beginning kept") {
+TEST_CASE("rstrip() removes white space at the end of a text, not at its beginning") {
   CHECK(rstrip(U" a b \u3000\t\u00A0") == U" a b");
   CHECK(rstrip(U" \n").empty());
 }

@@ -26,8 +26,8 @@ using nlohmann::json;
 using Sentences = std::vector<std::string>;
 using References = std::vector<Sentences>;
 
-// ---- Scores by sacreBLEU: tests/golden/text_metrics.json has corpora with unusual tokens, and
-// settings of all options.
+// ---- Scores of sacreBLEU: tests/golden/text_metrics.json has corpora with unusual tokens, and
+// settings for all options.
 
 template <class E>
 E named(const json& options, const char* key,
@@ -74,7 +74,7 @@ std::unique_ptr<TextMetric> make_metric(const json& options) {
                   .eps_smoothing = options.value("eps_smoothing", false)});
 }
 
-TEST_CASE("scores, details and signatures of unusual text are those of sacreBLEU") {
+TEST_CASE("scores, details and signatures of unusual text equal sacreBLEU") {
   std::ifstream file(test::source_folder() / "tests/golden/text_metrics.json");
   const json golden = json::parse(file);
   REQUIRE(golden.at("sacrebleu") == sacrebleu_version);
@@ -113,7 +113,7 @@ TEST_CASE("BLEU is the geometric mean of clipped precisions times the brevity pe
   CHECK(
       found.score ==
       Approx(100.0 * std::exp(-0.2) * std::pow(1.0 * 0.75 * 2.0 / 3.0 * 0.5, 0.25)).epsilon(1e-12));
-  // The example of Papineni et al. 2002, with a word that each reference has once or twice
+  // The example of Papineni et al. 2002: the references have the word twice and once.
   const BleuScore clipped = bleu_of({"the the the the the the the"},
                                     {{"the cat is on the mat"}, {"there is a cat on the mat"}});
   CHECK(clipped.matches == std::vector<double>{2, 0, 0, 0});
@@ -122,7 +122,7 @@ TEST_CASE("BLEU is the geometric mean of clipped precisions times the brevity pe
   CHECK(summed.hypothesis_length == 5);
   CHECK(summed.reference_length == 6);
   CHECK(summed.matches == std::vector<double>{4, 1, 0, 0});
-  // The closest reference counts, of two equally close ones the shorter.
+  // The closest reference length counts; of two equally close lengths, the shorter.
   const std::pair<References, double> lengths[] = {{{{"a b c d e f"}, {"a b c"}}, 3},
                                                    {{{"a b c"}, {"a b c d e"}}, 3},
                                                    {{{"a b c d e"}, {"a b c"}}, 3},
@@ -144,7 +144,7 @@ TEST_CASE("BLEU of a corpus without any match, or with too short sentences, is 0
   CHECK(Bleu({.max_order = 2}).corpus_score({"a b"}, {{"a b"}}) == Approx(100.0).epsilon(1e-12));
 }
 
-TEST_CASE("each tokenizer separates what sacreBLEU separates") {
+TEST_CASE("the tokenizers separate text like sacreBLEU") {
   const auto tokens = [](BleuTokenizer tokenizer, const std::string& sentence) {
     return Bleu({.tokenizer = tokenizer}).tokenize(sentence);
   };
@@ -203,12 +203,12 @@ TEST_CASE("chrF++ separates one punctuation mark of each word") {
   CHECK(chrf_sums(options, {"(hi) there!"}, {{"hi there !"}}) == Sums{10, 8, 8, 4, 3, 2, 3, 2, 1});
   // "a -> " | a; a single mark stays; non-ASCII marks are part of the word
   CHECK(chrf_sums(options, {"\"a . b。"}, {{"\" a . b 。"}}) == Sums{5, 5, 5, 4, 5, 3, 3, 4, 2});
-  // Orders that the reference does not have, and the reference with the best score of a sentence
+  // orders without n-grams in the reference; the reference with the best score of each sentence
   CHECK(chrf_sums({.char_order = 2}, {"abc"}, {{"a"}}) == Sums{3, 1, 1, 0, 0, 0});
   CHECK(chrf_sums({.char_order = 1}, {"ab", "cd"}, {{"xy", "cde"}, {"abz", "x"}}) == Sums{4, 6, 4});
 }
 
-TEST_CASE("names, and signatures of resampling, are those of sacreBLEU") {
+TEST_CASE("names and signatures of resampling equal sacreBLEU") {
   CHECK(Bleu({.lowercase = true, .smoothing = BleuSmoothing::floor, .effective_order = true})
             .signature({.references = 3, .bootstrap_samples = 1000, .seed = 7}) ==
         "nrefs:3|bs:1000|seed:7|case:lc|eff:yes|tok:13a|smooth:floor[0.10]|version:2.6.0");
@@ -234,7 +234,7 @@ TEST_CASE("sentences that cannot be scored, and options outside their range, are
 
 // ---- Significance
 
-/// The share of wrong words in per cent, from statistics [wrong words, words].
+/// Percentage of wrong words, from statistics [wrong words, words].
 class ErrorRate : public TextMetric {
  public:
   std::string name() const override { return "error rate"; }
@@ -249,7 +249,7 @@ class ErrorRate : public TextMetric {
 
 const ErrorRate metric;
 
-/// Statistics of sentences of one word, of which each is wrong with a probability.
+/// Statistics of sentences with one word, which is wrong with a given probability.
 SegmentStatistics words(std::size_t sentences, std::uint64_t wrong_of_100, std::uint64_t stream) {
   SegmentStatistics all(sentences, 2);
   RandomDraws random(5, DrawPurpose::training_example, stream);
@@ -260,10 +260,9 @@ SegmentStatistics words(std::size_t sentences, std::uint64_t wrong_of_100, std::
   return all;
 }
 
-TEST_CASE("a system compared with itself has the least p-value that samples can give") {
+TEST_CASE("a system compared with itself has the smallest possible p-value") {
   const auto system = words(50, 30, 1);
-  // All differences are 0, which is not larger than their mean by more than 0: only the +1 of the
-  // formula counts.
+  // No difference exceeds the mean of 0: only the +1 of the formula is left.
   CHECK(paired_bootstrap(metric, system, system, 99).p_value == Approx(0.01));
 }
 
@@ -273,7 +272,7 @@ TEST_CASE("clear differences are significant and small ones are not") {
   CHECK(paired_bootstrap(metric, baseline, similar, 2000).p_value > 0.05);
 }
 
-TEST_CASE("the bootstrap interval is that of a mean of independent sentences") {
+TEST_CASE("the bootstrap interval is the interval of a mean of independent sentences") {
   const auto system = words(400, 50, 1);
   const double score = metric.score(system.sum()) / 100.0;
   const ConfidenceInterval found = bootstrap_confidence(metric, system, 20'000);
@@ -282,7 +281,7 @@ TEST_CASE("the bootstrap interval is that of a mean of independent sentences") {
   CHECK(found.half_width == Approx(1.96 * deviation).epsilon(0.06));
 }
 
-TEST_CASE("p-values are the same for the same seed and differ for another") {
+TEST_CASE("equal seeds give equal p-values, and other seeds give others") {
   const auto a = words(100, 50, 1), b = words(100, 40, 2);
   const auto bootstrap = [&](std::uint64_t seed) {
     return paired_bootstrap(metric, a, b, 500, seed);
@@ -293,7 +292,7 @@ TEST_CASE("p-values are the same for the same seed and differ for another") {
   CHECK(bootstrap(3).system.mean != bootstrap(4).system.mean);
 }
 
-TEST_CASE("systems of different sentences, or without any, are rejected") {
+TEST_CASE("systems with different numbers of sentences, or without sentences, are rejected") {
   const auto ten = words(10, 50, 1), nine = words(9, 50, 1), none = SegmentStatistics(0, 2);
   CHECK_THROWS_AS((void)paired_bootstrap(metric, ten, nine), std::invalid_argument);
   CHECK_THROWS_AS((void)bootstrap_confidence(metric, none), std::invalid_argument);

@@ -17,7 +17,7 @@
 #include "tests/data/readers/text_folder.h"
 #include "tests/data/rejection.h"
 
-/// Lines that cannot be used: BadLines, and what all readers do with them.
+/// Bad lines: the class BadLines, and how all readers use it.
 namespace tapestry {
 namespace {
 
@@ -40,7 +40,7 @@ BadLines bad_lines(int count, int too_long = 0, OnBadLine action = OnBadLine::st
   return bad;
 }
 
-TEST_CASE("bad lines are rejected with the first of them, their number and how to skip them") {
+TEST_CASE("bad lines are rejected with the first lines, their number and how to skip them") {
   const std::string skip = "; or set data.on_bad_line=skip to leave out all of these lines";
   struct {
     int bad, too_long;
@@ -73,7 +73,7 @@ TEST_CASE("bad lines are rejected with the first of them, their number and how t
   CHECK(notes.empty());
 }
 
-TEST_CASE("the message about bad lines stays short however long each of them is") {
+TEST_CASE("the message about bad lines stays short even if lines are long") {
   BadLines bad("train", OnBadLine::stop), longer = bad;
   for (const char letter : {'a', 'b', 'c'}) bad.add(DataError(std::string(400, letter), "mend it"));
   CHECK(rejection([&] { bad.reject_any(9); }) == std::string(400, 'a') + "\n" +
@@ -93,7 +93,7 @@ TEST_CASE("bad lines that are skipped are counted in the notes") {
   CHECK(notes == Notes{"train: 7 of 9 skipped as unusable, for example f:1: bad"});
 }
 
-TEST_CASE("bad lines of a first pass are rejected for the first file that has any, or skipped") {
+TEST_CASE("bad lines of a first pass are rejected for the first file with bad lines, or skipped") {
   FirstPassBadLines lines(OnBadLine::stop);
   lines.add(bad_lines(0), 3);
   CHECK_NOTHROW(lines.reject_any());
@@ -105,7 +105,7 @@ TEST_CASE("bad lines of a first pass are rejected for the first file that has an
   CHECK_NOTHROW(skipped.reject_any());
 }
 
-TEST_CASE("an attempt catches errors of the data, and no others") {
+TEST_CASE("attempt() catches DataError and no other exceptions") {
   BadLines bad("train", OnBadLine::stop);
   bad.attempt([] {});
   CHECK(bad.count() == 0);
@@ -153,7 +153,7 @@ TEST_CASE("pairs with one blank side are counted, and skipped on request") {
   CHECK(pairs.message().ends_with("\n4 of 5 cannot be used"));
 }
 
-TEST_CASE("pairs that are too long are rejected together with those with one blank side") {
+TEST_CASE("pairs that are too long are rejected together with pairs with one blank side") {
   BadPairs pairs("one two three\n\nx\ntwo\n", "eins\nx\nzwei drei vier\n2\n");
   pairs.training.find_too_long = find_too_long;
   const std::string blank = pairs.a + ":2: the line is blank, but " + pairs.b + ":2 is not";
@@ -163,7 +163,7 @@ TEST_CASE("pairs that are too long are rejected together with those with one bla
            "\n3 of 4 cannot be used, 2 of them with too many tokens";
   };
   CHECK(pairs.message() == message("train"));
-  // An error about the vocabularies comes after that about the lines.
+  // An error about bad lines comes before an error about the vocabularies.
   pairs.words.min_frequency = 9;
   CHECK(pairs.message() == blank);
   pairs.words.min_frequency = 1;
@@ -185,7 +185,7 @@ TEST_CASE("labelled sentences without a label, unknown or too long are rejected 
   CHECK(text.message("no\ta b c\nfine\nyes\tx\n") ==
         unlabelled + "\n" + text.name() + " with " + text.name() +
             ":1: long train\n2 of 3 cannot be used, 1 of them with too many tokens");
-  // An error about the classes comes after that about the lines.
+  // An error about bad lines comes before an error about the classes.
   CHECK(text.message("no\ta b c\nfine\n") == unlabelled);
 
   text.write("no\tit rains\nfine\nyes\ta day\nno \tx\n");
@@ -201,7 +201,7 @@ TEST_CASE("labelled sentences without a label, unknown or too long are rejected 
   CHECK(contains(corpus.notes[1], "other.txt:2: "));
 }
 
-TEST_CASE("bad lines are rejected before subwords are learned, without those that are too long") {
+TEST_CASE("bad lines are rejected before subwords are learned, without lines that are too long") {
   test::TextFolder<load_labelled_text> text("no\ta b c\nfine\nyes\tx\n");
   text.training.find_too_long = find_too_long;
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 10};
@@ -236,7 +236,7 @@ TEST_CASE("bad tokens, unknown labels and sentences that are too long are reject
   CHECK(corpus.notes == Notes{"validation: 3 of 11 skipped as unusable, for example " +
                               dog.substr(0, dog.size() - 1)});
 
-  // Sentences that are too long are not rejected without bad lines.
+  // Without bad lines, sentences that are too long are not rejected.
   text.on_bad_line = OnBadLine::stop;
   text.write("in\tO\nin\tO\nAda\tPER\n", "other");
   CHECK(text.load().validation.size() == 1);
@@ -252,7 +252,7 @@ TEST_CASE("a tagged sentence with a bad token is skipped as a whole") {
   CHECK(corpus.source_vocabulary.id("Ada") == unk_id);
 }
 
-TEST_CASE("files of which nothing is left without bad lines are rejected with the first of them") {
+TEST_CASE("files with only bad lines are rejected with the first bad line") {
   test::TextFolder<load_tagged_text> tags("Ada\tPER\nin\n");
   test::TextFolder<load_labelled_text> classes("fine\n\nday\n");
   tags.on_bad_line = classes.on_bad_line = OnBadLine::skip;

@@ -30,7 +30,7 @@ Lines read_lines(CorpusText& text) {
   return lines;
 }
 
-TEST_CASE("CorpusText can be read repeatedly, and its digest is that of the bytes of the file") {
+TEST_CASE("CorpusText can be read repeatedly, and digest() is the digest of the file") {
   const TemporaryFolder folder;
   CorpusText text("data.x", folder.write("x", "one\r\ntwo\n\nthree"));
   const Lines expected{{"one", 1}, {"two", 2}, {"", 3}, {"three", 4}};
@@ -71,10 +71,10 @@ TEST_CASE("if a text cannot be opened, the hint names the key") {
   CHECK(text.size_now() == 0);
 }
 
-TEST_CASE("a text larger than memory is rejected unless that is allowed") {
+TEST_CASE("a text larger than memory is rejected unless any size is allowed") {
   const TemporaryFolder folder;
   const auto path = folder.write("x", "");
-  std::filesystem::resize_file(path, max_text_bytes);  // takes no space on the disk
+  std::filesystem::resize_file(path, max_text_bytes);  // sparse: takes no space on the disk
   CorpusText text("data.x", path);
   CHECK(contains(rejection([&] { text.lines(); }), "the memory of this machine"));
   text.allow_any_size();
@@ -87,7 +87,7 @@ TEST_CASE("a text larger than memory is rejected unless that is allowed") {
 
 constexpr std::size_t overhead = TextSample::bytes_per_sentence;
 
-/// A sample of "10000", "10001", ..., limited to `kept` of them.
+/// A sample of the sentences "10000", "10001", ... with room for `kept` sentences.
 std::vector<std::string> sample_of(std::size_t sentences, std::size_t kept) {
   TextSample sample(kept * (overhead + 5));
   for (std::size_t i = 0; i < sentences; ++i) sample.add(std::to_string(10'000 + i));
@@ -97,7 +97,7 @@ std::vector<std::string> sample_of(std::size_t sentences, std::size_t kept) {
   return std::move(sample).take();
 }
 
-TEST_CASE("a text sample has as many sentences as fit, in the order of the text") {
+TEST_CASE("a text sample has all sentences that fit, in the order of the text") {
   CHECK(sample_of(3, 3) == std::vector<std::string>{"10000", "10001", "10002"});
   const std::vector<std::string> small = sample_of(1000, 50), large = sample_of(1000, 60);
   CHECK(small.size() == 50);
@@ -127,7 +127,7 @@ TEST_CASE("a text sample counts the bytes of its sentences") {
   CHECK(long_ones > 0);
 }
 
-TEST_CASE("a text sample leaves out a sentence larger than the limit and no other one") {
+TEST_CASE("a text sample leaves out only a sentence larger than the limit") {
   TextSample sample(4 * (overhead + 5));
   sample.add("first");
   sample.add(std::string(1000, 'x'));

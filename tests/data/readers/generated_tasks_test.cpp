@@ -69,14 +69,14 @@ Corpus draw(const GeneratedOptions& options, const GeneratedTask& task = {draw_n
   return corpus;
 }
 
-/// How many of the sentences of one number below `count` belong to a part.
+/// How many of the sentences with one number below `count` belong to a part.
 std::size_t count_numbers(std::int32_t count, Split split) {
   std::size_t found = 0;
   for (std::int32_t i = 0; i < count; ++i) found += assign_split(Ids{i}, 1) == split ? 1 : 0;
   return found;
 }
 
-TEST_CASE("one sentence in twenty is for validation and one for testing, by content and seed") {
+TEST_CASE("content and seed put one sentence in 20 into validation and one into testing") {
   // Mean 1000, standard deviation 31.
   for (const Split split : {Split::validation, Split::test}) {
     CHECK(std::abs(static_cast<int>(count_numbers(20'000, split)) - 1000) < 150);
@@ -89,7 +89,7 @@ TEST_CASE("one sentence in twenty is for validation and one for testing, by cont
   CHECK(moved > 50);
 }
 
-TEST_CASE("every part gets as many pairs as asked, of its split, and may be left empty") {
+TEST_CASE("every part gets the requested number of pairs of its split, which may be 0") {
   const Corpus corpus = draw(sizes(500, 40, 30)), smaller = draw(sizes(10, 0, 0));
   CHECK(corpus.train.size() == 500);
   CHECK(corpus.validation.size() == 40);
@@ -105,7 +105,7 @@ TEST_CASE("every part gets as many pairs as asked, of its split, and may be left
   CHECK(smaller.test.empty());
 }
 
-TEST_CASE("more sentences than the task has are rejected after finitely many draws") {
+TEST_CASE("a request for more sentences than the task has is rejected after finitely many draws") {
   const std::string validation = std::to_string(count_numbers(10'000, Split::validation));
   const std::string test = std::to_string(count_numbers(10'000, Split::test));
   std::int32_t held_out = 0;
@@ -123,17 +123,17 @@ TEST_CASE("more sentences than the task has are rejected after finitely many dra
   check(sizes(3, 0, 0), {always}, {"data.train_size: ", " 0 different", "expected 3"});
 }
 
-TEST_CASE("only draws in a row without a new sentence end the search") {
+TEST_CASE("only consecutive draws without a new sentence end the search") {
   const auto draw_large = [](RandomDraws& random) {
     const Ids source = {static_cast<std::int32_t>(random.below(40'000))};
     return Example{source, source};
   };
   const std::size_t of_test = count_numbers(40'000, Split::test);
-  // About 180,000 draws, of which hardly one in a hundred is taken.
+  // About 180,000 draws; fewer than 1 % of them give a new sentence.
   CHECK(draw(sizes(1, 0, of_test - 20), {draw_large}).test.size() == of_test - 20);
 }
 
-/// Checks that the seed determines a corpus, and that a longer one begins with a shorter one.
+/// Checks that the seed determines a corpus, and that a longer corpus begins with a shorter one.
 void check_seed(const auto& make) {
   const Corpus first = make(sizes(200, 20, 20)), same = make(sizes(200, 20, 20));
   CHECK(same.train == first.train);
@@ -143,7 +143,7 @@ void check_seed(const auto& make) {
   CHECK(make(sizes(200, 20, 20, 2)).train != first.train);
 }
 
-TEST_CASE("the seed determines a generated corpus, and a longer one begins with a shorter one") {
+TEST_CASE("the seed determines a generated corpus, and a longer corpus begins with a shorter one") {
   check_seed([](const GeneratedOptions& options) { return make_copy_task({}, options); });
   check_seed(make_toy_translation);
   check_seed(make_toy_sentences);
@@ -152,7 +152,7 @@ TEST_CASE("the seed determines a generated corpus, and a longer one begins with 
 
 // ---- Symbols
 
-TEST_CASE("up to 26 symbols are letters, more symbols are numbered") {
+TEST_CASE("up to 26 symbols are letters; more symbols are numbered") {
   CHECK(symbol_vocabulary(3) == Vocabulary({"a", "b", "c"}));
   CHECK(symbol_vocabulary(26).token(29) == "z");
   CHECK(symbol_vocabulary(27).token(4) == "s0");
@@ -190,7 +190,7 @@ TEST_CASE("lengths and symbols are uniform over their whole ranges") {
   for (const int count : symbols) CHECK(std::abs(count - total / 5) < 500);
 }
 
-TEST_CASE("options of symbols out of range, or with too few sequences, are rejected") {
+TEST_CASE("symbol options that are out of range, or give too few sequences, are rejected") {
   const auto check = [](const SymbolOptions& options, const std::vector<std::string>& words) {
     check_rejected({{"", words}}, [&](const std::string&) { make_copy_task(options, small); });
   };
@@ -205,8 +205,8 @@ TEST_CASE("options of symbols out of range, or with too few sequences, are rejec
 
 using toy::Gender;
 
-/// The gender that a word shows; none if it is no determiner or adjective, or has one form for
-/// both.
+/// The gender that a word shows; nullopt if it is not a determiner or adjective, or has one form
+/// for both genders.
 std::optional<Gender> gender_shown(const std::string& word) {
   for (const auto& [masculine, feminine] :
        {std::pair{"le", "la"}, {"un", "une"}, {"ce", "cette"}, {"mon", "ma"}}) {
@@ -228,7 +228,7 @@ bool is_adjective(const std::string& word) {
   });
 }
 
-/// Of the subject that a sentence begins with: the gender of its noun, and those that the words
+/// The subject at the start of a sentence: the gender of its noun, and the genders that the words
 /// around it show.
 struct Subject {
   Gender noun;
@@ -247,11 +247,11 @@ Subject subject_of(const Tokens& words) {
   for (std::size_t i = 0; i < end; ++i) {
     if (const auto gender = gender_shown(words[i])) subject.shown.push_back(*gender);
   }
-  REQUIRE_FALSE(subject.shown.empty());  // the determiner shows it at least
+  REQUIRE_FALSE(subject.shown.empty());  // at least the determiner shows it
   return subject;
 }
 
-TEST_CASE("toy sentences are between <bos> and <eos> and have words of the toy language only") {
+TEST_CASE("toy sentences are between <bos> and <eos> and have only words of the toy language") {
   const Corpus corpus = make_toy_sentences(sizes(2000, 100, 100));
   REQUIRE(corpus.train.size() == 2000);
   check_held_out(corpus, &Example::target, 100);
@@ -269,7 +269,7 @@ TEST_CASE("toy sentences are between <bos> and <eos> and have words of the toy l
   }
 }
 
-TEST_CASE("right toy sentences have agreement around the subject, wrong ones have none") {
+TEST_CASE("the subject agrees with the words around it in right toy sentences only") {
   const Corpus corpus = make_toy_agreement(sizes(2000, 100, 100));
   check_held_out(corpus, &Example::source, 100);
   CHECK(corpus.target_vocabulary == Vocabulary({"right", "wrong"}));

@@ -102,7 +102,7 @@ hdf5::PropertyList chunked(const Shape& chunk, bool gzip = true) {
   return options;
 }
 
-TEST_CASE("images and labels of an HDF5 file equal those of the same table") {
+TEST_CASE("an HDF5 file gives the same images and labels as a table") {
   ArrayFolder arrays;
   arrays.write(put_three);
   const Corpus corpus = arrays.load();
@@ -117,7 +117,7 @@ TEST_CASE("images and labels of an HDF5 file equal those of the same table") {
   CHECK(table.load().train == corpus.train);
 }
 
-/// numpy's float16.
+/// The type float16 of numpy.
 hdf5::Datatype half(hid_t order_of) {
   hdf5::Datatype type(H5Tcopy(order_of), "copy");
   REQUIRE(H5Tset_fields(type.get(), 15, 10, 5, 0, 10) >= 0);
@@ -128,7 +128,7 @@ hdf5::Datatype half(hid_t order_of) {
 
 constexpr std::size_t integer_types = 14;
 
-/// Types of numbers, first those of integers. To be made for each file: file_with() closes HDF5.
+/// Number types, integers first. Make them for each file, because file_with() closes HDF5.
 std::vector<hdf5::Datatype> number_types() {
   std::vector<hdf5::Datatype> types;
   for (const hid_t type :
@@ -143,13 +143,13 @@ std::vector<hdf5::Datatype> number_types() {
   return types;
 }
 
-/// Whether number_types()[type] has no sign.
+/// Whether number_types()[type] is unsigned.
 bool is_unsigned(std::size_t type) {
   return type < integer_types && H5Tget_sign(number_types()[type].get()) == H5T_SGN_NONE;
 }
 
-/// The images read from the pixels -1 (0 without sign), 1, 2, 3 of 4, and labels 0 and 1, stored
-/// with these types.
+/// The images read from the pixels -1 (0 if unsigned), 1, 2, 3 with maximum 4 and the labels 0 and
+/// 1, stored with these types.
 Corpus load_stored_as(std::size_t pixel_type, std::size_t label_type) {
   ArrayFolder arrays;
   arrays.options.pixel_maximum = 4;
@@ -167,7 +167,7 @@ Corpus load_stored_as(std::size_t pixel_type, std::size_t label_type) {
   return arrays.load();
 }
 
-TEST_CASE("pixels may be numbers of every type, size and byte order, and labels all integers") {
+TEST_CASE("pixels may have any number type, size and byte order; labels any integer type") {
   for (std::size_t type = 0; type < 21; ++type) {
     CAPTURE(type);
     const std::vector<Example> expected{
@@ -191,7 +191,8 @@ float first_pixel(T value, double maximum) {
 }
 
 TEST_CASE("no pixel loses precision: pixels are divided in float64") {
-  CHECK(first_pixel<std::int32_t>(16'777'217, 16'777'217) == 1.0F);  // 2^24 + 1 is no float32
+  CHECK(first_pixel<std::int32_t>(16'777'217, 16'777'217) ==
+        1.0F);  // float32 cannot represent 2^24 + 1
   CHECK(first_pixel<std::int64_t>(-(std::int64_t{1} << 52) - 1, 9007199254740994.0) == -0.5F);
   CHECK(first_pixel<std::uint64_t>(std::uint64_t{1} << 63, 0x1p63) == 1.0F);
   CHECK(first_pixel<double>(1e300, 1e300) == 1.0F);
@@ -218,7 +219,7 @@ TEST_CASE("booleans of h5py, an enumeration, are 0 and 1") {
   CHECK(corpus.target_vocabulary == Vocabulary({"0", "1"}));
 }
 
-TEST_CASE("chunked, compressed and compact arrays give the images of a contiguous array") {
+TEST_CASE("chunked, compressed and compact arrays give the same images as a contiguous array") {
   ArrayFolder arrays;
   arrays.options.image_height = 6;
   arrays.options.image_width = 5;
@@ -253,7 +254,7 @@ TEST_CASE("chunked, compressed and compact arrays give the images of a contiguou
   }
 }
 
-TEST_CASE("shapes of images and labels have to fit the options and each other") {
+TEST_CASE("shapes of images and labels must match the options and each other") {
   ArrayFolder arrays;
   arrays.options.image_channels = 2;
   arrays.check_rejected(put_three, {"images of shape (3, 1, 2)", "(n, 1, 2, 2)"});
@@ -282,7 +283,7 @@ TEST_CASE("integer labels keep all their digits and their sign") {
         Vocabulary({"1", "18446744073709551615"}));
 }
 
-/// A file of `count` images, with `labels` as the type is in memory.
+/// A file of `count` images, with `labels` in the memory layout of the type.
 Fill with_labels(std::size_t count, const TextType& text, const void* labels,
                  bool compressed = false) {
   return [=](hid_t file) {
@@ -324,7 +325,7 @@ TEST_CASE("labels may be text of any length, compressed or not") {
 
 // ---- Rejected files
 
-TEST_CASE("text labels that are no word, or too long, are rejected") {
+TEST_CASE("text labels that are not one word, or are too long, are rejected") {
   const ArrayFolder arrays;
   const std::string word = "expected one word";
   arrays.check_rejected(with_labels(2, TextType{3}, "catx\0y"), {"image 1", "x\\x00y", word});
@@ -355,13 +356,13 @@ TEST_CASE("a filter that libhdf5 does not have is named, and no plug-in is loade
   arrays.check_rejected(fill, {"images: found the filter lzf", "with gzip or without compression"});
 }
 
-/// Creates a dataset of a type that no array of C++ has, without writing it.
+/// Creates a dataset of a type without a C++ counterpart, without writing it.
 void create_unwritten(hid_t file, const char* name, const hdf5::Datatype& type,
                       const Shape& shape) {
   hdf5::create(file, name, type.get(), shape, hdf5::allocated_early());
 }
 
-/// Creates `images` of one byte with a dataspace that is no array.
+/// Creates `images` of one byte with a dataspace that is not an array.
 void create_images_in(hid_t file, const hdf5::Dataspace& space) {
   put<std::int32_t>(file, "labels", {2}, {0, 1});
   const Dataset images(H5Dcreate2(file, "images", H5T_STD_U8LE, space.get(), H5P_DEFAULT,
@@ -369,7 +370,7 @@ void create_images_in(hid_t file, const hdf5::Dataspace& space) {
                        "create");
 }
 
-TEST_CASE("arrays of other shapes and types are rejected with found and expected") {
+TEST_CASE("arrays of other shapes and types are rejected with the found and the expected type") {
   const ArrayFolder arrays;
   const auto images_as = [](const auto& make_type) {
     return [=](hid_t file) {
@@ -415,7 +416,7 @@ TEST_CASE("arrays of other shapes and types are rejected with found and expected
   for (const auto& [fill, words] : files) arrays.check_rejected(fill, words);
 }
 
-TEST_CASE("arrays that are missing, links, groups or in other files are rejected unread") {
+TEST_CASE("missing arrays, links, groups and arrays in other files are rejected unread") {
   const ArrayFolder arrays;
   arrays.write(put_three);
   const std::string other = arrays.name("other.h5");
@@ -459,7 +460,7 @@ TEST_CASE("arrays that are missing, links, groups or in other files are rejected
   for (const auto& [fill, words] : files) arrays.check_rejected(fill, words);
 }
 
-TEST_CASE("arrays that were never written, or not completely, or are damaged, are rejected") {
+TEST_CASE("unwritten, incomplete and damaged arrays are rejected") {
   const ArrayFolder arrays;
   const auto write_some = [](hid_t file) {
     const Dataset images =
@@ -495,7 +496,7 @@ TEST_CASE("arrays that were never written, or not completely, or are damaged, ar
   arrays.check_rejected(write_garbage, {"HDF5 could not read images: "});
 }
 
-/// Replaces every run of these numbers, as a file has them.
+/// Replaces every run of these numbers in the bytes of a file.
 void replace_all(std::vector<std::byte>& bytes, const std::vector<std::uint64_t>& numbers,
                  const std::vector<std::uint64_t>& by) {
   const auto old = std::as_bytes(std::span(numbers)), now = std::as_bytes(std::span(by));
@@ -513,9 +514,9 @@ TEST_CASE("arrays that claim to be larger than their file allocate no memory") {
   });
   constexpr std::uint64_t many = std::uint64_t{1} << 40;
   replace_all(bytes, {77, 1, 2}, {many, 1, 2});
-  replace_all(bytes, {77}, {many});          // labels, and the largest extents of both
-  replace_all(bytes, {154}, {2 * many});     // bytes of images
-  replace_all(bytes, {8 * 77}, {8 * many});  // of labels
+  replace_all(bytes, {77}, {many});       // number of labels, and the maximum sizes of both arrays
+  replace_all(bytes, {154}, {2 * many});  // bytes of the images
+  replace_all(bytes, {8 * 77}, {8 * many});  // bytes of the labels
   arrays.write(bytes);
   arrays.check_rejected({"found the end of the file inside `images`"});
 }

@@ -19,14 +19,15 @@ namespace {
 struct TableFolder : test::ImageFolder {
   TableFolder() : ImageFolder("train.csv") { write("0,255,cat\n51,102,dog\n"); }
 
-  /// Checks that these tables are rejected with these words, the first of which follows the name.
+  /// Checks that these tables are rejected with these words; the first word follows the name.
   void check_rejected_tables(std::vector<test::BadInput> tables) const {
     for (test::BadInput& bad : tables) bad.words[0] = "train.csv:" + bad.words[0];
     check_rejected_files(tables);
   }
 };
 
-/// A table of 12 images of one pixel, the values of which count from 0: even ones of the class a.
+/// A table of 12 images of one pixel with the values 0 to 11. Even values have the class a, odd
+/// values b.
 struct CountingFolder : TableFolder {
   CountingFolder() {
     std::string text;
@@ -45,7 +46,7 @@ Pixels first_pixels(const std::vector<Example>& images) {
 
 }  // namespace
 
-TEST_CASE("a line of a table of images is pixels, whose maximum becomes 1, and the label") {
+TEST_CASE("a line of a table has the pixels of an image, whose maximum becomes 1, and the label") {
   const Corpus corpus = TableFolder().load();
   REQUIRE(corpus.train.size() == 2);
   CHECK(corpus.train[0] == Example{.target = {4}, .pixels = {0.0F, 1.0F}});
@@ -56,7 +57,7 @@ TEST_CASE("a line of a table of images is pixels, whose maximum becomes 1, and t
   CHECK(corpus.test.empty());
 }
 
-TEST_CASE("pixels may be any finite numbers, with white space around them") {
+TEST_CASE("pixels may be any finite numbers with white space around them") {
   TableFolder images;
   images.options.pixel_maximum = 0.5;
   images.write(" -1 ,\t2.5e-1\t, a \n1e-300,-0,b\n");
@@ -82,15 +83,15 @@ TEST_CASE("pixels far below the given maximum are noted") {
   images.write("300,600,cat\n510,320,dog\n");
   CHECK(notes(255).front().starts_with("warning: the training pixels range from 300 to 600, "));
   images.write("-1,3,cat\n1,2,dog\n");
-  CHECK(notes(1).empty());  // made so on purpose
+  CHECK(notes(1).empty());  // pixel_maximum = 1 is deliberate
   images.write("510,320,cat\n600,300,dog\n");
   CHECK(notes(255).front().starts_with("warning: the training pixels range from 300 to 600, "));
   images.write("0,64,cat\n1,2,dog\n");
   CHECK(notes(255).empty());
-  CHECK(notes(256).size() == 1);  // a quarter of the maximum is far below it
+  CHECK(notes(256).size() == 1);  // at most a quarter of the maximum is too low
 }
 
-TEST_CASE("numeric classes are in the order of the numbers, whatever their order in the file") {
+TEST_CASE("numeric classes are sorted by number, not by their order in the file") {
   TableFolder images;
   images.write("0,0,10\n0,0,9\n0,0,2\n");
   const Corpus corpus = images.load();
@@ -98,13 +99,13 @@ TEST_CASE("numeric classes are in the order of the numbers, whatever their order
   CHECK(corpus.train[0].target.front() == 6);
 }
 
-TEST_CASE("a heading, blank lines, quotes and Windows line ends of a table change no image") {
+TEST_CASE("a heading, blank lines, quotes and Windows line ends in a table change no image") {
   TableFolder images;
   const auto plain = images.load().train;
   for (const char* text :
        {"left,right,label\n0,255,cat\n51,102,dog\n", "\r\n0,255,cat\r\n \t\r\n51,102,dog\r\n",
         "0,255,cat\n\n51,102,dog", "\"0\",\"255\",\"cat\"\n51,\"102\",dog\n",
-        ",right,label\n0,255,cat\n51,102,dog\n",  // of pandas
+        ",right,label\n0,255,cat\n51,102,dog\n",  // written by pandas
         "\xEF\xBB\xBF\"x\",\"y\",\"z\"\n0,255,cat\n51,102,dog\n"}) {
     CAPTURE(text);
     images.write(text);
@@ -116,7 +117,7 @@ TEST_CASE("a heading, blank lines, quotes and Windows line ends of a table chang
   CHECK(notes[0].ends_with("train.csv:1: skipped the heading left,right,label"));
 }
 
-TEST_CASE("a table with another number of fields, or another separator, is rejected") {
+TEST_CASE("a table with a wrong number of fields, or another separator, is rejected") {
   TableFolder images;
   images.check_rejected_tables({
       {"0,0,a\n\n0,a\n", {"3:", "2 fields", "expected 3: 2 pixels and the label"}},
@@ -139,11 +140,11 @@ TEST_CASE("a table with another number of fields, or another separator, is rejec
   images.check_rejected_now({"none.csv: cannot be read"});
 }
 
-TEST_CASE("pixels that are no finite numbers, and labels that are no words, are rejected") {
+TEST_CASE("pixels that are not finite numbers, and labels that are not words, are rejected") {
   TableFolder images;
   const std::string word = "expected one word", number = "expected a number";
   std::vector<test::BadInput> tables{
-      // A first line with a number in it, or with an empty field, is no heading.
+      // A first line with a number or an empty field is not a heading.
       {"nan,0,cat\n1,2,dog\n", {"1:", "\"nan\" in field 1", number}},
       {"1e999,x,cat\n1,2,dog\n", {"1:", "\"1e999\" in field 1", "data.pixel_maximum"}},
       {",0,cat\n1,2,dog\n", {"1:", "\"\" in field 1", number}},
@@ -180,8 +181,7 @@ TEST_CASE("each class has its share of held-out images, evenly spread, the test 
   images.held_out.test = 4;
   images.held_out.validation = 4;
   const Corpus corpus = images.load();
-  // The class a has even numbers, b odd ones: of six each, two go to the test and two of the others
-  // to validation.
+  // Each class has six images: two go to the test set and two others to the validation set.
   CHECK(first_pixels(corpus.test) == Pixels{4, 5, 10, 11});
   CHECK(first_pixels(corpus.validation) == Pixels{2, 3, 8, 9});
   CHECK(first_pixels(corpus.train) == Pixels{0, 1, 6, 7});
@@ -206,7 +206,7 @@ TEST_CASE("holding out all images of a class, or more than exist, is rejected") 
   images.check_rejected_tables(
       {{"0,a\n1,b\n2,a\n", {" found all images of the class b held out"}}});
   const Vocabulary known({"a", "b"});
-  CHECK(images.load(&known).train.size() == 2);  // by a model that has learned them
+  CHECK(images.load(&known).train.size() == 2);  // a trained model knows both classes
 }
 
 TEST_CASE("files for validation and testing are used whole, and nothing is held out") {
@@ -226,7 +226,7 @@ TEST_CASE("files for validation and testing are used whole, and nothing is held 
   CHECK(corpus.files[2].bytes == 8);
 }
 
-TEST_CASE("labels of images have to be among given classes, or those of training") {
+TEST_CASE("labels must be among the given classes, or the classes of the training set") {
   CountingFolder images;
   const Vocabulary more({"b", "a", "c"}), less({"b", "c"});
   CHECK(images.load(&more).target_vocabulary == more);

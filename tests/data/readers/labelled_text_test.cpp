@@ -49,7 +49,7 @@ TEST_CASE("a label, a tab and a sentence become <bos>, the words and the class")
   CHECK(corpus.test.empty());
 }
 
-TEST_CASE("labels of a single line are noted if labels have ten lines on average") {
+TEST_CASE("labels with a single line are noted if labels have ten lines on average") {
   const LabelFolder text;
   const auto notes = [&](std::size_t lines, const std::string& others) {
     std::string content = others;
@@ -68,7 +68,7 @@ TEST_CASE("labels of a single line are noted if labels have ten lines on average
             "`g5`, ...; check the spelling of labels"});
 }
 
-TEST_CASE("a sentence may have further tabs, which are white space, and other options apply") {
+TEST_CASE("a sentence may contain tabs, which are white space, and word options apply") {
   LabelFolder text;
   text.words.lowercase = true;
   text.words.min_frequency = 2;
@@ -91,7 +91,7 @@ TEST_CASE("held-out sentences have the words and classes of training") {
   text.check_rejected_now({"other.txt:2: found the label fair", "classes bad, good"});
 }
 
-TEST_CASE("a vocabulary may be given, and classes, which labels then have to be among") {
+TEST_CASE("a vocabulary and classes may be given, and labels must then be among the classes") {
   const LabelFolder text;
   FixedVocabularies fixed{Vocabulary({"day", "night"}), std::nullopt};
   Corpus corpus = text.load(&fixed);
@@ -165,7 +165,7 @@ TEST_CASE("several empty lines before, between and after sentences count as one"
   CHECK(corpus.train[1].source.size() == 1);
 }
 
-TEST_CASE("rare words are unknown, and case is kept") {
+TEST_CASE("rare words are unknown, and case is preserved") {
   TagFolder tags;
   tags.write("a\tO\na\tX\nA\tO\n\nb\tO\n");
   tags.words = {.lowercase = true, .min_frequency = 2};

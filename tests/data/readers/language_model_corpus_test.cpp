@@ -37,7 +37,7 @@ struct BookFolder {
     test::check_rejected({{"", words_of_message}}, [this](const std::string&) { load(); });
   }
 
-  /// The text of all tokens of a part, each once.
+  /// The text of all tokens of a part, without the overlap of windows.
   std::string decoded(const Corpus& corpus, const std::vector<Example>& part) const {
     Ids ids;
     for (const Example& window : part) {
@@ -57,10 +57,10 @@ struct BookFolder {
 
 }  // namespace
 
-TEST_CASE("a text is cut into windows, each of which begins with the last token before") {
+TEST_CASE("a text is divided into windows, and each begins with the last token of the one before") {
   const BookFolder text("abcabca\nb\n");
   const Corpus corpus = text.load();
-  // By falling frequency; the line end, which occurs as often as c, is spelled <newline>.
+  // By decreasing frequency; <newline> is the line end, which is as frequent as c.
   CHECK(corpus.target_vocabulary == Vocabulary({"a", "b", "<newline>", "c"}));
   CHECK(corpus.source_vocabulary == corpus.target_vocabulary);
   REQUIRE(corpus.train.size() == 3);
@@ -102,7 +102,7 @@ TEST_CASE("text by words has punctuation and line ends as tokens") {
   CHECK(corpus.train[0].target == Ids{4, 7, 4, 6, 5});
 }
 
-TEST_CASE("the last lines are held out by their share, and their words are not in the vocabulary") {
+TEST_CASE("the last share of lines is held out, and its words are not in the vocabulary") {
   BookFolder text("aaaa\nbbbb\ncccc\ndddd\n");
   text.windows.validation_share = 0.25;
   Corpus corpus = text.load();
@@ -114,7 +114,7 @@ TEST_CASE("the last lines are held out by their share, and their words are not i
   text.windows.validation_share = 0.5;
   corpus = text.load();
   CHECK(text.decoded(corpus, corpus.train) == "aaaa\nbbbb\n");
-  // A line that the border falls into stays in training.
+  // A line across the boundary stays in the training set.
   text.windows.validation_share = 0.3;
   CHECK(text.load().validation.size() == 1);
   CHECK(corpus.test.empty());
@@ -139,7 +139,7 @@ TEST_CASE("the number of bytes to hold out is rounded to the nearest") {
 
 TEST_CASE("a text of one line is divided between two tokens") {
   BookFolder text("abcdefghij");
-  text.windows.validation_share = 0.25;  // of 11 bytes, line end included
+  text.windows.validation_share = 0.25;  // of 11 bytes, including the line end
   Corpus corpus = text.load();
   CHECK(text.decoded(corpus, corpus.train) == "abcdefgh");
   CHECK(corpus.target_vocabulary.id("j") == unk_id);
@@ -164,7 +164,7 @@ TEST_CASE("a text of one line is divided between two tokens") {
   CHECK(text.decoded(corpus, corpus.train) == "ab\ncdefghijklmno");
 }
 
-TEST_CASE("a line of megabytes is read, and its tokens are those of the whole line") {
+TEST_CASE("a line of megabytes is read, and dividing it does not change its tokens") {
   BookFolder text("");
   std::string line;
   for (int i = 0; line.size() < (std::size_t{3} << 20); ++i)
@@ -180,8 +180,8 @@ TEST_CASE("a line of megabytes is read, and its tokens are those of the whole li
   CHECK(text.decoded(corpus, corpus.train) == line);
 }
 
-/// Where a text is divided: at the first line that begins in the share, or, if none does, at the
-/// first token of the last line that begins there.
+/// Where a text is divided: at the first line that begins in the held-out share, or, without such a
+/// line, at the first token of the last line that begins there.
 std::size_t border_of(const std::string& text, double share, TextUnit unit) {
   const auto border =
       static_cast<std::size_t>(std::llround((1.0 - share) * static_cast<double>(text.size())));
@@ -227,7 +227,7 @@ TEST_CASE("lines of any length are held out whole, around 64 KB and in each of s
         CAPTURE(share);
         text.windows.validation_share = share;
         const Corpus corpus = text.load();
-        // One window each: of the training and of the held-out part of each file.
+        // One window for the training part and one for the held-out part of each file.
         REQUIRE(corpus.train.size() == 2);
         REQUIRE(corpus.validation.size() == 2);
         for (std::size_t file = 0; file < 2; ++file) {
@@ -238,7 +238,7 @@ TEST_CASE("lines of any length are held out whole, around 64 KB and in each of s
             return text.decoded(corpus, {window});
           };
           CHECK((decoded(corpus.train[file]) == whole.substr(0, border)));
-          // Words that training lacks are unknown, but not fewer.
+          // Words that are not in the training part are unknown, but are counted.
           const std::string held_out = decoded(corpus.validation[file]);
           CHECK(std::ranges::count(held_out, '\n') ==
                 std::ranges::count(whole.substr(border), '\n'));
@@ -278,7 +278,7 @@ TEST_CASE("a text is encoded with a given vocabulary") {
   CHECK(corpus.train[0].target == Ids{6, unk_id, 4, 5});
 }
 
-TEST_CASE("a part too short to predict a token, and words too rare, are rejected") {
+TEST_CASE("a part without a token to predict, and a text with only rare words, are rejected") {
   BookFolder text("\n");
   text.check_rejected({"train.txt: found fewer than 2 tokens for training"});
   text.write("a\nb\n");
@@ -309,7 +309,7 @@ TEST_CASE("a text of subwords has line ends and can be decoded to the text") {
   CHECK(text.load(&fixed).train == corpus.train);
 }
 
-TEST_CASE("a line that is held out in part is divided before a word, not within a subword") {
+TEST_CASE("a partly held-out line is divided before a word, not within a word") {
   BookFolder text("one two three four five six seven eight nine ten");
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 25};
   text.windows.validation_share = 0.2;

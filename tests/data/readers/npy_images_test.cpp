@@ -44,8 +44,7 @@ std::string zeros(const char* type, const char* shape, std::size_t bytes) {
   return npy(header(type, shape), std::string(bytes, '\0'));
 }
 
-TEST_CASE(
-    "images and labels of two .npy files equal those of the same table, and both are listed") {
+TEST_CASE("two .npy files give the same images and labels as a table, and both are listed") {
   NpyFolder folder;
   const Corpus corpus = folder.load();
   REQUIRE(corpus.train.size() == 3);
@@ -70,7 +69,7 @@ TEST_CASE(
   CHECK(folder.load().files[1].digest != corpus.files[1].digest);
 }
 
-TEST_CASE("the extension .npy may be in capitals, and the labels have the same one") {
+TEST_CASE("the extension .npy may be in capitals, and the label file has the same extension") {
   NpyFolder folder;
   std::filesystem::rename(folder.name("digits.npy"), folder.name("DIGITS.x.NPY"));
   std::filesystem::rename(folder.name("digits.labels.npy"), folder.name("DIGITS.x.labels.NPY"));
@@ -78,7 +77,7 @@ TEST_CASE("the extension .npy may be in capitals, and the labels have the same o
   CHECK(folder.load().train.size() == 3);
 }
 
-TEST_CASE("each part has its own pair of .npy files, of which either may be missing") {
+TEST_CASE("each part has a separate pair of .npy files, and a missing file is named") {
   NpyFolder folder;
   folder.folder.write("t.npy", npy_file<float>("<f4", "(1, 1, 2)", {255, 0}));
   folder.folder.write("t.labels.npy", npy_file<std::uint8_t>("|u1", "(1,)", {3}));
@@ -129,7 +128,7 @@ void check_type(const std::string& type) {
   }
 }
 
-TEST_CASE("pixels may be numbers of every type in either byte order, and labels whole ones") {
+TEST_CASE("pixels may have any number type in either byte order; labels any integer type") {
   check_type<std::uint8_t>("u1");
   check_type<std::int8_t>("i1");
   check_type<std::uint16_t>("u2");
@@ -142,7 +141,7 @@ TEST_CASE("pixels may be numbers of every type in either byte order, and labels 
   check_type<double>("f8");
 }
 
-TEST_CASE("negative numbers and numbers with all digits keep their values") {
+TEST_CASE("negative numbers and numbers with many digits keep their values") {
   NpyFolder folder;
   folder.options.pixel_maximum = 0x1p63;
   folder.write(
@@ -163,7 +162,7 @@ TEST_CASE("negative numbers and numbers with all digits keep their values") {
 TEST_CASE("float16 values of every form are read") {
   NpyFolder folder;
   folder.options.pixel_maximum = 1;
-  // 1, -2, the largest, the smallest normal and subnormal ones, and -0
+  // 1, -2, the maximum, the smallest normal and subnormal numbers, and -0
   const std::vector<std::uint16_t> bits{0x3C00, 0xC000, 0x7BFF, 0x0400, 0x0001, 0x8000};
   for (const char* type : {"<f2", ">f2"}) {
     CAPTURE(type);
@@ -176,7 +175,7 @@ TEST_CASE("float16 values of every form are read") {
   }
 }
 
-TEST_CASE("booleans are 0 and 1, whatever byte represents true") {
+TEST_CASE("booleans are 0 and 1, with any byte for true") {
   NpyFolder folder;
   folder.options.pixel_maximum = 1;
   folder.write(npy_file<std::uint8_t>("|b1", "(3, 1, 2)", {0, 1, 1, 255, 2, 0}));
@@ -201,7 +200,7 @@ TEST_CASE("labels may be words, as bytes or as characters") {
 
 // ---- Orders and headers
 
-TEST_CASE("in Fortran's order the first axis varies fastest") {
+TEST_CASE("in Fortran order, the first axis varies fastest") {
   NpyFolder folder;
   folder.options.pixel_maximum = 1;
   folder.options.image_height = 2;
@@ -260,7 +259,7 @@ TEST_CASE("all versions of the .npy format are read, with any literal of the hea
 
 // ---- Rejected files
 
-TEST_CASE("other headers and versions are rejected with an excerpt") {
+TEST_CASE("invalid headers and unknown versions are rejected with an excerpt") {
   const NpyFolder folder;
   std::vector<test::BadInput> files{
       {with_version('\4', '\0'), {"version 4.0", "1.0, 2.0 or 3.0"}},
@@ -310,7 +309,7 @@ TEST_CASE("other headers and versions are rejected with an excerpt") {
   folder.check_rejected_files(files);
 }
 
-TEST_CASE("images of other types, shapes or sizes are rejected with those expected") {
+TEST_CASE("images of other types, shapes or sizes are rejected with the expected ones") {
   NpyFolder folder;
   folder.options.pixel_maximum = 1;
   const char* const shape = "(3, 1, 2)";
@@ -333,12 +332,12 @@ TEST_CASE("images of other types, shapes or sizes are rejected with those expect
       {zeros("|u1", "(3, 2)", 6), {"digits.npy: ", "shape (3, 2)", "(n, 1, 2)"}},
       {zeros("|u1", "()", 1), {"shape ()", "(n, 1, 2)"}},
       {zeros("|u1", "(3, 1, 3)", 9), {"shape (3, 1, 3)", "(n, 1, 2)"}},
-      // Headers that claim more than the file has: nothing is allocated for them.
+      // Headers that claim more data than the file has: no memory is allocated for them.
       {zeros("|b1", shape, 1), {"1 bytes after the header", "expected 6"}},
       {zeros("|u1", "(1000000000000, 1, 2)", 2), {"2 bytes after", "expected 2000"}},
       {zeros("<f8", "(4294967296, 4294967296, 2)", 0), {"expected more than 2^64"}},
       {zeros("|S4611686018427387904", "(4,)", 0), {"found the header "}},
-      // Pixels that are not finite, or not in float32 after the division
+      // Pixels that are not finite, or outside the range of float32 after the division.
       {halves({0, 0, 0, 0xFC00, 0, 0}), {"digits.npy: image 1", "-inf", "finite"}},
       {halves({0, 0, 0, 0, 0x7C01, 0}), {"image 2", "nan", "finite"}},
       {npy_file<double>("<f8", shape, {0, 0, 0, 1e300, 0, 0}), {"image 1", "1e+300"}},
@@ -347,7 +346,7 @@ TEST_CASE("images of other types, shapes or sizes are rejected with those expect
   folder.check_rejected_files({{three_images, {"image 0", "found 255", "data.pixel_maximum"}}});
 }
 
-TEST_CASE("labels that are no class names, or not one for each image, are rejected") {
+TEST_CASE("labels that are not class names, or not one for each image, are rejected") {
   const NpyFolder folder;
   const std::string types = "expected integers or text", word = "expected one word";
   std::vector<test::BadInput> files{
@@ -376,7 +375,7 @@ TEST_CASE("labels that are no class names, or not one for each image, are reject
   folder.check_rejected_files({{zeros("|u1", "(0, 1, 2)", 0), {"no image"}}});
 }
 
-TEST_CASE("truncated .npy files, and ones longer than their header says, are rejected") {
+TEST_CASE("truncated .npy files, and files longer than their header says, are rejected") {
   std::vector<test::BadInput> files{{three_images + "x", {"7 bytes after the header", "(3, 1, 2)"}},
                                     {"PK\x03\x04 of an archive, .npz", {"no numpy array"}}};
   for (std::size_t size = 0; size < three_images.size(); ++size) {

@@ -55,7 +55,7 @@ TEST_CASE("pairs are read, split into tokens and numbered by the training vocabu
   CHECK(text.load().train == corpus.train);
 }
 
-TEST_CASE("options of words apply to both sides, which may share a vocabulary") {
+TEST_CASE("word options apply to both sides, which may share a vocabulary") {
   ParallelFolder text;
   text.words.min_frequency = 2;
   CHECK(text.load().source_vocabulary == Vocabulary({".", "ein"}));
@@ -157,9 +157,9 @@ TEST_CASE("the files that were read are listed by key, with size and digest") {
   CHECK(files[5].key == "data.test_target");
 }
 
-TEST_CASE("text is encoded with given vocabularies, in which other words are unknown") {
+TEST_CASE("text is encoded with given vocabularies, and other words are unknown") {
   ParallelFolder text;
-  text.words.min_frequency = 3;  // which no word reaches
+  text.words.min_frequency = 3;  // no word is that frequent
   const FixedVocabularies fixed = {Vocabulary({"Haus", "ein"}), Vocabulary({"a", "house"})};
   const Corpus corpus = text.load(&fixed);
   CHECK(corpus.source_vocabulary == fixed.source);
@@ -168,7 +168,7 @@ TEST_CASE("text is encoded with given vocabularies, in which other words are unk
   CHECK(corpus.validation[0] == Example{{5, 4, unk_id}, {4, 5, unk_id}});
 }
 
-TEST_CASE("subwords are learned of both sides together or of each side separately") {
+TEST_CASE("subwords are learned from both sides together or from each side separately") {
   ParallelFolder text;
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};
   const Corpus apart = text.load();
@@ -200,13 +200,13 @@ TEST_CASE("given subword models are used, and no subword file is read") {
   const Corpus again = text.load(&fixed);
   CHECK(again.train == first.train);
   CHECK(fingerprint(again) == fingerprint(first));
-  // The model counts even if all examples are equal.
+  // The fingerprint includes the model, even if all examples are equal.
   Corpus words = first;
   words.source_vocabulary = Vocabulary::from_text(first.source_vocabulary.to_text());
   CHECK(fingerprint(words) != fingerprint(first));
 }
 
-TEST_CASE("max_tokens counts subwords, and subwords are learned of long pairs too") {
+TEST_CASE("max_tokens counts subwords, and subwords are learned from long pairs too") {
   ParallelFolder text;
   text.write("ein Hund .\nein Hund.\nein.\n", "a dog .\na dog.\na child , and a dog\n");
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};

@@ -18,7 +18,7 @@
 
 namespace tapestry::test {
 
-/// A folder with the training file train.txt, and options with which `load_text` reads it.
+/// A folder with the training file train.txt, and the options for reading it with `load_text`.
 template <auto load_text>
 struct TextFolder {
   explicit TextFolder(std::string_view text) {
@@ -69,7 +69,7 @@ struct TextFolder {
   TrainingSetOptions training;
 };
 
-/// A folder with parallel files, train.de and train.en, for training and validation.
+/// A folder with the parallel files train.de and train.en, for training and validation.
 struct PairFolder {
   PairFolder(std::string_view source, std::string_view target) {
     write(source, target);

@@ -24,7 +24,7 @@ std::string_view citation_form(const Adjective& adjective) { return adjective.fr
 std::string_view citation_form(const Verb& verb) { return verb.french[0]; }
 std::string_view citation_form(const WordPair& pair) { return pair.french; }
 
-/// The first word whose citation form is `wanted`.
+/// The first word whose base form is `wanted`.
 template <typename Word>
 const Word* find(std::span<const Word> words, std::string_view wanted) {
   for (const Word& word : words) {
@@ -54,7 +54,7 @@ void check_pair(const Sentence& sentence, std::string_view french_text,
   CHECK(SpaceTokenizer().join(english(sentence)) == english_text);
 }
 
-/// "<subject> dort" / "the subject sleeps", to look at the subject.
+/// "<subject> dort" / "the subject sleeps", for testing the subject.
 Sentence sleeping(const NounPhrase& subject) {
   Sentence sentence;
   sentence.subject = subject;
@@ -77,7 +77,7 @@ Sentence cat_eats_pear(Number number = singular) {
 
 }  // namespace
 
-TEST_CASE("no word asks for elision in French, or for 'an' instead of 'a' in English") {
+TEST_CASE("no word needs elision in French, or 'an' instead of 'a' in English") {
   for (const std::string& word : french_words()) {
     CAPTURE(word);
     CHECK((!begins_with_vowel(word) || word == "un" || word == "une"));
@@ -89,7 +89,7 @@ TEST_CASE("no word asks for elision in French, or for 'an' instead of 'a' in Eng
   for (const Adjective& adjective : adjectives()) CHECK_FALSE(asks_for_an(adjective.english));
 }
 
-TEST_CASE("each French form and each English meaning belongs to one lexicon entry only") {
+TEST_CASE("each French form and each English meaning belongs to a single lexicon entry") {
   std::set<std::string_view> taken;
   const auto take = [&taken](std::set<std::string_view> forms) {
     for (const std::string_view form : forms) {
@@ -110,7 +110,7 @@ TEST_CASE("each French form and each English meaning belongs to one lexicon entr
   for (const Verb& v : verbs()) take({v.english[1]});
 }
 
-TEST_CASE("noun phrases agree in gender and number, and adjectives have their places") {
+TEST_CASE("noun phrases agree in gender and number, and adjectives are in the right place") {
   using enum Determiner;
   struct {
     NounPhrase subject;
@@ -133,7 +133,7 @@ TEST_CASE("noun phrases agree in gender and number, and adjectives have their pl
       {the("loup", plural), "les loups dorment", "the wolves sleep"},
       {the("souris"), "la souris dort", "the mouse sleeps"},
       {the("souris", plural), "les souris dorment", "the mice sleep"},
-      // Adjectives, two of which come in the opposite order in English
+      // Adjectives; two adjectives after a noun are in the opposite order in English
       {{definite, singular, noun("chat"), {}, {adjective("bleu")}},
        "le chat bleu dort",
        "the blue cat sleeps"},
@@ -226,7 +226,7 @@ Sentence sentence_number(std::uint64_t index) {
 
 }  // namespace
 
-TEST_CASE("a French sentence has one English translation, of words of the two languages") {
+TEST_CASE("a French sentence has one English translation, and all words are in the vocabularies") {
   const auto set_of = [](const Tokens& words) {
     return std::set<std::string>(words.begin(), words.end());
   };

@@ -100,7 +100,7 @@ void check_same(const Corpus& found, const Corpus& expected) {
   CHECK(fingerprint(found) == fingerprint(expected));
 }
 
-TEST_CASE("a corpus with its examples in a file, new or found, equals one in memory") {
+TEST_CASE("a corpus with examples in a new or an existing file equals a corpus in memory") {
   const Texts texts;
   const auto check = [&](const auto& load) {
     const Corpus expected = load(texts.in_memory, nullptr);
@@ -123,7 +123,7 @@ TEST_CASE("a corpus with its examples in a file, new or found, equals one in mem
   });
 }
 
-TEST_CASE("the notes of the text are those of all corpora, in order") {
+TEST_CASE("the notes of all corpora are kept in order") {
   const Texts texts;
   const Corpus corpus = texts.pairs(texts.in_memory, nullptr, 3);
   REQUIRE(corpus.notes.size() == 3);
@@ -133,7 +133,7 @@ TEST_CASE("the notes of the text are those of all corpora, in order") {
   CHECK(corpus.train_weights.size() == 2);
 }
 
-TEST_CASE("a file is recreated if text, vocabulary, options or the file itself have changed") {
+TEST_CASE("a file is recreated if the text, vocabulary, options or the file itself have changed") {
   const Texts texts;
   const auto has_warning = [](const Corpus& corpus, const char* reason) {
     for (const std::string& note : corpus.notes) {
@@ -151,7 +151,7 @@ TEST_CASE("a file is recreated if text, vocabulary, options or the file itself h
   CHECK_FALSE(has_warning(texts.pairs(texts.cached, nullptr, 6), ""));
   CHECK(has_warning(texts.pairs(texts.cached, nullptr, 5), stale));
 
-  // Size and time are equal: only the content differs.
+  // Size and time are equal; only the content differs.
   const auto time = fs::last_write_time(texts.folder / "b.de");
   texts.folder.write("b.de", "eins\nzwei vier\n");
   fs::last_write_time(texts.folder / "b.de", time);
@@ -204,7 +204,7 @@ TEST_CASE("several texts have separate keys and are divided separately") {
   CHECK(config_key("data.train_images.labels") == "data.train_images");
   REQUIRE(corpus.train_weights.size() == 2);
   CHECK(corpus.train_weights[0].count + corpus.train_weights[1].count == corpus.train.size());
-  CHECK(corpus.train_weights[1].count == 3);  // of 20 of the 28 characters
+  CHECK(corpus.train_weights[1].count == 3);  // 20 of the 28 characters
 }
 
 TEST_CASE("large text is cached in a file, which is temporary if no folder is given") {

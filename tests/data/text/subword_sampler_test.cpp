@@ -48,7 +48,7 @@ std::string decode_text(const Vocabulary& words, const Ids& ids) {
   return words.subwords()->join(words.decode(ids));
 }
 
-/// Shares of the segmentations, as tokens with '|' between them, in many draws.
+/// Shares of the segmentations in many draws; tokens are joined with '|'.
 std::map<std::string, double> shares(const Vocabulary& words, const SubwordSampling& sampling,
                                      const std::string& text) {
   const SubwordSampler sampler(words, sampling);
@@ -75,7 +75,7 @@ Vocabulary model(const std::vector<std::pair<std::string, float>>& pieces, char 
 
 }  // namespace
 
-TEST_CASE("sampled segmentations are of the same text and vary") {
+TEST_CASE("sampled segmentations vary and have the same text") {
   for (const bool bytes : {false, true}) {
     const Vocabulary unigram = trained(SubwordKind::unigram, bytes);
     const Vocabulary bpe = trained(SubwordKind::bpe, bytes);
@@ -95,7 +95,7 @@ TEST_CASE("sampled segmentations are of the same text and vary") {
   }
 }
 
-TEST_CASE("without dropout, and with a large alpha, the segmentation is that of SentencePiece") {
+TEST_CASE("without dropout, or with a large alpha, the segmentation equals SentencePiece") {
   const Vocabulary unigram = trained(SubwordKind::unigram), bpe = trained(SubwordKind::bpe);
   const SubwordSampler sharp(unigram, {.alpha = 1000}), whole(bpe, {});
   for (const std::string text :
@@ -107,7 +107,7 @@ TEST_CASE("without dropout, and with a large alpha, the segmentation is that of 
   }
 }
 
-TEST_CASE("a sampled segmentation depends on the random numbers only") {
+TEST_CASE("a sampled segmentation depends only on the random numbers") {
   const Vocabulary unigram = trained(SubwordKind::unigram);
   const SubwordSampler sampler(unigram, {.alpha = 0.2}), again(unigram, {.alpha = 0.2});
   const Ids ids = encode(unigram, "the dogs played here");
@@ -117,7 +117,7 @@ TEST_CASE("a sampled segmentation depends on the random numbers only") {
   CHECK(draw(again, ids, 7) == first);
 }
 
-TEST_CASE("unigram segmentations have probabilities in proportion to P(x)^alpha") {
+TEST_CASE("unigram segmentations have probabilities proportional to P(x)^alpha") {
   // P(ab) = 0.2, P(a) P(b) = 0.5 * 0.3 = 0.15.
   const Vocabulary words =
       model({{"a", std::log(0.5F)}, {"b", std::log(0.3F)}, {"ab", std::log(0.2F)}}, 1);
@@ -133,7 +133,7 @@ TEST_CASE("unigram segmentations have probabilities in proportion to P(x)^alpha"
   }
 }
 
-TEST_CASE("BPE dropout skips each merge with its probability, at each step") {
+TEST_CASE("BPE dropout skips each merge with the given probability at each step") {
   // Merges in order: ab, then abc; bc is never the best.
   const Vocabulary words =
       model({{"abc", -1.0F}, {"ab", 0.0F}, {"bc", -2.0F}, {"a", -3}, {"b", -4}, {"c", -5}}, 2);
@@ -200,7 +200,7 @@ TEST_CASE("pieces of several words are merged over their spaces") {
   CHECK(words.token(encode(words, "a b").front()) == "a\u2581b");
 }
 
-TEST_CASE("each kind of sampling is rejected with the other kind of model") {
+TEST_CASE("each kind of sampling rejects the other kind of model") {
   CHECK(contains(rejection([] { SubwordSampler(trained(SubwordKind::bpe), {.alpha = 0.5}); }),
                  "data.subword_alpha: found a BPE model"));
   CHECK(contains(rejection([] { SubwordSampler(trained(SubwordKind::unigram), {.dropout = 0.5}); }),

@@ -128,7 +128,7 @@ TEST_CASE("unusual text is the same after encoding and decoding with subwords") 
   CHECK(round_trip(words) == words);
 }
 
-TEST_CASE("a vocabulary size that the text does not allow is rejected with the nearest valid one") {
+TEST_CASE("an impossible vocabulary size is rejected with the nearest possible size") {
   for (const SubwordKind kind : {SubwordKind::unigram, SubwordKind::bpe}) {
     const std::string high = rejection([&] { train(options_of(kind, 5000)); });
     CHECK(high.starts_with("data.vocabulary_size: found 5000, expected at most "));
@@ -144,7 +144,7 @@ TEST_CASE("a vocabulary size that the text does not allow is rejected with the n
   }
 }
 
-TEST_CASE("a damaged model file, or one of another kind, is rejected") {
+TEST_CASE("a damaged model file, or another kind of file, is rejected") {
   const std::string good = train(options_of(SubwordKind::unigram, 34))->serialized();
   CHECK(SubwordModel(good).serialized() == good);
   CHECK(contains(rejection([&] { SubwordModel(good.substr(0, good.size() / 2)); }),
@@ -170,7 +170,7 @@ TEST_CASE("a damaged model file, or one of another kind, is rejected") {
   CHECK(loaded < 300);
 }
 
-TEST_CASE("special symbols of a foreign model are left out, and its odd pieces are renamed") {
+TEST_CASE("special symbols of a foreign model are left out, and invalid pieces are renamed") {
   const SubwordModel model(model_of(piece("<s>", 3) + piece("[UNK]", 2) + piece("a") +
                                     piece("\t", 4) + piece("<eos>", 4) + piece("b") +
                                     piece("c", 5) + piece("\u2581")));
@@ -183,7 +183,7 @@ TEST_CASE("special symbols of a foreign model are left out, and its odd pieces a
 TEST_CASE("malformed models that SentencePiece accepts are rejected") {
   const std::string unknown = piece("<unk>", 2);
   CHECK(SubwordModel(model_of(unknown + piece("a"))).tokens() == Tokens{"a"});
-  // A trie of one unit whose children would be outside of it
+  // A trie of one unit whose children would be outside of the array
   const std::string map = std::string("\x04\0\0\0\0\x04\0\0x\0", 10);
   check_rejected(
       {
@@ -222,7 +222,7 @@ TEST_CASE("text is converted to lower case before it is divided into subwords") 
   CHECK(notes.empty());
 }
 
-TEST_CASE("subwords of a text larger than memory are learned of a sample, with a note") {
+TEST_CASE("subwords of a text larger than memory are learned from a sample, with a note") {
   const WordOptions words{.subwords = options_of(SubwordKind::bpe, 40)};
   TextSample sample(3000);
   for (int i = 0; i < 10; ++i) {
@@ -239,7 +239,7 @@ TEST_CASE("subwords of a text larger than memory are learned of a sample, with a
         train_subwords(std::move(sample).take(), words.subwords, "x")->serialized());
 }
 
-TEST_CASE("each side has the subwords of its own file") {
+TEST_CASE("each side reads subwords from a separate file") {
   const test::TemporaryFolder folder;
   folder.write("s.model", train(options_of(SubwordKind::bpe, 40))->serialized());
   folder.write("t.model", train(options_of(SubwordKind::unigram, 34))->serialized());

@@ -31,17 +31,17 @@ TEST_CASE("WordTokenizer separates words, numbers and punctuation marks") {
       {"(yes)!?", {"(", "yes", ")", "!", "?"}},
       {"\"a\" a/b", {"\"", "a", "\"", "a", "/", "b"}},
       {"„Äpfel“ – ¿qué?", {"„", "Äpfel", "“", "–", "¿", "qué", "?"}},
-      // Apostrophes and hyphens stay inside words only,
+      // Apostrophes and hyphens stay inside words only.
       {"don't l’eau well-known T-34", {"don't", "l’eau", "well-known", "T-34"}},
       {"a\u2010b a\u2011b 1'000", {"a\u2010b", "a\u2011b", "1'000"}},
       {"a\u2013b a_b 1/2 1;2", {"a", "\u2013", "b", "a", "_", "b", "1", "/", "2", "1", ";", "2"}},
       {"'tis dogs' -x x-", {"'", "tis", "dogs", "'", "-", "x", "x", "-"}},
-      // points, commas and colons inside numbers only.
+      // Periods, commas and colons stay inside numbers only.
       {"3.5 10,000 10:30", {"3.5", "10,000", "10:30"}},
       {"It is 3.", {"It", "is", "3", "."}},
       {".5 a.b 1,a", {".", "5", "a", ".", "b", "1", ",", "a"}},
       {"v.2 3.b a,1 1:c", {"v", ".", "2", "3", ".", "b", "a", ",", "1", "1", ":", "c"}},
-      // A run of points or hyphens is one token, other marks are single.
+      // A run of periods or hyphens is one token; other marks are separate tokens.
       {"well...", {"well", "..."}},
       {"a--b -- !!", {"a", "--", "b", "--", "!", "!"}},
       {"..--.", {"..", "--", "."}},
@@ -76,7 +76,7 @@ TEST_CASE("joining attaches each mark to the word that it closes, opens or joins
   for (const std::string mark : {"-", "--", "–", "&", "*", "=", "<", ">", "|", "`"}) {
     CHECK(tokenizer.join({"a", mark, "b"}) == "a " + mark + " b");
   }
-  // Straight quotation marks open and close alternately, starting anew in each sentence.
+  // Straight quotation marks alternate between opening and closing in each sentence.
   const Tokens quoted = {"he", "said", "\"", "no", "'", "x", "'", "\"", "."};
   CHECK(tokenizer.join(quoted) == "he said \"no 'x'\".");
   CHECK(tokenizer.join({"an", "\"", "open"}) == "an \"open");
@@ -86,7 +86,7 @@ TEST_CASE("joining attaches each mark to the word that it closes, opens or joins
         "er sagt „ja“, “ja”");
 }
 
-TEST_CASE("CharacterTokenizer: each character is a token; white space and controls have names") {
+TEST_CASE("each character is a token, and white space and control characters have names") {
   const CharacterTokenizer tokenizer;
   CHECK(tokenizer.split("a b\tc") == Tokens{"a", "<space>", "b", "<U+0009>", "c"});
   CHECK(tokenizer.split("é漢😀") == Tokens{"é", "漢", "😀"});
@@ -179,7 +179,7 @@ TEST_CASE("text is split into words and punctuation and joined again") {
   CHECK_FALSE(codec.multiple_lines());
 }
 
-TEST_CASE("text by characters is one sequence over the ends of its lines") {
+TEST_CASE("a text of characters is one sequence across line ends") {
   const TextFormat format{.tokenizer = CharacterTokenizer(), .multiple_lines = true};
   const Vocabulary characters({"a", "<space>", "<newline>"});
   const TextCodec codec(format, characters, characters);

@@ -49,7 +49,7 @@ TEST_CASE("text is encoded without <bos> and <eos>, and decoded up to <eos>") {
   CHECK_THROWS_AS(vocabulary.decode(Ids{4, 99}), std::out_of_range);
 }
 
-TEST_CASE("invalid lines of a vocabulary are rejected by their numbers, with short excerpts") {
+TEST_CASE("invalid lines of a vocabulary are rejected with their numbers and short excerpts") {
   const std::string head = "<pad>\n<unk>\n<bos>\n<eos>\n";
   const std::string token = "a\x1B[31m" + std::string(1'000'000, 'x');
   const std::string start = "'a\\x1B[31m" + std::string(54, 'x') + "...'";
@@ -82,7 +82,7 @@ TEST_CASE("invalid lines of a vocabulary are rejected by their numbers, with sho
                  });
 }
 
-TEST_CASE("words are numbered by falling frequency, equally frequent ones by their bytes") {
+TEST_CASE("words are numbered by decreasing frequency, then by their bytes") {
   std::vector<Tokens> sentences{{"b", "c", "a", "Z", "ä", "<unk>"}, {"c", "c", "b", "<eos>"}};
   for (int order = 0; order < 2; ++order) {
     WordCounter counter;
@@ -114,7 +114,7 @@ TEST_CASE("class names are sorted: whole numbers by value, then words by their b
                  });
 }
 
-TEST_CASE("class names are single words and no special symbols") {
+TEST_CASE("class names are single words other than special symbols") {
   for (const char* label : {"cat", "7", "<b>"}) CHECK(can_be_class(label));
   for (const char* label : {"", " ", "a b", "a\tb", "a\vb", "a\nb", "a\rb", "a\fb", "<unk>",
                             "<pad>", "<bos>", "<eos>"}) {
