@@ -8,7 +8,7 @@
 namespace tapestry {
 namespace {
 
-std::size_t with_weights(std::size_t stored, std::span<const WeightedExamples> parts) {
+std::size_t weighted_size(std::size_t stored, std::span<const WeightedExamples> parts) {
   if (parts.empty()) return stored;
   std::size_t count = 0, repeated = 0;
   for (const WeightedExamples& part : parts) {
@@ -22,14 +22,14 @@ std::size_t with_weights(std::size_t stored, std::span<const WeightedExamples> p
 }  // namespace
 
 Examples::Examples(std::span<const Example> examples, std::span<const WeightedExamples> parts)
-    : memory_(examples), parts_(parts), size_(with_weights(examples.size(), parts)) {}
+    : memory_(examples), parts_(parts), size_(weighted_size(examples.size(), parts)) {}
 
 Examples::Examples(const ExampleFile& file, std::span<const std::uint32_t> kept,
                    std::span<const WeightedExamples> parts)
     : file_(&file),
       kept_(kept),
       parts_(parts),
-      size_(with_weights(kept.empty() ? file.size() : kept.size(), parts)) {}
+      size_(weighted_size(kept.empty() ? file.size() : kept.size(), parts)) {}
 
 std::size_t Examples::stored_index(std::size_t index) const {
   std::size_t first = 0;  // of the part, without repetitions

@@ -64,7 +64,7 @@ class HeldOutPart {
   bool full() const { return pairs_.size() == wanted_; }
 
   /// Adds a pair if its sentence belongs to this set and is new; returns whether it was added.
-  bool take(Example& pair, Split split) {
+  bool try_add(Example& pair, Split split) {
     if (split != split_ || full() || !seen_.insert(distinct_sequence(pair)).second) return false;
     pairs_.push_back(std::move(pair));
     return true;
@@ -87,8 +87,8 @@ void draw_held_out_pairs(const GeneratedOptions& options, const GeneratedTask& t
     RandomDraws random(options.seed, DrawPurpose::held_out_example, index);
     Example pair = task.draw(random);
     const Split split = assign_split(distinct_sequence(pair), options.seed);
-    const bool taken = validation.take(pair, split) || test.take(pair, split);
-    fruitless_draws = taken ? 0 : fruitless_draws + 1;
+    const bool added = validation.try_add(pair, split) || test.try_add(pair, split);
+    fruitless_draws = added ? 0 : fruitless_draws + 1;
     if (fruitless_draws == max_fruitless_draws) break;
   }
   if (!validation.full()) {

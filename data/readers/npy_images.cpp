@@ -79,9 +79,9 @@ class HeaderReader {
 
   NpyHeader read() {
     require("{");
-    while (!take("}")) {
+    while (!consume("}")) {
       read_entry();
-      if (!take(",") && !rest_.starts_with('}')) reject_header();
+      if (!consume(",") && !rest_.starts_with('}')) reject_header();
     }
     skip_space();
     if (!rest_.empty() || !type_ || !fortran_order_ || !shape_) reject_header();
@@ -97,7 +97,7 @@ class HeaderReader {
     if (key == "descr" && !type_) {
       type_ = type();
     } else if (key == "fortran_order" && !fortran_order_) {
-      fortran_order_ = take("True");
+      fortran_order_ = consume("True");
       if (!*fortran_order_) require("False");
     } else if (key == "shape" && !shape_) {
       shape_ = shape();
@@ -135,11 +135,11 @@ class HeaderReader {
   ArrayShape shape() {
     ArrayShape shape;
     require("(");
-    while (!take(")")) {
+    while (!consume(")")) {
       skip_space();
       shape.push_back(number(rest_));
-      take("L");  // written by Python 2
-      if (shape.size() > max_axes || (!take(",") && !rest_.starts_with(')'))) reject_header();
+      consume("L");  // written by Python 2
+      if (shape.size() > max_axes || (!consume(",") && !rest_.starts_with(')'))) reject_header();
     }
     return shape;
   }
@@ -165,7 +165,7 @@ class HeaderReader {
     return text;
   }
 
-  bool take(std::string_view word) {
+  bool consume(std::string_view word) {
     skip_space();
     if (!rest_.starts_with(word)) return false;
     rest_.remove_prefix(word.size());
@@ -174,7 +174,7 @@ class HeaderReader {
   }
 
   void require(std::string_view word) {
-    if (!take(word)) reject_header();
+    if (!consume(word)) reject_header();
   }
 
   void skip_space() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size())); }

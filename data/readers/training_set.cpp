@@ -52,31 +52,32 @@ class CachedExamples {
  public:
   CachedExamples(const TrainingSetOptions& options, std::uint64_t origin, const Corpus& corpus)
       : temporary_(options.cache_folder.empty() || options.cache_is_read_only),
-        path_(temporary_ ? temporary_path() : options.cache_folder / file_name),
-        found_at_(options.cache_folder.empty() ? fs::path() : options.cache_folder / file_name),
+        new_path_(temporary_ ? temporary_path() : options.cache_folder / file_name),
+        existing_path_(options.cache_folder.empty() ? fs::path()
+                                                    : options.cache_folder / file_name),
         origin_(origin),
         ids_(std::max(corpus.source_vocabulary.size(), corpus.target_vocabulary.size())) {}
   CachedExamples(const CachedExamples&) = delete;
   CachedExamples& operator=(const CachedExamples&) = delete;
   ~CachedExamples() {
     std::error_code ignored;
-    if (temporary_) fs::remove(path_, ignored);
+    if (temporary_) fs::remove(new_path_, ignored);
   }
 
   /// The existing file; null if it is missing or cannot be used. Adds a note in the second case.
   std::shared_ptr<const ExampleFile> find(std::vector<std::string>& notes) const {
-    if (found_at_.empty()) return nullptr;
+    if (existing_path_.empty()) return nullptr;
     const auto recreated = [&notes](const DataError& error) {
       notes.push_back(fmt::format("warning: {}; it is recreated", error.what()));
       return nullptr;
     };
     try {
-      return open(found_at_);
+      return open(existing_path_);
     } catch (const UnusableExampleFile& error) {
       return recreated(error);
     } catch (const UnopenedFile& error) {
       std::error_code ignored;
-      if (fs::exists(fs::symlink_status(found_at_, ignored))) return recreated(error);
+      if (fs::exists(fs::symlink_status(existing_path_, ignored))) return recreated(error);
       return nullptr;
     }
   }
@@ -87,11 +88,11 @@ class CachedExamples {
   std::shared_ptr<const ExampleFile> make(
       const std::function<void(const AddExample&, std::vector<std::string>& notes)>& encode,
       const std::vector<std::uint64_t>& counts) const {
-    ExampleFileWriter writer(path_, ids_);
+    ExampleFileWriter writer(new_path_, ids_);
     std::vector<std::string> notes;
     encode([&](const Example& example, std::size_t line) { writer.add(example, line); }, notes);
     writer.finish(origin_, counts, notes);
-    return open(path_);
+    return open(new_path_);
   }
 
  private:
@@ -107,8 +108,8 @@ class CachedExamples {
   }
 
   bool temporary_;
-  fs::path path_;      ///< path of a new file
-  fs::path found_at_;  ///< path of an existing file; empty: none
+  fs::path new_path_;       ///< path of a new file
+  fs::path existing_path_;  ///< path of an existing file; empty: none
   std::uint64_t origin_;
   std::size_t ids_;
 };
@@ -217,14 +218,14 @@ void BadLines::add_if_too_long(const ExampleLengths& example, std::size_t line) 
   if (const auto error = find_too_long_(part_, example, files_, line)) too_long_.add(*error);
 }
 
-void BadLines::finish(std::size_t all, std::vector<std::string>& notes) const {
-  if (action_ == OnBadLine::stop) reject_any(all);
+void BadLines::finish(std::size_t total, std::vector<std::string>& notes) const {
+  if (action_ == OnBadLine::stop) reject_any(total);
   if (bad_.count == 0) return;
   notes.push_back(fmt::format("{}: {} of {} skipped as unusable, for example {}", part_, bad_.count,
-                              all, bad_.named.front()));
+                              total, bad_.named.front()));
 }
 
-void BadLines::reject_any(std::size_t all) const {
+void BadLines::reject_any(std::size_t total) const {
   if (bad_.count == 0) return;
   const std::size_t added = bad_.count + too_long_.count;
   if (added == 1) throw DataError(bad_.named.front(), bad_.hint);
@@ -232,7 +233,7 @@ void BadLines::reject_any(std::size_t all) const {
   for (const std::string& each : too_long_.named) append(each, named);
   std::string message = fmt::format("{}", fmt::join(named, "\n"));
   if (added > named.size()) message += fmt::format("\nand {} more", added - named.size());
-  message += fmt::format("\n{} of {} cannot be used", added, all);
+  message += fmt::format("\n{} of {} cannot be used", added, total);
   std::string hint = bad_.hint;
   if (too_long_.count > 0) {
     message += fmt::format(", {} of them with too many tokens", too_long_.count);
@@ -248,14 +249,14 @@ DataError BadLines::nothing_left(const std::string& name, const DataError& empty
                    "correct these lines or name another file");
 }
 
-void FirstPassBadLines::add(const BadLines& bad, std::size_t all) {
+void FirstPassBadLines::add(const BadLines& bad, std::size_t total) {
   if (first_.count() != 0) return;
   first_ = bad;
-  all_ = all;
+  total_ = total;
 }
 
 void FirstPassBadLines::reject_any() const {
-  if (action_ == OnBadLine::stop) first_.reject_any(all_);
+  if (action_ == OnBadLine::stop) first_.reject_any(total_);
 }
 
 }  // namespace tapestry

@@ -70,15 +70,15 @@ class BadLines {
   /// The number of lines that were added with add().
   std::size_t count() const { return bad_.count; }
 
-  /// Ends the collection after `all` lines or examples. With OnBadLine::skip, adds to `notes` if
+  /// Ends the collection after `total` lines or examples. With OnBadLine::skip, adds to `notes` if
   /// count() is not 0.
   ///
   /// throws  DataError with OnBadLine::stop if count() is not 0. The message counts all added
   ///         lines. It names the first lines of add(), then the first lines that are too long.
-  void finish(std::size_t all, std::vector<std::string>& notes) const;
+  void finish(std::size_t total, std::vector<std::string>& notes) const;
 
   /// throws  DataError of finish() if count() is not 0.
-  void reject_any(std::size_t all) const;
+  void reject_any(std::size_t total) const;
 
   /// The error for a file without usable lines: `empty` if no line was skipped, otherwise an error
   /// that names the first skipped line.
@@ -108,8 +108,8 @@ class FirstPassBadLines {
   /// No bad lines yet; with OnBadLine::skip they are never rejected.
   explicit FirstPassBadLines(OnBadLine action) : action_(action), first_("train", action) {}
 
-  /// Adds the bad lines of the next file, which has `all` lines.
-  void add(const BadLines& bad, std::size_t all);
+  /// Adds the bad lines of the next file, which has `total` lines.
+  void add(const BadLines& bad, std::size_t total);
 
   /// Rejects the lines before the second pass. Call it before a slow step between the passes, and
   /// after a step fails, because bad lines may be the reason.
@@ -119,8 +119,8 @@ class FirstPassBadLines {
 
  private:
   OnBadLine action_;
-  BadLines first_;       ///< of the first file with bad lines
-  std::size_t all_ = 0;  ///< number of lines of this file
+  BadLines first_;         ///< of the first file with bad lines
+  std::size_t total_ = 0;  ///< number of lines of this file
 };
 
 /// Whether tokenized training examples are kept in a memory-mapped file instead of in memory.

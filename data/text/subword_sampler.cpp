@@ -227,13 +227,13 @@ class SubwordSampler::Segmenter {
   Segmenter(const Vocabulary& vocabulary, const SubwordSampling& sampling)
       : model_(vocabulary.subwords()), piece_texts_(vocabulary.size()) {
     if (!model_) throw std::invalid_argument("subword sampler: found no vocabulary of subwords");
-    const SentencePieceModel& pieces = model_->pieces();
-    bpe_ = pieces.bpe;
+    const SentencePieceModel& parsed = model_->model();
+    bpe_ = parsed.bpe;
     require_kind(sampling);
     merges_.dropout = sampling.dropout;
     const double alpha = sampling.alpha.value_or(1.0);
     std::int32_t id = first_word_id;
-    for (const SentencePieceModel::Piece& piece : pieces.pieces) {
+    for (const SentencePieceModel::Piece& piece : parsed.pieces) {
       using enum SentencePieceModel::Type;
       if (piece.type == normal) {
         piece_texts_[static_cast<std::size_t>(id)] = piece.text;

@@ -237,13 +237,13 @@ class ProtoReader {
         field.value = read_varint();
         break;
       case delimited:
-        field.content = take(read_varint());
+        field.content = read_bytes(read_varint());
         break;
       case fixed32:
-        field.value = little_endian(take(4));
+        field.value = little_endian(read_bytes(4));
         break;
       case fixed64:
-        field.value = little_endian(take(8));
+        field.value = little_endian(read_bytes(8));
         break;
       default:
         throw Malformed{"a field of an unknown type"};
@@ -255,18 +255,18 @@ class ProtoReader {
   std::uint64_t read_varint() {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(1).front());
+      const auto byte = static_cast<unsigned char>(read_bytes(1).front());
       value |= static_cast<std::uint64_t>(byte & 0x7FU) << shift;
       if (byte < 0x80U) return value;
     }
     throw Malformed{"a number of more than 64 bits"};
   }
 
-  std::string_view take(std::uint64_t count) {
+  std::string_view read_bytes(std::uint64_t count) {
     if (count > rest_.size()) throw Malformed{"the end of the data within a field"};
-    const std::string_view taken = rest_.substr(0, count);
+    const std::string_view bytes = rest_.substr(0, count);
     rest_.remove_prefix(count);
-    return taken;
+    return bytes;
   }
 
   static std::uint64_t little_endian(std::string_view bytes) {

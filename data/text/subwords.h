@@ -78,8 +78,8 @@ class SubwordModel {
   /// All tokens; the id of token i in a vocabulary is first_word_id + i.
   const Tokens& tokens() const { return tokens_; }
 
-  /// The parsed model: its pieces in the order of the file.
-  const SentencePieceModel& pieces() const { return model_; }
+  /// The parsed model, with its pieces in the order of the file.
+  const SentencePieceModel& model() const { return model_; }
 
   /// The most probable segmentation of a text without line ends, after normalization; "<unk>" for
   /// characters without a piece. Empty if nothing remains after normalization.
