@@ -85,8 +85,8 @@ auto retry_interrupted(Call call) {
 
 /// The hint for a data file that cannot be opened or read.
 inline constexpr const char* unreadable_hint =
-    "check the path and its permissions; a relative path starts at the folder of the config file, "
-    "on the command line at the working folder";
+    "check the path and its permissions; a relative path in a config starts at the folder of the "
+    "config, on the command line at the working folder";
 
 /// Texts for error messages about a kind of file, and its maximum size.
 struct FileKind {

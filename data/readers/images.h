@@ -50,11 +50,11 @@ struct ImageFile {
   std::string label_place(const LabelledImage& image) const;
 };
 
-/// Loads a corpus of images. The classes are the labels of the training images, or the `classes` of
-/// a trained model. A trained model needs no training file: without one, the training set and the
-/// sets held out of it are empty. Relative paths start at `base`. Files with names ending in .npy
-/// are read by read_npy_images(), files ending in .h5 or .hdf5 by read_hdf5_images(), all others as
-/// CSV tables:
+/// Loads a corpus of images. The classes are the labels of the training images, or `classes` for a
+/// trained model. With `classes`, the training file is optional: without it, the training set and
+/// the sets held out of it are empty. Relative paths start at `base`. Files with names ending in
+/// .npy are read by read_npy_images(), files ending in .h5 or .hdf5 by read_hdf5_images(), all
+/// others as CSV tables:
 ///
 ///   one image per line, split by split_csv_line(): the values of all pixels, row by row from the
 ///   top left, with the channels of a pixel next to each other, then the label. Blank lines are

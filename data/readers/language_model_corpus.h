@@ -18,7 +18,7 @@ struct WindowOptions {
   double validation_share = 0.1;        ///< share of train_text held out at its end, in [0, 1)
 };
 
-/// The tokenizer of a vocabulary: its subwords, or else characters or words as `unit` says.
+/// The tokenizer of a vocabulary: SubwordTokenizer for subwords, otherwise by `windows.unit`.
 Tokenizer window_tokenizer(const WindowOptions& windows, const WordOptions& words,
                            const Vocabulary& vocabulary);
 
@@ -29,13 +29,13 @@ Tokenizer window_tokenizer(const WindowOptions& windows, const WordOptions& word
 ///
 /// Without `validation_text`, the last lines of `train_text` are held out, `validation_share` of
 /// its bytes; a share of 0 holds nothing out. If no line begins within this share, the last line is
-/// divided between two tokens. Source and target share one vocabulary, made from the training text
-/// or `fixed` by a trained model. A trained model needs no training file: without one, the training
-/// set and the held-out set are empty. The fingerprint is not set.
+/// divided between two tokens. Source and target share one vocabulary, which comes from the
+/// training text, or from `fixed` for a trained model. With `fixed`, the training file is optional:
+/// without it, the training set and the held-out set are empty. The fingerprint is not set.
 ///
 /// The training text is read line by line, in one pass each for its length, the vocabulary and the
-/// windows. Several training texts are divided into windows separately, and each has its share of
-/// text held out.
+/// windows. With several training texts, windows and held-out text are made for each text
+/// separately.
 ///
 /// throws  DataError as CorpusText and fill_training_set(); if a part has fewer than two tokens.
 Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& windows,

@@ -25,9 +25,9 @@ struct ParallelTextOptions {
 
 /// Loads parallel_text: pairs of text files with one sentence per line, where line n of the target
 /// file is the translation of line n of the source file; relative paths start at `base`. The
-/// vocabularies are made from the training pairs or from SentencePiece models, or are the `fixed`
-/// ones of a trained model. A trained model needs no training or validation files: without them,
-/// these sets are empty. The fingerprint is not set.
+/// vocabularies come from the training pairs, from SentencePiece models, or from `fixed` for a
+/// trained model. With `fixed`, training and validation files are optional: without them, these
+/// sets are empty. The fingerprint is not set.
 ///
 ///   both lines blank      the pair is skipped and counted in the notes
 ///   one line blank        a bad line: the files do not match

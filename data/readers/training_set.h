@@ -30,7 +30,7 @@ enum class OnBadLine {
 /// part     "train", "validation" or "test"
 /// lengths  lengths of the example
 /// files    files of the corpus
-/// line     the number of the line, from 1
+/// line     number of the line in the files, from 1
 using FindTooLong =
     std::function<std::optional<DataError>(std::string_view part, const ExampleLengths& lengths,
                                            const LineFiles& files, std::size_t line)>;
@@ -105,7 +105,7 @@ class BadLines {
 /// lines that are too long.
 class FirstPassBadLines {
  public:
-  /// No bad lines yet; with OnBadLine::skip they are never rejected.
+  /// An empty collection. With OnBadLine::skip, its lines are never rejected.
   explicit FirstPassBadLines(OnBadLine action) : action_(action), first_("train", action) {}
 
   /// Adds the bad lines of the next file, which has `total` lines.
@@ -126,8 +126,8 @@ class FirstPassBadLines {
 /// Whether tokenized training examples are kept in a memory-mapped file instead of in memory.
 enum class CacheUse {
   automatic,  ///< if the training text is large
-  always,     ///< in any case
-  never       ///< in no case
+  always,     ///< for text of any size
+  never       ///< examples stay in memory
 };
 
 /// Options of training sets that are read from text.
@@ -143,9 +143,9 @@ struct TrainingSetOptions {
   /// Passes over each training corpus per epoch, in the order of the files; empty: one pass each.
   std::vector<std::size_t> corpus_weights{};
   /// With OnBadLine::stop, an error about bad lines of a file also counts the examples of this file
-  /// for which this function returns an error. An error before the vocabularies exist cannot count
-  /// them: an error in making the vocabularies, and an error before subwords are learned, which is
-  /// slow. Files without bad lines are not rejected. Empty: only bad lines are counted.
+  /// for which this function returns an error. Errors that are thrown before the vocabularies exist
+  /// do not count them: if a vocabulary cannot be made, and before the slow step of learning
+  /// subwords. Files without bad lines are not rejected. Empty: only bad lines are counted.
   FindTooLong find_too_long{};
 };
 

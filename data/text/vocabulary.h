@@ -54,7 +54,7 @@ class Vocabulary {
 
   /// Adds a subword model to a vocabulary whose first words are the tokens of the model.
   ///
-  /// throws  DataError if they are not.
+  /// throws  DataError if the words do not match the model.
   static Vocabulary with_subwords(const Vocabulary& words,
                                   std::shared_ptr<const SubwordModel> subwords);
 
@@ -103,8 +103,8 @@ class Vocabulary {
 /// Subword tokenization with SentencePiece (Kudo and Richardson 2018).
 enum class SubwordKind {
   none,     ///< no subwords: words or characters
-  unigram,  ///< a unigram language model of pieces (Kudo 2018), trained from the training text
-  bpe,      ///< byte-pair encoding (Sennrich et al. 2016), trained from the training text
+  unigram,  ///< a unigram language model of pieces (Kudo 2018), trained on the training text
+  bpe,      ///< byte-pair encoding (Sennrich et al. 2016), trained on the training text
   file      ///< the model of SubwordOptions::file
 };
 
@@ -114,7 +114,7 @@ enum class TextNormalization {
   nfkc,         ///< NFKC
   nmt_nfkc_cf,  ///< nmt_nfkc with case folding
   nfkc_cf,      ///< nfkc with case folding
-  identity      ///< none
+  identity      ///< no normalization
 };
 
 /// Subword regularization: how the segmentation of a training sentence varies from epoch to epoch.

@@ -60,7 +60,7 @@ std::vector<Shape> batch_shapes(const std::vector<Example>& pairs,
   return shapes;
 }
 
-/// Lengths in an epoch: those of `pairs` plus 0 to 9 random tokens on each side.
+/// Lengths in an epoch: `pairs` with 0 to 9 more random tokens on each side.
 LengthsInEpoch longer_in_epoch(const std::vector<Example>& pairs) {
   return [&pairs](std::size_t example, std::uint64_t epoch) {
     RandomDraws random(epoch, DrawPurpose::subword_segmentation, example);
@@ -93,7 +93,7 @@ double padding_share(const std::vector<BatchIndices>& batches, const std::vector
   return static_cast<double>(sizes.padding) / static_cast<double>(sizes.positions);
 }
 
-/// The share of batches whose longest side exceeds that of the batch before.
+/// The share of batches with a longer longest side than the batch before.
 double share_of_rises(const std::vector<Example>& pairs, const std::vector<BatchIndices>& batches) {
   std::size_t rises = 0;
   const std::vector<Shape> shapes = batch_shapes(pairs, batches);
@@ -138,7 +138,7 @@ TEST_CASE("the order depends only on seed and epoch") {
   check([&](std::uint64_t seed) { return BatchSchedule(pairs, BatchTokens{64}, seed); });
 }
 
-TEST_CASE("at() returns the batch of a position, and after() goes on to the next epoch") {
+TEST_CASE("at() returns the batch of a position, and after() continues with the next epoch") {
   BatchSchedule schedule(random_pairs(25), 10, 1);
   CHECK(schedule.after({0, 0}) == BatchPosition{0, 1});
   CHECK(schedule.after({0, 2}) == BatchPosition{1, 0});

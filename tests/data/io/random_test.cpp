@@ -59,8 +59,7 @@ TEST_CASE("below(1) is 0 and below() of a number near 2^64 reaches its upper hal
 }
 
 TEST_CASE("below(n) is uniform if 2^64 is not a multiple of n") {
-  // 2^64 holds n = 3/4 2^64 once and a third of it again: taken as it is, the remainder would fall
-  // into that third half of the time.
+  // For n = 3/4 * 2^64, a plain remainder would be in the first third of [0, n) half of the time.
   RandomDraws random(1, DrawPurpose::batch_order, 0);
   const std::uint64_t third = 1ull << 62;
   int in_first_third = 0;

@@ -57,7 +57,8 @@ struct BookFolder {
 
 }  // namespace
 
-TEST_CASE("a text is divided into windows, and each begins with the last token of the one before") {
+TEST_CASE(
+    "a text is divided into windows, and each starts with the last token of the previous one") {
   const BookFolder text("abcabca\nb\n");
   const Corpus corpus = text.load();
   // By decreasing frequency; <newline> is the line end, which is as frequent as c.
