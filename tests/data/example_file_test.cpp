@@ -110,7 +110,7 @@ TEST_CASE("content larger than the buffer is written correctly") {
                         .target = {3000 - i}});
   }
   FaultyFileSystem files;
-  files.max_transfer_size = 100'001;
+  files.max_transfer_bytes = 100'001;
   files.interrupt_every_second_call = true;
   write(folder / "x", examples, 3001, files);
   const ExampleFile file(folder / "x", origin, 3001, files);

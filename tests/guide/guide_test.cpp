@@ -463,8 +463,12 @@ TEST_CASE("the guide: layers") {
          const Tagger&, const VisionTransformer&) {});
   use(scope.parameter("bias", {8}, zeros_initializer()));
   use(CustomKey("model.window", 3, between(1, 64), "tokens read"));
-  CHECK(CustomKey("model.slope", 0.1, between_reals(0, 1), "slope for x < 0").mistake().empty());
-  CHECK(CustomKey("model.squash", "relu", OneOf{{"relu", "tanh"}}, "activation").mistake().empty());
+  CHECK(CustomKey("model.slope", 0.1, between_reals(0, 1), "slope for x < 0")
+            .definition_error()
+            .empty());
+  CHECK(CustomKey("model.squash", "relu", OneOf{{"relu", "tanh"}}, "activation")
+            .definition_error()
+            .empty());
   use(scope.buffer("running_mean", {8}, zeros_initializer()));
   const std::size_t fan_in = 4, fan_out = 8;
   use(glorot_uniform(fan_in, fan_out), normal_initializer(0.02));

@@ -32,10 +32,10 @@ class FaultyFileSystem : public FileSystem {
     error = with;
   }
 
-  bool interrupt_every_second_call = false;  ///< every second interruptible call fails with EINTR
-  std::size_t max_transfer_size = std::numeric_limits<std::size_t>::max();  ///< bytes a call
-  bool lose_last_byte = false;  ///< replaces the last byte of each write by 0
-  ssize_t excess_claimed = 0;   ///< added to the number of bytes that a write reports
+  bool interrupt_every_second_call = false;  ///< that can be, with EINTR, before it does anything
+  std::size_t max_transfer_bytes = std::numeric_limits<std::size_t>::max();  ///< bytes a call
+  bool lose_last_byte = false;  ///< writes 0 in place of each write's last byte
+  ssize_t excess_claimed = 0;   ///< bytes that a write reports beyond those it wrote
   std::uint64_t free_space = 4096;
 
   int open(const char* path, int flags, mode_t mode) override {
@@ -44,13 +44,13 @@ class FaultyFileSystem : public FileSystem {
   ssize_t write(int fd, const void* bytes, std::size_t count) override {
     if (fails("write")) return -1;
     const auto* first = static_cast<const char*>(bytes);
-    std::string data(first, std::min(count, max_transfer_size));
+    std::string data(first, std::min(count, max_transfer_bytes));
     if (lose_last_byte && !data.empty()) data.back() = '\0';
     return FileSystem::write(fd, data.data(), data.size()) + excess_claimed;
   }
   ssize_t pread(int fd, void* bytes, std::size_t count, std::uint64_t offset) override {
     if (fails("pread")) return -1;
-    return FileSystem::pread(fd, bytes, std::min(count, max_transfer_size), offset);
+    return FileSystem::pread(fd, bytes, std::min(count, max_transfer_bytes), offset);
   }
   int fstat(int fd, struct stat& status) override {
     return fails("fstat") ? -1 : FileSystem::fstat(fd, status);

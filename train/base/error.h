@@ -10,7 +10,7 @@
 
 namespace tapestry {
 
-/// Exit codes of the program, see exit_code_meanings; signal_exit_base + n after signal n.
+/// Exit codes of the program. After signal n the exit code is signal_exit_base + n.
 enum class ExitCode : int {
   done = 0,           ///< success
   failure = 1,        ///< internal error, or a failed check
@@ -67,8 +67,8 @@ class ProgramError : public UserError {
   ExitCode code_;
 };
 
-/// The exit code of the program for an error: `output` of an OutputError, `data` of a
-/// DataError.
+/// The exit code of the program for an error: the error's own code if it is a ProgramError,
+/// `output` for an OutputError, `data` for a DataError.
 inline ExitCode exit_code(const UserError& error) {
   if (const auto* own = dynamic_cast<const ProgramError*>(&error)) return own->exit_code();
   return dynamic_cast<const OutputError*>(&error) != nullptr ? ExitCode::output : ExitCode::data;
@@ -95,15 +95,14 @@ class UsageError : public ErrorWith<ExitCode::usage> {
 /// required value.
 using CheckpointError = ErrorWith<ExitCode::checkpoint>;
 
-/// This checkpoint file cannot be used: it is damaged, cannot be opened or is no regular file. An
-/// older checkpoint of the same run may still be usable.
+/// This checkpoint file cannot be used: it is damaged, cannot be opened or is not a regular file.
+/// An older checkpoint of the same run may still be usable.
 class UnusableCheckpoint : public CheckpointError {
  public:
   using CheckpointError::CheckpointError;
 };
 
-/// The bytes of a checkpoint are not what was written: truncated, altered, or not a checkpoint at
-/// all.
+/// The file was truncated or altered after it was written, or is not a checkpoint.
 class DamagedCheckpoint : public UnusableCheckpoint {
  public:
   using UnusableCheckpoint::UnusableCheckpoint;
@@ -115,11 +114,11 @@ using RunDirectoryInUse = ErrorWith<ExitCode::in_use>;
 /// Not enough memory is available to the process.
 using MemoryError = ErrorWith<ExitCode::memory>;
 
-/// A loss or a gradient is NaN or infinite. The parameters are those before the step.
+/// A loss or a gradient is NaN or infinite. The step did not change the parameters.
 using NumericError = ErrorWith<ExitCode::numeric>;
 
-/// A custom model or task is wrong: its registration, an exception that its code has thrown, or a
-/// result of another shape than expected. The message names the kind and the function.
+/// Error in a custom model or task: an invalid registration, an exception thrown by its code, or a
+/// result with an unexpected shape. The message names the kind and the function.
 class CustomModelError : public ErrorWith<ExitCode::failure> {
  public:
   using ErrorWith::ErrorWith;

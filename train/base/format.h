@@ -11,7 +11,7 @@ namespace tapestry {
 /// 12345 as "12,345".
 std::string format_count(std::uint64_t number);
 
-/// "1:02:03", "4:05"; rounds to whole seconds, negative values become 0.
+/// "1:02:03", "4:05". Rounds to whole seconds; negative values become 0.
 std::string format_duration(double seconds);
 
 /// "45 seconds", "12 minutes", "30 hours", "3 days"
@@ -20,15 +20,16 @@ std::string duration_in_words(double seconds);
 /// "1.4 GB", "35 MB", "0.3 MB"
 std::string format_bytes(std::uint64_t bytes);
 
-/// A fraction in (0, 1] in per cent: "20.0 %", "under 0.1 %".
+/// A fraction in (0, 1] as a percentage: "20.0 %", "under 0.1 %".
 std::string format_share(double share);
 
-/// A time in seconds since 1970 as "2026-11-23T16:42:07Z"; "unknown time" if no calendar has it.
+/// A time in seconds since 1970 as "2026-11-23T16:42:07Z"; "unknown time" if it is out of the range
+/// of the calendar.
 std::string format_time(std::time_t seconds);
 
-/// A path as an argument in a printed shell command, quoted if it has to be: `'my run'`. Control
-/// characters and bytes that are not UTF-8 are written as in $'a\nb', which bash and zsh read; "./"
-/// precedes a relative path that would be taken for an option or a config override.
+/// A path as an argument of a shell command that is printed, quoted if necessary: `'my run'`. Paths
+/// with control characters or invalid UTF-8 use the $'a\nb' syntax of bash and zsh. A relative path
+/// that looks like an option or a config override gets the prefix "./".
 std::string format_argument(std::string_view path);
 
 }  // namespace tapestry

@@ -29,8 +29,8 @@ struct Named {
 template <class E>
 Named(E, std::string_view) -> Named<E>;
 
-/// All values of the enumeration E, in the order of messages; specialized for each enumeration that
-/// is the value of a key.
+/// All values of the enumeration E, in the order of messages. Specialized for each enumeration that
+/// a key has as its type.
 template <class E>
 inline constexpr std::array<Named<E>, 0> choices_of{};
 /// @cond
@@ -138,7 +138,7 @@ inline constexpr std::array choices_of<OnNan>{
     Named{OnNan::stop, "stop"}, Named{OnNan::skip, "skip"}, Named{OnNan::rollback, "rollback"}};
 /// @endcond
 
-/// The name of `value` in a config; "?" if it has none.
+/// The name of `value` in a config; "?" if it has no name.
 template <class E>
 constexpr std::string_view choice_name(E value) {
   static_assert(!choices_of<E>.empty(), "specialize choices_of for this enumeration");
@@ -148,7 +148,7 @@ constexpr std::string_view choice_name(E value) {
   return "?";
 }
 
-/// The value with a name of choices_of<E>.
+/// The value of a name in choices_of<E>. throws std::logic_error for other names.
 template <class E>
 constexpr E choice_named(std::string_view name) {
   static_assert(!choices_of<E>.empty(), "specialize choices_of for this enumeration");

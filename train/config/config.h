@@ -36,27 +36,26 @@ enum class OnNan {
   rollback  ///< the run continues from the last scheduled checkpoint, with the next batch
 };
 
-/// Format in which the processes of a parallel run exchange gradients, see GradientSum.
+/// Format of the gradients that processes of a parallel run exchange, see GradientSum.
 enum class GradientFormat {
   full,     ///< the type of the parameters
-  bfloat16  ///< sums of micro-batches are rounded to bfloat16, also in one process
+  bfloat16  ///< sums over micro-batches are rounded to bfloat16, also in a run of one process
 };
 
 /// Which compiled kernels a process uses, see autograd/instruction_set.h.
 enum class KernelChoice {
-  automatic,  ///< TAPESTRY_KERNELS, the set of a resumed checkpoint, or the widest
-  baseline,   ///< what every processor of the architecture has
+  automatic,  ///< TAPESTRY_KERNELS, else the kernels of the resumed checkpoint, else the widest
+  baseline,   ///< instructions of every processor of the architecture
   avx2,       ///< AVX2 and FMA
   avx512      ///< AVX-512
 };
 
-// The texts about keys are in train/config/fields.cpp and configs/README.md. The member
-// initializers are the defaults.
+// The member initializers are the defaults. train/config/fields.cpp describes each key.
 
 /// Options of the training loop.
 struct TrainOptions {
   /// @{
-  /// The key of this name in the section train, see configs/README.md.
+  /// The key of this name in the section train, see train/config/fields.cpp.
   std::uint64_t seed = 1;
   std::size_t steps = 2000;
   std::size_t epochs = 0;  ///< if not 0, `steps` is unknown until resolve_epochs()
@@ -92,7 +91,7 @@ struct TrainOptions {
   bool tensorboard = false;
   bool detect_anomaly = false;
   std::string initialize_from;
-  std::string run_dir;  ///< load_config() replaces the empty default by default_run_dir()
+  std::string run_dir;  ///< load_config() replaces an empty value with default_run_dir()
   DType dtype = DType::float32;
   /// @}
 
@@ -105,16 +104,16 @@ struct DecodingOptions {
   static constexpr std::size_t max_beam_size = 1000;  ///< maximum of beam_size
 
   /// @{
-  /// The key of this name in the section decoding, see configs/README.md.
+  /// The key of this name in the section decoding, see train/config/fields.cpp.
   std::size_t beam_size = 1;
   double length_penalty = 0.6;
   /// @}
 };
 
-/// The section data: options of all data sources. Each data.task uses some of them.
+/// The section data: options of all data sources. Each data.task uses a subset of them.
 struct DataOptions {
   std::string task = "copy";                ///< name of a DataSource in train/tasks/
-  std::string folder{};                     ///< where relative paths of the config file start
+  std::string folder{};                     ///< base folder of relative paths in the config file
   SymbolOptions symbols{};                  ///< copy, reverse and sort
   GeneratedOptions generated{};             ///< all generated data
   ParallelTextOptions pairs{};              ///< parallel_text
@@ -123,7 +122,7 @@ struct DataOptions {
   WordOptions words{};                      ///< vocabularies of all text
   ImageOptions images{};                    ///< images
   TrainingSetOptions training{};            ///< training sets of all text
-  OnBadLine on_bad_line = OnBadLine::stop;  ///< what happens to lines that cannot be used
+  OnBadLine on_bad_line = OnBadLine::stop;  ///< handling of lines that cannot be used
 };
 
 /// Value of a custom key, see CustomKey.
@@ -147,10 +146,11 @@ struct Config {
   DecodingOptions decoding;
   TrainOptions train;
   /// @}
-  /// Values of custom keys by path, such as "model.num_experts". A missing key has its default.
+  /// Values of custom keys by path, such as "model.num_experts". Keys without a value have their
+  /// defaults.
   std::map<std::string, CustomValue, std::less<>> custom{};
-  /// Numbers of steps that were given as percentages, by path, such as "schedule.warmup_steps".
-  /// dump_config() writes the numbers.
+  /// Step counts given as percentages, by path, such as "schedule.warmup_steps". dump_config()
+  /// writes the resolved numbers.
   std::map<std::string, StepPercentage, std::less<>> step_percentages{};
 
   /// The value of a custom key, such as "model.num_experts". T is an integer type for
@@ -181,14 +181,15 @@ struct Config {
   const CustomValue& custom_value_or_default(std::string_view path) const;
 };
 
-/// `config` with the process settings of `process`, such as train.threads: keys that do not affect
-/// the results of a run and are not stored in checkpoints, see SavePolicy.
+/// A copy of `config` with the process settings of `process`. Process settings, such as
+/// train.threads, do not affect the results of a run and are not stored in checkpoints, see
+/// SavePolicy.
 Config with_process_settings(Config config, const Config& process);
 
 /// Applies train.threads, train.kernels and train.matmul to this process.
 ///
-/// saved  the arithmetic() of the checkpoint that is resumed, which `auto` follows as far as this
-///        machine can; empty for a new run
+/// saved  arithmetic() of the resumed checkpoint, which `auto` follows as far as this machine
+///        supports it; empty for a new run
 void apply_process_settings(const TrainOptions& options, std::string_view saved = "");
 
 }  // namespace tapestry

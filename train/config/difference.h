@@ -11,8 +11,8 @@ namespace tapestry {
 /// A key with two different values, as YAML text.
 struct ConfigDifference {
   std::string key;         ///< `section.key`
-  std::string checkpoint;  ///< its value in the config of the checkpoint
-  std::string current;     ///< its value in the current config
+  std::string checkpoint;  ///< value in the config of the checkpoint
+  std::string current;     ///< value in the current config
 };
 
 /// The keys whose values differ between the config of a checkpoint and the current one, in file

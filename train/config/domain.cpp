@@ -59,7 +59,7 @@ std::string without_separators(std::string_view text) {
   return result;
 }
 
-/// The factor of a suffix, as in 5k and 2M, which is removed; 1 without.
+/// Removes a suffix k, K or M, as in 5k and 2M, and returns its factor; 1 without a suffix.
 double take_factor(std::string& text) {
   const char last = text.empty() ? '\0' : text.back();
   const double factor = last == 'k' || last == 'K' ? 1e3 : last == 'M' ? 1e6 : 1.0;
@@ -67,7 +67,7 @@ double take_factor(std::string& text) {
   return factor;
 }
 
-/// The whole number meant by text such as 010, 0x10, 1e3, 1_000, 1,000, 5k, 64.0 or +5.
+/// The whole number that a user probably means by 010, 0x10, 1e3, 1_000, 1,000, 5k, 64.0 or +5.
 std::optional<std::uint64_t> guess_whole_number(std::string_view text) {
   constexpr double exact_below = 9007199254740992.0;  // 2^53
   std::string plain = without_separators(text);
@@ -89,12 +89,13 @@ std::string hint_for_whole_number(std::string_view text) {
   return guess ? fmt::format("write `{}`, in decimal digits", *guess) : "";
 }
 
-/// Whether a number is written like 010 or 00.5, which YAML 1.1 and YAML 1.2 read differently.
+/// Whether a number has a leading zero, as in 010 and 00.5, which YAML 1.1 and 1.2 read
+/// differently.
 bool has_leading_zero(std::string_view text) {
   return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
 }
 
-/// A hint with the number meant by text such as 0,1 or 1_000.5 or +0.1 or 010.
+/// A hint with the number that a user probably means by 0,1 or 1_000.5 or +0.1 or 010.
 std::string hint_for_real_number(std::string_view text) {
   std::string plain = without_separators(text);
   std::replace(plain.begin(), plain.end(), ',', '.');
@@ -275,7 +276,7 @@ Parsed parse(const Text&, std::string_view text) { return FieldValue(std::string
 Parsed parse(const FilePath&, std::string_view text) { return FieldValue(std::string(text)); }
 Parsed parse(const FolderPath&, std::string_view text) { return FieldValue(std::string(text)); }
 
-/// In double quotes.
+/// The text in double quotes, with `"` and `\` escaped.
 std::string to_text(const std::string& value) {
   std::string escaped;
   for (const char c : value) {
@@ -331,8 +332,8 @@ std::string_view without_spaces(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
-/// The text at the front of `rest` up to a comma outside of double quotes, which are resolved;
-/// removes it and the comma. nullopt if a quote is not closed or something follows it.
+/// Removes the first item of a list and the comma after it from `rest`. Returns the item without
+/// its double quotes; nullopt if a quote is not closed or is followed by other text than a comma.
 std::optional<std::string> take_item(std::string_view& rest) {
   std::string item;
   const std::size_t first = rest.find_first_not_of(" \t");
@@ -355,8 +356,8 @@ std::optional<std::string> take_item(std::string_view& rest) {
   return item;
 }
 
-/// The items of a list in brackets, or the text itself as the only item; none if it is empty.
-/// nullopt if the text is neither.
+/// The items of a list in brackets; a text without brackets is a list of one item, an empty text an
+/// empty list. nullopt for an invalid list.
 std::optional<std::vector<std::string>> parse_items(std::string_view text) {
   if (text.empty()) return std::vector<std::string>();
   if (!text.starts_with('[') || !text.ends_with(']')) return std::vector{std::string(text)};

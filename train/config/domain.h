@@ -18,15 +18,15 @@
 #include "train/config/choices.h"
 #include "train/config/error.h"
 
-/// The valid values of config keys, and their text in a config.
+/// The valid values of config keys, and how a config writes them.
 namespace tapestry {
 
 // ---- The sets of valid values. Class Domain parses and prints values of any of them.
 
 /// Whole numbers in [low, high], written in decimal digits only.
 struct WholeNumber {
-  std::uint64_t low = 0;                                           ///< the smallest number
-  std::uint64_t high = std::numeric_limits<std::uint64_t>::max();  ///< the largest number
+  std::uint64_t low = 0;                                           ///< minimum
+  std::uint64_t high = std::numeric_limits<std::uint64_t>::max();  ///< maximum
 };
 
 /// Whole numbers >= low.
@@ -34,7 +34,7 @@ constexpr WholeNumber at_least(std::uint64_t low) { return {.low = low}; }
 /// Whole numbers in [low, high].
 constexpr WholeNumber between(std::uint64_t low, std::uint64_t high) { return {low, high}; }
 
-/// Numbers of steps, which may also be percentages of train.steps in (0%, 100%], such as 5%.
+/// Numbers of steps, also given as percentages of train.steps in (0%, 100%], such as 5%.
 struct StepCount {
   WholeNumber number;  ///< the numbers
 };
@@ -44,7 +44,7 @@ constexpr StepCount steps_from(std::uint64_t low) { return {{.low = low}}; }
 /// Numbers of steps in [low, high].
 constexpr StepCount steps_between(std::uint64_t low, std::uint64_t high) { return {{low, high}}; }
 
-/// Finite numbers such as 0.1 or 1e-3 in an interval whose ends are each open or closed.
+/// Finite numbers such as 0.1 or 1e-3 in an interval; each end is open or closed.
 struct RealNumber {
   double low = 0.0;                                       ///< the lower end
   double high = std::numeric_limits<double>::infinity();  ///< the upper end
@@ -61,10 +61,10 @@ constexpr RealNumber between_reals(double low, double high) { return {.low = low
 /// Numbers in [0, 1).
 constexpr RealNumber from_0_below_1() { return {.high = 1.0, .has_high = false}; }
 
-/// Numbers, and a word that means no number.
+/// Numbers, or a word instead of a number.
 struct NumberOrWord {
   RealNumber number;      ///< the numbers
-  std::string_view word;  ///< the text of nullopt
+  std::string_view word;  ///< text of the value nullopt
 };
 
 /// Times in days, hours, minutes and seconds, such as 3h50m; at most 10,000 days.
@@ -76,22 +76,22 @@ struct Flag {};
 /// Any text, including the empty text.
 struct Text {};
 
-/// The path of a file; empty for none. load_config() makes it absolute.
+/// The path of a file, or empty for no file. load_config() makes it absolute.
 struct FilePath {};
 
-/// The paths of files: one, or a list such as `[a.txt, b.txt]`; empty for none. load_config() makes
-/// them absolute.
+/// The paths of files: one path, or a list such as `[a.txt, b.txt]`, or empty for no files.
+/// load_config() makes them absolute.
 struct FilePaths {};
 
-/// The path of a folder of data; empty for the folder of the config file.
+/// The path of a folder of data, or empty for the folder of the config file.
 struct FolderPath {};
 
-/// The path of a run directory; empty for the default. A path that could not be created, or could
-/// not be written into a config, is rejected: a name of more than 255 bytes, a path of more than
-/// 4000, control characters, bytes that are not UTF-8. So is `~`, which only a shell expands.
+/// The path of a run directory, or empty for the default. Rejects paths that cannot be created or
+/// cannot be written into a config: names of more than 255 bytes, paths of more than 4000 bytes,
+/// control characters and invalid UTF-8. Also rejects `~`, which only a shell expands.
 struct RunPath {};
 
-/// Lists of whole numbers, such as `[1, 3]`; one number is a list of one.
+/// Lists of whole numbers, such as `[1, 3]`; a single number is a list of one element.
 struct WholeNumbers {
   WholeNumber number;  ///< the numbers
 };
@@ -111,34 +111,34 @@ OneOf any_of() {
 
 // ---- Domains.
 
-/// The value of any key; the value of an enumeration is its name.
+/// The value of any key. An enumeration is stored by name.
 using FieldValue =
     std::variant<bool, std::uint64_t, double, std::optional<double>, std::chrono::seconds,
                  std::string, FileList, std::vector<std::size_t>>;
 
-/// A value that was read, or why a text is not a valid value; a Diagnostic without a place.
+/// A parsed value, or the reason why the text is invalid, as a Diagnostic without a place.
 using Parsed = std::variant<FieldValue, Diagnostic>;
 
-/// The valid values of a key, with their text in a config: one of the sets above.
+/// The valid values of a key, one of the sets above. Parses and prints them.
 class Domain {
  public:
-  /// One of the sets.
+  /// Any of the sets.
   using Any = std::variant<WholeNumber, StepCount, RealNumber, NumberOrWord, Duration, Flag, Text,
                            FilePath, FilePaths, FolderPath, RunPath, WholeNumbers, OneOf>;
 
-  /// Not explicit: a function that takes a Domain takes any of the sets.
+  /// Not explicit, so that a function that takes a Domain accepts any of the sets.
   template <class Set>
   requires std::constructible_from<Any, Set> Domain(Set set) : set_(std::move(set)) {}
 
   /// Describes the set in messages: "a whole number >= 1".
   std::string expected() const;
-  /// The value of a text, or why it is not in the set. Never throws and does not depend on the
-  /// locale. Rejects percentages, see parse_percentage().
+  /// Parses a value, or returns why the text is not in the set. Never throws and does not depend on
+  /// the locale. Rejects percentages, see parse_percentage().
   Parsed parse(std::string_view text) const;
-  /// The value as YAML text, which without quotes parses to the same value.
+  /// The value as YAML text. parse() returns the same value for the text without its quotes.
   std::string print(const FieldValue& value) const;
 
-  /// Whether the values are this set.
+  /// Whether the domain is a `Set`.
   template <class Set>
   bool is() const {
     return std::holds_alternative<Set>(set_);
@@ -147,7 +147,7 @@ class Domain {
   bool is_list() const { return is<FilePaths>() || is<WholeNumbers>(); }
   /// Whether the values are paths of data files.
   bool is_file() const { return is<FilePath>() || is<FilePaths>(); }
-  /// Whether the values are paths of data files or of their folder.
+  /// Whether the values are paths of data files or of a folder of data files.
   bool is_path() const { return is_file() || is<FolderPath>(); }
   /// Whether a value may be any text.
   bool is_text() const { return is_path() || is<Text>() || is<RunPath>(); }
@@ -161,16 +161,16 @@ class Domain {
   Any set_;
 };
 
-/// The percentage of a text such as "5%" or "2.5%"; nullopt for other texts.
+/// The number of a percentage in (0%, 100%], such as 5 for "5%"; nullopt for other texts.
 std::optional<double> parse_percentage(std::string_view text);
 
-/// `["a", "b"]`: a list as Domain::parse() takes it.
+/// A list in the syntax of Domain::parse(): `["a", "b"]`.
 std::string print_list(const std::vector<std::string>& items);
 
 /// `a`, `a or b`, `a, b or c`.
 std::string list_in_words(const std::vector<std::string>& words);
 
-/// Calls f(path) for each path in the value of a path domain that is not empty.
+/// Calls f(path) for each path that is not empty in the value of a path domain.
 void for_each_path(FieldValue& value, const std::function<void(std::string&)>& f);
 /// Read-only version.
 void for_each_path(const FieldValue& value, const std::function<void(const std::string&)>& f);

@@ -16,12 +16,11 @@ namespace {
 constexpr std::string_view excerpt_indent = "    ";
 constexpr std::size_t widest_excerpt = 90;
 
-/// The part of the source line that is shown, and the position of the caret in it; both in
-/// characters.
+/// The part of the source line that is shown, and where to underline it.
 struct Excerpt {
   std::string text;
-  std::size_t caret;
-  std::size_t length;
+  std::size_t caret;   ///< position of the caret in characters
+  std::size_t length;  ///< number of underlined characters
 };
 
 Excerpt excerpt(const Place& place) {
@@ -35,7 +34,7 @@ Excerpt excerpt(const Place& place) {
   return {std::string(shown), caret - first, std::min(place.length, room)};
 }
 
-/// Spaces up to the caret; tabs are kept, so that the two lines stay aligned.
+/// The white space before the caret. Keeps the tabs of the line above, so that both stay aligned.
 std::string margin(const Excerpt& shown) {
   std::string result;
   for (std::size_t i = 0; i < shown.caret; ++i) {
@@ -57,7 +56,7 @@ std::string joined_text(const std::vector<Diagnostic>& errors) {
   return fmt::format("{}", fmt::join(texts, "\n"));
 }
 
-/// Sorts errors by line. Errors without a line are about the command line or the whole file.
+/// Sorts errors by line. Errors without a line, about the command line or a whole file, come last.
 std::vector<Diagnostic> in_order(std::vector<Diagnostic> errors) {
   std::stable_sort(errors.begin(), errors.end(), [](const Diagnostic& a, const Diagnostic& b) {
     return std::pair(a.place.line == 0, a.place.line) < std::pair(b.place.line == 0, b.place.line);

@@ -20,7 +20,7 @@ std::string describe_origin(const std::string& path, const Origins& origins) {
   return fmt::format("{}:{}", origin.place.file, origin.place.line);
 }
 
-/// The comment next to the value of a key.
+/// Origin and default, for the comment next to a value.
 std::string comment_beside(const ExplainedKey& each) {
   std::string text = each.origin;
   if (each.percent) text += fmt::format(", given as {}% of train.steps", *each.percent);

@@ -10,11 +10,11 @@
 
 namespace tapestry {
 
-/// A key of a config, with its value and where the value comes from.
+/// A key of a config, with its value and the origin of the value.
 struct ExplainedKey {
   ConfigKey key;
-  std::string value;              ///< as in YAML; the number if it was given as a percentage
-  std::optional<double> percent;  ///< percentage of train.steps, if given as one
+  std::string value;              ///< as in YAML; a percentage is resolved to a number
+  std::optional<double> percent;  ///< percentage of train.steps, if given as a percentage
   std::string origin;             ///< `configs/copy.yaml:12`, `command line` or `default`
   bool in_use;                    ///< false if the chosen kinds do not use the key
 };
@@ -25,9 +25,9 @@ struct ExplainedKey {
 std::vector<ExplainedKey> explain_config(const std::string& path,
                                          const std::vector<std::string>& overrides);
 
-/// The keys as a config file with every key, which load_config() reads as the same config. A
-/// comment next to each value has its origin, and the default if the value is another one; a
-/// comment above it the meaning and the valid values. Keys that are not in use are comments.
+/// The keys as a config file, which load_config() reads as the same config. The comment above each
+/// key has its meaning and valid values. The comment next to it has the origin of the value, and
+/// the default if the value differs from it. Unused keys are commented out.
 std::string to_yaml(const std::vector<ExplainedKey>& keys);
 
 }  // namespace tapestry

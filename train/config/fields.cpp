@@ -33,7 +33,7 @@ Condition optimizers_with(std::string_view option, OptimizerKind current) {
   return condition;
 }
 
-/// The kinds that use a key: all of them, unless some kinds list it in `keys` or leave it out of
+/// The kinds that use a key: all kinds, unless some kinds list it in `keys` or omit it in
 /// `model_keys`.
 Condition kinds_with(const std::string& path, std::string_view selector, const std::string& current,
                      const std::vector<ConfigKind>& kinds) {
@@ -52,7 +52,7 @@ Condition kinds_with(const std::string& path, std::string_view selector, const s
   return is_general && condition.values.size() == kinds.size() ? Condition{} : condition;
 }
 
-/// Whether the network of the chosen kind reads this key of the section `model`.
+/// Whether the chosen kind of model uses the key.
 bool is_read_by(const std::string& model_kind, const std::string& path) {
   const auto kind = std::ranges::find(model_kinds(), model_kind, &ConfigKind::name);
   return kind == model_kinds().end() || kind->uses(path);
@@ -66,7 +66,7 @@ struct Section {
 
   /// Visits a key whose value is in `member`.
   ///
-  /// condition  on a key other than data.task and model.kind
+  /// condition  when the key is used, if this depends on a key other than data.task and model.kind
   template <class T>
   void operator()(std::string_view key, T& member, const Domain& domain, SavePolicy policy,
                   std::string_view meaning, Condition condition = {}) const {
@@ -86,7 +86,7 @@ struct Section {
     }
   }
 
-  /// Visits a key that exists only for some kinds.
+  /// Visits a custom key.
   void operator()(const CustomKey& key, const Condition& condition) const {
     const auto given = config.custom.find(key.path());
     const CustomValue& now = given == config.custom.end() ? key.initial() : given->second;
@@ -139,10 +139,10 @@ void visit_data(const Section& field, DataOptions& o) {
   field("task", o.task, OneOf{kind_names(data_tasks())}, never,
         "source of the data: a generated task or a format of data files");
   field("folder", o.folder, FolderPath(), free,
-        "folder at which relative paths of data files in the config file start; default: the "
-        "folder of the config file. On resume, if the files have been moved: their new folder");
+        "base folder of relative paths of data files in the config file; default: the folder of "
+        "the config file. If the files were moved before a resume: their new folder");
   field("num_symbols", o.symbols.num_symbols, between(2, 1'000'000), never,
-        "number of different symbols");
+        "number of distinct symbols");
   field("min_length", o.symbols.min_length, between(1, max_sequence_length), never,
         "shortest sequence, in symbols");
   field("max_length", o.symbols.max_length, between(1, max_sequence_length), never,
@@ -150,10 +150,10 @@ void visit_data(const Section& field, DataOptions& o) {
   field("train_size", o.generated.train_size, between(1, max_examples), with_permission,
         "number of training sequences");
   field("validation_size", o.generated.validation_size, between(0, max_examples), never,
-        "number of distinct validation sequences; images: number held out of `train_images`, "
-        "stratified by class, if there is no `validation_images`");
+        "number of distinct validation sequences; for images: number of images held out from "
+        "`train_images`, stratified by class, if `validation_images` is empty");
   field("test_size", o.generated.test_size, between(0, max_examples), never,
-        "number of distinct test sequences; images: as `validation_size`");
+        "number of distinct test sequences; for images: as `validation_size`");
   field("seed", o.generated.seed, at_least(0), never, "seed of the generated sequences");
   field("train_source", o.pairs.train_source, FilePaths(), free,
         "training text, one sentence per line; several files are several corpora");
@@ -169,23 +169,22 @@ void visit_data(const Section& field, DataOptions& o) {
   field("min_frequency", o.words.min_frequency, at_least(1), never,
         "minimum count of a word in the training text; rarer words become `<unk>`");
   field("max_vocabulary", o.words.max_vocabulary, at_least(0), never,
-        "number of most frequent words kept on each side; 0: all");
+        "maximum number of words in the vocabulary of each side, the most frequent ones; 0: all");
   field("subwords", o.words.subwords.kind, any_of<SubwordKind>(), never,
-        "subword tokenization with SentencePiece, in place of words or characters: a unigram or "
-        "BPE model trained from the training text, or the model of a file");
+        "subword tokenization with SentencePiece instead of words or characters: unigram and bpe "
+        "train a model on the training text, file loads a model");
   field("vocabulary_size", o.words.subwords.vocabulary_size, between(5, 1'000'000), never,
         "size of a subword vocabulary in pieces, including special symbols and bytes",
         with_training);
   field("character_coverage", o.words.subwords.character_coverage, between_reals(0.98, 1.0), never,
-        "share of the characters of the training text that have a piece; the rarest become "
-        "`<unk>` or bytes",
+        "fraction of the characters in the training text that have a piece; the rarest "
+        "characters become `<unk>` or bytes",
         with_training);
   field("byte_fallback", o.words.subwords.byte_fallback, Flag(), never,
-        "characters without a piece become the bytes of their UTF-8 form instead of `<unk>`",
-        with_training);
+        "encodes characters without a piece as UTF-8 bytes instead of `<unk>`", with_training);
   field("text_normalization", o.words.subwords.normalization, any_of<TextNormalization>(), never,
-        "Unicode normalization before the text is divided: NFKC (nmt: all white space becomes "
-        "spaces; cf: with case folding), or none",
+        "Unicode normalization before tokenization: NFKC (nmt: converts all white space to "
+        "spaces; cf: with case folding), or identity for none",
         with_training);
   field("subword_file", o.words.subwords.file, FilePath(), free,
         "SentencePiece .model file, of type unigram or BPE", with_file);
@@ -193,29 +192,30 @@ void visit_data(const Section& field, DataOptions& o) {
         "SentencePiece .model file of targets, unless `shared_vocabulary` is true", with_file);
   field("subword_alpha", o.words.subwords.sampling.alpha,
         NumberOrWord{{.high = 1000.0, .has_low = false}, "none"}, with_permission,
-        "subword regularization of unigram models: in each epoch, another segmentation of each "
-        "training sentence is drawn with a probability proportional to P^alpha, such as 0.2; "
-        "none: always the most probable one",
+        "subword regularization of unigram models: each epoch samples a segmentation of each "
+        "training sentence with probability proportional to P^alpha, such as alpha = 0.2; none: "
+        "always the most probable segmentation",
         with_unigram);
   field("subword_dropout", o.words.subwords.sampling.dropout, from_0_below_1(), with_permission,
-        "BPE-dropout: probability of leaving out each merge in training sentences, such as 0.1",
+        "BPE-dropout: probability of skipping each merge in training sentences, such as 0.1",
         with_bpe);
   field("shared_vocabulary", o.pairs.shared_vocabulary, Flag(), never,
         "one vocabulary for source and target");
   field("max_tokens", o.pairs.max_tokens, at_least(0), never,
-        "training pairs with more tokens on either side are skipped; 0: none");
+        "skips training pairs with more tokens than this on either side; 0: no limit");
   field("on_bad_line", o.on_bad_line, any_of<OnBadLine>(), never,
-        "what happens to lines of data files that cannot be used, such as pairs with one blank "
-        "side or more tokens than `model.max_length`: stop reports the first of them; skip "
-        "leaves them out and counts them");
+        "handling of lines in data files that cannot be used, such as pairs with one blank side "
+        "or with more tokens than `model.max_length`: stop stops at the first of them; skip "
+        "skips and counts them");
   field("train_text", o.text.train_text, FilePaths(), free,
         "training text; labelled_text: a label, a tab and a sentence per line; tagged_text: a "
-        "token, a tab and a label per line; several files are several corpora, tagged_text has "
-        "one");
+        "token, a tab and a label per line; several files are several corpora (tagged_text: only "
+        "one file)");
   field("corpus_weights", o.training.corpus_weights, WholeNumbers{{.low = 1, .high = 1000}},
         with_permission,
-        "passes over each of several training corpora per epoch: with [1, 3], an epoch has each "
-        "example of the first corpus once and each of the second three times; []: once");
+        "passes over each training corpus per epoch: with [1, 3], an epoch has each example of "
+        "the first corpus once and each example of the second corpus three times; []: one pass "
+        "over each");
   field("cache", o.training.cache, any_of<CacheUse>(), free,
         "whether tokenized training examples are kept in a memory-mapped file, "
         "RUN/cache/train.examples, instead of in memory; results are the same. auto: if the "
@@ -227,7 +227,8 @@ void visit_data(const Section& field, DataOptions& o) {
   field("context", o.windows.context, between(1, max_sequence_length), never,
         "context length: tokens per window");
   field("validation_share", o.windows.validation_share, from_0_below_1(), never,
-        "share of `train_text` held out at its end, if `validation_text` is empty");
+        "fraction of `train_text`, at its end, held out for validation if `validation_text` is "
+        "empty");
   field("train_images", o.images.train_images, FilePath(), free,
         "CSV file, with the pixels of an image and its label on each line; HDF5 file (.h5, "
         ".hdf5) with the datasets `images` and `labels`; or NumPy file (.npy), with the labels "
@@ -290,7 +291,7 @@ void visit_model(const Section& field, TransformerOptions& o) {
         "parameters");
   field("positions", o.positions, any_of<PositionKind>(), never, "position encoding");
   field("max_length", o.max_length, between(2, max_sequence_length), never,
-        "longest sequence in tokens, `<bos>` and `<eos>` included");
+        "maximum length of a sequence in tokens, including `<bos>` and `<eos>`");
   field("tie_embeddings", o.tie_embeddings, any_of<TiedEmbeddings>(), never,
         "embeddings that share their weight with the output projection");
   field("pooling", o.pooling, any_of<PoolingKind>(), never, "pooling of a sequence to one vector");
@@ -327,9 +328,9 @@ void visit_schedule(const Section& field, ScheduleOptions& o) {
   field("kind", o.kind, any_of<ScheduleKind>(), with_permission, "learning rate schedule");
   field("learning_rate", o.learning_rate, positive(), with_permission, "peak learning rate");
   field("warmup_steps", o.warmup_steps, steps_between(0, max_step_count), with_permission,
-        "steps of linear growth from 0 to the peak", warming);
+        "steps of linear warm-up from 0 to the peak learning rate", warming);
   field("decay_steps", o.decay_steps, steps_between(0, max_step_count), with_permission,
-        "step at which the minimum is reached; 0 means `train.steps`", decaying);
+        "step at which the learning rate reaches its minimum; 0: `train.steps`", decaying);
   field("min_learning_rate", o.min_learning_rate, not_negative(), with_permission,
         "minimum learning rate, at most `learning_rate`", decaying);
 }
@@ -337,10 +338,10 @@ void visit_schedule(const Section& field, ScheduleOptions& o) {
 void visit_decoding(const Section& field, DecodingOptions& o) {
   using enum ChangeRule;
   field("beam_size", o.beam_size, between(1, DecodingOptions::max_beam_size), free,
-        "hypotheses that beam search extends at once; 1: greedy decoding");
+        "number of hypotheses that beam search keeps; 1: greedy decoding");
   field("length_penalty", o.length_penalty, not_negative(), free,
-        "exponent a of the length normalization: beam search prefers the outputs with the "
-        "greatest `log p / ((5 + length) / 6)^a`; 0: the most probable ones");
+        "exponent a of the length normalization: beam search prefers outputs with the greatest "
+        "`log p / ((5 + length) / 6)^a`; 0: no normalization");
 }
 
 void visit_train(const Section& field, TrainOptions& o) {
@@ -350,34 +351,35 @@ void visit_train(const Section& field, TrainOptions& o) {
   field("epochs", o.epochs, between(0, 1'000'000), free,
         "number of passes over the training data; overrides `steps`; 0: use `steps`");
   field("batch_size", o.batch_size, between(1, 1'000'000), with_permission,
-        "examples per batch; with `batch_tokens`, per batch of validation only");
+        "examples per batch; with `batch_tokens`, per validation batch only");
   field("batch_tokens", o.batch_tokens, between(0, 1'000'000'000), with_permission,
-        "maximum tokens per training batch: the number of examples times their longest side, "
-        "`<eos>` included, source or target; overrides `batch_size`; 0: use `batch_size`");
+        "maximum tokens per training batch: the number of examples times the length of the "
+        "longest source or target, including `<eos>`; overrides `batch_size`; 0: use "
+        "`batch_size`");
   field("accumulate", o.accumulate, between(1, 1'000'000), with_permission,
         "batches per optimizer step");
   field("gradient_exchange", o.gradient_exchange, any_of<GradientFormat>(), with_permission,
-        "format in which processes send gradients: full is `dtype`; bfloat16 halves the bytes. "
-        "Gradients are rounded in the same way with one process, so that results do not depend "
-        "on the number of processes");
+        "format of the gradients that processes exchange: full is `dtype`; bfloat16 halves the "
+        "bytes. A run of one process rounds gradients in the same way, so that results do not "
+        "depend on the number of processes");
   field("label_smoothing", o.label_smoothing, from_0_below_1(), with_permission,
-        "probability spread over the whole vocabulary");
+        "probability spread uniformly over the vocabulary");
   field("ema_decay", o.ema_decay, from_0_below_1(), with_permission,
-        "decay per step of the exponential moving average of the weights, with which the model "
-        "is validated and used; 0: no average");
+        "decay per step of the exponential moving average of the weights, which validation and "
+        "inference use; 0: no average");
   field("threads", o.threads, between(0, kernels::max_threads), process_setting(free),
         "number of threads; 0: all cores");
   field("bucket_size", o.bucket_size, between_reals(0.01, 1000), process_setting(free),
-        "size in MB of the buckets in which the processes of a run exchange gradients and "
-        "parameters; does not change results");
+        "size in MB of the buckets of gradients and parameters that processes exchange; does not "
+        "change results");
   field("kernels", o.kernels, any_of<KernelChoice>(), process_setting(free),
-        "instructions that operations use; results have the same bits on every processor with "
-        "the same kernels. auto: the environment variable TAPESTRY_KERNELS, or the kernels of "
-        "the checkpoint that is resumed, or the widest of the processor");
+        "instruction set of the kernels; the same kernels give the same bits on every "
+        "processor. auto: the environment variable TAPESTRY_KERNELS, else the kernels of the "
+        "resumed checkpoint, else the widest that the processor supports");
   field("matmul", o.matmul, any_of<Matmul>(), process_setting(free),
         "matrix products: Tapestry's own kernels, or OpenBLAS, whose bits depend on the "
-        "processor. auto: the environment variable TAPESTRY_MATMUL, or the value of the "
-        "checkpoint that is resumed, or tapestry");
+        "processor. auto: the environment variable TAPESTRY_MATMUL, else the value of the "
+        "resumed checkpoint, else tapestry");
   field("log_every", o.log_every, steps_from(1), free, "steps between log lines");
   field("validate_every", o.validate_every, steps_from(1), free, "steps between validations");
   field("save_every", o.save_every, steps_from(1), free, "steps between checkpoints");
@@ -386,54 +388,53 @@ void visit_train(const Section& field, TrainOptions& o) {
         "number of checkpoints with the best `best_metric` to keep in addition to `keep_last`; "
         "a checkpoint is saved whenever a validation ranks among them");
   field("average_last", o.average_last, at_least(0), free,
-        "number of latest scheduled checkpoints (`save_every`), the last step included, whose "
-        "parameters are averaged into `average.h5` in the run directory when the run is "
-        "finished; 0: no average. Commands use the average if its `best_metric` is better than "
-        "in the best checkpoint, or if there is no validation");
+        "number of latest scheduled checkpoints (`save_every`), including the last step, whose "
+        "parameters are averaged into `average.h5` in the run directory when the run finishes; "
+        "0: no average. Commands use the average if it scores better than the best checkpoint "
+        "by `best_metric`, or if there is no validation");
   field("best_metric", o.best_metric, OneOf{all_best_metrics()}, with_permission,
         "validation score that selects the best checkpoint, which other commands use; lower is "
         "better for `loss` and `perplexity`, higher for the others");
   field("patience", o.patience, at_least(0), free,
-        "validations without improvement after which the run stops early; 0: never");
+        "number of validations without improvement after which the run stops early; 0: never");
   field("max_time", o.max_time, Duration(), process_setting(free),
         "time after which this process saves and ends with exit code 124; 0s: no limit");
   field("on_nan", o.on_nan, any_of<OnNan>(), free,
-        "when loss or gradient is NaN or infinite: stop; skip the step; or rollback to the last "
-        "scheduled checkpoint (`save_every`) and continue with the next batch");
+        "reaction to a NaN or infinite loss or gradient: stop; skip the step; or rollback to the "
+        "last scheduled checkpoint (`save_every`) and continue with the next batch");
   field("max_nan_steps", o.max_nan_steps, at_least(1), free,
-        "consecutive non-finite steps after which the run stops in any case");
+        "number of consecutive non-finite steps after which the run stops despite `on_nan`");
   field("divergence_window", o.divergence_window, at_least(0), free,
         "window of the divergence check in steps: the run stops when the mean loss of three "
         "consecutive windows has risen by half of its decrease so far; 0: disabled");
   field("max_decode_length", o.max_decode_length, between(0, max_sequence_length), free,
-        "longest output of decoding, in tokens; 0: source length + 50, at most "
+        "maximum length of decoded outputs in tokens; 0: source length + 50, at most "
         "`model.max_length`");
   field("exact_match_sequences", o.exact_match_sequences, at_least(0), free,
-        "held-out sequences decoded per validation for BLEU, chrF and the exact-match score; 0: "
-        "none");
+        "number of held-out sequences decoded per validation for BLEU, chrF and the exact-match "
+        "score; 0: none");
   field("samples", o.samples, at_least(0), free,
-        "decoded sequences that are printed per validation, with source and reference");
+        "number of decoded sequences printed per validation, with source and reference");
   field("bleu_tokenizer", o.bleu_tokenizer, any_of<BleuTokenizer>(), with_permission,
-        "how BLEU of validation splits text into tokens, as in sacreBLEU: 13a for languages "
-        "with spaces between words; zh for Chinese, char for Japanese and others without "
-        "spaces; intl for punctuation beyond ASCII; none for text that is tokenized already");
+        "sacreBLEU tokenizer for BLEU in validation: 13a for languages with spaces between "
+        "words; zh for Chinese, char for Japanese and others without spaces; intl for "
+        "punctuation beyond ASCII; none for text that is already tokenized");
   field("report_every", o.report_every, at_least(0), free,
-        "validations between reports: the page `report.html` in the run directory is written "
-        "again, as `tapestry report` does, and after the last step; 0: never");
+        "number of validations between updates of `report.html` in the run directory (see "
+        "`tapestry report`), which is also written after the last step; 0: never");
   field("digest_every", o.digest_every, at_least(0), free,
-        "steps between digests of the parameters in `events.jsonl`, with which `tapestry diff` "
-        "finds the steps and the tensor in which two runs begin to differ; 1: the exact step, "
-        "with 11 bytes per tensor and step; 0: no digests");
+        "steps between digests of the parameters in `events.jsonl`; `tapestry diff` uses them to "
+        "find the steps and the tensor where two runs begin to differ; 1: the exact step, at 11 "
+        "bytes per tensor and step; 0: no digests");
   field("tensorboard", o.tensorboard, Flag(), free,
         "writes event files for TensorBoard into the folder `tensorboard` of the run directory");
   field("detect_anomaly", o.detect_anomaly, Flag(), process_setting(free),
         "checks the result of every operation for NaN and infinity and stops at the first; slow");
   field("initialize_from", o.initialize_from, FilePath(), never,
-        "pretrained run or checkpoint: parameters of the same name and shape are loaded (not "
-        "the head, if the classes differ), and its vocabulary is used; empty: none");
+        "pretrained run or checkpoint: loads its parameters with matching names and shapes "
+        "(except the head, if the classes differ) and uses its vocabulary; empty: none");
   field("run_dir", o.run_dir, RunPath(), process_setting(never),
-        "run directory, relative to the working directory; empty: `runs/` and the name of the "
-        "config");
+        "run directory, relative to the working directory; empty: `runs/NAME` for NAME.yaml");
   field("dtype", o.dtype, any_of<DType>(), never, "element type of all tensors");
 }
 

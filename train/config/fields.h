@@ -23,9 +23,9 @@ struct Condition {
   bool holds() const;
 };
 
-/// What happens to the value of a key when a run is saved and resumed.
+/// Whether a key is stored in checkpoints, and whether it may change when a run is resumed.
 struct SavePolicy {
-  // Not explicit: most keys have a ChangeRule only.
+  // Not explicit, since most keys need only a ChangeRule.
   constexpr SavePolicy(ChangeRule rule) : change(rule) {}
 
   ChangeRule change;
@@ -57,16 +57,15 @@ struct Field {
   std::string printed() const { return domain.print(value); }
 };
 
-/// The largest number of steps of a run.
+/// Maximum number of steps of a run.
 inline constexpr std::uint64_t max_step_count = 1'000'000'000'000;
 
 /// Every key of `config` in file order. This is the only list of keys: parsing, range checks,
-/// dumping, comparing, resuming, help and configs/README.md are derived from it. Tasks and model
-/// kinds define which keys they use, and may add keys (CustomKey).
+/// dumping, comparing, resuming, help and schema are derived from it. Tasks and model kinds define
+/// which keys they use, and may add keys (CustomKey).
 std::vector<Field> fields_of(const Config& config);
 
-/// Calls f for every key of `config` in file order; changes that f makes to the value are written
-/// to the config.
+/// Calls f for every key of `config` in file order, and stores values that f changes in the config.
 void for_each_field(Config& config, const std::function<void(Field&)>& f);
 
 /// The key of a path such as `train.threads` with its default; nullopt for an unknown key.

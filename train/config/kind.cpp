@@ -24,7 +24,7 @@ bool is_name(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, is_word_character);
 }
 
-/// Whether YAML reads the text, without quotes, as this text.
+/// Whether the text needs no quotes in YAML.
 bool is_plain_word(std::string_view text) {
   const auto allowed = [](char c) { return is_word_character(c) || c == '-' || c == '.'; };
   return !text.empty() && text.front() != '-' && std::ranges::all_of(text, allowed);
@@ -41,7 +41,7 @@ std::string_view CustomKey::key() const {
   return dot == path_.npos ? std::string_view() : std::string_view(path_).substr(dot + 1);
 }
 
-std::string CustomKey::mistake() const {
+std::string CustomKey::definition_error() const {
   if (std::ranges::find(sections, section()) == sections.end()) {
     return "expected a section data, model, optimizer, schedule or train";
   }
@@ -52,7 +52,7 @@ std::string CustomKey::mistake() const {
     const auto bad = std::ranges::find_if_not(choices->names, is_plain_word);
     if (bad != choices->names.end()) {
       return fmt::format(
-          "there is a choice \"{}\", expected words of letters, digits, `_`, `-` and `.`", *bad);
+          "found the choice \"{}\", expected words of letters, digits, `_`, `-` and `.`", *bad);
     }
   }
   const FieldValue initial =
@@ -87,7 +87,7 @@ void ConfigCheck::reject(Keys keys, std::string message, std::string hint) const
     if (!origin->second.valid) return;
     if (place == nullptr) place = &origin->second.place;
   }
-  // At least one of the keys was given, since defaults do not contradict each other.
+  // Defaults do not contradict each other, so at least one of the keys was set.
   if (place != nullptr) errors_.add(*place, std::move(message), std::move(hint));
 }
 

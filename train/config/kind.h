@@ -22,24 +22,24 @@ namespace tapestry {
 struct ConfigKind;
 struct Origin;  // train/config/reader.h
 
-/// A config key of a model or task outside of this library, read with Config::custom_value().
+/// A config key of a custom model or task, read with Config::custom_value().
 ///
 ///     CustomKey("model.read_tokens", 4, between(1, 64), "tokens that the model reads")
 ///
 ///   path     "section.key"; the section is data, model, optimizer, schedule or train
-///   initial  the default, of the type of the values: an integer, a number, a bool or a text
+///   initial  the default: an integer, a floating-point number, a bool or a string
 ///   domain   the valid values: at_least() or between() for whole numbers >= 0, a RealNumber,
-///            Flag(), Text(), OneOf a list of words, or FilePath(). A relative path in a config
-///            file starts at the folder of the file, one on the command line at the working
-///            directory.
+///            Flag(), Text(), OneOf for a list of words, or FilePath(). Relative paths in a config
+///            file start at the folder of the file, relative paths on the command line at the
+///            working directory.
 ///   meaning  one line of help
 ///   rule     whether a resumed run may change the value
 ///
-/// A mistake in a key, such as a default outside of its domain, is reported when its model or task
-/// is registered.
+/// An error in the definition, such as a default outside the domain, is reported when the model or
+/// task is registered.
 class CustomKey {
  public:
-  /// initial  the default; of the type of the domain's values
+  /// initial  the default, with the type of the domain's values
   template <class T>
   CustomKey(std::string path, const T& initial, const Domain& domain, std::string meaning,
             ChangeRule rule = ChangeRule::never)
@@ -51,9 +51,9 @@ class CustomKey {
 
   /// "section.key"
   const std::string& path() const { return path_; }
-  /// The section.
+  /// The part of path() before the dot.
   std::string_view section() const;
-  /// Its name in the section.
+  /// The part of path() after the dot.
   std::string_view key() const;
   /// The valid values.
   const Domain& domain() const { return domain_; }
@@ -64,9 +64,9 @@ class CustomKey {
   /// Whether a resumed run may change the value.
   ChangeRule rule() const { return rule_; }
 
-  /// Error in the definition of the key, such as "the default is 0, expected a whole
-  /// number from 1 to 64"; empty if it is correct.
-  std::string mistake() const;
+  /// The error in the definition of the key, such as "the default is 0, expected a whole number
+  /// from 1 to 64"; empty if it is valid.
+  std::string definition_error() const;
 
  private:
   template <class T>
@@ -89,22 +89,25 @@ class CustomKey {
   ChangeRule rule_;
 };
 
-/// Collects the contradictions that rules find.
+/// Reports keys that contradict each other.
 class ConfigCheck {
  public:
   /// Keys by path, such as "model.num_heads".
   using Keys = std::initializer_list<std::string_view>;
-  /// Where each key was given.
+  /// Where each key was set, by path.
   using Origins = std::map<std::string, Origin, std::less<>>;
 
-  /// A check of a config whose keys were given at `origins`; all arguments must outlive it.
+  /// All arguments must outlive the object.
   ///
-  /// kind  of the model: contradictions of keys that it does not use are not reported; may be null
+  /// origins  where each key was set
+  /// errors   receives the errors
+  /// kind     kind of the model: contradictions of keys that it does not use are not reported; may
+  ///          be null
   ConfigCheck(const Origins& origins, Diagnostics& errors, const ConfigKind* kind = nullptr)
       : origins_(origins), errors_(errors), kind_(kind) {}
 
-  /// Reports a contradiction between `keys` at the first of them that was given. Reports nothing if
-  /// one of their values is invalid, since the intended value is then unknown.
+  /// Reports a contradiction between `keys`, at the place of the first of them that was set.
+  /// Reports nothing if one of the keys has an invalid value, since the intended value is unknown.
   void reject(Keys keys, std::string message, std::string hint) const;
 
  private:
@@ -117,32 +120,32 @@ class ConfigCheck {
 struct ConfigKind {
   std::string_view name;  ///< the value
 
-  /// Keys that are used only with some kinds, including this one, such as "data.num_symbols". A key
-  /// that no kind lists is used with all kinds.
+  /// Keys that this kind uses and some other kinds do not, such as "data.num_symbols". A key that
+  /// no kind lists is used by all kinds.
   std::vector<std::string_view> keys{};
 
   /// Keys that exist only for this kind.
   std::vector<CustomKey> custom_keys{};
 
-  /// Entries of Scores::others that validation computes; greater values are better:
-  /// columns of metrics.csv and values of train.best_metric, made of a-z, 0-9 and _.
+  /// Entries of Scores::others that validation computes; greater values are better. They are
+  /// columns of metrics.csv and values of train.best_metric. Characters: a-z, 0-9 and _.
   std::vector<std::string_view> scores{};
 
   /// Reports values that are valid individually but contradict each other.
   std::function<void(const Config&, const ConfigCheck&)> check = [](const Config&,
                                                                     const ConfigCheck&) {};
 
-  /// The keys of the model section, apart from custom ones, that this kind uses; all others are
-  /// rejected unless they have their defaults, and no rule applies to them. nullopt: as `keys`
-  /// says.
+  /// The keys of section model, except custom keys, that this kind uses. Other keys are rejected
+  /// unless they have their defaults, and no rule applies to them. nullopt: `keys` determines the
+  /// used keys.
   std::optional<std::vector<std::string>> model_keys{};
 
-  /// Whether this kind of model uses a key of all kinds or a custom one.
+  /// Whether this kind of model uses a key, built in or custom.
   bool uses(std::string_view path) const;
 };
 
-/// The values of train.best_metric with a kind of model: loss, perplexity, token_accuracy and its
-/// scores.
+/// The values of train.best_metric that a kind of model allows: loss, perplexity, token_accuracy
+/// and `kind.scores`.
 std::vector<std::string> best_metrics_of(const ConfigKind& kind);
 
 }  // namespace tapestry

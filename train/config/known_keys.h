@@ -10,24 +10,24 @@
 
 namespace tapestry {
 
-/// The valid keys of a config file.
+/// The keys of a config file that this program knows.
 struct KnownKeys {
-  /// As in the file; missing and invalid keys have their defaults.
+  /// The values in the file; missing and invalid keys have their defaults.
   Config config;
-  std::set<std::string, std::less<>> given{};  ///< `section.key`, with a valid value
-  /// The first line of load_config()'s error, if any, and the number of further problems.
+  std::set<std::string, std::less<>> given{};  ///< keys with a valid value, `section.key`
+  /// The first line of the first error and the number of further errors; empty without errors.
   std::string problem{};
 };
 
-/// Reads what this program knows in a config file that another program, or another version, may
-/// have written. Contradictions between keys are not searched for.
+/// Reads a config file that another program or another version may have written. Does not check for
+/// contradictions between keys.
 ///
 /// throws  ConfigError if the file cannot be read or has more than Diagnostics::max_size
 ///         problems.
 KnownKeys load_known_keys(const std::string& path);
 
-/// The value of model.kind in a config if it is not registered here, such as a custom model of
-/// another program; nullopt if it is registered or the text cannot be read.
+/// The value of model.kind in a config if this program has not registered it, such as a custom
+/// model of another program; nullopt if it is registered or the text cannot be read.
 std::optional<std::string> unknown_model_kind(std::string_view text);
 
 }  // namespace tapestry

@@ -29,14 +29,14 @@ namespace {
 
 using Folder = std::optional<std::filesystem::path>;
 
-/// The working folder, at which relative paths in overrides start; nullopt if it has been deleted.
+/// The working directory, at which relative paths in overrides start; nullopt if it was deleted.
 Folder working_folder() {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::current_path(error);
   return error ? Folder() : Folder(std::move(folder));
 }
 
-/// Chooses between train.steps and train.epochs: the command line replaces the file.
+/// Chooses between train.steps and train.epochs if both are set: the command line has precedence.
 void choose_length(Config& config, const Origins& origins, Diagnostics& errors) {
   const auto steps = origins.find("train.steps"), epochs = origins.find("train.epochs");
   if (steps == origins.end() || epochs == origins.end() || config.train.epochs == 0) return;
@@ -44,12 +44,12 @@ void choose_length(Config& config, const Origins& origins, Diagnostics& errors) 
     if (steps->second.in_override) config.train.epochs = 0;
     return;
   }
-  errors.add(epochs->second.place, "`epochs` and `steps` both give the length of the run",
+  errors.add(epochs->second.place, "`epochs` and `steps` both set the length of the run",
              "remove one of them");
 }
 
-/// Moves data files of the text to data.folder: those with relative paths, which were read as
-/// starting at `of_text`, and those in the folder `before` that the text names itself.
+/// Moves data files of the config file to data.folder: relative paths, which start at `of_text` so
+/// far, and paths inside `before`, the data.folder that the file itself sets.
 void move_to_data_folder(Config& config, const Origins& origins, const Folder& of_text,
                          const std::filesystem::path& before) {
   const std::filesystem::path folder = config.data.folder;
@@ -79,7 +79,7 @@ ConfigWithOrigins read_config(std::string_view text, const std::string& name, co
   Config config;
   Diagnostics errors;
   YamlText yaml(name, text, errors);
-  // After a syntax error keys may be missing, and the rules would report false contradictions.
+  // After a syntax error, keys may be missing, and rules would report false contradictions.
   const bool complete = errors.empty();
 
   ConfigReader reader(config, errors);
@@ -101,7 +101,7 @@ constexpr FileKind config_kind{
     .unreadable_hint = "check the path and its permissions",
     .max_bytes = max_config_size};
 
-/// Whether the file is the config.yaml in the directory of a run.
+/// Whether the file is the config.yaml in a run directory.
 bool is_config_of_run(const std::filesystem::path& path) {
   std::error_code ignored;
   return path.filename() == "config.yaml" &&
@@ -148,7 +148,7 @@ std::string dump_config(const Config& config) {
   std::string text;
   std::string_view section;
   for (const Field& field : fields_of(config)) {
-    // So that a run of a built-in kind can be opened by a program that has no custom keys.
+    // A program without these custom keys can then open runs of built-in kinds.
     if (field.custom && !field.in_use()) continue;
     if (field.section != section) text += fmt::format("{}:\n", field.section);
     section = field.section;
@@ -169,7 +169,7 @@ bool names_run_dir(const std::vector<std::string>& overrides) {
 
 std::string read_config_file(const std::string& path) try {
   const OpenFile file(path, config_kind);
-  // Not its size now: the file may be growing, and files of /proc have the size 0.
+  // Does not use the size of the file: it may be growing, and files in /proc have size 0.
   std::string text(max_config_size + 1, '\0');
   text.resize(file.read_at(0, std::as_writable_bytes(std::span(text))));
   if (text.size() > max_config_size) {

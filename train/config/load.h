@@ -10,27 +10,29 @@
 
 namespace tapestry {
 
-/// Reads the YAML `text`, then `overrides` of the form `section.key=value`; later overrides replace
-/// earlier ones. `name` is the file name in error messages. A quoted value in the YAML text means
-/// the same as an unquoted one; the value of an override is taken literally, quotes included. A
-/// relative path in an override starts at the working directory.
+/// Parses the YAML `text`, then applies `overrides` of the form `section.key=value` in order.
+/// Quoted and unquoted values in the YAML text are equivalent. The value of an override is used
+/// literally, including quotes. A relative path in an override starts at the working directory.
 ///
-/// throws  ConfigError with all problems.
+/// name    file name in error messages
+/// throws  ConfigError with all errors.
 Config parse_config(std::string_view text, const std::string& name,
                     const std::vector<std::string>& overrides = {});
 
-/// Reads a config file as parse_config() does. Relative paths to data become absolute: paths in the
-/// file start at `data.folder`, or else at the folder of the config file, paths in overrides at the
-/// working directory. An empty `train.run_dir` becomes default_run_dir(). The `config.yaml` in a
-/// run directory means the run in that directory, also after it was moved, unless an override
-/// names another.
+/// Reads a config file as parse_config() does. Then
 ///
-/// throws  ConfigError as read_config_file() and parse_config(); if no name of a run
-///         directory can be derived from the name of the file.
+///   - makes relative paths of data absolute: paths in the file start at `data.folder`, or at the
+///     folder of the config file if it is empty; paths in overrides start at the working directory
+///   - sets `train.run_dir` to the directory of the file if it is the `config.yaml` of a run, even
+///     if the run was moved, unless an override sets it
+///   - sets an empty `train.run_dir` to default_run_dir().
+///
+/// throws  ConfigError as read_config_file() and parse_config(); if the name of the file cannot be
+///         the name of a run directory.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
-/// `config` as YAML text with every key except the custom keys of other kinds; parse_config() of it
-/// gives the same config.
+/// `config` as YAML text with every key except the custom keys of other kinds. parse_config() of
+/// the text gives the same config.
 std::string dump_config(const Config& config);
 
 /// The default run directory of a config file: `runs/<file name without extension>`.
@@ -39,10 +41,10 @@ std::string default_run_dir(const std::string& path);
 /// Whether an override sets train.run_dir.
 bool names_run_dir(const std::vector<std::string>& overrides);
 
-/// The size of the largest config in bytes; a larger one is rejected before it is read.
+/// Maximum size of a config in bytes. Larger files are rejected before they are parsed.
 inline constexpr std::size_t max_config_size = 1u << 20;
 
-/// The text of the config file `path`. Never blocks: pipes and devices are rejected, not read.
+/// Reads the text of a config file. Never blocks: pipes and devices are rejected, not read.
 ///
 /// throws  ConfigError if the file is missing, unreadable, not a regular file or too large.
 std::string read_config_file(const std::string& path);

@@ -41,7 +41,7 @@ std::vector<std::string> keys_in(const Keys& keys, const std::string& section) {
   return names;
 }
 
-/// ``in `data` or `train` ``, for the sections that have a key; nothing for an unknown key.
+/// The sections that have a key, as ``in `data` or `train` ``; empty for an unknown key.
 std::string sections_with(const Keys& keys, const std::string& name) {
   std::vector<std::string> sections;
   for (const ConfigKey& key : keys) {
@@ -50,7 +50,7 @@ std::string sections_with(const Keys& keys, const std::string& name) {
   return sections.empty() ? "" : "in " + list_in_words(sections);
 }
 
-/// "did you mean `a`, `b` in `model` or `c` in `train`?"; keys of `section` are named without it.
+/// "did you mean `a`, `b` in `model` or `c` in `train`?". Omits the section of keys in `section`.
 std::string ask_for(const std::vector<std::string>& paths, const std::string& section) {
   std::vector<std::string> keys;
   for (const std::string& path : paths) {
@@ -75,7 +75,7 @@ std::string hint_for_section(const Keys& keys, const std::string& section) {
   return fmt::format("use {}", list_in_words(sections));
 }
 
-/// The keys of a section; the ones that the chosen kinds use come first.
+/// The keys of a section. Keys that the chosen kinds use come first.
 std::vector<std::string> keys_by_use(const std::string& section, const Config& chosen) {
   std::vector<std::string> keys, unused;
   for (const Field& field : fields_of(chosen)) {
@@ -85,7 +85,7 @@ std::vector<std::string> keys_by_use(const std::string& section, const Config& c
   return keys;
 }
 
-/// `chosen` has the kinds that the config chooses.
+/// chosen  a config with the data.task and model.kind of the text
 std::string hint_for_key(const Keys& keys, const std::string& section, const std::string& key,
                          const Config& chosen) {
   if (const std::string where = sections_with(keys, key); !where.empty()) {
@@ -103,7 +103,8 @@ std::string hint_for_key(const Keys& keys, const std::string& section, const std
   return fmt::format("`{}` has the keys {}", section, fmt::join(keys_in(keys, section), ", "));
 }
 
-/// The text of a value as Domain::parse() takes it; nullopt if it is no text or list of texts.
+/// The text of a value for Domain::parse(); nullopt if it is neither a scalar nor a list of
+/// scalars.
 std::optional<std::string> text_of(const YAML::Node& value) {
   if (value.IsScalar()) return value.Scalar();
   if (!value.IsSequence()) return std::nullopt;
@@ -134,7 +135,7 @@ std::optional<Assignment> split(const std::string& override) {
                     override.substr(equals + 1)};
 }
 
-/// The percentage of a key that is a number of steps.
+/// The percentage in `text` if the domain is a number of steps; else nullopt.
 std::optional<double> percentage_of_steps(const Domain& domain, std::string_view text) {
   return domain.is<StepCount>() ? parse_percentage(text) : std::nullopt;
 }
@@ -146,8 +147,8 @@ bool accepts(const std::string& path, const std::string& value) {
                    std::holds_alternative<FieldValue>(field->domain.parse(value)));
 }
 
-/// The hint for an override without a section or a value: the keys that it may mean, without those
-/// for which its value is invalid.
+/// The hint for an override without a section or a value. Suggests the keys that it may mean and
+/// that accept its value.
 std::string hint_for_form(const std::string& override) {
   const std::size_t equals = override.find('=');
   const std::string name = override.substr(0, equals);
@@ -236,7 +237,7 @@ void ConfigReader::give(const std::string& path, const Place& place, const Given
     });
     if (folder || !given.in_override || std::ranges::count(origin.relative, true) == 0) return;
     origin.valid = false;
-    errors_.add(place, "found a relative path, and the working folder does not exist",
+    errors_.add(place, "found a relative path, but the working directory does not exist",
                 "change to an existing folder with cd, or give absolute paths");
   });
   origins_.insert_or_assign(path, std::move(origin));
@@ -253,7 +254,7 @@ bool ConfigReader::set_value(Field& field, const Given& given) {
   }
   const std::string path = field.path();
   if (const auto percent = percentage_of_steps(field.domain, *given.text)) {
-    // The number of steps is known after the last key.
+    // resolve_percentages() converts it to steps when train.steps is known.
     config_.step_percentages[path] = {.percent = *percent, .in_override = given.in_override};
     return true;
   }

@@ -17,19 +17,19 @@ namespace tapestry {
 struct Field;    // train/config/fields.h
 class YamlText;  // train/config/yaml_text.h
 
-/// Where a key was last given a value.
+/// Where a key was last set.
 struct Origin {
   Place place;               ///< place of the key
   bool valid;                ///< whether the value is in the domain of the key
-  bool in_override = false;  ///< given on the command line
-  /// For each path of the value, whether it was a relative one that was made absolute.
+  bool in_override = false;  ///< set on the command line
+  /// For each path in the value, whether it was relative before it was made absolute.
   std::vector<bool> relative{};
 };
 
-/// The keys that were given, by `section.key`.
+/// Where keys were set, by `section.key`. Keys that were not set are missing.
 using Origins = std::map<std::string, Origin, std::less<>>;
 
-/// A config, and where each of its keys was given.
+/// A config, and where its keys were set.
 struct ConfigWithOrigins {
   Config config;
   Origins origins;
@@ -39,41 +39,42 @@ struct ConfigWithOrigins {
 ConfigWithOrigins load_config_with_origins(const std::string& path,
                                            const std::vector<std::string>& overrides = {});
 
-/// Fills a Config from YAML texts and overrides; later values replace earlier ones. Reports unknown
-/// names and values outside their domain. A key with an invalid value keeps its previous value.
+/// Sets keys of a Config from YAML texts and overrides. Later values replace earlier ones. Reports
+/// unknown names and invalid values. A key with an invalid value keeps its previous value.
 class ConfigReader {
  public:
   using Folder = std::optional<std::filesystem::path>;
 
-  /// A reader into `config` that adds what it finds wrong to `errors`; both must outlive it.
+  /// config  receives the values; must outlive the reader
+  /// errors  receives the errors; must outlive the reader
   ConfigReader(Config& config, Diagnostics& errors) : config_(config), errors_(errors) {}
 
-  /// Reads all keys of a text, except in sections `x-NAME`, which hold anchors. Relative paths to
-  /// data start at `folder`; without `folder` they are not changed.
+  /// Reads all keys of a text, except in sections `x-NAME`, which hold anchors. Relative paths of
+  /// data start at `folder`; without `folder`, they stay relative.
   void read(YamlText& text, const Folder& folder);
 
-  /// Reads one value of the command line; `override` has the form section.key=value.
+  /// Reads an override of the form section.key=value.
   void read(const std::string& override, const Folder& folder);
 
-  /// Where each key was given in all that was read.
+  /// Where keys were set so far.
   const Origins& origins() const { return origins_; }
 
  private:
-  /// The value given for a key.
+  /// A value of a key before parsing.
   struct Given {
-    std::optional<std::string>
-        text;               ///< for Domain::parse(); nullopt if it is neither text nor list
-    std::string_view kind;  ///< `a list`
+    /// Text for Domain::parse(); nullopt if the value is neither a scalar nor a list of scalars.
+    std::optional<std::string> text;
+    std::string_view kind;  ///< kind of YAML node, such as `a list`
     Place place;
     bool in_override = false;
   };
 
   bool check_section(const Place& place, const std::string& section);
-  /// chosen  has the values of data.task and model.kind that the config chooses
+  /// chosen  a config with the data.task and model.kind of the text
   bool check_key(const Place& place, const std::string& section, const std::string& key,
                  const Config& chosen);
   void give(const std::string& path, const Place& place, const Given& given, const Folder& folder);
-  /// Returns whether the value is valid.
+  /// Sets the value, or reports an error. Returns whether the value is valid.
   bool set_value(Field& field, const Given& given);
 
   Config& config_;

@@ -21,8 +21,8 @@
 namespace tapestry {
 namespace {
 
-/// Reports keys that the config does not use. A key with its default value is always accepted, so
-/// that a dumped config, which has every key, can be read again.
+/// Reports keys that the config does not use. Accepts unused keys with their defaults, since a
+/// dumped config has every key.
 void check_unused_keys(const Config& config, const ConfigCheck& check) {
   const std::vector<Field> defaults = fields_of(Config());
   const std::vector<Field> fields = fields_of(config);
@@ -108,7 +108,7 @@ void check_rotary(const Config& config, const ConfigCheck& check) {
   if (model.score == AttentionScore::additive) {
     check.reject(
         {"model.score", "model.positions"},
-        "`positions: rotary` works through dot products, `score: additive` has none",
+        "`positions: rotary` needs a score with dot products, found `score: additive`",
         "set `score` to scaled_dot_product, dot_product or bilinear, or choose other positions");
   }
 }
@@ -124,7 +124,7 @@ void check_betas(const Config& config, const ConfigCheck& check) {
                "set `beta2` nearer to 1 than `beta1`, such as 0.98 and 0.9");
 }
 
-/// An epsilon that is 0 in float32 does not prevent a division by zero.
+/// Rejects an epsilon that rounds to 0 in float32, which does not prevent a division by zero.
 void check_epsilons(const Config& config, const ConfigCheck& check) {
   if (config.train.dtype != DType::float32) return;
   const auto check_epsilon = [&](std::string_view path, double epsilon) {
@@ -141,14 +141,14 @@ void check_epsilons(const Config& config, const ConfigCheck& check) {
   check_epsilon("model.layer_norm_epsilon", config.model.layer_norm_epsilon);
 }
 
-/// Batches of a number of tokens have examples of similar length, see batch_lengths().
+/// batch_tokens makes batches of examples with similar lengths, see batch_lengths().
 void check_batch_tokens(const Config& config, const ConfigCheck& check) {
   const bool mixed = config.model.normalization == Normalization::batch_norm;
   if (config.train.batch_tokens == 0 || !mixed) return;
   check.reject(
       {"train.batch_tokens", "model.normalization"},
-      "`batch_tokens` makes batches of sentences of similar length, `normalization: batch_norm` "
-      "needs batches of mixed length",
+      "`batch_tokens` makes batches of similar length, but `normalization: batch_norm` needs "
+      "batches of mixed length",
       "remove `batch_tokens`, or set `model.normalization` to layer_norm or rms_norm");
 }
 
@@ -173,7 +173,7 @@ void check_decay(const Config& config, const ConfigCheck& check) {
                              schedule.min_learning_rate, schedule.learning_rate),
                  fmt::format("set `min_learning_rate` to {} or less", schedule.learning_rate));
   }
-  // Rules about the number of steps are checked by resolve_epochs() if it is not known yet.
+  // If the number of steps is not known yet, resolve_epochs() checks the rules about it.
   const bool steps_are_known = config.train.epochs == 0;
   const bool own_end = schedule.decay_steps != 0;
   const bool relative = config.step_percentages.contains("schedule.decay_steps") ||
@@ -190,7 +190,7 @@ void check_decay(const Config& config, const ConfigCheck& check) {
         {"schedule.warmup_steps", "train.steps", "schedule.kind"},
         fmt::format("`warmup_steps` is {}, which leaves no step of `train.steps` for the decay",
                     schedule.warmup_steps),
-        "give it as a percentage such as 5%, set `decay_steps`, or train for longer");
+        "write a percentage such as 5%, set `decay_steps`, or train for more steps");
   }
 }
 
@@ -230,7 +230,7 @@ void check_kernels(const Config& config, const ConfigCheck& check) {
     check.reject(
         {"train.kernels"},
         fmt::format("this processor cannot execute {} kernels, expected auto or others", wanted),
-        "`auto` uses the widest that it can execute");
+        "set `kernels` to auto to use the widest kernels that it can execute");
   }
 }
 

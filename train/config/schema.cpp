@@ -42,7 +42,7 @@ Json to_schema(const RealNumber& domain) {
     schema[domain.has_low ? "minimum" : "exclusiveMinimum"] = domain.low;
   }
   if (std::isinf(domain.high)) {
-    schema["maximum"] = std::numeric_limits<double>::max();  // not .inf
+    schema["maximum"] = std::numeric_limits<double>::max();  // rejects .inf
   } else {
     schema[domain.has_high ? "maximum" : "exclusiveMaximum"] = domain.high;
   }
@@ -59,12 +59,12 @@ Json to_schema(const Duration&) {
 
 Json to_schema(const Flag&) { return {{"type", "boolean"}}; }
 
-/// YAML reads an unquoted name such as 2020 as a number.
+/// Also allows numbers and booleans, since YAML reads an unquoted name such as 2020 as a number.
 Json to_schema(const Text&) { return {{"type", {"string", "number", "boolean"}}}; }
 Json to_schema(const FilePath&) { return to_schema(Text()); }
 Json to_schema(const FolderPath&) { return to_schema(Text()); }
 
-/// One value or a list of values.
+/// Schema of one value or a list of values.
 Json one_or_list(const Json& item) {
   return {{"anyOf", {item, {{"type", "array"}, {"items", item}}}}};
 }
@@ -108,18 +108,18 @@ std::string description(const Field& field) {
   return text;
 }
 
-// ---- Rules between keys that are lists of values.
+// ---- Rules between keys, as lists of values.
 
-/// The values that a key may have, by its path, such as "model.kind".
+/// The values that a key may have.
 struct AllowedValues {
-  std::string path;
-  Json values;  ///< a list
+  std::string path;  ///< "model.kind"
+  Json values;       ///< a list
 };
 
-/// The default of each key, by its path.
+/// Defaults by path.
 using Defaults = std::map<std::string, Json>;
 
-/// A schema of the configs in which a key is missing or has one of the values.
+/// A schema of configs that either omit a key or give it one of the values.
 Json missing_or_has(const AllowedValues& allowed) {
   const std::size_t dot = allowed.path.find('.');
   const std::string section = allowed.path.substr(0, dot), key = allowed.path.substr(dot + 1);
@@ -127,7 +127,7 @@ Json missing_or_has(const AllowedValues& allowed) {
   return {{"properties", {{section, of_section}}}};
 }
 
-/// A schema of the configs in which a key has one of the values; a missing key has its default.
+/// A schema of configs that give a key one of the values. A missing key counts as its default.
 Json has(const AllowedValues& allowed, const Defaults& defaults) {
   Json schema = missing_or_has(allowed);
   const Json& values = allowed.values;
@@ -139,13 +139,13 @@ Json has(const AllowedValues& allowed, const Defaults& defaults) {
   return schema;
 }
 
-/// Adds that a key which is used only with some values of another one has its default with all
-/// others.
+/// Adds the rule for a key with a condition: if the condition does not hold, the key is missing or
+/// has its default.
 void add_use(Json& rules, const Field& field, const Defaults& defaults) {
   if (field.condition.key.empty()) return;
   const Json condition = has({field.condition.key, field.condition.values}, defaults);
   AllowedValues allowed{field.path(), Json::array({defaults.at(field.path())})};
-  if (allowed.values[0] == Json::array()) allowed.values.push_back("");  // a list of no files
+  if (allowed.values[0] == Json::array()) allowed.values.push_back("");  // an empty list of files
   const Json otherwise = missing_or_has(allowed);
   for (Json& rule : rules) {
     if (rule["if"] != condition) continue;
@@ -155,7 +155,7 @@ void add_use(Json& rules, const Field& field, const Defaults& defaults) {
   rules.push_back({{"if", condition}, {"else", otherwise}});
 }
 
-/// Adds the data and the scores that a kind of model has.
+/// Adds the rule for a kind of model: the data tasks and best metrics that it supports.
 void add_kind(Json& rules, const ConfigKind& kind, const Defaults& defaults) {
   const Json tasks = has({"data.task", data_tasks_for(kind.name)}, defaults);
   const Json metrics = has({"train.best_metric", best_metrics_of(kind)}, defaults);

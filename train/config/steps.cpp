@@ -105,7 +105,7 @@ void resolve_epochs(Config& config, std::size_t batches, std::uint64_t step,
           .message = fmt::format("found {}, which leaves no step for the decay, which "
                                  "ends at step {}",
                                  config.schedule.warmup_steps, end == 0 ? steps : end),
-          .hint = "give it as a percentage such as 5%, or raise train.epochs"}});
+          .hint = "write a percentage such as 5%, or raise train.epochs"}});
   }
 }
 

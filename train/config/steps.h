@@ -10,20 +10,20 @@
 #include "data/batch_schedule.h"
 #include "train/config/config.h"
 
-/// Numbers of steps that are given as percentages of `train.steps`, such as `warmup_steps: 5%`, and
-/// `train.steps` that is given as `train.epochs`. Epochs become steps as soon as the data are
-/// known, and then percentages become numbers.
+/// Resolves numbers of steps: percentages of `train.steps`, such as `warmup_steps: 5%`, and
+/// `train.epochs` instead of `train.steps`. Epochs are converted to steps when the data are known,
+/// then percentages are converted to numbers.
 namespace tapestry {
 
-/// Sets the keys of `config.step_percentages` to the percentage of train.steps, rounded to the
-/// nearest whole number and at least 1; the warm-up of a cosine, which may have none, at least 0.
+/// Sets the keys of `config.step_percentages` to their percentages of train.steps, rounded to the
+/// nearest whole number. The minimum is 1, or 0 for the warm-up of a cosine schedule.
 void resolve_percentages(Config& config);
 
-/// Sets the keys that a config file gives as a percentage to the values that a run has, so that a
-/// run that is resumed with another train.steps keeps its schedule. Percentages of overrides, and
-/// of keys in `allowed`, are kept.
+/// Replaces percentages in a config file with the numbers of steps of the resumed run, so that the
+/// run keeps its schedule with another train.steps. Does not replace percentages in overrides and
+/// of keys in `allowed`.
 ///
-/// before   the config of the run
+/// before   the config of the resumed run
 /// allowed  keys that the user allows to change
 void keep_resolved_percentages(Config& config, const Config& before,
                                const std::vector<std::string>& allowed);
@@ -31,17 +31,19 @@ void keep_resolved_percentages(Config& config, const Config& before,
 /// "of 2,000 steps: schedule.warmup_steps 5% = 100"; nullopt if no key has a percentage.
 std::optional<std::string> describe_percentages(const Config& config);
 
-/// Sets `train.steps` of a config with `train.epochs`, and the percentages of it, and clears
-/// `train.epochs`. A config without `train.epochs` is left as it is.
+/// Converts `train.epochs` to `train.steps`, resolves percentages and clears `train.epochs`. Does
+/// nothing without `train.epochs`.
 ///
-/// batches  of every epoch, >= 1: BatchSchedule::batches_per_epoch()
-/// step     steps done so far, after which `position` is the next batch
-/// throws   ConfigError if these are too many steps, or leave none for the decay.
+/// batches   number of batches per epoch, >= 1: BatchSchedule::batches_per_epoch()
+/// step      number of steps done so far
+/// position  the next batch after these steps
+/// throws    ConfigError if the result exceeds max_step_count, or if no step is left for the decay
+///           of a cosine schedule.
 void resolve_epochs(Config& config, std::size_t batches, std::uint64_t step = 0,
                     BatchPosition position = {});
 
-/// Whether a cosine schedule has no step for its decay, since the warm-up lasts until its end or
-/// longer. `train.steps` must be known.
+/// Whether the warm-up of a cosine schedule leaves no step for the decay. `train.steps` must be
+/// known.
 bool leaves_no_decay(const Config& config);
 
 }  // namespace tapestry

@@ -23,7 +23,7 @@ std::string folded(std::string_view word) {
   return result;
 }
 
-/// The keys that other programs call `name`.
+/// The keys with the synonym `name`.
 std::vector<std::string> paths_of_synonym(const std::string& name) {
   std::vector<std::string> paths;
   for (const Synonyms& key : all_synonyms()) {
@@ -36,7 +36,7 @@ std::vector<std::string> paths_of_synonym(const std::string& name) {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   const std::string x = folded(a), y = folded(b);
-  // Rows i - 2, i - 1 and i of the table of distances between the prefixes of x and of y.
+  // Rows i - 2, i - 1 and i of the table of distances between prefixes of x and prefixes of y.
   std::vector<std::size_t> before(y.size() + 1), previous(y.size() + 1), current(y.size() + 1);
   for (std::size_t j = 0; j <= y.size(); ++j) current[j] = j;
 

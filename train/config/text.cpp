@@ -15,8 +15,8 @@ constexpr std::size_t max_quote_length = 60;
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-/// Whether the control character at `offset` is layout: a tab, a line feed, or a carriage return
-/// before a line feed. A single carriage return would let a terminal overwrite the line.
+/// Whether the control character at `offset` is a tab, a line feed, or a carriage return before a
+/// line feed. A lone carriage return does not count: a terminal would overwrite the line.
 bool is_layout(std::string_view text, std::size_t offset) {
   return text[offset] == '\t' || text[offset] == '\n' || text.substr(offset, 2) == "\r\n";
 }
@@ -35,7 +35,7 @@ std::size_t byte_offset(std::string_view text, std::size_t index) {
 BadCharacter stray_carriage_return(std::size_t offset) {
   return {.offset = offset,
           .name = "a carriage return without a line feed after it",
-          .hint = "make it end the line, with: tr '\\r' '\\n'"};
+          .hint = "convert it to a line feed with: tr '\\r' '\\n'"};
 }
 
 }  // namespace

@@ -15,8 +15,9 @@ struct BadCharacter {
   std::string hint = "save the file as UTF-8 text";
 };
 
-/// The first byte of `text` that is not UTF-8 or begins a control character (C0, DEL, C1). If
-/// `several_lines`, tab, line feed and a carriage return before a line feed are allowed.
+/// Finds the first byte of `text` that is not UTF-8 or begins a control character (C0, DEL, C1).
+///
+/// several_lines  whether to allow tabs, line feeds, and carriage returns before line feeds
 std::optional<BadCharacter> find_bad_character(std::string_view text, bool several_lines);
 
 /// The number of characters (code points) in the UTF-8 `text`.
@@ -25,7 +26,7 @@ std::size_t count_characters(std::string_view text);
 /// At most `count` characters of `text`, starting with character `first`.
 std::string_view characters(std::string_view text, std::size_t first, std::size_t count);
 
-/// `text` in double quotes for a message; the end of a long text is replaced by `...`.
+/// `text` in double quotes for a message. Truncates a long text with `...`.
 std::string quoted(std::string_view text);
 
 }  // namespace tapestry

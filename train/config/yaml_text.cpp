@@ -51,8 +51,8 @@ std::optional<LineError> find_line_error(std::string_view line) {
                      "check that this file is meant to be a config"};
   }
   if (const std::size_t at = line.find(byte_order_mark); at != std::string_view::npos) {
-    return LineError{at, "found a byte order mark, which belongs at the front of a file",
-                     "remove it, with: sed 's/\\xEF\\xBB\\xBF//g'"};
+    return LineError{at, "found a byte order mark, which is valid only at the start of a file",
+                     "remove it with: sed 's/\\xEF\\xBB\\xBF//g'"};
   }
   const std::size_t indented = line.find_first_not_of(' ');
   if (!is_blank_or_comment(line) && line[indented] == '\t') {
@@ -62,7 +62,7 @@ std::optional<LineError> find_line_error(std::string_view line) {
   return std::nullopt;
 }
 
-/// For a line such as `d_model:128` or `d_model 128`, its valid form; nullopt for other lines.
+/// The corrected form of a line such as `d_model:128` or `d_model 128`; nullopt for other lines.
 std::optional<std::string> with_colon_and_space(std::string_view line) {
   line = line.substr(0, line.find('#'));
   const std::size_t begin = line.find_first_not_of(' ');
@@ -84,8 +84,8 @@ std::size_t line_of(const YAML::Mark& mark) {
   return static_cast<std::size_t>(std::max(0, mark.line));
 }
 
-/// The index of the line that lacks a colon or the space after it, which yaml-cpp often reports one
-/// line too late; otherwise the reported line.
+/// The index of the line that lacks a colon or the space after it. yaml-cpp often reports it one
+/// line late. Returns the reported line if neither line lacks them.
 std::size_t find_wrong_line(std::size_t found, const std::vector<std::string>& lines) {
   std::size_t searched = 0;
   for (std::size_t i = std::min(found + 1, lines.size()); i > 0 && searched < 2; --i) {
@@ -106,13 +106,13 @@ std::string hint_for(const YAML::Exception& error, const std::vector<std::string
   return "write every key as `key: value`, indented like the keys around it";
 }
 
-/// Whether a line begins with `---` or `...`, which divide a text into documents.
+/// Whether a line begins with `mark`, `---` or `...`, which separate documents.
 bool is_mark(std::string_view line, std::string_view mark) {
   return line.starts_with(mark) && (line.size() == mark.size() || line[mark.size()] == ' ');
 }
 
-/// The index of the line at which a second document begins. YAML::LoadAll() would not do: at a
-/// comma outside of lists, for example, yaml-cpp finds empty documents without end.
+/// The index of the line where a second document begins. Does not use YAML::LoadAll(), which can
+/// return empty documents forever, for example at a comma outside of lists.
 std::optional<std::size_t> second_document(const std::vector<std::string>& lines) {
   bool has_begun = false, has_ended = false;
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -132,8 +132,8 @@ bool is_quoted(std::string_view written) {
   return written.starts_with('"') || written.starts_with('\'');
 }
 
-/// The length of the quoted text at the start of `written`, with its quotes; 0 if it does not end
-/// there.
+/// The length of the quoted text at the start of `written`, including the quotes; 0 if the quote is
+/// not closed.
 std::size_t quoted_length(std::string_view written) {
   const char quote = written[0];
   for (std::size_t i = 1; i < written.size(); ++i) {
@@ -164,7 +164,7 @@ YamlText::YamlText(std::string name, std::string_view text, Diagnostics& errors)
   }
   if (const OtherEncoding* encoding = detect_other_encoding(text)) {
     errors_.add({.file = name_}, fmt::format("found {}, expected UTF-8", encoding->name),
-                fmt::format("convert it, with: iconv -f {} -t UTF-8", encoding->family));
+                fmt::format("convert it with: iconv -f {} -t UTF-8", encoding->family));
     return;
   }
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
@@ -207,7 +207,7 @@ YAML::Node YamlText::parse(const std::string& text) {
     return YAML::Load(text);
   } catch (const YAML::DeepRecursion& error) {
     line = line_of(error.mark);
-    errors_.add(place(line, 0), "found lists or maps in each other, more than yaml-cpp can read",
+    errors_.add(place(line, 0), "lists or maps are nested too deeply",
                 "write every key as `key: value`");
   } catch (const YAML::Exception& error) {
     line = line_of(error.mark);
@@ -220,7 +220,7 @@ YAML::Node YamlText::parse(const std::string& text) {
     for (std::size_t i = 0; i < end; ++i) before += lines_[i] + "\n";
     return YAML::Load(before);
   } catch (const YAML::Exception&) {
-    return {};  // the error has been reported
+    return {};  // the error was already reported
   }
 }
 
@@ -228,7 +228,7 @@ void YamlText::set_root(const YAML::Node& first) {
   if (first.IsMap() && first.size() > 0) {
     root_ = first;
   } else if (!errors_.empty()) {
-    return;  // the rest of a text with an error
+    return;  // an error was already reported
   } else if (first.IsMap() || first.IsNull()) {
     errors_.add({.file = name_}, "is empty, expected sections such as `model:`",
                 "start from configs/copy.yaml");
@@ -257,14 +257,14 @@ void YamlText::collect(const YAML::Node& map, Collected& collected) {
       const std::string what = collected.section.empty()
                                    ? fmt::format("section `{}`", name)
                                    : fmt::format("key `{}` in `{}`", name, collected.section);
-      report(key, fmt::format("repeated {}, which is on line {} already", what, first->second),
+      report(key, fmt::format("repeated {}, first on line {}", what, first->second),
              "keep one of the two");
     }
     if (is_new && name == "<<") {
       merged = maps_to_merge(key, value);
       continue;
     }
-    const bool section_again = !is_new && collected.section.empty();  // its keys are checked, too
+    const bool section_again = !is_new && collected.section.empty();  // also check its keys
     if (collected.keys.insert(name).second || section_again) {
       YamlEntry entry{name, value, place(key), place_of_value(key, value)};
       if (check_value(entry)) collected.entries.push_back(std::move(entry));
@@ -283,7 +283,7 @@ std::vector<YAML::Node> YamlText::maps_to_merge(const YAML::Node& key, const YAM
   const auto is_map = [](const YAML::Node& node) { return node.IsMap(); };
   if (!std::ranges::all_of(maps, is_map)) {
     report(key, fmt::format("expected a map or a list of maps to merge, found {}", describe(value)),
-           "write `<<: *NAME`, with the anchor &NAME at a map");
+           "write `<<: *NAME`, with an anchor &NAME on a map");
     return {};
   }
   merged_maps_ += maps.size();
@@ -326,7 +326,7 @@ bool YamlText::check_scalar(const YAML::Node& scalar, const Place& place) {
   if (!bad) return true;
   const bool breaks = scalar.Scalar()[bad->offset] == '\n';
   return breaks
-             ? reject("found a text over several lines, expected it on one", "write it on one line")
+             ? reject("found a text over several lines, expected one line", "write it on one line")
              : reject(fmt::format("found {}", bad->name), "remove the escape sequence");
 }
 
@@ -359,7 +359,7 @@ Place YamlText::place(const YAML::Node& node) const {
 
 Place YamlText::place_of_value(const YAML::Node& key, const YAML::Node& value) const {
   if (value.IsNull()) return place(key);
-  const bool is_alias = value.Mark().pos < key.Mark().pos;  // the node is the anchor's
+  const bool is_alias = value.Mark().pos < key.Mark().pos;  // yaml-cpp returns the anchor's node
   if (!is_alias) return place(value);
   const std::string_view rest = written(key);
   const std::size_t star = rest.find('*', key.Scalar().size());

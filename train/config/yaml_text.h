@@ -18,41 +18,42 @@ struct YamlEntry {
   std::string key;
   YAML::Node value;
   Place key_place;
-  Place value_place;  ///< place of the value or its alias; of the key if the value is missing
+  Place value_place;  ///< place of the value or its alias, or of the key if the value is missing
 };
 
-/// For a message: `a value`, `nothing`, `a list`, `a map`.
+/// The kind of a node in messages: `a value`, `nothing`, `a list` or `a map`.
 std::string_view describe(const YAML::Node& node);
 
-/// A YAML text as the nodes of yaml-cpp. Anchors, aliases and merge keys (`<<`) have their effect;
-/// tags, second documents, quotes that are not closed on their line and control characters are
-/// errors.
+/// A YAML text, parsed by yaml-cpp. Supports anchors, aliases and merge keys (`<<`). Rejects tags,
+/// second documents, quotes that are not closed on their line and control characters.
 ///
-/// Scalars are read as strings: yaml-cpp takes 010 for 8 and 0x10 for 16.
+/// Reads scalars as strings, since yaml-cpp converts 010 to 8 and 0x10 to 16.
 class YamlText {
  public:
   /// The maximum length of a line in bytes.
   static constexpr std::size_t max_line_length = 4096;
-  /// The maximum number of maps that are merged into others. Without a limit a map that merges
-  /// itself, or one that merges several maps that do the same, would never end.
+  /// The maximum number of merges. Without a limit, a map that merges itself would never end, and
+  /// nested merges would grow exponentially.
   static constexpr std::size_t max_merged_maps = 100;
 
-  /// Reads `text`; `name` is the file name in messages. Adds errors to `errors`, which must outlive
-  /// the object; after a syntax error the object has the lines before it, if they can be read.
+  /// Parses `text`. After a syntax error, the object has the lines before it if they can be parsed.
+  ///
+  /// name    file name in messages
+  /// errors  receives the errors; must outlive the object
   YamlText(std::string name, std::string_view text, Diagnostics& errors);
 
   /// The top-level keys in file order.
   std::vector<YamlEntry> sections() { return entries({}, root_); }
 
-  /// The keys of a map, each once: its keys in file order, then the merged ones. A key of the
-  /// map replaces a merged one, and an earlier merged map a later one. Leaves out keys and values
-  /// with errors.
+  /// The distinct keys of a map: its own keys in file order, then merged keys. A key of the map
+  /// has precedence over merged keys, and an earlier merged map over a later one. Omits keys and
+  /// values with errors.
   ///
-  /// section  the name of the map in messages; empty for the whole text
+  /// section  name of the map in messages; empty for the whole text
   std::vector<YamlEntry> entries(const std::string& section, const YAML::Node& map);
 
  private:
-  /// The entries of a map, while they are collected.
+  /// The entries of a map collected so far.
   struct Collected {
     std::string section;
     std::vector<YamlEntry> entries{};
@@ -71,7 +72,7 @@ class YamlText {
   bool check_scalar(const YAML::Node& scalar, const Place& place);
 
   void report(const YAML::Node& node, std::string message, std::string hint);
-  /// The rest of the line from a node on, without its anchor.
+  /// The source text from a node to the end of its line, without the anchor of the node.
   std::string_view written(const YAML::Node& node) const;
   Place place(const YAML::Node& node) const;
   Place place_of_value(const YAML::Node& key, const YAML::Node& value) const;

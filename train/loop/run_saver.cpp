@@ -136,7 +136,7 @@ bool RunSaver::start_writing(bool last) {
     deletion_problems_ = copy->write(directory_);
   };
   if (last) {
-    writer_.do_here(write);
+    writer_.run_here(write);
     return false;
   }
   if (writer_.start(write)) return true;

@@ -207,7 +207,7 @@ void watch_other_programs(Progress& progress) {
     if (!after) return std::nullopt;
     return warning_about_other_programs(*before, *after, cores.allowed, threads);
   };
-  progress.message_later(std::chrono::seconds(6), warning);  // more than sure_interval
+  progress.message_later(std::chrono::seconds(6), warning);  // more than min_load_interval
 }
 
 void print_profile(const Profile& profile, Progress& progress) {

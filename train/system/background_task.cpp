@@ -20,7 +20,7 @@ bool BackgroundTask::start(std::function<void()> task) {
   return false;
 }
 
-void BackgroundTask::do_here(std::function<void()> task) {
+void BackgroundTask::run_here(std::function<void()> task) {
   begin(std::move(task));
   run();
 }

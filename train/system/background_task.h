@@ -12,45 +12,44 @@
 
 namespace tapestry {
 
-/// Runs one task at a time on another thread, so that the caller does not wait for it. The
-/// functions are called by one thread.
+/// Runs one task at a time on another thread. All functions must be called by the same thread.
 class BackgroundTask {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Begins a task on a new thread, which has all signals blocked and ends with the task. If the
-  /// system gives no thread, the task is done before the function returns, as by do_here(). An
-  /// earlier task must have been finished.
+  /// Starts a task on a new thread, which blocks all signals and ends with the task. If no thread
+  /// can be created, runs the task on the calling thread, as run_here() does. Call finish() before
+  /// starting the next task.
   ///
   /// returns  whether the task runs on another thread
   bool start(std::function<void()> task);
 
-  /// Does the task before it returns; finish() throws what the task throws.
-  void do_here(std::function<void()> task);
+  /// Runs the task on the calling thread. An exception of the task is thrown by finish().
+  void run_here(std::function<void()> task);
 
-  /// Whether finish() would not wait.
+  /// Whether no task is running, so that finish() returns at once.
   bool has_ended() const { return has_ended_.load(std::memory_order_acquire); }
 
-  /// Waits for the end of the task, if there is one. throws what the task threw.
+  /// Waits for the current task, if any, and rethrows its exception.
   void finish();
 
-  /// The duration of the last task, or of the current one so far; 0 before the first.
+  /// The duration of the last task, or of the current task so far; 0 before the first task.
   Clock::duration time() const { return has_ended() ? time_ : Clock::now() - started_; }
 
  private:
   void begin(std::function<void()> task);
   void run();
 
-  std::function<void()> task_;  ///< destroyed, with what it holds, when it has ended
+  std::function<void()> task_;  ///< destroyed with its captures as soon as it has run
   std::exception_ptr error_;
   Clock::time_point started_{};
   Clock::duration time_{0};
   std::atomic<bool> has_ended_{true};
-  std::jthread thread_;  ///< the last member: ends before the others
+  std::jthread thread_;  ///< declared last: joins before the other members are destroyed
 };
 
-/// Blocks all signals of the calling thread during its lifetime. A thread that starts during this
-/// keeps them blocked: the system then delivers a signal to another thread.
+/// Blocks all signals of the calling thread during its lifetime. Threads that start in this time
+/// inherit the mask and keep signals blocked, so that the system delivers them to other threads.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -62,7 +61,7 @@ class BlockedSignals {
   BlockedSignals& operator=(const BlockedSignals&) = delete;
   ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-  /// The signals that were blocked before.
+  /// The signal mask before construction.
   const sigset_t& before() const { return before_; }
 
  private:

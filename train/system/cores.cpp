@@ -19,7 +19,7 @@ namespace {
 
 constexpr double no_quota = std::numeric_limits<double>::infinity();
 
-/// Empty if the file cannot be read: a run must not fail because of it.
+/// The text of a file; empty if it cannot be read, since a run must not fail because of it.
 std::string read_all(const std::filesystem::path& path) try {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -27,7 +27,7 @@ std::string read_all(const std::filesystem::path& path) try {
   return "";
 }
 
-/// The version 2 control group of this process.
+/// The path of the control group (version 2) of this process.
 std::string own_group() {
   std::istringstream groups(read_all("/proc/self/cgroup"));
   for (std::string line; std::getline(groups, line);) {
@@ -36,7 +36,7 @@ std::string own_group() {
   return "/";
 }
 
-/// The numbers of the cores in the affinity mask of this process; empty if it cannot be read.
+/// The indices of the cores in the affinity mask of this process; empty if it cannot be read.
 std::vector<std::size_t> allowed_cores() {
   cpu_set_t mask;
   std::vector<std::size_t> cores;
@@ -47,14 +47,14 @@ std::vector<std::size_t> allowed_cores() {
   return cores;
 }
 
-/// Seconds on a clock.
+/// The time of a clock in seconds.
 std::optional<double> read_clock(clockid_t clock) {
   timespec time{};
   if (::clock_gettime(clock, &time) != 0) return std::nullopt;
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// "; try train.threads=N" if N is less than `threads`.
+/// "; try train.threads=N", with N = max(1, floor(cores)), if N < `threads`; else "".
 std::string fewer_threads(double cores, std::size_t threads) {
   const auto wanted = static_cast<std::size_t>(std::max(1.0, std::floor(cores)));
   return wanted < threads ? fmt::format("; try train.threads={}", wanted) : "";
@@ -96,7 +96,7 @@ std::optional<std::string> warning_about_other_programs(const ProcessorTime& bef
                                                         std::size_t allowed_cores,
                                                         std::size_t threads) {
   const double interval = after.now - before.now;
-  if (interval < sure_interval) return std::nullopt;
+  if (interval < min_load_interval) return std::nullopt;
   const double busy = ((after.all - before.all) - (after.own - before.own)) / interval;
   const auto cores = static_cast<double>(allowed_cores);
   if (static_cast<double>(threads) <= cores - busy + 0.5) return std::nullopt;

@@ -24,7 +24,8 @@ volatile std::sig_atomic_t save_requested = 0;
 volatile std::sig_atomic_t time_over = 0;
 volatile std::sig_atomic_t error_is_terminal = 0;
 volatile std::sig_atomic_t saves_at_stop = 1;
-volatile std::sig_atomic_t stopped_by_peer = 0;  // and this process has received no signal yet
+// Whether stop_by() was called and this process itself has not received a signal yet.
+volatile std::sig_atomic_t stopped_by_peer = 0;
 std::atomic<bool> wants_end{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
@@ -33,22 +34,22 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it"
 void announce_stop() {
   if (error_is_terminal == 0) return;
   constexpr std::string_view with_save =
-      "\nstopping: the run is saved; a second signal ends it at once, without a save\n";
-  constexpr std::string_view without_save = "\nstopping; a second signal ends it at once\n";
+      "\nstopping after a save; a second signal ends the run at once, without a save\n";
+  constexpr std::string_view without_save = "\nstopping; a second signal ends the run at once\n";
   const std::string_view text = saves_at_stop != 0 ? with_save : without_save;
   const int error = errno;
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
   errno = error;
 }
 
-/// A second signal is raised again with its default action, which ends the process when the handler
-/// returns.
+/// Records the first signal. Raises a second one again with its default action, which ends the
+/// process when the handler returns.
 void remember_stop(int signal) {
   if (first_stop == 0) {
     first_stop = signal;
     wants_end = true;
     announce_stop();
-  } else if (stopped_by_peer != 0) {  // what another process has received as well, maybe later
+  } else if (stopped_by_peer != 0) {  // the same request: both processes received the signal
     stopped_by_peer = 0;
   } else if (signal != SIGXCPU) {
     std::signal(signal, SIG_DFL);
@@ -124,7 +125,7 @@ void RunSignals::end_at(std::chrono::steady_clock::time_point time) {
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = SIGALRM;
     timer_t timer{};
-    // Without a timer, a limit holds between steps only.
+    // Without a timer, the time limit is checked only between steps.
     if (::timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return;
     timer_ = timer;
     ::sigaction(SIGALRM, nullptr, &before_alarm_);

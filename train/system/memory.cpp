@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t no_limit = AvailableMemory::no_limit;
 
-/// The number that follows a name at the start of a line: "MemFree:  12 kB".
+/// The number after `name` on the first line that starts with it, such as "MemFree:  12 kB".
 std::optional<std::uint64_t> number_after(const std::filesystem::path& path,
                                           std::string_view name) {
   std::ifstream file(path);
@@ -43,7 +43,10 @@ std::uint64_t less(std::uint64_t limit, std::uint64_t used) {
   return limit == no_limit ? no_limit : limit - std::min(limit, used);
 }
 
-/// Applies a limit; `used` bytes of it are in use.
+/// Lowers `total` and `free` to a limit.
+///
+/// used   bytes of the limit that are in use
+/// bound  name of the limit
 void narrow(AvailableMemory& memory, std::uint64_t limit, std::uint64_t used,
             const std::string& bound) {
   memory.total = std::min(memory.total, limit);
@@ -109,7 +112,7 @@ void narrow_to_process_limits(AvailableMemory& memory, const std::filesystem::pa
 int out_of_memory_exit_code = EXIT_FAILURE;
 std::terminate_handler previous_handler = nullptr;
 
-/// Whether the process ends because of std::bad_alloc or because no exception could be allocated.
+/// Whether the process terminates because of std::bad_alloc or a missing exception object.
 bool memory_is_lacking() {
   if (std::current_exception() == nullptr) return true;
   try {

@@ -13,33 +13,32 @@ struct AvailableMemory {
   static constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
   std::uint64_t free = no_limit;   ///< available now, in addition to the memory in use
-  std::uint64_t total = no_limit;  ///< if no other process used any, including what is used here
-  std::string bound = {};          ///< the limit that determines `free`; empty: the machine
+  std::uint64_t total = no_limit;  ///< with no other process running, including memory in use
+  std::string bound = {};          ///< the limit that determines `free`; empty: physical memory
 };
 
-/// The minimum of the memory of the machine, the limits of this process's control group and its
-/// parents (version 1 or 2), `ulimit -v` and `ulimit -d`. The page cache counts as free; swap space
-/// counts only for `total`.
+/// The minimum of the machine's memory, the limits of this process's control group and its parents
+/// (version 1 or 2), `ulimit -v` and `ulimit -d`. The page cache counts as free; swap space counts
+/// only for `total`.
 ///
 /// root  folder that contains proc and sys
 AvailableMemory read_available_memory(const std::filesystem::path& root = "/");
 
-/// The memory of this process that is in RAM, in bytes; 0 if the system does not tell.
+/// The resident memory of this process in bytes; 0 if it cannot be determined.
 std::uint64_t read_resident_bytes(const std::filesystem::path& root = "/");
 
-/// The peak memory of this process in RAM so far, in bytes; 0 if the system does not tell.
+/// The peak resident memory of this process so far, in bytes; 0 if it cannot be determined.
 std::uint64_t read_peak_resident_bytes(const std::filesystem::path& root = "/");
 
-/// Call this at the start of a program. If memory is so short that not even an exception object
-/// can be allocated, the program terminates without an active exception. After this call it then
-/// reports the lack of memory and ends with this exit code; the same applies to an uncaught
-/// std::bad_alloc.
+/// Installs a terminate handler that reports a lack of memory and exits with `code`. It handles an
+/// uncaught std::bad_alloc, and a termination without an active exception, which happens if no
+/// memory is left for an exception object. Call it at the start of a program.
 void set_out_of_memory_exit_code(int code);
 
-/// Call this at the start of a program, before threads start. Threads then work under small
-/// limits too: under a small `ulimit -s` each still gets a stack of 1 MiB, which libhdf5 needs, and
-/// under `ulimit -v` all share one malloc arena. glibc otherwise takes a whole page for each
-/// allocation of a thread whose arena does not fit into the address space.
+/// Makes threads work under small limits. Each thread gets a stack of at least 1 MiB, which libhdf5
+/// needs, even under a smaller `ulimit -s`. Under `ulimit -v` all threads share one malloc arena:
+/// glibc would otherwise use a whole page for each allocation of a thread whose arena does not fit
+/// into the address space. Call it at the start of a program, before starting threads.
 void prepare_threads_for_limits();
 
 }  // namespace tapestry

@@ -13,21 +13,21 @@
 
 namespace tapestry {
 
-/// Writes numbers and texts into the bytes of a message between processes of one program, in the
-/// byte order of the machine.
+/// Serializes numbers and texts for a message between processes of one program, in the byte order
+/// of the machine.
 class MessageWriter {
  public:
   /// Appends a number.
   template <class T>
   requires std::is_arithmetic_v<T>
   void put(T value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof(T)); }
-  /// Appends a text or bytes, after their length.
+  /// Appends the length of a text or of bytes, then its content.
   void put(std::string_view text) {
     put(text.size());
     bytes_.append(text);
   }
 
-  /// Appends numbers, after how many they are.
+  /// Appends the number of elements, then the elements.
   template <class T>
   requires std::is_arithmetic_v<T>
   void put(std::span<const T> numbers) {
@@ -35,14 +35,14 @@ class MessageWriter {
     bytes_.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
   }
 
-  /// The text written so far.
+  /// Moves out the bytes written so far.
   std::string take() { return std::move(bytes_); }
 
  private:
   std::string bytes_;
 };
 
-/// Reads what a MessageWriter has written, in the same order.
+/// Reads the values that a MessageWriter has written, in the same order.
 class MessageReader {
  public:
   /// The message must outlive the reader.
@@ -55,7 +55,7 @@ class MessageReader {
     std::memcpy(&value, next(sizeof(T)).data(), sizeof(T));
     return value;
   }
-  /// The next text, a part of the message.
+  /// The next text, a view into the message.
   std::string_view get_text() { return next(get<std::size_t>()); }
 
   /// The next numbers.

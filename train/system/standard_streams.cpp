@@ -17,7 +17,7 @@
 namespace tapestry {
 namespace {
 
-/// fmt::print would throw if standard error is closed.
+/// Uses fputs, since fmt::print throws if standard error is closed.
 void print_error_line(const std::string& text) {
   std::fputs((program_name() + ": " + escaped_lines(text) + '\n').c_str(), stderr);
 }
@@ -34,9 +34,8 @@ void prepare_standard_streams() {
   std::signal(SIGXFSZ, SIG_IGN);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0) continue;
-    // Opened with the wrong access mode, so that using it fails as with a closed stream. open()
-    // returns the lowest free descriptor, which is the stream's, since the lower ones are
-    // open.
+    // The wrong access mode makes reads and writes fail as on a closed stream. open() returns the
+    // lowest free descriptor: this stream's, since all lower ones are open.
     ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }

@@ -7,18 +7,18 @@
 
 namespace tapestry {
 
-/// Call this at the start of a program, before it opens any file:
+/// Prepares the standard streams. Call it at the start of a program, before opening any file.
 ///
-///   - Opens each standard stream that the caller has closed, in a way that using it fails.
-///     Otherwise the next opened file, such as a checkpoint, would get its descriptor and
-///     everything that is printed.
+///   - Reopens each standard stream that the caller has closed, so that reads and writes still
+///     fail. Otherwise the next opened file, such as a checkpoint, would get its descriptor and
+///     receive everything that is printed.
 ///   - Ignores SIGPIPE and SIGXFSZ, so that a closed pipe or a file size limit makes writing fail
 ///     instead of ending the process.
 void prepare_standard_streams();
 
-/// Lets SIGPIPE end the process from now on, silently, as other Unix tools end when the reader of
-/// their output is gone; unless the caller of the program had it ignore SIGPIPE. For commands whose
-/// result is what they print.
+/// Makes SIGPIPE end the process silently from now on, like other Unix tools when the reader of
+/// their output exits. If the caller of the program ignored SIGPIPE, it stays ignored. For commands
+/// that print their result.
 void end_on_broken_pipe();
 
 /// Flushes standard output and checks that everything printed so far has been written.
@@ -27,15 +27,15 @@ void end_on_broken_pipe();
 /// throws        OutputError if any output could not be written.
 void flush_standard_output(int error_before = 0);
 
-/// The error that standard output could not be written.
+/// The error for a failed write to standard output.
 ///
 /// error  errno of the failed write; 0: unknown
 OutputError standard_output_error(int error);
 
-/// Prints a warning on standard error, for commands whose standard output is their result.
+/// Prints a warning on standard error, for commands that print their result on standard output.
 void warn(const std::string& warning);
 
-/// Prints a line that is not a warning on standard error, for the same commands.
+/// Prints a line on standard error like warn(), without the word "warning".
 void inform(const std::string& message);
 
 }  // namespace tapestry

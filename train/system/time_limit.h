@@ -6,9 +6,9 @@
 
 namespace tapestry {
 
-/// The time limit of a process (`train.max_time`). It is reached early enough to save: as soon as
-/// the remaining time is shorter than the longest iteration so far plus the longest save, or two of
-/// them while a save is in flight.
+/// The time limit of a process (`train.max_time`). Time is up early enough to save: when the
+/// remaining time is shorter than the longest iteration so far plus the longest save so far. While
+/// a save is in flight, the longest save counts twice.
 class TimeLimit {
  public:
   using Clock = std::chrono::steady_clock;
@@ -19,12 +19,11 @@ class TimeLimit {
   TimeLimit(Clock::time_point started, std::chrono::seconds limit)
       : started_(started), limit_(limit) {}
 
-  /// Records the duration of an iteration: a step and the work due after it, which may include a
-  /// save.
+  /// Records the duration of an iteration: a step and the work due after it, including saves.
   void add_iteration(Clock::duration taken);
-  /// Records how long a save takes.
+  /// Records the duration of a save.
   ///
-  /// in_flight  whether one is being written, which the last save waits for
+  /// in_flight  whether a save is being written; the last save waits for it
   void update_save_time(Clock::duration taken, bool in_flight = false);
 
   bool is_up(Clock::time_point now) const;

@@ -62,7 +62,7 @@ std::set<std::string> known_paths() {
 /// throws  CustomModelError if a key of the kind exists already or is wrong.
 void require_new_keys(const ConfigKind& kind, std::set<std::string>& paths) {
   for (const CustomKey& key : kind.custom_keys) {
-    const std::string mistake = key.mistake();
+    const std::string mistake = key.definition_error();
     if (!mistake.empty()) {
       throw CustomModelError(
           fmt::format("custom model {}: key {}: {}", kind.name, key.path(), mistake),

@@ -245,7 +245,7 @@ const std::vector<const Task*>& all_tasks();
 /// for the models and tasks of ProgramOptions, and reports errors.
 ///
 /// throws  CustomModelError if its kind or one of its keys exists already, or if a key is
-///         wrong, see CustomKey::mistake().
+///         wrong, see CustomKey::definition_error().
 void register_task(const Task& task);
 
 /// The kinds that register_task() has added.

@@ -143,7 +143,7 @@ TEST_CASE("interrupted calls and short transfers are continued") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   files.interrupt_every_second_call = true;
-  files.max_transfer_size = 3;
+  files.max_transfer_bytes = 3;
   write(folder / "x", "a text of some length", files);
   CHECK(content(folder / "x") == "a text of some length");
   CHECK(files_in(folder.path()) == 1);
@@ -159,7 +159,7 @@ TEST_CASE(
     CAPTURE(expected[number]);
     FaultyFileSystem files;
     files.failing_call = number;
-    files.max_transfer_size = 5;  // a second write that fails leaves a torn file
+    files.max_transfer_bytes = 5;  // a second write that fails leaves a torn file
     const std::string error = output_error([&] { write(folder / "x", "new text", files); });
     REQUIRE(files.calls.at(number) == expected[number]);
     CHECK(error.find("Input/output error") != error.npos);

@@ -42,7 +42,7 @@ TEST_CASE("a file of up to the maximum size is read, in any number of system cal
   const TemporaryFolder folder;
   const auto path = folder.write("x", "text");
   FaultyFileSystem files;
-  files.max_transfer_size = 3;
+  files.max_transfer_bytes = 3;
   files.interrupt_every_second_call = true;
   const OpenFile file(path, note, files);
   CHECK(file.size() == 4);

@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("counts, durations, shares and bytes as people read them") {
+TEST_CASE("counts, durations, percentages and bytes are formatted for people") {
   const std::vector<std::pair<std::string, const char*>> rows{
       {format_count(0), "0"},
       {format_count(999), "999"},
@@ -49,7 +49,7 @@ TEST_CASE("a path in a command is quoted if the shell requires it") {
   CHECK(format_argument("") == "''");
 }
 
-TEST_CASE("control characters and invalid UTF-8 in a path of a command are octal escapes") {
+TEST_CASE("control characters and invalid UTF-8 in a path are escaped in octal") {
   CHECK(format_argument("a\nb") == "$'a\\012b'");
   CHECK(format_argument("it's\t\\") == "$'it\\'s\\011\\\\'");
   CHECK(format_argument("\xFF"
@@ -57,14 +57,14 @@ TEST_CASE("control characters and invalid UTF-8 in a path of a command are octal
   CHECK(format_argument("\u202Ea") == "$'\\342\\200\\256a'");
 }
 
-TEST_CASE("a path that would be an option or an override is prefixed by ./") {
+TEST_CASE("a path that looks like an option or an override is prefixed with ./") {
   CHECK(format_argument("-x") == "./-x");
   CHECK(format_argument("- x") == "'./- x'");
   CHECK(format_argument("a.b=c") == "./a.b=c");
   CHECK(format_argument("runs/a.b=c") == "runs/a.b=c");
 }
 
-TEST_CASE("a time is printed in UTC, and one outside of the calendar as none") {
+TEST_CASE("a time is printed in UTC, and as unknown if it is out of range") {
   CHECK(format_time(0) == "1970-01-01T00:00:00Z");
   CHECK(format_time(1'767'323'045) == "2026-01-02T03:04:05Z");
   CHECK(format_time(std::numeric_limits<std::time_t>::max()) == "unknown time");

@@ -15,7 +15,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("every error has its exit code, std::bad_alloc that of memory, others that of bugs") {
+TEST_CASE("to_exit_code() returns memory if memory ran out, and failure for unknown errors") {
   const auto exit_code = [](const auto& error) {
     return to_exit_code(std::make_exception_ptr(error));
   };

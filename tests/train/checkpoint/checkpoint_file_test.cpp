@@ -328,7 +328,7 @@ TEST_CASE("a checkpoint that the disk cannot read counts as damaged, whichever r
 TEST_CASE("a disk that gives few bytes at a time, and interrupted calls, do not matter") {
   const CheckpointInFolder checkpoint;
   FaultyFileSystem files;
-  files.max_transfer_size = 7;
+  files.max_transfer_bytes = 7;
   files.interrupt_every_second_call = true;
   write_checkpoint(checkpoint.path, every_type(), files);
   CHECK(read_checkpoint(checkpoint.path, 1 << 20, files) == every_type());

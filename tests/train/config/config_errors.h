@@ -11,13 +11,13 @@
 #include "train/config/error.h"
 #include "train/config/load.h"
 
-/// Tables of wrong configs.
+/// Helpers for tables of invalid configs.
 namespace tapestry::test {
 
 /// Expected error.
 struct ExpectedError {
-  std::string place;               ///< "x:2:3", or another name for an error without a line
-  std::string underlined{};        ///< the text that the caret and its tildes mark
+  std::string place;               ///< "x:2:3", or only a name for an error without a line
+  std::string underlined{};        ///< the text marked by the caret and tildes
   std::vector<std::string> words;  ///< in message or hint
 };
 
@@ -32,7 +32,7 @@ inline std::vector<Diagnostic> config_errors(const std::string& text,
   return {};
 }
 
-/// Each error is the expected one, and has a hint.
+/// Checks that the errors are the expected ones and that each has a hint.
 inline void check_errors(const std::vector<Diagnostic>& errors,
                          const std::vector<ExpectedError>& expected) {
   REQUIRE(errors.size() == expected.size());

@@ -35,7 +35,7 @@ TEST_CASE("a key in the config replaces its default, other keys keep theirs") {
   CHECK(config.train.steps == TrainOptions().steps);
 }
 
-TEST_CASE("parsing does not change paths and the run directory") {
+TEST_CASE("parsing does not change paths or the run directory") {
   const Config config = parse_config(
       "data:\n  task: parallel_text\n  train_source: a\n  train_target: b\n"
       "  validation_source: c\n  validation_target: ../d\n",
@@ -45,7 +45,7 @@ TEST_CASE("parsing does not change paths and the run directory") {
   CHECK(config.train.run_dir.empty());
 }
 
-TEST_CASE("overrides replace values of the file, and later ones earlier ones") {
+TEST_CASE("overrides replace values of the file, and later overrides replace earlier ones") {
   const Config config =
       parse_config("model:\n  d_model: 64\n", "c.yaml", {"model.d_model=32", "model.d_model=256"});
   CHECK(config.model.d_model == 256);
@@ -59,7 +59,7 @@ TEST_CASE("the value of an override is all text after the first equals sign") {
 
 namespace {
 
-/// A config with errors, or an override of one without.
+/// A config or an override with errors.
 struct Wrong {
   std::string text;
   std::vector<ExpectedError> errors;
@@ -102,7 +102,7 @@ const std::vector<Wrong> wrong_configs = {
       {"x:3:3", "dropout", {"found nothing"}},
       {"x:4:9", "", {"expected pre or post, found a list", "write one value"}},
       {"x:5:14", "", {"found a map", "write one value"}}}},
-    // Several at once, in the order of the lines.
+    // Several errors at once, in the order of lines.
     {"model:\n  d_modl: 64\n  num_heads: 0\n  norm: pre\n  norm: post\ndata:\n  min_length: 9\n"
      "  max_length: 3\n",
      {{"x:2:3", "", {"d_modl"}},
@@ -132,7 +132,7 @@ const std::vector<Wrong> wrong_overrides = {
 
 }  // namespace
 
-TEST_CASE("errors of a config have place, reason and hint, and are reported at once") {
+TEST_CASE("errors of a config have position, reason and hint, and are reported at once") {
   for (const Wrong& row : wrong_configs) {
     CAPTURE(row.text);
     check_errors(config_errors(row.text), row.errors);
@@ -151,7 +151,7 @@ TEST_CASE("an override does not hide an invalid value in the file") {
                {{"x:2:14", "abc", {"a whole number"}}});
 }
 
-TEST_CASE("aliases and merge keys give values, and a key of the map replaces a merged one") {
+TEST_CASE("aliases and merge keys set values, and a key of the map replaces a merged one") {
   const Config config = parse_config(
       "x-small: &small {d_model: 64, num_heads: 2, dropout: 0.3}\n"
       "model:\n  num_heads: 8\n  <<: *small\ntrain:\n  save_every: &often 40\n"
@@ -170,7 +170,7 @@ TEST_CASE("after a syntax error, missing keys are not reported") {
   CHECK(contains(errors.front().message, "not valid YAML"));
 }
 
-TEST_CASE("a config with endless problems is abandoned after fifty") {
+TEST_CASE("reading a config stops after fifty errors") {
   std::string text = "model:\n";
   for (int i = 0; i < 20000; ++i) text += "  k" + std::to_string(i) + ": 1\n";
   CHECK(config_errors(text).size() == 51);

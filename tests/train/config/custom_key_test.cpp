@@ -20,7 +20,7 @@ TEST_CASE("a custom key has a section, name, default, domain and description") {
   CHECK(key.meaning() == "how warm it is");
   CHECK(key.rule() == ChangeRule::free);
   CHECK(key.domain().expected() == "a whole number from 1 to 64");
-  CHECK(key.mistake().empty());
+  CHECK(key.definition_error().empty());
 }
 
 const RealNumber any_number{.low = -std::numeric_limits<double>::infinity()};
@@ -31,12 +31,12 @@ TEST_CASE("a custom key of any type is valid if its default is in its domain") {
         CustomKey("model.a", 2U, at_least(2), ""), CustomKey("model.a", true, Flag(), ""),
         CustomKey("model.a", "gru", OneOf{{"gru", "lstm"}}, ""),
         CustomKey("model.a", "a: b", Text(), ""), CustomKey("data.words", "", FilePath(), "")}) {
-    CHECK(key.mistake() == "");
+    CHECK(key.definition_error() == "");
     CHECK(key.rule() == ChangeRule::never);
   }
 }
 
-TEST_CASE("a custom key whose default is outside of its domain is rejected") {
+TEST_CASE("a custom key with a default outside its domain or an invalid choice is rejected") {
   const OneOf cells{{"gru", "lstm"}};
   const struct {
     CustomKey key;
@@ -54,22 +54,22 @@ TEST_CASE("a custom key whose default is outside of its domain is rejected") {
       {{"model.n", "a", FilePaths(), ""}, "a, expected a path or a list of paths"},
   };
   for (const auto& row : rows) {
-    CHECK(row.key.mistake() == "the default is " + row.mistake);
+    CHECK(row.key.definition_error() == "the default is " + row.mistake);
   }
   for (const char* bad : {"a b", "a:", "", "-a"}) {
-    CHECK(CustomKey("model.n", "a", OneOf{{"a", bad}}, "").mistake() ==
-          "there is a choice \"" + std::string(bad) +
+    CHECK(CustomKey("model.n", "a", OneOf{{"a", bad}}, "").definition_error() ==
+          "found the choice \"" + std::string(bad) +
               "\", expected words of letters, digits, `_`, `-` and `.`");
   }
 }
 
 TEST_CASE("a custom key needs a section and a name") {
   for (const char* path : {"width", "models.width", "", ".width"}) {
-    CHECK(CustomKey(path, false, Flag(), "").mistake() ==
+    CHECK(CustomKey(path, false, Flag(), "").definition_error() ==
           "expected a section data, model, optimizer, schedule or train");
   }
   for (const char* path : {"model", "model.", "model.a b", "model.a.b"}) {
-    CHECK(CustomKey(path, false, Flag(), "").mistake() ==
+    CHECK(CustomKey(path, false, Flag(), "").definition_error() ==
           "expected model.KEY, with a key of letters, digits and `_`");
   }
 }

@@ -30,8 +30,8 @@ TEST_CASE("a domain of any kind parses, prints and describes its values") {
   const struct {
     Domain domain;
     std::string expected;
-    Texts texts;         ///< accepted, printed as they are
-    FieldValue first{};  ///< the value of the first
+    Texts texts;         ///< accepted and printed unchanged
+    FieldValue first{};  ///< the value of the first text
   } rows[] = {
       {at_least(0), "a whole number >= 0", {"0", "64", most}, std::uint64_t{0}},
       {between(2, 9), "a whole number from 2 to 9", {"2", "9"}, std::uint64_t{2}},
@@ -105,7 +105,7 @@ TEST_CASE("other notations of a value are read as the same value") {
   }
 }
 
-TEST_CASE("a text that is not in a domain is rejected, with the right notation if it is clear") {
+TEST_CASE("invalid texts are rejected, with the valid notation in the hint if it is clear") {
   const struct {
     Domain domain;
     Texts texts;
@@ -173,7 +173,7 @@ TEST_CASE("a percentage is a number above 0 and up to 100") {
   }
 }
 
-TEST_CASE("every choice is printed by the name from which it is parsed") {
+TEST_CASE("every choice is printed and parsed by the same name") {
   for (const auto& [value, name] : choices_of<ScheduleKind>) {
     CHECK(choice_name(value) == name);
     CHECK(choice_named<ScheduleKind>(name) == value);
@@ -181,7 +181,7 @@ TEST_CASE("every choice is printed by the name from which it is parsed") {
   CHECK(choice_name(static_cast<OnNan>(9)) == "?");
 }
 
-TEST_CASE("words are listed as in a sentence") {
+TEST_CASE("list_in_words() joins words with commas and a final or") {
   CHECK(list_in_words({}) == "");
   CHECK(list_in_words({"a"}) == "a");
   CHECK(list_in_words({"a", "b"}) == "a or b");
@@ -203,7 +203,7 @@ TEST_CASE("a domain knows its words and whether its values are paths, lists or a
   CHECK_FALSE(Domain(FilePath()).is_list());
 }
 
-TEST_CASE("changes of key values are written to the config, and nothing else") {
+TEST_CASE("for_each_field() writes only changed values to the config") {
   Config config;
   for_each_field(config, [](Field& field) {
     if (field.path() == "optimizer.kind") field.value = std::string("sgd");

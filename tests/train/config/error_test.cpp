@@ -28,10 +28,10 @@ TEST_CASE("an error is printed with its line, a caret under its characters and a
       {{{"x", 1, 5, 2, "ä: ü\U0001F600z"}, "m", ""}, "x:1:5: m\n    ä: ü\U0001F600z\n        ^~"},
       // A tab before the caret keeps its column.
       {{{"x", 1, 4, 1, "a:\tb"}, "m", ""}, "x:1:4: m\n    a:\tb\n      \t^"},
-      // In the indentation, and after the end of the line.
+      // A caret in the indentation, and after the end of the line.
       {{{"x", 1, 1, 1, "\ta: b"}, "m", ""}, "x:1:1: m\n    \ta: b\n    ^"},
       {{{"x", 1, 3, 5, "ab"}, "m", ""}, "x:1:3: m\n    ab\n      ^"},
-      // Of a long line only the part around the caret.
+      // A long line is cut to the part around the caret.
       {{{"x", 1, 201, 4, line}, "m", ""},
        fmt::format("x:1:201: m\n    {}HERE{}\n    {}^~~~", std::string(45, 'a'),
                    std::string(41, 'b'), std::string(45, ' '))},
@@ -39,7 +39,7 @@ TEST_CASE("an error is printed with its line, a caret under its characters and a
   for (const auto& row : rows) CHECK(to_string(row.error) == row.text);
 }
 
-TEST_CASE("problems are in the order of their lines, those without a line at the end") {
+TEST_CASE("errors are sorted by line, with errors without a line at the end") {
   Diagnostics problems;
   CHECK_NOTHROW(problems.throw_if_any());
   problems.add({.file = "command line: a"}, "third");
@@ -58,7 +58,7 @@ TEST_CASE("problems are in the order of their lines, those without a line at the
   }
 }
 
-TEST_CASE("the list of problems ends after fifty") {
+TEST_CASE("at most fifty errors are listed") {
   Diagnostics problems;
   for (int i = 0; i < 50; ++i) problems.add({.file = "x"}, "bad");
   try {

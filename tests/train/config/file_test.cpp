@@ -36,7 +36,7 @@ TEST_CASE("a config file is read without changes") {
   CHECK(read_config_file(folder.write("empty.yaml", "")).empty());
 }
 
-TEST_CASE("a path that is no readable file, or too large, is rejected without blocking") {
+TEST_CASE("a path that is not a readable file, or too large, is rejected without blocking") {
   const test::TemporaryFolder folder;
   const std::string base = folder.path().string();
   const std::string socket = base + "/socket", pipe = base + "/pipe";
@@ -69,7 +69,7 @@ TEST_CASE("a path that is no readable file, or too large, is rejected without bl
   CHECK(rejection(folder.write("full.yaml", std::string(max_config_size, '\n'))) == "accepted");
 }
 
-TEST_CASE("paths in a config are relative to its folder, in overrides to the working folder") {
+TEST_CASE("paths in a config are relative to its folder, in overrides to the working directory") {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("mine.yaml",
                                         "data:\n"
@@ -134,7 +134,7 @@ struct WorkingFolder {
   const fs::path before = fs::current_path();
 };
 
-TEST_CASE("relative paths are rejected if the working folder does not exist") {
+TEST_CASE("relative paths are rejected if the working directory does not exist") {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("mine.yaml", "train:\n  steps: 10\n");
   const fs::path gone = folder.path() / "gone";

@@ -13,10 +13,10 @@ namespace {
 
 using namespace test;
 
-/// A config in which keys contradict each other.
+/// A config with keys that contradict each other.
 struct Contradiction {
   std::string text;
-  std::string at;                  ///< the key that the message points to
+  std::string at;                  ///< the key that the error underlines
   std::vector<std::string> words;  ///< in message and hint
 };
 
@@ -152,10 +152,10 @@ const std::vector<Contradiction> contradictions = {
     {cosine + ", warmup_steps: 2000}", "warmup_steps", {"2000, which leaves no step"}},
     {cosine + ", warmup_steps: 2001}", "warmup_steps", {"2001, which leaves no step"}},
     {"schedule: {kind: constant, warmup_steps: 5%}", "warmup_steps", {"used with"}},
-    {"train: {steps: 5, epochs: 3}", "epochs", {"both give the length", "remove one"}},
+    {"train: {steps: 5, epochs: 3}", "epochs", {"both set the length", "remove one"}},
 };
 
-/// Configs at the border of a rule.
+/// Valid configs at the limit of a rule.
 const std::vector<std::string> consistent = {
     "model: {d_model: 132, num_heads: 3}",
     "model: {d_model: 130, d_head: 32}",
@@ -202,7 +202,7 @@ const std::vector<std::string> consistent = {
     cosine + ", warmup_steps: 50, decay_steps: 51}",
     cosine + ", warmup_steps: 1999}",
     cosine + ", min_learning_rate: 0.001}",
-    // Of epochs, the steps are not known before the data.
+    // With epochs, the number of steps is not known before the data.
     cosine + ", warmup_steps: 20000}\ntrain: {epochs: 3}",
     cosine + ", warmup_steps: 10%, decay_steps: 50}\ntrain: {epochs: 3}",
     "train: {steps: 5, epochs: 0}",
@@ -210,7 +210,7 @@ const std::vector<std::string> consistent = {
 
 }  // namespace
 
-TEST_CASE("a contradiction between keys is reported at one of them, with a way out") {
+TEST_CASE("a contradiction between keys is reported at one of them, with a hint") {
   for (const Contradiction& row : contradictions) {
     CAPTURE(row.text);
     const std::vector<Diagnostic> errors = config_errors(row.text);

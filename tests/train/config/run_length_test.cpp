@@ -10,7 +10,7 @@
 #include "train/config/load.h"
 #include "train/config/steps.h"
 
-/// Numbers of steps that are given as percentages or as epochs.
+/// Numbers of steps given as percentages or as epochs.
 namespace tapestry {
 namespace {
 
@@ -18,7 +18,7 @@ Config with_schedule(const std::string& schedule, const std::vector<std::string>
   return parse_config("schedule: {learning_rate: 0.1, " + schedule + "}\n", "c", overrides);
 }
 
-TEST_CASE("a percentage is of train.steps, at any place of the config") {
+TEST_CASE("a percentage refers to train.steps, wherever the config sets it") {
   CHECK(with_schedule("kind: cosine, warmup_steps: 5%").schedule.warmup_steps == 100);  // of 2000
   const Config config = with_schedule("kind: cosine, warmup_steps: 5%, decay_steps: 50%",
                                       {"train.steps=300", "train.save_every=10%"});
@@ -31,7 +31,7 @@ TEST_CASE("a percentage is of train.steps, at any place of the config") {
   CHECK_FALSE(describe_percentages(Config()).has_value());
 }
 
-TEST_CASE("a percentage is rounded to the nearest number, to 0 only for the warm-up of a cosine") {
+TEST_CASE("percentages are rounded to the nearest number, to 0 only for the warm-up of a cosine") {
   const auto warmup = [](const std::string& kind, const std::string& percent,
                          const std::string& steps) {
     return with_schedule("kind: " + kind + ", warmup_steps: " + percent, {"train.steps=" + steps})
@@ -47,24 +47,24 @@ TEST_CASE("a percentage is rounded to the nearest number, to 0 only for the warm
   CHECK(config.train.log_every == 1);
 }
 
-TEST_CASE("the last value of a key applies, number or percentage") {
+TEST_CASE("an override replaces a number with a percentage and the reverse") {
   CHECK(with_schedule("kind: cosine, warmup_steps: 5%", {"schedule.warmup_steps=7"})
             .schedule.warmup_steps == 7);
   CHECK(with_schedule("kind: cosine, warmup_steps: 7", {"schedule.warmup_steps=5%"})
             .schedule.warmup_steps == 100);
 }
 
-TEST_CASE("percentages of a config are written as numbers") {
+TEST_CASE("a dumped config has numbers instead of percentages") {
   const std::string dumped = dump_config(with_schedule("kind: cosine, warmup_steps: 5%"));
   CHECK(dumped.find("\n  warmup_steps: 100\n") != std::string::npos);
   CHECK(parse_config(dumped, "dumped").step_percentages.empty());
 }
 
-TEST_CASE("only numbers of steps may be percentages") {
+TEST_CASE("only step counts may be percentages") {
   CHECK_THROWS_AS(with_schedule("kind: cosine", {"train.batch_size=5%"}), ConfigError);
 }
 
-TEST_CASE("a resumed run keeps the numbers of percentages in a file, unless overridden") {
+TEST_CASE("a resumed run keeps the step counts of percentages in a file unless overridden") {
   const Config before = with_schedule("kind: cosine, warmup_steps: 5%, decay_steps: 100%");
   const auto kept = [&](const std::vector<std::string>& overrides,
                         const std::vector<std::string>& allowed = {}) {
@@ -77,7 +77,7 @@ TEST_CASE("a resumed run keeps the numbers of percentages in a file, unless over
   CHECK(kept({"train.steps=4000"}).step_percentages.empty());
   CHECK(kept({"train.steps=4000"}, {"schedule.decay_steps"}).schedule.decay_steps == 4000);
   CHECK(kept({"train.steps=4000", "schedule.warmup_steps=5%"}).schedule.warmup_steps == 200);
-  // Another schedule has other warm-ups.
+  // The percentages of another kind of schedule are resolved anew.
   Config other = with_schedule("kind: inverse_sqrt, warmup_steps: 10%");
   keep_resolved_percentages(other, before, {"schedule.kind"});
   CHECK(other.schedule.warmup_steps == 200);
@@ -95,7 +95,7 @@ std::size_t steps_of(Config config, std::size_t batches, std::uint64_t step = 0,
   return config.train.steps;
 }
 
-TEST_CASE("epochs are as many steps as their batches need") {
+TEST_CASE("the number of steps is the number of batches divided by train.accumulate, rounded up") {
   CHECK(steps_of(parsed("epochs: 3"), 2) == 6);
   CHECK(steps_of(parsed("epochs: 3"), 3) == 9);
   CHECK(steps_of(parsed("epochs: 3, accumulate: 2"), 3) == 5);
@@ -103,14 +103,14 @@ TEST_CASE("epochs are as many steps as their batches need") {
   CHECK(steps_of(parsed("steps: 17"), 3) == 17);
 }
 
-TEST_CASE("a resumed run takes the remaining steps of its epochs") {
+TEST_CASE("a resumed run does the remaining steps of its epochs") {
   CHECK(steps_of(parsed("epochs: 3"), 3, 5, {.epoch = 1, .batch = 2}) == 9);
   CHECK(steps_of(parsed("epochs: 3"), 3, 4, {.epoch = 2, .batch = 0}) == 7);  // a new batch size
   CHECK(steps_of(parsed("epochs: 1"), 3, 5, {.epoch = 1, .batch = 2}) == 5);  // finished
   CHECK(steps_of(parsed("epochs: 3, accumulate: 2"), 3, 2, {.epoch = 1, .batch = 1}) == 5);
 }
 
-TEST_CASE("epochs and steps exclude each other, and the command line replaces the file") {
+TEST_CASE("epochs and steps exclude each other, and an override replaces either in the file") {
   CHECK_THROWS_AS(parsed("steps: 5, epochs: 3"), ConfigError);
   CHECK_THROWS_AS(parsed("seed: 1", {"train.steps=5", "train.epochs=3"}), ConfigError);
   CHECK(parsed("steps: 5", {"train.epochs=3"}).train.epochs == 3);
@@ -128,8 +128,8 @@ TEST_CASE("percentages refer to the steps of the epochs") {
   CHECK(config.schedule.decay_steps == 50);
 }
 
-TEST_CASE("rules about the steps of a run wait until its epochs have become steps") {
-  // Warm-ups that are longer than the default of train.steps, but not than 300 epochs.
+TEST_CASE("rules about the number of steps are not checked before epochs are resolved") {
+  // Warm-ups longer than the default of train.steps, but shorter than 300 epochs.
   for (const std::string schedule :
        {"kind: cosine, warmup_steps: 20000",
         "kind: cosine, warmup_steps: 20000, decay_steps: 20001",
@@ -144,7 +144,7 @@ TEST_CASE("rules about the steps of a run wait until its epochs have become step
   }
 }
 
-TEST_CASE("the rules about steps hold as soon as epochs have become steps") {
+TEST_CASE("rules about the number of steps are checked when epochs are resolved") {
   const auto resolved = [](const std::string& schedule, const std::string& epochs) {
     Config config = parsed("epochs: " + epochs, {}, "schedule: {kind: cosine, " + schedule + "}\n");
     resolve_epochs(config, 10);

@@ -35,7 +35,7 @@ std::set<std::string> split(const std::string& words) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-/// The value of a YAML scalar in the core schema of YAML 1.2, as editors read it.
+/// The value of a YAML scalar in the core schema of YAML 1.2, which editors use.
 Json to_json(const std::string& text) {
   static const std::regex integer("[-+]?[0-9]+"),
       real(R"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)");
@@ -73,8 +73,8 @@ bool has_type(const Json& value, const std::string& type) {
          (type == "object" && value.is_object());
 }
 
-/// Whether a value is valid by a schema, of which it knows the words that config_schema() uses;
-/// others are reported.
+/// Whether a value is valid according to a schema. Knows the keywords that config_schema() uses and
+/// reports others.
 bool accepts(const Json& schema, const Json& value) {
   static const std::set<std::string> words = split(
       "$schema title type additionalProperties patternProperties properties enum minimum maximum "
@@ -174,8 +174,7 @@ TEST_CASE(
       CAPTURE(field.path());
       CAPTURE(text);
       const Json json = to_json(text);
-      // Nothing after a key is rejected before its domain sees it; so is null, written out, by
-      // words.
+      // The program rejects a missing value, or null, before Domain::parse().
       const bool valid = !json.is_null() && std::holds_alternative<FieldValue>(domain.parse(text));
       const bool is_percentage = domain.is<StepCount>() && parse_percentage(text).has_value();
       CHECK(accepts(key, json) == (valid || is_percentage));
@@ -223,7 +222,7 @@ TEST_CASE("the JSON Schema rejects keys, data and scores that a kind of model do
   CHECK_FALSE(accepted(tagger + "}\ntrain: {best_metric: bleu}"));
 }
 
-TEST_CASE("the JSON Schema rejects numbers that do not fit into their type") {
+TEST_CASE("the JSON Schema rejects numbers outside the range of their type") {
   const Json schema = Json::parse(config_schema());
   CHECK(accepts(schema, {{"train", {{"seed", 18446744073709551615U}}}}));
   CHECK_FALSE(accepts(schema, {{"train", {{"seed", 1e20}}}}));

@@ -33,7 +33,7 @@ std::vector<std::string> shipped_configs() {
   return names;
 }
 
-/// The files that a config leaves to the user.
+/// Overrides for the data files that the user has to name.
 std::vector<std::string> files_of(const std::string& name) {
   if (name == "tagging") return {"data.train_text=/a"};
   if (name != "parallel") return {};
@@ -66,7 +66,7 @@ bool same_value(const std::string& a, const std::string& b) {
 
 const std::string default_prefix = "default ";
 
-/// The key of a line such as `  steps: 9   # ...` or `  # steps: 9   # ...`, or nothing.
+/// The key of a line such as `  steps: 9   # ...` or `  # steps: 9   # ...`; empty for other lines.
 std::string key_at_start(const std::string& line) {
   const std::size_t start = line.starts_with("  # ") ? 4 : 2;
   const std::size_t colon = line.find(": ");
@@ -76,8 +76,8 @@ std::string key_at_start(const std::string& line) {
   return key.find_first_of(" #") == std::string::npos ? key : "";
 }
 
-/// The default that the comment behind each key names, on its line or the next, by `section.key`.
-/// Keys that are commented out count too.
+/// The default in the comment after each key, on the same line or the next, by `section.key`.
+/// Includes keys that are commented out.
 std::map<std::string, std::string> commented_defaults(const std::string& path) {
   std::map<std::string, std::string> defaults;
   std::ifstream file(path);
@@ -115,7 +115,7 @@ void check_comments(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("every config loads, and one without the files that it needs says so") {
+TEST_CASE("every config loads if the files that it needs are named") {
   for (const std::string& name : shipped_configs()) {
     CAPTURE(name);
     CHECK(load_shipped(name).train.run_dir == "runs/" + name);
@@ -123,7 +123,7 @@ TEST_CASE("every config loads, and one without the files that it needs says so")
   }
 }
 
-TEST_CASE("a config for fine-tuning has the sizes of the pretrained model") {
+TEST_CASE("the config for fine-tuning has the sizes of the pretrained model") {
   const TransformerOptions masked = load_shipped("toy_masked").model;
   const TransformerOptions fine = load_shipped("toy_agreement").model;
   CHECK(fine.d_model == masked.d_model);
@@ -133,7 +133,7 @@ TEST_CASE("a config for fine-tuning has the sizes of the pretrained model") {
   CHECK(fine.positions == masked.positions);
 }
 
-TEST_CASE("another train.steps shortens and lengthens the schedule of every config") {
+TEST_CASE("the schedule of every config scales with train.steps") {
   for (const std::string& name : shipped_configs()) {
     CAPTURE(name);
     const Config plain = load_shipped(name);
@@ -150,7 +150,7 @@ TEST_CASE("another train.steps shortens and lengthens the schedule of every conf
   }
 }
 
-TEST_CASE("the percentages in the configs give the numbers of steps of their results") {
+TEST_CASE("percentages in the configs resolve to the expected numbers of steps") {
   const std::map<std::string, std::size_t> warmup_steps = {
       {"copy", 200},       {"reverse", 200},          {"sort", 200},    {"toy_translation", 200},
       {"digits_vit", 100}, {"shakespeare_char", 100}, {"tagging", 200}, {"toy_agreement", 20},
@@ -163,11 +163,11 @@ TEST_CASE("the percentages in the configs give the numbers of steps of their res
   CHECK(load_shipped("toy_masked").train.validate_every == 4000);
 }
 
-TEST_CASE("every key in the configs has a comment that names its true default") {
+TEST_CASE("every key in the configs has a comment with its actual default") {
   for (const std::string& name : shipped_configs()) check_comments(name);
 }
 
-TEST_CASE("the config for parallel text shows every file it may be given") {
+TEST_CASE("the config for parallel text lists every key for a data file") {
   const auto commented = commented_defaults(path_of("parallel"));
   for (const char* key : {"train_source", "train_target", "validation_source", "validation_target",
                           "test_source", "test_target"}) {

@@ -44,7 +44,7 @@ TEST_CASE("the edit distance counts insertions, deletions, replacements and swap
   for (const auto& row : rows) CHECK(edit_distance(row.a, row.b) == row.distance);
 }
 
-TEST_CASE("the closest candidate is suggested, of equally close ones the first") {
+TEST_CASE("the closest candidate is suggested, the first of equally close ones") {
   const std::vector<std::string> keys{"steps", "beta1", "beta2", "seed", "dropout", "dtype"};
   const std::string longest(64, 'a');
   CHECK(closest("beta2x", keys) == "beta2");
@@ -61,7 +61,7 @@ TEST_CASE("the closest candidate is suggested, of equally close ones the first")
   CHECK(closest(too_long, std::vector{too_long}) == std::nullopt);
 }
 
-TEST_CASE("names of keys in other programs are recognized with any case and dashes") {
+TEST_CASE("key names of other programs are recognized with any case and dashes") {
   CHECK(keys_meant_by("lr") == Paths{"schedule.learning_rate"});
   CHECK(keys_meant_by("LR") == Paths{"schedule.learning_rate"});
   CHECK(keys_meant_by("hidden-size") == Paths{"model.d_model"});
@@ -70,13 +70,13 @@ TEST_CASE("names of keys in other programs are recognized with any case and dash
   CHECK(keys_meant_by("").empty());
 }
 
-TEST_CASE("a key of several sections is suggested for each, the most likely first") {
+TEST_CASE("a key in several sections is suggested for each, the most likely first") {
   CHECK(keys_meant_by("seed") == Paths{"train.seed", "data.seed"});
   CHECK(keys_meant_by("kind") == Paths{"model.kind", "optimizer.kind", "schedule.kind"});
   CHECK(keys_meant_by("dropout") == Paths{"model.dropout"});
 }
 
-TEST_CASE("every synonym has an existing key") {
+TEST_CASE("every synonym belongs to an existing key") {
   for (const Synonyms& key : all_synonyms()) {
     CAPTURE(key.path);
     CHECK(find_field(key.path).has_value());
@@ -87,7 +87,7 @@ TEST_CASE("every synonym has an existing key") {
   }
 }
 
-TEST_CASE("an override without a section gets the keys for which its value is valid") {
+TEST_CASE("the hint for an override without a section lists the keys that accept its value") {
   CHECK(override_hint("seed=3") == "write `train.seed=...` or `data.seed=...`");
   CHECK(override_hint("lr=1e-3") == "write `schedule.learning_rate=...`");
   CHECK(override_hint("kind=adam") == "write `optimizer.kind=...`");
@@ -98,7 +98,7 @@ TEST_CASE("an override without a section gets the keys for which its value is va
   CHECK(override_hint("flavour=3") == "write for example `model.d_model=128`");
 }
 
-TEST_CASE("a foreign key name is answered by the key of this program and its section") {
+TEST_CASE("the hint for a key name of another program is the key of this program") {
   CHECK(override_hint("model.heads=2") == "did you mean `num_heads`?");
   CHECK(override_hint("model.n_head=2") == "did you mean `num_heads`?");
   CHECK(override_hint("train.lr=2") == "did you mean `learning_rate` in `schedule`?");
@@ -108,7 +108,7 @@ TEST_CASE("a foreign key name is answered by the key of this program and its sec
   CHECK(hint("train:\n  batch: 8\n") == "did you mean `batch_size`?");
 }
 
-TEST_CASE("of equally close keys, one that the kind of model or task uses is suggested") {
+TEST_CASE("keys that the kind of model or task uses are preferred among equally close keys") {
   CHECK(hint("model: {num_coder_layers: 2}\n") == "did you mean `num_encoder_layers`?");
   CHECK(hint("model: {num_coder_layers: 2, kind: language_model}\n") ==
         "did you mean `num_decoder_layers`?");

@@ -26,7 +26,7 @@ TEST_CASE("the first bad character is reported") {
   CHECK(find_bad_character("ab\xc3", true)->offset == 2);
 }
 
-TEST_CASE("a carriage return without a line feed is a bad character in several lines too") {
+TEST_CASE("a carriage return without a line feed is also a bad character in several lines") {
   CHECK(find_bad_character("a\r\nb\rc", true)->offset == 4);
   CHECK(find_bad_character("a\r", true)->offset == 1);
   CHECK(find_bad_character("a\r\n", false)->offset == 1);
@@ -40,7 +40,7 @@ TEST_CASE("characters are counted and cut at their boundaries") {
   CHECK(characters("", 3, 1) == "");
 }
 
-TEST_CASE("a quoted text is cut after sixty characters") {
+TEST_CASE("a quoted text is truncated after sixty characters") {
   std::string umlauts;
   for (int i = 0; i < 60; ++i) umlauts += "ä";
   CHECK(tapestry::quoted(umlauts) == "\"" + umlauts + "\"");

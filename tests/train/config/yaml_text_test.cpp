@@ -18,7 +18,7 @@ namespace {
 using namespace std::string_literals;
 using namespace test;
 
-/// The keys of all sections of a text, with the errors that were found.
+/// The sections and keys of a text, and its errors.
 struct Read {
   std::vector<YamlEntry> sections;
   std::vector<YamlEntry> entries;
@@ -46,7 +46,7 @@ Read read(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("a text is a list of sections and of their keys, in order") {
+TEST_CASE("a text is parsed into sections and keys in file order") {
   const Read yaml = read("model:\n  d_model: 64\n  norm: pre\ndata: {task: copy}\n");
   CHECK(yaml.errors.empty());
   REQUIRE(yaml.sections.size() == 2);
@@ -70,11 +70,11 @@ TEST_CASE("keys and values have their line and column, in characters from 1") {
   CHECK(value.column == 12);
   CHECK(value.length == 6);  // "ü\"b" with its quotes
   const Place& number = yaml.entries[1].value_place;
-  CHECK(number.column == 26);  // behind its anchor
+  CHECK(number.column == 26);  // after the anchor
   CHECK(number.length == 2);
 }
 
-TEST_CASE("values are text, whatever their form") {
+TEST_CASE("values of every notation are read as text") {
   const Read yaml = read(
       "a:\n  b: 010\n  c: .nan\n  d: 'it''s'\n  e: \"q\\\"\\u00e9\"\n  f: x # no\n  g: \"\"\n"
       "  h: one\n    two\n  i: >-\n    three\n");
@@ -83,7 +83,7 @@ TEST_CASE("values are text, whatever their form") {
   for (std::size_t i = 0; i < 8; ++i) CHECK(yaml.entries[i].value.Scalar() == expected[i]);
 }
 
-TEST_CASE("nodes of every kind have names") {
+TEST_CASE("describe() names every kind of node") {
   const Read yaml = read("a:\n  b:\n  c: ~\n  d: [1, [2]]\n  e: {f: {g: 1}}\n  h: 1\ni:\n");
   const char* expected[] = {"nothing", "nothing", "a list", "a map", "a value"};
   REQUIRE(yaml.entries.size() == 5);
@@ -92,7 +92,7 @@ TEST_CASE("nodes of every kind have names") {
   CHECK(describe(yaml.sections[1].value) == "nothing");
 }
 
-TEST_CASE("an alias has the value of its anchor, and the place where it is") {
+TEST_CASE("an alias has the value of its anchor and its own place") {
   const Read yaml = read("a:\n  b: &n 500\n  c: *n\n  d: [*n, 2]\ne: {f: *n, g: 1}\n");
   CHECK(yaml.errors.empty());
   REQUIRE(yaml.entries.size() == 5);
@@ -105,7 +105,7 @@ TEST_CASE("an alias has the value of its anchor, and the place where it is") {
   CHECK(yaml.entries[3].value_place.column == 8);
 }
 
-TEST_CASE("a merge key adds the keys of a map that are not given otherwise") {
+TEST_CASE("a merge key adds the keys of a map that are not set otherwise") {
   const Read yaml = read(
       "x-a: &a\n  b: 1\n  c: 2\nx-d: &d {c: 3, e: 4}\nf:\n  c: 5\n  <<: *a\n"
       "g:\n  <<: [*d, *a]\n  e: 6\n");
@@ -116,7 +116,7 @@ TEST_CASE("a merge key adds the keys of a map that are not given otherwise") {
   CHECK(yaml.entries[5].key_place.line == 2);  // where it is written
 }
 
-TEST_CASE("a merge key takes a map or a list of maps, and cannot merge without an end") {
+TEST_CASE("a merge key takes a map or a list of maps, and endless merges are rejected") {
   for (const char* no_map : {"a:\n  <<: 1\n", "a:\n  <<: [1]\n"}) {
     check_errors(read(no_map).errors, {{"x:2:3", "<<", {"a map or a list of maps"}}});
   }
@@ -141,7 +141,7 @@ TEST_CASE("a byte order mark, Windows line ends and document marks are accepted"
 
 namespace {
 
-/// A text that is not a config, and what is said of it.
+/// A text that is not a config, and its errors.
 struct Wrong {
   std::string text;
   std::vector<ExpectedError> errors;
@@ -157,9 +157,9 @@ const std::vector<Wrong> wrong_texts = {
     {"- d_model: 64\n- [1]\n", {{"x:1:1", "-", {"expected sections", "a list"}}}},
     // Repeated names.
     {"model:\n  norm: pre\n  d_ff: 1\n  norm: post\n",
-     {{"x:4:3", "norm", {"repeated key `norm` in `model`", "on line 2 already"}}}},
+     {{"x:4:3", "norm", {"repeated key `norm` in `model`", "first on line 2"}}}},
     {"model:\n  norm: pre\nmodel:\n  d_ff: 1\n",
-     {{"x:3:1", "model", {"repeated section `model`", "on line 1 already"}}}},
+     {{"x:3:1", "model", {"repeated section `model`", "first on line 1"}}}},
     // Features of YAML that a config rejects.
     {"a:\n  b: !!int 3\n", {{"x:2:6", "", {"a tag (!)", "write only the value"}}}},
     {"a: !m\n  b: 3\n", {{"x:1:4", "", {"a tag (!)"}}}},
@@ -208,14 +208,14 @@ const std::vector<Wrong> wrong_texts = {
 
 }  // namespace
 
-TEST_CASE("texts that are not configs are rejected with place, reason and hint") {
+TEST_CASE("texts that are not configs are rejected with position, reason and hint") {
   for (const Wrong& row : wrong_texts) {
     CAPTURE(row.text.substr(0, 60));
     check_errors(read(row.text).errors, row.errors);
   }
 }
 
-TEST_CASE("the longest line and a quote in quotes are accepted") {
+TEST_CASE("a line of the maximum length and a backslash before a single quote are accepted") {
   CHECK(read("a: \"" + std::string(4096 - 5, 'x') + "\"\n").errors.empty());
   CHECK(read("a:\n  b: 'one\\'\n").errors.empty());
 }
@@ -233,7 +233,7 @@ TEST_CASE("deep nesting is an error") {
     for (int i = 0; i < 100000; ++i) text += level + (i % 500 == 499 ? "\n   " : "");
     CHECK_FALSE(read(text).errors.empty());
   }
-  check_errors(read("a: " + std::string(600, '[')).errors, {{"x:1:1", "", {"in each other"}}});
+  check_errors(read("a: " + std::string(600, '[')).errors, {{"x:1:1", "", {"nested too deeply"}}});
 }
 
 TEST_CASE("nested aliases are not expanded") {

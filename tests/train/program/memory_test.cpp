@@ -310,7 +310,7 @@ TEST_CASE("absolute paths work if the working folder was deleted") {
   }
   CHECK(code("attention " + tiny + " data.train_text=a.txt") == 2);
   check_words(test::read_text(work.stream("err")),
-              {"found a relative path, and the working folder does not exist",
+              {"found a relative path, but the working directory does not exist",
                "hint: change to an existing folder with cd, or give absolute paths"});
 }
 

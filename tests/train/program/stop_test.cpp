@@ -83,7 +83,7 @@ const std::string endless =
 const std::string long_step = "train.accumulate=1000000 ";
 
 const std::string stopping =
-    "\r\nstopping: the run is saved; a second signal ends it at once, without a save\r\n";
+    "\r\nstopping after a save; a second signal ends the run at once, without a save\r\n";
 
 TEST_CASE("a run that is stopped by a signal saves, prints how to resume and exits with 128 + n") {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGXCPU}) {

@@ -58,22 +58,22 @@ TEST_CASE("start() returns while the task runs, and finish() waits for it") {
   CHECK(task.time() == task.time());
 }
 
-TEST_CASE("finish() throws the exception of the task once, and another task can begin") {
+TEST_CASE("finish() throws the exception of the task once, and another task can start") {
   BackgroundTask task;
-  task.finish();  // there is none
+  task.finish();  // does nothing without a task
   task.start([] { throw std::runtime_error("x"); });
   CHECK_THROWS_AS(task.finish(), std::runtime_error);
   task.finish();
   int done = 0;
   task.start([&] { ++done; });
   task.finish();
-  task.do_here([] { throw std::logic_error("y"); });
+  task.run_here([] { throw std::logic_error("y"); });
   CHECK(task.has_ended());
   CHECK_THROWS_AS(task.finish(), std::logic_error);
   CHECK(done == 1);
 }
 
-TEST_CASE("objects of a task are destroyed when it ends, before finish()") {
+TEST_CASE("captures of a task are destroyed when it ends, before finish()") {
   BackgroundTask task;
   auto held = std::make_shared<int>(1);
   const std::weak_ptr<int> watched = held;
@@ -93,19 +93,19 @@ TEST_CASE("the destructor waits for the task") {
 }
 
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)
-/// Lets this process start no further thread.
+/// Makes the creation of threads in this process fail.
 void reject_threads() {
   static std::vector<std::jthread> idle;
   idle.reserve(64);
   const rlimit no_more{1, 1};
-  ::setrlimit(RLIMIT_AS, &no_more);  // no room for stacks, but those of threads that have ended
+  ::setrlimit(RLIMIT_AS, &no_more);  // only stacks of ended threads are left; use them up:
   try {
     while (idle.size() < 64) idle.emplace_back([] { ::pause(); });
   } catch (const std::system_error&) {
   }
 }
 
-TEST_CASE("a task without a separate thread is done before start() returns" *
+TEST_CASE("if no thread can be created, a task is done before start() returns" *
           doctest::skip(test::is_guarded_run())) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);

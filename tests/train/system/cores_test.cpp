@@ -23,7 +23,7 @@ std::string text_or_none(const std::optional<std::string>& warning) {
   return warning.value_or("none");
 }
 
-TEST_CASE("more threads than cores or the quota of the control group are reported, by the lower") {
+TEST_CASE("a warning names the lower of cores and quota if there are more threads") {
   const std::string on_2 = "warning: threads: 8 on 2 cores; try train.threads=2";
   struct Row {
     Cores cores;
@@ -46,11 +46,11 @@ TEST_CASE("more threads than cores or the quota of the control group are reporte
   }
 }
 
-TEST_CASE("other programs are reported if they leave too few cores for long enough") {
+TEST_CASE("a warning names the load of other programs if they leave too few cores free") {
   struct Case {
     double seconds, all, own;  // between the measurements
     std::size_t cores, threads;
-    const char* busy;  // as named; null: no warning
+    const char* busy;  // in the message; null: no warning
   };
   for (const Case& given : std::vector<Case>{
            {10, 20, 20, 2, 2, nullptr},       // only this process
@@ -84,7 +84,7 @@ TEST_CASE("other programs are reported if they leave too few cores for long enou
   }
 }
 
-TEST_CASE("processor time includes user and kernel mode of the available cores") {
+TEST_CASE("CPU time counts user and kernel mode on the available cores") {
   // user nice system idle iowait irq softirq steal guest guest_nice
   const std::string stat =
       "cpu  1111 22220 333300 9 9 9 9 9 9 9\n"
@@ -102,7 +102,7 @@ TEST_CASE("processor time includes user and kernel mode of the available cores")
   CHECK_FALSE(busy_ticks("cpu0 1 20\n", {0}, false));
 }
 
-TEST_CASE("the processor time of this process is included in that of all") {
+TEST_CASE("the CPU time of all programs includes this process") {
   const auto before = read_processor_time();
   if (!before) return;  // a system without /proc/stat
   double sum = 0.0;
@@ -113,7 +113,7 @@ TEST_CASE("the processor time of this process is included in that of all") {
   CHECK(std::isfinite(sum));
 }
 
-TEST_CASE("cpu.max is microseconds in each period, or no limit") {
+TEST_CASE("cpu.max contains microseconds per period, or no limit") {
   CHECK(cores_of_cpu_max("150000 100000\n") == 1.5);
   CHECK(cores_of_cpu_max("max 100000\n") == no_limit);
   for (const char* unreadable : {"", "what", "100000", "100000 0", "0 100000"}) {
@@ -122,7 +122,7 @@ TEST_CASE("cpu.max is microseconds in each period, or no limit") {
   }
 }
 
-TEST_CASE("the tightest quota of a control group and those above it counts") {
+TEST_CASE("the quota is the minimum over a control group and its parents") {
   const test::TemporaryFolder root;
   std::filesystem::create_directories(root / "a/b");
   CHECK(cpu_quota(root.path(), "/a/b") == no_limit);
@@ -134,7 +134,7 @@ TEST_CASE("the tightest quota of a control group and those above it counts") {
   CHECK(cpu_quota(root.path(), "/a/b") == 2.0);
   CHECK(cpu_quota(root.path(), "/") == 2.0);
   std::filesystem::remove(root / "cpu.max");
-  std::filesystem::create_directories(root / "cpu.max");  // opens, and fails when it is read
+  std::filesystem::create_directories(root / "cpu.max");  // can be opened, but not read
   CHECK(cpu_quota(root.path(), "/") == no_limit);
 }
 

@@ -17,7 +17,7 @@ namespace {
 volatile std::sig_atomic_t caught_by_test = 0;
 void catch_in_test(int signal) { caught_by_test = signal; }
 
-TEST_CASE("each signal that requests an end is remembered") {
+TEST_CASE("each signal that requests an end is recorded") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGXCPU}) {
     CAPTURE(signal);
     const RunSignals signals;
@@ -36,7 +36,7 @@ TEST_CASE("SIGXCPU, which is repeated every second, does not end the process") {
   CHECK(signals.stop() == SIGXCPU);
 }
 
-TEST_CASE("time is up at the time of the last end_at()") {
+TEST_CASE("the last call of end_at() sets the time") {
   using Clock = std::chrono::steady_clock;
   const auto before = std::signal(SIGALRM, catch_in_test);
   {
@@ -53,10 +53,10 @@ TEST_CASE("time is up at the time of the last end_at()") {
   CHECK(restored);
 }
 
-// The thread sanitizer runs no signal handlers in a process forked from one with several threads,
-// as this is once others have trained; there the test of the program has to do.
+// The thread sanitizer runs no signal handlers in a child forked from a process with several
+// threads, and earlier tests may have started threads. tests/train/program/stop_test.cpp covers it.
 #if !defined(TAPESTRY_TSAN)
-/// How a child process that does this ends, as waitpid has it.
+/// Runs an action in a child process. Returns its status from waitpid().
 int status_of(const std::function<void()>& action) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -69,7 +69,7 @@ int status_of(const std::function<void()>& action) {
   return status;
 }
 
-TEST_CASE("a second own signal of any kind ends the process, whatever another process received") {
+TEST_CASE("a second signal to this process ends it, also after stop_by()") {
   const std::vector<std::pair<std::function<void(RunSignals&)>, int>> rows{
       {[](RunSignals&) { std::raise(SIGTERM), std::raise(SIGINT); }, SIGINT},
       {[](RunSignals& signals) {
@@ -94,11 +94,11 @@ TEST_CASE("a second own signal of any kind ends the process, whatever another pr
   }
 }
 
-TEST_CASE("the first own signal after stop_by() of another process is not a second one") {
+TEST_CASE("the first signal to this process after stop_by() does not end it") {
   const int status = status_of([] {
     RunSignals signals;
     signals.stop_by(SIGTERM);
-    ::usleep(1'200'000);  // longer than repeated signals are merged
+    ::usleep(1'200'000);
     std::raise(SIGTERM);
     ::_exit(signals.stop());
   });
@@ -107,7 +107,7 @@ TEST_CASE("the first own signal after stop_by() of another process is not a seco
 }
 #endif
 
-TEST_CASE("a request for a save is returned once and is no request to end") {
+TEST_CASE("a request for a save is returned once and does not request an end") {
   RunSignals signals;
   CHECK_FALSE(signals.take_save_request());
   std::raise(SIGUSR1);
@@ -117,7 +117,7 @@ TEST_CASE("a request for a save is returned once and is no request to end") {
   CHECK(signals.stop() == 0);
 }
 
-TEST_CASE("signals of failed writes are ignored and not received") {
+TEST_CASE("signals of failed writes are ignored") {
   const RunSignals signals;
   std::raise(SIGPIPE);
   std::raise(SIGXFSZ);

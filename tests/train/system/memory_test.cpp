@@ -28,7 +28,7 @@ constexpr std::uint64_t mib = 1 << 20;
 
 using Files = std::map<std::string, std::string>;  ///< path and text
 
-TEST_CASE("available memory is that of the machine within each limit, less what is in use") {
+TEST_CASE("available memory is the minimum of the machine's memory and all limits") {
   const std::string group = "the control group's limit", meminfo = "proc/meminfo";
   const std::string cgroup = "proc/self/cgroup", root = "sys/fs/cgroup/";
   struct Row {
@@ -126,11 +126,11 @@ TEST_CASE("this machine has memory") {
 }
 
 struct EndOfProcess {
-  int status = 0;    ///< as waitpid() has it
-  std::string said;  ///< on standard error
+  int status = 0;    ///< of waitpid()
+  std::string said;  ///< standard error
 };
 
-/// Result of a process that is told its exit code and then terminated.
+/// Runs `terminated` in a process with exit code 8 for a lack of memory.
 EndOfProcess end_of(void (*terminated)()) {
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);
@@ -154,7 +154,7 @@ EndOfProcess end_of(void (*terminated)()) {
 void throw_bad_alloc() { throw std::bad_alloc(); }
 void lack_memory() noexcept { throw_bad_alloc(); }
 
-TEST_CASE("termination without an exception or by bad_alloc is reported as lack of memory") {
+TEST_CASE("termination without an exception or by bad_alloc is reported as a lack of memory") {
   for (void (*terminated)() : {+[]() noexcept { std::terminate(); }, &lack_memory}) {
     const EndOfProcess end = end_of(terminated);
     CHECK(WIFEXITED(end.status));
@@ -165,7 +165,7 @@ TEST_CASE("termination without an exception or by bad_alloc is reported as lack 
   }
 }
 
-TEST_CASE("an uncaught exception ends a program as usual") {
+TEST_CASE("another uncaught exception ends a program with SIGABRT") {
   const EndOfProcess end = end_of([] {
     try {
       throw std::runtime_error("a bug");

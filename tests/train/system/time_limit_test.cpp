@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 constexpr TimeLimit::Clock::time_point start{100h};
 
-TEST_CASE("without a limit, or with one of 0, time is never up") {
+TEST_CASE("without a limit, or with a limit of 0, time is never up") {
   CHECK_FALSE(TimeLimit().is_up(start));
   CHECK_FALSE(TimeLimit(start, 0s).is_up(start + 1000h));
   CHECK_FALSE(TimeLimit(start, 0s).save_deadline());
@@ -30,7 +30,7 @@ TEST_CASE("time is up if the longest iteration and the longest save would exceed
   for (const auto save : {2s, 1s}) limit.update_save_time(save);
   CHECK(is_up_at(5s));
   CHECK(limit.save_deadline() == start + 8s);
-  limit.update_save_time(1s, true);  // the last save waits for the one in flight
+  limit.update_save_time(1s, true);  // the last save waits for the save in flight
   CHECK(is_up_at(3s));
   CHECK(limit.save_deadline() == start + 6s);
   limit.update_save_time(1s);
