@@ -14,12 +14,12 @@
 namespace tapestry {
 namespace {
 
-/// Increased by each change of the program that changes the results of runs, in rounding (which the
-/// digests of tests/regressions/digests.txt show) or in the order of batches. Programs before
-/// revision 2 recorded none.
+/// Increase it with each change that changes the results of runs, by other rounding (see
+/// tests/regressions/digests.txt) or another order of batches. Checkpoints before revision 2 do not
+/// record it.
 constexpr int revision = 4;
 
-/// The OpenBLAS kernels for x86 that use at most SSE vectors.
+/// The OpenBLAS kernels for x86 that do not use AVX.
 constexpr std::array<std::string_view, 17> narrow_cores = {
     "Generic", "Unknown", "Katmai", "Coppermine", "Northwood",    "Prescott",
     "Banias",  "Atom",    "Core2",  "Penryn",     "Dunnington",   "Nehalem",
@@ -55,8 +55,8 @@ std::optional<std::string> warning_about_blas(const Blas& blas) {
   if (!blas.used || !blas.wider_vectors_exist) return std::nullopt;
   if (std::ranges::find(narrow_cores, blas.core) == narrow_cores.end()) return std::nullopt;
   return fmt::format(
-      "warning: OpenBLAS uses kernels for {}, several times slower than this processor supports; "
-      "{}",
+      "warning: OpenBLAS uses kernels for {}, several times slower than kernels for this "
+      "processor; {}",
       blas.core,
       blas.core_is_set ? "unset OPENBLAS_CORETYPE"
                        : "install a newer one (Debian: libopenblas0-pthread)");

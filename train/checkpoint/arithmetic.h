@@ -6,16 +6,16 @@
 
 namespace tapestry {
 
-/// Everything except the config that determines the bits of a result, such as "kernels avx512,
-/// matmul tapestry, revision 4" or "kernels avx2, matmul OpenBLAS Haswell, revision 4". The
-/// revision grows with changes of the program that change the results of runs.
+/// Describes everything except the config that determines the bits of results, such as "kernels
+/// avx512, matmul tapestry, revision 4" or "kernels avx2, matmul OpenBLAS Haswell, revision 4". The
+/// revision increases when a change of the program changes the results of runs.
 std::string arithmetic();
 
 /// The BLAS library that computes matrix products.
 struct Blas {
   bool used;                 ///< whether it is in use, see matmul_in_use()
   std::string core;          ///< processor type of the selected kernels
-  bool core_is_set;          ///< whether OPENBLAS_CORETYPE sets it
+  bool core_is_set;          ///< whether OPENBLAS_CORETYPE is set
   bool wider_vectors_exist;  ///< whether the processor has AVX2
 };
 

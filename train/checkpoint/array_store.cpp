@@ -50,7 +50,7 @@ void require_well_formed(std::string_view path) {
 
 bool has_same_bits(const auto& x, const auto& y) { return std::memcmp(&x, &y, sizeof x) == 0; }
 
-/// "[3, 17]", the index of an element of a row-major array; "" in an array without axes.
+/// " at [3, 17]", the index of an element of a row-major array; "" for a scalar.
 std::string describe_index(std::size_t element, const ArrayShape& shape) {
   if (shape.empty()) return "";
   std::vector<std::size_t> index(shape.size());
@@ -81,13 +81,13 @@ std::string compare_elements(std::span<const T> a, std::span<const T> b, const A
   if constexpr (std::is_floating_point_v<T>) {
     if (not_finite < count) text += fmt::format(", by at most {:.3g}", max_difference);
     if (not_finite > 0) {
-      text += fmt::format(", {} of them with a value that is not finite", not_finite);
+      text += fmt::format(", {} of them with a non-finite value", not_finite);
     }
   }
   return text;
 }
 
-/// How two arrays differ; empty if they do not.
+/// Describes the difference of two arrays; empty if they are equal.
 std::string compare(const StoredArray& a, const StoredArray& b) {
   if (a.type != b.type) {
     return fmt::format("{} and {}", element_type_name(a.type), element_type_name(b.type));
@@ -100,7 +100,7 @@ std::string compare(const StoredArray& a, const StoredArray& b) {
   });
 }
 
-/// Arrays of one group come before the arrays of the next.
+/// Position of an array's group in the result of compare_arrays().
 std::size_t group_order(std::string_view path) {
   constexpr std::array<std::string_view, 4> groups = {"parameters/", "average/", "buffers/",
                                                       "optimizer/"};
@@ -127,13 +127,12 @@ std::size_t element_size(ElementType type) {
 void ArrayStore::put(std::string path, StoredArray array) {
   require_well_formed(path);
   if (byte_count(array.shape, element_size(array.type)) != array.bytes.size()) {
-    throw std::invalid_argument(fmt::format("array store: {}: {} bytes found, which is not {}",
-                                            path, array.bytes.size(),
-                                            describe(array.type, array.shape)));
+    throw std::invalid_argument(fmt::format("array store: {}: found {} bytes, expected {}", path,
+                                            array.bytes.size(), describe(array.type, array.shape)));
   }
   const auto [entry, is_new] = arrays_.try_emplace(std::move(path), std::move(array));
   if (!is_new) {
-    throw std::invalid_argument(fmt::format("array store: {}: already there", entry->first));
+    throw std::invalid_argument(fmt::format("array store: {}: already exists", entry->first));
   }
 }
 

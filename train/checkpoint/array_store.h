@@ -27,7 +27,7 @@ std::string_view element_type_name(ElementType type);
 /// Bytes of one element.
 std::size_t element_size(ElementType type);
 
-/// The element type of a C++ type; does not compile for a type that cannot be stored.
+/// The element type of a C++ type. Does not compile for types that cannot be stored.
 template <typename T>
 inline constexpr ElementType element_type_of = [] {
   if constexpr (std::is_same_v<T, float>) return ElementType::float32;
@@ -38,7 +38,7 @@ inline constexpr ElementType element_type_of = [] {
   if constexpr (std::is_same_v<T, std::uint8_t>) return ElementType::uint8;
 }();
 
-/// One stored array: the elements as bytes, in row-major order and little-endian.
+/// A stored array, with its elements as bytes in row-major order and little-endian.
 struct StoredArray {
   ElementType type = ElementType::uint8;
   ArrayShape shape;
@@ -47,13 +47,13 @@ struct StoredArray {
   bool operator==(const StoredArray&) const = default;
 };
 
-/// The elements of an array whose element type is T.
+/// The elements of an array of type T.
 template <typename T>
 std::span<const T> elements_of(const StoredArray& array) {
   return {reinterpret_cast<const T*>(array.bytes.data()), array.bytes.size() / sizeof(T)};
 }
 
-/// Returns f(elements of the array), a span of its element type.
+/// Returns f(span), for a span of the elements with the element type of the array.
 template <typename F>
 auto visit_elements(const StoredArray& array, F&& f) {
   switch (array.type) {
@@ -73,19 +73,20 @@ auto visit_elements(const StoredArray& array, F&& f) {
   return f(elements_of<std::uint8_t>(array));
 }
 
-/// The arrays of a checkpoint: a map from path to array, in byte order of the paths.
+/// The arrays of a checkpoint: a map from path to array, sorted by path in byte order.
 ///
-/// A path is "a" or "a/b/c", in printable ASCII characters without blanks; the part before a slash
-/// is a group of the file. put functions throw std::invalid_argument for a path that is malformed
-/// or in use, and for bytes that do not match the shape. get functions throw CheckpointError,
-/// naming the origin and the path, for an array that is missing or has another type or shape.
+/// A path, such as "a" or "a/b/c", consists of printable ASCII characters without blanks; the parts
+/// before slashes are groups of the HDF5 file. The put functions throw std::invalid_argument for a
+/// path that is malformed or in use, and for bytes that do not match the shape. The get functions
+/// and at() throw CheckpointError, with origin and path, for an array that is missing or has
+/// another type or shape.
 class ArrayStore {
  public:
   using Arrays = std::map<std::string, StoredArray, std::less<>>;
 
   ArrayStore() = default;
 
-  /// `origin` is the source of the arrays, usually a file name; used only in errors.
+  /// origin  source of the arrays for error messages, usually a file name
   explicit ArrayStore(std::string origin) : origin_(std::move(origin)) {}
 
   const std::string& origin() const { return origin_; }
@@ -98,22 +99,23 @@ class ArrayStore {
   template <typename T>
   void put_scalar(std::string path, T value);
 
-  /// Stores the bytes of a text (config, vocabulary, ...) as uint8 of shape (bytes).
+  /// Stores a text (config, vocabulary, ...) as a uint8 array of shape (size in bytes).
   void put_text(std::string path, std::string_view text);
 
   bool contains(std::string_view path) const { return arrays_.contains(path); }
 
-  /// The array with that path, of any type and shape.
+  /// The array at a path, of any type and shape.
   const StoredArray& at(std::string_view path) const;
 
-  /// The bytes of the array with that path, for changing its elements.
+  /// The bytes of the array at a path, to change its elements.
   std::span<std::byte> mutable_bytes(std::string_view path);
 
-  /// The elements of an array of type T. The span is valid as long as the store.
+  /// The elements of the array at a path, which must have type T. The span is valid as long as the
+  /// store.
   template <typename T>
   std::span<const T> get(std::string_view path) const;
 
-  /// For an array that must have the given shape.
+  /// Also requires the shape `expected`.
   template <typename T>
   std::span<const T> get(std::string_view path, const ArrayShape& expected) const;
 
@@ -135,7 +137,7 @@ class ArrayStore {
   }
 
  private:
-  /// Without `shape`, any shape.
+  /// shape  required shape; null: any shape
   const StoredArray& checked(std::string_view path, ElementType type,
                              const ArrayShape* shape = nullptr) const;
 
@@ -173,18 +175,17 @@ T ArrayStore::get_scalar(std::string_view path) const {
 /// An array that differs between two checkpoints.
 struct ArrayDifference {
   std::string path;  ///< `parameters/encoder.norm.weight`
-  /// `only in the first`, `only in the second`, or how types, shapes or elements differ.
+  /// `only in the first`, `only in the second`, or the difference of types, shapes or elements.
   std::string what;
 };
 
-/// The arrays that differ in presence, type, shape or in any bit of their elements: parameters,
-/// averages, buffers and optimizer state in this order, then all others, each in order of their
-/// paths. Texts and what does not belong to the training state, such as the config and the version
-/// of the program, are left out.
+/// The arrays that exist only in `a` or only in `b`, or that differ in type, shape or any bit of an
+/// element. Lists parameters, averages, buffers and optimizer state in this order, then all others,
+/// each sorted by path. Omits texts, such as the config and the version of the program.
 ///
-/// For elements it says how many differ, and index and values of the first; for floating point
-/// numbers also the largest difference of finite ones, and how many have a value that is not
-/// finite.
+/// If elements differ, ArrayDifference::what has the number of elements that differ, and index and
+/// values of the first of them. For floating-point numbers it also has the maximum difference over
+/// finite elements, and the number of elements with a non-finite value.
 std::vector<ArrayDifference> compare_arrays(const ArrayStore& a, const ArrayStore& b);
 
 }  // namespace tapestry

@@ -23,22 +23,24 @@
 namespace tapestry {
 namespace {
 
-/// The path in the result of a value that is averaged; empty for other arrays.
+/// The path in the result of an array to average; empty for other arrays.
+///
+/// group  group of the averaged parameters
 std::string averaged_path(const std::string& path, const std::string& group) {
   if (path.starts_with(buffers_group)) return path;
   return path.starts_with(group) ? parameters_group + path.substr(group.size()) : "";
 }
 
-/// sums += the values of an array. `sums` is empty before the first array.
+/// Adds the values of an array to `sums`, which is empty before the first array.
 void add_values(const StoredArray& array, std::vector<double>& sums) {
   visit_elements(array, [&sums](const auto& values) {
-    sums.resize(values.size(), -0.0);  // to which each value adds with its bits, also -0.0
+    sums.resize(values.size(), -0.0);  // -0.0 + x has the bits of x, also for x = -0.0
     std::ranges::transform(values, sums, sums.begin(),
                            [](auto value, double sum) { return sum + static_cast<double>(value); });
   });
 }
 
-/// sums / count, as an array of the type and shape of `like`.
+/// sums / count, as an array with the type and shape of `like`.
 StoredArray mean(const std::vector<double>& sums, double count, const StoredArray& like) {
   return visit_elements(like, [&]<class T>(std::span<const T>) {
     std::vector<T> values;
@@ -53,12 +55,12 @@ StoredArray mean(const std::vector<double>& sums, double count, const StoredArra
                         "average checkpoints of one run, or of runs of one config");
 }
 
-/// Whether a key of the section model has no effect on the answers of a trained model.
+/// Whether a key of section model affects only training.
 bool is_of_training_only(const std::string& key) {
   return key.ends_with("dropout") || key == "model.stochastic_depth";
 }
 
-/// Rejects a checkpoint whose config makes another model of the same parameters than `first`.
+/// Rejects a checkpoint if its config gives another model than `first` for the same parameters.
 void require_same_model(const ArrayStore& first, const ArrayStore& checkpoint) {
   for (const auto& [key, before, now] :
        compare_configs(saved_config(first), saved_config(checkpoint))) {
@@ -68,7 +70,7 @@ void require_same_model(const ArrayStore& first, const ArrayStore& checkpoint) {
   }
 }
 
-/// Rejects a checkpoint that reads or writes other text than `first`.
+/// Rejects a checkpoint with other vocabularies or subword models than `first`.
 void require_same_vocabularies(const ArrayStore& first, const ArrayStore& checkpoint) {
   for (const char* path : {"data/source_vocabulary", "data/target_vocabulary",
                            "data/source_subwords", "data/target_subwords"}) {
@@ -76,11 +78,11 @@ void require_same_vocabularies(const ArrayStore& first, const ArrayStore& checkp
     if (checkpoint.contains(path) == exists && (!exists || checkpoint.at(path) == first.at(path))) {
       continue;
     }
-    reject(checkpoint, fmt::format("{} differs from that of {}", path, first.origin()));
+    reject(checkpoint, fmt::format("{} differs from {}", path, first.origin()));
   }
 }
 
-/// The steps of a list, in its order, that have a checkpoint.
+/// Removes steps without a checkpoint from `steps`.
 std::vector<std::uint64_t> saved_ones(const RunDirectory& run, std::vector<std::uint64_t> steps) {
   const std::vector<std::uint64_t> saved = run.steps();
   std::erase_if(steps,
@@ -88,7 +90,7 @@ std::vector<std::uint64_t> saved_ones(const RunDirectory& run, std::vector<std::
   return steps;
 }
 
-/// The newest checkpoint of a run, which has at least `count` of them.
+/// The newest checkpoint of a run. throws CheckpointError if the run has fewer than `count`.
 NewestCheckpoint newest_checkpoint(const RunDirectory& run, std::size_t count) {
   auto newest = read_newest_of_run(run);
   const std::size_t found = run.steps().size();
@@ -117,7 +119,7 @@ void CheckpointAverage::add(const ArrayStore& checkpoint) {
   rest_ = std::move(rest);
 }
 
-/// Rejects a checkpoint that cannot be averaged with those before.
+/// Rejects a checkpoint that cannot be averaged with the previous checkpoints.
 void CheckpointAverage::require_same_arrays(const ArrayStore& checkpoint,
                                             const std::string& group) const {
   require_same_vocabularies(rest_, checkpoint);
@@ -129,11 +131,11 @@ void CheckpointAverage::require_same_arrays(const ArrayStore& checkpoint,
     ++averaged;
     const StoredArray* before = rest_.contains(to) ? &rest_.at(to) : nullptr;
     if (before != nullptr && before->shape == array.shape && before->type == array.type) continue;
-    reject(checkpoint, fmt::format("{} does not exist in {} or has another shape or type there",
-                                   path, rest_.origin()));
+    reject(checkpoint, fmt::format("{} is missing in {} or has another shape or type there", path,
+                                   rest_.origin()));
   }
   if (averaged != sums_.size()) {
-    reject(checkpoint, fmt::format("found {} arrays of parameters, expected the {} of {}", averaged,
+    reject(checkpoint, fmt::format("found {} parameter arrays, expected {} as in {}", averaged,
                                    sums_.size(), rest_.origin()));
   }
 }

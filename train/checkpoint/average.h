@@ -13,20 +13,21 @@
 namespace tapestry {
 
 /// The mean of the parameters of several checkpoints, which often scores better than each of them
-/// [1]. Of checkpoints with averages (train.ema_decay), these are averaged. Buffers are averaged as
-/// well. Values are summed in float64, in the order of add().
+/// [1]. If checkpoints have moving averages of the parameters (train.ema_decay), averages these.
+/// Also averages buffers. Sums values in float64, in the order of add().
 ///
 /// [1] Vaswani et al. 2017, "Attention Is All You Need", section 6.1.
 class CheckpointAverage {
  public:
-  /// Adds a checkpoint. Everything but the values, such as the config, is taken from the last one.
+  /// Adds a checkpoint. Everything except parameters and buffers, such as the config, comes from
+  /// the last checkpoint.
   ///
-  /// throws  CheckpointError if it has other parameters, shapes, element types, vocabularies,
-  ///         subword models or values of keys `model.*`, except dropout rates, than the first one.
+  /// throws  CheckpointError if its parameters, shapes, element types, vocabularies, subword models
+  ///         or keys `model.*`, except dropout rates, differ from the first checkpoint.
   void add(const ArrayStore& checkpoint);
 
-  /// The average as a checkpoint of a trained model, which cannot be resumed: without the state of
-  /// the optimizer and of train.ema_decay. Its history names the steps.
+  /// The average as a checkpoint of a trained model. Training cannot resume from it, since it has
+  /// no state of the optimizer and of train.ema_decay. Its history names the averaged steps.
   ///
   /// throws  std::logic_error if nothing was added.
   ArrayStore result() const;
@@ -36,27 +37,27 @@ class CheckpointAverage {
 
   std::map<std::string, std::vector<double>> sums_;  ///< by path in the result
   std::vector<std::uint64_t> steps_;
-  ArrayStore rest_;  ///< arrays of the last checkpoint, with the parameters
+  ArrayStore rest_;  ///< arrays of the last checkpoint, including its parameters
 };
 
-/// The average at the end of a run (train.average_last). Its train/best_loss is its own
-/// value of train.best_metric, infinity without validation. nullopt if it is missing, or if it is
-/// not of this run and step, such as after a run was continued.
+/// Reads the average at the end of a run (train.average_last). Its train/best_loss is the value of
+/// train.best_metric of the average, infinity without validation. nullopt if the average is
+/// missing, or belongs to another run or step, for example because the run was continued.
 ///
-/// step    of the newest checkpoint of the run
+/// step    step of the newest checkpoint of the run
 /// throws  CheckpointError if the file cannot be used.
 std::optional<ArrayStore> read_final_average(const RunDirectory& run, std::uint64_t step);
 
-/// The steps of the `count` newest checkpoints of a run, in ascending order: of the ones that it
-/// keeps because they are the newest (train.keep_last), or else, if they are fewer, because it
-/// averages them (train.average_last). Older ones that are kept because they are the best are not
-/// among them.
+/// The steps of the `count` newest checkpoints of a run, in ascending order: the newest checkpoints
+/// if count <= train.keep_last, else the checkpoints that the run keeps for its average
+/// (train.average_last). Does not include checkpoints that the run keeps only because they are the
+/// best.
 ///
-/// throws  CheckpointError if the run has, or keeps so, fewer than `count`.
+/// throws  CheckpointError if there are fewer than `count` such checkpoints.
 std::vector<std::uint64_t> newest_steps(const RunDirectory& run, std::size_t count);
 
-/// The steps of the checkpoints of a run with the best values of its train.best_metric, in
-/// ascending order; of equal ones the earliest.
+/// The steps of the `count` checkpoints of a run with the best values of train.best_metric, in
+/// ascending order. Prefers earlier checkpoints among equal values.
 ///
 /// throws  CheckpointError if fewer than `count` checkpoints of the run were validated.
 std::vector<std::uint64_t> best_steps(const RunDirectory& run, std::size_t count);

@@ -39,8 +39,7 @@ namespace {
                         std::move(hint));
 }
 
-/// throws  CheckpointError if an array below `prefix` has a value for which is_valid(double) is
-///         false.
+/// throws  CheckpointError if is_valid(double) is false for a value of an array below `prefix`.
 template <class Test>
 void require_values(const ArrayStore& arrays, const std::string& prefix, const Test& is_valid,
                     std::string_view expected) {
@@ -58,10 +57,10 @@ void require_values(const ArrayStore& arrays, const std::string& prefix, const T
   }
 }
 
-/// A copy from the arrays of a group to tensors, or to the elements of a shard.
+/// Copies the arrays of a group to tensors, or the elements of a shard to the shard's tensors.
 class GroupCopy {
  public:
-  /// whole  tensors of the shapes of the arrays, one for each of the ranges
+  /// whole  tensors with the shapes of the arrays, one per range
   GroupCopy(const ShardState& state, const std::vector<NamedTensor>& whole) : group_(state.group) {
     for (std::size_t i = 0; i < state.tensors.size(); ++i) {
       const std::size_t parameter = state.parameter(i);
@@ -72,18 +71,18 @@ class GroupCopy {
     }
   }
 
-  /// To whole tensors.
+  /// Copies to whole tensors.
   GroupCopy(const std::string& group, const std::vector<NamedTensor>& tensors)
       : GroupCopy({.group = group,
                    .tensors = tensors,
                    .ranges = std::vector<ElementRange>(tensors.size())},
                   tensors) {}
 
-  /// Checks all elements of the arrays, not only those of the shard, so that all processes of a run
-  /// reject the same checkpoints.
+  /// Checks all elements of the arrays, including elements outside the shard, so that all processes
+  /// of a run reject the same checkpoints.
   ///
-  /// throws  CheckpointError if an array is missing, has another shape or element type or a value
-  ///         that is not finite, or if the group has other arrays.
+  /// throws  CheckpointError if an array is missing, has another shape or element type or a
+  ///         non-finite value, or if the group has an unexpected array.
   void check(const ArrayStore& arrays) const {
     std::set<std::string, std::less<>> known{optimizer_steps};
     for (const Target& target : targets_) {
@@ -101,7 +100,7 @@ class GroupCopy {
     require_values(arrays, group_, is_finite, "finite numbers");
   }
 
-  /// Copies the arrays, which were checked. Allocates nothing, so that it cannot fail halfway.
+  /// Copies the arrays; call check() first. Does not allocate, so that it cannot fail halfway.
   void carry_out(const ArrayStore& arrays) {
     for (Target& target : targets_) {
       dispatch(target.tensor.dtype(), [&]<class T>() {
@@ -123,7 +122,7 @@ class GroupCopy {
   std::vector<Target> targets_;
 };
 
-/// Adds whole arrays with the elements of the shard to a checkpoint.
+/// Adds whole arrays to a checkpoint. Elements outside the shard are 0.
 void put_shard(ArrayStore& arrays, const ShardState& state,
                const std::vector<NamedTensor>& parameters) {
   for (std::size_t i = 0; i < state.tensors.size(); ++i) {
@@ -145,7 +144,7 @@ void put_shard(ArrayStore& arrays, const ShardState& state,
   }
 }
 
-/// The copies to the parameters, from a group, and to the buffers of a model.
+/// The copies from `group` to the parameters of a model, and to its buffers.
 std::vector<GroupCopy> copies_to(const Model& model, const std::string& group) {
   return {GroupCopy(group, model.parameters.list()),
           GroupCopy(buffers_group, model.parameters.buffers())};
@@ -217,14 +216,15 @@ std::map<std::string, FileDigest> saved_files(const ArrayStore& arrays) {
   return files;
 }
 
-/// Format version 1 stored less training state; the missing fields keep their initial values.
+/// Whether a checkpoint has format version 1, which stored less training state. Missing fields keep
+/// their initial values.
 bool is_version_1(const ArrayStore& arrays) { return !arrays.contains("train/history"); }
 
 const std::string pending_path = "train/validation_pending";
 const std::string before_end_sums = "train/before_end_sums";
 const std::string before_end_counts = "train/before_end_counts";
 
-/// The arrays are there only at the end of a run.
+/// Adds the arrays that exist only at the end of a run.
 void put_before_end(ArrayStore& arrays, const BeforeEnd& before) {
   arrays.put<double>(before_end_sums,
                      std::array{before.running.loss_sum, before.running.nll_sum, before.best_value},
@@ -247,7 +247,7 @@ std::optional<BeforeEnd> saved_before_end(const ArrayStore& arrays) {
   return before;
 }
 
-/// throws  CheckpointError if the added rows are not rows of the table.
+/// throws  CheckpointError if the byte range of the added rows does not consist of whole rows.
 void require_rows(const BeforeEnd& before, std::string_view csv, const ArrayStore& arrays) {
   const auto begins_row = [&](std::uint64_t at) {
     return at > 0 && at <= csv.size() && csv[at - 1] == '\n';
@@ -262,7 +262,8 @@ void require_rows(const BeforeEnd& before, std::string_view csv, const ArrayStor
       "use an earlier checkpoint of the run");
 }
 
-/// Calls f(path, number, first format version that has it) for numbers of a training state.
+/// Calls f(path, number, version) for the numbers of a training state. `version` is the first
+/// format version that stores the number.
 template <class State, class F>
 void for_each_number(State& state, const F& f) {
   f("train/step", state.step, 1);
@@ -271,7 +272,7 @@ void for_each_number(State& state, const F& f) {
   f("train/running_loss_sum", state.running.loss_sum, 1);
   f("train/running_nll_sum", state.running.nll_sum, 1);
   f("train/running_tokens", state.running.tokens, 1);
-  f("train/best_loss", state.best_value, 1);  // so named in version 1, of any train.best_metric
+  f("train/best_loss", state.best_value, 1);  // value of train.best_metric, which may not be a loss
   f("train/validations_since_best", state.validations_since_best, 2);
   f("train/nan_steps", state.nan_steps, 2);
   f("train/scheduled_save", state.scheduled_save, 2);
@@ -397,7 +398,7 @@ Config saved_config(const ArrayStore& arrays) {
           fmt::format("{}: model.kind `{}` is unknown to this program", arrays.origin(), *kind),
           "use the program that wrote the run");
     }
-    // Hints are for people who write a config. This one was written by another program or version.
+    // Hints are for people who write a config. Another program or version wrote this config.
     std::vector<Diagnostic> problems = error.diagnostics();
     for (Diagnostic& problem : problems) problem.hint.clear();
     throw CheckpointError(fmt::format("{}: its config cannot be used: {}", arrays.origin(),

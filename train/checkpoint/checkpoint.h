@@ -13,11 +13,11 @@
 #include "train/checkpoint/training_state.h"
 #include "train/config/config.h"
 
-/// The meaning of the datasets of a checkpoint; `train/checkpoint/format.md` lists them.
-/// `checkpoint_file.h` defines the file layout.
+/// Converts a run to the arrays of a checkpoint and back. `train/checkpoint/format.md` lists the
+/// arrays; `checkpoint_file.h` reads and writes the file.
 namespace tapestry {
 
-/// The parts of a run that a checkpoint holds.
+/// The parts of a run that a checkpoint stores.
 struct RunParts {
   const Config& config;
   const Corpus& corpus;
@@ -27,20 +27,20 @@ struct RunParts {
   TrainingState& state;
 };
 
-/// The beginnings of the paths of parameters, their averages, buffers and the optimizer's state.
+/// Path prefixes of parameters, their averages, buffers and the optimizer's state.
 inline const std::string parameters_group = "parameters/";
 inline const std::string average_group = "average/";
 inline const std::string buffers_group = "buffers/";
 inline const std::string optimizer_group = "optimizer/";
-/// Number of steps of the optimizer.
+/// Path of the number of steps of the optimizer.
 inline const std::string optimizer_steps = "optimizer/steps";
 
-/// State that a process of a parallel run has only for its shard.
+/// State of a process of a parallel run that covers only the elements of its shard.
 struct ShardState {
-  std::string group;  ///< the beginning of the paths
-  /// One per parameter for each kind of state, with the elements of `ranges`.
+  std::string group;  ///< prefix of the paths
+  /// One tensor per parameter for each kind of state, with the elements in `ranges`.
   std::vector<NamedTensor> tensors;
-  std::vector<ElementRange> ranges;  ///< range of each parameter
+  std::vector<ElementRange> ranges;  ///< the shard's range of each parameter
 
   /// The path of the array of a tensor.
   std::string path(std::size_t i) const { return group + tensors[i].name; }
@@ -48,51 +48,51 @@ struct ShardState {
   std::size_t parameter(std::size_t i) const { return i % ranges.size(); }
 };
 
-/// The state of the optimizer and of the average, if there is one, in whole arrays of the shapes of
-/// the parameters.
+/// The state of the optimizer, and of the average if the run has one.
 std::vector<ShardState> shard_states(const RunParts& run);
 
-/// The arrays of a checkpoint of a run. Elements that other processes own are 0.
+/// The arrays of a checkpoint of a run, with whole arrays for shards. Elements that other processes
+/// own are 0.
 ArrayStore collect_arrays(const RunParts& run);
 
-/// Converts the shape of a tensor.
+/// The shape of a tensor as an ArrayShape.
 ArrayShape stored_shape(const Tensor& tensor);
 
-/// Whether an optimizer with options `now` can continue from the state of one with options
-/// `before`: whether their states have the same description, see OptimizerDescription::state.
+/// Whether an optimizer with options `now` can use the state of an optimizer with options `before`.
+/// Compares OptimizerDescription::state.
 bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now);
 
-/// Whether two configs have batches of different sizes or of different generated data: an epoch
-/// that has begun with the batches of one cannot continue with those of the other.
+/// Whether two configs divide an epoch into different batches, because of the batch size, the size
+/// of generated data or the corpus weights. A run cannot change between them within an epoch.
 bool has_other_batches(const Config& before, const Config& now);
 
-/// Copies parameters, optimizer state and training state from a checkpoint into a model and an
-/// optimizer made from its config; of shard_states() the elements of the shard. Checks all arrays
-/// before it changes anything.
+/// Copies parameters, optimizer state and training state from a checkpoint into a run created from
+/// its config. Copies only the shard's elements of shard_states(). Checks all arrays before it
+/// changes anything.
 ///
-/// An optimizer that cannot continue from the state, see continues_state(), keeps its own. An
-/// average that the checkpoint does not have starts from the restored parameters. A checkpoint
-/// without a run id leaves the id unchanged.
+/// An optimizer that cannot use the saved state, see continues_state(), keeps its current state. If
+/// the checkpoint has no average, the run's average starts from the restored parameters. If it has
+/// no run id, the run keeps its id.
 ///
-/// throws  CheckpointError if an array is missing, has another shape or element type, or is not
-///         expected; if a parameter or the optimizer's state is not finite.
+/// throws  CheckpointError if an array is missing, has another shape or element type, or is
+///         unexpected; if a parameter or the optimizer's state is not finite.
 void restore(const ArrayStore& arrays, const RunParts& run);
 
-/// Copies only the parameters, or their averages if the checkpoint has them, and the buffers.
-/// throws CheckpointError as restore().
+/// Copies only parameters and buffers. Copies the averages of parameters instead if the checkpoint
+/// has them. throws CheckpointError as restore().
 void restore_model(const ArrayStore& arrays, const Model& model);
 
-/// The config that the run was trained with. `train.threads` and `train.run_dir` are not stored,
-/// since they belong to the process and not to the run.
+/// The config of the run. Process settings, such as `train.threads` and `train.run_dir`, are not
+/// stored and have their defaults.
 Config saved_config(const ArrayStore& arrays);
 std::uint64_t saved_step(const ArrayStore& arrays);
 /// The next batch of the run.
 BatchPosition saved_position(const ArrayStore& arrays);
 
-/// A digest of the state of the optimizer and of the averages in a checkpoint.
+/// A digest of the optimizer state and the averages in a checkpoint.
 std::uint64_t digest_of_shard_states(const ArrayStore& arrays);
 
-/// Identifies the data of the run: fingerprint and file digests.
+/// The identity of the run's data: fingerprint and digests of files.
 DataIdentity data_identity(const ArrayStore& arrays);
 
 /// The vocabularies of the run. throws CheckpointError.
@@ -104,10 +104,10 @@ std::uint64_t validations_since_best(const ArrayStore& arrays);
 /// The id of the run, see make_run_id(); empty if the checkpoint does not record it.
 std::string saved_run_id(const ArrayStore& arrays);
 
-/// Whether the run was stopped during the validation due after its last step.
+/// Whether the run stopped before it finished the validation due after its last step.
 bool has_pending_validation(const ArrayStore& arrays);
 
-/// The changes made to the run since it was started, see TrainingState::history.
+/// The changes made to the run since its start, see TrainingState::history.
 std::string saved_history(const ArrayStore& arrays);
 
 /// arithmetic() of the process that wrote the checkpoint; empty if it is not recorded.

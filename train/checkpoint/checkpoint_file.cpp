@@ -41,16 +41,16 @@ static_assert(std::endian::native == std::endian::little, "the user block is lit
 constexpr std::string_view magic = "TAPESTRY";
 constexpr std::string_view hdf5_signature = "\x89HDF\r\n\x1a\n";
 
-/// The first bytes of a checkpoint. `magic`, `version` and `checksum` are at the same place in all
-/// versions.
+/// The first bytes of a checkpoint. `magic`, `version` and `checksum` have the same offsets in all
+/// format versions.
 struct UserBlock {
   std::array<char, 8> magic{};
   std::uint32_t version = 0;
   std::uint32_t size = 0;  ///< bytes of this block
   std::uint64_t file_size = 0;
   std::uint64_t table_size = 0;   ///< bytes of the table of contents in versions 1 to 3
-  std::uint64_t hdf5_offset = 0;  ///< where HDF5 begins
-  std::uint64_t digest_low = 0;   ///< XXH3-128 of all bytes that follow, bits 0 to 63
+  std::uint64_t hdf5_offset = 0;  ///< offset of the HDF5 part
+  std::uint64_t digest_low = 0;   ///< XXH3-128 of all bytes after this block, bits 0 to 63
   std::uint64_t digest_high = 0;  ///< bits 64 to 127
   std::array<std::byte, 448> zeros{};
   std::uint64_t checksum = 0;  ///< XXH3-64 of the bytes before it
@@ -62,7 +62,7 @@ std::uint64_t checksum_of(const UserBlock& block) {
   return XXH3_64bits(&block, offsetof(UserBlock, checksum));
 }
 
-/// XXH3-128 of bytes in several places.
+/// XXH3-128 of several pieces of bytes.
 class Digest {
  public:
   Digest() : state_(XXH3_createState()) {
@@ -159,18 +159,17 @@ void require_digest(const UserBlock& block, const OpenFile& file) {
   }
   const XXH128_hash_t found = digest.value();
   if (found.low64 == block.digest_low && found.high64 == block.digest_high) return;
-  reject_damage(file, "the checkpoint is damaged: found other bytes than were written");
+  reject_damage(file, "the checkpoint is damaged: its digest does not match its bytes");
 }
 
 // ---- Writing.
 
-/// The parts of a file that libhdf5 writes when arrays have a place but are not written: headers
+/// The parts of a file that libhdf5 writes when it allocates arrays without writing them: headers
 /// and names. Bytes that were never written are 0.
 ///
-/// libhdf5 would write each header and each small array with a system call of its own, in no order,
-/// and may crash after a write that fails. So it only lays the file out, in memory; the file is
-/// then written in a few large pieces whose bytes are known, for the digest and for reading them
-/// back.
+/// libhdf5 only lays the file out in memory, because it would write each header and each small
+/// array with a separate system call, in arbitrary order, and may crash after a failed write.
+/// write_checkpoint() computes the digest and writes the file in a few large pieces instead.
 class HeaderFile : public hdf5::VirtualFile {
  public:
   void read(std::uint64_t offset, std::span<std::byte> bytes) override {
@@ -194,7 +193,7 @@ class HeaderFile : public hdf5::VirtualFile {
   static constexpr std::size_t page_size = 4096;
   using Page = std::array<std::byte, page_size>;
 
-  /// Calls use(page, offset in it, part of `bytes` that belongs there).
+  /// Calls use(page, offset in the page, part of `bytes` for the page) for each page of the range.
   template <class Byte, class Use>
   void for_each_page(std::uint64_t offset, std::span<Byte> bytes, const Use& use) {
     while (!bytes.empty()) {
@@ -209,8 +208,8 @@ class HeaderFile : public hdf5::VirtualFile {
   std::map<std::uint64_t, Page> pages_;
 };
 
-/// Whether bytes are stored as a string, which other programs show as text: an empty one, or UTF-8
-/// without NUL.
+/// Whether an array is stored as an HDF5 string, which other programs show as text: bytes that are
+/// valid UTF-8 without NUL, or no bytes.
 bool is_written_as_string(const StoredArray& array) {
   constexpr std::size_t max_string = std::size_t{1} << 31;
   if (array.type != ElementType::uint8 || array.shape.size() != 1) return false;
@@ -225,7 +224,7 @@ hid_t number_type(ElementType type) {
   return types.at(static_cast<std::size_t>(type));
 }
 
-/// The type of a string of fixed length. The length of an empty one is 1, since HDF5 has no 0.
+/// The type of a string of fixed length. An empty string has length 1, since HDF5 has no length 0.
 hdf5::Datatype text_type(std::size_t bytes) {
   hdf5::Datatype type(H5Tcopy(H5T_C_S1), "create a string type");
   hdf5::require(H5Tset_size(type.get(), std::max<std::size_t>(bytes, 1)),
@@ -242,7 +241,7 @@ hdf5::Dataspace make_space(const ArrayShape& shape, const std::string& path) {
           path};
 }
 
-/// Creates the datasets of arrays in a file; their space is allocated but not written.
+/// Creates the datasets of arrays in a file. Allocates space for their elements without writing it.
 class DatasetMaker {
  public:
   DatasetMaker()
@@ -283,7 +282,7 @@ struct Piece {
   Bytes bytes;
 };
 
-/// Lets libhdf5 make a file with a place for each array, and returns where the arrays belong, in
+/// Lets libhdf5 lay out a file with space for each array. Returns the arrays with their offsets, in
 /// ascending order.
 std::vector<Piece> lay_out(const ArrayStore& arrays, HeaderFile& header) {
   const hdf5::PropertyList creation(H5Pcreate(H5P_FILE_CREATE), "create file properties");
@@ -302,7 +301,7 @@ std::vector<Piece> lay_out(const ArrayStore& arrays, HeaderFile& header) {
   return pieces;
 }
 
-/// A whole file: the parts between arrays, and the arrays where they are in memory.
+/// The content of a whole file. The arrays are not copied.
 struct FileContent {
   std::vector<std::byte> headers;  ///< all parts between the arrays, the user block first
   std::vector<Bytes> pieces{};     ///< in the order of the file
@@ -329,7 +328,7 @@ FileContent interleave(const std::vector<Piece>& arrays, HeaderFile& header) {
   return content;
 }
 
-/// Writes the user block at the start of a file, where its place is reserved.
+/// Fills in the user block at the start of the content.
 void write_user_block(FileContent& content) {
   UserBlock block{.version = checkpoint_format_version, .size = block_size};
   std::ranges::copy(magic, block.magic.begin());
@@ -362,7 +361,7 @@ FileContent encode(const ArrayStore& arrays) {
 
 // ---- Reading.
 
-/// A file on the disk as libhdf5 reads it.
+/// Lets libhdf5 read a file on disk through OpenFile.
 class DiskFile : public hdf5::VirtualFile {
  public:
   explicit DiskFile(const OpenFile& file) : file_(file) {}
@@ -429,9 +428,9 @@ herr_t add_name(hid_t /*group*/, const char* name, const H5L_info_t* /*info*/, v
   return -1;
 }
 
-/// Reads all arrays of a group and of the groups in it.
+/// Reads all arrays of a group and its subgroups.
 ///
-/// path  of the group, ending with a slash; empty for the root group
+/// path  path of the group with a slash at its end; empty for the root group
 void read_group(const hdf5::Object& group, const std::string& path, ArrayStore& arrays) {
   std::vector<std::string> names;
   hdf5::require(H5Literate(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, add_name, &names),

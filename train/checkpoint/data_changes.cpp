@@ -25,7 +25,7 @@ std::optional<std::string> describe_change(const DataFile& file, const DataIdent
   const FileDigest current{.bytes = file.bytes, .digest = file.digest};
   const auto found = before.files.find(file.key);
   if (found == before.files.end()) {
-    return fmt::format("{} ({}): found {}, expected no such file, as the run began without one",
+    return fmt::format("{} ({}): found {}, expected no file, as when the run began",
                        escaped(file.path.native()), file.key, describe(current));
   }
   if (found->second == current) return std::nullopt;

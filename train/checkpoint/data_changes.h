@@ -7,8 +7,7 @@
 #include "data/corpus.h"
 #include "train/config/config.h"
 
-/// Data files whose content has changed since the run began, and whether a resumed run may use
-/// them.
+/// Finds data files that have changed since a run began, and rejects changes without permission.
 namespace tapestry {
 
 /// A data file whose content has changed.
@@ -22,8 +21,8 @@ struct FileChange {
 /// before  the files when the run began
 std::vector<FileChange> changes_between(const DataIdentity& before, const Corpus& corpus);
 
-/// The subword files of a config that differ from the models in `words`, which the run keeps.
-/// Unreadable files do not count: a resumed run does not need them.
+/// The subword files of a config that differ from the subword models in `words`. Ignores unreadable
+/// files: a resumed run uses the models in `words`.
 std::vector<FileChange> changed_subword_files(const Config& config, const FixedVocabularies& words);
 
 /// throws  DataError listing all changes whose keys are not in `allowed`.

@@ -42,13 +42,13 @@ bool is_score_name(std::string_view name) {
 }
 
 bool is_number(std::string_view text) {
-  // parse_number() also accepts other names, such as "infinity", which MetricsTable never writes.
+  // parse_number() also accepts texts that MetricsTable never writes, such as "infinity".
   const bool has_letters = std::ranges::any_of(text, [](char c) { return c > '9' && c != 'e'; });
   if (has_letters) return text == "nan" || text == "-nan" || text == "inf" || text == "-inf";
   return parse_number<double>(text).has_value();
 }
 
-/// What a field is not, but must be; empty for a valid field.
+/// The expected content of an invalid field; empty for a valid field.
 std::string_view missing_content(std::size_t column, std::string_view field) {
   if (column == split_column) {
     return field == "train" || field == "validation" ? "" : "train or validation";

@@ -25,20 +25,22 @@ struct TrainMetrics {
   std::size_t target_tokens = 0;
 };
 
-/// The metrics of a run as the text of its metrics.csv: one row per logged interval of training and
-/// one per validation. The text does not depend on times, so a resumed run writes the same bytes as
-/// an uninterrupted run.
+/// The text of a run's metrics.csv, with one row per logged interval of training steps and one row
+/// per validation. The text does not contain times, so a resumed run writes the same bytes as an
+/// uninterrupted run.
 ///
 ///   step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,gradient_norm,
 ///   target_tokens
 ///
-/// Columns for other scores of the run's task follow, such as span_f1. They are empty in rows of
-/// training.
+/// Columns for other scores of the run's task follow, such as span_f1. They are empty in training
+/// rows.
 class MetricsTable {
  public:
   /// score_names  columns for entries of Scores::others except exact_match, of a-z, 0-9 and _
   explicit MetricsTable(const std::vector<std::string>& score_names = {});
-  /// Continues the text of another table. `place` is the prefix of error messages.
+  /// A table that starts with the rows of `csv`.
+  ///
+  /// place   prefix of error messages
   /// throws  CheckpointError if the text is not a valid table, as require_metrics().
   explicit MetricsTable(std::string csv, std::string_view place = "metrics");
 
@@ -56,39 +58,44 @@ class MetricsTable {
   std::vector<std::string> score_names_;
 };
 
-/// The values of a column in the rows of validation, by step; rows without a value are left out.
+/// The values of a column in validation rows, by step. Omits rows without a value.
 ///
 /// csv     a valid table
-/// column  a name of its heading; no values for any other name
+/// column  name of a column; the result is empty for an unknown name
 std::map<std::uint64_t, double> validation_values(const std::string& csv, std::string_view column);
 
-/// The value of a score, a value of train.best_metric; NaN if it was not computed, such as a score
-/// that the labels of the set do not allow.
+/// The value of a score. NaN if it was not computed, for example because it is undefined for the
+/// labels of the set.
+///
+/// metric  a value of train.best_metric
 double score_value(const Scores& scores, const std::string& metric);
 
-/// Whether the value `a` of a score, a value of train.best_metric, is better than `b`: of loss and
-/// perplexity the lower one, of every other score the higher one.
+/// Whether the value `a` of a score is better than `b`: lower for loss and perplexity, higher for
+/// other scores.
+///
+/// metric  a value of train.best_metric
 inline bool is_better(std::string_view metric, double a, double b) {
   return metric == "loss" || metric == "perplexity" ? a < b : a > b;
 }
 
-/// The steps of the validations with a finite value of a score, a value of train.best_metric: the
-/// best one first, of equal ones the earliest.
+/// The steps of validations with a finite value of a score, from best to worst, and from early to
+/// late for equal values.
 ///
-/// csv  a valid table
+/// csv     a valid table
+/// metric  a value of train.best_metric
 std::vector<std::uint64_t> best_validations(const std::string& csv, std::string_view metric);
 
-/// The columns of every metrics.csv, at the start of its first line.
+/// The start of the first line of every metrics.csv.
 inline constexpr std::string_view metrics_heading =
     "step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,gradient_norm,"
     "target_tokens";
 
-/// Checks the text of a metrics.csv: the heading, then rows of numbers as MetricsTable writes them,
-/// each ended by '\n'. `nan` and `inf` are valid numbers, since a loss can be either.
+/// Checks the text of a metrics.csv: a heading and rows of numbers in the format of MetricsTable,
+/// each with '\n' at its end. `nan` and `inf` are valid, since a loss can be NaN or infinite.
 ///
-/// place   prefix of error messages
-/// returns the names of the columns after metrics_heading
-/// throws  CheckpointError that names the line
+/// place    prefix of error messages
+/// returns  the names of the columns after metrics_heading
+/// throws   CheckpointError with the number of the invalid line
 std::vector<std::string> require_metrics(std::string_view csv, std::string_view place);
 
 }  // namespace tapestry

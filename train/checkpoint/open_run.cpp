@@ -43,21 +43,22 @@ bool is_run_id(std::string_view text) {
 
 /// Rejects a checkpoint that does not belong to the run.
 ///
-/// path    of the checkpoint, which is named after `step`
-/// run_id  of the run, if known
+/// path    path of the checkpoint
+/// step    the step in its file name
+/// run_id  id of the run, if known
 void require_of_run(const ArrayStore& arrays, const fs::path& path, std::uint64_t step,
                     const std::optional<std::string>& run_id) {
   if (const std::uint64_t found = saved_step(arrays); found != step) {
-    throw UnusableCheckpoint(fmt::format("{}: found the checkpoint of step {}, expected step {}, "
-                                         "after which the file is named",
+    throw UnusableCheckpoint(fmt::format("{}: found the checkpoint of step {}, expected step {} as "
+                                         "in the file name",
                                          escaped(path.string()), found, step),
                              "give the file its original name");
   }
   const std::string found = saved_run_id(arrays);
   if (!run_id || found.empty() || found == *run_id) return;
   throw UnusableCheckpoint(
-      fmt::format("{}: found a checkpoint of the run {}, expected one of the run {}, as "
-                  "config.yaml of the run directory says",
+      fmt::format("{}: found a checkpoint of run {}, expected run {} as in config.yaml of the run "
+                  "directory",
                   escaped(path.string()), found, *run_id),
       "move the checkpoint back to the directory of its run");
 }
@@ -66,9 +67,10 @@ void warn_about(const std::string& damage) {
   warn(fmt::format("{}; another checkpoint of the run is used", damage));
 }
 
-/// The average at the end of the run, if it is better than `best` or was not validated.
+/// The average at the end of the run if it is better than the best checkpoint, or if no checkpoint
+/// was validated; else nullopt.
 ///
-/// best  the best value of train.best_metric of the checkpoints; infinity without a validation
+/// best  best value of train.best_metric over the checkpoints; infinity without a validation
 std::optional<ArrayStore> better_average(const RunDirectory& directory,
                                          const NewestCheckpoint& newest, double best) try {
   auto average = read_final_average(directory, newest.step);
@@ -94,7 +96,7 @@ OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
   const auto best_step = newest->arrays.get_scalar<std::uint64_t>("train/best_step");
   if (auto average = better_average(directory, *newest, best_loss)) {
     return {directory.average_path(), *std::move(average),
-            "the average of the last checkpoints of the run"};
+            "the average of the run's last checkpoints"};
   }
   if (!std::isfinite(best_loss) || best_step == newest->step) {
     return {newest->path, std::move(newest->arrays), ""};
@@ -102,7 +104,7 @@ OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
   const auto path = directory.checkpoint_path(best_step);
   try {
     return {path, read_checkpoint_of_run(directory, best_step),
-            fmt::format("the best of the run, whose newest is step {}", newest->step)};
+            fmt::format("the best checkpoint; the newest is step {}", newest->step)};
   } catch (const CheckpointError& error) {
     warn_about(error.what());
     return {newest->path, std::move(newest->arrays), ""};

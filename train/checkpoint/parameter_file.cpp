@@ -37,7 +37,7 @@ void copy_array(const StoredArray& from, Tensor to) {
   });
 }
 
-/// The tensors of one group of a file, compared with the tensors of a model.
+/// Matches the arrays of a group of a file with tensors of a model.
 class Group {
  public:
   Group(const ArrayStore& arrays, std::string prefix, const std::vector<NamedTensor>& tensors)
@@ -85,44 +85,41 @@ class Group {
   const std::vector<NamedTensor>& tensors_;
 };
 
-/// Parameters, in the group of the file that has them for this purpose, and buffers.
+/// The parameters in `group` of the file, and the buffers.
 std::array<Group, 2> model_groups(const ArrayStore& arrays, const std::string& group,
                                   const Parameters& parameters) {
   return {Group(arrays, group, parameters.list()),
           Group(arrays, buffers_group, parameters.buffers())};
 }
 
-/// Compares the groups of a model.
-///
-/// throws  CheckpointError if no tensor fits, or if `strict` and not all do.
+/// throws  CheckpointError if no tensor matches, or if `strict` and the report is not complete.
 LoadReport compare_model(std::span<const Group> groups, const std::filesystem::path& path,
                          bool strict) {
   LoadReport report;
   for (const Group& group : groups) group.compare(report);
   if (report.loaded.empty()) {
-    throw CheckpointError(
-        fmt::format("{}: found no tensor with the name and shape of one of the model\n{}",
-                    escaped(path.string()), to_string(report)),
-        "create the model with the sizes that it was saved with");
+    throw CheckpointError(fmt::format("{}: found no tensor with a name and shape of the model\n{}",
+                                      escaped(path.string()), to_string(report)),
+                          "create the model with the sizes of the saved model");
   }
   if (strict && !report.complete()) {
     throw CheckpointError(
         fmt::format("{}: does not fit the model:\n{}", escaped(path.string()), to_string(report)),
-        "create the model with the sizes that it was saved with, or load with strict = false");
+        "create the model with the sizes of the saved model, or load with strict = false");
   }
   return report;
 }
 
-/// throws  CheckpointError unless a group has the tensors of an optimizer, the steps and no others.
+/// throws  CheckpointError unless the group has exactly the tensors of an optimizer and its steps.
 void require_same_optimizer(const Group& group, const std::filesystem::path& path) {
   LoadReport report;
   group.compare(report);
   std::erase(report.unexpected, "steps");
   if (report.complete()) return;
   throw CheckpointError(
-      fmt::format("{}: the state of its optimizer does not fit this one:\n{}",
+      fmt::format("{}: the saved optimizer state does not fit this optimizer:\n{}",
                   escaped(path.string()), to_string(report)),
-      "create an optimizer of the kind and with the options of the one that was saved");
+      "create an optimizer with the kind and options of the saved optimizer");
 }
 
 ArrayStore model_arrays(const Parameters& parameters) {
@@ -206,7 +203,7 @@ void load_parameters(Parameters& parameters, Optimizer& optimizer,
   compare_model(groups, path, true);
   if (!arrays.contains(optimizer_steps)) {
     throw CheckpointError(
-        fmt::format("{}: has no state of an optimizer", escaped(path.string())),
+        fmt::format("{}: has no optimizer state", escaped(path.string())),
         "save it with save_parameters(parameters, optimizer, path), or load only the parameters");
   }
   const std::vector<NamedTensor> tensors = optimizer.state();

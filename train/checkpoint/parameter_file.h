@@ -12,30 +12,29 @@ namespace tapestry {
 
 class ArrayStore;
 
-/// Writes the values of all parameters and buffers to an HDF5 file with digests, in the layout of a
-/// checkpoint: `parameters/NAME` and `buffers/NAME` (train/checkpoint/format.md). After a crash at
-/// any time the path holds either the complete old or the complete new file.
+/// Writes the values of all parameters and buffers to a checkpoint file with the arrays
+/// `parameters/NAME` and `buffers/NAME` (train/checkpoint/format.md). After a crash at any time,
+/// `path` is either the complete old file or the complete new file.
 ///
 /// throws  OutputError if the file cannot be written; an existing file is then unchanged.
 void save_parameters(const Parameters& parameters, const std::filesystem::path& path);
 
-/// Saves also the state of an optimizer, so that load_parameters() continues a custom
-/// training loop bit-identically: also `optimizer/NAME` for each tensor of Optimizer::state(), and
-/// `optimizer/steps`.
+/// Also saves the state of an optimizer, so that a custom training loop can continue
+/// bit-identically: `optimizer/NAME` for each tensor of Optimizer::state(), and `optimizer/steps`.
 void save_parameters(const Parameters& parameters, const Optimizer& optimizer,
                      const std::filesystem::path& path);
 
-/// A tensor of a file whose shape differs from that in the model.
+/// A tensor with different shapes in a file and in a model.
 struct OtherShape {
   std::string name;      ///< "output.weight"
   std::string found;     ///< the shape in the file, "(10, 64)"
   std::string expected;  ///< the shape in the model, "(12, 64)"
 };
 
-/// Which tensors of a file fit a model. Buffers are listed like parameters.
+/// The tensors of a file and of a model, compared by name and shape. Includes buffers.
 struct LoadReport {
   std::vector<std::string> loaded{};      ///< copied to the model
-  std::vector<std::string> missing{};     ///< of the model, not in the file
+  std::vector<std::string> missing{};     ///< in the model, not in the file
   std::vector<std::string> unexpected{};  ///< in the file, not in the model
   std::vector<OtherShape> other_shape{};  ///< in both, with different shapes
 
@@ -43,42 +42,44 @@ struct LoadReport {
   bool complete() const { return missing.empty() && unexpected.empty() && other_shape.empty(); }
 };
 
-/// One line for each kind of tensor in the report:
+/// A line with the number of loaded tensors, and a line for each list that is not empty:
 ///
 ///     12 tensors loaded
-///     missing in the file: head.weight (no tensor of this name), ...
+///     missing in the file: head.weight, head.bias
 std::string to_string(const LoadReport& report);
 
 /// Options of load_parameters(). The member initializers are the defaults.
 struct LoadOptions {
-  bool strict = true;  ///< whether tensors that do not fit are an error
+  bool strict = true;  ///< whether missing, unexpected and mismatched tensors are errors
 };
 
 /// Copies tensors of a file to the parameters and buffers with the same names and shapes, converted
-/// to the model's element type. The file was written by save_parameters(), or is a checkpoint of a
-/// run, with the averages of the parameters if it has them (train.ema_decay).
+/// to the model's element type.
 ///
-/// throws  CheckpointError if the file cannot be read or is damaged; if it has no parameter of the
-///         model; if `strict`, with the report, unless it is complete. The model is then unchanged.
+/// path    a file of save_parameters(), or a checkpoint of a run. If the checkpoint has averages of
+///         the parameters (train.ema_decay), loads these.
+/// throws  CheckpointError, with an unchanged model, if the file cannot be read or is damaged; if
+/// no
+///         tensor matches; with the report if `strict` and the report is not complete.
 LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& path,
                            const LoadOptions& options = {});
 
-/// Copies all parameters and buffers and the state of an optimizer, which is made alike, from a
-/// file that save_parameters() has written with an optimizer, or from a checkpoint of a run, of
-/// which the parameters are taken and not their averages.
+/// Copies all parameters and buffers and the state of an optimizer, to continue training.
 ///
-/// throws  CheckpointError as load_parameters() with `strict`; if the file has no state of an
-///         optimizer, or of another kind of optimizer or of other options, such as Sgd with
-///         and without momentum. Adam and AdamW have the same state. Parameters and optimizer are
-///         then unchanged.
+/// optimizer  has the kind and options of the saved optimizer. Adam and AdamW have the same state;
+///            Sgd with and without momentum do not.
+/// path       a file of save_parameters() with an optimizer, or a checkpoint of a run. Loads the
+///            parameters of a checkpoint, not their averages.
+/// throws     CheckpointError, with unchanged parameters and optimizer, as load_parameters() with
+///            `strict`; if the file has no optimizer state or the state of another optimizer.
 void load_parameters(Parameters& parameters, Optimizer& optimizer,
                      const std::filesystem::path& path);
 
-/// The group of a checkpoint that has the values of parameters for inference: "average/" if there
-/// are averages (train.ema_decay), or else "parameters/".
+/// The group of a checkpoint with the parameters for inference: "average/" if the checkpoint has
+/// averages (train.ema_decay), else "parameters/".
 std::string inference_group(const ArrayStore& arrays);
 
-/// Adds tensors to a checkpoint as `GROUP/NAME`.
+/// Adds tensors to a checkpoint at the paths `group/NAME`.
 void put_tensors(ArrayStore& arrays, const std::string& group,
                  const std::vector<NamedTensor>& tensors);
 

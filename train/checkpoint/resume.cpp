@@ -28,8 +28,8 @@ using enum ChangeRule;
   reject_option("--allow-change " + key, message, hint);
 }
 
-/// Rejects a `--allow-change` key that does not exist or must never change. Keys of data files can
-/// always be allowed.
+/// Rejects a `--allow-change` key that does not exist or can never change. Accepts the keys of data
+/// files, which may change freely.
 void check_permission(const std::string& key) {
   const auto rule = change_rule(key);
   if (!rule) {
@@ -54,9 +54,9 @@ std::string remedy(const ConfigDifference& difference) {
                                            : "start a new run";
 }
 
-/// A text table with the columns key, checkpoint, config and the option that permits the change.
+/// A text table with the columns key, checkpoint, config and how to permit the change.
 std::string table(const std::vector<ConfigDifference>& differences) {
-  std::size_t key = 3, checkpoint = 10, config = 6;  // widths, at least of the heads
+  std::size_t key = 3, checkpoint = 10, config = 6;  // widths; at least the widths of the headings
   for (const ConfigDifference& row : differences) {
     key = std::max(key, row.key.size());
     checkpoint = std::max(checkpoint, row.checkpoint.size());
@@ -77,10 +77,10 @@ bool is_allowed(const ResumeRequest& request, const std::string& key) {
   return std::ranges::find(request.allowed, key) != request.allowed.end();
 }
 
-/// The config to resume with: a config file, or the saved config with overrides.
+/// The config to resume with: a config file or the saved config, with overrides.
 Config config_to_resume_with(const ResumeRequest& request, const Config& before) {
   if (request.config.empty()) {
-    // A run directory that was renamed may have any name, also one that a config cannot hold.
+    // A renamed run directory may have a name that a config cannot contain.
     Config stored = before;
     stored.train.run_dir.clear();
     Config config =
@@ -91,7 +91,7 @@ Config config_to_resume_with(const ResumeRequest& request, const Config& before)
   Config config = load_config(request.config, request.overrides);
   if (request.keeps_run_dir) config.train.run_dir = before.train.run_dir;
   keep_resolved_percentages(config, before, request.allowed);
-  // The default decay_steps follows train.steps; it was fixed when the run began.
+  // decay_steps 0 means train.steps. The saved config has the number from the start of the run.
   const bool new_decay =
       config.schedule.kind == ScheduleKind::cosine && is_allowed(request, "schedule.decay_steps");
   if (config.schedule.decay_steps == 0 && !new_decay) {
@@ -100,8 +100,8 @@ Config config_to_resume_with(const ResumeRequest& request, const Config& before)
   return config;
 }
 
-/// throws  ConfigError if a run is given more steps than its decay has, which would have a learning
-///         rate of 0.
+/// throws  ConfigError if a run gets more steps and they are after the end of its decay, where the
+///         learning rate is 0.
 void require_longer_decay(const std::string& run, const Config& before, const Config& config) {
   const ScheduleOptions& schedule = config.schedule;
   const std::size_t steps = config.train.steps;
@@ -112,14 +112,15 @@ void require_longer_decay(const std::string& run, const Config& before, const Co
   if (!ends_at_0 || new_decay || end == 0 || end >= steps || steps <= before.train.steps) return;
   throw ConfigError(
       {{.place = {.file = run},
-        .message = fmt::format("train.steps is raised from {} to {}, but the learning rate decays "
-                               "to 0 until step {} (schedule.decay_steps) and would stay 0",
+        .message = fmt::format("train.steps is raised from {} to {}, but the learning rate reaches "
+                               "0 at step {} (schedule.decay_steps) and would stay 0",
                                before.train.steps, steps, end),
-        .hint = fmt::format("give the decay a new end, with schedule.decay_steps={} --allow-change "
-                            "schedule.decay_steps, or a minimum above 0, with "
-                            "schedule.min_learning_rate=RATE --allow-change "
-                            "schedule.min_learning_rate",
-                            steps)}});
+        .hint =
+            fmt::format("set a new end of the decay with schedule.decay_steps={} --allow-change "
+                        "schedule.decay_steps, or a minimum above 0 with "
+                        "schedule.min_learning_rate=RATE --allow-change "
+                        "schedule.min_learning_rate",
+                        steps)}});
 }
 
 /// train.steps of the config.yaml in a run directory; nullopt if it cannot be read.
@@ -195,16 +196,17 @@ std::string reason_of_end(const ResumePlan& plan) {
     const std::string done = format_count(plan.checkpoint.step);
     const std::string steps = format_count(options.steps);
     return plan.checkpoint.step == options.steps
-               ? fmt::format("{} of {} steps; give more with train.steps=N", done, steps)
+               ? fmt::format("{} of {} steps; to continue, set a larger train.steps=N", done, steps)
                : fmt::format(
-                     "it has done {} steps, and train.steps is {}; give more with "
+                     "it has done {} steps, and train.steps is {}; to continue, set a larger "
                      "train.steps=N",
                      done, steps);
   }
   const std::uint64_t without_best = validations_since_best(plan.checkpoint.arrays);
   if (options.patience > 0 && without_best >= options.patience) {
-    return fmt::format("{} validations without improvement; to continue, raise train.patience=N",
-                       without_best);
+    return fmt::format(
+        "{} validations without improvement; to continue, set a larger train.patience=N",
+        without_best);
   }
   return "";
 }
@@ -219,7 +221,7 @@ std::vector<std::string> warnings_of_fallback(const ResumePlan& plan) {
   const auto latest = steps_in_directory(plan.before.train.run_dir);
   if (latest && *latest != steps && steps == plan.before.train.steps) {
     warnings.push_back(
-        fmt::format("train.steps is {}, from the older checkpoint, and was {}; to restore it, add "
+        fmt::format("train.steps is {}, from the older checkpoint, but was {}; to restore it, add "
                     "train.steps={}",
                     steps, *latest, *latest));
   }
@@ -240,8 +242,8 @@ std::vector<std::string> describe_effects(const ResumePlan& plan) {
   const std::string before = saved_arithmetic(plan.checkpoint.arrays);
   if (!before.empty() && before != arithmetic()) {
     effects.push_back(
-        fmt::format("changed arithmetic: {} -> {}; results will differ from a run "
-                    "without the change",
+        fmt::format("changed arithmetic: {} -> {}; results will differ from a run without the "
+                    "change",
                     before, arithmetic()));
   }
   return effects;

@@ -11,7 +11,7 @@
 #include "train/config/difference.h"
 #include "train/config/keys.h"
 
-/// What may change in the config of a run when it is resumed.
+/// Plans how to resume a run, and checks which keys of its config have changed.
 ///
 ///     const RunDirectory run = find_run("runs/copy");
 ///     ResumePlan plan =
@@ -30,19 +30,19 @@ struct ConfigChanges {
 
 /// Classifies the differences by the ChangeRule of their keys.
 ///
-/// run      named in errors
+/// run      name of the run in errors
 /// allowed  keys that the user permits to change (--allow-change)
-/// throws   ConfigError with one table of all rejected differences: key, checkpoint value, config
-///          value and how to permit the change; or if `allowed` has an unknown key or one that can
-///          never change.
+/// throws   ConfigError with a table of all rejected differences: key, checkpoint value, config
+///          value and how to permit the change; ConfigError if `allowed` has an unknown key or a
+///          key that can never change.
 ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDifference>& differences,
                            const std::vector<std::string>& allowed);
 
-/// What a user gives to resume a run.
+/// The user's settings for a resumed run.
 struct ResumeRequest {
-  std::string config{};                  ///< a config file; empty: the saved config
+  std::string config{};                  ///< path of a config file; empty: the saved config
   std::vector<std::string> overrides{};  ///< section.key=value
-  std::vector<std::string> allowed{};    ///< keys that may change although they affect the results
+  std::vector<std::string> allowed{};    ///< keys that may change although they affect results
   bool keeps_run_dir = true;             ///< whether to ignore train.run_dir of a config file
 };
 
@@ -54,22 +54,22 @@ struct ResumePlan {
   ConfigChanges changes{};
 };
 
-/// Plans how to resume a run from its newest checkpoint. If the config has train.epochs, resolve
-/// them once the data are known, and then call require_allowed_changes() again.
+/// Plans how to resume a run from its newest checkpoint. If the config has train.epochs, call
+/// resolve_epochs() when the data are known, then require_allowed_changes() again.
 ///
 /// throws  ConfigError as load_config() and require_allowed_changes(); CheckpointError if the saved
 ///         config cannot be used.
 ResumePlan plan_resume(const RunDirectory& directory, NewestCheckpoint checkpoint,
                        const ResumeRequest& request);
 
-/// Sets the changes of a plan. If train.epochs is not resolved yet, the number of steps is taken to
-/// be unchanged.
+/// Sets the changes of a plan. If train.epochs is not resolved yet, assumes that the number of
+/// steps is unchanged.
 ///
-/// throws  ConfigError as sort_changes(), or if the run is given more steps than its decay has,
-///         which would have a learning rate of 0.
+/// throws  ConfigError as sort_changes(); if the run gets more steps and they are after the end of
+///         its decay, where the learning rate is 0.
 void require_allowed_changes(ResumePlan& plan, const ResumeRequest& request);
 
-/// Why no steps are left to train, such as "12 of 12 steps"; empty if some are left.
+/// Why no steps are left to train, such as "12 of 12 steps"; empty if steps are left.
 std::string reason_of_end(const ResumePlan& plan);
 
 /// Warnings about newer checkpoints that were skipped.

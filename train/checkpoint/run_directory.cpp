@@ -48,8 +48,9 @@ std::optional<std::uint64_t> parse_step(std::string_view name) {
 
 [[noreturn]] void reject_all(const std::filesystem::path& folder,
                              const std::vector<NewestCheckpoint::Rejected>& rejected) {
-  std::string message = fmt::format("{}: found {} checkpoints, all unusable, expected a whole one",
-                                    escaped(folder.string()), rejected.size());
+  std::string message =
+      fmt::format("{}: found {} checkpoints, all unusable, expected an intact one",
+                  escaped(folder.string()), rejected.size());
   for (const auto& [path, reason] : rejected) message += "\n  " + reason;
   throw CheckpointError(message, "restore a checkpoint from a copy, or start a new run directory");
 }
@@ -59,7 +60,7 @@ std::string holder_text() {
                      format_time(std::time(nullptr)));
 }
 
-/// The text that the holder of the lock wrote, up to the end of its first line.
+/// The first line that the holder of the lock wrote.
 std::string read_holder(FileSystem& files, int fd) {
   std::array<char, 512> text{};
   const ssize_t count = files.pread(fd, text.data(), text.size(), 0);
@@ -68,17 +69,17 @@ std::string read_holder(FileSystem& files, int fd) {
   return line.empty() ? "another process" : line;
 }
 
-/// Gives a folder in the place of a checkpoint another name, since a file cannot replace it. A
-/// failure shows when the checkpoint is written.
+/// Renames a folder at the path of a checkpoint, since a file cannot replace it. Ignores failures:
+/// writing the checkpoint will then fail.
 void rename_folder(const std::filesystem::path& path, FileSystem& files) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(std::filesystem::symlink_status(path, ignored))) return;
   files.rename(path.c_str(), (path.string() + ".folder").c_str());
 }
 
-/// The steps that are kept regardless of age; some may have no checkpoint.
+/// The steps to keep regardless of age. Some may have no checkpoint.
 ///
-/// steps  that have a checkpoint, in ascending order
+/// steps  steps with a checkpoint, in ascending order
 std::set<std::uint64_t> kept_steps(const std::vector<std::uint64_t>& steps,
                                    const Retention& retention) {
   std::set<std::uint64_t> kept(retention.steps.begin(), retention.steps.end());
@@ -99,8 +100,9 @@ std::set<std::uint64_t> kept_steps(const std::vector<std::uint64_t>& steps,
   const bool is_limit = code == ENOSPC || code == EDQUOT || code == EMFILE || code == ENFILE;
   throw OutputError(fmt::format("{}: could not {}: {}", escaped(path.string()), action,
                                 output_error_text(code, folder, files)),
-                    is_limit ? output_error_hint(code, folder, files)
-                             : "put the run directory on a disk that this user can write and lock");
+                    is_limit
+                        ? output_error_hint(code, folder, files)
+                        : "put the run directory on a disk where this user can write and lock");
 }
 
 FileKind text_kind(std::uint64_t max_bytes) {
@@ -224,7 +226,7 @@ std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& f
     return files_.list(folder.c_str(), names);
   });
   if (result != 0 && errno == ENOMEM) throw std::bad_alloc();
-  // A file in place of the folder also means that there are no checkpoints.
+  // ENOTDIR, a file at the path of the folder, also means that there are no checkpoints.
   if (result != 0 && errno != ENOENT && errno != ENOTDIR) {
     const int code = errno;
     const bool is_limit = code == EMFILE || code == ENFILE;
@@ -238,7 +240,7 @@ std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& f
   return names;
 }
 
-/// Returns why checkpoints could not be deleted.
+/// Returns reasons why checkpoints could not be deleted.
 std::vector<std::string> RunDirectory::prune(std::uint64_t newest, const Retention& retention) {
   std::vector<std::string> problems;
   auto old = steps();
@@ -276,7 +278,7 @@ RunLock::RunLock(std::filesystem::path run_directory, FileSystem& files)
   take();
 }
 
-/// A symbolic link is not followed, since its target would be overwritten.
+/// Does not follow a symbolic link, to avoid overwriting its target.
 FileDescriptor RunLock::open_file() const {
   const auto path = run_directory_ / ".lock";
   FileDescriptor file(files_, retry_interrupted([&] {
@@ -328,9 +330,9 @@ void RunLock::require_held() {
   }
   if (held.st_dev == found.st_dev && held.st_ino == found.st_ino) return;
   throw RunDirectoryInUse(
-      fmt::format("{}: found another lock file than the one of this process, which another process "
-                  "has put there: this process stops without saving",
-                  escaped(run_directory_.string())),
+      fmt::format(
+          "{}: another process has replaced the lock file: this process stops without saving",
+          escaped(run_directory_.string())),
       "do not delete .lock while a run is training; resume the run when no other process uses it");
 }
 

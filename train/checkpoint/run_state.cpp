@@ -25,13 +25,13 @@ std::string first_line(const fs::path& path) {
   return text.substr(0, text.find('\n'));
 }
 
-/// The message of a line of train.log, which begins with the time of day and two blanks.
+/// The message of a line of train.log, after the date, the time and two blanks.
 std::string_view without_time(std::string_view line) {
   const std::size_t blanks = line.find("  ");
   return blanks == line.npos ? line : line.substr(blanks + 2);
 }
 
-/// The number after `prefix`, if the text begins with it. The number may have commas.
+/// The number after `prefix` if the text begins with `prefix`. Accepts commas, as in 1,234.
 std::optional<std::uint64_t> number_after(std::string_view prefix, std::string_view text) {
   if (!text.starts_with(prefix)) return std::nullopt;
   text.remove_prefix(prefix.size());
@@ -49,7 +49,7 @@ std::optional<std::uint64_t> number_after(std::string_view prefix, std::string_v
   return number;
 }
 
-/// Reads the end of train.log: the last step, and how the run ended.
+/// Reads the last step and the phase from the end of train.log.
 void read_log(RunState& state) {
   constexpr std::size_t tail_bytes = 64 * 1024;
   std::istringstream lines(read_end_of_run_file(state.path / "train.log", tail_bytes).value_or(""));
@@ -72,14 +72,14 @@ void read_log(RunState& state) {
       state.phase = RunPhase::failed;
       state.problem = message.substr(7);
     }
-    if (continues && state.phase != RunPhase::stopped) {  // it was resumed
+    if (continues && state.phase != RunPhase::stopped) {  // the run was resumed
       state.phase = RunPhase::stopped;
       state.problem.clear();
     }
   }
 }
 
-/// The log has a line every train.log_every steps; a save may be newer.
+/// Updates the step if the newest checkpoint is later than the last logged step.
 void read_checkpoints(RunState& state) {
   const std::vector<std::uint64_t> saved = RunDirectory(state.path).steps();
   if (!saved.empty()) state.step = std::max(state.step, saved.back());

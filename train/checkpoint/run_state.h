@@ -11,41 +11,41 @@
 
 namespace tapestry {
 
-/// State of a run, or how it ended.
+/// Whether a run is running, or how it ended.
 enum class RunPhase {
   running,   ///< a process holds its lock
-  finished,  ///< it has done its steps, or its patience has ended
+  finished,  ///< it has done all steps, or stopped early (train.patience)
   failed,    ///< its log ends with an error
-  stopped    ///< it can be resumed
+  stopped    ///< it was interrupted and can be resumed
 };
 
 /// "running", ...
 std::string_view phase_name(RunPhase phase);
 
-/// The state of a run as its files tell it. Nothing is locked or written.
+/// The state of a run according to its files.
 struct RunState {
   std::filesystem::path path;
   RunPhase phase = RunPhase::stopped;
   std::string holder{};          ///< `pid 13722 on vm since ...` of a running run
-  std::uint64_t step = 0;        ///< last step in train.log
+  std::uint64_t step = 0;        ///< last step in train.log or of a checkpoint
   std::uint64_t steps = 0;       ///< train.steps; 0 if unknown
   std::string metric{};          ///< train.best_metric
-  std::optional<double> best{};  ///< its best value, of the saved metrics
+  std::optional<double> best{};  ///< best value of `metric` in metrics.csv
   std::optional<std::uint64_t> best_step{};
-  std::string problem{};  ///< the error of a failed run, or why the files could not be read
+  std::string problem{};  ///< the error of a failed run, or why a file could not be read
   std::filesystem::file_time_type changed{};  ///< last change of train.log
 };
 
 /// Whether a folder is the directory of a run: it has a config.yaml and a folder `checkpoints`.
 bool is_run_directory(const std::filesystem::path& folder);
 
-/// The state of the run in a directory. Files that cannot be read leave values out and set
-/// `problem`.
+/// Reads the state of the run in a directory, without locking or writing. If a file cannot be read,
+/// its values keep their defaults, and `problem` has the reason.
 RunState read_run_state(const std::filesystem::path& run);
 
-/// The run directories in `folder`, itself included, down to `depth` levels below it, sorted by
-/// path. Does not look into runs, hidden folders or symbolic links; skips folders that cannot be
-/// read.
+/// The run directories in `folder`, including `folder` itself, down to `depth` levels below it,
+/// sorted by path. Does not look into runs, hidden folders or symbolic links. Skips folders that
+/// cannot be read.
 std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder,
                                              std::size_t depth = 2);
 

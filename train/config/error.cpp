@@ -14,7 +14,7 @@ namespace tapestry {
 namespace {
 
 constexpr std::string_view excerpt_indent = "    ";
-constexpr std::size_t widest_excerpt = 90;
+constexpr std::size_t max_excerpt_length = 90;
 
 /// The part of the source line that is shown, and where to underline it.
 struct Excerpt {
@@ -27,8 +27,8 @@ Excerpt excerpt(const Place& place) {
   const std::string& line = place.source_line;
   const std::size_t caret = place.column - 1;
   std::size_t first = std::min(caret, std::min(line.find_first_not_of(" \t"), line.size()));
-  if (caret - first > widest_excerpt / 2) first = caret - widest_excerpt / 2;
-  const std::string_view shown = characters(line, first, widest_excerpt);
+  if (caret - first > max_excerpt_length / 2) first = caret - max_excerpt_length / 2;
+  const std::string_view shown = characters(line, first, max_excerpt_length);
   const std::size_t room =
       count_characters(shown) - std::min(count_characters(shown), caret - first);
   return {std::string(shown), caret - first, std::min(place.length, room)};

@@ -33,10 +33,9 @@ struct Synonyms {
 const std::vector<Synonyms>& all_synonyms();
 
 /// The paths of the keys that a user probably meant by `name`, most likely first: the keys with
-/// this name in any section; if there are none, the keys with this synonym, such as
-/// schedule.learning_rate for "lr". Empty for an unknown name. Ignores letter case and treats `-`
-/// as
-/// `_`. Used only in hints; configs do not accept synonyms.
+/// this name in any section, or else the keys with this synonym, such as schedule.learning_rate for
+/// "lr". Empty for an unknown name. Ignores letter case and treats `-` as `_`. Used only in hints:
+/// configs do not accept synonyms.
 std::vector<std::string> keys_meant_by(std::string_view name);
 
 }  // namespace tapestry

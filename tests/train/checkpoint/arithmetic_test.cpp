@@ -8,10 +8,10 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("a BLAS with kernels for much older processors is reported, with a remedy") {
+TEST_CASE("OpenBLAS kernels for much older processors cause a warning with a remedy") {
   const std::string slow =
-      "warning: OpenBLAS uses kernels for Prescott, several times slower than this processor "
-      "supports; ";
+      "warning: OpenBLAS uses kernels for Prescott, several times slower than kernels for this "
+      "processor; ";
   const auto warning = [](bool used, const char* core, bool core_is_set, bool wider_vectors) {
     return warning_about_blas({used, core, core_is_set, wider_vectors}).value_or("none");
   };

@@ -38,7 +38,7 @@ TEST_CASE("elements of every type are restored from an array store") {
   check_element_type<std::uint8_t>("uint8", 0, 255);
 }
 
-TEST_CASE("scalars and texts are restored from an array store, also empty ones") {
+TEST_CASE("scalars, texts and empty arrays are restored from an array store") {
   ArrayStore arrays;
   arrays.put_scalar<std::uint64_t>("progress/step", 1234);
   arrays.put_text("config", "seed: 1\n\0\xff");
@@ -51,7 +51,7 @@ TEST_CASE("scalars and texts are restored from an array store, also empty ones")
   CHECK(arrays.get<float>("x", {3, 0, 2}).empty());
 }
 
-TEST_CASE("array stores with the same arrays are equal, whatever their origin") {
+TEST_CASE("array stores with the same arrays are equal even if their origins differ") {
   ArrayStore a("a.h5");
   ArrayStore b("b.h5");
   a.put_text("x", "1");
@@ -78,7 +78,7 @@ TEST_CASE("get() of a missing array or another type reports path, found and expe
   CHECK_THROWS_AS(arrays.get_text("w"), CheckpointError);
 }
 
-TEST_CASE("put() rejects bytes that do not fit the shape, also if the product overflows") {
+TEST_CASE("put() rejects bytes that do not match the shape, also if the product overflows") {
   ArrayStore arrays;
   const std::uint64_t huge = std::uint64_t{1} << 62U;
   CHECK_THROWS_AS(arrays.put<float>("x", std::array{1.0F}, {2}), std::invalid_argument);
@@ -99,7 +99,7 @@ TEST_CASE("put() rejects malformed paths and paths in use") {
   CHECK_NOTHROW(arrays.put_text("a/b.c", ""));
 }
 
-/// How two arrays of one store each differ.
+/// Difference of two arrays as compare_arrays() describes it.
 std::string difference(const std::vector<double>& x, const std::vector<double>& y) {
   ArrayStore a, b;
   a.put("parameters/w", std::span<const double>(x), {x.size()});
@@ -108,7 +108,7 @@ std::string difference(const std::vector<double>& x, const std::vector<double>& 
   return differences.empty() ? "" : differences.front().what;
 }
 
-TEST_CASE("the largest difference is of finite elements, and others are counted") {
+TEST_CASE("the maximum difference is over finite elements, and other elements are counted") {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   constexpr double inf = std::numeric_limits<double>::infinity();
   CHECK(difference({1, nan}, {1, nan}).empty());
@@ -116,7 +116,7 @@ TEST_CASE("the largest difference is of finite elements, and others are counted"
         "2 of 3 elements differ, the first at [1]: 2 and 2.5, by at most 1");
   CHECK(difference({1, 2, inf}, {nan, 2.25, 0}) ==
         "3 of 3 elements differ, the first at [0]: 1 and nan, by at most 0.25, 2 of them with a "
-        "value that is not finite");
+        "non-finite value");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ using Steps = std::vector<std::uint64_t>;
 
 const std::string weight = "output.weight";
 
-/// A run that keeps a checkpoint of every step and validates every second one.
+/// A run that keeps a checkpoint of every step and validates every second step.
 Config kept_config() {
   Config config = tiny_config();
   config.train.save_every = 1;
@@ -48,7 +48,7 @@ std::vector<double> values_in(const ArrayStore& snapshot, const std::string& pat
   return {values.begin(), values.end()};
 }
 
-TEST_CASE("an average has the mean of each parameter, and the rest of the last checkpoint") {
+TEST_CASE("an average has the mean of each parameter and all else from the last checkpoint") {
   CheckpointAverage average;
   for (const std::uint64_t step : {4, 7, 12}) average.add(kept_run().snapshot(step));
   const ArrayStore result = average.result();
@@ -68,7 +68,7 @@ TEST_CASE("an average has the mean of each parameter, and the rest of the last c
   CHECK(trained.model->parameters.find(weight)->tensor.to_vector() == found);
 }
 
-TEST_CASE("checkpoints with moving averages are averaged by these") {
+TEST_CASE("the moving averages of checkpoints are averaged if they exist") {
   TinyRun run;
   Config config = kept_config();
   config.train.ema_decay = 0.5;
@@ -86,7 +86,7 @@ TEST_CASE("checkpoints with moving averages are averaged by these") {
   CHECK_FALSE(result.contains("average/" + weight));
 }
 
-/// The last checkpoint of a run whose config is changed.
+/// The last checkpoint of a run with a changed tiny_config().
 ArrayStore changed_run(const std::function<void(Config&)>& change) {
   TinyRun run;
   Config config = tiny_config();
@@ -95,7 +95,7 @@ ArrayStore changed_run(const std::function<void(Config&)>& change) {
   return run.snapshot(tiny_steps);
 }
 
-TEST_CASE("checkpoints of different models are not averaged, and one is its own average") {
+TEST_CASE("checkpoints of different models are rejected, and one checkpoint is its own average") {
   const ArrayStore same = kept_run().snapshot(tiny_steps);
   CheckpointAverage average;
   average.add(same);
@@ -142,7 +142,7 @@ TEST_CASE("newest_steps() and best_steps() find the newest and the best checkpoi
                  "found 12 checkpoints, expected 13 or more"));
 }
 
-TEST_CASE("the newest checkpoints are those of train.keep_last or train.average_last") {
+TEST_CASE("newest_steps() finds checkpoints kept by train.keep_last or train.average_last") {
   TinyRun run;
   Config config = kept_config();
   config.train.keep_last = 2;
@@ -158,7 +158,7 @@ TEST_CASE("the newest checkpoints are those of train.keep_last or train.average_
   const auto rejection = [&](std::size_t count) {
     return error_text<CheckpointError>([&] { newest_steps(directory, count); });
   };
-  // One that is kept because it is the best does not count.
+  // A checkpoint that is kept only because it is the best does not count.
   std::filesystem::copy_file(directory.checkpoint_path(6), directory.checkpoint_path(1));
   CHECK(contains(rejection(4), "found the 3 newest checkpoints (train.keep_last"));
   CHECK(contains(rejection(4), "train with train.average_last=4"));
@@ -166,7 +166,7 @@ TEST_CASE("the newest checkpoints are those of train.keep_last or train.average_
   CHECK(contains(rejection(3), "found the 2 newest checkpoints (train.keep_last"));
 }
 
-TEST_CASE("the best checkpoints are the best by train.best_metric") {
+TEST_CASE("best_steps() ranks checkpoints by train.best_metric") {
   TinyRun run;
   Config config = kept_config();
   config.train.best_metric = "token_accuracy";

@@ -26,7 +26,7 @@ using test::FaultyFileSystem;
 using test::TemporaryFolder;
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t block_size = 512;  // of the user block, as format.md says
+constexpr std::size_t block_size = 512;  // size of the user block, see format.md
 
 ArrayStore every_type() {
   ArrayStore arrays;
@@ -59,10 +59,10 @@ void store(Bytes& bytes, std::size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 
-/// Makes an altered user block pass its own checksum.
+/// Updates the checksum of an altered user block.
 void renew_checksum(Bytes& bytes) { store(bytes, 504, XXH3_64bits(bytes.data(), 504)); }
 
-/// Makes altered bytes pass as if they had been written so.
+/// Updates size, digest and checksum, so that altered bytes pass as intact.
 void reseal(Bytes& bytes) {
   const XXH128_hash_t digest = XXH3_128bits(bytes.data() + block_size, bytes.size() - block_size);
   store(bytes, 16, std::uint64_t{bytes.size()});
@@ -71,7 +71,7 @@ void reseal(Bytes& bytes) {
   renew_checksum(bytes);
 }
 
-/// A disk with one file, which has these bytes whatever its name.
+/// A file system where every path is a file with the same bytes.
 class MemoryDisk : public FileSystem {
  public:
   explicit MemoryDisk(const Bytes& bytes) : bytes_(bytes) {}
@@ -92,11 +92,11 @@ class MemoryDisk : public FileSystem {
   int close(int fd) override { return fd == descriptor ? 0 : -1; }
 
  private:
-  static constexpr int descriptor = 1000;  ///< not used by the real system
+  static constexpr int descriptor = 1000;  ///< not in use by the process
   const Bytes& bytes_;
 };
 
-/// The error of reading a checkpoint of these bytes, without its file name.
+/// The error of reading these bytes as a checkpoint, without the file name.
 std::string damage(const Bytes& bytes) {
   MemoryDisk disk(bytes);
   try {
@@ -183,7 +183,7 @@ TEST_CASE(
   CHECK(H5Dget_offset(weight.get()) % 8 == 0);
 }
 
-TEST_CASE("equal arrays give equal bytes, in whatever order they were added") {
+TEST_CASE("equal arrays give equal bytes, independent of the order in which they were added") {
   ArrayStore reversed;
   reversed.put_text("t", "text");
   reversed.put<float>("w", std::array{1.0F, 2.0F}, {2});
@@ -234,7 +234,7 @@ TEST_CASE("a checkpoint cut at any length, extended, or altered in any byte or b
   CHECK(contains(damage(sized), "too long"));
 }
 
-TEST_CASE("a file that is no checkpoint is rejected with its first bytes") {
+TEST_CASE("a file that is not a checkpoint is rejected with its first bytes") {
   const CheckpointInFolder checkpoint;
   const Bytes hdf5(checkpoint.original.begin() + block_size, checkpoint.original.end());
   CHECK(contains(damage({}), "found an empty file, expected 'TAPESTRY'"));
@@ -243,7 +243,7 @@ TEST_CASE("a file that is no checkpoint is rejected with its first bytes") {
 }
 
 TEST_CASE(
-    "a checkpoint of an unknown format is rejected as one for another program, not as damage") {
+    "a checkpoint of an unknown format version is an error about the version, not about damage") {
   const CheckpointInFolder checkpoint;
   for (const auto& [version, words] : {std::pair(5, "a newer version of Tapestry: found format 5"),
                                        std::pair(0, "an unknown version of Tapestry: found")}) {
@@ -274,7 +274,7 @@ TEST_CASE("both halves of the digest are compared") {
   }
 }
 
-TEST_CASE("HDF5 with other contents than a checkpoint's is rejected") {
+TEST_CASE("an HDF5 file with types or names that a checkpoint cannot have is rejected") {
   const CheckpointInFolder checkpoint;
   const auto damage_of = [&](hid_t type, const char* name) {
     Bytes bytes = hdf5::file_with(
@@ -310,7 +310,7 @@ TEST_CASE("a missing file, a folder and a pipe are rejected without blocking") {
   CHECK_THROWS_AS(read_checkpoint(folder / "pipe"), CheckpointError);
 }
 
-TEST_CASE("a checkpoint that the disk cannot read counts as damaged, whichever read fails") {
+TEST_CASE("a failed read from disk counts as damage, whichever read fails") {
   const CheckpointInFolder checkpoint(every_type());
   FaultyFileSystem whole;
   read_checkpoint(checkpoint.path, 1 << 20, whole);
@@ -325,7 +325,7 @@ TEST_CASE("a checkpoint that the disk cannot read counts as damaged, whichever r
   CHECK(failed > 3);
 }
 
-TEST_CASE("a disk that gives few bytes at a time, and interrupted calls, do not matter") {
+TEST_CASE("short reads and writes and interrupted calls do not change the result") {
   const CheckpointInFolder checkpoint;
   FaultyFileSystem files;
   files.max_transfer_bytes = 7;
@@ -337,15 +337,15 @@ TEST_CASE("a disk that gives few bytes at a time, and interrupted calls, do not 
 TEST_CASE("arrays that HDF5 cannot store are an output error, and no file is written") {
   const TemporaryFolder folder;
   ArrayStore endless, conflict;
-  endless.put<float>("x", {}, {0, ~std::uint64_t{0}});  // which means an unlimited length in HDF5
+  endless.put<float>("x", {}, {0, ~std::uint64_t{0}});  // HDF5 reads ~0 as an unlimited length
   conflict.put_text("a/b", "");
-  conflict.put_text("a/b/c", "");  // in a group that is an array
+  conflict.put_text("a/b/c", "");  // its group is the array a/b
   CHECK_THROWS_AS(write_checkpoint(folder / "step.h5", endless), OutputError);
   CHECK_THROWS_AS(write_checkpoint(folder / "step.h5", conflict), OutputError);
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_CASE("errors of arrays that were read from a file name the file") {
+TEST_CASE("errors about arrays that were read from a file name the file") {
   const CheckpointInFolder checkpoint;
   CHECK_THROWS_WITH_AS(
       read_checkpoint(checkpoint.path).get<float>("w", {3}),

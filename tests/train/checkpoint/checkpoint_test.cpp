@@ -49,7 +49,7 @@ Config small_config() {
 
 Vocabulary small_vocabulary() { return Vocabulary(Tokens{"a", "b", "c"}); }
 
-/// As far as a checkpoint keeps one.
+/// A corpus with only the parts that a checkpoint stores.
 Corpus small_corpus() {
   Corpus corpus;
   corpus.source_vocabulary = corpus.target_vocabulary = small_vocabulary();
@@ -108,7 +108,7 @@ struct Run {
   TrainingState state;
 };
 
-/// A copy, as if read from file.h5, in which `path` is replaced or, without an array, missing.
+/// A copy with the origin file.h5 and another array at `path`; without an array, `path` is missing.
 ArrayStore with(const ArrayStore& snapshot, const std::string& path,
                 std::optional<StoredArray> array) {
   ArrayStore copy("file.h5");
@@ -126,7 +126,7 @@ StoredArray floats(ArrayShape shape, std::size_t count, float value) {
   return made.at("x");
 }
 
-/// What restoring says; the run it is restored into must not change.
+/// The error of restoring a snapshot. Checks that the run does not change.
 std::string rejection(const ArrayStore& snapshot) {
   Run other(2);
   const ArrayStore before = other.snapshot();
@@ -135,7 +135,7 @@ std::string rejection(const ArrayStore& snapshot) {
   return text;
 }
 
-TEST_CASE("a run restored from a snapshot of another has the same bits") {
+TEST_CASE("a run restored from the snapshot of another run has the same bits") {
   Run original(1), copy(2);
   const ArrayStore snapshot = original.snapshot();
   REQUIRE_FALSE(copy.snapshot() == snapshot);
@@ -265,7 +265,7 @@ TEST_CASE("arrays that do not fit are rejected with path, found and expected") {
                         copy.parts()));
 }
 
-TEST_CASE("texts of a checkpoint that cannot be used are rejected with their place") {
+TEST_CASE("invalid texts of a checkpoint are rejected with their path") {
   Run run(1);
   const auto rejection_with = [&](const std::string& path, const std::string& text, auto read) {
     ArrayStore store;
@@ -287,7 +287,7 @@ TEST_CASE("texts of a checkpoint that cannot be used are rejected with their pla
   }
 }
 
-TEST_CASE("a model loaded from a snapshot decodes like the saved one, without other files") {
+TEST_CASE("a model loaded from a snapshot decodes like the saved model, without other files") {
   Run run(4);
   const TrainedModel loaded = load_model(run.snapshot());
   CHECK(loaded.step == 400);
@@ -306,7 +306,7 @@ TEST_CASE("running moments of batch norms are saved and restored when a run is r
   const std::string variance = "buffers/encoder.norm.running_var";
   const ArrayStore saved = whole.snapshot(test::tiny_steps);
   const auto values = saved.get<float>(variance);
-  CHECK(std::ranges::find(values, 1.0F) == values.end());  // as none is after a step
+  CHECK(std::ranges::find(values, 1.0F) == values.end());  // all differ from the initial value 1
   config.train.steps = 7;
   resumed.train(config);
   config.train.steps = test::tiny_steps;
@@ -314,7 +314,7 @@ TEST_CASE("running moments of batch norms are saved and restored when a run is r
   CHECK(resumed.checkpoint_bytes(test::tiny_steps) == whole.checkpoint_bytes(test::tiny_steps));
 }
 
-TEST_CASE("has_other_batches() is true for another size in use and other generated data") {
+TEST_CASE("has_other_batches() is true for another batch size in use and other generated data") {
   Config before;
   const auto others = [&](auto change) {
     Config now = before;

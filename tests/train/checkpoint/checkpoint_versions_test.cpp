@@ -11,7 +11,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// Checkpoints that older versions of the program wrote, kept in tests/regressions.
+/// Checkpoints of older format versions, stored in tests/regressions.
 namespace tapestry {
 namespace {
 
@@ -20,11 +20,11 @@ using test::Workplace;
 
 const std::filesystem::path folder = test::source_folder() / "tests/regressions";
 
-/// A stored checkpoint, and the losses of the program that wrote it.
+/// A stored checkpoint, and losses of the program that wrote it.
 struct StoredFile {
   std::string name;
   std::string held_out_loss;  ///< first digits
-  std::string next_loss;      ///< of training at step 640
+  std::string next_loss;      ///< training loss at step 640, first digits
 };
 
 const std::vector<StoredFile> stored_files = {{"checkpoint_format_1.h5", "0.36", "0.6"},
@@ -32,7 +32,7 @@ const std::vector<StoredFile> stored_files = {{"checkpoint_format_1.h5", "0.36",
                                               {"checkpoint_format_3.h5", "0.36", "0.6"},
                                               {"checkpoint_format_3_no_libhdf5.h5", "0.23", "0.5"}};
 
-/// A workplace into which the run of a stored checkpoint was copied, as a user would.
+/// A workplace with a run directory that contains a stored checkpoint.
 struct OldRun : Workplace {
   explicit OldRun(const std::string& file) {
     std::filesystem::create_directories(*this / "runs/old/checkpoints");
@@ -46,7 +46,7 @@ struct OldRun : Workplace {
   }
 };
 
-TEST_CASE("a run whose checkpoint is of any format is evaluated and resumed with all its state") {
+TEST_CASE("runs with checkpoints of every format version are evaluated and resumed") {
   for (const auto& [file, held_out_loss, next_loss] : stored_files) {
     const auto& shown = file;  // clang 14 captures no structured binding
     CAPTURE(shown);
@@ -70,7 +70,7 @@ TEST_CASE("a run whose checkpoint is of any format is evaluated and resumed with
           before.get_scalar<double>("train/best_loss"));
     const std::string metrics = after.get_text("train/metrics");
     CHECK(metrics.starts_with(before.get_text("train/metrics")));
-    // A model that had lost its weights, or an optimizer its moments, would be back near 1.
+    // The loss would be near 1 if the weights or the moments of the optimizer were lost.
     CHECK(metrics.find("\n640,92,train," + next_loss) != std::string::npos);
     if (before.contains("arithmetic")) continue;
     CHECK(resumed.out.find("changed arithmetic") == std::string::npos);

@@ -35,7 +35,7 @@ TEST_CASE("moved files with the same size and digest are unchanged") {
             .empty());
 }
 
-TEST_CASE("each change of a file is reported with found and expected") {
+TEST_CASE("each changed, new or missing file is reported with its old and new digest") {
   const auto changed = changes({{"data.train_text", "a\x1B.txt", 10, 0xA1},
                                 {"data.validation_text", "valid.txt", 21, 0xB0}});
   REQUIRE(changed.size() == 2);
@@ -48,7 +48,7 @@ TEST_CASE("each change of a file is reported with found and expected") {
       changes({{"data.train_text", "a.txt", 10, 0xA0}, {"data.test_text", "t.txt", 5, 0xC0}});
   REQUIRE(others.size() == 2);
   CHECK(test::contains(others[0], "t.txt (data.test_text): found 5 bytes"));
-  CHECK(test::contains(others[0], "expected no such file"));
+  CHECK(test::contains(others[0], "expected no file"));
   CHECK(test::contains(others[1], "data.validation_text: found no file, expected 20 bytes"));
 }
 

@@ -27,7 +27,7 @@ const TrainMetrics training{.step = 50,
                             .gradient_norm = 0.25,
                             .target_tokens = 640};
 
-TEST_CASE("a table has a header, and each row fills the columns of its split") {
+TEST_CASE("a table has a heading, and each row fills the columns of its split") {
   MetricsTable table;
   CHECK(table.csv() == header);
   table.add(training);
@@ -41,7 +41,7 @@ TEST_CASE("a table has a header, and each row fills the columns of its split") {
                         .perplexity = 1.75,
                         .token_accuracy = 0.875,
                         .others = {{"exact_match", 0.25}}});
-  // Without decoding the exact match is empty, not 0.
+  // Without decoding, the exact match is empty, not 0.
   table.add_validation(1, 1, {.tokens = 4, .loss = 2, .perplexity = 8, .token_accuracy = 0});
   CHECK(table.csv() == header +
                            "50,2,train,0.1,1.5,,,0.001,0.25,640\n"
@@ -78,7 +78,7 @@ TEST_CASE("rows can be removed") {
   CHECK(table.csv() == without.csv());
 }
 
-TEST_CASE("the table is written in place of the old file") {
+TEST_CASE("write() replaces the old file") {
   const test::TemporaryFolder folder;
   MetricsTable table;
   table.add(training);
@@ -92,7 +92,7 @@ TEST_CASE("the table is written in place of the old file") {
 const std::string training_row = "50,2,train,0.1,1.5,,,0.001,0.25,640\n";
 const std::string validation_row = "100,3,validation,0.5,1.75,0.875,0.25,,,40\n";
 
-/// The error about the text behind its place; empty if it is accepted.
+/// The error about a table, without the prefix; empty if it is accepted.
 std::string rejection(const std::string& csv) try {
   require_metrics(csv, "x.h5: train/metrics");
   return "";
@@ -102,13 +102,13 @@ std::string rejection(const std::string& csv) try {
   return message.substr(place.size());
 }
 
-/// The same for a row of training in which one text is replaced.
+/// The error about a table with `replaced` replaced in a training row.
 std::string rejection_with(const std::string& replaced, const std::string& by) {
   std::string row = training_row;
   return rejection(header + validation_row + row.replace(row.find(replaced), replaced.size(), by));
 }
 
-TEST_CASE("metrics are read as they were written, extreme and missing numbers included") {
+TEST_CASE("a table with extreme and missing numbers is accepted") {
   const double inf = std::numeric_limits<double>::infinity();
   MetricsTable table;
   table.add({.step = std::numeric_limits<std::uint64_t>::max(),
@@ -121,7 +121,7 @@ TEST_CASE("metrics are read as they were written, extreme and missing numbers in
   CHECK_NOTHROW(require_metrics(table.csv(), ""));
 }
 
-TEST_CASE("a metrics table is rejected at the line that is not one of a table") {
+TEST_CASE("an invalid table is rejected with the number of the invalid line") {
   struct Case {
     std::string csv, found;
   };
@@ -148,7 +148,7 @@ TEST_CASE("a metrics table is rejected at the line that is not one of a table") 
   CHECK_THROWS_AS(MetricsTable("step,loss\n"), CheckpointError);
 }
 
-TEST_CASE("columns of other scores may follow, with names of small letters, digits and _") {
+TEST_CASE("columns of other scores have names of lowercase letters, digits and _") {
   const auto with_columns = [](const std::string& columns, const std::string& rows) {
     return rejection(std::string(metrics_heading) + columns + "\n" + rows);
   };
@@ -163,7 +163,7 @@ TEST_CASE("columns of other scores may follow, with names of small letters, digi
   CHECK(with_columns(",a", "1,1,validation,1,2,0.5,,,,4,x\n").starts_with("line 2: found a 'x'"));
 }
 
-TEST_CASE("a table cut within a row is rejected, wherever that is") {
+TEST_CASE("a table that ends within a row is rejected") {
   const std::string table = header + training_row + validation_row;
   for (std::size_t size = 0; size < table.size(); ++size) {
     CAPTURE(size);

@@ -57,7 +57,7 @@ struct SmallModel {
   Linear linear;
 };
 
-/// Gives each buffer another value than the one it starts with.
+/// Changes the value of each buffer.
 void change_buffers(const SmallModel& model) {
   for (NamedTensor buffer : model.parameters.buffers()) {
     for (float& value : buffer.tensor.mutable_values<float>()) value = 0.75F;
@@ -93,7 +93,7 @@ TEST_CASE("values are converted to the element type of the model") {
   CHECK(back.values() == saved.values());
 }
 
-TEST_CASE("load_parameters lists all that does not fit, before anything is changed") {
+TEST_CASE("load_parameters lists all tensors that do not fit, before it changes the model") {
   const TemporaryFolder folder;
   const std::string path = folder / "model.h5";
   save_parameters(SmallModel(1).parameters, path);
@@ -174,7 +174,7 @@ TEST_CASE("training continues bit-identically from a file with parameters and op
   });
 }
 
-TEST_CASE("a file without an optimizer, and one of another kind, are rejected unchanged") {
+TEST_CASE("a file without an optimizer or with another kind is rejected and changes nothing") {
   const TemporaryFolder folder;
   SmallModel saved(1);
   Sgd sgd(saved.parameters.list(), {.momentum = 0.9});
@@ -187,21 +187,21 @@ TEST_CASE("a file without an optimizer, and one of another kind, are rejected un
   const auto rejection = [&](SmallModel& to, Optimizer& optimizer) {
     return error_text<CheckpointError>([&] { load_parameters(to.parameters, optimizer, path); });
   };
-  CHECK(rejection(model, adam).starts_with(path + ": has no state of an optimizer"));
+  CHECK(rejection(model, adam).starts_with(path + ": has no optimizer state"));
 
   save_parameters(saved.parameters, sgd, path);
-  CHECK(contains(rejection(model, adam), "the state of its optimizer does not fit this one"));
+  CHECK(contains(rejection(model, adam), "the saved optimizer state does not fit"));
   CHECK(contains(rejection(model, adam), "missing in the file: first_moment/norm.weight, "));
   CHECK(contains(rejection(model, adam), "\nnot in the model: momentum/"));
   Sgd plain(model.parameters.list(), {.momentum = 0.0});
-  CHECK(contains(rejection(model, plain), "the state of its optimizer does not fit this one"));
+  CHECK(contains(rejection(model, plain), "the saved optimizer state does not fit"));
   SmallModel wider(2, DType::float32, 4);
   Sgd of_wider(wider.parameters.list(), {.momentum = 0.9});
   CHECK(contains(rejection(wider, of_wider), ": does not fit the model:\n"));
   CHECK(model.values() == before);
   CHECK(adam.steps() == 0);
 
-  CHECK(load_parameters(model.parameters, path).complete());  // the parameters alone
+  CHECK(load_parameters(model.parameters, path).complete());  // without the optimizer
   CHECK(model.values() == saved.values());
 }
 
@@ -224,7 +224,7 @@ TEST_CASE("an optimizer continues with the parameters of a run, not with their a
   CHECK(loaded.values() != saved.values());
 }
 
-TEST_CASE("reports shorten long lists, and an array of whole numbers is no parameter") {
+TEST_CASE("reports shorten long lists, and integer arrays do not fit parameters") {
   LoadReport many;
   for (int i = 0; i < 10; ++i) many.missing.push_back("layer" + std::to_string(i));
   CHECK(to_string(many).ends_with("layer6, layer7 and 2 more"));
@@ -241,7 +241,7 @@ TEST_CASE("reports shorten long lists, and an array of whole numbers is no param
   CHECK(report.other_shape[0].name == "norm.bias");
 }
 
-TEST_CASE("a damaged or missing file, and one without tensors of the model, are rejected") {
+TEST_CASE("damaged and missing files, and files without tensors of the model, are rejected") {
   const TemporaryFolder folder;
   const std::string path = folder / "other.h5";
   ArrayStore snapshot;
@@ -251,7 +251,7 @@ TEST_CASE("a damaged or missing file, and one without tensors of the model, are 
   for (const bool strict : {true, false}) {
     CHECK(error_text<CheckpointError>([&] {
             load_parameters(model.parameters, path, {.strict = strict});
-          }).starts_with(path + ": found no tensor with the name and shape of one of the model"));
+          }).starts_with(path + ": found no tensor with a name and shape of the model"));
   }
   CHECK_THROWS_AS(load_parameters(model.parameters, folder.write("x.h5", "text")), CheckpointError);
   CHECK_THROWS_AS(load_parameters(model.parameters, folder / "none.h5"), CheckpointError);

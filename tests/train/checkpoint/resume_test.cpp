@@ -27,7 +27,7 @@ std::string rejection(const std::vector<ConfigDifference>& differences,
   return "nothing was thrown";
 }
 
-/// How a change of a key is received: "free", "allowed" or "rejected".
+/// The classification of a change of a key: "free", "allowed" or "rejected".
 std::string outcome(const std::string& key, const std::vector<std::string>& allowed) try {
   const ConfigChanges changes = sort_changes("runs/x", {{key, "1", "2"}}, allowed);
   return changes.free.size() == 1 ? "free" : changes.allowed.size() == 1 ? "allowed" : "lost";
@@ -35,7 +35,7 @@ std::string outcome(const std::string& key, const std::vector<std::string>& allo
   return "rejected";
 }
 
-TEST_CASE("a change of each key is received by its rule, and settings of the process are free") {
+TEST_CASE("changes are classified by the rules of their keys, and process settings are free") {
   for (const Field& field : fields_of(Config())) {
     const std::string key = field.path();
     CAPTURE(key);
@@ -58,7 +58,7 @@ TEST_CASE("keys that determine arrays of the model can never change") {
   }
 }
 
-TEST_CASE("changes are sorted into free and allowed ones, or rejected in one table") {
+TEST_CASE("changes are divided into free and allowed changes, or rejected in one table") {
   const ConfigDifference steps{"train.steps", "10", "20"}, dropout{"model.dropout", "0.1", "0.2"};
   const ConfigChanges changes =
       sort_changes("runs/x", {steps, dropout}, {"model.dropout", "data.train_source"});
@@ -82,7 +82,7 @@ TEST_CASE("changes are sorted into free and allowed ones, or rejected in one tab
   CHECK_FALSE(test::contains(table, "train.steps"));
 }
 
-TEST_CASE("permission for unknown keys and keys that can never change is rejected") {
+TEST_CASE("permissions for unknown keys and keys that can never change are rejected") {
   for (const auto& [key, words] :
        {std::pair("model.dropuot", "did you mean `model.dropout`?"),
         {"lr", "did you mean `schedule.learning_rate`?"},
@@ -93,7 +93,7 @@ TEST_CASE("permission for unknown keys and keys that can never change is rejecte
   }
 }
 
-TEST_CASE("a program plans how to resume a run with other settings") {
+TEST_CASE("plan_resume() plans a resume with other settings") {
   test::TinyRun run;
   run.train(test::tiny_config());
   const RunDirectory directory = run.directory();

@@ -62,7 +62,7 @@ TEST_CASE("a checkpoint is named by its step with at least 8 digits") {
   CHECK(directory.checkpoint_path(1234567890) == "run/checkpoints/step-1234567890.h5");
 }
 
-TEST_CASE("a run without a folder or without checkpoints has no steps and no newest one") {
+TEST_CASE("a run without a folder or without checkpoints has no steps and no newest checkpoint") {
   const RunDirectory nowhere("/nowhere/run");
   CHECK(nowhere.steps().empty());
   CHECK_FALSE(nowhere.read_newest().has_value());
@@ -88,12 +88,12 @@ TEST_CASE("a run is found by its directory and by its folder of checkpoints") {
   CHECK(find_run(path + "/checkpoints/").path() == path);
   CHECK(find_run(path + "/checkpoints/.").steps() == Steps{10});
   CHECK(find_run("checkpoints").path() == "checkpoints");
-  std::filesystem::rename(path, run.folder / "checkpoints");  // a run that has this name
+  std::filesystem::rename(path, run.folder / "checkpoints");  // a run with this name
   CHECK(find_run(run.folder / "checkpoints").path() == run.folder / "checkpoints");
   CHECK(find_run(run.folder / "checkpoints/checkpoints").path() == run.folder / "checkpoints");
 }
 
-TEST_CASE("the newest checkpoint is the whole one of the highest step") {
+TEST_CASE("read_newest() returns the intact checkpoint with the highest step") {
   const MadeRun run({30, 10, 20});
   const auto newest = run.directory.read_newest();
   REQUIRE(newest.has_value());
@@ -111,7 +111,7 @@ TEST_CASE("the newest checkpoint is the whole one of the highest step") {
   CHECK(older->rejected[0].path == run.directory.checkpoint_path(30));
   CHECK(contains(older->rejected[1].reason, "truncated"));
 
-  run.damage(10);  // all are damaged: an error, and not a new run
+  run.damage(10);  // all checkpoints are damaged: an error, not a new run
   CHECK_THROWS_AS(run.directory.read_newest(), CheckpointError);
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("a newest checkpoint that cannot be opened is skipped and reported") {
   }
 }
 
-/// Puts something in the place of a checkpoint that is no regular file.
+/// Creates something other than a regular file at the path of a checkpoint.
 using Replacement = std::function<void(const std::filesystem::path& checkpoint)>;
 
 const std::vector<std::pair<const char*, Replacement>> replacements = {
@@ -146,7 +146,7 @@ const std::vector<std::pair<const char*, Replacement>> replacements = {
     {"folder", [](const auto& path) { std::filesystem::create_directory(path); }},
     {"pipe", [](const auto& path) { REQUIRE(::mkfifo(path.c_str(), 0600) == 0); }}};
 
-TEST_CASE("a checkpoint that is no regular file is skipped for an older one") {
+TEST_CASE("a checkpoint that is not a regular file is skipped for an older one") {
   for (const auto& replacement : replacements) {
     CAPTURE(replacement.first);
     MadeRun run({10, 20});
@@ -174,7 +174,7 @@ struct UnlistedRun : MadeRun {
   }
 };
 
-TEST_CASE("a folder of checkpoints that cannot be listed is not an empty one") {
+TEST_CASE("a folder of checkpoints that cannot be listed is an error") {
   UnlistedRun run(EACCES);
   const std::string text = error_text<CheckpointError>([&] { run.unlisted.read_newest(); });
   CHECK(contains(text, "/checkpoints: could not list the checkpoints: Permission denied"));
@@ -184,7 +184,7 @@ TEST_CASE("a folder of checkpoints that cannot be listed is not an empty one") {
   CHECK_THROWS_AS(small.unlisted.steps(), std::bad_alloc);
 }
 
-TEST_CASE("a save after which old checkpoints cannot be listed succeeds with a problem") {
+TEST_CASE("a save succeeds and returns a problem if old checkpoints cannot be listed") {
   for (const auto& [error, words] : {std::pair(EACCES, "could not list the checkpoints"),
                                      {ENOMEM, "no memory for a list of the checkpoints"}}) {
     UnlistedRun run(error);
@@ -195,13 +195,13 @@ TEST_CASE("a save after which old checkpoints cannot be listed succeeds with a p
   }
 }
 
-/// A disk with few inodes left, on which files cannot be created.
+/// A file system with a given number of free inodes.
 struct FewInodes : FileSystem {
   std::optional<std::uint64_t> free = 0;
   std::optional<std::uint64_t> free_inodes(const char*) override { return free; }
 };
 
-TEST_CASE("a lock file that cannot be created names missing inodes") {
+TEST_CASE("the error about a lock file that cannot be created names missing inodes") {
   struct Full : FewInodes {
     int open(const char*, int, mode_t) override { return errno = ENOSPC, -1; }
   } files;
@@ -212,7 +212,7 @@ TEST_CASE("a lock file that cannot be created names missing inodes") {
   CHECK(contains(text, "no inode is left"));
 }
 
-TEST_CASE("a folder in place of an old checkpoint is kept and no problem of a save") {
+TEST_CASE("a save keeps a folder at the path of an old checkpoint and reports no problem") {
   MadeRun run({20});
   std::filesystem::create_directory(run.directory.checkpoint_path(10));
   CHECK(run.directory.save(30, snapshot_of(30), {.keep_last = 1}).empty());
@@ -233,7 +233,7 @@ TEST_CASE("a save returns the old checkpoints that cannot be deleted, and delete
   CHECK(run.directory.steps() == Steps{50});
 }
 
-TEST_CASE("saving keeps the newest few, named steps and the first few of a ranking") {
+TEST_CASE("saving keeps the newest checkpoints, given steps and the first of a ranking") {
   const std::vector<std::uint64_t> ranking{70, 20, 15, 10, 30, 40};
   struct Case {
     Retention retention;
@@ -251,7 +251,7 @@ TEST_CASE("saving keeps the newest few, named steps and the first few of a ranki
   }
 }
 
-TEST_CASE("a probe reserves the space of a checkpoint in its folder and leaves no file") {
+TEST_CASE("a probe reserves space in the folder of checkpoints and leaves no file") {
   const MadeRun run;
   FaultyFileSystem files;
   const RunDirectory directory(run.directory.path(), files);
@@ -266,7 +266,7 @@ TEST_CASE("a probe reserves the space of a checkpoint in its folder and leaves n
   CHECK(std::filesystem::is_empty(run.directory.path() / "checkpoints"));
 }
 
-TEST_CASE("a probe rejects a disk with fewer inodes than a checkpoint and the other files need") {
+TEST_CASE("a probe fails if fewer inodes are free than a checkpoint and other files need") {
   FewInodes files;
   const MadeRun run;
   const RunDirectory directory(run.directory.path(), files);
@@ -308,7 +308,7 @@ TEST_CASE("keeping 0 checkpoints is rejected before anything is written") {
   CHECK(run.directory.steps() == Steps{10});
 }
 
-TEST_CASE("temporary files of crashed saves are removed, and nothing else") {
+TEST_CASE("only temporary files of crashed saves are removed") {
   MadeRun run({10});
   run.add_file(".step-00000020.h5.tmp-17-0");
   run.add_file("notes.txt");

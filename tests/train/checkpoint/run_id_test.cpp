@@ -29,7 +29,7 @@ using test::TinyRun;
 
 std::string id_of(const Config& config) { return make_run_id(config, load_corpus(config.data)); }
 
-TEST_CASE("runs that compute different results have different ids, and others the same") {
+TEST_CASE("runs have the same id exactly if they compute the same results") {
   const std::string id = id_of(tiny_config());
   CHECK(id.size() == 16);
   CHECK(id.find_first_not_of("0123456789abcdef") == std::string::npos);
@@ -42,7 +42,7 @@ TEST_CASE("runs that compute different results have different ids, and others th
     change(config);
     CHECK(id_of(config) != id);
   }
-  Config config = tiny_config();  // keys that change freely on resume, of the process, and paths
+  Config config = tiny_config();  // keys that change freely on resume, process settings and paths
   config.train.steps = 20;
   config.train.save_every = 1;
   config.train.threads = 2;
@@ -53,7 +53,7 @@ TEST_CASE("runs that compute different results have different ids, and others th
   CHECK(make_run_id(tiny_config(), other) != id);
 }
 
-TEST_CASE("a checkpoint that another machine has written is waited for, up to a time limit") {
+TEST_CASE("await_checkpoint_of_run() waits for a checkpoint up to a timeout") {
   using namespace std::chrono_literals;
   TinyRun run;
   run.train(tiny_config());
@@ -71,7 +71,7 @@ TEST_CASE("a checkpoint that another machine has written is waited for, up to a 
   other.join();
 }
 
-TEST_CASE("runs that begin from other pretrained parameters have different ids") {
+TEST_CASE("runs that start from different pretrained parameters have different ids") {
   const Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   const auto id_from = [&](std::uint64_t seed) {
@@ -83,7 +83,7 @@ TEST_CASE("runs that begin from other pretrained parameters have different ids")
   CHECK(id_from(1) != make_run_id(config, corpus));
 }
 
-/// A finished run of tiny_config() with this seed, whose config.yaml names its id.
+/// A finished run of tiny_config() with this seed, with its id in config.yaml.
 struct OwnRun : TinyRun {
   explicit OwnRun(std::uint64_t seed = 1) {
     Config config = tiny_config();
@@ -92,7 +92,7 @@ struct OwnRun : TinyRun {
     std::ofstream(directory().path() / "config.yaml") << run_id_line(id_of(config)) << "data:\n";
   }
   std::filesystem::path path(std::uint64_t step) { return directory().checkpoint_path(step); }
-  /// Puts a file in the place of the checkpoint of this step.
+  /// Replaces the checkpoint of a step with another file.
   void replace(std::uint64_t step, const std::filesystem::path& by) {
     std::filesystem::copy_file(by, path(step), std::filesystem::copy_options::overwrite_existing);
   }
@@ -111,7 +111,7 @@ TEST_CASE("checkpoints and the config file of a run contain its id") {
   CHECK(recorded_run_id(run.directory()) == std::nullopt);
 }
 
-/// What is said of the newest checkpoint, which is skipped for the one of step `expected`.
+/// Why the newest checkpoint is skipped for the checkpoint of step `expected`.
 std::string reason_to_skip(const RunDirectory& directory, std::uint64_t expected) {
   const auto found = read_newest_of_run(directory);
   REQUIRE(found.has_value());
@@ -120,7 +120,7 @@ std::string reason_to_skip(const RunDirectory& directory, std::uint64_t expected
   return found->rejected[0].reason;
 }
 
-TEST_CASE("checkpoints of another run, and those that were renamed, are skipped") {
+TEST_CASE("checkpoints of another run and renamed checkpoints are skipped") {
   OwnRun run;
   OwnRun other(2);
   const std::vector<std::uint64_t> steps = run.directory().steps();
@@ -132,9 +132,9 @@ TEST_CASE("checkpoints of another run, and those that were renamed, are skipped"
   std::filesystem::remove(run.path(9999));
   run.replace(newest, other.path(newest));
   CHECK(contains(reason_to_skip(run.directory(), steps.at(steps.size() - 2)),
-                 ": found a checkpoint of the run "));
+                 ": found a checkpoint of run "));
   CHECK_THROWS_AS(read_checkpoint_of_run(run.directory(), newest), UnusableCheckpoint);
-  // Without a config file it is not known which run the directory belongs to.
+  // Without a config file, the id of the run is unknown.
   std::filesystem::remove(run.directory().path() / "config.yaml");
   CHECK(read_newest_of_run(run.directory())->step == newest);
 }

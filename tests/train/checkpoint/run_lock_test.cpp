@@ -27,7 +27,7 @@ using test::error_text;
 using test::FaultyFileSystem;
 using test::TemporaryFolder;
 
-/// A child process that holds the lock of a folder until it is killed.
+/// A child process that holds the lock of a folder until kill().
 class Holder {
  public:
   explicit Holder(const std::filesystem::path& folder) {
@@ -64,7 +64,7 @@ class Holder {
   pid_t pid_ = -1;
 };
 
-TEST_CASE("a second lock on a run directory is rejected with the name of the holder") {
+TEST_CASE("a second lock on a run directory is rejected with the pid of the holder") {
   const TemporaryFolder folder;
   const RunLock lock(folder.path());
   const auto rejection = [&](FileSystem& files) {
@@ -75,11 +75,11 @@ TEST_CASE("a second lock on a run directory is rejected with the name of the hol
   CHECK(contains(text, "in use by pid " + std::to_string(::getpid()) + " on "));
   CHECK(contains(text, " since 20"));
   FaultyFileSystem files;
-  files.failing_name = "pread";  // the name cannot be read
+  files.failing_name = "pread";  // the text of .lock cannot be read
   CHECK(contains(rejection(files), "in use by another process"));
 }
 
-TEST_CASE("a lock is released with its owner, and its file remains") {
+TEST_CASE("the destructor releases a lock, and its file remains") {
   const TemporaryFolder folder;
   { const RunLock lock(folder.path()); }
   CHECK(std::filesystem::exists(folder / ".lock"));
@@ -95,7 +95,7 @@ TEST_CASE("a lock of another process is held until that process is killed") {
   CHECK_NOTHROW(RunLock(folder.path()));
 }
 
-TEST_CASE("a new holder overwrites the whole text of an old one") {
+TEST_CASE("a new holder replaces the whole text of the previous holder") {
   const TemporaryFolder folder;
   std::ofstream(folder / ".lock") << std::string(500, 'x');
   const RunLock lock(folder.path());
@@ -105,7 +105,7 @@ TEST_CASE("a new holder overwrites the whole text of an old one") {
   CHECK(text.find('x') == text.npos);
 }
 
-TEST_CASE("a lock file that is a symbolic link is rejected and its target not written") {
+TEST_CASE("a symbolic link as lock file is rejected, and its target is not written") {
   const TemporaryFolder folder;
   std::ofstream(folder / "mine.txt") << "mine";
   std::filesystem::create_symlink("mine.txt", folder / ".lock");
@@ -127,7 +127,7 @@ TEST_CASE("a lock is held until its file is replaced") {
   CHECK_THROWS_AS(watched.require_held(), OutputError);
 }
 
-TEST_CASE("a lock whose file was deleted is locked again, unless another process has done so") {
+TEST_CASE("a deleted lock file is locked again, unless another process has locked a new one") {
   const TemporaryFolder folder;
   RunLock lock(folder.path());
   std::filesystem::remove(folder / ".lock");
@@ -138,7 +138,7 @@ TEST_CASE("a lock whose file was deleted is locked again, unless another process
   CHECK_THROWS_AS(lock.require_held(), RunDirectoryInUse);
 }
 
-TEST_CASE("a run directory is locked by all its names, and checked once it is locked") {
+TEST_CASE("copies of a RunDirectory share its lock, and require_lock() needs lock() first") {
   const TemporaryFolder folder;
   RunDirectory directory(folder.path());
   CHECK_NOTHROW(directory.require_lock());
@@ -149,14 +149,14 @@ TEST_CASE("a run directory is locked by all its names, and checked once it is lo
   CHECK_THROWS_AS(copy.require_lock(), RunDirectoryInUse);
 }
 
-TEST_CASE("a lock that cannot be made is an output error whose hint names a limit") {
+TEST_CASE("a lock that cannot be created is an output error with a fitting hint") {
   const TemporaryFolder folder;
   CHECK_THROWS_AS(RunLock(folder / "none"), OutputError);
   for (const auto& [call, error, hint] :
-       {std::tuple("open", ENOLCK, "that this user can write and lock"),
-        {"lock", ENOLCK, "that this user can write and lock"},
-        {"ftruncate", ENOLCK, "that this user can write and lock"},
-        {"write", ENOLCK, "that this user can write and lock"},
+       {std::tuple("open", ENOLCK, "where this user can write and lock"),
+        {"lock", ENOLCK, "where this user can write and lock"},
+        {"ftruncate", ENOLCK, "where this user can write and lock"},
+        {"write", ENOLCK, "where this user can write and lock"},
         {"open", EMFILE, "ulimit -n"},
         {"open", ENOSPC, "free space on the disk"},
         {"open", EDQUOT, "free space on the disk"}}) {

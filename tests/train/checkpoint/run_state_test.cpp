@@ -28,7 +28,7 @@ void write(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-/// A run directory whose log has these lines.
+/// A run directory with this train.log.
 fs::path make_run(const fs::path& path, const std::string& log) {
   fs::create_directories(path / "checkpoints");
   write(path / "config.yaml", "data:\n  task: copy\ntrain:\n  steps: 40\n");
@@ -44,7 +44,7 @@ const std::string stamp = "2026-11-23 19:59:31  ";
 
 }  // namespace
 
-TEST_CASE("the step of a run is that of its newest checkpoint if its log ends earlier") {
+TEST_CASE("the step of a run comes from its newest checkpoint if its log ends earlier") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", stamp + "step 10/40  epoch 1  loss 2\n");
   CHECK(read_run_state(run).step == 10);
@@ -54,7 +54,7 @@ TEST_CASE("the step of a run is that of its newest checkpoint if its log ends ea
   CHECK(read_run_state(run).step == 35);
 }
 
-TEST_CASE("a run is finished, failed or stopped by the last line of its log") {
+TEST_CASE("the end of the log determines whether a run is finished, failed or stopped") {
   const TemporaryFolder folder;
   const std::string steps = stamp + "step   10/40  epoch 1  loss 2\n" + stamp +
                             "step 1,020/40  epoch 1  loss 1\n" + stamp +
@@ -85,7 +85,7 @@ TEST_CASE("a run is finished, failed or stopped by the last line of its log") {
   }
 }
 
-TEST_CASE("pipes and huge files in a run directory are reported as problems and not read further") {
+TEST_CASE("pipes and huge files in a run directory are reported as problems and not read") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", "");
   for (const char* name : {"train.log", "metrics.csv"}) {
@@ -101,7 +101,7 @@ TEST_CASE("pipes and huge files in a run directory are reported as problems and 
   CHECK_FALSE(is_locked(run));
 }
 
-TEST_CASE("the best value of a run is finite, and by its train.best_metric") {
+TEST_CASE("the best value of a run is the best finite value of its train.best_metric") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", "");
   CHECK(read_run_state(run).best == 0.25);
@@ -119,7 +119,7 @@ TEST_CASE("the best value of a run is finite, and by its train.best_metric") {
   CHECK(read_run_state(run).best == 0.5);
 }
 
-TEST_CASE("files of a run that cannot be read are problems of the run, and the list continues") {
+TEST_CASE("a file that cannot be read is a problem of the run, and other files are read") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", stamp + "step 3/40  epoch 1\n");
   write(run / "config.yaml", "modell:\n  a: 1\n");
@@ -133,7 +133,7 @@ TEST_CASE("files of a run that cannot be read are problems of the run, and the l
   CHECK(contains(read_run_state(run).problem, "metrics.csv"));
 }
 
-TEST_CASE("steps and best score of a run of another program are read, with one line about it") {
+TEST_CASE("steps and best score of another program's run are read, with one line of problems") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", stamp + "step 3/40  epoch 1\n");
   write(
@@ -165,7 +165,7 @@ TEST_CASE("a run is running while a process holds its lock") {
   CHECK(read_run_state(run).phase == RunPhase::finished);
 }
 
-TEST_CASE("runs are found down to a depth, and not within runs") {
+TEST_CASE("find_runs() finds runs down to a depth, but not inside runs") {
   const TemporaryFolder folder;
   make_run(folder / "b", "");
   make_run(folder / "a" / "two", "");

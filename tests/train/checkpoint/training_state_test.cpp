@@ -20,7 +20,7 @@ namespace {
 
 // ---- Divergence.
 
-/// Uniform in [-1, 1), the same in every run of the tests.
+/// Deterministic noise, uniform in [-1, 1).
 class Noise {
  public:
   double operator()() { return static_cast<double>(draws_.below(1'000'000)) / 500'000 - 1.0; }
@@ -31,7 +31,7 @@ class Noise {
 
 constexpr double guessing = 5.0;
 
-/// The step, from 1, at which the watch calls a run with these losses diverged.
+/// The step, from 1, at which a run with these losses has diverged.
 std::optional<int> divergence_of(const std::function<double(int)>& loss, int steps,
                                  std::size_t window) {
   DivergenceWatch watch;
@@ -43,7 +43,7 @@ std::optional<int> divergence_of(const std::function<double(int)>& loss, int ste
 
 double falling(int step) { return 2.0 + 3.0 * std::exp(-step / 200.0); }
 
-TEST_CASE("noise, spikes and a slow rise of the loss are no divergence") {
+TEST_CASE("noise, spikes and a slow rise of the loss are not divergence") {
   Noise noise;
   for (const double amplitude : {0.0, 0.1, 1.0, 4.0}) {
     CAPTURE(amplitude);
@@ -55,7 +55,7 @@ TEST_CASE("noise, spikes and a slow rise of the loss are no divergence") {
     return falling(step) + 0.1 * noise() + (spike ? 8.0 : 0.0);
   };
   CHECK_FALSE(divergence_of(spiky, 20000, 100));
-  // By less than half of the progress.
+  // A rise by less than half of the progress.
   CHECK_FALSE(divergence_of(
       [&](int step) { return falling(step) + 0.01 * noise() + 1e-4 * std::max(0, step - 2000); },
       12000, 100));
@@ -77,15 +77,15 @@ TEST_CASE("a loss that rises from the first step has diverged once it exceeds it
   CHECK(*end <= 500);
 }
 
-TEST_CASE("a loss that stays far above that of guessing has diverged") {
+TEST_CASE("a loss that stays above twice the loss of guessing has diverged") {
   Noise noise;
   CHECK(divergence_of([&](int) { return 80.0 + 60.0 * noise(); }, 20000, 100) == 300);
   CHECK_FALSE(divergence_of([&](int) { return 9.0 + 8.0 * noise(); }, 20000, 100));
-  // Neither does a start from far above count against a run that gets there.
+  // A high loss in the first window is not divergence if the loss then falls.
   CHECK_FALSE(divergence_of([](int step) { return step <= 150 ? 80.0 : 5.0; }, 20000, 100));
 }
 
-TEST_CASE("a mean of exactly twice the loss of guessing is no divergence") {
+TEST_CASE("a mean of exactly twice the loss of guessing is not divergence") {
   CHECK_FALSE(divergence_of([](int) { return 2.0 * guessing; }, 5000, 8));
   CHECK(divergence_of([](int) { return 2.0 * guessing + 0.125; }, 5000, 8) == 24);
 }
@@ -94,7 +94,7 @@ TEST_CASE("a window of 0 disables the detection of divergence") {
   CHECK_FALSE(divergence_of([](int step) { return static_cast<double>(step); }, 5000, 0));
 }
 
-TEST_CASE("a divergence watch that is saved and restored at any step decides as before") {
+TEST_CASE("a DivergenceWatch restored at any step gives the same result") {
   const auto loss = [](int step) {
     return step <= 40 ? falling(step * 10) : 4.9 + 0.01 * (step % 3);
   };
@@ -110,11 +110,11 @@ TEST_CASE("a divergence watch that is saved and restored at any step decides as 
   }
 }
 
-// ---- Checkpoints that are kept.
+// ---- Kept checkpoints.
 
 using Steps = std::vector<std::uint64_t>;
 
-/// A table with validations of these losses.
+/// A table with validations that have these losses.
 MetricsTable validated(const std::vector<std::pair<std::uint64_t, double>>& losses) {
   MetricsTable table;
   for (const auto& [step, loss] : losses) {
@@ -135,7 +135,7 @@ TEST_CASE("the last step and the scheduled steps before it are averaged") {
   CHECK(steps_to_average(0, options) == Steps{0});
 }
 
-TEST_CASE("a validation that is not the best may be among the best few") {
+TEST_CASE("is_further_best() is true for the keep_best best validations, earlier ones first") {
   TrainOptions options;
   const std::string csv = validated({{1, 3.0}, {2, 1.0}, {3, 2.0}, {4, 2.0}, {5, 2.5}}).csv();
   options.keep_best = 3;
@@ -144,13 +144,13 @@ TEST_CASE("a validation that is not the best may be among the best few") {
   CHECK_FALSE(is_further_best(5, csv, options));
   options.keep_best = 2;
   CHECK(is_further_best(3, csv, options));
-  CHECK_FALSE(is_further_best(4, csv, options));  // of equal ones, the earlier
+  CHECK_FALSE(is_further_best(4, csv, options));  // equal to step 3, which is earlier
   options.best_metric = "token_accuracy";
   CHECK(is_further_best(5, csv, options));
   CHECK_FALSE(is_further_best(2, csv, options));
 }
 
-TEST_CASE("validations that are not finite are not among the best") {
+TEST_CASE("non-finite validations are not among the best") {
   const double infinity = std::numeric_limits<double>::infinity();
   const std::string csv = validated({{1, infinity}, {2, std::nan("")}, {3, 1.0}}).csv();
   CHECK(best_validations(csv, "loss") == Steps{3});
@@ -175,7 +175,7 @@ TEST_CASE("checkpoints of the average and of the best validations are kept") {
   options.keep_best = 2;
   const Retention kept = kept_checkpoints(state, options);
   CHECK(kept.keep_best == 2);
-  CHECK(kept.best_first == Steps{10, 5, 15});  // validating step 22 was not due
+  CHECK(kept.best_first == Steps{10, 5, 15});  // the validation of step 22 was not due
   state.step = 25;
   CHECK(kept_checkpoints(state, options).best_first == Steps{22, 10, 5, 15});
 }

@@ -426,7 +426,7 @@ TEST_CASE("a rollback without a valid checkpoint ends with both errors") {
   const std::string text = go_on_without_checkpoints(run, {1, 2}, run.progress());
   CAPTURE(text);
   CHECK(text.starts_with("the loss is nan at step "));
-  CHECK(contains(text, "found 2 checkpoints, all unusable, expected a whole one"));
+  CHECK(contains(text, "found 2 checkpoints, all unusable, expected an intact one"));
 }
 
 TEST_CASE("a run without a checkpoint for a rollback ends as one whose loss is not finite") {

@@ -133,7 +133,7 @@ TEST_CASE("a cut or damaged checkpoint is rejected, and a run that has no other"
       {whole.substr(0, 1000), "is truncated"},
       {whole.substr(0, whole.size() - 1), "is truncated"},
       {whole + "\n", "is too long"},
-      {altered, "is damaged: found other bytes than were written"}};
+      {altered, "is damaged: its digest does not match its bytes"}};
   for (const auto& [bytes, words] : rows) {
     CAPTURE(words);
     work.write("bad.h5", bytes);
@@ -143,7 +143,7 @@ TEST_CASE("a cut or damaged checkpoint is rejected, and a run that has no other"
     fs::resize_file(file, 1000);
   }
   for (const char* command : {"train --resume runs/tiny train.steps=20", "translate runs/tiny"}) {
-    check_rejected(work, command, 4, {"checkpoints", "expected a whole one"});
+    check_rejected(work, command, 4, {"checkpoints", "expected an intact one"});
   }
 }
 

@@ -80,7 +80,7 @@ TEST_CASE("a finished run is unchanged, whatever leftovers and lock it has") {
   const auto lock_before = fs::last_write_time(work / "runs/tiny/.lock");
   const auto before = work.contents();
   CHECK(work.out("train tiny.yaml --resume") ==
-        "runs/tiny is finished: 12 of 12 steps; give more with train.steps=N\n");
+        "runs/tiny is finished: 12 of 12 steps; to continue, set a larger train.steps=N\n");
   CHECK(work.contents() == before);
   CHECK(fs::last_write_time(work / "runs/tiny/.lock") == lock_before);
   CHECK(contains(work.out("train --resume runs/tiny train.steps=10"),
@@ -203,7 +203,7 @@ TEST_CASE("a run that has decayed to 0 and gets more steps needs a new end of th
   const DecayedWorkplace rejected;
   for (const char* run : {"tiny.yaml", "runs/tiny"}) {
     check_rejected(rejected, std::string("train train.steps=16 --resume ") + run, 2,
-                   {"raised from 12 to 16", "decays to 0 until step 12",
+                   {"raised from 12 to 16", "reaches 0 at step 12",
                     "schedule.decay_steps=16 --allow-change schedule.decay_steps",
                     "schedule.min_learning_rate"});
   }

@@ -221,7 +221,7 @@ TEST_CASE("a run whose lock file was replaced by another process ends without a 
   work.send(SIGTERM);
   CHECK(work.end() == 7);
   check_words(test::read_text(work.stream("err")),
-              {"runs/tiny: found another lock file than the one of this process", "\nhint: "});
+              {"runs/tiny: another process has replaced the lock file", "\nhint: "});
   CHECK(work.directory().steps().empty());
   CHECK_FALSE(work.has("runs/tiny/metrics.csv"));
 }
