@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lets every system call on files fail, once and from then on: nothing is lost or left over."""
+"""Makes every system call on files fail, once or from then on. No data may be lost or left over."""
 
 import errno
 import itertools
@@ -18,7 +18,7 @@ from runs import Failure, Reference, require
 
 STEPS = 5
 ERRORS = ["ENOSPC", "EIO", "EDQUOT", "EMFILE", "EACCES", "EROFS", "EINTR"]
-# A save cannot do without these, on these files.
+# A save fails without these calls on these files.
 VITAL_CALLS = ("openat", "open", "fallocate", "write", "fsync", "pread64", "pread", "close",
                "rename")
 VITAL_FILES = (".h5.tmp-", ".metrics.csv.tmp-")
@@ -26,14 +26,14 @@ VITAL_FILES = (".h5.tmp-", ".metrics.csv.tmp-")
 
 @dataclass(frozen=True)
 class Trial:
-    """One thing that goes wrong."""
+    """A fault at a system call."""
     call: strace.Call
-    fault: str     # as strace has it: error=ENOSPC, retval=100
-    onwards: bool  # and with all later calls of that name
+    fault: str     # in the syntax of strace: error=ENOSPC, retval=100
+    onwards: bool  # whether all later calls with that name also fail
 
     @property
     def save(self):
-        """The first save that can suffer, from 1; 0 before the first begins."""
+        """The first save that the fault can affect, from 1; 0 before the first save."""
         return self.call.save
 
     def __str__(self):
@@ -41,32 +41,33 @@ class Trial:
 
     @property
     def is_vital(self):
-        """Whether a save that meets this must fail. An interrupted call may be made again."""
+        """Whether the fault makes a save fail. Interrupted calls are repeated."""
         return (self.call.name in VITAL_CALLS and "EINTR" not in self.fault and
                 any(file in self.call.what for file in VITAL_FILES))
 
     @property
     def reason(self):
-        """What the program has to say of it."""
+        """The reason that the program must print."""
         if self.fault.startswith("retval"):
             return "the disk returned other bytes"
         return os.strerror(getattr(errno, self.fault.removeprefix("error=")))
 
 
 def faults_of(call, errors):
-    """What may go wrong with a call, once; and from then on. A call that is interrupted forever is
-    repeated forever, and no disk does that."""
+    """The faults of a call, as pairs (fault, onwards). EINTR occurs only once, since an interrupted
+    call is repeated."""
     for error in errors:
         yield f"error={error}", False
         if error != "EINTR":
             yield f"error={error}", True
     if call.name in ("write", "pread64", "pread") and any(file in call.what for file in VITAL_FILES):
-        yield "retval=100", False  # a disk that lies: no byte has been moved
+        yield "retval=100", False  # reports success without transferring any bytes
 
 
 def trials_of(calls, full):
-    """All calls with all errors; or, with one error each in turn, the calls of a save in the middle,
-    once the calls of the last, and from then on the first call of each name."""
+    """With `full`, all calls with all errors. Otherwise one error per call, for all calls of a save
+    in the middle, for single faults in the last save, and for lasting faults at the first call of
+    each name."""
     turn = itertools.cycle(ERRORS)
     for call in calls:
         save = call.save
@@ -78,16 +79,16 @@ def trials_of(calls, full):
 
 
 def check_outcome(trial, outcome, log):
-    """The exit code is a documented one and what was said names the reason."""
+    """The exit code is documented, and the message names the reason."""
     require(outcome.code in (0, 4, 5), f"{trial}: {outcome}")
-    if outcome.code != 0 and trial.call.name != "write":  # else nothing can be said
+    if outcome.code != 0 and trial.call.name != "write":  # without write, no message can be printed
         require(outcome.err.startswith("tapestry: error: ") and "\nhint: " in outcome.err,
                 f"{trial}: {outcome}")
-    # Only before there is anything to save can it be that a folder could not be read.
+    # Exit code 4, a folder that cannot be read, is possible only before the first save.
     require(outcome.code != 4 or trial.save == 0, f"{trial}: {outcome}")
     ends = trial.onwards or trial.save >= STEPS
     require(outcome.code == 0 or ends or trial.save == 0,
-            f"{trial}: expected the run to go on: {outcome}")
+            f"{trial}: expected the run to continue: {outcome}")
     if trial.is_vital and ends:
         require(outcome.code == 5, f"{trial}: expected exit code 5: {outcome}")
     elif trial.is_vital:
@@ -95,19 +96,19 @@ def check_outcome(trial, outcome, log):
 
 
 def check_warning(trial, out, log):
-    """One save failed, and the run said so."""
+    """The run has printed and logged one warning about the failed save."""
     for text in (out, log):
         said = [line for line in text.splitlines()
                 if re.search(r"\bwarning: .*" + re.escape(trial.reason), line)]
-        require(len(said) == 1, f"{trial}: expected one warning of it in:\n{text}")
+        require(len(said) == 1, f"{trial}: expected one warning about it in:\n{text}")
         about_space = any(error in trial.fault for error in ("ENOSPC", "EIO", "EDQUOT"))
         has_bytes = re.search(r"\d+ bytes needed, \d+ free", said[0]) is not None
         require(has_bytes == about_space,
-                f"{trial}: bytes needed and free only where they may be the reason: {said[0]}")
+                f"{trial}: expected bytes needed and free only in errors about space: {said[0]}")
 
 
 class Trials:
-    """Runs in which something goes wrong, each from its beginning."""
+    """Runs with faults, each from its start."""
 
     def __init__(self, options, folder):
         self.program, self.folder = options.program, folder
@@ -130,8 +131,10 @@ class Trials:
         return outcome.code
 
     def check_run(self, run, outcome, trial, saved, deletes=True):
-        """What was saved before is there still, the run can go on, and nothing is left over, unless
-        that could not be deleted."""
+        """Earlier saves still exist, the run can be resumed, and no temporary file is left over.
+
+        deletes  whether the run could delete files
+        """
         try:
             self.reference.check(run, saved)
             if deletes:
@@ -139,7 +142,7 @@ class Trials:
             if outcome.code == 0:
                 self.reference.check_end(run)
             self.reference.finish(run)
-            if deletes:  # else it may stay: a run that is finished touches nothing any more
+            if deletes:  # otherwise a file may be left: resuming a finished run deletes nothing
                 self.reference.check_clean(run)
         except Failure as failure:
             raise Failure(f"{trial}: {failure}\n{outcome}") from failure
@@ -147,7 +150,7 @@ class Trials:
 
 
 def check_threads_rejected(trials):
-    """Without a thread for it, training waits while a checkpoint is written, and says so once."""
+    """If no thread can be created, training waits during saves, and prints one warning."""
     run = trials.make_run()
     reject = ["strace", "-f", "-o", "trace", "-e", "trace=clone,clone3",
               "-e", "inject=clone,clone3:error=EAGAIN"]
@@ -166,12 +169,11 @@ def test(options, folder):
     check_threads_rejected(trials)
     every = list(trials_of(trials.calls, options.full))
     codes = Counter(runs.each(trials.make, every, options.jobs))
-    print(f"{len(every):,} faults in {len({trial.call for trial in every})} system calls of "
-          f"{len(trials.calls)} of a run with {STEPS} saves, {time.monotonic() - begin:.0f} s: "
-          f"{codes[0]:,} runs went on to their end, {codes[5]:,} ended with exit code 5, "
-          f"{codes[4]:,} with 4")
-    print("nothing that was saved was lost, nothing was left over, and every run could be taken to "
-          "the same bytes afterwards")
+    print(f"{len(every):,} faults in {len({trial.call for trial in every})} of "
+          f"{len(trials.calls)} system calls of a run with {STEPS} saves, "
+          f"{time.monotonic() - begin:.0f} s: {codes[0]:,} runs finished, {codes[5]:,} ended with "
+          f"exit code 5, {codes[4]:,} with 4")
+    print("no save was lost, no file was left over, every resumed run ended with the same bytes")
 
 
 if __name__ == "__main__":

@@ -25,17 +25,18 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/models/trained_model.h"
 
-/// Lets the n-th allocation fail, once or with all after it, while a run is resumed, and two steps
-/// are trained, validated and saved, the first in the background; then does the last under every
-/// limit on memory from too little to enough.
+/// Makes the n-th allocation fail, alone or with all later ones, while a run is resumed, and while
+/// two steps are trained, validated and saved, the first of them in the background. Then trains
+/// under every memory limit from too little to enough.
 ///
-/// Each failure has a separate process. It must end with std::bad_alloc, OutputError or success,
-/// with the weights of a whole step, the old checkpoints whole, no file left over, and the run
-/// going on to the bytes that it would have had. After a failed allocation inside libhdf5 it may
-/// crash: then files are all that counts, and another process goes on with the run. Under a limit
-/// on the address space that must not happen.
+/// Each failure is tested in a separate process. The action must end with std::bad_alloc,
+/// OutputError or success. The weights must belong to a whole step, old checkpoints must be intact,
+/// no temporary file may be left, and the continued run must end with the same bytes as without
+/// failure. After a failed allocation inside libhdf5 the process may crash; then only the files are
+/// checked, and another process continues the run. Under a memory limit, no allocation inside
+/// libhdf5 may fail.
 ///
-///     failing_allocations [--full]      every n, and not about sixty
+///     failing_allocations [--full]      every n instead of about sixty
 namespace tapestry {
 namespace {
 
@@ -55,7 +56,7 @@ Bytes parameter_bytes(const Model& model) {
 
 constexpr std::uint64_t first_step = 2, last_step = 4;
 
-/// What is left of the run at its end, of which an attempt has the steps up to first_step.
+/// A run of last_step steps. Attempts start from its checkpoint of first_step.
 struct Scene {
   Config config;
   Corpus corpus;
@@ -85,16 +86,16 @@ struct Scene {
   }
 };
 
-/// Takes up the run where its files have it.
-class GoingOn {
+/// Continues a run from its files.
+class Continuation {
  public:
-  GoingOn(const Scene& scene, const std::filesystem::path& folder)
+  Continuation(const Scene& scene, const std::filesystem::path& folder)
       : scene_(scene), directory_(folder), progress_(nullptr, 0, last_step) {}
 
-  /// What was lost of the run: empty if it goes on and ends with the right bytes.
+  /// The loss of the run; empty if it can continue and ends with the expected bytes.
   std::string loss() {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_.path())) {
-      if (is_temporary_name(entry.path().filename().string())) return "a file is left over";
+      if (is_temporary_name(entry.path().filename().string())) return "a temporary file is left";
     }
     if (read_binary_file(directory_.checkpoint_path(first_step)).bytes != scene_.first) {
       return "a checkpoint is lost";
@@ -112,7 +113,7 @@ class GoingOn {
   Progress progress_;
 };
 
-/// A copy of the run, in which one action will run short of memory.
+/// A copy of the run, and an action in it that runs out of memory.
 class Attempt {
  public:
   explicit Attempt(const Scene& scene, const std::filesystem::path& folder)
@@ -124,13 +125,15 @@ class Attempt {
   virtual ~Attempt() = default;
 
   virtual void act() = 0;
-  /// What was lost, empty if nothing; memory is plentiful again.
+  /// The loss caused by act(); empty without a loss. Call it after end_shortage().
+  ///
+  /// done  whether act() succeeded
   virtual std::string loss(bool done) = 0;
 
  protected:
   void resume() { trainer_.resume(directory_.read_newest()->arrays); }
 
-  std::string loss_of_going_on() { return GoingOn(scene_, directory_.path()).loss(); }
+  std::string loss_of_run() { return Continuation(scene_, directory_.path()).loss(); }
 
   const Scene& scene_;
   RunDirectory directory_;
@@ -144,7 +147,7 @@ struct Resuming : Attempt {
   void act() override { resume(); }
   std::string loss(bool done) override {
     if (!done && parameter_bytes(trainer_.model()) != before_) return "the weights have changed";
-    return loss_of_going_on();
+    return loss_of_run();
   }
 };
 
@@ -152,21 +155,21 @@ struct Training : Attempt {
   Training(const Scene& scene, const std::filesystem::path& folder) : Attempt(scene, folder) {
     resume();
     before_ = parameter_bytes(trainer_.model());
-    H5close();  // the first save of a process also sets HDF5 up
+    H5close();  // so that the first save also initializes libhdf5
   }
   void act() override { trainer_.run(); }
   std::string loss(bool /*done*/) override {
     const Bytes after = parameter_bytes(trainer_.model());
-    const std::string lost = loss_of_going_on();
+    const std::string lost = loss_of_run();
     if (!lost.empty()) return lost;
     const bool is_whole = after == before_ || std::ranges::count(scene_.weights, after) > 0;
-    return is_whole ? "" : "half a step is done";
+    return is_whole ? "" : "the weights are in the middle of a step";
   }
 };
 
 enum class End { success, no_memory, no_output, other, crash };
 
-/// What a process tells of its attempt, in memory that it shares.
+/// The report of a process about its attempt, in shared memory.
 struct Report {
   End end = End::crash;
   std::uint64_t allocations = 0;
@@ -187,7 +190,7 @@ Report& shared_report() {
   return *report;
 }
 
-/// One way of running short of memory.
+/// A way to run out of memory.
 struct Trial {
   std::string what;
   std::function<void()> begin;
@@ -222,8 +225,8 @@ void attempt(const Scene& scene, const std::filesystem::path& folder, const Tria
   report.end = end;
 }
 
-/// Runs `body` in a separate process, which reports its exception itself; its death leaves the
-/// report as it is.
+/// Runs `body` in a separate process. An exception is written to the report; a crash leaves the
+/// report unchanged.
 void in_another_process(const std::function<void()>& body) {
   const pid_t process = ::fork();
   if (process != 0) {
@@ -250,15 +253,15 @@ Report attempt_apart(const Scene& scene, const Trial& trial) {
   shared_report().hdf5_failed = test::failed_in_hdf5();
   const Report report = shared_report();
   if (!report.hdf5_failed) return report;
-  shared_report().tell("the run does not go on after libhdf5 failed");
+  shared_report().tell("the run does not continue after libhdf5 failed");
   in_another_process([&] {
-    shared_report().tell(GoingOn(scene, folder / "run").loss());
+    shared_report().tell(Continuation(scene, folder / "run").loss());
     shared_report().end = report.end;
   });
   return shared_report();
 }
 
-/// How often an action ended in each way.
+/// Counts the ends of an action by kind.
 class Tally {
  public:
   explicit Tally(const char* action) : action_(action) {}
@@ -286,13 +289,15 @@ class Tally {
   std::size_t hdf5_crashes_ = 0, losses_ = 0;
 };
 
-/// Tries every n, or about `most` of them, evenly spread.
+/// Makes the n-th allocation fail for every n, or for about `max_trials` evenly spaced n.
 template <class Action>
-bool fail_allocations(const char* name, const Scene& scene, std::optional<std::uint64_t> most) {
+bool fail_allocations(const char* name, const Scene& scene,
+                      std::optional<std::uint64_t> max_trials) {
   Tally tally(name);
   const Trial none = failing_allocation(0, Shortage::once);
   const std::uint64_t allocations = attempt_apart<Action>(scene, none).allocations;
-  const std::uint64_t stride = most ? std::max<std::uint64_t>(1, allocations / *most) : 1;
+  const std::uint64_t stride =
+      max_trials ? std::max<std::uint64_t>(1, allocations / *max_trials) : 1;
   for (const Shortage shortage : {Shortage::once, Shortage::lasting}) {
     for (std::uint64_t n = 1; n <= allocations; n += stride) {
       const Trial trial = failing_allocation(n, shortage);
@@ -302,9 +307,9 @@ bool fail_allocations(const char* name, const Scene& scene, std::optional<std::u
   return tally.report() && allocations > 1000;
 }
 
-/// Limits the memory more and more generously until there is enough.
+/// Trains under increasing memory limits until the memory is enough.
 bool limit_memory(const Scene& scene, std::uint64_t stride) {
-  Tally tally("train under a limit on memory");
+  Tally tally("train under a memory limit");
   std::size_t enough = 0, short_of_it = 0, hdf5_failures = 0;
   for (std::uint64_t bytes = 0; enough < 5 && bytes < std::uint64_t{1} << 30; bytes += stride) {
     const Trial trial = limited_memory(bytes);
@@ -321,9 +326,9 @@ int run(bool full) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   kernels::set_num_threads(1);
   const Scene scene;
-  const auto most = full ? std::nullopt : std::optional<std::uint64_t>(60);
-  const bool resumes = fail_allocations<Resuming>("resume a run", scene, most);
-  const bool trains = fail_allocations<Training>("train, validate and save", scene, most);
+  const auto max_trials = full ? std::nullopt : std::optional<std::uint64_t>(60);
+  const bool resumes = fail_allocations<Resuming>("resume a run", scene, max_trials);
+  const bool trains = fail_allocations<Training>("train, validate and save", scene, max_trials);
   const bool limits = limit_memory(scene, full ? 4096 : 65536);
   return resumes && trains && limits ? 0 : 1;
 }

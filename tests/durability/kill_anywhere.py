@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kills runs at random moments, resumes them, again and again to their end: nothing is lost."""
+"""Kills and resumes runs at random moments until they finish. Nothing may be lost."""
 
 import random
 import shutil
@@ -12,8 +12,8 @@ import runs
 from runs import Reference, require
 
 STEPS = 24
-LONGEST_WAIT = 0.06  # seconds from the start of a process to a kill that aims at nothing
-SAVE_SECONDS = 0.006  # about what a save takes from the temporary file's creation to its rename
+MAX_WAIT = 0.06  # seconds from the start of a process to a kill at a random moment
+SAVE_SECONDS = 0.006  # approximate time from creating the temporary file of a save to renaming it
 
 
 @dataclass
@@ -25,8 +25,7 @@ class Tally:
 
 
 def wait_for_save(run, process):
-    """Returns as soon as a save of the process has created its temporary file, or the process has
-    ended."""
+    """Waits until the process has created the temporary file of a save, or has ended."""
     mark = f".h5.tmp-{process.pid}-"
     while process.poll() is None:
         try:
@@ -37,31 +36,32 @@ def wait_for_save(run, process):
 
 
 def wait_for_moment(run, process, rng):
-    """Half of the kills come at any moment in the life of a process, half in a save or near it."""
+    """Waits for a random moment in the life of the process, or, in half of the calls, for a moment
+    in a save or near it."""
     if rng.random() < 0.5:
-        time.sleep(rng.uniform(0, LONGEST_WAIT))
+        time.sleep(rng.uniform(0, MAX_WAIT))
         return
     for _ in range(rng.randint(1, 3)):
-        time.sleep(rng.uniform(0, LONGEST_WAIT / 10))
+        time.sleep(rng.uniform(0, MAX_WAIT / 10))
         wait_for_save(run, process)
     time.sleep(rng.uniform(0, SAVE_SECONDS))
 
 
 def was_in_save(run, pid):
-    """Whether a process that is dead left the temporary file of a checkpoint: the proof that it
-    died between creating and renaming it."""
+    """Whether a killed process has left the temporary file of a checkpoint, which proves that it
+    died between creating and renaming the file."""
     return any(f".h5.tmp-{pid}-" in path.name for path in run.temporaries())
 
 
 def check_resume_rejected(run):
-    """Without a checkpoint there is nothing to resume; the program says what to do instead."""
+    """Checks the error of resuming without a checkpoint."""
     outcome = run.execute(run.resume())
     require(outcome.code == 4 and "start a run: tapestry train CONFIG" in outcome.err,
             f"{run.directory}: resuming before the first checkpoint: {outcome}")
 
 
 def kill_once(run, reference, rng, tally):
-    """Goes on with a run and kills it. Returns whether it came to its end first."""
+    """Continues a run and kills it. Returns whether it ended before the kill."""
     before = run.steps()
     with open(run.folder / "output", "w+b") as output:
         process = run.start(run.next_command(), output)
@@ -101,7 +101,7 @@ def kill_again_and_again(options, folder, rng, config):
     tally = Tally()
     begin = time.monotonic()
     while tally.kills < kills or tally.in_save < in_save:
-        require(tally.kills < 5 * kills, f"of {tally.kills} kills only {tally.in_save} hit a save")
+        require(tally.kills < 5 * kills, f"only {tally.in_save} of {tally.kills} kills hit a save")
         run = reference.run(options.program, folder / f"run-{tally.ended}")
         while not kill_once(run, reference, rng, tally):
             pass
@@ -110,7 +110,7 @@ def kill_again_and_again(options, folder, rng, config):
         tally.ended += 1
     print(f"{tally.kills:,} kills in {tally.ended:,} runs of {STEPS} steps, "
           f"{time.monotonic() - begin:.0f} s (seed {options.seed})\n"
-          f"  inside a save, as the file they left proves: {tally.in_save:,}\n"
+          f"  inside a save, according to the temporary file: {tally.in_save:,}\n"
           f"  before the first checkpoint: {tally.before_first:,}\n"
           f"  lost checkpoints: 0; differing bytes: 0")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kills runs at every system call on files: the old or the new checkpoint is always there."""
+"""Kills runs at every system call on files. The old or the new checkpoint must always exist."""
 
 import itertools
 import shutil
@@ -12,11 +12,11 @@ import strace
 from runs import Reference, require
 
 STEPS = 5
-LEFT_BEFORE = ".step-00000004.h5.tmp-1-0"  # of a crash before
+LEFT_BEFORE = ".step-00000004.h5.tmp-1-0"  # temporary file of an earlier crash
 
 
 class Scenario:
-    """A command in a run directory that is always the same, and the system calls that it makes."""
+    """A command in a run directory with fixed content, and the system calls of the command."""
 
     def __init__(self, name, reference, options, folder, prepare):
         self.name, self.reference, self.prepare = name, reference, prepare
@@ -25,8 +25,8 @@ class Scenario:
         self.first = max(self.make_run().steps(), default=0)
         self.calls = strace.all_calls(self.make_run, lambda run: run.next_command(), reference)
 
-    def of_a_save(self):
-        """The calls of a save: of a thread that writes a checkpoint, and deletes an old one."""
+    def calls_of_a_save(self):
+        """The calls of a thread that writes a checkpoint and deletes an old one."""
         first = self.calls[-1].begun
         return [call for call in self.calls if call.by_writer and call.begun == first]
 
@@ -36,14 +36,14 @@ class Scenario:
         return run
 
     def kill_at(self, call):
-        """A run is killed at the call and continues. Returns whether that was inside a save."""
+        """Kills a run at the call and resumes it. Returns whether the call was inside a save."""
         return strace.at_its_aim(self.make_run, lambda run: self._kill(run, call))
 
     def _kill(self, run, call):
         strace.kill_at(run, run.next_command(), call)
         saved = self.first + call.saves
         newest = self.reference.check(run, saved)
-        most = saved if call.is_exact else saved + 1  # the next one is being written
+        most = saved if call.is_exact else saved + 1  # the next checkpoint is being written
         require(newest <= most, f"{call}: the newest checkpoint is of step {newest}, not {saved}")
         inside = any(".h5.tmp-" in path.name and path.name != LEFT_BEFORE
                      for path in run.temporaries())
@@ -54,11 +54,11 @@ class Scenario:
 
 
 def leave_empty(run):
-    """The run is to begin."""
+    """A run that has not started."""
 
 
 def stop_after(reference, step):
-    """The run was killed after it had saved a step, while it wrote the file of the next."""
+    """A run that was killed after it had saved a step, while it wrote the next checkpoint."""
     def prepare(run):
         run.checkpoints.mkdir(parents=True)
         for kept in (step - 1, step):
@@ -71,20 +71,20 @@ def stop_after(reference, step):
 def test(options, folder):
     strace.require_strace()
     reference = Reference(options.program, folder, STEPS)
-    begun = Scenario("begun", reference, options, folder, leave_empty)
+    begun = Scenario("new", reference, options, folder, leave_empty)
     resumed = Scenario("resumed", reference, options, folder, stop_after(reference, STEPS - 2))
     for scenario in (begun, resumed):
         begin = time.monotonic()
-        calls = scenario.calls if options.full else scenario.of_a_save()
+        calls = scenario.calls if options.full else scenario.calls_of_a_save()
         inside = sum(runs.each(scenario.kill_at, calls, options.jobs))
-        require(inside > 0, f"{scenario.name}: no kill left the temporary file of a checkpoint")
+        require(inside > 0, f"{scenario.name}: no kill left a temporary file of a checkpoint")
         writers = sum(call.by_writer for call in calls)
-        print(f"a run that is {scenario.name}: killed at {len(calls)} system calls of "
-              f"{len(scenario.calls)}, {writers} of them by threads that write checkpoints, "
-              f"{inside} with a checkpoint half written; "
+        print(f"{scenario.name} run: killed at {len(calls)} of {len(scenario.calls)} system calls, "
+              f"{writers} of them on threads that write checkpoints, "
+              f"{inside} while a checkpoint was partly written; "
               f"{time.monotonic() - begin:.0f} s")
-    print("each time the newest checkpoint was the last that had been put in place, and the run "
-          "resumed to the same bytes")
+    print("each time the last completed checkpoint was kept, and the resumed run ended with the "
+          "same bytes")
 
 
 if __name__ == "__main__":

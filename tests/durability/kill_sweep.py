@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kills sweeps at random moments, with and without their runs, and repeats the command until the
-sweep ends: its table is that of a sweep that was not killed."""
+"""Kills sweeps at random moments, with or without their runs, and repeats the command until the
+sweep ends. Its table must be the same as without kills."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ SWEEPS = {
     "in parallel": ["schedule.learning_rate=0.001,0.003,0.01,0.03", "train.seed=1..3", "--jobs", "2"],
     "successive halving": ["schedule.learning_rate=1e-5,1e-4,1e-3,1e-2", "--halving", "2"],
 }
-MOST_STARTS = 400  # of one sweep, which then never ends
+MAX_STARTS = 400  # starts of a sweep, after which the test fails
 
 
 def command(program, words):
@@ -27,14 +27,14 @@ def command(program, words):
 
 
 def children(pid):
-    """The processes that a process has started."""
+    """The child processes of a process."""
     with contextlib.suppress(FileNotFoundError):
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []
 
 
 def kill(process, with_runs):
-    """The runs of a sweep that is killed without them get SIGTERM from the kernel, and save."""
+    """Kills a sweep. Its runs are also killed, or else get SIGTERM from the kernel and save."""
     running = children(process.pid)
     process.kill()
     process.wait()
@@ -47,26 +47,26 @@ def table(folder):
     return (folder / "runs/config-sweep/sweep.csv").read_text()
 
 
-def sweep_killed(program, words, kills, longest, rng, folder):
-    """Returns the table and the number of kills that hit a running sweep, each after `longest`
-    seconds at most."""
+def sweep_killed(program, words, kills, max_wait, rng, folder):
+    """Runs a sweep with kills, each after at most `max_wait` seconds. Returns the table and the
+    number of kills that hit a running sweep."""
     hits = 0
-    for _ in range(MOST_STARTS):
+    for _ in range(MAX_STARTS):
         process = subprocess.Popen(command(program, words), cwd=folder, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE)
         if hits < kills:
-            time.sleep(rng.uniform(0, longest))
+            time.sleep(rng.uniform(0, max_wait))
             if process.poll() is None:
                 kill(process, rng.random() < 0.5)
                 hits += 1
                 process.stderr.close()
                 continue
-        error = process.communicate(timeout=runs.HANGS)[1].decode()
+        error = process.communicate(timeout=runs.TIMEOUT)[1].decode()
         if process.returncode == 0:
             return table(folder), hits
-        # A run that was not killed with its sweep may still be saving.
+        # Exit code 7: a run that was not killed with its sweep may still be saving.
         runs.require(process.returncode == 7 or not error, f"{words}: {process.returncode}: {error}")
-    raise runs.Failure(f"{words}: did not end in {MOST_STARTS} starts")
+    raise runs.Failure(f"{words}: did not end in {MAX_STARTS} starts")
 
 
 def check(options, folder, name, words, rng):
@@ -75,9 +75,9 @@ def check(options, folder, name, words, rng):
         (folder / name / part / "config.yaml").write_text(runs.SMALL_MODEL)
     started = time.monotonic()
     subprocess.run(command(options.program, words), cwd=folder / name / "whole", check=True,
-                   stdout=subprocess.DEVNULL, timeout=runs.HANGS)
+                   stdout=subprocess.DEVNULL, timeout=runs.TIMEOUT)
     seconds = time.monotonic() - started
-    # The kills are spread over the sweep, as far as it gets between them.
+    # The kills are spread over the sweep.
     found, hits = sweep_killed(options.program, words, options.kills,
                                max(0.3, 2 * seconds / options.kills), rng, folder / name / "killed")
     expected = table(folder / name / "whole")
@@ -93,4 +93,4 @@ def test(options, folder):
 
 if __name__ == "__main__":
     sys.exit(runs.main(test, runs.parse_arguments(__doc__, lambda parser: parser.add_argument(
-        "--kills", type=int, default=5, help="of each sweep; default 5"))))
+        "--kills", type=int, default=5, help="number of kills per sweep; default 5"))))

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <limits>
 
-// The allocator of the C library by the names that nothing here replaces.
+// The allocator of the C library, under names that this file does not replace.
 extern "C" {
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);
@@ -26,19 +26,19 @@ void __libc_free(void*);
 
 namespace {
 
-// Of all threads: a checkpoint is written on a separate one.
+// Shared by all threads, since checkpoints are written on a separate thread.
 std::atomic<bool> counting = false;
 bool lasting = false;
 std::atomic<std::uint64_t> asked = 0;
 std::uint64_t failing = 0;
 constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max() / 2;
-std::atomic<std::int64_t> taken = 0;  // bytes, beyond what was freed
+std::atomic<std::int64_t> taken = 0;  // bytes allocated and not freed
 std::int64_t limit = no_limit;
-thread_local bool looking = false;  // at the frames of an allocation
+thread_local bool looking = false;  // inside is_inside_hdf5(), which may allocate
 
-std::uintptr_t hdf5_begin = 0, hdf5_end = 0;  // of its code
+std::uintptr_t hdf5_begin = 0, hdf5_end = 0;  // addresses of the code of libhdf5
 
-/// Shared with the processes that are forked, which may not live to tell.
+/// Shared with forked processes, which may crash.
 bool& hdf5_met_failure = *static_cast<bool*>(
     ::mmap(nullptr, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
 
@@ -62,7 +62,9 @@ bool is_inside_hdf5() {
   });
 }
 
-/// more  bytes that the allocation takes beyond the bytes it frees
+/// Whether an allocation must fail.
+///
+/// more  bytes that it allocates minus bytes that it frees
 bool fails(std::uint64_t more) {
   if (!counting || looking) return false;
   const std::uint64_t number = ++asked;
@@ -82,7 +84,7 @@ void* counted(void* memory) {
 
 }  // namespace
 
-// What a program defines goes before what its libraries do, for them too.
+// Definitions in a program replace the definitions in libraries, also for calls from libraries.
 extern "C" {
 void* malloc(std::size_t size) { return fails(size) ? nullptr : counted(__libc_malloc(size)); }
 

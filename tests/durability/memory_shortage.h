@@ -3,27 +3,27 @@
 
 #include <cstdint>
 
-/// Allocations that fail on demand, in a program that links memory_shortage.cpp: of malloc,
-/// calloc, realloc and the aligned forms, and so all of operator new, of libhdf5 and of the C++
+/// Makes allocations fail on demand in a program that links memory_shortage.cpp: malloc, calloc,
+/// realloc and the aligned forms, and so all allocations of operator new, libhdf5 and the C++
 /// library.
 namespace tapestry::test {
 
 enum class Shortage {
-  once,    ///< a single allocation fails
-  lasting  ///< and all that come after it
+  once,    ///< one allocation fails
+  lasting  ///< the allocation and all later allocations fail
 };
 
-/// From now on the n-th allocation fails, n >= 1; 0 lets all succeed.
+/// Makes the n-th allocation from now on fail, n >= 1; for n = 0 all succeed.
 void fail_allocation(std::uint64_t n, Shortage shortage);
 
-/// From now on allocations fail that would take more than `bytes` beyond what is taken already.
+/// Makes allocations fail that would take more than `bytes` in addition to the memory in use.
 void limit_memory(std::uint64_t bytes);
 
-/// Whether an allocation inside libhdf5 was among those that failed since, in this process or one
-/// that it forked.
+/// Whether an allocation inside libhdf5 has failed since, in this process or in its forked
+/// children.
 bool failed_in_hdf5();
 
-/// Ends the shortage. Returns the number of allocations asked for since fail_allocation.
+/// Ends the shortage. Returns the number of allocations since fail_allocation().
 std::uint64_t end_shortage();
 
 }  // namespace tapestry::test

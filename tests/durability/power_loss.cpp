@@ -19,9 +19,9 @@
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/run_directory.h"
 
-/// Cuts the power after every change that a course of saves makes to its disk, in all the ways of
-/// for_each_power_failure(), and looks for the newest checkpoint. Two disks that lie about flushing
-/// show that a save that did not flush would be found out.
+/// Simulates a power failure after every change that a series of saves makes to a disk, with all
+/// outcomes of for_each_power_failure(), and checks the newest checkpoint. Two disks that ignore
+/// flushes show that the test would detect missing flushes.
 ///
 ///     power_loss [--full]      24 saves instead of 7, with more random choices
 namespace tapestry {
@@ -35,12 +35,12 @@ using test::folder_of;
 using test::SimulatedDisk;
 using Kind = DiskChange::Kind;
 
-// ---- What a power failure leaves.
+// ---- States after a power failure.
 
-/// How many of the states that a power failure can leave are looked at.
+/// The number of states after a power failure to check.
 struct FailureSampling {
-  std::size_t random_blocks = 8;       ///< random choices of the blocks of a file that survive
-  std::size_t max_name_states = 1024;  ///< beyond this, random choices of the names that survive
+  std::size_t random_blocks = 8;       ///< number of random sets of surviving blocks of a file
+  std::size_t max_name_states = 1024;  ///< if there are more states of names, checks random ones
   std::uint64_t seed = 1;
 };
 
@@ -48,22 +48,26 @@ bool is_name(const DiskChange& change) {
   return change.kind == Kind::put_name || change.kind == Kind::drop_name;
 }
 
-/// Whether `flush` makes `change`, which came before it, outlast a power failure.
+/// Whether `flush` makes the earlier change `change` durable.
 bool covers(const DiskChange& flush, const DiskChange& change) {
   if (flush.kind == Kind::flush_folder)
     return is_name(change) && folder_of(change.path) == flush.path;
   return flush.kind == Kind::flush_file && change.kind == Kind::write && change.file == flush.file;
 }
 
-/// What becomes of the data of a file that was not flushed.
+/// An outcome for the data of a file that was not flushed.
 struct DataFate {
   std::string what;
   std::size_t block = 512;
   std::function<bool(std::size_t number)> keeps;
-  std::size_t blocks_left = std::numeric_limits<std::size_t>::max();  ///< the file ends behind them
+  std::size_t blocks_left =
+      std::numeric_limits<std::size_t>::max();  ///< size of the file in blocks
 };
 
-/// `after` as the fate leaves it of a file that had the bytes `before` on the disk.
+/// The bytes of a file after a power failure.
+///
+/// before  flushed bytes
+/// after   bytes after all writes
 Bytes suffer(const DataFate& fate, const Bytes& before, const Bytes& after) {
   Bytes left = before;
   left.resize(std::max(before.size(), after.size()));
@@ -78,7 +82,7 @@ Bytes suffer(const DataFate& fate, const Bytes& before, const Bytes& after) {
   return left;
 }
 
-/// All fates of files of at most `size` bytes, of which the first loses nothing.
+/// All fates of files of at most `size` bytes. The first one loses no data.
 std::vector<DataFate> data_fates(std::size_t size, const FailureSampling& sampling) {
   std::vector<DataFate> fates{{.what = "data kept", .keeps = [](std::size_t) { return true; }}};
   if (size == 0) return fates;
@@ -108,7 +112,7 @@ std::vector<DataFate> data_fates(std::size_t size, const FailureSampling& sampli
   return fates;
 }
 
-/// The changes before a power failure, sorted by whether they outlast it.
+/// The changes before a power failure, divided into flushed and unflushed changes.
 class Failure {
  public:
   Failure(std::span<const DiskChange> changes, const FailureSampling& sampling)
@@ -176,7 +180,7 @@ class Failure {
     }
   }
 
-  /// Bit i % 64 of `lost` is for the i-th name that was not flushed.
+  /// lost  bit i % 64: whether the i-th unflushed change of a name is lost
   void set_names(std::uint64_t lost, DiskContent& content) const {
     content.names.clear();
     std::size_t open = 0;
@@ -193,7 +197,7 @@ class Failure {
   static void drop_names_without_folder(DiskContent& content) {
     std::set<std::string> folders{"."};
     for (auto name = content.names.begin(); name != content.names.end();) {
-      // A folder sorts before what is in it.
+      // A folder sorts before its content.
       if (!folders.contains(folder_of(name->first))) {
         name = content.names.erase(name);
         continue;
@@ -206,21 +210,20 @@ class Failure {
   const FailureSampling& sampling_;
   std::vector<Name> names_;
   std::size_t open_names_ = 0;
-  DiskContent after_;    ///< files as all writes leave them
-  DiskContent flushed_;  ///< files as only the flushed writes leave them
+  DiskContent after_;    ///< files after all writes
+  DiskContent flushed_;  ///< files after only the flushed writes
   std::map<std::size_t, bool> at_stake_;
 };
 
-/// Calls `visit` with what a disk may hold if the power fails after these changes, and with words
-/// for what became of those that were not flushed. Of those
+/// Calls `visit` with each possible content of a disk if the power fails after these changes, and
+/// with a description. Unflushed changes have these outcomes:
 ///
-///   names  each may be lost or not, whatever became of the others: a rename without the new name
-///          that came before it, a deletion before a rename;
-///   data   all is kept or dropped; it is torn at a block of 512 or 4,096 bytes, with the file
-///          ending there or going on with what was there before; one block is lost; only the blocks
-///          from one on are kept; or random ones are.
+///   names  each change is lost or kept, independently of the order of changes;
+///   data   all data are kept or dropped; data are torn at a block of 512 or 4,096 bytes, where the
+///          file ends or continues with its old content; one block is lost; the first blocks are
+///          lost; random blocks are lost.
 ///
-/// All files that have data at stake meet the same fate. The first state is that nothing is lost.
+/// All files with unflushed data have the same outcome. In the first state, nothing is lost.
 void for_each_power_failure(
     std::span<const DiskChange> changes, const FailureSampling& sampling,
     const std::function<void(const DiskContent& left, const std::string& what)>& visit) {
@@ -235,10 +238,10 @@ struct Save {
   std::uint64_t step;
   std::uint64_t best_step;
   ArrayStore snapshot;
-  std::size_t changes_before = 0, changes_after = 0;  ///< of the disk
+  std::size_t changes_before = 0, changes_after = 0;  ///< number of changes to the disk
 };
 
-/// Different for each number, and long enough for several blocks of 4,096 bytes.
+/// A snapshot of several blocks of 4,096 bytes, different for each number.
 ArrayStore snapshot_of(std::uint64_t number) {
   ArrayStore snapshot;
   const std::vector<float> weights(2000, static_cast<float>(number));
@@ -247,8 +250,8 @@ ArrayStore snapshot_of(std::uint64_t number) {
   return snapshot;
 }
 
-/// Old checkpoints are pruned, the best one stays until there is a better one, and the run is taken
-/// up again at an earlier step, so that a checkpoint is replaced.
+/// Saves that delete old checkpoints, keep the best checkpoint until a better one exists, and
+/// replace a checkpoint, since the run is resumed at an earlier step.
 std::vector<Save> saves_of(std::size_t count) {
   std::vector<Save> saves;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -275,7 +278,7 @@ struct Tally {
   std::string first_loss{};
 };
 
-/// What must be found of a course of saves that was cut off after some number of changes.
+/// The expected result of a series of saves after a given number of changes.
 class Expectation {
  public:
   Expectation(const std::vector<Save>& saves, std::size_t changes) {
@@ -287,7 +290,7 @@ class Expectation {
     }
   }
 
-  /// Nothing, or what is wrong with what is left.
+  /// The error in the content of a disk; empty if it is as expected.
   std::string judge(const DiskContent& left) const {
     SimulatedDisk disk(left);
     const RunDirectory directory(run_path, disk);
@@ -304,7 +307,7 @@ class Expectation {
   }
 
  private:
-  /// The save that made a checkpoint, if it is the last completed one or the one that was cut off.
+  /// The save of a checkpoint; null unless it is the last completed save or the interrupted save.
   const Save* save_of(const NewestCheckpoint& newest) const {
     const auto made = [&](const Save* save) {
       return save != nullptr && save->step == newest.step && save->snapshot == newest.arrays;
@@ -326,7 +329,7 @@ class Expectation {
       ++whole;
       best |= step == newest.best_step;
     }
-    if (whole < std::min<std::size_t>(2, completed_.size())) return "a single checkpoint is left";
+    if (whole < std::min<std::size_t>(2, completed_.size())) return "only one checkpoint is left";
     return best || newest.step < newest.best_step ? "" : "the best checkpoint is gone";
   }
 
@@ -334,8 +337,8 @@ class Expectation {
   const Save* begun_ = nullptr;
 };
 
-/// A run that finds these files goes on: leftovers are removed and the next save works.
-std::string judge_going_on(const DiskContent& left, std::uint64_t next_step) {
+/// Checks that a run can continue from these files: it removes leftovers, and the next save works.
+std::string judge_continuing(const DiskContent& left, std::uint64_t next_step) {
   SimulatedDisk disk(left);
   RunDirectory directory(run_path, disk);
   directory.create();
@@ -359,7 +362,7 @@ Tally try_all_failures(const std::vector<Save>& saves, const SimulatedDisk& disk
     for_each_power_failure(std::span(disk.changes()).first(changes), sampling,
                            [&](const DiskContent& left, const std::string& what) {
                              std::string loss = expectation.judge(left);
-                             if (loss.empty() && nothing_lost) loss = judge_going_on(left, 1000);
+                             if (loss.empty() && nothing_lost) loss = judge_continuing(left, 1000);
                              nothing_lost = false;
                              ++tally.states;
                              if (loss.empty()) return;

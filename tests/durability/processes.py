@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs in several processes, by mpirun: any number of them, of any number of threads, stopped and
-resumed with other numbers in between, ends with the checkpoint of one process, byte for byte; a
-process that is killed, that fails or that hangs ends the run, and it can be resumed."""
+"""Runs in several processes with mpirun. Any numbers of processes and threads, also different ones
+after a resume, must give the checkpoint of one process, byte for byte. If a process is killed,
+fails or hangs, the run must end, and can be resumed."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ MICRO_BATCHES = 5
 PEER_TIMEOUT = 5  # seconds
 PEER_FAILED = 9  # the exit code
 PLUGIN = "libtapestry_mpi.so"
-runs.HANGS = 300  # many threads, which take turns on a busy machine
+runs.TIMEOUT = 300  # more threads than cores, on a busy machine
 
 
 def train_section(**more):
@@ -38,7 +38,7 @@ SCHEDULE = "schedule: {kind: inverse_sqrt, learning_rate: 0.01, warmup_steps: 4}
 
 
 def write_text(folder):
-    """Sentences, with classes."""
+    """Writes the data files of CONFIGS."""
     chance = random.Random(1)
     words = [f"w{i}" for i in range(9)]
     lines = [" ".join(chance.choices(words, k=chance.randint(2, 7))) for _ in range(80)]
@@ -69,7 +69,7 @@ VISION = "kind: vision_transformer, patch_size: 4, num_encoder_layers: 1, max_le
 CONFIGS = {
     "copy": config(COPY, "num_encoder_layers: 1, num_decoder_layers: 1, max_length: 10",
                    ema_decay=0.9, exact_match_sequences=3),
-    # Several buckets in the processes that begin, one where a run is resumed.
+    # Several buckets in new runs, one bucket in resumed runs.
     "buckets": COPY + "model: {d_model: 64, num_heads: 2, d_ff: 512, dropout: 0.2, "
                "num_encoder_layers: 2, num_decoder_layers: 2, max_length: 10}\n" + SCHEDULE +
                train_section(gradient_exchange="bfloat16", bucket_size=0.05),
@@ -94,7 +94,7 @@ CONFIGS = {
 
 
 class Parallel:
-    """A run of a config in a separate folder, in any number of processes."""
+    """A run of a config in a separate folder, in a number of processes."""
 
     def __init__(self, program, folder, name):
         self.run = Run(program, folder, [f"train.steps={STEPS}"], CONFIGS[name])
@@ -107,16 +107,16 @@ class Parallel:
         return command if processes == 1 else [*(launcher or mpirun)(processes), *command]
 
     def execute(self, processes, threads, settings=(), resume=False):
-        """Runs it to its end. No fault is expected, so that TAPESTRY_PEER_TIMEOUT is the default: a
-        busy machine may take seconds to connect the processes."""
+        """Trains to the end without faults. Uses the default TAPESTRY_PEER_TIMEOUT, since a busy
+        machine may take seconds to connect the processes."""
         command = self.command(processes, threads, settings, resume)
         outcome = self.run.execute(command)
         require(outcome.code == 0, f"{' '.join(map(str, command))}: {outcome}")
-        require("\x1b" not in outcome.out, f"a live line that is no terminal's: {outcome}")
+        require("\x1b" not in outcome.out, f"found terminal escape codes in a pipe: {outcome}")
         return outcome
 
     def start(self, processes, settings=(), launcher=None):
-        """Starts the run; what it says goes to the file `output`."""
+        """Starts the run, with its output in the file `output`."""
         command = self.command(processes, 1, settings, launcher=launcher)
         with open(self.run.folder / "output", "wb") as output:
             return subprocess.Popen(command, cwd=self.run.folder, stdin=subprocess.DEVNULL,
@@ -126,7 +126,7 @@ class Parallel:
         return (self.run.folder / "output").read_text(errors="replace")
 
     def files(self, steps=STEPS):
-        """What has to be the same for any number of processes."""
+        """The files that must be the same for any number of processes."""
         return (self.run.checkpoint(steps).read_bytes(),
                 (self.run.directory / "metrics.csv").read_bytes())
 
@@ -144,20 +144,20 @@ def require_mpi(options):
 
 
 def copy_program(program, folder):
-    """A copy of the program, by whose path workers() finds the processes of one run."""
+    """Copies the program, so that workers() can find the processes of one run by its path."""
     for file in (program, program.parent / PLUGIN):
         shutil.copy(file, folder / file.name)
     return folder / program.name
 
 
 def environment():
-    """For runs with a fault, which are to notice it soon."""
+    """Environment for runs with a fault, with a short timeout to detect it."""
     return {**os.environ, "TAPESTRY_PEER_TIMEOUT": str(PEER_TIMEOUT)}
 
 
 class Plan:
-    """The numbers of processes and threads of a config's runs. Each run is a list of (processes,
-    threads, step at which they stop)."""
+    """The numbers of processes and threads of the runs of a config. Each run is a list of parts
+    (processes, threads, last step)."""
 
     def __init__(self, full):
         self.steps = 200 if full else STEPS
@@ -174,11 +174,11 @@ class Plan:
 
 
 def check_config(options, folder, name):
-    """Any number of processes ends with the files of one, also if other numbers begin the run."""
+    """Runs of any numbers of processes must end with the same files as one process."""
     plan = Plan(options.full)
 
     def train(parts):
-        """The files of a run, and their names. Each run has the same path, which is stored."""
+        """The files of a run, and their names. All runs have the same path, since it is stored."""
         parallel = Parallel(options.program, folder / name, name)
         for count, threads, end in parts:
             parallel.execute(count, threads, [f"train.accumulate={plan.micro_batches}",
@@ -193,14 +193,14 @@ def check_config(options, folder, name):
     for parts in plan.runs:
         files, names = train(parts)
         require(files == expected[0],
-                f"{name}: {parts} (processes, threads, steps): not the files of one process")
+                f"{name}: {parts} (processes, threads, last step): files differ from one process")
         require(len(parts) > 1 or names == expected[1],
                 f"{name}: {parts}: found the files {names}, expected {expected[1]}")
     return len(plan.runs)
 
 
 def workers(program):
-    """Process ids by rank of the processes of a program that mpirun has started."""
+    """The process ids, by rank, of a program that mpirun has started."""
     found = {}
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
@@ -221,18 +221,18 @@ def wait_for(condition, what, seconds=60):
 
 
 def check_resumed(parallel, expected, processes, name):
-    """The run goes on from its newest checkpoint as if nothing had happened."""
+    """The run must resume from its newest checkpoint and end like an uninterrupted run."""
     saved = parallel.run.steps()[-1]
     settings = [f"train.steps={saved + 5}", "train.save_every=4"]
     outcome = parallel.execute(processes, 1, settings, resume=True)
     require(f"at step {saved:,} of" in outcome.out, f"{name}: {outcome}")
     require(parallel.run.checkpoint(saved + 5).read_bytes() == expected(saved + 5),
-            f"{name}: resumed from step {saved}: not the checkpoint of one process")
+            f"{name}: resumed from step {saved}: the checkpoint differs from one process")
 
 
 class FaultyRun:
-    """Processes of an endless run, one of which gets a signal after two saves. The program is a
-    copy, whose processes are those of this run."""
+    """A long run in several processes; one of them gets a signal after two saves. Uses a copy of
+    the program, so that workers() finds only processes of this run."""
 
     def __init__(self, options, folder, fault, processes, victim):
         self.name = f"{fault.name}-{victim}-of-{processes}"
@@ -242,7 +242,7 @@ class FaultyRun:
         self.fault, self.processes, self.victim = fault, processes, victim
 
     def end(self):
-        """Returns the exit code, the output and the seconds from the signal to the end."""
+        """Runs to the end. Returns the exit code, the output and the seconds from signal to end."""
         parallel, many = self.parallel, ["train.steps=1000000", "train.save_every=4"]
         process = parallel.start(self.processes, many)
         try:
@@ -264,11 +264,11 @@ class FaultyRun:
 
 
 def check_fault(options, folder, expected, fault, processes, victim):
-    """A process that is killed or stopped ends the run in time, and it can be resumed."""
+    """If a process is killed or hangs, the run must end in time, and can be resumed."""
     faulty = FaultyRun(options, folder, fault, processes, victim)
     code, said, took = faulty.end()
     hangs = fault == signal.SIGSTOP
-    # Other processes may notice a lost connection before mpirun notices the death.
+    # Other processes may detect a lost connection before mpirun detects the death.
     codes = {PEER_FAILED} if hangs else {PEER_FAILED, 128 + fault}
     require(code in codes, f"{faulty.name}: exit code {code}, expected one of {codes}: {said}")
     require(not hangs or re.search(rf"tapestry: error: rank {victim} on \S+: no heartbeat", said),
@@ -279,7 +279,7 @@ def check_fault(options, folder, expected, fault, processes, victim):
 
 
 def check_signal(options, folder, expected, processes, victim):
-    """SIGTERM to one process saves, and ends all."""
+    """SIGTERM to one process must save the run and end all processes."""
     faulty = FaultyRun(options, folder, signal.SIGTERM, processes, victim)
     code, said, _ = faulty.end()
     require(code == 128 + signal.SIGTERM, f"{faulty.name}: exit code {code}: {said}")
@@ -290,7 +290,7 @@ def check_signal(options, folder, expected, processes, victim):
 
 
 def check_rejections(options, folder):
-    """What cannot work is an error of all processes, with one message."""
+    """Invalid commands must end all processes, with one error message."""
     parallel = Parallel(options.program, folder / "rejections", "copy")
 
     def rejected(command, words, code=2):
@@ -301,7 +301,7 @@ def check_rejections(options, folder):
 
     rejected(parallel.command(MICRO_BATCHES + 1, 1),
              "train.accumulate: found 5, expected at least 6")
-    # Rank 1 has another config, or decides otherwise in the first place.
+    # Rank 1 has another config or other options.
     one, two = (parallel.command(1, 1, [f"model.dropout={rate}"]) for rate in (0.1, 0.3))
     both = [*mpirun(1), *one, ":", "-n", "1"]
     rejected([*both, *two], r"rank 1 on \S+: config: found `dropout: 0.3`, expected `dropout: 0.1`")
@@ -313,7 +313,7 @@ def check_rejections(options, folder):
     first, second = ([options.program, "train", "--resume", f"epochs-{n}.yaml"] for n in (2, 3))
     rejected([*mpirun(1), *first, ":", "-n", "1", *second],
              ": config: found `epochs: 3`, expected `epochs: 2`")
-    # Threads are a setting of the process.
+    # Threads are a process setting and may differ.
     outcome = parallel.run.execute(
         [*mpirun(1), *one, "--dry-run", ":", "-n", "1", *one, "--dry-run", "train.threads=2"],
         env=environment())
@@ -322,18 +322,19 @@ def check_rejections(options, folder):
     began = time.monotonic()
     rejected([*both, "sleep", "600"], "waits too long to be connected", PEER_FAILED)
     require(time.monotonic() - began < PEER_TIMEOUT * 4 + 20, "a rank that does not join: too late")
-    # Without the plugin each process would be a separate run.
-    alone = folder / "alone"
-    alone.mkdir()
-    shutil.copy(options.program, alone / "tapestry")
-    outcome = parallel.run.execute([*mpirun(2), alone / "tapestry", *one[1:]], env=environment())
+    # Without the plugin, each process would be a separate run.
+    no_plugin = folder / "no-plugin"
+    no_plugin.mkdir()
+    shutil.copy(options.program, no_plugin / "tapestry")
+    outcome = parallel.run.execute([*mpirun(2), no_plugin / "tapestry", *one[1:]],
+                                   env=environment())
     require(outcome.code == 2 and "MPI cannot be loaded: found no" in outcome.err,
             f"without the plugin: {outcome}")
     require(not parallel.run.directory.exists(), "a rejected run has left a directory")
 
 
 def check_error(options, folder):
-    """An error of one process, such as in its own settings, ends all with its exit code."""
+    """An error in one process, such as in its process settings, must end all with its exit code."""
     parallel = Parallel(options.program, folder / "error", "copy")
     command = parallel.command(1, 1)
     outcome = parallel.run.execute(
@@ -348,7 +349,7 @@ def test(options, folder):
     total = 0
     for name in names:
         total += check_config(options, folder, name)
-        print(f"{total} runs, up to {name}, end with the files of one process", flush=True)
+        print(f"{total} runs, up to config {name}, end with the files of one process", flush=True)
     check_rejections(options, folder)
     check_error(options, folder)
     checkpoints = {}
@@ -368,16 +369,17 @@ def test(options, folder):
                   for n in (2, 4, 5) for v in range(n)]
     longest = max(check_fault(options, folder, expected, *fault) for fault in faults)
     if options.full:
-        # As between machines: MPI itself ends a process that loses its connection.
+        # TCP as between machines: MPI itself ends a process that loses its connection.
         os.environ["OMPI_MCA_btl"] = "self,tcp"
         longest = max(longest, *(check_fault(options, folder / "tcp", expected, *fault)
                                  for fault in faults))
         faults *= 2
-    print(f"{len(faults)} faults end the run within {longest:.1f} s, limit "
-          f"{PEER_TIMEOUT} s; resumed, it ends with the files of one process")
+    print(f"{len(faults)} faults end the run within {longest:.1f} s, with a timeout of "
+          f"{PEER_TIMEOUT} s; resumed runs end with the files of one process")
 
 
 if __name__ == "__main__":
     given = runs.parse_arguments(__doc__, lambda parser: parser.add_argument(
-        "--configs", nargs="*", metavar="NAME", help=f"of {', '.join(CONFIGS)}; default: all"))
+        "--configs", nargs="*", metavar="NAME",
+        help=f"configs to test, of {', '.join(CONFIGS)}; default: all"))
     sys.exit(runs.main(test, given))

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs with random settings, to which random things happen: signals, kills, damaged checkpoints, other
-processes. Each ends as the same run does without them."""
+"""Disturbs runs with random settings by random events: signals, kills, damaged checkpoints, other
+processes. Each run must end like the same run without events."""
 
 import random
 import shutil
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import runs
 from runs import Failure, Run, require
 
-LONGEST_WAIT = 0.15  # seconds until something happens to a process
-MAX_DISTURBED = 4    # processes in a row
+MAX_WAIT = 0.15      # seconds from the start of a process to an event
+MAX_DISTURBED = 4    # consecutive processes
 NON_FINITE = 6       # exit code
 IN_USE = 7
 SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGKILL]
@@ -32,7 +32,7 @@ SCHEDULE = "schedule: {kind: inverse_sqrt, learning_rate: 0.02, warmup_steps: 4}
 
 @dataclass
 class Segment:
-    """A part of a run, up to so many steps: from the second one on a resumed run with other settings."""
+    """A part of a run up to `steps`. All but the first segment are resumed with other settings."""
     steps: int
     settings: list = field(default_factory=list)
     data: int = 0  # version of the training images
@@ -44,7 +44,7 @@ class Segment:
 @dataclass
 class Plan:
     images: bool
-    bad: int  # images that overflow: steps with them are not finite
+    bad: int  # number of images that overflow and make steps non-finite
     config: str
     rolls_back: bool
     segments: list
@@ -86,7 +86,7 @@ def random_changes(rng, images):
 
 
 def image_line(number, overflows):
-    """8 x 8 pixels whose class is the brighter half, or some that overflow."""
+    """An image of 8 x 8 pixels, with the brighter half as its class. Its pixels may overflow."""
     top = number % 2 == 0
     pixels = [(f"{'-' if pixel * 2654435761 >> 7 & 1 else ''}3e38" if overflows else
                f"0.{(5 if (pixel < 32) == top else 0) + (number * 7 + pixel * 3) % 5}")
@@ -95,7 +95,7 @@ def image_line(number, overflows):
 
 
 class Played:
-    """A run of a plan, and what it leaves at the end of a segment."""
+    """A run of a plan."""
 
     def __init__(self, options, folder, plan):
         self.run = Run(options.program, folder, config=plan.config)
@@ -105,26 +105,26 @@ class Played:
                 "".join(image_line(30 + i, False) for i in range(6)))
 
     def begin(self, segment):
-        if self.plan.images:  # 20 images, or 12 others
+        if self.plan.images:  # version 0 has 20 images, version 1 has 12 other images
             bad = [7, 10][:self.plan.bad]
             (self.run.folder / "train.csv").write_text("".join(
                 image_line(i + segment.data, i in bad) for i in range((20, 12)[segment.data])))
 
     def command(self, segment, threads):
-        """Before the first checkpoint the run begins."""
+        """The command of a segment: starts the run if it has no checkpoint, else resumes it."""
         words = ["--resume", "runs/run"] if self.run.steps() else ["run.yaml"]
         arguments = [word for word in segment.arguments()
                      if self.run.steps() or not word.startswith("--allow-change")]
         return [self.run.program, "train", *words, f"train.threads={threads}", *arguments]
 
     def finish(self, segment):
-        """Takes the segment to its end without disturbance; returns the exit code."""
+        """Runs the segment to its end without events. Returns the exit code."""
         outcome = self.run.execute(self.command(segment, 1))
         require(outcome.code in (0, NON_FINITE), str(outcome))
         return outcome.code
 
     def state(self):
-        """What has to be equal: the newest checkpoint, the metrics, the average and the reports."""
+        """The files to compare: newest checkpoint, metrics, average, reports of non-finite steps."""
         directory = self.run.directory
         files = [self.run.checkpoint(self.run.steps()[-1]) if self.run.steps() else None,
                  directory / "metrics.csv", directory / "average.h5"]
@@ -133,7 +133,7 @@ class Played:
 
 
 def cut_newest(played, first_step):
-    """The newest checkpoint of a segment is damaged, if an older one of it is there."""
+    """Damages the newest checkpoint of a segment if the segment has an older one."""
     steps = played.run.steps()
     if played.plan.rolls_back or len(steps) < 2 or steps[-2] < first_step:
         return
@@ -142,28 +142,28 @@ def cut_newest(played, first_step):
 
 
 def disturb(played, segment, rng, counts):
-    """A process of the segment to which something happens. Returns its exit code if it has come to
-    the end of the segment, else None."""
+    """Runs a process of the segment and triggers an event. Returns its exit code if it reached the
+    end of the segment, else None."""
     command = played.command(segment, rng.randint(1, 3))
     with open(played.run.folder / "output", "w+b") as output:
         process = played.run.start(command, output)
-        time.sleep(rng.uniform(0, LONGEST_WAIT))
+        time.sleep(rng.uniform(0, MAX_WAIT))
         event = rng.choice([*SIGNALS, "other process"])
         counts[str(event)] = counts.get(str(event), 0) + 1
         if event == "other process":
             other = played.run.execute(played.command(segment, 1))
-            # The first checkpoint may come between the look for it and the start of the process.
+            # The first checkpoint may appear after command() and before the process starts.
             require(other.code in (0, NON_FINITE, IN_USE) or "already contains a run" in other.err,
                     str(other))
-            code = process.wait(runs.HANGS)
+            code = process.wait(runs.TIMEOUT)
         else:
             process.send_signal(event)
             if rng.random() < 0.2:
                 process.send_signal(event)
-            code = process.wait(runs.HANGS)
+            code = process.wait(runs.TIMEOUT)
         output.seek(0)
         said = output.read().decode(errors="replace")
-    # Another process may have begun the run; a signal before the program has begun ends it at once.
+    # Another process may have started the run. A signal may arrive before the program handles it.
     if code == 2 and "already contains a run" in said:
         return None
     stopped = {-signal.SIGKILL, IN_USE, *(code for s in SIGNALS for code in (128 + s, -s))}
@@ -172,8 +172,8 @@ def disturb(played, segment, rng, counts):
 
 
 def play_undisturbed(options, folder, plan):
-    """The exit code, the state and the steps that have a checkpoint after each segment, up to one
-    that fails. The run has the path of the disturbed one, since configs hold absolute paths."""
+    """Exit code, state and steps of checkpoints after each segment, up to the first that fails. The
+    run has the same path as the disturbed run, since configs contain absolute paths."""
     played, ends = Played(options, folder, plan), []
     for segment in plan.segments:
         played.begin(segment)
@@ -200,13 +200,13 @@ def check_plan(options, folder, plan, rng, counts):
             code = played.finish(segment)
         require(code == expected_code, f"exit code {code}, expected {expected_code}")
         if code != 0:
-            return  # which checkpoints a run that failed has depends on signals
+            return  # signals determine which checkpoints a failed run has
         state = played.state()
         require(state == expected, "other files than without disturbance: " + str(
             [[(name, len(data)) for name, data in files] + reports
              for files, reports in (state, expected)]))
         require(not played.run.temporaries(), f"left behind: {played.run.temporaries()}")
-        kept = set(steps[:-4])  # more than train.keep_last: kept as the best, or for the average
+        kept = set(steps[:-4])  # kept as the best or for the average, not by train.keep_last
         require(kept <= set(played.run.steps()),
                 f"checkpoints {played.run.steps()}, expected {sorted(kept)} among them")
         first_step = segment.steps
@@ -224,7 +224,7 @@ def test(options, folder):
         except Failure as failure:
             raise Failure(f"--seed {seed}: {failure}\n{plan}") from failure
         shutil.rmtree(parts)
-    print(f"{number} runs, each as without {sum(counts.values())} events: {counts}")
+    print(f"{number} runs with {sum(counts.values())} events end like undisturbed runs: {counts}")
 
 
 if __name__ == "__main__":

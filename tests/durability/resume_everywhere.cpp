@@ -13,12 +13,12 @@
 #include "autograd/kernels/parallel.h"
 #include "tests/train/tiny_run.h"
 
-/// Stops a run of 40 steps after every step, and after every two steps, and resumes it: the last
-/// checkpoint and the metrics must be the bytes of the run that was never stopped. Stops fall into
-/// the middle of epochs, between validation and the next save, and between two logged steps. The
-/// parts of a run take turns on one and two threads, and with decimal points and decimal commas.
+/// Stops a run of 40 steps after each step, or after each pair of steps, and resumes it. The last
+/// checkpoint and the metrics must have the same bytes as an uninterrupted run. Stops occur in the
+/// middle of epochs, between validation and the next save, and between two logged steps. The parts
+/// of a run alternate between one and two threads, and between decimal points and decimal commas.
 ///
-///     resume_everywhere [--full]      all 780 pairs of steps, and not one in 26
+///     resume_everywhere [--full]      all 780 pairs of steps instead of one in 26
 namespace tapestry {
 namespace {
 
@@ -26,8 +26,8 @@ using test::TinyRun;
 
 constexpr std::size_t all_steps = 40;
 
-/// Three epochs of about 27 batches of up to 40 tokens, two for each step: steps span the
-/// ends of epochs.
+/// Three epochs of about 27 batches of up to 40 tokens, with two batches per step. Some steps span
+/// two epochs.
 Config config_of_run(std::size_t steps) {
   Config config = test::tiny_config();
   config.data.generated.train_size = 106;
@@ -41,14 +41,14 @@ Config config_of_run(std::size_t steps) {
   return config;
 }
 
-/// A German's numbers: 1.234,5.
+/// German number format: 1.234,5.
 struct DecimalComma : std::numpunct<char> {
   char do_decimal_point() const override { return ','; }
   char do_thousands_sep() const override { return '.'; }
   std::string do_grouping() const override { return "\3"; }
 };
 
-/// Numbers are printed and read by another locale's rules for as long as it lives.
+/// Sets a locale with decimal commas during its lifetime.
 class ForeignLocale {
  public:
   ForeignLocale() : previous_(std::locale::global(std::locale({}, new DecimalComma))) {
@@ -67,7 +67,7 @@ class ForeignLocale {
   std::locale previous_;
 };
 
-/// Trains to this step; to step 0 by a time limit that is up before the first step.
+/// Trains to a step. For step 0, uses a time limit that is up before the first step.
 void train_to(TinyRun& run, std::size_t steps) {
   if (steps > 0) return run.train(config_of_run(steps));
   using namespace std::chrono_literals;
@@ -85,7 +85,7 @@ void train_part(TinyRun& run, std::size_t steps, std::size_t part) {
   }
 }
 
-/// The bytes that a run leaves at its end.
+/// The files of a run at its end.
 struct End {
   std::vector<std::byte> checkpoint, metrics;
 
@@ -94,8 +94,9 @@ struct End {
   bool operator==(const End&) const = default;
 };
 
-/// Trains to each of the stops, in a process that knows nothing of the part before.
-/// `first_part` chooses the threads and locales.
+/// Trains to each of the stops, with a new trainer for each part.
+///
+/// first_part  determines the threads and locales of the parts
 End stopped_at(const std::vector<std::size_t>& stops, std::size_t first_part) {
   TinyRun run;
   std::size_t part = first_part;
@@ -104,7 +105,7 @@ End stopped_at(const std::vector<std::size_t>& stops, std::size_t first_part) {
   return End(run);
 }
 
-/// The process dies after the step, before anything of it is saved.
+/// Simulates a process that is killed after a step, before its save.
 End killed_after(std::size_t step) {
   TinyRun run;
   run.train(config_of_run(step));
@@ -114,7 +115,7 @@ End killed_after(std::size_t step) {
   return End(run);
 }
 
-/// Counts the runs whose end is the right one, and names the others.
+/// Counts the runs that end as expected, and prints the others.
 class Comparison {
  public:
   explicit Comparison(const End& expected) : expected_(expected) {}
@@ -123,7 +124,7 @@ class Comparison {
     ++runs_;
     if (end == expected_) return;
     ++wrong_;
-    fmt::print("a run that is {} ends differently\n", run);
+    fmt::print("a run that was {} ends differently\n", run);
   }
 
   bool report() const {
@@ -136,7 +137,7 @@ class Comparison {
   std::size_t runs_ = 0, wrong_ = 0;
 };
 
-/// stride  of the pairs of steps
+/// stride  tests every stride-th pair of steps
 bool check_all(std::size_t stride) {
   TinyRun whole;
   whole.train(config_of_run(all_steps));

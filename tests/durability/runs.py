@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs of the program in separate folders, and what has to hold of their files at any time."""
+"""Runs of the program in separate folders, and checks of their files."""
 
 import argparse
 import concurrent.futures
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST_SHOWN = 20  # failures of one test
-HANGS = 60  # seconds, after which a run of some steps never ends
-SKIPPED = 77  # exit code of a test that could not run here, for CTest
+MAX_SHOWN = 20  # failures of one test
+TIMEOUT = 60  # seconds for a command, which runs a few steps
+SKIPPED = 77  # exit code of a test that cannot run on this machine, for CTest
 
 # Every step is saved. A checkpoint takes 1.5 MB, so that writing it takes some milliseconds and
 # reading it back two calls.
@@ -50,17 +50,17 @@ train:
   best_metric: bleu
 """
 SMALL_MODEL = CONFIG.replace("d_model: 64", "d_model: 16").replace("d_ff: 256", "d_ff: 32")
-THREADS = "train.threads=1"  # belongs to the process: a resumed run has to be told again
+THREADS = "train.threads=1"  # a process setting, which is not stored: also needed on resume
 
-# OpenBLAS starts a thread per further core before main(), and ends the program if one fails:
-# the tests count and prevent the threads that write checkpoints.
+# The tests count and prevent the threads that write checkpoints. OpenBLAS would start a thread per
+# further core before main(), and end the program if a thread fails to start.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 
 
 def cached_config(folder):
-    """CONFIG of two corpora of text, which are written to `folder`. Their examples are kept in a file
-    of the run; they are subwords, drawn in each epoch, in batches of a number of tokens."""
+    """A variant of CONFIG with two text corpora, which are written to `folder`. It has an example
+    cache, BPE-dropout and batches by number of tokens."""
     texts = {"a.src": "".join(f"word{i % 5} word{i % 3} x\n" for i in range(18)),
              "a.tgt": "".join(f"word{i % 3} y\n" for i in range(18)),
              "b.src": "x word1\nword4 word0 word2\n",
@@ -87,7 +87,7 @@ data:
 
 
 class Failure(Exception):
-    """Something that was promised does not hold."""
+    """A check has failed."""
 
 
 class Skipped(Exception):
@@ -101,7 +101,7 @@ def require(holds, message):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a process ended, and what it said."""
+    """Exit code and output of a process."""
     code: int  # -n if signal n killed it
     out: str
     err: str
@@ -111,7 +111,7 @@ class Outcome:
 
 
 class Run:
-    """A run of the program in a folder that holds nothing else."""
+    """A run of the program in its own folder."""
 
     def __init__(self, program, folder, settings=(), config=CONFIG):
         self.program = program
@@ -132,22 +132,22 @@ class Run:
         return self.checkpoints / f"step-{step:08}.h5"
 
     def steps(self):
-        """Steps that have a checkpoint file, whole or not, in ascending order."""
+        """The steps with a checkpoint file, which may be damaged, in ascending order."""
         return steps_in(self.checkpoints)
 
     def temporaries(self):
-        """Files that were begun and not put into place, wherever they are in the directory."""
+        """Temporary files anywhere in the run directory."""
         return sorted(self.directory.rglob(".*.tmp-*"))
 
     def train(self):
-        """The command that begins the run."""
+        """The command that starts the run."""
         return [self.program, "train", "run.yaml", THREADS, *self.settings]
 
     def resume(self, *settings):
         return [self.program, "train", "--resume", "runs/run", THREADS, *settings]
 
     def next_command(self):
-        """What a user does who finds the directory as it is."""
+        """The command that continues the run from its current state."""
         return self.resume() if self.steps() else self.train()
 
     def execute(self, command, **options):
@@ -155,20 +155,20 @@ class Run:
         try:
             done = subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL,
                                   capture_output=True, text=True, errors="replace", check=False,
-                                  timeout=HANGS, **options)
+                                  timeout=TIMEOUT, **options)
         except subprocess.TimeoutExpired as expired:
             command = " ".join(map(str, command))
-            raise Failure(f"still running after {HANGS} s: {command}") from expired
+            raise Failure(f"still running after {TIMEOUT} s: {command}") from expired
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     def start(self, command, output):
-        """Starts a command in the folder; what it says goes to the file `output`."""
+        """Starts a command in the folder, with its output in the file `output`."""
         return subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output,
                                 stderr=subprocess.STDOUT)
 
 
 def steps_in(checkpoints):
-    """As Run.steps, of a folder that need not be there."""
+    """The steps of the checkpoints in a folder, which may not exist."""
     try:
         names = [path.name for path in checkpoints.iterdir()]
     except FileNotFoundError:
@@ -178,14 +178,14 @@ def steps_in(checkpoints):
 
 
 def resumed_step(output):
-    """The step at which a process said that it resumes; None if it said nothing of the kind."""
+    """The step at which a process resumed according to its output; None if it did not resume."""
     found = re.search(r"^resuming \S+ at step ([\d,]+) of ", output, re.MULTILINE)
     return int(found[1].replace(",", "")) if found else None
 
 
 class Reference:
-    """The checkpoints of a run that nothing interrupts, all of them: what any other run of the same
-    settings has to end with, and what each of its checkpoints has to be."""
+    """All checkpoints of an uninterrupted run. Any other run with the same settings must have the
+    same checkpoints."""
 
     def __init__(self, program, folder, steps, settings=(), config=CONFIG):
         self.settings = [f"train.steps={steps}", *settings]
@@ -199,11 +199,10 @@ class Reference:
             shutil.rmtree(run.folder)
             if steps_in(self.kept) == list(range(1, steps + 1)):
                 return
-        raise Failure(f"of the reference only {steps_in(self.kept)} could be kept")
+        raise Failure(f"only the checkpoints {steps_in(self.kept)} of the reference could be kept")
 
     def _keep_all_of(self, run):
-        """Links to checkpoints as they appear. One may be deleted before it is seen: hence the
-        further attempts."""
+        """Creates hard links to checkpoints while the run writes and deletes them; may miss some."""
         with open(run.folder / "output", "w+b") as output:
             process = run.start(run.train(), output)
             ended = False
@@ -217,35 +216,35 @@ class Reference:
         self.metrics = (run.directory / "metrics.csv").read_bytes()
 
     def run(self, program, folder):
-        """A run that has to become as this one."""
+        """A run with the settings of the reference."""
         return Run(program, folder, self.settings, self.config)
 
     def check(self, run, at_least=0):
-        """All checkpoints of a run are the reference's, byte for byte, and the newest is of step
-        `at_least` or later. Returns its step; 0 if there is none."""
+        """Checks that all checkpoints of a run have the bytes of the reference, and that the newest
+        has step `at_least` or later. Returns its step; 0 if there are no checkpoints."""
         steps = run.steps()
         for step in steps:
             self.check_bytes(run, step)
         newest = max(steps, default=0)
-        require(newest >= at_least, f"{run.directory}: step {at_least} was saved, now the newest "
-                                    f"checkpoint is of step {newest}")
+        require(newest >= at_least, f"{run.directory}: step {at_least} was saved, but the newest "
+                                    f"checkpoint has step {newest}")
         require(newest < 2 or len(steps) >= 2,
-                f"{run.directory}: only step {newest} is left, expected two checkpoints at least")
+                f"{run.directory}: only step {newest} is left, expected at least two checkpoints")
         return newest
 
     def check_bytes(self, run, step):
         path = run.checkpoint(step)
         require(path.read_bytes() == (self.kept / path.name).read_bytes(),
-                f"{path}: not the bytes of an uninterrupted run")
+                f"{path}: differs from an uninterrupted run")
 
     def check_end(self, run):
-        """The run has ended as the reference did."""
+        """Checks that the run has the last checkpoint and the metrics of the reference."""
         self.check(run, self.last)
         metrics = (run.directory / "metrics.csv").read_bytes()
-        require(metrics == self.metrics, f"{run.directory}: not the reference's metrics.csv")
+        require(metrics == self.metrics, f"{run.directory}: metrics.csv differs from the reference")
 
     def check_finished(self, run):
-        """The run has ended as the reference did and left nothing behind."""
+        """Checks the end of the run as check_end(), and that no temporary file is left."""
         self.check_end(run)
         self.check_clean(run)
 
@@ -254,10 +253,10 @@ class Reference:
         require(not run.temporaries(), f"left behind: {[str(path) for path in run.temporaries()]}")
 
     def finish(self, run):
-        """Takes a run to its end, as a user would, without faults; the end is the reference's."""
+        """Continues a run to its end, without faults, and checks its end."""
         before = run.steps()
         outcome = run.execute(run.next_command())
-        require(outcome.code == 0, f"{run.directory}: going on after the fault: {outcome}")
+        require(outcome.code == 0, f"{run.directory}: continuing after the fault: {outcome}")
         if before:
             require(resumed_step(outcome.out) in (before[-1], None) and
                     ("is finished" in outcome.out or resumed_step(outcome.out) is not None),
@@ -266,26 +265,26 @@ class Reference:
 
 
 def parse_arguments(description, add_more=None):
-    """The arguments that all tests have: the program, --full and --seed."""
+    """Parses the arguments of all tests: PROGRAM, --full, --jobs and --seed."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("program", nargs="?", metavar="PROGRAM", type=Path,
                         default=ROOT / ".build" / "release" / "tapestry",
                         help="default .build/release/tapestry")
-    parser.add_argument("--full", action="store_true", help="the full figure instead of CI's")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time; default 2")
-    parser.add_argument("--seed", type=int, default=1, help="of what is random; default 1")
+    parser.add_argument("--full", action="store_true", help="the full test instead of CI's test")
+    parser.add_argument("--jobs", type=int, default=2, help="number of runs at a time; default 2")
+    parser.add_argument("--seed", type=int, default=1, help="seed of random choices; default 1")
     if add_more:
         add_more(parser)
     options = parser.parse_args()
     options.program = options.program.resolve()
     if not options.program.is_file():
-        parser.error(f"{options.program}: no such program; build it, or name it")
+        parser.error(f"{options.program}: no such program; build it, or give its path")
     return options
 
 
 def each(function, items, jobs):
-    """Calls function(item) for all items, `jobs` at a time, and returns the results in their order.
-    throws Failure with all that failed."""
+    """Calls function(item) for all items, `jobs` at a time, and returns the results in the order of
+    the items. throws Failure with all failures."""
     def attempt(item):
         try:
             return function(item)
@@ -295,13 +294,14 @@ def each(function, items, jobs):
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         results = list(pool.map(attempt, items))
     failures = [result for result in results if isinstance(result, Failure)]
-    shown = "\n\n".join(str(failure).rstrip() for failure in failures[:MOST_SHOWN])
-    require(not failures, f"{len(failures)} of {len(results)}:\n\n{shown}")
+    shown = "\n\n".join(str(failure).rstrip() for failure in failures[:MAX_SHOWN])
+    require(not failures, f"{len(failures)} of {len(results)} failed:\n\n{shown}")
     return results
 
 
 def main(test, options):
-    """Runs test(options, folder) in a folder that stays if it fails; returns the exit code."""
+    """Runs test(options, folder) in a temporary folder, which is kept if the test fails. Returns
+    the exit code."""
     folder = Path(tempfile.mkdtemp(prefix="tapestry-durability-")).resolve()
     try:
         test(options, folder)

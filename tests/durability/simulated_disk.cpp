@@ -72,7 +72,7 @@ int SimulatedDisk::open(const char* path, int flags, mode_t /*mode*/) {
   if (find(path) == nullptr && create(path, flags) != 0) return -1;
   const Entry entry = *find(path);
   if ((flags & O_DIRECTORY) != 0 && !entry.is_folder) return failure(ENOTDIR);
-  if ((flags & O_TRUNC) != 0) throw std::logic_error("a save must not empty a file in place");
+  if ((flags & O_TRUNC) != 0) throw std::logic_error("a save must not truncate a file in place");
   open_[next_descriptor_] = {.path = path, .entry = entry};
   return next_descriptor_++;
 }
@@ -80,7 +80,7 @@ int SimulatedDisk::open(const char* path, int flags, mode_t /*mode*/) {
 ssize_t SimulatedDisk::write(int fd, const void* bytes, std::size_t count) {
   OpenFile& file = open_.at(fd);
   const auto* first = static_cast<const std::byte*>(bytes);
-  const std::size_t taken = std::min(count, longest_write);
+  const std::size_t taken = std::min(count, max_write_bytes);
   make({.kind = Kind::write,
         .file = file.entry.file,
         .offset = file.position,
@@ -124,7 +124,7 @@ int SimulatedDisk::fallocate(int fd, std::uint64_t size) {
 }
 
 int SimulatedDisk::ftruncate(int /*fd*/, std::uint64_t /*size*/) {
-  throw std::logic_error("a save must not cut a file");
+  throw std::logic_error("a save must not truncate a file");
 }
 
 int SimulatedDisk::lock(int /*fd*/) { return 0; }

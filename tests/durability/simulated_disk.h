@@ -15,24 +15,25 @@ namespace tapestry::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// Target of a name: a folder, or the file with this number.
+/// The target of a name: a folder, or the file with this number.
 struct Entry {
   bool is_folder = false;
   std::size_t file = 0;
 };
 
-/// One change that a disk was asked to make, in the order of the calls.
+/// A change to a disk.
 ///
-/// A rename is two changes, which a crash may separate: the new name, and the end of the old one.
+/// A rename consists of two changes, since a crash may separate them: adding the new name, and
+/// dropping the old name.
 struct DiskChange {
   enum class Kind { put_name, drop_name, write, flush_file, flush_folder };
 
   Kind kind = Kind::write;
-  std::string path{};            ///< of the name, or of the folder that is flushed
+  std::string path{};            ///< put_name, drop_name, flush_folder
   std::optional<Entry> entry{};  ///< put_name
   std::size_t file = 0;          ///< write, flush_file
   std::uint64_t offset = 0;      ///< write
-  Bytes bytes{};                 ///< write; space that is reserved reads as zeros
+  Bytes bytes{};                 ///< write; reserved space is a write of zeros
 };
 
 /// The names and the files of a disk at one moment.
@@ -41,19 +42,19 @@ struct DiskContent {
   std::map<std::size_t, Bytes> files;
 };
 
-/// The folder that a path is in; "." for a bare name.
+/// The folder of a path; "." for a bare name.
 std::string folder_of(const std::string& path);
 
-/// A disk in memory that keeps the order of all changes, so that a test can work out what may be
-/// left of them when the power fails. Paths are relative; the folder "." is always there.
+/// A disk in memory that records all changes in order, so that a test can compute the possible
+/// states after a power failure. Paths are relative; the folder "." always exists.
 class SimulatedDisk : public FileSystem {
  public:
   SimulatedDisk() = default;
   explicit SimulatedDisk(DiskContent content) : now_(std::move(content)) {}
 
-  /// Most bytes a call of write takes; the caller has to come again for the rest.
-  std::size_t longest_write = 5000;
-  /// A disk that lies: it reports that it has flushed, and has not.
+  /// Maximum number of bytes that a call of write() writes.
+  std::size_t max_write_bytes = 5000;
+  /// Whether fsync() reports success without flushing.
   bool ignores_file_flushes = false;
   bool ignores_folder_flushes = false;
 
@@ -89,11 +90,11 @@ class SimulatedDisk : public FileSystem {
   DiskContent now_;
   std::vector<DiskChange> changes_;
   std::map<int, OpenFile> open_;
-  int next_descriptor_ = 1000;  ///< no descriptor of the real system: mixing them up fails
+  int next_descriptor_ = 1000;  ///< not a descriptor of the real system, so that mix-ups fail
   std::size_t next_file_ = 0;
 };
 
-/// Carries out one change.
+/// Applies a change.
 void apply(const DiskChange& change, DiskContent& content);
 
 }  // namespace tapestry::test

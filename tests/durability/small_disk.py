@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trains on disks of every size, from full to large enough: each run ends cleanly and can go on."""
+"""Trains on disks of every size, from full to large enough. Runs must end cleanly and resume."""
 
 import ctypes
 import errno
@@ -16,9 +16,9 @@ from runs import CONFIG, SMALL_MODEL, Failure, Reference, Skipped, require
 
 STEPS = 5
 PAGE = 4096  # bytes
-CI_STEP = 3  # pages; the full figure takes every size
-INODES = 14  # more than a run needs: its files, folders and a temporary one
-IN_NAMESPACE = "TAPESTRY_IN_NAMESPACE"  # set once the test has a separate namespace of mounts
+CI_STEP = 3  # pages; --full tests every size
+INODES = 14  # more than a run needs for its files, folders and a temporary file
+IN_NAMESPACE = "TAPESTRY_IN_NAMESPACE"  # set if the test runs in a separate mount namespace
 MS_REMOUNT = 32
 MNT_DETACH = 2
 
@@ -26,8 +26,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter_namespace(folder):
-    """Starts the test again where it may mount file systems, and removes the folder of this
-    attempt. throws Skipped where that is not allowed."""
+    """Restarts the test in a namespace where it may mount file systems, and removes `folder`.
+    throws Skipped if that is not allowed."""
     if IN_NAMESPACE in os.environ:
         return
     unshare = ["unshare", "-m" if os.geteuid() == 0 else "-rm"]
@@ -43,13 +43,13 @@ def enter_namespace(folder):
 
 
 class Disk:
-    """A file system in memory with this number of pages and files."""
+    """A file system in memory with a number of pages and inodes; 0 inodes: no limit."""
 
     def __init__(self, folder, pages, inodes=0):
         self.folder = folder
         folder.mkdir()
         self._mount(0, max(pages, 1), inodes)
-        if pages == 0:  # a size of 0 means no limit; so the only page is taken
+        if pages == 0:  # a size of 0 would mean no limit: use the only page
             (folder / "taken").write_bytes(b"x")
 
     def grow(self):
@@ -57,7 +57,7 @@ class Disk:
         self._mount(MS_REMOUNT, 0, 0)
 
     def remove(self):
-        # A process that another thread starts holds our open files for a moment.
+        # MNT_DETACH: a process that another thread starts may still have inherited open files.
         if libc.umount2(os.fsencode(self.folder), MNT_DETACH) != 0:
             raise OSError(ctypes.get_errno(), f"umount {self.folder}")
         self.folder.rmdir()
@@ -81,12 +81,12 @@ class Disks:
         self.reference = Reference(options.program, folder, STEPS, config=config)
 
     def make_run(self, name):
-        """A run whose run directory will lie on the disk; its config does not."""
+        """A run, and the folder of its run directory, where a disk can be mounted."""
         run = self.reference.run(self.program, self.folder / name)
         return run, run.folder / "runs"
 
     def enough_pages(self):
-        """Pages that a run needs at most: for all that it keeps and one checkpoint more."""
+        """The number of pages that a run needs: for the files that it keeps and one checkpoint."""
         run, place = self.make_run("enough")
         disk = Disk(place, 1 << 20)
         require(run.execute(run.train()).code == 0, "a run on a large disk failed")
@@ -96,17 +96,17 @@ class Disks:
         return pages
 
     def train_on(self, pages, inodes=0):
-        """Trains on a disk of that size, then on what it becomes when it grows. Returns the exit
-        code of the first."""
+        """Trains on a disk of that size, then resumes after the disk has grown. Returns the exit
+        code of the first run."""
         run, place = self.make_run(f"{pages}-{inodes}")
         disk = Disk(place, pages, inodes)
         outcome = run.execute(run.train())
         try:
             self._check(run, outcome)
             if inodes:
-                # Without inodes for a first save the run is rejected before it begins its log.
+                # Without inodes for the first save, the run is rejected before it creates its log.
                 require(run.steps() or not (run.directory / "train.log").exists(),
-                        "a run began that could not save a checkpoint")
+                        "a run started that could not save a checkpoint")
             disk.grow()
             self.reference.finish(run)
             self.reference.check_clean(run)
@@ -127,7 +127,7 @@ class Disks:
         for step in run.steps():
             self.reference.check_bytes(run, step)
         require(os.strerror(errno.ENOSPC) in outcome.err and "\nhint: " in outcome.err,
-                "expected it to say that space is missing")
+                "expected an error about missing space")
 
 
 def test(options, folder):
@@ -139,15 +139,15 @@ def test(options, folder):
     codes = runs.each(disks.train_on, sizes, options.jobs)
     by_files = runs.each(lambda inodes: disks.train_on(enough, inodes), range(2, INODES + 1),
                          options.jobs)
-    require(codes[-1] == 0 and by_files[-1] == 0, "a disk that is large enough was not enough")
-    require(codes[0] == 5 and by_files[0] == 5, "a full disk was enough")
+    require(codes[-1] == 0 and by_files[-1] == 0, "a run failed on a disk that is large enough")
+    require(codes[0] == 5 and by_files[0] == 5, "a run succeeded on a full disk")
     count = Counter(codes)
     first_enough = sizes[codes.index(0)]
     print(f"{len(codes):,} disks from 0 to {sizes[-1]:,} pages of {PAGE} bytes, "
           f"{time.monotonic() - begin:.0f} s: {count[0]:,} were enough (from {first_enough:,} "
           f"pages on), on {count[5]:,} the run ended with exit code 5")
     print(f"{len(by_files)} disks for 2 to {INODES} files: {Counter(by_files)[5]} ended with 5")
-    print("nothing was left over or damaged; with more space every run went on to the same bytes")
+    print("no file was left over or damaged; with more space every run ended with the same bytes")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trains and saves in one process without an end: memory does not grow, descriptors do not leak."""
+"""Trains and saves in one process for a long time. Memory must not grow, descriptors not leak."""
 
 import os
 import signal
@@ -13,14 +13,13 @@ import runs
 from runs import SMALL_MODEL, Run, require
 
 MIB = 1 << 20
-MOST_MIB_PER_HOUR = 1.0   # of the full figure
-MOST_MIB_IN_ALL = 1.0     # of the short one, from which no slope can be told
-WARM_UP = 0.1             # of the time; memory may still grow in it
-WINDOW_SECONDS = 2.5      # at least; a slow disk may be busy with saves for half a second
-MOST_WINDOWS = 10
+MAX_MIB_PER_HOUR = 1.0    # with --full
+MAX_GROWTH_MIB = 1.0      # without --full, too short for a slope
+WARM_UP = 0.1             # fraction of the time; memory may still grow during it
+WINDOW_SECONDS = 2.5      # minimum; a slow disk may be busy with saves for half a second
+MAX_WINDOWS = 10
 FILES_OF_A_SAVE = 3
-# No end in sight. The table of metrics grows with every row, in memory as in the checkpoints, which
-# is no leak: so it gets few rows.
+# Few rows of metrics: the table grows in memory and in checkpoints, which is not a leak.
 ENDLESS = ["train.steps=1000000000", "train.log_every=1000000", "train.validate_every=1000000",
            "train.digest_every=1000000"]
 
@@ -40,7 +39,7 @@ def sample_of(process, begin):
 
 
 def watch(process, seconds, seconds_apart):
-    """Samples of a process that trains, for so long."""
+    """Samples of a process for a number of seconds, or until it ends."""
     begin, samples = time.monotonic(), []
     while time.monotonic() - begin < seconds and process.poll() is None:
         time.sleep(seconds_apart)
@@ -49,10 +48,10 @@ def watch(process, seconds, seconds_apart):
 
 
 def stop(process):
-    """As a cluster does; the run saves and ends."""
+    """Stops a process with SIGTERM, as a cluster does; the run saves and ends."""
     process.send_signal(signal.SIGTERM)
-    code = process.wait(runs.HANGS)
-    require(code == 128 + signal.SIGTERM, f"told to stop, a run ended with exit code {code}")
+    code = process.wait(runs.TIMEOUT)
+    require(code == 128 + signal.SIGTERM, f"after SIGTERM, the exit code was {code}")
 
 
 def mib_per_hour(samples):
@@ -62,23 +61,23 @@ def mib_per_hour(samples):
 
 
 def check_memory(samples, full):
-    """Returns a description of what was found."""
+    """Returns a description of the memory use."""
     slope = mib_per_hour(samples)
     sizes = [sample.resident / MIB for sample in samples]
     found = (f"{statistics.mean(sizes):.2f} MiB resident, from {min(sizes):.2f} to "
              f"{max(sizes):.2f}, slope {slope:+.3f} MiB an hour")
     tenth = max(1, len(sizes) // 10)
     growth = statistics.median(sizes[-tenth:]) - statistics.median(sizes[:tenth])
-    bounded = slope < MOST_MIB_PER_HOUR if full else growth < MOST_MIB_IN_ALL
+    bounded = slope < MAX_MIB_PER_HOUR if full else growth < MAX_GROWTH_MIB
     require(bounded, f"memory grows: {found}")
     return found
 
 
 def check_descriptors(samples):
-    """A save has files open; between saves their number is always the same. Each window of time
-    is long enough to contain a moment without a save."""
+    """Between saves, the number of descriptors must always be the same. Each window of time is long
+    enough to contain a moment without a save."""
     seconds = samples[-1].seconds - samples[0].seconds
-    windows = min(MOST_WINDOWS, max(2, int(seconds / WINDOW_SECONDS)))
+    windows = min(MAX_WINDOWS, max(2, int(seconds / WINDOW_SECONDS)))
     length = len(samples) // windows
     least = {min(sample.descriptors for sample in samples[i * length:(i + 1) * length])
               for i in range(windows)}
@@ -109,4 +108,4 @@ def test(options, folder):
 
 if __name__ == "__main__":
     sys.exit(runs.main(test, runs.parse_arguments(__doc__, lambda parser: parser.add_argument(
-        "--seconds", type=float, default=7200, help="of --full; default 7200"))))
+        "--seconds", type=float, default=7200, help="duration with --full; default 7200"))))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The system calls of a command on files, and commands that die at one of them or see it fail.
+"""Lists the system calls of a command on files, and kills the command or injects a fault at one of
+them.
 
-Checkpoints are written by separate threads, all but the last. strace lists and hits the calls of
-the main thread; it counts the calls of each thread separately, so that it cannot aim at the calls of the
-others, which writer_calls.cpp lists and hits."""
+All checkpoints except the last are written on separate threads. strace handles the calls of the
+main thread. It counts the calls of each thread separately, so writer_calls.cpp handles the calls of
+the threads that write checkpoints."""
 
 import errno
 import itertools
@@ -18,35 +19,33 @@ from runs import Failure, Outcome, Skipped
 
 TRACED = "%file,%desc,clone,clone3"  # every call that takes a path or a descriptor; new threads
 DATA_CALLS = ("write", "pwrite64", "read", "pread64")
-FOREVER = 1_000_000  # times that a call fails
-# Where an injection may miss its aim: a run that finds other programs at work says so, which
-# takes two more writes than the run that was traced first, or two less. Beside other tests that
-# comes and goes from run to run, and most runs have none.
+FOREVER = 1_000_000  # number of times that a call fails
+# Offsets to try, since the count of calls can differ between runs: a run that detects load of other
+# programs prints a warning, with two more writes. The first traced run may also have this warning.
 OFFSETS = [0, 2, -2, 0, 1, -1]
-PATIENCE = 60  # seconds for one aim, some hundred attempts
+PATIENCE = 60  # seconds to hit a call, some hundred attempts
 
 
 @dataclass(frozen=True)
 class Call:
     """A system call of a command's main thread, or of threads that write checkpoints."""
     name: str
-    nth: int   # among the calls of its name, or all calls of the writers; from 1
-    what: str  # the call with the paths it is about, the same in every run
-    alike: int  # which one this is, since the last save began, of the calls with that text
-    begun: int  # the saves that had begun before, with the one that it belongs to
-    saves: int  # checkpoints that had been put in place before, at least
-    is_exact: bool = True  # and not one more
+    nth: int   # number among the calls with its name, or among all calls of writers; from 1
+    what: str  # name and paths of the call, the same in every run
+    alike: int  # number among the calls with the same `what` since the start of the last save
+    begun: int  # number of saves that have started, including the save of this call
+    saves: int  # minimum number of checkpoints in place before this call
+    is_exact: bool = True  # whether `saves` is exact; otherwise there may be one more
     by_writer: bool = False
 
     @property
     def place(self):
-        """The same in every run, which `nth` is not."""
+        """Identifies the call in every run, unlike `nth`."""
         return self.what, self.begun, self.alike
 
     @property
     def save(self):
-        """The number of the first save that can suffer from what happens here; 0 before the first
-        has begun."""
+        """The number of the first save that a fault here can affect; 0 before the first save."""
         return self.saves + 1 if self.begun else 0
 
     def __str__(self):
@@ -54,11 +53,11 @@ class Call:
 
 
 class Elsewhere(Failure):
-    """The injection hit another call than it was meant for."""
+    """The injection hit another call than intended."""
 
 
 def require_strace():
-    """throws Skipped unless this machine lets strace trace processes and inject into them."""
+    """throws Skipped unless strace can trace processes and inject faults on this machine."""
     if not shutil.which("strace"):
         raise Skipped("strace was not found; apt-get install strace")
     kill = ["strace", "-f", "-o", "/dev/null", "-e", "inject=close:signal=KILL:when=1", "true"]
@@ -80,8 +79,8 @@ def _paths(arguments, folder):
 
 
 def _given(name, rest):
-    """What a call is given: neither what is read and written is a path, nor what is returned, which
-    a call that is killed does not show."""
+    """The arguments of a call that may contain paths: without data that is read or written, and
+    without the result, which is missing if the process is killed at the call."""
     if name == "getcwd":
         return ""
     return rest.split(', "')[0] if name in DATA_CALLS else rest.rsplit(" = ", 1)[0]
@@ -91,7 +90,7 @@ def _given(name, rest):
 
 def _parse(trace, folder):
     """The calls of the main thread in a trace, each with its line. The first line is its execve.
-    Each new thread writes a checkpoint, and when one begins, those before are in place."""
+    Each new thread writes a checkpoint; when it starts, all earlier checkpoints are in place."""
     counts, alike, threads, renames, is_saving, calls = {}, {}, 0, 0, False, []
     for line in trace.read_text(errors="replace").splitlines():
         found = re.match(r"(\w+)\((.*)", line)
@@ -103,7 +102,7 @@ def _parse(trace, folder):
             continue
         counts[name] = counts.get(name, 0) + 1
         what = " ".join([name, *_paths(_given(name, rest), folder)])
-        # The last save begins with a look at the lock, which the start of the run has opened.
+        # The last save starts with a check of the lock file. The start of the run also opens it.
         if threads and name.startswith("open") and what.endswith("/.lock") and not is_saving:
             is_saving, alike = True, {}
         alike[what] = alike.get(what, 0) + 1
@@ -112,7 +111,7 @@ def _parse(trace, folder):
                            begun=threads + is_saving,
                            saves=threads + renames if is_settled else threads - 1,
                            is_exact=is_settled), line))
-        renames += name == "rename" and what.endswith(".h5")  # put in its place
+        renames += name == "rename" and what.endswith(".h5")  # a checkpoint is in place
     return calls
 
 
@@ -123,8 +122,8 @@ def _execute(run, command, options, **limits):
 
 
 def calls_of(run, command):
-    """Runs a command and returns the calls on files of its main thread, from the first that is about
-    the run directory on, with how it ended. Memory that is mapped is no file work."""
+    """Runs a command. Returns the file calls of its main thread, without mmap, starting with the
+    first call in the run directory, and the outcome of the command."""
     outcome, calls = _execute(run, command, ["-e", f"trace={TRACED}"])
     calls = [call for call, _ in calls]
     first = next(i for i, call in enumerate(calls)
@@ -147,12 +146,12 @@ def _inject(run, command, call, fault, onwards, offset):
 # ---- The threads that write checkpoints.
 
 def _execute_writer(run, command, fault=None):
-    """Returns how the command ended and the calls of its writers."""
+    """Runs a command. Returns its outcome and the calls of its writers."""
     listed = run.folder / "calls"
     preloaded = run.program.parent / "tests" / "durability" / "writer_calls.so"
     if not preloaded.is_file():
         raise Failure(f"{preloaded}: no such file; build the target writer_calls")
-    # Without the threads that OpenBLAS starts before the program.
+    # OpenBLAS must not start threads: their calls would be listed.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "LD_PRELOAD": str(preloaded),
                    "TAPESTRY_CALLS": str(listed)}
     if fault:
@@ -162,7 +161,7 @@ def _execute_writer(run, command, fault=None):
     for number, line in enumerate(listed.read_text().splitlines() if listed.exists() else [], 1):
         name, path = line.split(" ", 1)
         what = f"{name} {_relative(path, run.folder)}"
-        if what == "open runs/run/.lock":  # a save begins
+        if what == "open runs/run/.lock":  # a save starts
             begun, alike = begun + 1, {}
         alike[what] = alike.get(what, 0) + 1
         calls.append(Call(name, number, what, alike[what], begun, saves, by_writer=True))
@@ -171,13 +170,13 @@ def _execute_writer(run, command, fault=None):
 
 
 def writer_calls_of(run, command):
-    """The same for the threads that write checkpoints."""
+    """Runs a command. Returns the calls of the threads that write checkpoints, and the outcome."""
     outcome, calls = _execute_writer(run, command)
     return calls, outcome
 
 
 def all_calls(make_run, command_of, reference):
-    """The calls of a command of both kinds of threads, each in a new run, which nothing disturbs."""
+    """The calls of a command on both kinds of threads, listed in two new undisturbed runs."""
     calls = []
     for list_calls in (calls_of, writer_calls_of):
         run = make_run()
@@ -190,19 +189,19 @@ def all_calls(make_run, command_of, reference):
 
 
 def fail_writer(run, command, call, times, result) -> Outcome:
-    """The call is not carried out, nor are the next ones of its name, `times` in all; see
-    writer_calls.cpp for `result`. throws Elsewhere."""
+    """Makes the call and the next calls with its name fail, `times` in all. See writer_calls.cpp
+    for `result`. throws Elsewhere."""
     outcome, calls = _execute_writer(run, command, f"{call.nth} {times} {result}")
     if len(calls) < call.nth or calls[call.nth - 1].place != call.place:
         hit = calls[call.nth - 1] if len(calls) >= call.nth else "nothing"
         raise Elsewhere(f"meant {call}, hit {hit}: {outcome}")
     if result == 0 and len(calls) != call.nth:
-        raise Failure(f"{call}: the process went on: {outcome}")
+        raise Failure(f"{call}: the process continued: {outcome}")
     return outcome
 
 
 def _result_of(fault):
-    """What writer_calls.cpp is told for a fault of strace."""
+    """The RESULT of writer_calls.cpp for a fault in the syntax of strace."""
     kind, value = fault.split("=")
     return int(value) if kind == "retval" else -getattr(errno, value)
 
@@ -210,8 +209,8 @@ def _result_of(fault):
 # ---- Both.
 
 def kill_at(run, command, call):
-    """The process of the command is killed as it enters the call, which is not carried out.
-    throws Elsewhere, after which the run is to be made anew."""
+    """Kills the process of the command when it enters the call, before the call is executed. throws
+    Elsewhere; a new run is then needed."""
     if call.by_writer:
         outcome, at_end = fail_writer(run, command, call, 1, 0), True
     else:
@@ -222,8 +221,8 @@ def kill_at(run, command, call):
 
 
 def fail_at(run, command, call, fault, onwards) -> Outcome:
-    """The call is not carried out and returns what `fault` says; so do all later ones of its name
-    if `onwards`. throws Elsewhere."""
+    """Makes the call fail with `fault`, and all later calls with its name if `onwards`. throws
+    Elsewhere."""
     if call.by_writer:
         return fail_writer(run, command, call, FOREVER if onwards else 1, _result_of(fault))
     outcome, _, line = _inject(run, command, call, fault, onwards, run.offset)
@@ -233,7 +232,7 @@ def fail_at(run, command, call, fault, onwards) -> Outcome:
 
 
 def at_its_aim(make_run, trial):
-    """Calls trial(run) with new runs until the injection hits the call that it was meant for."""
+    """Calls trial(run) with new runs until the injection hits the intended call."""
     end = time.monotonic() + PATIENCE
     for offset in itertools.cycle(OFFSETS):
         run = make_run()

@@ -16,15 +16,16 @@
 #include <cstring>
 #include <string_view>
 
-// Preloaded into a program (LD_PRELOAD) whose checkpoints are written by separate threads, one
-// after another. Lists the calls on files of all threads but the main one, and lets one of them
-// fail, or kills the process there. strace cannot aim at them: it counts the calls of each thread.
+// Preloaded into the program (LD_PRELOAD), which writes checkpoints on separate threads, one after
+// another. Lists the file calls of all threads except the main thread, and makes one of them fail
+// or kills the process there. strace cannot do this, since it counts the calls of each thread
+// separately.
 //
 //     TAPESTRY_CALLS=FILE               appends a line "NAME PATH" for each call
-//     TAPESTRY_FAULT="N TIMES RESULT"   the N-th of these calls, from 1, is not carried out, and so
-//                                       are the next TIMES - 1 calls of its name, of any thread.
-//                                       RESULT > 0 is returned; RESULT < 0: -1, errno is -RESULT;
-//                                       0: the process is killed
+//     TAPESTRY_FAULT="N TIMES RESULT"   does not execute the N-th of these calls, from 1, and the
+//                                       next TIMES - 1 calls with its name, of any thread.
+//                                       RESULT > 0: returns it; RESULT < 0: returns -1 with errno
+//                                       -RESULT; 0: kills the process
 namespace {
 
 struct Fault {
@@ -42,8 +43,8 @@ Fault read_fault() {
   return fault;
 }
 
-std::atomic<long> calls{0};   // of other threads than the main one
-std::atomic<long> failed{0};  // calls that were not carried out
+std::atomic<long> calls{0};   // number of calls of all threads except the main thread
+std::atomic<long> failed{0};  // number of calls that were not executed
 
 /// The name of the call that failed first.
 std::atomic<const char*> failing_name{nullptr};
@@ -61,7 +62,7 @@ void list(const char* name, const char* path) {
 
 bool is_main_thread() { return ::syscall(SYS_gettid) == ::getpid(); }
 
-/// Whether this call is not to be carried out; `result` is then what it returns.
+/// Whether this call must fail. Sets `result` to the value that it returns.
 bool fails(const char* name, const char* path, long& result) {
   static const Fault fault = read_fault();
   const int error = errno;
@@ -94,7 +95,7 @@ bool fails(const char* name, int fd, long& result) {
   return fails(name, path.data(), result);
 }
 
-/// Makes a call, unless it fails.
+/// Calls `original`, or returns the result of a failure.
 template <class Result, class Target, class... Arguments>
 Result call(const char* name, Target target, Result (*original)(Arguments...),
             Arguments... arguments) {
@@ -110,7 +111,8 @@ Function* next(const char* name) {
 
 }  // namespace
 
-// In place of the C library's. Large files have functions with other names on some systems.
+// Replacements of functions of the C library. On some systems, functions for large files have other
+// names.
 extern "C" {
 
 int open(const char* path, int flags, ...) {

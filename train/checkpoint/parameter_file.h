@@ -59,8 +59,7 @@ struct LoadOptions {
 /// path    a file of save_parameters(), or a checkpoint of a run. If the checkpoint has averages of
 ///         the parameters (train.ema_decay), loads these.
 /// throws  CheckpointError, with an unchanged model, if the file cannot be read or is damaged; if
-/// no
-///         tensor matches; with the report if `strict` and the report is not complete.
+///         no tensor matches; with the report if `strict` and the report is not complete.
 LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& path,
                            const LoadOptions& options = {});
 

@@ -80,8 +80,7 @@ class RunDirectory {
   /// that are damaged, cannot be opened, are not regular files or are rejected by `require`.
   ///
   /// throws  CheckpointError if all checkpoints are skipped, or if the newest intact checkpoint
-  /// needs
-  ///         another program or machine (for example, has a newer format version).
+  ///         needs another program or machine (for example, has a newer format version).
   std::optional<NewestCheckpoint> read_newest(const Requirement& require =
                                                   [](std::uint64_t, const ArrayStore&) {}) const;
 
