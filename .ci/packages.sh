@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the Debian packages that building Tapestry takes, and those named as arguments, as far as
-# they are missing: as root, or with sudo; where neither is possible it names them.
+# Installs missing Debian packages that building Tapestry needs, and packages given as arguments. Runs
+# apt-get as root or with sudo; if neither is possible, prints the missing packages.
 set -euo pipefail
 
 packages=(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The libraries that Tapestry uses; README.md says for what.
+# The libraries that Tapestry uses; README.md lists their purposes.
 find_package(xtl REQUIRED)
 find_package(xtensor REQUIRED)
 find_package(xsimd REQUIRED)
@@ -10,7 +10,7 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)
-# Not FindHDF5: it compiles a C program, which fails in projects of C++ alone.
+# Does not use FindHDF5, which compiles a C program and fails in projects without C.
 pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5 hdf5-serial)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
@@ -20,8 +20,8 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_path(XTENSOR_BLAS_INCLUDE_DIR xtensor-blas/xblas.hpp REQUIRED)
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
 
-# Optional: training in several processes. The deprecated C++ interface is not used. FindMPI ends with
-# an error where the compiler wrapper is installed (openmpi-bin) and the headers are not.
+# Optional, for training in several processes. Skips the deprecated C++ interface of MPI. FindMPI
+# fails if the compiler wrapper is installed (openmpi-bin) but the headers are not.
 set(MPI_CXX_SKIP_MPICXX ON)
 find_program(TAPESTRY_MPI_WRAPPER NAMES mpicxx mpic++)
 mark_as_advanced(TAPESTRY_MPI_WRAPPER)

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Public headers: copied to include/ in the build folder, from where programs include them and
-# `cmake --install` takes them. Includes of other public headers, "autograd/tensor.h" in the sources,
-# become "tapestry/autograd/tensor.h", so that they do not collide with the user's own folders.
+# Public headers are copied to include/ in the build folder. Programs include them and `cmake
+# --install` installs them from there. Includes of other public headers, "autograd/tensor.h" in the
+# sources, become "tapestry/autograd/tensor.h", to avoid collisions with folders of the user.
 
 set(TAPESTRY_INCLUDE_DIR ${PROJECT_BINARY_DIR}/include)
 
-# tapestry_public_headers(FOLDER HEADER ...): relative to the current folder.
+# tapestry_public_headers(FOLDER HEADER ...): declares public headers, named relative to FOLDER.
 function(tapestry_public_headers folder)
   foreach(header ${ARGN})
     set_property(GLOBAL APPEND PROPERTY TAPESTRY_PUBLIC_HEADERS ${folder}/${header})
   endforeach()
 endfunction()
 
-# tapestry_copied_header(FROM TO): FROM is relative to the sources, TO to the include folder.
+# tapestry_copied_header(FROM TO): copies a header. FROM is relative to the sources, TO to the
+# include folder.
 function(tapestry_copied_header from to)
   set(script ${PROJECT_SOURCE_DIR}/cmake/public_header.cmake)
   add_custom_command(OUTPUT ${TAPESTRY_INCLUDE_DIR}/${to}
@@ -30,7 +31,7 @@ function(tapestry_short_header name)
   file(CONFIGURE OUTPUT ${TAPESTRY_INCLUDE_DIR}/${name} CONTENT "#pragma once\n\n${includes}")
 endfunction()
 
-# To be called behind all libraries.
+# Call it after all libraries are declared.
 function(tapestry_copy_public_headers)
   get_property(public GLOBAL PROPERTY TAPESTRY_PUBLIC_HEADERS)
   file(GLOB_RECURSE old RELATIVE ${TAPESTRY_INCLUDE_DIR} ${TAPESTRY_INCLUDE_DIR}/*)
@@ -39,7 +40,7 @@ function(tapestry_copy_public_headers)
     list(REMOVE_ITEM old tapestry/${header})
   endforeach()
   tapestry_copied_header(train/tapestry.h tapestry.h)
-  # Short names for what users include by itself.
+  # Short names for headers that users include separately.
   tapestry_short_header(tapestry/xtensor.h tapestry/autograd/xtensor.h)
   tapestry_short_header(tapestry/program.h
     tapestry/train/cli/program.h tapestry/train/tasks/custom_model.h)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# cmake --install, and what find_package(tapestry) and pkg-config need afterwards.
+# Rules of cmake --install, including the files for find_package(tapestry) and pkg-config.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -25,8 +25,8 @@ configure_file(cmake/tapestry.pc.in tapestry.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tapestry.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 
-# Shell completion and manual pages are made of what the program prints, which therefore has to run
-# here. Without help2man there are no manual pages.
+# Shell completion and manual pages are output of the program, which must therefore run on this
+# machine. Manual pages also require help2man.
 function(tapestry_printed_file file destination)
   set(path ${CMAKE_CURRENT_BINARY_DIR}/share/${file})
   cmake_path(GET path PARENT_PATH folder)
@@ -56,8 +56,8 @@ if((NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR) AND NOT TAPESTRY_
   add_custom_target(tapestry_printed_files ALL DEPENDS ${printed})
 endif()
 
-# tapestry_installed_text(FILE NAME DESTINATION COMPONENT TEXT): installs TEXT, made from the source
-# FILE, as NAME.
+# tapestry_installed_text(FILE NAME DESTINATION COMPONENT TEXT): installs TEXT, generated from the
+# source FILE, as NAME.
 function(tapestry_installed_text file name destination component text)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   set(path ${CMAKE_CURRENT_BINARY_DIR}/share/doc/${component}/${name})
@@ -66,8 +66,8 @@ function(tapestry_installed_text file name destination component text)
 endfunction()
 
 # tapestry_installed_page(PAGE NAME DESTINATION COMPONENT FROM TO ...): installs a Markdown page as
-# NAME. Links that start with a path FROM of the sources then start with TO; those to other files,
-# which are not installed, become their text.
+# NAME. In links, replaces a prefix FROM, a path in the sources, with TO. Replaces links to other
+# files, which are not installed, with their text.
 function(tapestry_installed_page page name destination component)
   file(READ ${page} text)
   set(kept "](@")
@@ -119,7 +119,7 @@ tapestry_installed_page(layers/from_pytorch.md from_pytorch.md ${dev_doc} dev ..
 tapestry_installed_page(autograd/README.md README.md ${dev_doc}/autograd dev ../layers/from_pytorch.md ../from_pytorch.md)
 install(DIRECTORY tests/examples/ DESTINATION ${dev_doc}/examples COMPONENT dev
   FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h" PATTERN "*.py")
-# Example configs, with data files next to them instead of in a folder of the sources.
+# Example configs. Their paths of data files are changed to the folder of the config.
 install(FILES configs/README.md configs/translation.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 file(GLOB configs CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} configs/*.yaml)
 foreach(config ${configs})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Debian packages, by `cpack` in the build folder: tapestry, the program; tapestry-mpi, its plugin for
-# MPI, if it is built; and libtapestry-dev, the libraries.
+# Debian packages, built by `cpack` in the build folder: tapestry (the program), tapestry-mpi (its
+# MPI plugin, if built) and libtapestry-dev (the libraries).
 set(TAPESTRY_MAINTAINER "Tapestry maintainers <maintainers@tapestry.invalid>" CACHE STRING
-  "Name and address of who builds Debian packages")
+  "Name and address of the maintainer of the Debian packages")
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "${TAPESTRY_MAINTAINER}")
@@ -17,7 +17,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE
   GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
-# Compresses manual pages and adds changelogs, as Debian's policy demands.
+# Compresses manual pages and adds changelogs, as Debian's policy requires.
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian_files.cmake)
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tapestry)
@@ -41,7 +41,7 @@ set(CPACK_DEBIAN_MPI_DESCRIPTION
 "trainer of Transformers on CPUs (several machines)
 Tapestry trains and applies Transformer models on CPUs. With this package,
 mpirun and srun train one model in several processes, on one or several
-machines; the result has the same bits as that of one process.")
+machines, with the same bits as in one process.")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libtapestry-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
@@ -51,11 +51,12 @@ set(CPACK_DEBIAN_DEV_DESCRIPTION
 Tapestry is a C++20 library for automatic differentiation, Transformer layers,
 optimizers and training loops on CPUs.
 
-This package has the headers, the static libraries, and what find_package of
-CMake and pkg-config need.")
+This package has the headers, the static libraries, and the files for CMake's
+find_package and for pkg-config.")
 
-# tapestry_same_version(VARIABLE PACKAGE): depends on the minor version that is installed here, for
-# libraries whose compiled interface changes with it: objects in a static library need the same.
+# tapestry_same_version(VARIABLE PACKAGE): appends a dependency on the minor version of PACKAGE that
+# is installed on this machine. For libraries whose ABI changes between minor versions, since
+# objects in a static library need the same ABI.
 function(tapestry_same_version variable package)
   execute_process(COMMAND dpkg-query -W -f "\${Version}" ${package}
     OUTPUT_VARIABLE version ERROR_QUIET RESULT_VARIABLE unknown)
@@ -70,7 +71,7 @@ function(tapestry_same_version variable package)
   set(${variable} ${${variable}} ${found} PARENT_SCOPE)
 endfunction()
 
-# What tapestry-config.cmake and tapestry.pc look for.
+# The libraries that tapestry-config.cmake and tapestry.pc require.
 set(dependencies libopenblas-dev libsentencepiece-dev libutf8proc-dev libxtensor-dev libxxhash-dev
   nlohmann-json3-dev pkgconf xtl-dev)
 foreach(package libfmt-dev libhdf5-dev libspdlog-dev libyaml-cpp-dev)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The API reference: Doxygen's pages of the public headers and of the guide layers/from_pytorch.md, in
-# reference/html of the build folder. The target `reference` builds it and fails if Doxygen warns, for
-# example of a public function without a comment.
+# The API reference: Doxygen's pages of the public headers and the guide layers/from_pytorch.md, in
+# reference/html of the build folder. The target `reference` builds it. It fails if Doxygen prints a
+# warning, for example about a public function without a comment.
 
 find_program(TAPESTRY_DOXYGEN doxygen DOC "Doxygen, for the API reference")
 mark_as_advanced(TAPESTRY_DOXYGEN)

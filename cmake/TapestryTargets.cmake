@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# How every target of Tapestry is compiled, and the function that declares a library folder.
+# Compiler options of all targets of Tapestry, and functions that declare libraries.
 
 option(TAPESTRY_UNITY "Compile the sources of the libraries in groups" OFF)
-# For a first try of the program, not for packages: what runs outside kernels becomes slower.
+# For trying the program, not for packages: code outside kernels is slower.
 option(TAPESTRY_QUICK_BUILD
   "Compile in large groups, with -Og except for kernels, and with one precompiled header" OFF)
 if(TAPESTRY_QUICK_BUILD)
@@ -12,19 +12,19 @@ endif()
 add_library(tapestry_compile_options INTERFACE)
 target_include_directories(tapestry_compile_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(tapestry_compile_options INTERFACE
-  # In a group, a local name may shadow one of another file, and g++ takes each file for a header.
+  # In a group, a local name may shadow a name of another file, and g++ treats files as headers.
   -Wall -Wextra -Wpedantic $<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wno-subobject-linkage,-Wshadow>
   -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
-  # g++ 12 is mistaken about fmt, about std::string (GCC bug 105651) and about its own AVX-512
-  # intrinsics (105593).
+  # False warnings of g++ 12 about fmt, std::string (GCC bug 105651), AVX-512 intrinsics (105593).
   -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict
   -Wno-uninitialized -Wno-maybe-uninitialized
   $<$<BOOL:${TAPESTRY_WERROR}>:-Werror>
-  # Neither changes a result: errno is never read and floating point traps are never enabled.
+  # -fno-math-errno and -fno-trapping-math do not change results: errno is never read, and
+  # floating-point traps are never enabled.
   -fno-math-errno -fno-trapping-math -ffp-contract=fast)
 target_link_options(tapestry_compile_options INTERFACE LINKER:--as-needed)
-# Where counters are woven in, a function that is inlined would have its branches counted anew at
-# each place; kernels, which live by inlining, would take hours without it.
+# Coverage counts the branches of an inlined function separately at each call. Kernels would take
+# hours without inlining.
 set(TAPESTRY_NOT_INLINED "" CACHE STRING "Folders to compile without inlining, for coverage")
 function(tapestry_inlining target folder)
   if(folder IN_LIST TAPESTRY_NOT_INLINED)
@@ -35,30 +35,31 @@ if(TAPESTRY_SANITIZE)
   target_compile_options(tapestry_compile_options INTERFACE
     -fsanitize=${TAPESTRY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(tapestry_compile_options INTERFACE -fsanitize=${TAPESTRY_SANITIZE})
-  # Indices of strings, views and containers, which the sanitizers cannot judge.
+  # Checks indices of strings, views and containers, which the sanitizers do not check.
   target_compile_definitions(tapestry_compile_options INTERFACE _GLIBCXX_ASSERTIONS)
-  # Two checks that clang makes more strictly than g++: xsimd's exp converts infinities, and then does
-  # not use what comes out; kernels move pointers to operands that have no elements, and are null.
-  # Fuzzers need not count the branches of kernels.
+  # Disables two checks that are stricter in clang than in g++: xsimd's exp converts infinities and
+  # then ignores the result; kernels increment null pointers to operands without elements. Fuzzers
+  # do not need to count the branches of kernels.
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
     target_compile_options(tapestry_compile_options INTERFACE
       -fno-sanitize=float-cast-overflow,pointer-overflow
       "$<$<BOOL:$<TARGET_PROPERTY:TAPESTRY_IS_KERNELS>>:-fno-sanitize=fuzzer-no-link>")
   endif()
-  # The macros by which compilers tell are not the same in all.
+  # Compilers have different macros for sanitizers.
   if(TAPESTRY_SANITIZE MATCHES address)
     target_compile_definitions(tapestry_compile_options INTERFACE TAPESTRY_ASAN)
   endif()
   if(TAPESTRY_SANITIZE MATCHES thread)
     target_compile_definitions(tapestry_compile_options INTERFACE TAPESTRY_TSAN)
-    # The thread sanitizer does not know fences. The one there is decides when a worker of the thread
-    # pool may sleep, never which thread may touch what.
+    # The thread sanitizer does not support fences. The only fence decides when a worker of the
+    # thread pool may sleep; it does not protect data.
     target_compile_options(tapestry_compile_options INTERFACE -Wno-tsan)
   endif()
 endif()
 
-# tapestry_precompile(TARGET HEADER ...): headers that take seconds to compile, those below and more,
-# are compiled once for the target; in a quick build once for all targets but kernels.
+# tapestry_precompile(TARGET HEADER ...): precompiles headers that take seconds to compile, the
+# headers below and HEADER, for the target. A quick build precompiles headers once for all targets
+# except kernels.
 function(tapestry_precompile target)
   get_target_property(is_kernels ${target} TAPESTRY_IS_KERNELS)
   if(TAPESTRY_QUICK_BUILD AND NOT is_kernels)
@@ -70,9 +71,10 @@ function(tapestry_precompile target)
     <fmt/format.h> ${ARGN})
 endfunction()
 
-# tapestry_compile_quickly(TARGET): -O1 instead of -O3, which compiles in two thirds of the time, for
-# command line, configs and tests, which spend their time in the libraries; in a quick build -Og, which
-# takes 5 % less still, for everything but kernels. On x86-64 the results have the same bits.
+# tapestry_compile_quickly(TARGET): compiles with -O1 instead of -O3, in two thirds of the time. For
+# the command line, configs and tests, which spend their time in the libraries. A quick build uses
+# -Og, which takes 5 % less time, for everything except kernels. Results on x86-64 have the same
+# bits.
 function(tapestry_compile_quickly target)
   set(level -O1)
   if(TAPESTRY_QUICK_BUILD)
@@ -81,8 +83,8 @@ function(tapestry_compile_quickly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
 endfunction()
 
-# tapestry_group(TARGET): a first build takes half the time if a compiler reads ten files at once, in
-# a quick build twenty. Kernels stay alone, so that their bits do not depend on it.
+# tapestry_group(TARGET): compiles ten files at once, in a quick build twenty, which halves the time
+# of a first build. Kernels are not grouped, so that their bits do not depend on the option.
 function(tapestry_group target)
   set(size 10)
   if(TAPESTRY_QUICK_BUILD)
@@ -92,8 +94,8 @@ function(tapestry_group target)
     UNITY_BUILD ${TAPESTRY_UNITY} UNITY_BUILD_BATCH_SIZE ${size})
 endfunction()
 
-# tapestry_sources(VARIABLE [EXCEPT REGEX]): all .cpp files below the current folder, relative to it.
-# The build looks for new files by itself.
+# tapestry_sources(VARIABLE [EXCEPT REGEX]): sets VARIABLE to all .cpp files below the current
+# folder, relative to it. The build detects new files.
 function(tapestry_sources variable)
   cmake_parse_arguments(ARG "" "EXCEPT" "" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cpp)
@@ -103,10 +105,10 @@ function(tapestry_sources variable)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
-# tapestry_library_options(TARGET): how sources of libraries are compiled.
+# tapestry_library_options(TARGET): sets the compiler options of libraries.
 function(tapestry_library_options target)
-  # Static libraries that may become part of a shared one, which then exports nothing of them.
-  # Without the TLS model each use of a thread_local variable would call a function.
+  # Static libraries can be linked into a shared library, which then does not export their symbols.
+  # Without the TLS model, each access to a thread_local variable would call a function.
   set_target_properties(${target} PROPERTIES
     POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_compile_options(${target} PRIVATE -ftls-model=initial-exec)
@@ -115,10 +117,10 @@ function(tapestry_library_options target)
 endfunction()
 
 # tapestry_library(NAME [SOURCES ...] [PER_INSTRUCTION_SET ...] USES ... [PRIVATE_USES ...]
-#                  PUBLIC_HEADERS ...): the library of the current folder as tapestry::NAME; without
-# SOURCES of all that is in the folder. The sources PER_INSTRUCTION_SET are compiled once for each,
-# see TapestryKernels.cmake. USES are the other libraries that appear in its headers, PRIVATE_USES
-# those in its sources. Each library is a component of find_package(tapestry).
+#                  PUBLIC_HEADERS ...): declares the library tapestry::NAME of the current folder,
+# by default with all sources of the folder. The sources PER_INSTRUCTION_SET are compiled once per
+# instruction set, see TapestryKernels.cmake. USES are libraries that its headers use, PRIVATE_USES
+# libraries that only its sources use. Each library is a component of find_package(tapestry).
 function(tapestry_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PER_INSTRUCTION_SET;USES;PRIVATE_USES;PUBLIC_HEADERS"
     ${ARGN})
@@ -142,7 +144,7 @@ function(tapestry_library name)
   tapestry_inlining(tapestry_${name} ${folder})
 endfunction()
 
-# tapestry_component(NAME USES ...): what users of the target tapestry_NAME need.
+# tapestry_component(NAME USES ...): makes the target tapestry_NAME usable by other projects.
 function(tapestry_component name)
   cmake_parse_arguments(ARG "" "" "USES" ${ARGN})
   get_target_property(type tapestry_${name} TYPE)

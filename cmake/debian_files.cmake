@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Run by cpack on the files of the packages before they are built: compresses manual pages, without a
-# time in them, and adds a changelog, so that the packages keep to Debian's policy. The date is that
-# of SOURCE_DATE_EPOCH, or now.
+# cpack runs this script on the files of the packages before it builds them. It compresses manual
+# pages without timestamps and adds a changelog, as Debian's policy requires. The date of the
+# changelog is SOURCE_DATE_EPOCH, or now.
 function(compress)
   execute_process(COMMAND gzip -9nf ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()

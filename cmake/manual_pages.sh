@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Writes the manual pages, from what the program prints: manual_pages.sh PROGRAM FOLDER
-# tapestry.1 and a page tapestry-COMMAND.1 of each command come from help2man, tapestry-config.5 from
+# Writes the manual pages from the output of the program: manual_pages.sh PROGRAM FOLDER
+# help2man writes tapestry.1 and tapestry-COMMAND.1 for each command. tapestry-config.5 comes from
 # `tapestry config explain`. SOURCE_DATE_EPOCH sets their date.
 set -euo pipefail
 program=$(realpath "$1")
@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 version=$("$program" --version)
 cd "$work"
 
-# page NAME PURPOSE [OPTION ...]: of the program NAME in this folder
+# page NAME PURPOSE [OPTION ...]: writes the page of the program NAME in the current folder
 page() {
   help2man --no-info --manual='Tapestry manual' --source="$version" --version-string="${version#* }" \
     --name="$2" --output="$folder/man1/$1.1" "${@:3}" "./$1"
@@ -36,13 +36,13 @@ printf 'data:\n  task: copy\n' >copy.yaml
 .SH NAME
 tapestry-config \- config files of tapestry
 .SH DESCRIPTION
-A config is a YAML file of sections, each with keys that have one value. A key that is left out has
-its default value. On the command line, section.key=value replaces a value of the file; the last one
-wins, and its value needs no quotes. A relative path to data starts at the folder of the config file;
-in an override it starts at the working directory.
+A config is a YAML file of sections with keys and values. Missing keys have their default values. On
+the command line, section.key=value replaces a value of the file; the last override of a key wins,
+and values need no quotes. Relative paths of data start at the folder of the config file, or, in an
+override, at the working directory.
 .PP
-A key that the chosen task, model, optimizer or schedule does not use may only have its default
-value. All errors are reported together, each with its line and a hint.
+Keys that the chosen task, model, optimizer or schedule does not use must have their default values.
+All errors are reported together, each with its line and a hint.
 .SH KEYS
 Each key is shown with its default value.
 ROFF

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Trains six configs for some steps with one set of kernels and compares digests of the final
-# checkpoints with digests.txt: results must be the same on every processor that has the
-# instructions.
+# Trains six configs with one set of kernels and compares digests of the final checkpoints with
+# digests.txt. Results must be the same on every processor that supports the kernels.
 #
-#   tests/regressions/kernels.sh TAPESTRY KERNELS [STEPS]       STEPS: 200 or 20, 200 if absent
+#   tests/regressions/kernels.sh TAPESTRY KERNELS [STEPS]       STEPS: 200 (default) or 20
 #
-# With UPDATE=1 the digests are written instead, each with the revision of the arithmetic
-# (train/checkpoint/arithmetic.cpp), which has to grow if a digest changes and its config has not: by it a
-# resumed run knows that it continues with other rounding. The digests hold for g++ 12; another
-# compiler may round some expressions in another way.
+# With UPDATE=1, writes the digests instead, each with the revision of the arithmetic
+# (train/checkpoint/arithmetic.cpp). The revision must increase if a digest changes without a change
+# of its config, so that resumed runs can report a change of rounding. The digests are valid for
+# g++ 12; other compilers may round some expressions differently.
 set -euo pipefail
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 tapestry=$(realpath "$1")
@@ -32,7 +31,7 @@ for name in copy reverse sort toy_translation toy_agreement toy_masked; do
   if [[ -n ${UPDATE:-} ]]; then
     sed -i "/^$kernels $steps $name /d" "$folder/digests.txt"
     echo "$line $revision" >>"$folder/digests.txt"
-    [[ ${recorded##* } == "$revision" ]] && echo "kernels.sh: $name: if configs/$name.yaml has not" \
+    [[ ${recorded##* } == "$revision" ]] && echo "kernels.sh: $name: unless configs/$name.yaml has" \
       "changed, increase \`revision\` in train/checkpoint/arithmetic.cpp" >&2
   else
     echo "kernels.sh: $name: found $line $revision, expected $recorded" >&2
