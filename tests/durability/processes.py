@@ -283,7 +283,7 @@ def check_signal(options, folder, expected, processes, victim):
     faulty = FaultyRun(options, folder, signal.SIGTERM, processes, victim)
     code, said, _ = faulty.end()
     require(code == 128 + signal.SIGTERM, f"{faulty.name}: exit code {code}: {said}")
-    stopped = re.search(r"stopped by signal 15 and saved at step ([\d,]+)", said)
+    stopped = re.search(r"stopped by SIGTERM and saved at step ([\d,]+)", said)
     step = int(stopped[1].replace(",", "")) if stopped else None
     require(faulty.parallel.run.steps()[-1] == step, f"{faulty.name}: {said}")
     check_resumed(faulty.parallel, expected, processes - 1, faulty.name)

@@ -104,7 +104,7 @@ OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
   const auto path = directory.checkpoint_path(best_step);
   try {
     return {path, read_checkpoint_of_run(directory, best_step),
-            fmt::format("the best checkpoint; the newest is step {}", newest->step)};
+            fmt::format("the best checkpoint of the run; the newest is step {}", newest->step)};
   } catch (const CheckpointError& error) {
     warn_about(error.what());
     return {newest->path, std::move(newest->arrays), ""};

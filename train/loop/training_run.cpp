@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -181,8 +182,19 @@ int try_one_step(const LoadedRun& run, StepComputer& computer, Progress& progres
   return static_cast<int>(ExitCode::done);
 }
 
-/// Prints why a dry run has ended during its step or before it, and returns the exit code: of the
-/// signal that any process has received, or of the time limit.
+/// How a signal ended the run: "interrupted (SIGINT, Ctrl-C)" or "stopped by SIGTERM".
+std::string describe_signal(int signal) {
+  if (signal == SIGINT) return "interrupted (SIGINT, Ctrl-C)";
+  for (const auto& [number, name] :
+       {std::pair(SIGTERM, "SIGTERM"), std::pair(SIGHUP, "SIGHUP"), std::pair(SIGUSR2, "SIGUSR2"),
+        std::pair(SIGXCPU, "SIGXCPU")}) {
+    if (signal == number) return fmt::format("stopped by {}", name);
+  }
+  return fmt::format("stopped by signal {}", signal);
+}
+
+/// Prints why a dry run ended early and returns the exit code: for the signal that any process has
+/// received, or for the time limit.
 int code_of_interruption(ProcessGroup& group, const RunSignals& signals, Progress& progress) {
   const auto signals_of_all = group.all_gather([&] { return fmt::to_string(signals.stop()); });
   const auto first = std::ranges::find_if(signals_of_all, [](auto& text) { return text != "0"; });
@@ -190,8 +202,9 @@ int code_of_interruption(ProcessGroup& group, const RunSignals& signals, Progres
     progress.message("stopped by the time limit, train.max_time; nothing was written");
     return static_cast<int>(ExitCode::out_of_time);
   }
-  progress.message(fmt::format("stopped by signal {}; nothing was written", *first));
-  return signal_exit_base + std::stoi(*first);
+  const int signal = std::stoi(*first);
+  progress.message(describe_signal(signal) + "; nothing was written");
+  return signal_exit_base + signal;
 }
 
 // ---- Training.
@@ -222,10 +235,11 @@ void begin_recording(const LoadedRun& run, Trainer& trainer, Progress& progress)
   watch_other_programs(progress);
 }
 
-int report_stop(const LoadedRun& run, const Trainer& trainer, const std::string& by, int code,
+/// reason  why the run stops, such as describe_signal()
+int report_stop(const LoadedRun& run, const Trainer& trainer, const std::string& reason, int code,
                 Progress& progress) {
   progress.message(
-      fmt::format("stopped by {} and saved at step {}; resume with: {} train --resume {}", by,
+      fmt::format("{} and saved at step {}; resume with: {} train --resume {}", reason,
                   format_count(trainer.step()), program_name(), format_argument(path_of(run))));
   return code;
 }
@@ -236,15 +250,15 @@ int report_end(const LoadedRun& run, const Trainer& trainer, RunEnd end, const R
   const TrainOptions& options = trainer.config().train;
   switch (end) {
     case RunEnd::signal:
-      return report_stop(run, trainer, fmt::format("signal {}", signals.stop()),
+      return report_stop(run, trainer, describe_signal(signals.stop()),
                          signal_exit_base + signals.stop(), progress);
     case RunEnd::time:
       return report_stop(
           run, trainer,
-          fmt::format("train.max_time ({})", Domain(Duration()).print(options.max_time)),
+          fmt::format("stopped by train.max_time ({})", Domain(Duration()).print(options.max_time)),
           static_cast<int>(ExitCode::out_of_time), progress);
     case RunEnd::last_step:
-      return report_stop(run, trainer, "--until", static_cast<int>(ExitCode::done), progress);
+      return report_stop(run, trainer, "stopped by --until", static_cast<int>(ExitCode::done), progress);
     case RunEnd::finished:
       break;
   }

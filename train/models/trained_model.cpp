@@ -12,6 +12,7 @@
 #include "train/checkpoint/data_changes.h"
 #include "train/checkpoint/open_run.h"
 #include "train/config/error.h"
+#include "train/models/model_summary.h"
 #include "train/tasks/task_data.h"
 
 namespace tapestry {
@@ -91,16 +92,19 @@ void require_same_input(const Config& before, const Config& config) {
                     "name another run, or leave the key out");
 }
 
-/// "encoder.norm.weight (64)"
-std::string described(const NamedTensor& parameter) {
-  return fmt::format("{} {}", parameter.name, to_string(parameter.tensor.shape()));
-}
-
-/// "new: 2 tensors: head.bias (2), head.weight (2, 64)"
-std::string listed(const char* what, const std::vector<std::string>& tensors) {
-  return fmt::format("{}: {} {}{}{}", what, tensors.size(),
-                     tensors.size() == 1 ? "tensor" : "tensors", tensors.empty() ? "" : ": ",
-                     fmt::join(tensors, ", "));
+/// "newly initialized: 2 tensors: head.weight (2, 64), head.bias (2)". More than a few tensors are
+/// listed by block: "not used: 16 tensors: encoder.layers 1 x 49,984".
+std::string list_tensors(const char* what, const std::vector<ParameterShape>& tensors) {
+  constexpr std::size_t max_named = 8;
+  const std::string count =
+      fmt::format("  {}: {} {}", what, tensors.size(), tensors.size() == 1 ? "tensor" : "tensors");
+  if (tensors.empty()) return count;
+  if (tensors.size() > max_named) return count + ": " + to_line(summarize(tensors));
+  std::vector<std::string> names;
+  for (const ParameterShape& tensor : tensors) {
+    names.push_back(tensor.name + " " + to_string(tensor.shape));
+  }
+  return fmt::format("{}: {}", count, fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -140,11 +144,11 @@ std::vector<std::string> load_pretrained(const TrainedModel& from, const std::st
            (same_targets || !of_head);
   };
   const Parameters& given = from.model->parameters;
-  std::vector<std::string> made, left;
+  std::vector<ParameterShape> initialized, unused;
   std::size_t loaded = 0, values = 0;
   for (const NamedTensor& parameter : to.parameters) {
     if (!same(parameter, given)) {
-      made.push_back(described(parameter));
+      initialized.push_back({.name = parameter.name, .shape = parameter.tensor.shape()});
       continue;
     }
     copy_values(given.find(parameter.name)->tensor, parameter.tensor);
@@ -152,19 +156,22 @@ std::vector<std::string> load_pretrained(const TrainedModel& from, const std::st
     values += parameter.tensor.size();
   }
   for (const NamedTensor& parameter : given) {
-    if (!same(parameter, to.parameters)) left.push_back(described(parameter));
+    if (same(parameter, to.parameters)) continue;
+    unused.push_back({.name = parameter.name, .shape = parameter.tensor.shape()});
   }
   if (loaded == 0) {
     reject_pretrained(origin, "found no tensor with the name and shape of one of the model",
                       "name a run with the model's sizes (d_model, d_ff, layers), or leave the key "
                       "out");
   }
-  // Rounded down, so that 100.0 % is printed only if no values are new.
+  // Rounded down, so that 100.0 % is printed only if all values were loaded.
   const std::size_t permille = 1000 * values / to.parameters.num_values();
   return {
-      fmt::format("initialized from {}, step {}: {} of {} tensors loaded, {}.{} % of the values",
-                  origin, from.step, loaded, loaded + made.size(), permille / 10, permille % 10),
-      listed("  new", made), listed("  left", left)};
+      fmt::format("initialized from {}, step {}: loaded {} of {} tensors, {}.{} % of the parameters",
+                  origin, from.step, loaded, loaded + initialized.size(), permille / 10,
+                  permille % 10),
+      list_tensors("newly initialized", initialized),
+      list_tensors("not used from the pretrained model", unused)};
 }
 
 }  // namespace tapestry

@@ -56,7 +56,7 @@ Scores Task::evaluate(const Model& model, const Config& config, const BatchRules
 }
 
 std::string Task::format_scores(const Scores& scores, const Config&) const {
-  return fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {:.2f} %", scores.loss,
+  return fmt::format("loss {:.4f}  perplexity {:.3f}  accuracy {:.2f} %", scores.loss,
                      scores.perplexity, 100 * scores.token_accuracy);
 }
 

@@ -226,7 +226,7 @@ class Task {
   ///          decoding
   virtual Scores evaluate(const Model& model, const Config& config, const BatchRules& rules,
                           const EvaluationSet& set, std::size_t decoded) const;
-  /// The scores on one line: "loss 0.1234  perplexity 1.131  tokens 96.10 %".
+  /// The scores on one line: "loss 0.1234  perplexity 1.131  accuracy 96.10 %".
   virtual std::string format_scores(const Scores& scores, const Config& config) const;
   /// For scores of text among kind().scores, by their name there: name and signature as sacreBLEU
   /// prints them, so that others can compute the same.

@@ -43,7 +43,7 @@ TEST_CASE("evaluate prints the scores of the held-out sets, as text and as JSON"
     const json& of = scores.at(set);
     CHECK(contains(
         text,
-        fmt::format("\n{:<10}  {} held-out pairs: loss {:.4f}  perplexity {:.3f}  tokens {:.2f} %"
+        fmt::format("\n{:<10}  {} held-out pairs: loss {:.4f}  perplexity {:.3f}  accuracy {:.2f} %"
                     "  exact match {:.2f} %  BLEU {:.2f}  chrF {:.2f}\n",
                     set, of.at("examples").get<int>(), of.at("loss").get<double>(),
                     of.at("perplexity").get<double>(), 100 * of.at("accuracy").get<double>(),

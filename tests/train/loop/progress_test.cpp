@@ -40,7 +40,7 @@ const TrainMetrics metrics{.step = 50,
                            .learning_rate = 1e-3,
                            .gradient_norm = 0.75,
                            .target_tokens = 640};
-const std::string scores = "loss 0.2500  tokens 96.10 %";
+const std::string scores = "loss 0.2500  accuracy 96.10 %";
 
 /// A file that is no terminal, like a pipe.
 class PlainOutput {
@@ -101,7 +101,7 @@ TEST_CASE("without a terminal each report is a plain line and steps print nothin
   progress.metrics(metrics);
   CHECK(output.text().starts_with(
       lines +
-      "step   50/1000  epoch 2  loss 0.5000  perplexity 1.250  lr 1.00e-03  gradient 0.750  "
+      "step   50/1000  epoch 2  loss 0.5000  lr 1.00e-03  gradient 0.750  "
       "0 images/s  "));
   CHECK(output.text().ends_with(" left\n"));
 }

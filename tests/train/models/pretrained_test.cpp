@@ -50,17 +50,17 @@ Values values_of(const Model& model) {
   return all;
 }
 
-TEST_CASE("a classifier is initialized with a masked language model's encoder and a new head") {
+TEST_CASE("a classifier gets a masked language model's encoder and a newly initialized head") {
   const TrainedModel from = masked_model();
   Model to = classifier();
   const Values before = values_of(to), given = values_of(*from.model);
-  // Embedding; 16 of a layer, four of which are its norms'; the last norm.
+  // The embedding, the 16 tensors of the layer, the final norm (weight and bias).
   CHECK(
       load_pretrained(from, "runs/masked", {}, to) ==
       Lines{
-          "initialized from runs/masked, step 1234: 19 of 21 tensors loaded, 95.9 % of the values",
-          "  new: 2 tensors: head.weight (3, 8), head.bias (3)",
-          "  left: 2 tensors: output.weight (11, 8), output.bias (11)"});
+          "initialized from runs/masked, step 1234: loaded 19 of 21 tensors, 95.9 % of the parameters",
+          "  newly initialized: 2 tensors: head.weight (3, 8), head.bias (3)",
+          "  not used from the pretrained model: 2 tensors: output.weight (11, 8), output.bias (11)"});
   for (const auto& tensor : values_of(to)) {
     const std::string& name = tensor.first;
     CAPTURE(name);
@@ -68,20 +68,20 @@ TEST_CASE("a classifier is initialized with a masked language model's encoder an
   }
 }
 
-TEST_CASE("a tensor of another shape is new, and the pretrained one is left") {
+TEST_CASE("a tensor of another shape is newly initialized, and the pretrained one is not used") {
   const TrainedModel from = masked_model(DType::float32, 10);
   Model to = classifier();
   const Values before = values_of(to);
   const Lines lines = load_pretrained(from, "m", {}, to);
-  CHECK(lines[0] == "initialized from m, step 1234: 18 of 21 tensors loaded, 82.6 % of the values");
+  CHECK(lines[0] == "initialized from m, step 1234: loaded 18 of 21 tensors, 82.6 % of the parameters");
   CHECK(lines[1] ==
-        "  new: 3 tensors: embedding.weight (11, 8), head.weight (3, 8), head.bias (3)");
+        "  newly initialized: 3 tensors: embedding.weight (11, 8), head.weight (3, 8), head.bias (3)");
   CHECK(lines[2] ==
-        "  left: 3 tensors: embedding.weight (10, 8), output.weight (10, 8), output.bias (10)");
+        "  not used from the pretrained model: 3 tensors: embedding.weight (10, 8), output.weight (10, 8), output.bias (10)");
   CHECK(values_of(to).at("embedding.weight") == before.at("embedding.weight"));
 }
 
-TEST_CASE("the tensors of the model are counted, not the left ones of the pretrained model") {
+TEST_CASE("loaded tensors are counted relative to the new model, not to the pretrained one") {
   TransformerOptions deeper = options();
   deeper.num_encoder_layers = 2;
   TrainedModel from = masked_model();
@@ -90,9 +90,9 @@ TEST_CASE("the tensors of the model are counted, not the left ones of the pretra
   learned.positions = PositionKind::learned;
   Model to = masked(learned, 11, DType::float32, 2);
   const Lines lines = load_pretrained(from, "m", {}, to);
-  CHECK(lines[0].starts_with("initialized from m, step 1234: 21 of 22 tensors loaded, "));
-  CHECK(lines[1].starts_with("  new: 1 tensor: "));
-  CHECK(lines[2].starts_with("  left: 16 tensors: encoder.layers.1."));
+  CHECK(lines[0].starts_with("initialized from m, step 1234: loaded 21 of 22 tensors, "));
+  CHECK(lines[1].starts_with("  newly initialized: 1 tensor: "));
+  CHECK(lines[2].starts_with("  not used from the pretrained model: 16 tensors: encoder.layers.1 "));
 }
 
 TEST_CASE("values are converted to the precision of the model") {
@@ -116,20 +116,20 @@ TEST_CASE("a pretrained model of the same kind and sizes is loaded completely") 
   const TrainedModel from = masked_model();
   Model to = masked(options(), 11, DType::float32, 2);
   CHECK(load_pretrained(from, "m", {}, to) ==
-        Lines{"initialized from m, step 1234: 21 of 21 tensors loaded, 100.0 % of the values",
-              "  new: 0 tensors", "  left: 0 tensors"});
+        Lines{"initialized from m, step 1234: loaded 21 of 21 tensors, 100.0 % of the parameters",
+              "  newly initialized: 0 tensors", "  not used from the pretrained model: 0 tensors"});
   CHECK(values_of(to) == values_of(*from.model));
 }
 
-TEST_CASE("the pretrained head of other classes is left, whatever its shape") {
+TEST_CASE("the pretrained head of other classes is not used, whatever its shape") {
   TrainedModel from = masked_model();
   from.codec = TextCodec({}, Vocabulary(), Vocabulary({"no", "yes"}));
   from.model = std::make_unique<Model>(classifier());
   Model same = classifier(), other = classifier();
-  CHECK(load_pretrained(from, "m", Vocabulary({"no", "yes"}), same)[1] == "  new: 0 tensors");
+  CHECK(load_pretrained(from, "m", Vocabulary({"no", "yes"}), same)[1] == "  newly initialized: 0 tensors");
   const Lines lines = load_pretrained(from, "m", Vocabulary({"bad", "good"}), other);
-  CHECK(lines[1] == "  new: 2 tensors: head.weight (3, 8), head.bias (3)");
-  CHECK(lines[2] == "  left: 2 tensors: head.weight (3, 8), head.bias (3)");
+  CHECK(lines[1] == "  newly initialized: 2 tensors: head.weight (3, 8), head.bias (3)");
+  CHECK(lines[2] == "  not used from the pretrained model: 2 tensors: head.weight (3, 8), head.bias (3)");
 }
 
 TEST_CASE("a pretrained model without matching tensors is rejected, and nothing is changed") {

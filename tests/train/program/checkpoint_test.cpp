@@ -68,7 +68,7 @@ std::string train_beyond_the_best(const test::Workplace& work, const std::string
   work.out("train --resume runs/" + name +
            " train.steps=13 schedule.learning_rate=5 --allow-change schedule.learning_rate");
   const std::string inspected = work.out("inspect runs/" + name);
-  REQUIRE(contains(inspected, "\n(the best checkpoint; the newest is step 13)\n"));
+  REQUIRE(contains(inspected, "\n(the best checkpoint of the run; the newest is step 13)\n"));
   return inspected.substr(0, inspected.find(':'));
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("every command that uses the best instead of the newest checkpoint say
       CAPTURE(command);
       const Outcome done = work.run(fmt::format(fmt::runtime(command), "runs/" + name), input);
       CHECK(done.choice ==
-            "tapestry: using " + best + ", the best checkpoint; the newest is step 13\n");
+            "tapestry: using " + best + ", the best checkpoint of the run; the newest is step 13\n");
       CHECK(done.err.empty());
       CHECK_FALSE(done.out.empty());
       CHECK(work.run(fmt::format(fmt::runtime(command), best), input).choice.empty());
@@ -106,14 +106,14 @@ TEST_CASE("every command that uses the best instead of the newest checkpoint say
   // score has more to say, a report says it on its page.
   const std::string best = work.out("inspect runs/tiny");
   const Outcome scored = work.run("score runs/tiny", "a\tb\n");
-  CHECK(contains(scored.choice, ", the best checkpoint; the newest is step 13\n"));
+  CHECK(contains(scored.choice, ", the best checkpoint of the run; the newest is step 13\n"));
   const Outcome file = work.run("score " + best.substr(0, best.find(':')), "a\tb\n");
   CHECK(file.choice.empty());
   CHECK(file.out == scored.out);
   CHECK(file.err == scored.err);
   REQUIRE(work.run("report runs/tiny").code == 0);
   CHECK(contains(work.read("runs/tiny/report.html"),
-                 R"("choice":"the best checkpoint; the newest is step 13")"));
+                 R"("choice":"the best checkpoint of the run; the newest is step 13")"));
 
   // If the best is damaged, the newest is used.
   fs::resize_file(work / best.substr(0, best.find(':')), 0);

@@ -86,19 +86,25 @@ const std::string stopping =
     "\r\nstopping after a save; a second signal ends the run at once, without a save\r\n";
 
 TEST_CASE("a run that is stopped by a signal saves, prints how to resume and exits with 128 + n") {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGXCPU}) {
+  const std::vector<std::pair<int, std::string>> reasons = {{SIGTERM, "stopped by SIGTERM"},
+                                                            {SIGINT, "interrupted (SIGINT, "},
+                                                            {SIGHUP, "stopped by SIGHUP"},
+                                                            {SIGUSR2, "stopped by SIGUSR2"},
+                                                            {SIGXCPU, "stopped by SIGXCPU"}};
+  for (const auto& each : reasons) {
+    const int signal = each.first;
     CAPTURE(signal);
     Training work(endless + (signal == SIGTERM ? "--profile" : ""));
     REQUIRE(work.read_to("step "));
     work.send(signal);
     CHECK(work.end() == 128 + signal);
-    CHECK(work.last_line().starts_with("stopped by signal " + std::to_string(signal) +
-                                       " and saved at step "));
+    CHECK(work.last_line().starts_with(each.second));
+    CHECK(contains(work.last_line(), " and saved at step "));
     CHECK(work.last_line().ends_with("; resume with: tapestry train --resume runs/tiny"));
     CHECK(test::read_text(work.stream("err")).empty());
     if (signal != SIGTERM) continue;
     const std::string log = work.read("runs/tiny/train.log");
-    CHECK(log.find(" seconds by operation; ") < log.find("stopped by signal "));
+    CHECK(log.find(" seconds by operation; ") < log.find("stopped by SIGTERM"));
 
     // Resumed, it ends with the bytes of an uninterrupted run.
     const std::uint64_t end = work.directory().steps().back() + 7;
@@ -156,8 +162,8 @@ TEST_CASE("a step that takes minutes, or its measurement, is reported, and a sig
     work.send(SIGTERM);
     CHECK(work.end() == 128 + SIGTERM);
     const bool dry = arguments.starts_with("--dry-run");
-    CHECK(work.last_line().starts_with(dry ? "stopped by signal 15; nothing was written"
-                                           : "stopped by signal 15 and saved at step 0; resume"));
+    CHECK(work.last_line().starts_with(dry ? "stopped by SIGTERM; nothing was written"
+                                           : "stopped by SIGTERM and saved at step 0; resume"));
     // A measurement that ends by itself prints its result first.
     if (line.starts_with("measuring")) CHECK(work.rest() == 1);
     CHECK(work.has("runs") == !dry);

@@ -138,7 +138,7 @@ TEST_CASE("the log is shown without progress, validations and samples") {
   const test::TemporaryFolder folder;
   const std::string time = "2026-11-23 19:54:24  ";
   folder.write("train.log", time + "data: 22 training pairs\n" + time +
-                                "step  4/12  epoch 1  loss 1.0  perplexity 2\n" + time +
+                                "step  4/12  epoch 1  loss 1.0  lr 1.00e-03\n" + time +
                                 "validation at step 6: loss 1\n" + time +
                                 "  source     a b\n  reference  a b\n" + "  output     a\n" + time +
                                 "warning: slow\n" + time + "step 9: the loss is nan\n" + time +

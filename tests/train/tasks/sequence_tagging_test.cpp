@@ -143,7 +143,7 @@ TEST_CASE("tokens are scored one by one, spans by F1") {
   // Expected one span in each sentence; found three of one token in the first and one in the
   // second.
   CHECK(scores.others.at("span_f1") == Approx(2.0 * 2 / (2 + 4)));
-  CHECK(tagging().format_scores(scores, config) == "loss 0.8370  tokens 50.00 %  span F1 66.67 %");
+  CHECK(tagging().format_scores(scores, config) == "loss 0.8370  accuracy 50.00 %  span F1 66.67 %");
 }
 
 TEST_CASE("labels that are no spans have no span F1") {
@@ -160,7 +160,7 @@ TEST_CASE("labels that are no spans have no span F1") {
   CHECK(others(Vocabulary({"X-PER", "O"})).empty());
   CHECK(others(Vocabulary({"S-PER", "E-PER"})).size() == 1);
   CHECK(tagging().format_scores({.loss = 0.5, .token_accuracy = 0.25}, config) ==
-        "loss 0.5000  tokens 25.00 %");
+        "loss 0.5000  accuracy 25.00 %");
 }
 
 TEST_CASE("logits that are not finite are an error of standard input only") {

@@ -135,10 +135,10 @@ TEST_CASE("format_scores() of each task prints its scores") {
   const auto text = [&](const Config& config) {
     return find_task(config).format_scores(scores, config);
   };
-  const std::string tokens = "loss 1.5000  perplexity 4.482  tokens 50.00 %";
+  const std::string tokens = "loss 1.5000  perplexity 4.482  accuracy 50.00 %";
   CHECK(text(make_config("seq2seq")) == tokens + "  exact match 87.50 %  BLEU 41.02  chrF 60.50");
   CHECK(find_task(make_config("seq2seq")).format_scores({}, Config()) ==
-        "loss 0.0000  perplexity 0.000  tokens 0.00 %");
+        "loss 0.0000  perplexity 0.000  accuracy 0.00 %");
   CHECK(text(make_config("language_model", "text")) == tokens + "  bits per word 2.1640");
   Config characters = make_config("language_model", "text");
   characters.data.windows.unit = TextUnit::character;

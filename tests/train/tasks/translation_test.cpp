@@ -59,7 +59,7 @@ TEST_CASE("BLEU and chrF compare outputs with the texts of the targets, or with 
   CHECK(of_texts.others.at("chrf") == Chrf().corpus_score({"w4 w5"}, {{"w4 x y"}}));
   CHECK(of_texts.others.at("exact_match") == 1.0);
   CHECK(find_task("seq2seq").format_scores(of_texts, config) ==
-        fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {:.2f} %  exact match 100.00 %  BLEU "
+        fmt::format("loss {:.4f}  perplexity {:.3f}  accuracy {:.2f} %  exact match 100.00 %  BLEU "
                     "{:.2f}  chrF {:.2f}",
                     of_texts.loss, of_texts.perplexity, 100 * of_texts.token_accuracy,
                     of_texts.others.at("bleu"), of_texts.others.at("chrf")));

@@ -4,6 +4,9 @@
 const runs = data.runs;
 const color = (i) => `var(--c${i % 8})`;
 const share = (x) => (x == null ? 'not finite' : `${Number((100 * x).toFixed(2))} %`);
+/** The noun of the labels: "tokens", or "images"; "targets" if the runs differ. */
+const targets = new Set(runs.map((run) => run.targets)).size === 1 && runs[0].targets || 'targets';
+const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
 const titles = {
   loss: ['Loss', short],
   training_objective: ['Training objective (with label smoothing)', short],
@@ -15,7 +18,7 @@ const titles = {
   chrf: ['chrF', short],
   learning_rate: ['Learning rate', short],
   gradient_norm: ['Gradient norm', short],
-  target_tokens_per_second: ['Target tokens per second', short],
+  target_tokens_per_second: [`${capitalized(targets)} per second`, short],
   step_seconds: ['Seconds per step', short],
   memory_bytes: ['Memory', (x) => `${short(x / 1e6)} MB`],
 };
@@ -27,6 +30,10 @@ const titleOf = (name) => (Object.hasOwn(titles, name) ? titles[name] : [name, s
 /** The curves that are not smoothed: they have no noise of single batches. */
 const exactCurves = ['learning_rate', 'memory_bytes', 'token_accuracy'];
 
+/** Perplexity is shown for tokens, not for the classes of images or sentences. */
+const isShown = (run) => (curve) =>
+  curve.name !== 'perplexity' || (run.targets ?? 'tokens') === 'tokens';
+
 /** The series of all runs and groups, by name of the curve. */
 function seriesByName() {
   const byName = new Map();
@@ -36,7 +43,7 @@ function seriesByName() {
   };
   const grouped = new Set(data.groups.flatMap((g) => g.runs));
   const partOf = (curve) => (curve.validation ? 'validation' : 'training');
-  runs.forEach((run, i) => run.curves.forEach((curve) => {
+  runs.forEach((run, i) => run.curves.filter(isShown(run)).forEach((curve) => {
     const exact = curve.validation || exactCurves.includes(curve.name);
     add(curve, {
       run: i,
@@ -48,6 +55,7 @@ function seriesByName() {
   }));
   data.groups.forEach((group) => group.curves.forEach((curve) => {
     const first = group.runs[0], seeds = group.runs.length;
+    if (!isShown(runs[first])(curve)) return;
     add(curve, {
       band: true,
       color: color(first),
