@@ -17,7 +17,7 @@
 #include "layers/basic_layers.h"
 #include "layers/model.h"
 
-/// The properties that `tapestry check` verifies, to find errors in a model that raise no exception
+/// The properties that `tapestry check` verifies, to find errors in a model that throw no exception
 /// and leave the loss plausible. Checks that compare bits have no tolerance; every other tolerance
 /// is defined with its check and printed in its result.
 namespace tapestry {
@@ -67,7 +67,7 @@ enum class CheckStatus { passed, failed, skipped };
 
 struct CheckResult {
   CheckStatus status;
-  std::string details;  ///< what was compared, with values; for a failure also where
+  std::string details;  ///< the comparison with its values; for a failure also the place
 };
 
 CheckResult passed(std::string details);
@@ -121,8 +121,8 @@ CheckResult precision(const CheckContext& context);
 // ---- Learning: learning.cpp.
 
 /// Before training, the cross entropy of the logits is near ln(vocabulary), the cross entropy of a
-/// uniform prediction, whatever the loss of the network is. Tied embeddings have a larger
-/// tolerance, since they favor the token that was just read.
+/// uniform prediction. This does not depend on the loss function of the network. Tied embeddings
+/// have a larger tolerance, since they favor the token that was just read.
 CheckResult initial_loss(const CheckContext& context);
 
 /// The model overfits one batch: its loss reaches minimum_loss(), in float32, without dropout and

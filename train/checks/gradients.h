@@ -23,16 +23,15 @@ void make_uneven(const Parameters& parameters);
 /// smoothing as in `config`: of all parameters, and of the token vectors that encoder and decoder
 /// read.
 ///
-/// model  float64; its parameters end with the values that they had
+/// model  float64; its parameters are unchanged afterwards
 /// batch  a few examples
 GradcheckReport check_gradients(const Config& config, const Model& model, const Batch& batch,
                                 const GradcheckOptions& options);
 
 /// The report as one JSON object: `model`, `rows`, `first_wrong` (null if no operation is wrong),
-/// `verdict`
-/// (`wrong` if any row is wrong, else `inconclusive` if any row is inconclusive, else `too small`
-/// if all rows are, else `agrees`). Values that are not finite are null, since JSON cannot
-/// represent them. Coordinates, inputs and operations count from 0.
+/// `verdict` (`wrong` if any row is wrong, else `inconclusive` if any row is inconclusive, else
+/// `too small` if all rows are, else `agrees`). Values that are not finite are null, since JSON
+/// cannot represent them. Coordinates, inputs and operations count from 0.
 std::string to_json(const GradcheckReport& report, const std::string& model);
 
 }  // namespace tapestry

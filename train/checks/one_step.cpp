@@ -34,7 +34,7 @@ Tensor training_loss(const CheckedModel& model, const Tensor& features, const Ba
                      .normalizer = options.normalizer});
 }
 
-/// The logits, which the loss may not store, without a record of them on the tape.
+/// The logits, not recorded on the tape. The loss may not store them.
 std::vector<double> unrecorded_logits(const CheckedModel& model, const Tensor& features) {
   const NoGrad no_grad;
   return to_doubles(model.logits(features));

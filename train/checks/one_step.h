@@ -46,7 +46,7 @@ StepOptions training_options(const CheckContext& context);
 std::optional<std::string> first_difference(const CheckedModel& model, const StepValues& a,
                                             const StepValues& b);
 
-/// The distance of one parameter's gradient from the expected gradient.
+/// The distance between a parameter's gradients in two steps.
 struct GradientDistance {
   double relative = 0.0;  ///< |a - b| / max(|b|, 1e-3 times the largest |b|), in L2
   std::string parameter;

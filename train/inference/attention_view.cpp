@@ -17,8 +17,8 @@
 namespace tapestry {
 namespace {
 
-/// The weights with the names of their tokens, which are chosen by the path of the layer; nullopt
-/// if the names do not fit: a layer of a custom model may read anything.
+/// The weights with token names, which are chosen by the path of the layer. nullopt if their number
+/// does not match the shape: a layer of a custom model may read something else.
 std::optional<LayerAttention> make_view(const RecordedAttention& record,
                                         const StackTokens& tokens) {
   const std::string_view path = record.path;
@@ -66,10 +66,10 @@ std::string aligned_right(const std::string& text, std::size_t width) {
 }
 
 std::vector<std::size_t> column_widths(const Tokens& names) {
-  constexpr std::size_t narrowest = 3;  // width of "100"
+  constexpr std::size_t min_width = 3;  // width of "100"
   std::vector<std::size_t> widths;
   for (const std::string& name : names)
-    widths.push_back(std::max(narrowest, count_characters(name)));
+    widths.push_back(std::max(min_width, count_characters(name)));
   return widths;
 }
 

@@ -25,11 +25,11 @@ struct LayerAttention {
   }
 };
 
-/// The names of the tokens that each stack of a model reads; for a model with one stack both
-/// members are the same.
+/// The names of the tokens that each stack of a model reads. If a model has one stack, both members
+/// are equal.
 struct StackTokens {
-  Tokens encoder;  ///< what the encoder reads
-  Tokens decoder;  ///< what the decoder reads
+  Tokens encoder;  ///< tokens of the encoder
+  Tokens decoder;  ///< tokens of the decoder
 };
 
 /// The attention weights of a model on one example.
@@ -40,8 +40,8 @@ struct AttentionViews {
 
 /// The weights of every attention call while a model reads a batch of one example, with dropout
 /// disabled. A layer is named by its path: "encoder..." reads the encoder's tokens, "...cross_attn"
-/// attends to them, and every other layer reads the decoder's. A layer whose weights have another
-/// shape, of a custom model, is left out with a note.
+/// attends to them, and every other layer reads the decoder's. A layer of a custom model whose
+/// weights have another shape is left out with a note.
 ///
 /// tokens  the names of the tokens in the batch
 AttentionViews attention_weights(const Model& model, const Batch& batch, const StackTokens& tokens);

@@ -69,7 +69,7 @@ TokenBatch source_batch(const std::vector<SearchInput>& inputs,
   return network_input(make_batch(examples, first_indices(examples.size())), DType::float32).source;
 }
 
-/// The longest output of an input. An output that starts with <bos> has positions - 1 tokens.
+/// The maximum length of an output, at most positions - 1, since <bos> takes one position.
 std::size_t max_output_length(const SearchInput& input, std::size_t positions,
                               const SearchOptions& options) {
   if (input.prefix.size() >= positions) {
@@ -112,10 +112,10 @@ class BatchSearch {
     return tokens;
   }
 
-  /// Advances all searches, which are independent, on all threads; returns the old row of each new
-  /// one.
+  /// Advances all searches, which are independent, on all threads. Returns for each new row its old
+  /// row.
   std::vector<std::size_t> advance(const Tensor& logits) {
-    // One more than the beam, so that enough remain without <eos>.
+    // One more than beam_size, so that beam_size tokens other than <eos> remain.
     const NextLogits next(logits, options_.sampling ? 0 : options_.beam_size + 1);
     std::vector<std::vector<std::size_t>> parents(searches_.size());
     kernels::parallel_for(searches_.size(), [&](std::size_t i) {
@@ -128,8 +128,9 @@ class BatchSearch {
     return rows;
   }
 
-  /// Lets the decoder continue with the new rows. Sources whose search is done leave the batch, and
-  /// their outputs are written, once they are an eighth of it: every time, all caches are copied.
+  /// Lets the decoder continue with the new rows. Once the searches of an eighth of the sources are
+  /// done, their outputs are written and they leave the batch. This copies all caches and is
+  /// therefore not done for every source.
   void select(const std::vector<std::size_t>& rows, std::vector<std::vector<Hypothesis>>& results) {
     const auto done = static_cast<std::size_t>(std::ranges::count_if(
         searches_, [](const SourceSearch& search) { return search.is_done(); }));
@@ -183,8 +184,8 @@ Batches batches_by_length(const std::vector<SearchInput>& inputs, const SearchOp
   return batches;
 }
 
-/// The batches, each divided into a part per thread, or fewer where a part would
-/// have too few rows for fast matrix products.
+/// The batches, each divided into one part per thread, or into fewer parts if a part would have too
+/// few rows for fast matrix products.
 ///
 /// slots  rows of a source
 Batches divided(const Batches& batches, std::size_t slots) {
@@ -201,11 +202,11 @@ Batches divided(const Batches& batches, std::size_t slots) {
   return all;
 }
 
-/// Whether each thread is to search parts of batches by itself, without waiting for others between
-/// operations. Not if most threads would have none; not with a Profiler, which measures one thread;
-/// and not with OpenBLAS, whose rounding of a row depends on the rows of its batch, which must not
-/// depend on the number of threads.
-bool should_search_alone(std::size_t parts) {
+/// Whether each thread searches parts of batches independently. Not if most threads would have no
+/// part; not with a Profiler, which measures one thread; and not with OpenBLAS, because its
+/// rounding of a row depends on the other rows of the batch, which must not depend on the number of
+/// threads.
+bool should_search_independently(std::size_t parts) {
   return 2 * parts >= kernels::threads_at_work() && execution_context().profiler == nullptr &&
          matmul_in_use() != Matmul::openblas;
 }
@@ -225,7 +226,7 @@ std::vector<std::vector<Hypothesis>> search_outputs(const Network& network, std:
       };
   const Batches batches = batches_by_length(inputs, options);
   const Batches parts = divided(batches, SourceSearch::slots(options));
-  if (should_search_alone(parts.size())) {
+  if (should_search_independently(parts.size())) {
     kernels::parallel_for(parts.size(), [&](std::size_t i) { search(parts[i]); });
   } else {
     for (const std::vector<std::size_t>& batch : batches) search(batch);

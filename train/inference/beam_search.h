@@ -30,10 +30,9 @@ struct SearchOptions {
   std::size_t max_length = 0;    ///< maximum tokens of an output; 0: 50 more than its source
   std::size_t batch_size = 64;   ///< maximum sources that are decoded at once, >= 1
   std::size_t batch_tokens = 0;  ///< maximum source tokens of a batch, with padding; 0: any number
-  /// Whether no output may contain a token, by id; ids beyond the last one are allowed. <eos> is
-  /// always allowed.
+  /// Whether each token, by id, is forbidden in outputs. Ids beyond the end and <eos> are allowed.
   std::vector<bool> forbidden{};
-  /// No sequence of this many tokens occurs twice in an output; 0: it may.
+  /// Length of the token sequences that must not occur twice in an output; 0: no limit.
   std::size_t no_repeat_ngram = 0;
   /// Samples num_best outputs instead of searching for them; beam_size is not used.
   std::optional<SamplingOptions> sampling{};
@@ -46,8 +45,8 @@ struct SearchInput {
   std::uint64_t number = 0;  ///< keys the random numbers of sampling, with the seed
 };
 
-/// An output of search_outputs(). Probabilities are computed by the model, whatever is forbidden
-/// and however tokens are sampled.
+/// An output of search_outputs(). Probabilities come from the model, without the effect of
+/// forbidden tokens and sampling options.
 struct Hypothesis {
   Sentence tokens;             ///< the output
   double log_probability = 0;  ///< log p(tokens, <eos> | source); without <eos> if it was cut
@@ -65,10 +64,9 @@ struct Hypothesis {
 /// With beam_size 1 this is greedy decoding. Sources are decoded in batches of similar length, and
 /// leave their batch when they end. Each result depends only on its input, in every bit.
 ///
-/// Each thread decodes a part of a batch, so that `network` is called by several threads at the
-/// same time; with too few sources for that, threads share each operation instead. All threads
-/// together decode about a batch at the same time, or 64 rows each if that is more; a source has a
-/// row for each of its hypotheses.
+/// Each thread decodes a part of a batch, so that several threads call `network` at the same time.
+/// With few sources, threads share each operation instead. All threads together decode about one
+/// batch at a time, or 64 rows each if that is more; a source has a row for each of its hypotheses.
 ///
 /// Sampling draws each token of each output as draw_token() does. Token t of output i depends only
 /// on the seed, the number of the input, i, t and the preceding tokens.
@@ -99,10 +97,10 @@ std::vector<Sentence> decode(const Network& network, std::size_t positions,
                              const std::vector<Sentence>& sources,
                              const SearchOptions& options = {});
 
-/// The maximum number of sources of a batch, in [1, batch_size]: the logits of a step, of which
-/// each source has a row per hypothesis, then have at most 64 Mi values, 256 MiB in float32. The
-/// number of source tokens does not bound them: 1,000 sources of one word with a beam of 5 and a
-/// vocabulary of 32,000 would have 160 million.
+/// The maximum number of sources of a batch, in [1, batch_size], such that the logits of a step,
+/// with one row per hypothesis of each source, have at most 64 Mi values: 256 MiB in float32. The
+/// number of source tokens does not bound the logits: 1,000 sources of one word with a beam of 5
+/// and a vocabulary of 32,000 would have 160 million.
 std::size_t bounded_batch_size(const SearchOptions& options, std::size_t vocabulary);
 
 /// The options of the section decoding of a config, with train.max_decode_length and batches of

@@ -22,7 +22,7 @@
 namespace tapestry {
 namespace {
 
-/// The number of labels that equal the prediction. no_label never does.
+/// The number of labels that equal the prediction; no_label never equals it.
 std::size_t count_hits(const Ids& best, const std::vector<std::int32_t>& labels) {
   std::size_t hits = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) hits += best[i] == labels[i] ? 1 : 0;
@@ -33,8 +33,8 @@ double ratio(std::size_t part, std::size_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// Writes what a batch adds to the scores: the sum of -log p(label), the number of labels that
-/// equal the prediction, the number of labels; and the predictions if they are wanted.
+/// Writes the contribution of a batch to the scores: the sum of -log p(label), the number of labels
+/// that equal the prediction, the number of labels and, with `with_predictions`, the predictions.
 void score_batch(const Model& model, const Batch& batch, bool with_predictions,
                  MessageWriter& result) {
   const Tensor logits =

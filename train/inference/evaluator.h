@@ -31,8 +31,8 @@ struct WorkShare {
 
 /// An example with the model's output, as text.
 struct ShownExample {
-  std::string input;     ///< what the model read
-  std::string output;    ///< what it answered
+  std::string input;     ///< input of the model
+  std::string output;    ///< its answer
   std::string expected;  ///< the reference
 };
 
@@ -72,7 +72,8 @@ using TakePredictions =
 /// model are the same in every call. The result does not depend on the batch size, up to rounding.
 ///
 /// take   called in all processes, for all batches
-/// share  of this process in the batches; the scores have the same bits for any number of processes
+/// share  this process's share of the batches; the scores have the same bits for any number of
+///        processes
 Scores score_labels(const Model& model, const std::vector<Example>& examples,
                     std::size_t batch_size, const BatchRules& rules,
                     const TakePredictions& take = {}, const WorkShare& share = {});
@@ -95,9 +96,9 @@ struct LikelyClass {
   double probability = 0.0;         ///< softmax of the logits, in (0, 1]; NaN if a logit is NaN
 };
 
-/// The `count` most likely classes of each example, the most likely first; equal ones in the order
-/// of their ids. All classes if there are fewer. With dropout disabled. If a logit is NaN, one
-/// class of probability NaN.
+/// The `count` most likely classes of each example, or all if there are fewer, with dropout
+/// disabled. The most likely class is first; ties are in the order of their ids. If a logit of an
+/// example is NaN, its result is one class of probability NaN.
 std::vector<std::vector<LikelyClass>> ranked_classes(const Model& model,
                                                      const std::vector<Example>& examples,
                                                      std::size_t batch_size, std::size_t count);
@@ -121,10 +122,10 @@ std::vector<ExampleLoss> example_losses(const Model& model, const std::vector<Ex
                                         std::size_t batch_size, const BatchRules& rules,
                                         const TakePredictions& take = {});
 
-/// The `count` greatest losses, or all if there are fewer, the greatest first; of equal ones the
-/// first. NaN is greater than any number.
+/// The `count` greatest losses, or all if there are fewer, in descending order; ties keep their
+/// order. NaN is greater than any number.
 ///
-/// value  what is compared, such as ExampleLoss::mean
+/// value  the value to compare, such as ExampleLoss::mean
 std::vector<ExampleLoss> greatest_losses(std::vector<ExampleLoss> losses, std::size_t count,
                                          double (*value)(const ExampleLoss&));
 

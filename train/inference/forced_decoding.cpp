@@ -87,15 +87,15 @@ std::vector<std::vector<std::size_t>> pair_batches(const std::vector<Example>& p
   std::ranges::stable_sort(order, std::ranges::greater(),
                            [&](std::size_t i) { return source(i) + target(i); });
   std::vector<std::vector<std::size_t>> batches;
-  std::size_t longest_source = 0, longest_target = 0;
+  std::size_t max_source = 0, max_target = 0;
   for (const std::size_t i : order) {
-    const std::size_t with_source = std::max(longest_source, source(i));
-    const std::size_t with_target = std::max(longest_target, target(i));
+    const std::size_t with_source = std::max(max_source, source(i));
+    const std::size_t with_target = std::max(max_target, target(i));
     const bool fits =
         !batches.empty() && (batches.back().size() + 1) * (with_source + with_target) <= tokens;
     if (!fits) batches.emplace_back();
-    longest_source = fits ? with_source : source(i);
-    longest_target = fits ? with_target : target(i);
+    max_source = fits ? with_source : source(i);
+    max_target = fits ? with_target : target(i);
     batches.back().push_back(i);
   }
   return batches;
@@ -172,7 +172,7 @@ std::vector<std::size_t> word_indices(const Vocabulary& vocabulary,
   const bool subwords = vocabulary.subwords() != nullptr;
   std::vector<std::size_t> words;
   std::size_t word = 0;
-  bool only_marks = true;  // whether the word has no characters but marks so far
+  bool only_marks = true;  // whether the word consists only of space marks so far
   for (const std::int32_t id : ids) {
     const std::string& token = vocabulary.token(id);
     const bool begins = !subwords || token.starts_with(space_mark);

@@ -14,8 +14,8 @@
 
 namespace tapestry {
 
-/// The log-probabilities log p(y_t | y_1 ... y_t-1, source) of the tokens of a target, in nats,
-/// and of <eos>, the last one.
+/// The log-probabilities log p(y_t | y_1 ... y_t-1, source) of the tokens of a target and of the
+/// <eos> after them, in nats.
 using TokenScores = std::vector<double>;
 
 /// Scores given targets, with dropout disabled. A sum over a target is Hypothesis::log_probability
@@ -57,9 +57,9 @@ std::vector<std::vector<std::size_t>> align_tokens(const Network& network,
                                                    const std::vector<Example>& pairs,
                                                    const std::string& layer);
 
-/// The index of the word that each token belongs to, from 0. A piece of a subword model that begins
-/// with U+2581, which represents a space, begins a word, unless the word before it has no other
-/// characters; any other token is a word.
+/// The index, from 0, of the word that each token belongs to. A piece of a subword model begins a
+/// word if it begins with U+2581, which represents a space, unless the word before it consists only
+/// of this character. Without subwords, each token is a word.
 std::vector<std::size_t> word_indices(const Vocabulary& vocabulary,
                                       std::span<const std::int32_t> ids);
 

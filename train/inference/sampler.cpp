@@ -21,8 +21,8 @@
 namespace tapestry {
 namespace {
 
-/// The tokens in descending order of their scores, of equal ones the lower id first. Only as much
-/// of the order is computed as is asked for: a few of the tokens of a large vocabulary.
+/// The tokens in descending order of their scores; of equal scores the lower id is first. Sorts on
+/// demand, since usually only a few tokens of a large vocabulary are needed.
 class Ranking {
  public:
   explicit Ranking(const std::vector<double>& scores) : scores_(scores), ids_(scores.size()) {
@@ -148,7 +148,7 @@ std::int32_t draw_token(const std::vector<double>& scores, const SamplingOptions
   left -= weight(token);
   for (std::size_t rank = 1; rank < candidates.count && left >= 0.0; ++rank) {
     const std::size_t next = ranking.id(rank);
-    // What is left may be due to rounding: a token of probability 0 is not drawn.
+    // The rest may be a rounding error: a token of probability 0 is not drawn.
     if (weight(next) == 0.0) break;
     token = next;
     left -= weight(token);
@@ -200,7 +200,7 @@ Ids select_rows(const Ids& ids, std::span<const std::size_t> rows) {
   return ids[Ids(std::vector<std::int32_t>(rows.begin(), rows.end()))];
 }
 
-/// Appends columns to ids, which are empty before the first ones.
+/// Appends columns to ids, which may be empty.
 Ids with_columns(const Ids& ids, const Ids& added) {
   if (ids.size() == 0) return added;
   if (ids.shape()[0] != added.shape()[0]) {
@@ -216,7 +216,7 @@ Ids with_columns(const Ids& ids, const Ids& added) {
   return all;
 }
 
-/// Holds the tokens of all sequences.
+/// Computes the whole sequences again for each token.
 class RecomputingDecoder : public IncrementalDecoder {
  public:
   RecomputingDecoder(const Network& network, TokenBatch sources)

@@ -16,7 +16,7 @@ namespace tapestry {
 struct SamplingOptions {
   double temperature = 1.0;         ///< divides the scores; 0 takes the most likely token
   std::size_t top_k = 0;            ///< sample only from the k most likely tokens; 0: all
-  double top_p = 1.0;               ///< sample from the smallest set this probable [1], in (0, 1]
+  double top_p = 1.0;               ///< total probability of the tokens to sample from [1], (0, 1]
   double repetition_penalty = 1.0;  ///< > 0; see penalize_repetition(); 1: none
   std::uint64_t seed = 1;
   std::size_t window = 0;  ///< maximum number of tokens that the model reads; 0: all its positions
@@ -56,8 +56,8 @@ void generate(const Network& network, std::size_t positions, std::vector<std::in
               std::size_t count, const SamplingOptions& options,
               const std::function<void(std::int32_t)>& take);
 
-/// The network's own incremental decoder (Network::start_decoding), or else one that computes the
-/// whole sequences for each token. The network must outlive it.
+/// The incremental decoder of the network (Network::start_decoding) or, if it has none, a decoder
+/// that computes the whole sequences for each token. The network must outlive it.
 ///
 /// sources  for networks that read source tokens
 std::unique_ptr<IncrementalDecoder> make_decoder(const Network& network, const TokenBatch& sources);

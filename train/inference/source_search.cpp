@@ -33,7 +33,7 @@ double& of(std::vector<double>& values, std::int32_t id) {
   return values[static_cast<std::size_t>(id)];
 }
 
-/// Gives the tokens -inf that would complete a sequence of n tokens which `tokens` has already.
+/// Sets the scores of tokens to -inf that would repeat a sequence of n tokens in `tokens`.
 void exclude_repeated(const Sentence& tokens, std::size_t n, std::vector<double>& scores) {
   if (tokens.size() < n) return;
   const auto context = tokens.end() - static_cast<std::ptrdiff_t>(n - 1);
@@ -92,13 +92,13 @@ void SourceSearch::finish(Sentence tokens, double log_probability) {
   finished_.push_back({std::move(tokens), log_probability, score});
 }
 
-/// Whether some tokens but <eos> may be forbidden after these.
+/// Whether tokens other than <eos> may be forbidden after `tokens`.
 bool SourceSearch::is_constrained(const Sentence& tokens) const {
   const std::size_t n = options_->no_repeat_ngram;
   return !options_->forbidden.empty() || (n > 0 && tokens.size() >= n);
 }
 
-/// Gives the tokens that are forbidden after these the score -inf.
+/// Sets the scores of tokens that are forbidden after `tokens` to -inf.
 void SourceSearch::exclude_forbidden(const Sentence& tokens, std::vector<double>& scores) const {
   const double end = of(scores, eos_id);
   const std::size_t known = std::min(scores.size(), options_->forbidden.size());
@@ -160,8 +160,8 @@ void SourceSearch::add_best_allowed(std::size_t slot, std::vector<double> logits
   }
 }
 
-/// The beam_size most likely extensions by other tokens than <eos>, in descending order; finishes
-/// the hypotheses whose extension by <eos> is among the beam_size most likely of all.
+/// The beam_size most likely extensions by tokens other than <eos>, in descending order. Finishes
+/// the hypotheses whose extension by <eos> is among the beam_size most likely of all extensions.
 std::vector<SourceSearch::Extension> SourceSearch::best_extensions(const NextLogits& next,
                                                                    std::size_t first_row) {
   std::vector<Extension> all;
@@ -191,8 +191,8 @@ std::vector<SourceSearch::Extension> SourceSearch::best_extensions(const NextLog
   return kept;
 }
 
-/// One extension of each sample; where there is one hypothesis for all samples, at the beginning,
-/// num_best extensions of it. Finishes the ones that end.
+/// One extension of each sample. After the prefix, all samples share one hypothesis, which gets
+/// num_best extensions. Finishes samples that end.
 std::vector<SourceSearch::Extension> SourceSearch::sampled_extensions(const NextLogits& next,
                                                                       std::size_t first_row) {
   const bool is_common = length_ == input_->prefix.size();
@@ -250,8 +250,8 @@ std::vector<std::size_t> SourceSearch::occupy_slots(const std::vector<Extension>
   return parents;
 }
 
-/// Whether an output of an unfinished hypothesis could be one of the results. Its log-probability
-/// can only become smaller, and its length not exceed the maximum.
+/// Whether an output of an unfinished hypothesis could be one of the results. The log-probability
+/// of a hypothesis can only decrease, and its length cannot exceed the maximum.
 bool SourceSearch::can_improve() const {
   double best = impossible;
   for (const Live& h : live_) best = std::max(best, h.log_probability);
@@ -265,7 +265,7 @@ bool SourceSearch::can_improve() const {
   return static_cast<std::size_t>(better) < options_->num_best;
 }
 
-/// Each slot.
+/// 0, 1, ..., slots - 1: each slot continues its own hypothesis.
 std::vector<std::size_t> SourceSearch::own_slots() const {
   std::vector<std::size_t> same(slots(*options_));
   std::iota(same.begin(), same.end(), std::size_t{0});

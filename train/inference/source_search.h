@@ -38,8 +38,8 @@ class NextLogits {
   std::vector<double> log_probabilities_;
 };
 
-/// The search for the outputs of one source, or the sampling of them. Its hypotheses have slots,
-/// which are consecutive rows of a batch; slots without a hypothesis have the log-probability -inf.
+/// Searches for the outputs of one source, or samples them. Hypotheses are in slots, which are
+/// consecutive rows of a batch; a slot without a hypothesis has the log-probability -inf.
 class SourceSearch {
  public:
   /// input, options  must outlive the search
@@ -55,8 +55,8 @@ class SourceSearch {
   /// The last token of the hypothesis in a slot.
   std::int32_t last_token(std::size_t slot) const;
 
-  /// Extends all hypotheses by one token; the one in slot i is in row first_row + i of `next`.
-  /// Returns for each new slot the old slot whose hypothesis it continues.
+  /// Extends all hypotheses by one token. Row first_row + i of `next` belongs to slot i. Returns
+  /// for each new slot the old slot whose hypothesis it continues.
   std::vector<std::size_t> advance(const NextLogits& next, std::size_t first_row);
 
   /// The best outputs.

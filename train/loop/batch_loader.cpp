@@ -74,8 +74,8 @@ bool BatchLoader::is_worth_prefetching() {
   return last_time_ >= prefetch_from_;
 }
 
-/// Cancels a request that the thread has not begun, and waits until the thread is idle: it then
-/// does not use the schedule. throws  kernels::Cancelled.
+/// Cancels a request that the thread has not begun and waits until the thread is idle, so that the
+/// caller may use the schedule. throws  kernels::Cancelled.
 std::unique_lock<std::mutex> BatchLoader::wait_for_thread() {
   constexpr std::chrono::milliseconds poll_interval{20};
   std::unique_lock lock(mutex_);
@@ -86,8 +86,8 @@ std::unique_lock<std::mutex> BatchLoader::wait_for_thread() {
   return lock;
 }
 
-/// The batches that the thread has prepared; nullopt for another position, or if it failed:
-/// prepare() then throws on the thread of the caller.
+/// Takes the batches that the thread has prepared. nullopt if they are for another position or if
+/// preparing them failed; prepare() then throws the error on the caller's thread.
 std::optional<StepBatches> BatchLoader::take_prepared(BatchPosition position) {
   const std::unique_lock lock = wait_for_thread();
   std::optional<StepBatches> step = std::exchange(prepared_, std::nullopt);

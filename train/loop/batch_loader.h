@@ -26,21 +26,20 @@ struct StepBatches {
 };
 
 /// Prepares the batches of a run's steps. The batches of the next step are prepared on another
-/// thread while the current step is computed. Which batches a step has depends only on its
-/// position.
+/// thread while the current step is computed. The batches of a step depend only on its position.
 ///
-/// Steps are prefetched only if preparing the last one took min_prefetch_time. The thread starts on
-/// first use and blocks all signals. If it cannot be started, or no core is free for it, take()
+/// A step is prefetched only if preparing the previous one took min_prefetch_time. The thread
+/// starts on first use and blocks all signals. If it cannot be started, or has no free core, take()
 /// prepares the step itself.
 class BatchLoader {
  public:
   /// The next step is prefetched if preparing a step takes at least this CPU time.
-  /// Measured on a machine with more busy threads than cores: for a step that takes 0.1 ms to
-  /// prepare, the trainer waited 5 ms for a thread that had no core.
+  /// For shorter steps prefetching can cost more than it saves: on a machine with more busy threads
+  /// than cores, the trainer waited 5 ms for a step that takes 0.1 ms to prepare.
   static constexpr std::chrono::nanoseconds min_prefetch_time = std::chrono::milliseconds(1);
 
-  /// Batches of the training examples of `corpus`, which must outlive the loader, train.accumulate
-  /// of them per step.
+  /// Batches of the training examples of `corpus`, which must outlive the loader. A step has
+  /// train.accumulate batches.
   ///
   /// throws  DataError as make_batch_schedule().
   BatchLoader(const Corpus& corpus, const Config& config,
@@ -52,7 +51,7 @@ class BatchLoader {
 
   /// The batches of the step that begins at `position`, any position of the schedule.
   ///
-  /// should_prefetch  whether the following step is going to be taken
+  /// should_prefetch  whether the caller is going to take the following step next
   /// throws           kernels::Cancelled; std::bad_alloc. The same call may then be repeated.
   StepBatches take(BatchPosition position, bool should_prefetch);
 

@@ -27,7 +27,7 @@
 namespace tapestry {
 namespace {
 
-/// The average, and the steps that are in it.
+/// An average of checkpoints, and their steps.
 struct Average {
   ArrayStore snapshot;
   std::vector<std::uint64_t> steps;
@@ -67,8 +67,8 @@ Scores validate(const ArrayStore& average, const Config& config, const Corpus& c
       validation_set(corpus, trained.codec), config.train.exact_match_sequences);
 }
 
-/// The snapshot with the value of train.best_metric of the average in place of the best one of the
-/// checkpoints, and with this value of train.average_last.
+/// `average` with its own value of train.best_metric instead of the best value of the checkpoints,
+/// and with this value of train.average_last.
 ArrayStore completed(const ArrayStore& average, double value, std::size_t average_last) {
   Config config = saved_config(average);
   config.train.average_last = average_last;
@@ -107,7 +107,7 @@ void write_final_average(const RunDirectory& directory, const Config& config, co
   double value = std::numeric_limits<double>::infinity();
   std::string report;
   if (!corpus.validation.empty()) {
-    // As the newest checkpoint was validated, since their values are compared: config may have
+    // Scored with the config of the checkpoints, because the values are compared: `config` may have
     // another best_metric.
     const Config of_checkpoints = saved_config(average);
     const std::string& metric = of_checkpoints.train.best_metric;

@@ -19,9 +19,9 @@ namespace {
 
 constexpr std::size_t max_parts = 64;
 
-/// A part of the line. Parts with a higher rank are left out first.
+/// A part of the line. Parts with a higher number are left out first.
 struct Part {
-  int rank;
+  int drop_order;
   std::string text;
 };
 
@@ -34,7 +34,7 @@ std::string join(const std::vector<Part>& parts) {
   return line;
 }
 
-/// The mean of the finite values; NaN without any.
+/// The mean of the finite values; NaN if there are none.
 double finite_mean(std::span<const double> values) {
   double sum = 0.0;
   std::size_t count = 0;
@@ -116,7 +116,7 @@ std::string live_line(const LiveValues& values, std::size_t columns, bool utf8) 
     parts.push_back({8, sparkline(values.past, sparkline_width)});
   }
   while (parts.size() > 1 && count_characters(join(parts)) > columns) {
-    parts.erase(std::ranges::max_element(parts, {}, &Part::rank));
+    parts.erase(std::ranges::max_element(parts, {}, &Part::drop_order));
   }
   return std::string(characters(join(parts), 0, columns));
 }

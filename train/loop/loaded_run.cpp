@@ -38,7 +38,7 @@
 namespace tapestry {
 namespace {
 
-/// Rejects the copy of the config of a run, which names the directory of that run.
+/// Rejects a copy of a run's config.yaml that still names the directory of that run.
 void reject_copied_config(const std::string& path, const std::vector<std::string>& overrides,
                           const Config& config) {
   const std::string& run = config.train.run_dir;
@@ -47,15 +47,16 @@ void reject_copied_config(const std::string& path, const std::vector<std::string
   const auto own = std::filesystem::path(run) / "config.yaml";
   if (std::filesystem::equivalent(own, path, ignored)) return;
   if (!read_run_id(path)) return;
-  throw ConfigError({{.place = {.file = path},
-                      .message = fmt::format("is a copy of the config of a run and names the "
-                                             "directory of that run, {}, expected another one",
-                                             run),
-                      .hint = "name a directory with train.run_dir=DIR, or delete run_dir from "
-                              "the copy"}});
+  throw ConfigError(
+      {{.place = {.file = path},
+        .message = fmt::format("is a copy of the config of a run and still names the "
+                               "directory of that run, {}, expected another directory",
+                               run),
+        .hint = "name a directory with train.run_dir=DIR, or delete run_dir from "
+                "the copy"}});
 }
 
-/// Rejects paths that a checkpoint cannot store. The folder of the config file is a part of them.
+/// Rejects paths that a checkpoint cannot store. They include the folder of the config file.
 void require_storable_paths(const std::string& file, const Config& config) {
   for (const Field& field : fields_of(config)) {
     if (!field.domain.is_path()) continue;
@@ -65,7 +66,7 @@ void require_storable_paths(const std::string& file, const Config& config) {
       throw ConfigError({{.place = {.file = file},
                           .message = fmt::format(
                               "{}: found {} in the path {}, expected UTF-8 text without control "
-                              "characters, which can be stored in a checkpoint",
+                              "characters, since checkpoints store the path",
                               field.path(), bad->name, escaped(path)),
                           .hint = "rename the file, or the folder that it is in"}});
     });
@@ -106,22 +107,21 @@ std::optional<RunDirectory> move_aside(const RunDirectory& directory) {
   return RunDirectory(aside);
 }
 
-/// throws  ConfigError if the run would stop by validations that it cannot have.
+/// throws  ConfigError if train.patience is set but there is no validation set.
 void require_validation_for_patience(const Config& config, const Corpus& corpus) {
   if (config.train.patience == 0 || !corpus.validation.empty()) return;
   throw ConfigError(
       {{.place = {.file = "train.patience"},
-        .message = fmt::format("found {}, expected 0: there are no validation {}, without which it "
-                               "has no effect",
+        .message = fmt::format("found {}, expected 0: it has no effect without validation {}",
                                config.train.patience, find_task(config).words(config).examples),
         .hint = "name a validation set or its size in the section data, or leave the key out"}});
 }
 
-/// Returns the result of `load`. If it uses a cache, which has the key `data`, rank 0 makes it
-/// and the others read it.
+/// Returns the result of `load`. If `data` uses a cache, rank 0 writes it before the other
+/// processes read it.
 template <class Load>
 auto load_with_cache(DataOptions& data, ProcessGroup& group, const Load& load) {
-  // Files of other sizes, which are rejected later, may make a cache necessary for some.
+  // Only some processes need a cache if their files have other sizes; this is rejected later.
   if (!group.any_process(uses_cache(data)) || group.size() == 1) return load();
   decltype(load()) loaded;
   group.on_rank_0([&] { loaded = load(); });
@@ -151,7 +151,7 @@ void require_work_for_all(std::size_t processes, const Config& config) {
   if (config.train.accumulate >= processes) return;
   throw ConfigError(
       {{.place = {.file = "train.accumulate"},
-        .message = fmt::format("found {}, expected at least {}, the number of processes, which "
+        .message = fmt::format("found {}, expected at least {}, the number of processes: they "
                                "divide the batches of a step",
                                config.train.accumulate, processes),
         .hint = fmt::format("start fewer processes, or set train.accumulate={0} and divide "
@@ -186,8 +186,8 @@ void require_no_files(const RunDirectory& directory) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with('.')) continue;  // such as .gitkeep
     throw ConfigError({{.place = {.file = directory.path().string()},
-                        .message = fmt::format("holds other files, such as {}, and is not the "
-                                               "directory of a run, expected a new or an empty one",
+                        .message = fmt::format("contains other files, such as {}, and is not a run "
+                                               "directory, expected a new or an empty directory",
                                                name),
                         .hint = "choose another train.run_dir"}});
   }
@@ -197,9 +197,9 @@ void require_no_files(const RunDirectory& directory) {
 
 namespace {
 
-/// Creates the folder of the cache: in the directory of a run that will be moved aside, whose cache
-/// may serve the new run or is replaced. Deletes temporary files of crashes, which may be as large
-/// as the cache.
+/// Creates the folder of the cache. With `fresh`, the directory may have an old run, which is moved
+/// aside later; its cache is reused or replaced. Deletes temporary files of crashes, which may be
+/// as large as the cache.
 void prepare_cache(LoadedRun& run, bool fresh) {
   run.directory.create();
   run.cache_lock = std::make_unique<RunLock>(run.directory.path());
@@ -252,7 +252,7 @@ void require_run(const RunDirectory& directory) {
   const bool is_folder = std::filesystem::is_directory(directory.path(), ignored);
   throw CheckpointError(
       fmt::format("{}: {}, expected the directory of a run", escaped(directory.path().string()),
-                  is_folder ? "holds no checkpoint to resume from" : "is no directory"),
+                  is_folder ? "has no checkpoint to resume from" : "is not a directory"),
       fmt::format("name a run directory such as runs/copy, or start a run: {} train CONFIG",
                   program_name()));
 }
@@ -264,8 +264,8 @@ ResumeRequest request_of(const RunOptions& options) {
           .keeps_run_dir = !options.run.empty()};
 }
 
-/// The newest usable checkpoint that rank 0 finds: over a network file system, others may still see
-/// an older list of files.
+/// The newest usable checkpoint. Rank 0 chooses it, because the other processes may still see an
+/// older list of files on a network file system.
 ///
 /// throws  CheckpointError without a usable checkpoint.
 NewestCheckpoint newest_checkpoint(const RunDirectory& directory, ProcessGroup& group) {
@@ -284,8 +284,8 @@ NewestCheckpoint newest_checkpoint(const RunDirectory& directory, ProcessGroup& 
   return newest;
 }
 
-/// Rejects processes with another plan than rank 0: each decides by its plan whether there are
-/// steps to train.
+/// Rejects processes whose plan differs from rank 0's: each process decides by its plan whether
+/// steps are left to train.
 void require_same_plan(ProcessGroup& group, const ResumePlan& plan) {
   group.require_equal(
       "checkpoint to resume",
@@ -308,7 +308,8 @@ ResumePlan make_plan(const RunDirectory& directory, const ResumeRequest& request
   return plan;
 }
 
-/// Locks the directory. Returns whether another process has written it before.
+/// Locks the directory. Returns whether another process changed its checkpoints before the lock was
+/// taken.
 bool lock_directory(RunDirectory& directory, ProcessGroup& group) {
   bool has_other_steps = false;
   group.on_rank_0([&] {
@@ -330,7 +331,7 @@ void prepare_cache(DataOptions& data, RunDirectory& directory, bool read_only,
   });
 }
 
-/// Prints why nothing is left to do, and returns whether that is so.
+/// Returns whether the run is finished, and prints why.
 bool report_finished(const RunDirectory& directory, const ResumePlan& plan,
                      const RunOptions& options, ProcessGroup& group) {
   const std::string reason = reason_of_end(plan);
@@ -406,7 +407,7 @@ std::optional<LoadedRun> load_resumed_run(const RunOptions& options, ProcessGrou
                    .data_changes = std::move(loaded.changes)};
 }
 
-// ---- Its state.
+// ---- The state of the trainer.
 
 std::vector<std::string> load_state(LoadedRun& run, Trainer& trainer) {
   if (run.resumed) return restore(run, trainer);

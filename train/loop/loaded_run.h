@@ -22,15 +22,15 @@ namespace tapestry {
 
 /// Reads the config of a new run, and applies its process settings to this process.
 ///
-/// throws  ConfigError as load_config(); if the config is a copy of the config of a run and names
-///         the directory of that run.
+/// throws  ConfigError as load_config(); if the file is a copy of a run's config.yaml and still
+///         names the directory of that run.
 Config load_new_config(const std::string& path, const std::vector<std::string>& overrides);
 
 /// Completes the config of a new run once its data are known: train.epochs becomes train.steps.
 ///
 /// path    of the config file, for errors
 /// throws  ConfigError as resolve_epochs(); if the config could not be read back from a checkpoint;
-///         if the run would stop by validations that it cannot have.
+///         if train.patience is set but there is no validation set.
 void complete_new_config(const std::string& path, const Corpus& corpus, Config& config);
 
 /// throws  ConfigError if a process would have nothing to compute, because a step has fewer
@@ -69,14 +69,14 @@ LoadedRun load_new_run(Config config, const RunOptions& options, ProcessGroup& g
 /// Reads the newest usable checkpoint of a run and its data, and locks the run directory unless it
 /// is a dry run.
 ///
-/// returns  nullopt if nothing is left to do; this has been printed then
-/// throws   ConfigError if a key differs from the checkpoint's that may not; CheckpointError if
-///          there is no usable checkpoint; DataError, OutputError; PeerFailure.
+/// returns  nullopt if the run is finished, which has been printed
+/// throws   ConfigError if a key that must not change differs from the checkpoint; CheckpointError
+///          if there is no usable checkpoint; DataError, OutputError; PeerFailure.
 std::optional<LoadedRun> load_resumed_run(const RunOptions& options, ProcessGroup& group);
 
-/// Creates and locks the directory of a new run. If `fresh`, a run in it is moved aside now, when
-/// everything has been read and checked, and not before; the cache of the data stays if
-/// load_new_run() has made it. Only rank 0 calls this, before it writes anything else.
+/// Creates and locks the directory of a new run. With `fresh`, an old run in it is moved aside, but
+/// a data cache made by load_new_run() is kept. Call this in rank 0, before it writes anything else
+/// and after everything has been read and checked.
 void claim_directory(LoadedRun& run, bool fresh);
 
 /// Loads initial or saved values into the trainer, and releases the memory of the checkpoint.

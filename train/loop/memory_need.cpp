@@ -30,7 +30,7 @@
 namespace tapestry {
 namespace {
 
-/// Hint for a model that is too large; the size of the vocabulary of a subword file is fixed.
+/// Hint for a model that is too large. A subword file fixes the size of the vocabulary.
 std::string smaller_model_hint(const Config& config) {
   const std::string sizes =
       "try a smaller model: model.d_model, model.d_ff, model.num_encoder_layers";
@@ -92,7 +92,7 @@ std::vector<BatchBound> largest_bounds(const Corpus& corpus, const Config& confi
 }
 
 /// The indices of `count` examples for the largest batch of examples with at most `max_tokens` on
-/// each side: an example with the longest source, one with the longest target, and then the ones
+/// each side: an example with the longest source, one with the longest target, and the examples
 /// with the most tokens; if `count` is 1, only the example with the most tokens.
 std::vector<std::size_t> longest_examples(const Examples& examples, std::size_t count,
                                           std::size_t max_tokens, const RowLayout& layout) {
@@ -121,8 +121,8 @@ std::vector<std::size_t> longest_examples(const Examples& examples, std::size_t 
   return order;
 }
 
-/// The rules of batches that bound the batches of a run. With subword regularization, an example
-/// has the longest of its segmentations in some epochs.
+/// The rules of batches that bound the batches of a run. With subword regularization, each example
+/// has the longest of its segmentations in a few epochs.
 BatchRules bounding_rules(const Config& config, const Corpus& corpus) {
   constexpr std::uint64_t sampled_epochs = 8;
   BatchRules rules = training_rules(config, corpus);
@@ -167,17 +167,17 @@ std::uint64_t bytes_of_average(std::uint64_t checkpoint, std::uint64_t values,
 
 /// The maximum number of logits in a validation: for a batch of the validation set, or for a single
 /// training example, see training_sample().
-std::uint64_t largest_logits(const Config& config, const Corpus& corpus, std::size_t vocabulary) {
-  std::size_t longest_target = 0, longest_sample = 0;
+std::uint64_t max_logits(const Config& config, const Corpus& corpus, std::size_t vocabulary) {
+  std::size_t max_target = 0, max_sample = 0;
   for (const Example& example : corpus.validation) {
-    longest_target = std::max(longest_target, example.target.size() + 1);
+    max_target = std::max(max_target, example.target.size() + 1);
   }
   const Examples training = corpus.training();
   for (const std::size_t i : evenly_spaced(training.size(), training_sample_size(config, corpus))) {
-    longest_sample = std::max(longest_sample, training.lengths(i).target + 1);
+    max_sample = std::max(max_sample, training.lengths(i).target + 1);
   }
   const std::uint64_t rows = std::min(config.train.batch_size, corpus.validation.size());
-  return std::max(rows * longest_target, std::uint64_t{longest_sample}) * vocabulary;
+  return std::max(rows * max_target, std::uint64_t{max_sample}) * vocabulary;
 }
 
 }  // namespace
@@ -195,7 +195,7 @@ MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t
   // Values are created one by one and then moved next to the gradients: three times the parameters.
   return {
       .state = std::max(2 * parameters + shard + sums, 3 * parameters) + number * count.constants,
-      .validation = number * largest_logits(config, corpus, sizes.target),
+      .validation = number * max_logits(config, corpus, sizes.target),
       .saving = with_moments + with_moments / 8,
       .average = config.train.average_last == 0
                      ? 0

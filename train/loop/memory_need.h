@@ -47,20 +47,19 @@ MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t
 void require_memory_for_model(const Config& config, const Corpus& corpus,
                               const AvailableMemory& available, std::size_t processes = 1);
 
-/// A batch with the maximum number of rows and with the longest source and target sentences of the
-/// training set: no batch of the run is larger on any axis.
+/// A batch with the maximum number of rows and the longest source and target sentences of the
+/// training set. No batch of the run is larger on any axis.
 Batch largest_batch(const Examples& examples, std::size_t batch_size, const BatchRules& rules = {});
 
-/// The batches that bound the memory of a step: largest_batch() of train.batch_size; with
-/// train.batch_tokens the batches of the numbers of rows and longest sides for which
-/// rows x longest_side^2 and rows x longest_side are greatest, which may be the same. The first
-/// has the longest side. With subword regularization, each example has the longest of its
-/// segmentations in eight epochs.
+/// The batches that bound the memory of a step. With train.batch_size: largest_batch(). With
+/// train.batch_tokens: the batches that maximize rows x longest_side^2 and rows x longest_side, or
+/// one batch if it maximizes both. The first batch has the longest side. With subword
+/// regularization, each example has the longest of its segmentations in eight epochs.
 std::vector<Batch> largest_batches(const Corpus& corpus, const Config& config);
 
 /// Runs forward and backward on a batch with dropout, so that the memory pool, the threads and BLAS
-/// allocate what a step of this size needs. Parameters and counters do not change; gradients are
-/// cleared. Returns the peak of the pool's bytes in use, minus the bytes in use at the call.
+/// allocate the memory of a step of this size. Parameters and counters do not change; gradients are
+/// cleared. Returns the pool's peak bytes in use, minus its bytes in use before the call.
 ///
 /// throws  kernels::OutOfMemory
 std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& config);

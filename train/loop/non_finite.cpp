@@ -24,7 +24,7 @@ class Search {
          Parameters& parameters)
       : loss_(loss), examples_(examples), rules_(rules), parameters_(parameters) {}
 
-  /// The anomaly that AnomalyDetector finds in a batch; empty if none.
+  /// The anomaly that AnomalyDetector finds in a batch; empty if there is none.
   std::string anomaly_in(const Batch& batch, std::size_t index) const {
     parameters_.zero_grad();
     AnomalyDetector detector;
@@ -78,7 +78,7 @@ std::string name_examples(const std::vector<std::size_t>& examples, const std::s
   return text;
 }
 
-/// The members of an example that its task uses, one line each.
+/// The parts of an example that its task uses, one per line.
 std::string describe(const Example& example, const Task& task, const TextCodec& codec) {
   std::string text;
   const auto add = [&](const char* name, const std::string& value) {
@@ -157,8 +157,8 @@ std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, con
       "{}\n{}\n",
       origin.operation.empty() ? "every operation is finite, the sum of gradients overflows"
                                : origin.operation,
-      origin.by_themselves ? fmt::format("Each of these {} gives it by itself:", noun)
-                           : fmt::format("These {} are its batch; none gives it by itself:", noun));
+      origin.by_themselves ? fmt::format("Each of these {} causes it by itself:", noun)
+                           : fmt::format("These {} are the batch; no single one causes it:", noun));
   for (const std::size_t i : origin.examples) {
     text += fmt::format("training {} {}\n{}", singular(noun), i + 1,
                         describe(examples[i], task, codec));

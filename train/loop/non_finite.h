@@ -19,14 +19,14 @@
 
 namespace tapestry {
 
-/// The hint of errors about parameters that are not finite and about divergence.
+/// The hint for errors about divergence and about parameters that are not finite.
 inline constexpr const char* smaller_steps_hint =
     "try a smaller schedule.learning_rate or a longer warmup_steps";
 
-/// The hint of errors about a loss or a gradient that is not finite.
+/// The hint for errors about a loss or a gradient that is not finite.
 ///
-/// updates  how often the parameters have been updated; without an update the learning rate cannot
-///          be the reason
+/// updates  number of updates of the parameters so far; before the first one, the learning rate
+///          cannot be the cause
 const char* non_finite_hint(std::uint64_t updates);
 
 /// "nan", "-inf" or a finite number. The sign of a NaN is left out, since it has no meaning.
@@ -41,23 +41,23 @@ using BatchLoss = std::function<Tensor(const Batch& batch, std::size_t index)>;
 /// The origin of a loss or a gradient that is not finite.
 struct NonFiniteOrigin {
   /// Layer, operation, position and value ranges of the first operation with such a value; empty if
-  /// every single operation is finite, as when the accumulated gradient overflows.
+  /// every operation is finite and only the sum of gradients overflows.
   std::string operation;
-  std::vector<std::size_t> examples;  ///< training examples that give such a value individually
-  bool by_themselves = false;  ///< false: no single example does, `examples` has the whole batch
+  std::vector<std::size_t> examples;  ///< indices of training examples, ascending
+  bool by_themselves = false;  ///< whether each example causes it; else `examples` is the batch
 };
 
-/// Repeats the step with an AnomalyDetector, batch by batch, and then the examples of the first
-/// failing batch one by one. Parameters do not change; gradients are cleared.
+/// Repeats the step with an AnomalyDetector: batch by batch, then the examples of the first failing
+/// batch one by one. Parameters do not change; gradients are cleared.
 ///
-/// rules  of the batches; each batch sets the epoch
+/// rules  of the batches; the epoch is taken from each batch
 NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const Examples& examples,
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters);
 
 /// The origin as the end of a sentence: "; first in ...; each of training pairs 3, 17 and
-/// 20 causes it by itself", with the noun for examples of the task. Examples are counted from 1; at
-/// most eight are named.
+/// 20 causes it by itself", with the task's noun for examples. Examples are counted from 1; at most
+/// eight are named.
 std::string in_words(const NonFiniteOrigin& origin, const Config& config);
 
 /// The complete report, with the text, labels or range of pixels of each example.

@@ -31,14 +31,13 @@ double seconds_between(std::chrono::steady_clock::time_point from,
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// The reason of an error of spdlog, which ends with the text of errno.
+/// The reason in an spdlog error, whose text ends with the message of errno.
 std::string reason_in(const std::string& error) {
   const std::size_t colon = error.rfind(": ");
   return colon == error.npos ? error : error.substr(colon + 2);
 }
 
-/// throws  OutputError if there is something else than a regular file, such as a pipe, which would
-///         block when it is opened.
+/// throws  OutputError if the path exists and is not a regular file: opening a pipe would block.
 void require_log_file(const std::string& path) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
@@ -50,14 +49,14 @@ void require_log_file(const std::string& path) {
                     "delete it, or move it away");
 }
 
-/// Whether `out` is a terminal that has the escape sequence to erase a line.
+/// Whether `out` is a terminal that supports the escape sequence to erase a line.
 bool is_capable_terminal(std::FILE* out) {
   if (out == nullptr || isatty(fileno(out)) == 0) return false;
   const char* const type = std::getenv("TERM");
   return type != nullptr && *type != '\0' && std::string_view(type) != "dumb";
 }
 
-/// Characters in a line of the terminal, which changes with its window; 0 if it is unknown.
+/// The current width of the terminal in characters; 0 if it is unknown.
 std::size_t terminal_columns(std::FILE* out) {
   winsize size{};
   return ::ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
@@ -140,14 +139,14 @@ void Progress::log(const std::string& text) {
   }
 }
 
-/// Writes an event if the output has the format for it. Bytes that are not UTF-8, of a file name,
-/// are replaced; numbers that are not finite are null.
+/// Writes an event if the format is JSON. Bytes of file names that are not UTF-8 are replaced;
+/// numbers that are not finite become null.
 void Progress::write_event(const Json& event) {
   if (format_ != ProgressFormat::json) return;
   write_line(event.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// Writes a line at once. The log records a failure once.
+/// Writes and flushes a line. The log records the first failure.
 void Progress::write_line(const std::string& text) {
   if (out_ == nullptr) return;
   errno = 0;
@@ -158,7 +157,7 @@ void Progress::write_line(const std::string& text) {
              std::generic_category().message(output_error_));
 }
 
-/// At most ten times a second.
+/// True at most ten times a second.
 bool Progress::is_live_line_due() {
   if (!has_live_line_) return false;
   const Clock::time_point now = Clock::now();
@@ -231,7 +230,7 @@ double Progress::seconds_left(std::uint64_t step) const {
   return per_step * static_cast<double>(total_steps_ - step);
 }
 
-// ---- What happens in a run.
+// ---- Events of a run.
 
 void Progress::start(const RunStart& run) {
   write_event({{"event", "start"},
@@ -253,21 +252,20 @@ void Progress::step(std::uint64_t step, std::size_t targets, double loss) {
 
 std::optional<StepSpeed> Progress::metrics(const TrainMetrics& m) {
   const double left = seconds_left(m.step);
-  report(
-      fmt::format("step {:>{}}/{}  epoch {}  loss {:.4f}  lr {:.2e}  "
-                  "gradient {:.3f}  {}  {} left",
-                  m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss,
-                  m.learning_rate, m.gradient_norm, speed(), format_duration(left)),
-      {{"event", "step"},
-       {"step", m.step},
-       {"epoch", m.epoch},
-       {"loss", m.loss},
-       {"perplexity", m.perplexity},
-       {"learning_rate", m.learning_rate},
-       {"gradient_norm", m.gradient_norm},
-       {"targets", m.target_tokens},
-       {"targets_per_second", targets_per_second()},
-       {"seconds_left", left}});
+  report(fmt::format("step {:>{}}/{}  epoch {}  loss {:.4f}  lr {:.2e}  "
+                     "gradient {:.3f}  {}  {} left",
+                     m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss,
+                     m.learning_rate, m.gradient_norm, speed(), format_duration(left)),
+         {{"event", "step"},
+          {"step", m.step},
+          {"epoch", m.epoch},
+          {"loss", m.loss},
+          {"perplexity", m.perplexity},
+          {"learning_rate", m.learning_rate},
+          {"gradient_norm", m.gradient_norm},
+          {"targets", m.target_tokens},
+          {"targets_per_second", targets_per_second()},
+          {"seconds_left", left}});
   const auto result = interval_speed();
   begin_interval();
   return result;

@@ -24,10 +24,9 @@ namespace tapestry {
 
 /// Formats of the output of a Progress.
 enum class ProgressFormat {
-  text,   ///< lines of text; on a terminal also a live line, except without escape sequences
-          ///< (TERM=dumb)
+  text,   ///< lines of text, and a live line on a terminal with escape sequences (not TERM=dumb)
   lines,  ///< lines of text only
-  json    ///< one JSON object per line, as train/cli/README.md describes them
+  json    ///< one JSON object per line, see train/cli/README.md
 };
 
 /// Description of a run at its start.
@@ -47,12 +46,13 @@ struct ValidationReport {
   bool best = false;                       ///< whether it is the best so far
 };
 
-/// Reports the progress of a run to an output, and as lines of text, with the time of day, to the
-/// run's log file. An output that cannot be written does not stop the run.
+/// Reports the progress of a run to an output and to the run's log file. The log has lines of text
+/// with the time of day. An output that cannot be written does not stop the run.
 class Progress {
  public:
-  /// `out` may be null: then only the log file, if any, is written. `total_steps` is the last step,
-  /// and `targets` the noun for what is predicted, see TaskWords::targets.
+  /// out          may be null: then only the log file, if any, is written
+  /// total_steps  the last step
+  /// targets      the noun for labels, see TaskWords::targets
   Progress(std::FILE* out, std::uint64_t first_step, std::uint64_t total_steps,
            std::string targets = "tokens", ProgressFormat format = ProgressFormat::text);
   ~Progress();
@@ -63,11 +63,11 @@ class Progress {
   /// throws  OutputError if it cannot be opened or is not a regular file.
   void log_to(const std::string& path);
 
-  /// Also prints what message() is given as a warning, "warning: ...", on standard error from now
-  /// on, for runs without other output.
+  /// From now on, message() also prints texts that begin with "warning: " on standard error, for
+  /// runs without other output.
   void warn_on_standard_error() { warns_ = true; }
 
-  /// The errno of the first line that `out` did not take; 0 if it took all.
+  /// The errno of the first failed write to `out`; 0 if all succeeded.
   int output_error() const { return output_error_; }
 
   /// Starts the clock of speeds and of the time left.
@@ -75,7 +75,7 @@ class Progress {
 
   /// Call this before training.
   void start(const RunStart& run);
-  /// The best value of an earlier process, or a new one.
+  /// Sets the best score that the live line shows.
   void best(BestScore score) { best_ = std::move(score); }
   /// Call this after a checkpoint has been written.
   void checkpoint(std::uint64_t step, const std::string& path);
@@ -86,14 +86,14 @@ class Progress {
   void log_error(const std::string& text);
   /// Prints a line of text.
   void message(const std::string& text);
-  /// Calls `text` once, after the first step() that ends at least `delay` from now, and prints what
-  /// it returns.
+  /// Calls `text` once, after the first step() that ends at least `delay` from now, and prints its
+  /// result.
   void message_later(std::chrono::seconds delay, std::function<std::optional<std::string>()> text);
   /// Call this after every step. Counts targets and redraws the live line at most ten times a
   /// second.
   void step(std::uint64_t step, std::size_t targets, double loss);
-  /// Call this after every logged interval of steps. Returns its speed; nullopt if no step() has
-  /// been called since the last interval, as after a validation at a logged step.
+  /// Call this after every logged interval of steps. Returns the speed of the interval; nullopt if
+  /// it has no steps, as after a validation at a logged step.
   std::optional<StepSpeed> metrics(const TrainMetrics& metrics);
   /// Excludes the time that a save took from the speed of the steps.
   void exclude(std::chrono::steady_clock::duration time) { interval_started_ += time; }
@@ -135,8 +135,8 @@ class Progress {
   Clock::time_point started_, interval_started_;
   std::uint64_t interval_targets_ = 0, interval_steps_ = 0;
   std::shared_ptr<spdlog::logger> log_;
-  std::optional<std::string> log_problem_;  ///< why the log could not be written, not yet told
-  bool log_failed_ = false;                 ///< whether that was ever so
+  std::optional<std::string> log_problem_;  ///< why the log could not be written, until reported
+  bool log_failed_ = false;                 ///< whether writing the log has ever failed
   Clock::time_point later_{};               ///< when later_text_ is due
   std::function<std::optional<std::string>()> later_text_;
 };

@@ -52,8 +52,8 @@ std::optional<std::string> warning_about_rate(const Config& config) {
       format_count(schedule.decay_steps), format_count(config.train.steps));
 }
 
-/// "batches: 106 per epoch, of 273.6 pairs and 4057 tokens on average; padding 4.1 %"; without
-/// tokens for images.
+/// "batches: 106 per epoch, of 273.6 pairs and 4057 tokens on average; padding 4.1 %". Images have
+/// no tokens and no padding.
 std::string describe_batches(const BatchStatistics& epoch, const Task& task, const Config& config) {
   const auto batches = static_cast<double>(epoch.batches);
   const std::string examples =

@@ -9,8 +9,8 @@
 
 namespace tapestry {
 
-/// Lines that `train` and `plan` print at the start of a run: a line each for the data, what is
-/// notable about them, the batches, the model and its blocks, and warnings about slow settings.
+/// Lines that `train` and `plan` print at the start of a run: the data and notes about them, the
+/// batches, the model and its blocks, and warnings about slow settings.
 std::vector<std::string> describe_run(StepComputer& computer, const std::string& run_dir,
                                       std::size_t processes);
 

@@ -22,8 +22,8 @@ namespace tapestry {
 /// files of TensorBoard.
 ///
 /// Changes no bit of the run. Before start(), and after an error that ends the recording, all other
-/// functions do nothing. Errors are printed as warnings: if memory is short, only what the call
-/// should have recorded is missing; any other exception ends the recording.
+/// functions do nothing. Errors are printed as warnings. A lack of memory only loses the record of
+/// that call; any other exception ends the recording.
 class RunRecorder {
  public:
   /// All arguments, and what `run` refers to, must outlive the recorder.
@@ -39,18 +39,18 @@ class RunRecorder {
   void before_update();
   void after_update();
 
-  /// Records the digests of the parameters after a step, if train.digest_every has them recorded.
+  /// Records the digests of the parameters after every train.digest_every-th step.
   void add_digests();
 
   /// Records the new rows of the metrics.
   void add_rows();
 
-  /// Records the speed of the last logged interval, if it has any steps.
+  /// Records the speed of the last logged interval, if it has steps.
   void add_speed(const std::optional<StepSpeed>& speed);
 
-  /// Records the use of the time, once the process has computed a step.
+  /// Records how the process has used its time, once it has computed a step.
   ///
-  /// at_once  if false, only if the last event is old enough, see TimeRecorder::add_if_due()
+  /// at_once  false: only if the last event is old enough, see TimeRecorder::add_if_due()
   void add_time(bool at_once);
 
   /// Records a validation, whose row is the last of the metrics.

@@ -79,7 +79,7 @@ void RunSaver::save_on_request(bool last) {
   }
 }
 
-/// Begins a save; finish() reports how it ends.
+/// Begins a save; finish() reports its result.
 void RunSaver::begin(Save save) {
   finish();
   start(save);
@@ -87,7 +87,7 @@ void RunSaver::begin(Save save) {
   if (!save.in_background) finish();
 }
 
-/// Copies the state and starts to write the copy, in rank 0.
+/// Copies the state in rank 0 and starts to write the copy.
 void RunSaver::start(Save& save) {
   const PartTimer timer(time_use_, TimePart::saving, "saving");
   require_finite_state();
@@ -110,7 +110,7 @@ void RunSaver::require_finite_state() {
                      smaller_steps_hint);
 }
 
-/// Copies the state without the shards of other processes. Returns false without memory for it.
+/// Copies the state without the shards of other processes. Returns false if memory is short.
 bool RunSaver::copy_state() try {
   copy_ = std::make_shared<Copy>(Copy{run_.state.step, run_.state.metrics,
                                       kept_checkpoints(run_.state, run_.config.train),
@@ -128,7 +128,7 @@ void RunSaver::gather_shards() {
   }
 }
 
-/// Starts to write the copy. Returns whether writing continues in the background; if not, it has
+/// Starts to write the copy. Returns whether writing continues in the background; false if it has
 /// ended.
 bool RunSaver::start_writing(bool last) {
   const auto write = [this] {
@@ -142,8 +142,8 @@ bool RunSaver::start_writing(bool last) {
   if (writer_.start(write)) return true;
   if (!std::exchange(warned_of_thread_, true)) {
     progress_.message(
-        "warning: training waits while checkpoints are written, since the system gives no thread "
-        "for it (ulimit -u, ulimit -v)");
+        "warning: training waits while checkpoints are written, since no background thread could "
+        "be started (ulimit -u, ulimit -v)");
   }
   return false;
 }
@@ -183,8 +183,8 @@ bool RunSaver::end_writing(const Save& save) try {
 
 /// Counts the failure whose exception is being handled: an OutputError or a std::bad_alloc.
 ///
-/// throws  OutputError, or the std::bad_alloc after a message with the same contents, if the run
-///         ends by it; any other exception that is being handled.
+/// throws  OutputError if the failure ends the run; std::bad_alloc, after a message with the same
+///         content; any other exception that is being handled.
 void RunSaver::count_failure(bool last) {
   constexpr const char* no_memory = "no memory for a checkpoint";
   ++failures_;
@@ -214,7 +214,7 @@ void RunSaver::warn_of_failure(const std::string& failure) {
                   failure, failures_, failures_ == 1 ? "" : "s", max_failures));
 }
 
-/// Why the run ends, where, and what is left of it.
+/// Why and at which step the run ends, and its newest checkpoint.
 std::string RunSaver::describe_end() const {
   const bool third = failures_ >= max_failures;
   const std::string reason =
@@ -255,7 +255,7 @@ void RunSaver::report_saved(const Save& save) {
 
 void RunSaver::report_requested_save() {
   progress_.message(
-      fmt::format("saved at step {}, as a signal requested", format_count(*saved_step_)));
+      fmt::format("saved at step {} (requested by a signal)", format_count(*saved_step_)));
 }
 
 void RunSaver::finish_after_error() try {

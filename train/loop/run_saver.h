@@ -24,11 +24,11 @@ namespace tapestry {
 /// Saves a run that is being trained: its checkpoints and metrics.csv.
 ///
 /// A save copies the state between two steps, and writes the copy in the background while training
-/// continues. One save is written at a time: the next one waits for it. How a save has ended is
-/// reported, and counted, by collect() or finish(), on the thread that trains.
+/// continues. One save is written at a time: the next one waits for it. The training thread reports
+/// and counts the result of a save in collect() or finish().
 ///
 /// A failed save is a warning, because the next save may succeed; the third consecutive failure and
-/// a failure of the last save are errors. Their message has the failure, why the run ends, its
+/// a failure of the last save are errors. Their message names the failure, why the run ends, its
 /// step, its newest checkpoint and how to resume it. An old checkpoint that cannot be deleted is a
 /// warning.
 ///
@@ -42,11 +42,11 @@ class RunSaver {
   RunSaver(const RunParts& run, ParameterShards& shards, RunDirectory& directory,
            Progress& progress, ProcessGroup& group, TimeUse& time_use);
 
-  /// Begins a save that is due (train.save_every, or one of the best validations), whose step is
-  /// the step of the last scheduled save (TrainingState::scheduled_save) unless it fails.
+  /// Begins a scheduled save: by train.save_every, or after one of the best validations. Unless it
+  /// fails, its step becomes TrainingState::scheduled_save.
   ///
-  /// last    whether it is the last save of the run; it has ended when the function returns, as has
-  ///         one for which the system gives no thread or no memory
+  /// last    whether this is the last save of the run. It is complete when the function returns; so
+  ///         is a save without a thread or memory for the background.
   /// throws  NumericError if parameters, buffers or the state of the optimizer are not finite;
   ///         OutputError or std::bad_alloc if a failure ends the run.
   void save_as_scheduled(bool last);
@@ -59,11 +59,10 @@ class RunSaver {
   /// when it is written.
   void save_on_request(bool last);
 
-  /// Reports how the save in flight has ended, if it has.
+  /// Reports the result of the save in flight, if it has ended.
   void collect();
 
-  /// Waits for the save in flight, if there is one, and reports how it ended: a failure is a
-  /// warning.
+  /// Waits for the save in flight, if there is one, and reports its result. A failure is a warning.
   ///
   /// throws  OutputError or std::bad_alloc if the failure ends the run.
   void finish();
@@ -74,7 +73,7 @@ class RunSaver {
 
   /// The step of the checkpoint that was written or restored last; nullopt without one.
   const std::optional<std::uint64_t>& saved_step() const { return saved_step_; }
-  /// "the newest checkpoint is from step 12", or that it has none.
+  /// "the newest checkpoint is from step 12", or "there is no checkpoint yet".
   std::string describe_newest() const;
 
   /// Call this after the state has been restored from a checkpoint.
@@ -82,33 +81,33 @@ class RunSaver {
   /// Call this before the state of a saved step changes, so that it is saved again.
   void mark_as_unsaved() { saved_step_.reset(); }
 
-  /// The last scheduled checkpoint, which rank 0 chooses, or the newest intact one if that is
-  /// damaged or missing. It is missing if a run that stopped before its first scheduled save is
-  /// resumed with train.on_nan: rollback.
+  /// The last scheduled checkpoint, or the newest intact one if that is damaged or missing. Rank 0
+  /// chooses it. The scheduled checkpoint is missing if a run that stopped before its first
+  /// scheduled save is resumed with train.on_nan: rollback.
   ///
-  /// found   why the run goes back, for the error
+  /// found   reason for the rollback, for the error message
   /// throws  NumericError if there is no checkpoint that can be used.
   ArrayStore read_rollback_target(const std::string& found) const;
 
   /// The maximum duration of a save, including the current one so far.
   Clock::duration max_save_time() const;
-  /// Whether a save has begun and finish() or collect() has not reported yet how it ended.
+  /// Whether a save has begun and its result has not been reported.
   bool is_in_flight() const { return in_flight_.has_value(); }
 
   /// Bytes of the parameters, buffers and optimizer state of a checkpoint.
   std::uint64_t checkpoint_bytes() const;
 
  private:
-  /// A save that has begun and whose end finish() has not reported yet.
+  /// A save whose result has not been reported.
   struct Save {
     bool last = false;       ///< whether it is the last save of the run
     bool requested = false;  ///< whether a signal requested it
     /// Values of the state that are restored if the save fails.
     std::optional<std::uint64_t> scheduled_before{}, nan_steps_before{};
     std::uint64_t step = 0;      ///< step of the saved state
-    bool is_copied = false;      ///< false: there was no memory for it
+    bool is_copied = false;      ///< false: there was no memory for the copy
     bool in_background = false;  ///< whether it is written while training continues
-    Clock::duration copying{};   ///< time that training stopped for it
+    Clock::duration copying{};   ///< time for which training stopped
   };
   struct Copy;
 
@@ -138,7 +137,7 @@ class RunSaver {
   std::size_t failures_ = 0;  ///< consecutive
   std::optional<std::uint64_t> saved_step_;
   std::optional<Save> in_flight_;  ///< the same in all processes
-  std::shared_ptr<Copy> copy_;     ///< what writer_ writes next; in rank 0
+  std::shared_ptr<Copy> copy_;     ///< written next by writer_; in rank 0
   std::vector<std::string>
       deletion_problems_;                    ///< old checkpoints not deleted since the last report
   std::set<std::string> reported_problems_;  ///< deletion problems in earlier reports

@@ -30,7 +30,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Gives all processes the pending updates of the buffers of all of them, in the order of the
+/// Gives every process the pending buffer updates of all processes, in the order of the
 /// micro-batches.
 void gather_pending_updates(const Parameters& parameters, ProcessGroup& group) {
   if (group.size() == 1 || parameters.averages().empty()) return;
@@ -80,7 +80,7 @@ std::optional<WeightAverage> make_average(const Config& config, const Model& mod
   return WeightAverage(model.parameters.list(), config.train.ema_decay, shards.own());
 }
 
-/// The columns of metrics.csv that only this task has.
+/// The columns of metrics.csv that are specific to this task.
 std::vector<std::string> other_scores(const Config& config) {
   std::vector<std::string> names;
   for (const std::string_view score : find_task(config).kind().scores) {
@@ -95,7 +95,7 @@ std::size_t count_target_tokens(const std::vector<Batch>& batches) {
   return sum;
 }
 
-/// Adds the losses that each process has computed, in the order of the batches.
+/// Adds the losses of all processes, in the order of the batches.
 void add_losses(const std::vector<std::string>& of_processes, StepLoss& sum) {
   for (const std::string& losses : of_processes) {
     for (MessageReader reader(losses); !reader.at_end();) {
@@ -105,7 +105,7 @@ void add_losses(const std::vector<std::string>& of_processes, StepLoss& sum) {
   }
 }
 
-/// Sets the duration of all parts of the gradients, and of the exchange: the rest of them.
+/// Sets the total duration, and the duration of the exchange: the total without the other parts.
 void add_gradients(StepDurations& durations, Clock::duration gradients, bool is_exchanged) {
   durations.gradients = gradients;
   if (!is_exchanged) return;
@@ -223,13 +223,13 @@ void StepComputer::compute(RunStep& step, const BatchObservers& observers) {
   step.clip_factor = clip_factor(step.gradient_norm, config_.train.clip_norm);
 }
 
-/// Forward and backward of a batch, whose gradients are added to the sum.
+/// Runs forward and backward of a batch and adds its gradients to the sum.
 Loss StepComputer::compute_batch(RunStep& step, std::size_t index, const BatchObservers& observers,
                                  GradientSum& gradients) {
   AnomalyDetector detector;
   const std::unique_ptr<TapeObserver> observer = observers ? observers(index) : nullptr;
   Tape tape(config_.train.detect_anomaly ? &detector : observer.get());
-  // Now, without the time of anomaly checks.
+  // Excludes the time of anomaly checks.
   const auto computing_time = [&] { return Clock::now() - detector.time(); };
   const Clock::time_point begin = computing_time();
   Loss loss = batch_loss(step, step.batches[index], index);

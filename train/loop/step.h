@@ -41,7 +41,7 @@ struct StepDurations {
   Duration forward{}, backward{};  ///< without anomaly checks
   Duration anomaly_checks{};       ///< with train.detect_anomaly
   Duration exchange{};             ///< exchange of gradients with other processes
-  Duration gradients{};            ///< all of these
+  Duration gradients{};            ///< sum of the others
 };
 
 /// The loss of a step, over all its batches.
@@ -102,8 +102,8 @@ using BatchObservers = std::function<std::unique_ptr<TapeObserver>(std::size_t b
 ///     computer.compute(step);
 ///     if (step.is_finite()) computer.apply(step);
 ///
-/// WeightAverage averages the parameters and not the buffers. It comes before the buffers because a
-/// process updates it for its own shard, before the values of the other shards are exchanged.
+/// WeightAverage averages the parameters, not the buffers. A process updates it for its own shard
+/// before the values of the other shards are exchanged, and therefore before the buffers.
 ///
 /// Each process of a group has a StepComputer of the same config and corpus, see Trainer, and calls
 /// all functions that are not const. A Profiler on this thread gets rows for batches, gradient
@@ -128,20 +128,21 @@ class StepComputer {
   /// prefetch  whether the batches of the step after it are prepared in the background
   /// throws    kernels::Cancelled; std::bad_alloc.
   RunStep next_step(bool prefetch);
-  /// The next step with these batches, of any number and size, instead of the batches of the run,
-  /// whose position stays.
+  /// The next step with these batches, of any number and size, instead of the batches of the run.
+  /// The position in the run's data does not change.
   RunStep next_step(std::vector<Batch> batches) const;
 
-  /// Computes gradients, norm, learning rate and clip factor of the next step. The gradients are
-  /// those of the mean loss over all target tokens of all batches: accumulated batches give the
-  /// gradient of one large batch, up to rounding, since their gradients are summed over a fixed
-  /// binary tree, see GradientSum.
+  /// Computes the gradients of the mean loss over all target tokens of all batches, their norm, the
+  /// learning rate and the clip factor of the next step. Accumulated batches give the gradient of
+  /// one large batch, up to rounding. Gradients are summed over a fixed binary tree, see
+  /// GradientSum.
   ///
-  /// Each process of the group computes some of the batches; afterwards each has the gradients of
-  /// its shard of the parameters, see ParameterShards, and the pending updates of the buffers of
-  /// all batches.
+  /// Each process of the group computes some of the batches. Afterwards each process has the
+  /// gradients of its shard of the parameters, see ParameterShards, and the pending buffer updates
+  /// of all batches.
   ///
-  /// observers  without train.detect_anomaly, makes the observer of the batch with this index
+  /// observers  makes the observer of the batch with this index; not used with
+  ///            train.detect_anomaly
   /// throws     kernels::Cancelled; AnomalyError with train.detect_anomaly, at the first value that
   ///            is not finite.
   void compute(RunStep& step, const BatchObservers& observers = nullptr);
@@ -162,7 +163,7 @@ class StepComputer {
   /// Counts the step and keeps the weights. throws as apply().
   void skip(const RunStep& step);
 
-  /// With schedule.decay_steps set, if it follows from train.steps.
+  /// The config; schedule.decay_steps is set if it follows from train.steps.
   const Config& config() const { return config_; }
   const Corpus& corpus() const { return corpus_; }
   Model& model() { return model_; }
@@ -171,12 +172,12 @@ class StepComputer {
   TrainingState& state() { return state_; }
   std::uint64_t step() const { return state_.step; }
   const std::string& run_id() const { return state_.run_id; }
-  /// What this process does with its time. The parts of a step count once it is applied.
+  /// Time use of this process. The parts of a step count once it is applied.
   TimeUse& time_use() { return time_use_; }
 
   /// The parts of the state that a checkpoint holds.
   RunParts parts();
-  /// What a checkpoint of this state would hold, without the shards of other processes, see
+  /// The arrays of a checkpoint of this state, without the shards of other processes, see
   /// collect_arrays().
   ArrayStore snapshot() { return collect_arrays(parts()); }
   /// The run, its step, and a digest of the values of parameters and buffers, and of the state of

@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The times of a step whose batches were begun at `started`.
+/// The times of a step whose preparation began at `started`.
 StepTime time_prepared_step(StepComputer& computer, RunStep step, Clock::time_point started) {
   const Clock::duration preparation = Clock::now() - started;
   computer.compute(step);

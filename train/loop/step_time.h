@@ -16,14 +16,14 @@ struct StepTime {
   using Duration = std::chrono::steady_clock::duration;
 
   Duration time{};              ///< of the whole step
-  Duration preparation{};       ///< until its batches are there
+  Duration preparation{};       ///< until its batches are ready
   Duration gradients{};         ///< forward and backward of all batches
   std::size_t targets = 0;      ///< target tokens
   std::uint64_t positions = 0;  ///< target_positions() of all rows, with padding; 0 for images
   double loss = 0.0;
 };
 
-/// Computes and applies the next step, for its duration.
+/// Computes and applies the next step, and measures its durations.
 ///
 /// prefetch  as in StepComputer::next_step()
 /// throws    NumericError if loss or gradient are not finite; errors of StepComputer. The state is

@@ -41,9 +41,9 @@ std::optional<RunEnd> reason_to_end(const Interruptions& interruptions,
   return std::nullopt;
 }
 
-/// Why a run with more steps to do ends now: the reason of the lowest rank that has one, in all
-/// processes; nullopt if none has. A signal that another process received counts as received by
-/// this one.
+/// Why a run with steps left ends now: in all processes the reason of the lowest rank that has one;
+/// nullopt if no process has a reason. A signal that another process received counts as received by
+/// this process.
 std::optional<RunEnd> agree_to_end(const Interruptions& interruptions, const TrainingState& state,
                                    ProcessGroup& group) {
   const auto own = reason_to_end(interruptions, state);
@@ -97,8 +97,8 @@ void Trainer::resume(const ArrayStore& snapshot) {
     state_.best_step.reset();
     state_.validations_since_best = 0;
   }
-  // Batches of another size, or of other data, permitted by the user: an epoch that has begun
-  // cannot continue with them, or is over.
+  // With another batch size or other data, permitted by the user, an epoch that has begun cannot
+  // continue: the next epoch begins.
   const bool other_batches = has_other_batches(before, config_);
   const std::size_t batch = state_.position.batch;
   if (batch >= computer_.batches_per_epoch() || (other_batches && batch > 0)) {
@@ -107,7 +107,7 @@ void Trainer::resume(const ArrayStore& snapshot) {
 }
 
 void Trainer::record_to(const std::filesystem::path& folder) {
-  // The validation of the last step is dropped if it is repeated, or was due at the end only.
+  // The validation of the last step is dropped if it is repeated or was due only at the end.
   const bool repeated =
       state_.validation_pending || !(finished() || is_validated_after(state_.step));
   const std::uint64_t kept = repeated && state_.step > 0 ? state_.step - 1 : state_.step;
@@ -195,7 +195,7 @@ void Trainer::finish_iteration() {
   if (report_is_due()) report();
 }
 
-/// Finishes the iteration in which an earlier process was stopped.
+/// Finishes an iteration that was interrupted in an earlier process.
 void Trainer::finish_interrupted_iteration() {
   epoch_ = epoch_of_last_step();
   saver_.mark_as_unsaved();  // more of the state of this step is going to change
@@ -205,7 +205,7 @@ void Trainer::finish_interrupted_iteration() {
 }
 
 /// Saves the last state of this process and, if the run is finished, writes its average and report.
-/// Returns false if a process was interrupted in that.
+/// Returns false if a process was interrupted while averaging.
 bool Trainer::finish_run() {
   saver_.finish();
   if (saver_.saved_step() != state_.step) saver_.save(true);
@@ -316,7 +316,7 @@ bool Trainer::validate_and_compare() {
   return best || is_further_best(state_.step, state_.metrics.csv(), config_.train);
 }
 
-/// Validates the last step if that is not due; train.patience does not count it.
+/// Validates the last step although no validation is due; train.patience does not count it.
 void Trainer::validate_at_end() {
   state_.add_end_rows([this] {
     const std::uint64_t counted = state_.validations_since_best;
@@ -364,8 +364,8 @@ void Trainer::report() {
   progress_.exclude(Clock::now() - started);
 }
 
-/// Averages the last checkpoints of the finished run, if its config says so. Returns false if a
-/// signal or the time limit ended that in this process.
+/// Averages the last checkpoints of the finished run, if train.average_last is set. Returns false
+/// if a signal or the time limit interrupted it in this process.
 bool Trainer::average_last_checkpoints() {
   if (config_.train.average_last == 0) return true;
   bool cancelled = false;
@@ -443,7 +443,7 @@ std::string Trainer::store_non_finite(const std::string& found, const RunStep& s
   return fmt::format("{}, expected a finite number{}{}", found, in_words(origin, config_), stored);
 }
 
-/// Restores a checkpoint, which rank 0 chooses, and continues with the data that follow the failed
+/// Restores a checkpoint, which rank 0 chooses. Training continues with the data after the failed
 /// step.
 void Trainer::roll_back(const std::string& found) {
   const BatchPosition next_position = state_.position;

@@ -60,16 +60,16 @@ class Trainer {
   void add_to_history(const std::string& event);
 
   /// Trains until all steps are done, the validation loss has stopped improving (`train.patience`)
-  /// or an interruption requests an end; saves during the run and at its end. The last step is
-  /// always logged, unless it was skipped, and validated. Rank 0 writes a report as
+  /// or an interruption requests an end. Saves during the run and at its end. The last step is
+  /// always validated, and logged unless it was skipped. Rank 0 writes a report as
   /// train.report_every specifies, and at the end of a finished run the average of its last
-  /// checkpoints (train.average_last); an error of these two is a warning.
+  /// checkpoints (train.average_last). Errors of report and average are warnings.
   ///
   /// An interruption cancels a step or a validation at once: a resumed run repeats it.
   ///
   /// A save copies the state and writes the copy in the background. Its result is checked after
-  /// each step. One save is written at a time: the next one waits for it, and so do a rollback, a
-  /// report and the end of this function, for whatever reason it ends.
+  /// each step. One save is written at a time. The next save, a rollback, a report and the end of
+  /// this function wait for it.
   ///
   /// A failed save causes a warning and the run continues; the third consecutive failure and a
   /// failure of the last save are errors. An old checkpoint that cannot be deleted is a warning.
@@ -88,15 +88,15 @@ class Trainer {
   std::uint64_t step() const { return state_.step; }
   const std::string& run_id() const { return state_.run_id; }
   const Config& config() const { return config_; }
-  /// The state of the run, and its steps. A step that is applied with it counts as one of the run,
-  /// which continues after it; it is neither checked for divergence nor validated, saved or
+  /// The state and the steps of the run. A step that the caller applies counts as a step of the
+  /// run, which continues after it, but is not checked for divergence, validated, saved or
   /// recorded.
   StepComputer& computer() { return computer_; }
   /// The rows of metrics.csv so far.
   const MetricsTable& metrics() const { return state_.metrics; }
   const Model& model() const { return model_; }
-  /// Scores the validation set, with the averages of the weights if they exist; decodes as many
-  /// sequences as the config specifies.
+  /// Scores the validation set, with the averages of the weights if they exist; decodes
+  /// train.exact_match_sequences sequences.
   Scores validate();
   /// Bytes of the parameters, buffers and optimizer state of a checkpoint.
   std::uint64_t checkpoint_bytes() const { return saver_.checkpoint_bytes(); }

@@ -80,10 +80,10 @@ void write_config(const RunDirectory& directory, const Config& config, const std
   write_file_durably(directory.path() / "config.yaml", std::as_bytes(std::span(text)));
 }
 
-/// The number of files that a run creates until its first checkpoint is saved, in addition to the
-/// checkpoint, and that do not exist yet. The temporary files of metrics.csv and of the checkpoint
-/// exist one after the other, and are renamed: they need no further inode. What only some runs
-/// write, or later, is not counted, so that no run is rejected that can be saved.
+/// The number of missing files that a run creates up to its first checkpoint, without the
+/// checkpoint. The temporary files of metrics.csv and of the checkpoint are renamed and need no
+/// further inode. Files that only some runs write, or that are written later, are not counted, so
+/// that no run is rejected that could be saved.
 std::uint64_t missing_files(const std::filesystem::path& run_directory) {
   constexpr std::array files{"train.log", events_file_name, "metrics.csv"};
   return static_cast<std::uint64_t>(std::ranges::count_if(files, [&](const char* file) {
@@ -105,7 +105,7 @@ void open_directory(LoadedRun& run, bool fresh, const Trainer& trainer, Progress
   }
 }
 
-/// Prints what the run is, after the lines of load_state().
+/// Prints the lines of load_state() and a description of the run.
 void describe(const LoadedRun& run, Trainer& trainer, const std::vector<std::string>& loaded,
               std::size_t processes, Progress& progress) {
   progress.start({.run_dir = path_of(run),
@@ -119,10 +119,12 @@ void describe(const LoadedRun& run, Trainer& trainer, const std::vector<std::str
   }
 }
 
-/// Announces a step that takes long, from the time of its largest batch.
-void announce_long_step(Clock::duration largest_batch, const Config& config, Progress& progress) {
+/// Prints the duration of a step if it is long.
+///
+/// batch_time  duration of the largest batch
+void announce_long_step(Clock::duration batch_time, const Config& config, Progress& progress) {
   constexpr double long_step = 30.0;  // seconds
-  const double seconds = std::chrono::duration<double>(largest_batch).count() *
+  const double seconds = std::chrono::duration<double>(batch_time).count() *
                          static_cast<double>(config.train.accumulate);
   if (seconds < long_step) return;
   progress.message(
@@ -131,8 +133,8 @@ void announce_long_step(Clock::duration largest_batch, const Config& config, Pro
                   duration_in_words(seconds * static_cast<double>(config.train.steps))));
 }
 
-/// Prints how much memory the run needs, and allocates the memory of its largest step, so that a
-/// lack of memory is detected before training. throws kernels::OutOfMemory, kernels::Cancelled.
+/// Prints the memory need of the run, and allocates the memory of its largest step, so that a lack
+/// of memory is detected before training. throws kernels::OutOfMemory, kernels::Cancelled.
 void prepare_memory(const Trainer& trainer, const Corpus& corpus, const AvailableMemory& available,
                     std::size_t processes, Progress& progress) {
   const Config& config = trainer.config();
@@ -148,16 +150,16 @@ void prepare_memory(const Trainer& trainer, const Corpus& corpus, const Availabl
   progress.message(to_line(need, size, available));
   if (const auto warning = warning_about_memory(need, available, config))
     progress.message(*warning);
-  Clock::duration longest{0};
+  Clock::duration max_time{0};
   for (const Batch& batch : batches) {
     const Clock::time_point started = Clock::now();
     warm_up(trainer.model(), batch, config);
-    longest = std::max(longest, Clock::now() - started);
+    max_time = std::max(max_time, Clock::now() - started);
   }
-  announce_long_step(longest, config, progress);
+  announce_long_step(max_time, config, progress);
   if (const std::size_t threads = kernels::threads_at_work(); threads < kernels::num_threads()) {
     progress.message(fmt::format(
-        "warning: threads: {} instead of {}, the system gives no more (ulimit -u, ulimit -v)",
+        "warning: threads: {} instead of {}, no more could be started (ulimit -u, ulimit -v)",
         threads, kernels::num_threads()));
   }
 }
@@ -165,7 +167,7 @@ void prepare_memory(const Trainer& trainer, const Corpus& corpus, const Availabl
 // ---- A dry run.
 
 /// Computes one step and prints how long the run takes. Returns the exit code.
-/// throws  OutputError if that could not be printed; kernels::Cancelled.
+/// throws  OutputError if the result could not be printed; kernels::Cancelled.
 int try_one_step(const LoadedRun& run, StepComputer& computer, Progress& progress) {
   const Config& config = computer.config();
   const std::size_t steps = config.train.steps - computer.step();
@@ -228,7 +230,7 @@ void print_profile(const Profile& profile, Progress& progress) {
   for (std::string line; std::getline(table, line);) progress.message(line);
 }
 
-/// Begins what only rank 0 does while the run trains.
+/// Starts timing, recording and the watch on other programs, in rank 0.
 void begin_recording(const LoadedRun& run, Trainer& trainer, Progress& progress) {
   progress.start_timing();
   trainer.record_to(run.directory.path());
@@ -238,9 +240,9 @@ void begin_recording(const LoadedRun& run, Trainer& trainer, Progress& progress)
 /// reason  why the run stops, such as describe_signal()
 int report_stop(const LoadedRun& run, const Trainer& trainer, const std::string& reason, int code,
                 Progress& progress) {
-  progress.message(
-      fmt::format("{} and saved at step {}; resume with: {} train --resume {}", reason,
-                  format_count(trainer.step()), program_name(), format_argument(path_of(run))));
+  progress.message(fmt::format("{} and saved at step {}; resume with: {} train --resume {}", reason,
+                               format_count(trainer.step()), program_name(),
+                               format_argument(path_of(run))));
   return code;
 }
 
@@ -258,7 +260,8 @@ int report_end(const LoadedRun& run, const Trainer& trainer, RunEnd end, const R
           fmt::format("stopped by train.max_time ({})", Domain(Duration()).print(options.max_time)),
           static_cast<int>(ExitCode::out_of_time), progress);
     case RunEnd::last_step:
-      return report_stop(run, trainer, "stopped by --until", static_cast<int>(ExitCode::done), progress);
+      return report_stop(run, trainer, "stopped by --until", static_cast<int>(ExitCode::done),
+                         progress);
     case RunEnd::finished:
       break;
   }
@@ -323,7 +326,7 @@ int train(LoadedRun& run, const RunOptions& options, ProcessGroup& group, Progre
   return report_end(run, trainer, end, signals, progress);
 }
 
-/// mpirun gives each process a terminal, also where its own output is a file.
+/// mpirun gives each process a terminal, even if mpirun itself writes to a file.
 ProgressFormat progress_format(const RunOptions& options, const ProcessGroup& group) {
   if (options.json) return ProgressFormat::json;
   return group.size() > 1 ? ProgressFormat::lines : ProgressFormat::text;

@@ -33,15 +33,15 @@ struct RunOptions {
   bool quiet = false;                  ///< print only warnings and errors, on standard error
   bool json = false;                   ///< print one JSON object per line
   std::uint64_t until = 0;             ///< save and stop after this step; 0: train.steps
-  /// Start of the process, from which train.max_time counts.
+  /// Start of the process: train.max_time counts from here.
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
 /// Trains a new run until it is finished or interrupted, see RunSignals. A dry run ends after one
 /// step and leaves the run directory as it is.
 ///
-/// All processes of a group call it. Rank 0 writes the run directory and prints. Processes of
-/// another program, config or data than rank 0 are rejected.
+/// All processes of a group call it. Rank 0 writes the run directory and prints. Processes whose
+/// program, config or data differ from rank 0's are rejected.
 ///
 /// returns  the exit code of a program that only trains: 0 if the run is finished or has reached
 ///          `until`, 124 after train.max_time, 128 + n after signal n
@@ -53,7 +53,7 @@ int start_run(Config config, const RunOptions& options, ProcessGroup& group = si
 
 /// Resumes a run from its newest usable checkpoint. Returns as start_run(); 0 if it is finished.
 ///
-/// throws  as start_run(); ConfigError if a key differs from the checkpoint's that may not;
+/// throws  as start_run(); ConfigError if a key that must not change differs from the checkpoint;
 ///         CheckpointError if there is no usable checkpoint.
 int resume_run(const RunOptions& options, ProcessGroup& group = single_process());
 

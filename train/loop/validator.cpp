@@ -36,8 +36,7 @@ Scores Validator::score(const std::atomic<bool>* cancel) {
   return scores;
 }
 
-/// Calls `work` while the parameters of all processes have the values of their averages, if there
-/// are any.
+/// Calls `work` with the averaged weights as parameters of all processes, if there are averages.
 void Validator::with_averaged_weights(const std::function<void()>& work) {
   if (run_.average == nullptr) return work();
   const auto swap = [this] {

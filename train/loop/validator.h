@@ -14,13 +14,13 @@
 
 namespace tapestry {
 
-/// The number of training examples that every validation of a run scores as well, for comparison:
-/// 1 % of train.batch_size times train.validate_every, so that scoring them takes less than 1 % of
-/// the time of training, but between 16 and 256, and at most the size of the validation set.
+/// The number of training examples that every validation also scores, for comparison: 1 % of
+/// train.batch_size times train.validate_every, so that scoring takes less than 1 % of the training
+/// time, but between 16 and 256, and at most the size of the validation set.
 std::size_t training_sample_size(const Config& config, const Corpus& corpus);
 
-/// The sample of that size. Its batches have no more positions than the largest of the validation
-/// set; a longer example is scored separately.
+/// A sample of training_sample_size() examples. Its batches have at most as many positions as the
+/// largest batch of the validation set; a longer example is scored separately.
 SampleOptions training_sample(const Config& config, const Corpus& corpus);
 
 /// Scores the validation set of a run that is being trained, with the averages of the weights if
@@ -33,8 +33,8 @@ class Validator {
             ProcessGroup& group, TimeUse& time_use)
       : run_(run), codec_(codec), shards_(shards), group_(group), time_use_(time_use) {}
 
-  /// The scores, with the accuracy on a fixed sample of the training set; decodes as many sequences
-  /// as the config specifies. All processes call this.
+  /// The scores, with the accuracy on a fixed sample of the training set; decodes
+  /// train.exact_match_sequences sequences. All processes call this.
   ///
   /// cancel  cancels the validation when it becomes true; may be null
   /// throws  kernels::Cancelled in all processes.

@@ -81,7 +81,7 @@ std::vector<LabelGroup> by_powers(const Tally& tally) {
   return groups;
 }
 
-/// How often each id is a target of the examples; counts <eos> once for each example that does not
+/// How often each id is a target of the examples. Counts <eos> once for each example that does not
 /// end with it.
 std::vector<std::uint64_t> target_frequencies(const std::vector<Example>& examples,
                                               std::size_t vocabulary) {

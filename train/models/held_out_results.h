@@ -25,7 +25,7 @@ struct SetScores {
 /// Leaves out a set that is empty.
 std::vector<SetScores> score_held_out_sets(const TrainedModel& trained, const Corpus& corpus);
 
-/// Labels that have something in common, such as the length of their example.
+/// Labels with a common property, such as the length of their example.
 struct LabelGroup {
   std::string name;          ///< "4-15"
   std::uint64_t labels = 0;  ///< number of labels
@@ -52,7 +52,7 @@ struct HeldOutAccuracy {
   std::vector<ExampleLoss> losses{};       ///< losses of the scored examples; indices in the set
 };
 
-/// A token with the model's prediction from what precedes it, or from what surrounds it.
+/// A token with the model's prediction from the preceding or the surrounding tokens.
 struct TokenPrediction {
   std::string expected;      ///< the token; the token of the input if it has no label
   std::string predicted{};   ///< the most likely token; empty if there is no label
@@ -91,12 +91,12 @@ struct HeldOutSet {
 /// The set of a corpus.
 HeldOutSet held_out_set(const Corpus& corpus);
 
-/// Scores at most `max_examples` examples, spread evenly over the set.
+/// Scores at most `max_examples` evenly spaced examples of the set.
 HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
                                   std::size_t max_examples);
 
-/// The losses of the examples to show, the greatest first: half of `count` have the greatest
-/// losses, the others are spread evenly over all further losses.
+/// The losses of the examples to show, in descending order: half of `count` are the greatest
+/// losses, the others are evenly spaced among the remaining losses.
 std::vector<ExampleLoss> worst_and_spread(const std::vector<ExampleLoss>& losses,
                                           std::size_t count);
 
@@ -108,11 +108,11 @@ std::vector<ReportExample> report_examples(const TrainedModel& trained,
 /// Which attention weights are computed.
 struct AttentionChoice {
   std::size_t examples;    ///< number of held-out examples, of different lengths
-  std::size_t max_tokens;  ///< longest example; windows of a text are cut to it
+  std::size_t max_tokens;  ///< maximum length of an example; windows of a text are cut to it
 };
 
-/// The attention weights of a model on held-out examples, the longest first. Empty if no example is
-/// so short.
+/// The attention weights of a model on held-out examples, the longest first. Empty if all examples
+/// are longer than max_tokens.
 std::vector<AttentionSample> attention_samples(const Model& model, const Config& config,
                                                const TextCodec& codec, const Corpus& corpus,
                                                const AttentionChoice& choice);

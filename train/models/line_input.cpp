@@ -28,7 +28,7 @@ constexpr std::size_t max_window_bytes = std::size_t{4} << 20;
 
 }  // namespace
 
-/// The number of answered lines on a live line on standard error, if that is a terminal and
+/// Shows the number of answered lines on a live line on standard error, if it is a terminal and
 /// standard output, which has the answers, is not.
 class LineProgress {
  public:
@@ -118,7 +118,7 @@ std::vector<InputLine> LineInput::next() {
   return lines;
 }
 
-/// The next line; nullopt at the end. Of one that is too long to be split into tokens, the answer
+/// The next line; nullopt at the end. The answer to a line that is too long to be split into tokens
 /// is an empty line.
 std::optional<InputLine> LineInput::read_next() {
   try {
@@ -144,7 +144,8 @@ InputLine LineInput::read_line(std::string line) {
     if (options_.on_long_line == long_lines::stop) throw;
     const bool cut = options_.on_long_line == long_lines::cut;
     progress_->erase();
-    warnings_.add(error, cut ? "only the first are answered" : "the answer is an empty line");
+    warnings_.add(error,
+                  cut ? "only its first tokens are answered" : "the answer is an empty line");
     return {.number = number, .example = cut ? std::optional(error.cut()) : std::nullopt};
   }
 }

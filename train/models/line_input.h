@@ -29,8 +29,8 @@ struct InputLine {
   std::optional<Example> example;  ///< nullopt if the answer is an empty line
 };
 
-/// Warns about lines that are too long: about each of the first three, and at the end about their
-/// number.
+/// Warns about lines that are too long: about each of the first three, and at the end about the
+/// number of all.
 class LongLineWarnings {
  public:
   /// place  of the lines, for messages
@@ -64,9 +64,9 @@ class LineInput {
   explicit LineInput(LineInputOptions options);
   ~LineInput();
 
-  /// Flushes the answers to the lines before, which the caller has printed, and reads the next
-  /// lines: up to the window, or fewer if no further complete line is waiting, since
-  /// the program that writes them may wait for their answers.
+  /// Flushes the answers to the previous lines, which the caller has printed, and reads the next
+  /// lines: up to the window, or fewer if no complete line is waiting, because the program that
+  /// writes them may wait for answers.
   ///
   /// returns  the lines; empty at the end of the input
   /// throws   DataError if a line is not valid text or is rejected, after the preceding lines have
@@ -81,13 +81,13 @@ class LineInput {
   LineReader reader_;
   LongLineWarnings warnings_;
   std::unique_ptr<class LineProgress> progress_;
-  std::size_t window_lines_ = 0;        // that next() has returned last
-  std::size_t window_bytes_ = 0;        // of these lines
-  std::exception_ptr error_ = nullptr;  // of the line after them
+  std::size_t window_lines_ = 0;        ///< lines in the last result of next()
+  std::size_t window_bytes_ = 0;        ///< bytes of these lines
+  std::exception_ptr error_ = nullptr;  ///< error of the line after them
 };
 
-/// An answer with spaces in place of line feeds, carriage returns and NUL, which tokens of single
-/// bytes (data.byte_fallback) or of line ends may give: the answer to a line is one line.
+/// Replaces line feeds, carriage returns and NUL by spaces: the answer to a line is one line.
+/// Tokens of single bytes (data.byte_fallback) or of line ends may produce these characters.
 std::string as_one_line(std::string answer);
 
 }  // namespace tapestry

@@ -27,7 +27,7 @@ std::string stack_path(const std::string& path) {
                                                                               : "";
 }
 
-/// Joins consecutive layers of a stack whose tensors are equal.
+/// Joins consecutive layers of a stack whose tensors have equal names and shapes.
 std::vector<ModelBlock> joined(std::vector<ModelBlock> single) {
   std::vector<ModelBlock> blocks;
   std::string first;  // the path of the first part of blocks.back()

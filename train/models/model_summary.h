@@ -58,7 +58,8 @@ struct ParameterBlock {
 /// The parameters of a model by blocks, in their order.
 std::vector<ParameterBlock> parameter_blocks(const Parameters& parameters);
 
-/// Gathers parameters into blocks. Consecutive layers whose tensors are equal are one block.
+/// Gathers parameters into blocks. Consecutive layers whose tensors have equal names and shapes are
+/// one block.
 ModelSummary summarize(std::span<const ParameterShape> parameters);
 
 /// "source_embedding 1,536; encoder.layers 2 x 49,984; encoder.norm 128; head 1,560"

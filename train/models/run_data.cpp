@@ -24,7 +24,7 @@
 namespace tapestry {
 namespace {
 
-/// Whether a validation or test set is held out that was not before, or has other examples.
+/// Whether the held-out sets change: other sets are held out, or a training file has changed.
 bool holds_out_others(const DataOptions& before, const DataOptions& now,
                       const std::vector<FileChange>& changes) {
   const HeldOutParts parts = data_source(now).held_out(now);
@@ -46,26 +46,26 @@ ResumedCorpus load_same_corpus(const Config& config, const ArrayStore& arrays,
   ResumedCorpus resumed{.corpus = load_fitting_corpus(config, &words), .changes = {}};
   for (const FileChange& change : subword_files) {
     resumed.changes.push_back(
-        fmt::format("changed {}; the run keeps the subwords that it began with", change.what));
+        fmt::format("changed {}; the run keeps its original subwords", change.what));
   }
   if (resumed.corpus.fingerprint == before.fingerprint) return resumed;
-  // A permitted change: generated examples that are added or left out are the last ones.
+  // A permitted change: it adds or removes generated examples at the end.
   if (saved_config(arrays).data.generated.train_size != config.data.generated.train_size)
     return resumed;
 
-  // Checkpoints of version 1 do not know their files.
+  // Checkpoints of version 1 do not list their files.
   const auto changes =
       before.files.empty() ? std::vector<FileChange>{} : changes_between(before, resumed.corpus);
   require_allowed_files(changes, allowed);
   if (changes.empty()) {
     const bool same_files = !before.files.empty();
-    throw DataError(fmt::format("{}: the data differ from those the run was started with{}",
-                                config.train.run_dir,
-                                same_files ? ", though the files are the same: this program reads "
-                                             "them, or holds out of them, in another way"
-                                           : ""),
-                    same_files ? "go on with the program that began the run, or start a new run"
-                               : "put the original files back, or start a new run");
+    throw DataError(
+        fmt::format("{}: the data differ from the original data of the run{}", config.train.run_dir,
+                    same_files ? ", although the files are the same: this version of "
+                                 "the program reads or splits them differently"
+                               : ""),
+        same_files ? "resume with the version that started the run, or start a new run"
+                   : "put the original files back, or start a new run");
   }
   for (const FileChange& change : changes) resumed.changes.push_back("changed " + change.what);
   if (holds_out_others(saved_config(arrays).data, config.data, changes)) {
@@ -98,8 +98,8 @@ void for_each_data_file(Config& config,
   });
 }
 
-/// Why each data file that cannot be opened cannot be, by its set. Files named by `overrides` are
-/// not among them, since they have to exist.
+/// The reasons why data files cannot be opened, by set. Files named by `overrides` are not
+/// included: they must exist.
 std::map<std::string, std::string> unopened_sets(Config config,
                                                  const std::vector<std::string>& overrides) {
   const auto is_named = [&](const std::string& key) {
@@ -128,8 +128,8 @@ std::set<std::string> list_set_names(const std::map<std::string, std::string>& r
   return names;
 }
 
-/// Whether the training files have no part in the scores of a trained model. Files named by
-/// `overrides` are read in any case.
+/// Whether the scores of a trained model do not depend on its training files. Files named by
+/// `overrides` are always read.
 bool needs_no_training_files(const DataOptions& data, DataUse use,
                              const std::vector<std::string>& overrides) {
   const HeldOutParts held_out = data_source(data).held_out(data);
@@ -139,8 +139,8 @@ bool needs_no_training_files(const DataOptions& data, DataUse use,
          });
 }
 
-/// The data of a config without these sets. What was held out of a training file that is left out
-/// is missing as well; nothing else is held out instead of a file that is left out.
+/// The data of a config without these sets. Examples that were held out of a removed training file
+/// are missing as well; no other examples replace a removed file.
 DataOptions without_sets(Config config, const std::set<std::string>& sets) {
   for_each_data_file(config, [&](const std::string& key, FileList& files) {
     if (sets.contains(parse_set_name(key))) files.clear();
@@ -175,7 +175,7 @@ bool has_enough(const Corpus& corpus, DataUse use) {
 /// Warns about changed training files, because examples held out of another file may be examples
 /// that the model was trained on. Other validation and test files are accepted without a warning.
 ///
-/// left_out  sets whose files were not opened, which are no changes
+/// left_out  sets whose files were not opened; they do not count as changes
 void warn_of_changes(const DataIdentity& learned, const Corpus& corpus,
                      const std::set<std::string>& left_out) {
   if (learned.files.empty()) return;  // generated data, or a checkpoint of version 1
@@ -186,8 +186,8 @@ void warn_of_changes(const DataIdentity& learned, const Corpus& corpus,
   }
   if (changes.empty() && corpus.fingerprint != learned.fingerprint) {
     warn(
-        "the data files are unchanged, but this version of the program reads or splits them in "
-        "another way than the one that trained the run");
+        "the data files are unchanged, but this version of the program reads or splits them "
+        "differently from the version that trained the run");
   }
 }
 

@@ -21,7 +21,7 @@ struct ResumedCorpus {
 /// their content must be unchanged unless their keys are in `allowed`. The vocabulary of the run is
 /// kept even if files change. Its subword files may be missing; existing ones must be unchanged.
 ///
-/// throws  DataError naming each file that differs, or if unchanged files give different data;
+/// throws  DataError with each file that differs, or if unchanged files give different data;
 ///         CheckpointError.
 ResumedCorpus load_same_corpus(const Config& config, const ArrayStore& arrays,
                                const std::vector<std::string>& allowed);
@@ -37,8 +37,8 @@ enum class DataUse {
 /// read causes a warning on standard error.
 ///
 /// Sets whose files cannot be opened are left empty if `use` allows it, with a warning if they are
-/// held-out sets. If only scores are wanted and nothing is held out of the training files, these
-/// are not read, which would tokenize all of them.
+/// held-out sets. For DataUse::scores, training files are not read, which would tokenize all of
+/// them, unless examples are held out of them.
 ///
 /// overrides  data.KEY=FILE, as given to with_other_data(); these files must exist
 /// throws     DataError, also for a label that is not one of the model's classes.

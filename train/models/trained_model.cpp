@@ -39,8 +39,7 @@ TrainedModel load_trained_model(const std::filesystem::path& path) {
 
 namespace {
 
-/// The vocabularies that a model of `config` takes from the pretrained `model`. Classes are not
-/// taken.
+/// The vocabularies that a model of `config` takes from the pretrained `model`, without classes.
 FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& config) {
   FixedVocabularies words{.source = model.codec.source_vocabulary(), .target = std::nullopt};
   if (!find_task(config).layout().labels_are_classes) {
@@ -68,7 +67,7 @@ TrainedModel load_named_model(const std::string& origin) {
   return load_model(open_run(origin).arrays);
 }
 
-/// Rejects a pretrained model whose vocabulary is of subwords if the run has none, and vice versa.
+/// Rejects a pretrained model with a subword vocabulary for a run without subwords, and vice versa.
 void require_same_subwords(const FixedVocabularies& pretrained, const Config& config) {
   const bool has = pretrained.source.subwords() != nullptr;
   const bool wanted = config.data.words.subwords.kind != SubwordKind::none;
@@ -80,7 +79,7 @@ void require_same_subwords(const FixedVocabularies& pretrained, const Config& co
       fmt::format("set data.subwords to {}", has ? "the value of the pretrained run" : "none"));
 }
 
-/// Rejects to initialize an image model from a text model and vice versa.
+/// Rejects a text model for a model of images, and vice versa.
 void require_same_input(const Config& before, const Config& config) {
   const bool reads_images = find_task(config).traits().reads_images;
   const bool read_images = find_task(before).traits().reads_images;
@@ -136,7 +135,7 @@ InitialState load_initial_state(const Config& config) {
 std::vector<std::string> load_pretrained(const TrainedModel& from, const std::string& origin,
                                          const Vocabulary& targets, Model& to) {
   const bool same_targets = from.codec.target_vocabulary() == targets;
-  /// Whether a tensor has a counterpart in the other model to copy.
+  /// Whether `one` can be copied from or to a tensor of `other`.
   const auto same = [&](const NamedTensor& one, const Parameters& other) {
     const NamedTensor* found = other.find(one.name);
     const bool of_head = one.name.starts_with("head.");
@@ -166,12 +165,11 @@ std::vector<std::string> load_pretrained(const TrainedModel& from, const std::st
   }
   // Rounded down, so that 100.0 % is printed only if all values were loaded.
   const std::size_t permille = 1000 * values / to.parameters.num_values();
-  return {
-      fmt::format("initialized from {}, step {}: loaded {} of {} tensors, {}.{} % of the parameters",
-                  origin, from.step, loaded, loaded + initialized.size(), permille / 10,
-                  permille % 10),
-      list_tensors("newly initialized", initialized),
-      list_tensors("not used from the pretrained model", unused)};
+  return {fmt::format(
+              "initialized from {}, step {}: loaded {} of {} tensors, {}.{} % of the parameters",
+              origin, from.step, loaded, loaded + initialized.size(), permille / 10, permille % 10),
+          list_tensors("newly initialized", initialized),
+          list_tensors("not used from the pretrained model", unused)};
 }
 
 }  // namespace tapestry

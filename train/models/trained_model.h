@@ -40,14 +40,14 @@ struct InitialState {
   Corpus corpus;                      ///< encoded with the vocabulary of `model`, if there is one
 };
 
-/// throws  ConfigError if train.initialize_from names nothing, or a model of other input or words;
-///         CheckpointError, DataError.
+/// throws  ConfigError if train.initialize_from does not exist, or has a model with another kind of
+///         input or vocabulary; CheckpointError, DataError.
 InitialState load_initial_state(const Config& config);
 
 /// Copies each parameter of `from` to the parameter of `to` with the same name and shape, converted
 /// to the element type of `to`. A classification head is not copied if the classes of the two
-/// models differ. Returns lines for the user: which parameters were loaded, which are new and which
-/// were not used.
+/// models differ. Returns lines for the user: how many parameters were loaded, which are newly
+/// initialized and which were not used.
 ///
 /// origin   names `from`
 /// targets  the words or classes that `to` predicts

@@ -23,16 +23,16 @@ void for_each_index(std::size_t n, Body&& body) {
   });
 }
 
-/// Buffers of transfers that nothing waits for, which are never freed.
+/// Buffers of abandoned transfers. They are never freed, since the transfers may still use them.
 auto& leaked_buffers = *new std::list<kernels::Memory>;
 std::mutex leaking;
 
-/// A part of a node, or of the sum of some.
+/// A part of a node, or of a sum of nodes.
 template <class T>
 struct Term {
   TreeNode node{};
   T* values = nullptr;
-  kernels::Memory memory{};  ///< of the values, if they have their own
+  kernels::Memory memory{};  ///< owns `values`, unless they are in another buffer
 };
 
 /// The part of a node that another process has sent.
@@ -114,7 +114,7 @@ bool GradientExchange::sends_next(const TreeNode& node) const {
 }
 
 void GradientExchange::send_bucket(const kernels::Memory& values) {
-  // A bucket that only some have received would be sent again.
+  // If this were cancelled, a bucket that some processes have received would be sent again.
   const kernels::UncancellableScope whole;
   const std::size_t bucket = sent_ % layout_.buckets().size();
   if (!bfloat16_ && bucket == 0) memory_.push_back(values);

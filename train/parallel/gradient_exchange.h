@@ -23,14 +23,13 @@ struct ExchangeOptions {
 };
 
 /// Gives each process its shard of the sum of gradients (reduce-scatter). Every process has the
-/// nodes of its micro-batches (nodes_in()) and one shard. It sends each other process that
-/// process's shard of each of its nodes, and adds the parts that it receives in the order of the
-/// tree.
+/// nodes of its micro-batches (nodes_in()) and one shard. It sends to each other process that
+/// process's shard of its nodes, and adds the parts that it receives in the order of the tree.
 ///
-/// Values are a FlatBuffer of all parameters; with ExchangeOptions::bfloat16, all nodes are rounded
-/// already, so that sending them in 2 bytes changes nothing. A process sends bucket by bucket, all
-/// of its first node, then of the next one. Transfers proceed while the process computes: the
-/// constructor begins to receive everything, so that messages arrive where they are needed.
+/// Values are a FlatBuffer of all parameters. With ExchangeOptions::bfloat16, all nodes are already
+/// rounded, so that sending them in 2 bytes changes nothing. A process sends all buckets of its
+/// first node, then those of the next node. Transfers proceed while the process computes: the
+/// constructor begins to receive everything, so that messages arrive in their final place.
 class GradientExchange {
  public:
   /// Begins to receive.
@@ -50,15 +49,17 @@ class GradientExchange {
   bool sends_next(const TreeNode& node) const;
   /// Begins to send the next bucket of this process.
   ///
-  /// values  all buckets of its node, whose memory is shared until the bucket is sent; the bucket
-  ///         must not change before sum(), except for the own part
+  /// values  all buckets of its node; the memory is shared until the bucket is sent. The bucket
+  /// must
+  ///         not change before sum(), except for the part of this process
   void send_bucket(const kernels::Memory& values);
-  /// Whether all buckets of all nodes have begun.
+  /// Whether send_bucket() has been called for all buckets of all nodes.
   bool has_sent_all() const { return sent_ == own_nodes_.size() * layout_.buckets().size(); }
 
-  /// Waits for the other processes and sums the part of this process, in its last node.
+  /// Waits for the other processes and sums the shard of this process over all nodes. The result is
+  /// in the last of `own`.
   ///
-  /// own  the values of the nodes of this process, whose part changes
+  /// own  the values of the nodes of this process; their elements in the shard change
   void sum(std::span<std::byte* const> own);
   /// Waits for all transfers. What is received is discarded.
   void complete();
@@ -67,8 +68,8 @@ class GradientExchange {
   /// A node of another process.
   struct Incoming {
     TreeNode node{};
-    std::vector<std::byte*> messages{};               ///< the part of this process of each bucket
-    std::vector<ProcessGroup::Transfer> transfers{};  ///< transfers of these
+    std::vector<std::byte*> messages{};               ///< this process's part of each bucket
+    std::vector<ProcessGroup::Transfer> transfers{};  ///< transfers of `messages`
   };
 
   std::size_t message_size(const ShardLayout::ByteRange& part) const;

@@ -25,7 +25,7 @@ void add_to(const kernels::Target<T>& to, const T* from, std::size_t n) {
   });
 }
 
-/// The memory of the gradient of a parameter, which then counts as one with a gradient.
+/// The memory of a parameter's gradient. The parameter then counts as having a gradient.
 std::byte* memory_of_gradient(const Tensor& parameter) {
   return dispatch(parameter.dtype(), [&]<class T>() {
     return reinterpret_cast<std::byte*>(parameter.slot()->template target<T>().data);
@@ -56,7 +56,7 @@ GradientSum::GradientSum(Parameters& parameters, std::size_t micro_batches, Proc
   begin_micro_batch();
 }
 
-/// The block of memory in which the gradients of all parameters are.
+/// The block of memory that contains the gradients of all parameters.
 kernels::Memory GradientSum::find_gradients() {
   if (!parameters_.is_gathered()) {
     throw std::logic_error(
@@ -107,8 +107,8 @@ void GradientSum::follow(Tape& tape) {
   });
 }
 
-/// Adds the sums that the next micro-batch completes to its gradient of a parameter, which does not
-/// change any more.
+/// Called when the next micro-batch's gradient of a parameter is final. Adds the waiting sums that
+/// this micro-batch completes.
 void GradientSum::complete(std::size_t parameter) {
   if (is_complete_[parameter]) return;
   is_complete_[parameter] = true;
@@ -122,8 +122,8 @@ void GradientSum::complete(std::size_t parameter) {
   if (exchange_ && is_last()) send_when_complete(parameter);
 }
 
-/// Rounds the gradient of a parameter, the sum of these micro-batches, as
-/// ExchangeOptions::bfloat16 says.
+/// With ExchangeOptions::bfloat16, rounds the gradient of a parameter, a sum over `count`
+/// micro-batches.
 void GradientSum::round(std::size_t parameter, std::size_t count) const {
   if (!bfloat16_ || count == micro_batches_) return;
   const Tensor& tensor = parameters_.list()[parameter].tensor;

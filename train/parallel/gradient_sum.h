@@ -32,25 +32,25 @@ namespace tapestry {
 ///     }
 ///     sum.finish();                 // each process has the gradient of its shard
 ///
-/// As in the counter of a binary number, the sums that wait for their right neighbor have
-/// different powers of two of micro-batches. So in one process there are at most log2(n) of them,
-/// each as large as the gradient; for n = 1 nothing is copied.
+/// As in a binary counter, the sums that wait for their right neighbor cover different powers of
+/// two of micro-batches. In one process there are therefore at most log2(n) of them, each as large
+/// as the gradient; for n = 1 nothing is copied.
 ///
-/// With p processes, each has the sums of at most 2 log2(n) nodes of the tree, or of one if n / p
-/// is a power of two. Each process receives its shard of the sums of all others, and adds them as
-/// the tree says (reduce-scatter, GradientExchange). It updates its shard of the parameters with
-/// the result, and sends the new values to the others (all-gather; ParameterShards). With
-/// one node each, a process sends 2 (p - 1) / p times the size of the gradient, which is the least
-/// possible [1].
+/// With p processes, each has the sums of at most 2 log2(n) nodes of the tree, or of one node if
+/// n / p is a power of two. Each process receives its shard of the sums of all others and adds them
+/// in the order of the tree (reduce-scatter, GradientExchange). It updates its shard of the
+/// parameters with the result and sends the new values to the others (all-gather,
+/// ParameterShards). With one node per process, a process sends 2 (p - 1) / p times the size of the
+/// gradient, the minimum [1].
 ///
 /// A process sends a bucket of its last node when backward of its last micro-batch has completed
 /// the gradients in it, from the memory of the gradients, while backward continues [2].
 ///
 /// With ExchangeOptions::bfloat16, the gradient of each micro-batch, and each sum of a power of two
-/// of them, is rounded to bfloat16, unless it is the sum of all. These are the sums that some
-/// number of processes exchanges, so that the result has the same bits for any number of processes,
-/// one included. Additions have the type of the parameters. A rounding changes a value by at most
-/// 2^-8 of it. There is no error feedback: errors are not carried over to the next step.
+/// of them, is rounded to bfloat16, except the sum of all. These are the sums that processes may
+/// exchange, so that the result has the same bits for any number of processes, including one.
+/// Additions have the type of the parameters. Rounding changes a value by at most a factor of
+/// 1 +- 2^-8. There is no error feedback: errors are not carried over to the next step.
 ///
 /// [1] Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
 ///     workstations", section 3.
@@ -75,14 +75,14 @@ class GradientSum {
   /// micro-batch of own(). Without this call add() sends all.
   void follow(Tape& tape);
 
-  /// Adds the gradients of the parameters, of the next micro-batch of own(); they are
-  /// cleared unless it is the last one. A parameter without a gradient contributes nothing.
+  /// Adds the gradients that the parameters have after the next micro-batch of own(), and clears
+  /// them unless it is the last micro-batch. A parameter without a gradient contributes nothing.
   void add();
 
-  /// Sets the gradients of the parameters to the sum: in a group of several processes only the
-  /// elements of the shard of each, see ShardLayout; the other elements are then undefined. To be
-  /// called once, after add() of the last micro-batch. Parameters without a gradient in all
-  /// micro-batches have none.
+  /// Sets the gradients of the parameters to the sum. In a group of several processes, only the
+  /// elements in the shard of the process are set, see ShardLayout; the others are undefined. Call
+  /// this once, after add() of the last micro-batch. A parameter that has no gradient in any
+  /// micro-batch has none afterwards.
   void finish();
 
   /// Completes the transfers of a cancelled step, in all processes. The gradients are then
@@ -117,7 +117,7 @@ class GradientSum {
   std::size_t next_;  ///< the next micro-batch
   FlatLayout layout_;
   std::vector<Sum, kernels::PoolAllocator<Sum>> waiting_;  ///< in order
-  /// How many of them, from the last one, the next micro-batch completes.
+  /// Number of sums at the end of `waiting_` that the next micro-batch completes.
   std::size_t merging_ = 0;
   Flags is_complete_;   ///< gradients of the next micro-batch, and of merging sums
   Flags has_gradient_;  ///< which parameters have a gradient in a micro-batch
@@ -128,7 +128,7 @@ class GradientSum {
   std::vector<std::pair<const GradientSlot*, std::size_t>> slots_;  ///< parameters, by address
   std::vector<std::size_t> buckets_;                                ///< bucket of each parameter
   std::vector<std::size_t> missing_;  ///< gradients of each bucket that are not complete
-  std::size_t next_bucket_ = 0;       ///< the next one to be sent of the last node
+  std::size_t next_bucket_ = 0;       ///< the next bucket of the last node to send
 };
 
 }  // namespace tapestry

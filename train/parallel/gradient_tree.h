@@ -14,12 +14,12 @@ struct MicroBatches {
   std::size_t size() const { return end - begin; }
 };
 
-/// The micro-batches that a process computes: consecutive ones, in the order of the ranks, whose
-/// numbers differ by at most 1 between processes.
+/// The micro-batches that a process computes: consecutive ones, in the order of the ranks. The
+/// counts of two processes differ by at most 1.
 MicroBatches micro_batch_range(std::size_t rank, std::size_t processes, std::size_t micro_batches);
 
 /// A node of the binary tree over which the gradients of the micro-batches of a step are summed:
-/// the sum of some consecutive ones.
+/// the sum of consecutive micro-batches.
 ///
 /// The tree of one micro-batch is its gradient. The tree of n > 1 is left + right, where left is
 /// the tree of the first m micro-batches, with m the largest power of two below n, and right the

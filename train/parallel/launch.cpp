@@ -28,8 +28,8 @@ namespace {
 
 constexpr const char* plugin_name = "libtapestry_mpi.so";
 
-/// Where the plugin may be: next to the program in the build folder; where both are installed;
-/// where the Tapestry is installed that a program of the user is linked with.
+/// Paths of the plugin: next to the program, in the build folder; in the installation of the
+/// program; in the installation of Tapestry that a user's program is linked with.
 std::vector<std::filesystem::path> plugin_places() {
   std::error_code ignored;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
@@ -50,7 +50,7 @@ std::vector<std::filesystem::path> plugin_places() {
                      program_name()));
 }
 
-/// throws  UsageError if there is no plugin of this version of the program that can be loaded.
+/// throws  UsageError if no plugin of this version of the program can be loaded.
 JoinProcesses* load_plugin(const Launch& launch) {
   std::error_code ignored;
   for (const std::filesystem::path& place : plugin_places()) {
@@ -70,7 +70,7 @@ JoinProcesses* load_plugin(const Launch& launch) {
   for (const std::filesystem::path& place : plugin_places()) {
     places += fmt::format("{}{}", places.empty() ? "" : ", ", escaped(place.string()));
   }
-  reject_without_plugin(launch, fmt::format("found none of {}", places));
+  reject_without_plugin(launch, fmt::format("no file exists among {}", places));
 }
 
 /// Connects the processes that the launcher has started.
@@ -82,8 +82,8 @@ std::unique_ptr<Transport> connect_by_mpi(const Launch& launch, std::chrono::sec
       "use the launcher of the MPI that the program was built with; with Slurm, srun --mpi=pmix");
 }
 
-/// Ends this process if it waits for others inside MPI, where no Watchdog can look, for longer than
-/// the limit. The launcher then ends the others.
+/// Ends this process if it waits inside MPI_Init_thread or MPI_Finalize, which the watchdog does
+/// not observe, for longer than the limit. The launcher then ends the others.
 class Deadline {
  public:
   explicit Deadline(std::chrono::seconds limit) {
@@ -98,17 +98,16 @@ class Deadline {
   /// Async-signal-safe.
   static void end_process(int /*signal*/) {
     constexpr std::string_view text =
-        "tapestry: error: waits too long to be connected with the other processes, or to be "
-        "disconnected from them\nhint: another process was not started, hangs or cannot be "
-        "reached; "
-        "see the messages of the others; TAPESTRY_PEER_TIMEOUT sets the limit\n";
+        "tapestry: error: timeout while connecting to the other processes or disconnecting from "
+        "them\nhint: another process was not started, hangs or cannot be reached; see the messages "
+        "of the others; TAPESTRY_PEER_TIMEOUT sets the limit\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
     ::_exit(static_cast<int>(ExitCode::peer_failed));
   }
 };
 
-/// The connected processes, up to the end of the program: a launcher ends all processes when one of
-/// them ends with an error, which has to be printed before.
+/// The connected processes, until the end of the program. A launcher ends all processes when one of
+/// them ends with an error, so the error has to be printed first.
 struct Connection {
   Connection(const Launch& launch, std::chrono::seconds limit) : timeout(limit) {
     const Deadline deadline(timeout);
@@ -141,7 +140,8 @@ std::optional<Launch> read_launch(const std::function<const char*(const char*)>&
     const char* const value = get(name);
     const auto processes = value ? parse_number<std::size_t>(value) : std::nullopt;
     if (!processes) continue;
-    // mpirun in a Slurm job starts its processes in a step of srun, which has other tasks.
+    // In a Slurm job, mpirun starts its processes in a step of srun with another number of tasks:
+    // the first variable counts.
     if (*processes < 2) return std::nullopt;
     return Launch{.launcher = name, .processes = *processes};
   }
@@ -177,7 +177,7 @@ void abort_all_at_exit() {
   if (group.is_rank_0()) return;
   constexpr std::chrono::seconds head_start_of_rank_0(2);
   std::this_thread::sleep_for(head_start_of_rank_0);
-  std::fputs(fmt::format("{}: rank {} on {} fails and ends all processes\n", program_name(),
+  std::fputs(fmt::format("{}: rank {} on {} has failed and ends all processes\n", program_name(),
                          group.rank(), host_name())
                  .c_str(),
              stderr);

@@ -19,13 +19,12 @@
 namespace tapestry {
 namespace {
 
-/// Messages over point-to-point calls of MPI. MPI is used by one thread at a time
-/// (MPI_THREAD_SERIALIZED), and never waits inside a call, so that a thread does not keep the
-/// others from it.
+/// Messages over point-to-point calls of MPI. One thread at a time uses MPI
+/// (MPI_THREAD_SERIALIZED), and no call waits, so that no thread blocks the others.
 ///
-/// MPI moves large messages only inside of its calls. While transfers of gradients are open, a
-/// thread therefore calls it again and again. The same thread is the watchdog: rank 0 and each
-/// other process send each other heartbeats, and MPI_Abort ends all if one has sent none for the
+/// MPI moves large messages only inside its calls. While transfers of gradients are open, a thread
+/// therefore calls it repeatedly. This thread is also the watchdog: rank 0 and each other process
+/// exchange heartbeats, and MPI_Abort ends all processes if one sends no heartbeat within the
 /// limit.
 class MpiTransport final : public Transport {
  public:
@@ -88,22 +87,22 @@ class MpiTransport final : public Transport {
   bool is_done(Request request) override {
     const std::lock_guard lock(mutex_);
     const auto found = transfers_.find(request);
-    if (found == transfers_.end()) fail("the end of a transfer was asked for twice");
+    if (found == transfers_.end()) fail("a finished transfer was tested again");
     if (!test(found->second)) return false;
     transfers_.erase(found);
     return true;
   }
 
-  /// Another thread may be in a call of MPI, and may hang there: it is waited for, but not long.
+  /// Waits at most a second for another thread, which may hang in a call of MPI.
   [[noreturn]] void abort(int code) override {
     const std::unique_lock lock(mutex_, std::chrono::seconds(1));
     end_all(code);
   }
 
  private:
-  /// Makes Open MPI send large messages over TCP in parts. By default each is one write to the
-  /// memory of the other process ("put"), after which the permission for a message in the other
-  /// direction waits in the same connection, so that two processes which send to each other take
+  /// Makes Open MPI send large messages over TCP in parts. By default each message is one write to
+  /// the memory of the other process ("put"). The permission for a message in the other direction
+  /// waits behind it in the same connection, so that two processes that send to each other take
   /// turns. Call this before MPI_Init.
   static void send_in_parts() {
     constexpr int keep_value_of_user = 0;
@@ -132,7 +131,7 @@ class MpiTransport final : public Transport {
           "MPI_Allgather");
   }
 
-  /// Nothing waits for it: a message of one byte is buffered.
+  /// Does not wait: MPI buffers a message of one byte.
   void send_heartbeat(const Peer& peer, const char& sign) {
     MPI_Request request{};
     check(MPI_Isend(&sign, 1, MPI_CHAR, peer.rank, heartbeat, MPI_COMM_WORLD, &request),
@@ -155,8 +154,8 @@ class MpiTransport final : public Transport {
     peer.has_left = sign == goodbye;
   }
 
-  /// Sends and receives heartbeats, and ends all processes if one sends none. While this
-  /// process itself was stopped, such as by SIGSTOP, the time does not count.
+  /// Sends and receives heartbeats, and ends all processes if one sends none. Time in which this
+  /// process was stopped, such as by SIGSTOP, does not count.
   void exchange_heartbeats() {
     const Clock::time_point now = Clock::now();
     const bool was_stopped = now - looked_ > limit_ / 2, is_due = now - sent_ >= interval();
@@ -180,15 +179,14 @@ class MpiTransport final : public Transport {
     std::fprintf(
         stderr,
         "tapestry: error: rank %d on %s: no heartbeat for %lld seconds: the process hangs or has "
-        "ended, or its connection is lost\nhint: see whether its machine can be reached; resume "
-        "the "
-        "run with --resume, with any number of processes; TAPESTRY_PEER_TIMEOUT sets the limit\n",
+        "ended, or its connection is lost\nhint: check whether its machine can be reached; resume "
+        "the run with --resume, on any number of processes; TAPESTRY_PEER_TIMEOUT sets the limit\n",
         peer.rank, hosts_[static_cast<std::size_t>(peer.rank)].data(),
         static_cast<long long>(limit_.count()));
     end_all(9);
   }
 
-  /// MPI sets a request that is done to MPI_REQUEST_NULL, which can be tested again.
+  /// Whether a request is done. MPI then sets it to MPI_REQUEST_NULL, which may be tested again.
   bool test(MPI_Request& request) {
     int done = 0;
     check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -213,23 +211,23 @@ class MpiTransport final : public Transport {
     return false;
   }
 
-  /// Exchanges heartbeats, and lets MPI work while the training thread computes. Each look takes
-  /// the processor from a thread that computes: with a look every 100 us, a step took 13 % longer.
-  /// After a look at which nothing was done the pause is twice as long. The buffers of TCP hold
-  /// some MB, which a link of 10 Gbit/s needs 3 ms to send.
+  /// Exchanges heartbeats, and lets MPI work while the training thread computes. Each poll takes
+  /// the processor from a computing thread: polling every 100 us made a step 13 % longer. The pause
+  /// doubles after a poll that completes no transfer. It may be up to 2 ms, since TCP buffers hold
+  /// some MB, which take 3 ms to send over 10 Gbit/s.
   void watch() {
-    constexpr std::chrono::milliseconds shortest(1), longest(2);
-    std::chrono::milliseconds pause = shortest;
+    constexpr std::chrono::milliseconds min_pause(1), max_pause(2);
+    std::chrono::milliseconds pause = min_pause;
     std::unique_lock lock(mutex_);
     while (!ends_) {
       exchange_heartbeats();
       const std::size_t before = open_.size();
       if (!has_open_transfers()) {
         changed_.wait_for(lock, interval() / 2, [this] { return ends_ || !open_.empty(); });
-        pause = shortest;
+        pause = min_pause;
         continue;
       }
-      pause = open_.size() < before ? shortest : std::min(2 * pause, longest);
+      pause = open_.size() < before ? min_pause : std::min(2 * pause, max_pause);
       lock.unlock();
       std::this_thread::sleep_for(pause);
       lock.lock();
@@ -261,10 +259,10 @@ class MpiTransport final : public Transport {
   std::size_t rank_ = 0, size_ = 1;
   std::vector<std::array<char, MPI_MAX_PROCESSOR_NAME>> hosts_;  ///< by rank
   std::vector<Peer> peers_;
-  Clock::time_point looked_ = Clock::now(), sent_{};  ///< for heartbeats, and when they were sent
+  Clock::time_point looked_ = Clock::now(), sent_{};  ///< last check for heartbeats, last ones sent
   std::unordered_map<Request, MPI_Request> transfers_;
   Request last_ = 0;
-  std::deque<Request> open_;  ///< transfers of gradients, in the order of their begin
+  std::deque<Request> open_;  ///< transfers of gradients, in the order of their start
   bool ends_ = false;
   std::condition_variable_any changed_;  ///< `open_` or `ends_`
   std::thread thread_;

@@ -32,13 +32,13 @@ ShardLayout::ShardLayout(const Parameters& parameters, std::size_t processes,
   divide_buckets(processes);
 }
 
-/// Parameters from the last one backward, until a bucket has `smallest` values. The rest belongs to
-/// the last bucket.
-void ShardLayout::add_buckets(std::size_t smallest) {
+/// Fills buckets with parameters from the last one backward, until each has `min_values` values.
+/// The remaining parameters belong to the last bucket.
+void ShardLayout::add_buckets(std::size_t min_values) {
   std::size_t end = begins_.size() - 1;
   for (std::size_t first = end; first-- > 0;) {
-    if (begins_[end] - begins_[first] < smallest && first > 0) continue;
-    if (begins_[end] - begins_[first] < smallest && !buckets_.empty()) {
+    if (begins_[end] - begins_[first] < min_values && first > 0) continue;
+    if (begins_[end] - begins_[first] < min_values && !buckets_.empty()) {
       buckets_.back().first = first;
     } else {
       buckets_.push_back({.first = first, .end = end});
@@ -47,8 +47,8 @@ void ShardLayout::add_buckets(std::size_t smallest) {
   }
 }
 
-/// Divides each bucket so that the processes have equal numbers of values of all buckets up to it,
-/// as closely as pieces allow.
+/// Divides each bucket so that, over all buckets up to it, the processes have equal numbers of
+/// values, as closely as pieces allow.
 void ShardLayout::divide_buckets(std::size_t processes) {
   std::vector<std::size_t> before(processes + 1, 0);  // values that ranks below r have so far
   std::size_t all = 0;                                // values of the buckets so far
@@ -116,7 +116,7 @@ ParameterShards::ParameterShards(Parameters& parameters, ProcessGroup& group,
   own_ = layout_->element_ranges(group.rank());
 }
 
-/// Each process computes the sums of squares of its pieces.
+/// Each process computes the sums of squares of its pieces; all add them in the same order.
 double ParameterShards::gradient_norm() {
   if (group_.size() == 1) return global_gradient_norm(parameters_.list());
   const std::vector<std::string> found = group_.all_gather([&] {
@@ -127,10 +127,10 @@ double ParameterShards::gradient_norm() {
   return std::sqrt(add_squares(found));
 }
 
-/// Adds the squares of all processes in the order of the parameters, of which each is divided in
-/// the order of the ranks.
+/// Adds the squares of all processes: parameter by parameter, and for each in the order of the
+/// ranks.
 ///
-/// found  by each process
+/// found  the squares of each process
 double ParameterShards::add_squares(const std::vector<std::string>& found) const {
   std::vector<MessageReader> squares(found.begin(), found.end());
   std::vector<std::vector<ElementRange>> ranges;
@@ -175,9 +175,9 @@ void ParameterShards::gather_gradients() {
   gather(defined->tensor.grad().memory(), false);
 }
 
-/// Gives all processes, or only rank 0, the parts of the others of a block of all parameters or of
-/// all gradients. All processes begin the transfers between two of them in the same order. Each
-/// process begins with another one, so that all connections are in use.
+/// Gathers the parts of a block, of all parameters or of all gradients, in all processes or only in
+/// rank 0. Any two processes begin the transfers between them in the same order. Each process
+/// starts with a different peer, so that all connections are in use.
 void ParameterShards::gather(const kernels::Memory& block, bool in_all) {
   const std::size_t buckets = layout_->buckets().size(), size = group_.size(), own = group_.rank();
   std::vector<ProcessGroup::Transfer> transfers;

@@ -21,13 +21,13 @@ namespace tapestry {
 /// buckets.
 ///
 /// Processes exchange a bucket as soon as backward has completed the gradients in it. Each process
-/// has a part of each bucket, so that all of them receive at the same time. If shards were
-/// consecutive parameters, a bucket would be for one process only, and the process of the first
-/// parameters, whose gradients backward completes last, would receive nothing before that.
+/// has a part of each bucket, so that all processes receive at the same time. If shards were
+/// consecutive parameters, each bucket would belong to one process, and the process of the first
+/// parameters would receive nothing until the end of backward.
 ///
-/// A bound of a part inside a parameter is at a multiple of kernels::elements_per_piece elements of
-/// it, so that each piece of an optimizer or of the norm of the gradient is in one shard, and its
-/// result has the same bits for any number of processes and any size of buckets.
+/// Parts begin at multiples of kernels::elements_per_piece elements inside a parameter, so that
+/// each piece of an optimizer step or of the gradient norm is in one shard, and its result has the
+/// same bits for any number of processes and any bucket size.
 class ShardLayout {
  public:
   /// Default of train.bucket_size.
@@ -45,8 +45,8 @@ class ShardLayout {
     std::size_t size() const { return end - begin; }
   };
 
-  /// bucket_bytes  size of a bucket; one has more if its last parameter or the rest of all
-  ///               parameters makes it larger, or if processes would have less than a piece of it
+  /// bucket_bytes  minimum size of a bucket. Buckets consist of whole parameters and of at least a
+  ///               piece per process, so they may be larger
   ShardLayout(const Parameters& parameters, std::size_t processes, std::size_t bucket_bytes);
 
   /// The buckets in reverse order of the parameters, as backward of most models completes their
@@ -59,7 +59,7 @@ class ShardLayout {
   std::vector<ElementRange> element_ranges(std::size_t rank) const;
 
  private:
-  void add_buckets(std::size_t smallest);
+  void add_buckets(std::size_t min_values);
   void divide_buckets(std::size_t processes);
   std::size_t closest_bound(const Bucket& bucket, std::size_t value) const;
 
@@ -109,8 +109,9 @@ class ParameterShards {
   ///
   /// state  of this process: tensors of its shard, one per parameter for each kind of state, see
   ///        Optimizer::state() and WeightAverage::state()
-  /// whole  in rank 0: the memory of the whole i-th tensor of the state, which gets the elements of
-  ///        the other processes. Not called in the others.
+  /// whole  returns the memory of the whole i-th tensor of the state, which receives the elements
+  /// of
+  ///        the other processes; called only in rank 0
   void gather_state(std::span<const NamedTensor> state,
                     const std::function<std::span<std::byte>(std::size_t i)>& whole);
 

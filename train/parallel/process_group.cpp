@@ -18,7 +18,7 @@
 namespace tapestry {
 namespace {
 
-/// How the work of a process ended; a larger value goes before a smaller one.
+/// How the work of a process ended. The largest value of all processes counts.
 enum class Ending : int { done, cancelled, anomaly };
 
 /// Message of a process to the others about its work.
@@ -54,7 +54,7 @@ void require_same_call(const std::vector<Outcome>& outcomes) {
                     fmt::format("rank {}: found a call of {}, expected {} as on rank 0: the "
                                 "processes have decided differently",
                                 other - outcomes.begin(), other->call, expected),
-                    "see whether all machines have the same files and environment variables");
+                    "check that all machines have the same files and environment variables");
 }
 
 /// The first line that differs from another text; empty if the text is shorter.
@@ -67,7 +67,7 @@ std::string first_other_line(std::string_view text, std::string_view other) {
   return escaped(std::string(text));
 }
 
-/// Calls start(part) for consecutive parts of the bytes that are no larger than a message may be.
+/// Calls start(part) for consecutive parts of at most Transport::max_bytes bytes.
 template <class Bytes, class Start>
 ProcessGroup::Transfer start_in_parts(Bytes bytes, const Start& start) {
   ProcessGroup::Transfer transfer;
@@ -155,8 +155,8 @@ void ProcessGroup::require_equal(const char* what, const std::function<std::stri
 
 // ---- Messages.
 
-/// The messages of all processes, which are collected in rank 0 over a binomial tree, and
-/// distributed over the same tree.
+/// The messages of all processes. Collected in rank 0 over a binomial tree, and distributed over
+/// the same tree.
 std::vector<std::string> ProcessGroup::gather(const std::string& mine) {
   MessageWriter writer;
   writer.put(mine);
@@ -206,7 +206,7 @@ ProcessGroup::Transfer ProcessGroup::start_receive(std::size_t from, std::span<s
   });
 }
 
-/// Gives way to other processes, which may need this processor to send what is waited for.
+/// Yields to other processes, because the sender may need this processor.
 void ProcessGroup::wait(const Transfer& transfer) {
   constexpr std::size_t yields = 200;
   for (const Transport::Request request : transfer) {

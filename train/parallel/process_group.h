@@ -15,7 +15,7 @@
 
 namespace tapestry {
 
-/// Processes of a run that do not fit together.
+/// The processes of a run disagree, for example about the config.
 class PeerFailure : public ProgramError {
  public:
   using ProgramError::ProgramError;
@@ -24,10 +24,10 @@ class PeerFailure : public ProgramError {
 /// The processes that train a model together; each has the same state and computes a part of each
 /// step. A group of one process does everything directly.
 ///
-/// All processes call all_gather() and the functions based on it in the same order. Two exceptions
-/// of the work of one process are thrown in all of them, which may continue: kernels::Cancelled and
-/// AnomalyError. Any other one is thrown in that process only, while the others wait: it has to end
-/// the program, which ends all processes (join_processes()).
+/// All processes call all_gather() and the functions based on it in the same order. If the work of
+/// one process throws kernels::Cancelled or AnomalyError, all processes throw it and may continue.
+/// Any other exception is thrown only in that process, while the others wait: it has to end the
+/// program, which ends all processes (join_processes()).
 class ProcessGroup {
  public:
   /// The group of this process only.
@@ -44,7 +44,7 @@ class ProcessGroup {
   std::size_t rank() const { return transport_ == nullptr ? 0 : transport_->rank(); }
   /// Number of processes.
   std::size_t size() const { return transport_ == nullptr ? 1 : transport_->size(); }
-  /// How long a process waits for what another one has written to a shared file system.
+  /// How long a process waits for a file that another process has written to a shared file system.
   std::chrono::seconds timeout() const { return timeout_; }
   /// Whether this is the process that writes the run directory and prints: rank 0.
   bool is_rank_0() const { return rank() == 0; }
@@ -54,18 +54,19 @@ class ProcessGroup {
   /// abandon  completes transfers that `work` begins and that end after it; called in all processes
   ///          before one of the exceptions above is thrown
   /// call     the function that all processes have called
-  /// throws   what `work` throws, see above; AnomalyError if one process throws this and another
-  ///          one kernels::Cancelled. PeerFailure if another process has called another function.
+  /// throws   the exceptions of `work`, see above; AnomalyError if one process throws it and
+  /// another
+  ///          kernels::Cancelled. PeerFailure if the processes have called different functions.
   std::vector<std::string> all_gather(const std::function<std::string()>& work,
                                       const std::function<void()>& abandon = nullptr,
                                       const char* call = "all_gather");
 
   /// all_gather() of work without results.
   void together(const std::function<void()>& work);
-  /// Whether `mine` is true in a process.
+  /// Whether `mine` is true in any process.
   bool any_process(bool mine);
-  /// Does `work` in rank 0 only, while the others wait, and returns its result in all: a text, or a
-  /// value without pointers.
+  /// Does `work` in rank 0 only, while the others wait. Returns its result, a text or a trivially
+  /// copyable value, in all processes.
   std::string broadcast(const std::function<std::string()>& work);
   template <class Work>
   requires std::is_trivially_copyable_v<std::invoke_result_t<Work>>

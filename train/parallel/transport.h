@@ -17,7 +17,7 @@ namespace tapestry {
 /// time.
 class Transport {
  public:
-  /// Messages of different channels do not wait for each other.
+  /// Messages on different channels do not wait for each other.
   enum class Channel : int { data = 0, gradients = 1 };
   /// A transfer that has begun.
   using Request = std::uint64_t;
@@ -48,12 +48,12 @@ class Transport {
   Transport& operator=(const Transport&) = default;
 };
 
-// ---- What libtapestry_mpi.so defines: the only code that calls MPI, in a separate shared object,
-// so that the program runs on machines without MPI.
+// ---- Symbols of libtapestry_mpi.so. Only this shared object calls MPI, so that the program runs
+// on machines without MPI.
 
 /// Connects this process with the others that the launcher has started. The caller owns the
-/// transport, whose destructor waits for the others to be destroyed. Until then a watchdog ends all
-/// processes if one does not answer for `limit`.
+/// transport; its destructor waits until the other processes destroy theirs. Until then a watchdog
+/// ends all processes if one does not answer for `limit`.
 using JoinProcesses = Transport*(std::chrono::seconds limit);
 
 /// The symbol of a function of type JoinProcesses.

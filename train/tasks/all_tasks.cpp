@@ -22,7 +22,7 @@ const Task& sequence_tagging();
 
 namespace {
 
-/// The tasks, and what a config can say of them.
+/// The tasks, and their values of model.kind and data.task.
 struct Registry {
   std::vector<const Task*> tasks;
   std::vector<ConfigKind> model_kinds, data_tasks;

@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-/// The inputs that batches of a kind have, for hints.
+/// The inputs in the batches of a kind, for hints.
 std::string describe_inputs(const NetworkContract& contract) {
   if (contract.reads_images) {
     return "batches have images (input.images); the tokens of input.source are absent";
@@ -85,7 +85,7 @@ class CheckedNetwork : public Network {
 
   Loss loss(const Tensor& features, const Ids& labels,
             const CrossEntropyOptions& options) const override {
-    // The loss of a network may call its own logits(), which are not checked.
+    // Checked separately, because loss() of the network may call its own logits().
     if (!checked_logits_.exchange(true)) {
       const NoGrad no_grad;
       logits(slice(slice(features, 0, 0, 1), 1, 0, 1));

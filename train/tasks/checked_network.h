@@ -24,7 +24,7 @@ namespace tapestry {
 ///
 /// kind      the value of model.kind
 /// function  its name in messages, such as "make_network"
-/// facts     what may help to correct it, for the hint; may be empty
+/// facts     facts that may help to correct it, for the hint; may be empty
 /// throws    CustomModelError in place of any other exception.
 template <class F>
 auto call_custom_code(std::string_view kind, std::string_view function, F&& f,

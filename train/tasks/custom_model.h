@@ -50,8 +50,9 @@ class CustomModel : public Task {
  public:
   /// The kind with these options; register_task() makes it known to the program.
   ///
-  /// throws  CustomModelError if the name or make_network is empty, `like` is no kind or a key of
-  ///         model_keys does not exist.
+  /// throws  CustomModelError if the name or make_network is empty, `like` is not an existing kind
+  /// or
+  ///         a key of model_keys does not exist.
   explicit CustomModel(CustomModelOptions options);
   CustomModel(const CustomModel&) = delete;
   CustomModel& operator=(const CustomModel&) = delete;
@@ -60,7 +61,7 @@ class CustomModel : public Task {
   std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) const override;
 
-  // As the kind that it is like.
+  // As the kind `like`.
   std::vector<const DataSource*> sources() const override { return like_.sources(); }
   TaskWords words(const Config& config) const override { return like_.words(config); }
   std::string describe_vocabularies(const Corpus& corpus) const override {

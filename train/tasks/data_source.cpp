@@ -25,7 +25,7 @@
 namespace tapestry {
 namespace {
 
-/// Rejects a vocabulary of generated examples other than the model's.
+/// Rejects a vocabulary of generated examples that differs from the model's.
 void check_vocabulary(const Vocabulary& generated, const Vocabulary& of_model, const char* side) {
   if (generated == of_model) return;
   std::string found = fmt::format("{} entries, expected {}", generated.size(), of_model.size());
@@ -57,7 +57,7 @@ constexpr std::array generated_sizes{
     GeneratedSize{&GeneratedOptions::validation_size, "data.validation_size"},
     GeneratedSize{&GeneratedOptions::test_size, "data.test_size"}};
 
-/// Mean bytes of an example of a generated task, measured on a few for training.
+/// Mean bytes of an example of a generated task, measured on a few training examples.
 double bytes_per_example(const DataSource& source, DataOptions options) {
   constexpr std::size_t measured = 64;
   constexpr std::size_t per_allocation = 16;
@@ -72,8 +72,8 @@ double bytes_per_example(const DataSource& source, DataOptions options) {
   return static_cast<double>(bytes) / static_cast<double>(examples.size());
 }
 
-/// throws  MemoryError, naming the key of the largest part, if the examples of a generated task
-///         need more memory than the process can have.
+/// throws  MemoryError, with the key of the largest part, if the examples of a generated task need
+///         more memory than is available.
 void require_memory_for_data(const DataSource& source, const DataOptions& options) {
   constexpr std::size_t min_checked = 100'000;  // fewer need little memory
   if (std::ranges::find(source.kind.keys, "data.train_size") == source.kind.keys.end()) return;
@@ -104,7 +104,7 @@ std::multimap<std::string, const DataFile*> files_of_part(const Corpus& corpus,
   return files;
 }
 
-/// Adds a note for each held-out part whose files all have the content of training files.
+/// Adds a note for each held-out part if all its files have the content of training files.
 void note_equal_files(Corpus& corpus) {
   const auto training = files_of_part(corpus, "train");
   for (const std::string part : {"validation", "test"}) {

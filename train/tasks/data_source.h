@@ -22,14 +22,15 @@ struct DataSource {
   ConfigKind kind;  ///< the value of `data.task`, its keys and rules
 
   /// Generates or reads the corpus, except its fingerprint; relative paths start at the working
-  /// directory. If `fixed` has the vocabularies of a trained model, text is encoded with them, and
-  /// words that they do not have become unknown, and parts without a file name are empty.
+  /// directory. `fixed` has the vocabularies of a trained model, or is null. With a trained model,
+  /// text is encoded with its vocabularies, other words become unknown, and parts without a file
+  /// name are empty.
   ///
   /// throws  DataError if a file cannot be used.
   Corpus (*load)(const DataOptions&, const FixedVocabularies* fixed);
 
-  /// Whether its examples are windows of a text: they have a target but no source, and may be cut
-  /// to fewer tokens at both ends.
+  /// Whether its examples are windows of a text: they have a target but no source, and may be
+  /// shortened at both ends.
   bool makes_windows = false;
 
   /// The tokenization of its text, for these vocabularies.
@@ -51,7 +52,7 @@ struct DataSource {
 /// throws  std::invalid_argument if it does not exist.
 const DataSource& data_source(const DataOptions& options);
 
-/// A generated task has vocabularies other than the model.
+/// The vocabularies of a generated task differ from the model's.
 class OtherVocabularies : public DataError {
  public:
   using DataError::DataError;
@@ -59,8 +60,8 @@ class OtherVocabularies : public DataError {
 
 /// Loads the corpus of options.task and computes its fingerprint.
 ///
-/// throws  DataError from the source; OtherVocabularies if a generated task has vocabularies other
-///         than `fixed`; MemoryError if a generated corpus does not fit into memory.
+/// throws  DataError from the source; OtherVocabularies if the vocabularies of a generated task
+///         differ from `fixed`; MemoryError if a generated corpus does not fit into memory.
 Corpus load_corpus(const DataOptions& options, const FixedVocabularies* fixed = nullptr);
 
 /// The codec of options.task, with these vocabularies.
@@ -72,8 +73,8 @@ TextCodec make_codec(const DataOptions& options, Vocabulary source_vocabulary,
 /// Whether the training examples of these options are kept in a memory-mapped file.
 bool uses_cache(const DataOptions& options);
 
-/// For rules: reports that data.corpus_weights has not one weight for each of `files`, the value of
-/// `key`.
+/// For rules: reports if data.corpus_weights does not have one weight for each of `files`, the
+/// value of `key`.
 void check_corpus_weights(const Config& config, const ConfigCheck& check, const char* key,
                           const FileList& files);
 
@@ -82,7 +83,7 @@ void check_corpus_weights(const Config& config, const ConfigCheck& check, const 
 /// two_vocabularies  whether sources and targets of this config have separate vocabularies
 void check_subwords(const Config& config, const ConfigCheck& check, bool two_vocabularies = false);
 
-/// For rules: reports that `key`, whose value is `file`, must not be empty.
+/// For rules: reports if `file`, the value of `key`, is empty.
 void require_file(const Config& config, const ConfigCheck& check, const char* key,
                   const FileList& file);
 

@@ -22,8 +22,8 @@ HeldOutParts held_out(const DataOptions& o) {
           .test = o.images.test_images.empty() && o.generated.test_size > 0};
 }
 
-/// Test images are held out of the training file before validation images. With a separate test
-/// file, other images would be held out for validation; the model was trained on most of them.
+/// Test images are held out of the training file before validation images. A separate test file
+/// would change the validation images; the model was trained on most of the new ones.
 void check_other_files(const DataOptions& trained, const DataOptions& now) {
   const bool test_is_new = held_out(trained).test && !now.images.test_images.empty();
   if (!test_is_new || !held_out(now).validation) return;

@@ -25,11 +25,10 @@ class PlainTextTask : public Task {
 /// The files that TaskQuestions of these tasks ask for.
 std::vector<TaskQuestions::File> plain_text_files();
 
-/// Reports windows of a text from which the model would read `tokens` tokens, if that is more than
-/// its positions.
+/// Reports if the model reads `tokens` tokens of a window and this is more than its positions.
 void check_windows(const Config& config, const ConfigCheck& check, std::size_t tokens);
 
-/// The model's positions; for windows of a text the minimum of that and `tokens`.
+/// The model's positions; for windows of a text the minimum of the positions and `tokens`.
 TokenLimit window_limit(const Config& config, std::size_t tokens);
 
 /// Replaces each <unk> token of a text with the most likely word according to a masked language

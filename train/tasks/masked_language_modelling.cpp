@@ -24,7 +24,7 @@ namespace {
 /// The model reads all tokens of a window.
 std::size_t window_length(const Config& config) { return config.data.windows.context + 1; }
 
-/// The ids of a text of subwords in which each word "_" is <unk>. Subwords may have pieces for it.
+/// Encodes a text with subwords. Each word "_" becomes <unk>, even if a piece for "_" exists.
 std::vector<std::int32_t> encode_between_blanks(std::string_view text, const TextCodec& codec) {
   const auto is_border = [&](std::size_t i) {
     return i >= text.size() || text[i] == ' ' || text[i] == '\t';
@@ -94,8 +94,7 @@ class FillAnswers : public TaskAnswers {
         .purpose = "Predict the missing words of each sentence on standard input",
         .footer =
             "Prints a line for each input line, completed by a masked language model. Every token "
-            "that is not in "
-            "its vocabulary is\npredicted: write _ for a blank.\n"
+            "that is not in its vocabulary is\npredicted: write _ for a blank.\n"
             "Example:\n  echo \"le chat _ dort\" | tapestry fill runs/toy_masked"};
     return &fill;
   }

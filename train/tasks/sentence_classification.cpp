@@ -20,7 +20,7 @@
 namespace tapestry {
 namespace {
 
-/// Rejects a line of labelled text, whose label would be read as its first word.
+/// Rejects a line of labelled text: its label would be read as the first word.
 void reject_label(const std::string& line, const std::string& place, const Vocabulary& classes) {
   const std::size_t tab = line.find('\t');
   if (tab == line.npos || classes.id(line.substr(0, tab)) == unk_id) return;
@@ -172,8 +172,8 @@ const LineCommand* ClassAnswers::command() const {
       .purpose = "Classify each sentence or image on standard input",
       .footer =
           "Prints a line for each input line: the class, a tab and its probability; an empty line "
-          "for a "
-          "blank one.\nAn image is a line of its pixels, separated by commas: row by row from the "
+          "for a blank one.\nAn image is a line of its pixels, separated by commas: row by row "
+          "from the "
           "top left, the channels\nof a pixel side by side, on the scale of the training images, "
           "without a label; a heading gets an empty line.\n"
           "With --top K, the K most likely classes and their probabilities, separated by tabs.\n"

@@ -15,8 +15,8 @@ std::string describe_classes(const Corpus& corpus);
 /// "loss 0.1234  accuracy 96.10 %"
 std::string format_class_scores(const Scores& scores);
 
-/// Answers with classes, for sentences and images: the command `classify`, whose answer to a line
-/// is the most likely class, a tab and its probability; of several classes, separated by tabs.
+/// Answers with classes, for sentences and images: the command `classify`. Its answer to a line is
+/// the most likely class, a tab and its probability, or several such pairs, separated by tabs.
 ///
 /// answer() and top_answers() throw  NumericError if the scores of an example are not finite.
 class ClassAnswers : public TaskAnswers {

@@ -91,7 +91,7 @@ Predictions predict(const TrainedModel& trained, const std::vector<Example>& exa
   return {.labels = std::move(predicted), .finite = std::isfinite(scores.loss)};
 }
 
-/// Rejects a line of a CoNLL file, whose label would be read as a token.
+/// Rejects a line of a CoNLL file: its label would be read as a token.
 void reject_columns(const std::string& line, const std::string& place) {
   if (line.find('\t') == line.npos || is_blank(line)) return;
   throw DataError(

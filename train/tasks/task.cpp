@@ -20,7 +20,7 @@ bool is_custom(const Task& task) {
   return std::ranges::find(kinds, task.kind().name) != kinds.end();
 }
 
-/// The network of a task of another program, which is checked.
+/// The network of a custom task. Its results are checked.
 std::unique_ptr<Network> custom_network(const Task& task, const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) {
   const std::string kind(task.kind().name);

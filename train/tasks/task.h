@@ -62,8 +62,8 @@ class LongLine : public DataError {
   Example cut_;
 };
 
-/// How a task turns text into examples, and examples into answers. Every function has a default;
-/// a task overrides the ones that its commands need.
+/// How a task turns text into examples, and examples into answers. Every function has a default; a
+/// task overrides the functions that its commands need.
 class TaskAnswers {
  public:
   virtual ~TaskAnswers() = default;
@@ -75,8 +75,8 @@ class TaskAnswers {
   ///
   /// throws  DataError if the text is not valid UTF-8; std::logic_error by default.
   virtual Example read_text(std::string_view text, const TextCodec& codec) const;
-  /// The model's positions; for a language-model corpus the tokens of a window if that is less,
-  /// because later positions are not trained.
+  /// The model's positions, or the tokens of a window if there are fewer: later positions are not
+  /// trained.
   virtual TokenLimit token_limit(const Config& config) const;
   /// Encodes a line as an example; nullopt if the answer to the line is an empty line. `number` is
   /// the line number, from 1, and `place` names the line in messages.
@@ -110,7 +110,7 @@ class TaskAnswers {
                                    const TextCodec& codec) const;
 };
 
-/// Questions of `tapestry config new` for the config of a task with data of the user.
+/// Questions of `tapestry config new` for a task with the user's data.
 struct TaskQuestions {
   /// A data file.
   struct File {
@@ -128,8 +128,8 @@ struct TaskQuestions {
   std::string_view description;   ///< in the list of tasks: "classify sentences"
   std::vector<File> files;        ///< in the order of the questions
   std::vector<Number> numbers{};  ///< asked for after the files
-  /// Keys with values that are not asked for, as in YAML: `data.task` and others whose defaults
-  /// suit few users; without `model.kind`.
+  /// Keys and YAML values that are set without a question: `data.task`, and keys whose defaults
+  /// suit few users. Without `model.kind`.
   std::vector<std::pair<std::string_view, std::string_view>> values;
 };
 
@@ -140,7 +140,7 @@ struct NetworkSizes {
   ImageShape image{};      ///< shape of the input images
 };
 
-/// A held-out set with what its scores need.
+/// A held-out set with the data that its scores need.
 struct EvaluationSet {
   const std::vector<Example>& examples;  ///< the examples
   const std::vector<std::string>&
@@ -153,9 +153,9 @@ struct EvaluationSet {
 struct TaskWords {
   std::string examples;              ///< "pairs", "sentences", "images" or "windows"
   std::string targets = "tokens";    ///< labelled items: "tokens", or the same as `examples`
-  std::string example = "sentence";  ///< an example that is too long
-  std::string tokens = "to read";    ///< its tokens: "found 70 tokens to read"
-  std::string long_example_hint{};   ///< what else helps against long examples; may be empty
+  std::string example = "sentence";  ///< one example, in messages about long examples
+  std::string tokens = "to read";    ///< which tokens are counted: "found 70 tokens to read"
+  std::string long_example_hint{};   ///< another remedy for long examples; may be empty
   /// The expected content of standard input.
   std::string input_hint = "give it text, one sentence per line, such as `< FILE`";
 };
@@ -178,16 +178,15 @@ struct TaskTraits {
 /// these two interfaces.
 ///
 /// To add a task: derive from this class in train/tasks/NAME.cpp, and add it to the list in
-/// train/tasks/all_tasks.cpp; outside of this library, put it into ProgramOptions::tasks. A model
-/// that differs from an existing kind only in its network is a CustomModel.
+/// train/tasks/all_tasks.cpp; outside this library, add it to ProgramOptions::tasks. A model that
+/// differs from an existing kind only in its network is a CustomModel.
 class Task {
  public:
   virtual ~Task() = default;
 
   // ---- Config
 
-  /// The value of `model.kind`, and the keys of `model` and `train` that are used by some tasks
-  /// only.
+  /// The value of `model.kind`, and the keys of `model` and `train` that only some tasks use.
   virtual const ConfigKind& kind() const = 0;
   /// The supported values of `data.task`.
   virtual std::vector<const DataSource*> sources() const = 0;
@@ -222,27 +221,26 @@ class Task {
   /// processes that share the work.
   ///
   /// rules    batch_rules() of the run
-  /// decoded  number of examples, spread evenly over the set, to decode for scores that need
-  ///          decoding
+  /// decoded  number of evenly spaced examples to decode, for scores that need decoding
   virtual Scores evaluate(const Model& model, const Config& config, const BatchRules& rules,
                           const EvaluationSet& set, std::size_t decoded) const;
   /// The scores on one line: "loss 0.1234  perplexity 1.131  accuracy 96.10 %".
   virtual std::string format_scores(const Scores& scores, const Config& config) const;
-  /// For scores of text among kind().scores, by their name there: name and signature as sacreBLEU
-  /// prints them, so that others can compute the same.
+  /// For text metrics among kind().scores, by name: name and signature as sacreBLEU prints them, so
+  /// that others can reproduce the scores.
   virtual std::vector<std::pair<std::string, std::string>> signatures(const Config&) const {
     return {};
   }
 
-  /// Encodes texts and answers them. By default nothing is encoded nor answered.
+  /// Encodes texts and answers them. By default nothing is encoded or answered.
   virtual const TaskAnswers& answers() const;
 };
 
-/// All tasks, in the order in which messages list their kinds.
+/// All tasks, in the order of messages that list their kinds.
 const std::vector<const Task*>& all_tasks();
 
-/// Adds a task of another program, which must exist until the program ends. run_program() does it
-/// for the models and tasks of ProgramOptions, and reports errors.
+/// Adds a custom task, which must exist until the program ends. run_program() calls this for the
+/// models and tasks of ProgramOptions, and reports errors.
 ///
 /// throws  CustomModelError if its kind or one of its keys exists already, or if a key is
 ///         wrong, see CustomKey::definition_error().
@@ -266,14 +264,14 @@ NetworkSizes network_sizes(const Config& config, const Vocabulary& source,
 /// The network sizes for a corpus.
 NetworkSizes network_sizes(const Config& config, const Corpus& corpus);
 
-/// Creates the network of a config, see Model. The results of a network of another program are
-/// checked in each call.
+/// Creates the network of a config, see Model. The results of a custom network are checked in each
+/// call.
 ///
-/// throws  CustomModelError from a network of another program.
+/// throws  CustomModelError from a custom network.
 MakeNetwork network_maker(const Config& config, const NetworkSizes& sizes);
 
-/// Applies a network of another program to a batch, so that mistakes in its code are found before a
-/// run begins; does nothing for the networks of this library.
+/// Applies a custom network to a batch, so that errors in its code are found before a run begins.
+/// Does nothing for the networks of this library.
 ///
 /// throws  CustomModelError.
 void try_network(const Config& config, const Model& model, const Batch& batch);

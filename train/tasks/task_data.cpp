@@ -73,10 +73,10 @@ std::optional<std::string> find_place(const Corpus& corpus, const Part& part, st
   return place(lines.source_file, lines.target_file, line);
 }
 
-/// The error for an example with more tokens than part_token_limit(), at its longest side; nullopt
-/// if it has fewer.
+/// The error for an example whose longest side has more tokens than part_token_limit(); nullopt if
+/// it fits.
 ///
-/// place  place(in_target) returns the place of the example: its target or its source
+/// place  place(in_target) returns the place of the example's target or source
 template <class Place>
 std::optional<DataError> find_misfit(const Part& part, const ExampleLengths& example,
                                      const Config& config, const Place& place) {
@@ -122,7 +122,7 @@ Corpus load_counting_misfits(const Config& config, const FixedVocabularies* fixe
   return load_corpus(options, fixed);
 }
 
-/// The indices of the stored examples of a part that do not fit the model, which are added to
+/// The indices of the stored examples of a part that do not fit the model. Adds their errors to
 /// `bad`.
 std::vector<std::size_t> find_misfits(const Corpus& corpus, const Part& part, const Config& config,
                                       BadLines& bad) {
@@ -150,11 +150,11 @@ void remove_at(const std::vector<std::size_t>& indices, std::vector<T>& values) 
   });
 }
 
-/// Leaves out the training examples at these ascending indices in the numbers of examples of the
-/// training corpora.
+/// Subtracts the training examples at these ascending indices from the example counts of their
+/// corpora.
 void count_without(const std::vector<std::size_t>& indices,
                    std::vector<WeightedExamples>& corpora) {
-  std::size_t end = 0;  // of a corpus, with the examples that are left out
+  std::size_t end = 0;  // of a corpus, including the examples that are left out
   auto next = indices.begin();
   for (WeightedExamples& corpus : corpora) {
     end += corpus.count;
@@ -162,7 +162,7 @@ void count_without(const std::vector<std::size_t>& indices,
   }
 }
 
-/// Removes the examples that do not fit the model, counted in the notes.
+/// Removes the examples that do not fit the model. The notes count them.
 void skip_misfits(Corpus& corpus, const Part& part, const Config& config) {
   const bool in_training = part.examples == &Corpus::train;
   const std::size_t all = part_examples(corpus, part).size();
@@ -249,12 +249,12 @@ void require_fitting_examples(const Corpus& corpus, const Config& config) {
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed) {
   if (config.data.on_bad_line == OnBadLine::stop) return load_counting_misfits(config, fixed);
   Corpus corpus = load_corpus(config.data, fixed);
-  const bool had_none = corpus.training().empty();  // of a trained model without its training files
+  const bool had_none = corpus.training().empty();  // for a trained model without training files
   for (const Part& part : parts) skip_misfits(corpus, part, config);
   if (had_none || !corpus.training().empty()) return corpus;
   throw DataError(fmt::format("data: found no training {} that can be used, expected one or more",
                               find_task(config).words(config).examples),
-                  "see what is wrong with them, with data.on_bad_line=stop");
+                  "set data.on_bad_line=stop to see what is wrong with them");
 }
 
 namespace {
@@ -269,8 +269,8 @@ Sampler make_sampler(const Vocabulary& words, const SubwordSampling& sampling) {
   return std::make_shared<const SubwordSampler>(words, sampling);
 }
 
-/// Cuts ids to `max_length` of them, which begin at any place with the same probability. Cutting
-/// only the end would train the last tokens of windows less often than the first.
+/// Keeps `max_length` consecutive ids, starting at a uniformly random position. Cutting only the
+/// end would train the last tokens of windows less often than the first.
 void cut_at_random(std::vector<std::int32_t>& ids, std::size_t max_length, RandomDraws& random) {
   if (ids.size() <= max_length) return;
   const auto begin = static_cast<std::ptrdiff_t>(random.below(ids.size() - max_length + 1));

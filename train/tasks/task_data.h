@@ -26,12 +26,12 @@ BatchRules training_rules(const Config& config, const Corpus& corpus, std::uint6
 /// A batch of one example for inference: nothing is masked.
 Batch inference_batch(const Task& task, const Example& example);
 
-/// The validation set of a corpus with what its scores need, valid as long as the corpus and the
-/// codec.
+/// The validation set of a corpus with the data that its scores need. Valid as long as the corpus
+/// and the codec.
 ///
-/// share  of this process in the evaluation
+/// share  share of this process in the evaluation
 EvaluationSet validation_set(const Corpus& corpus, const TextCodec& codec, WorkShare share = {});
-/// The test set in the same way.
+/// The test set, see validation_set().
 EvaluationSet test_set(const Corpus& corpus, const TextCodec& codec);
 
 /// Whether batches have sentences of similar or of mixed length. Batch norm needs mixed lengths:
@@ -56,21 +56,21 @@ void require_fitting_examples(const Corpus& corpus, const Config& config);
 /// load_corpus() of config.data; with `data.on_bad_line: skip` without the examples that
 /// require_fitting_examples() would reject, which the notes count.
 ///
-/// throws  DataError as load_corpus(); if it is about bad lines of parallel, labelled or
-///         tagged text, it also counts the examples of these files that require_fitting_examples()
-///         would reject, so that all of them can be corrected at once, unless the vocabularies are
-///         not made yet (TrainingSetOptions::find_too_long). DataError if no training example
-///         remains.
+/// throws  DataError as load_corpus(). An error about bad lines of parallel, labelled or tagged
+/// text
+///         also counts the examples that require_fitting_examples() would reject, so that all can
+///         be corrected at once, unless the vocabularies do not exist yet
+///         (TrainingSetOptions::find_too_long). DataError if no training example remains.
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed = nullptr);
 
-/// Subword regularization of training examples: other segmentations of the same text, drawn as
-/// data.subword_alpha or data.subword_dropout say; empty if neither is set. A pure function of the
+/// Subword regularization of training examples: random segmentations of the same text, by
+/// data.subword_alpha or data.subword_dropout; empty if neither is set. A pure function of the
 /// example, its index, the epoch and train.seed.
 ///
-/// An example that would not fit the model keeps its own segmentation; a window of a text is cut to
-/// its number of tokens, at a place that is drawn as well.
+/// An example that would not fit the model keeps its original segmentation. A window of a text is
+/// cut to its number of tokens at a random position.
 ///
-/// throws  DataError if the model of subwords is of another kind than the key.
+/// throws  DataError if the kind of the subword model does not support the key.
 ExampleTransform subword_regularization(const Config& config, const Corpus& corpus);
 
 /// The lengths of training examples in an epoch, which determine the batches; empty

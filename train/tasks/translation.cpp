@@ -295,7 +295,7 @@ class Translation : public Task {
     return {.examples = "pairs",
             .example = "pair",
             .tokens = "with <eos>",
-            .long_example_hint = "; data.max_tokens leaves long training pairs out"};
+            .long_example_hint = ", or leave out long training pairs with data.max_tokens"};
   }
 
   std::string describe_vocabularies(const Corpus& corpus) const override {

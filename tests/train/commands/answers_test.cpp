@@ -227,7 +227,7 @@ TEST_CASE("a line that is too long is answered by an empty line or by its first 
     CHECK(cut.code == 0);
     CHECK(cut.out == answer + work.out(given.command, given.cut + "\n") + "\n" + answer);
     CHECK(cut.err == "tapestry: warning: standard input:2: " + given.problem +
-                         "; only the first are answered\n");
+                         "; only its first tokens are answered\n");
     const Outcome stopped = work.run(given.command + " --long-lines stop", lines);
     CHECK(stopped.code == 3);
     CHECK(stopped.out == answer);

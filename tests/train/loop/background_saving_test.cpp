@@ -203,7 +203,7 @@ TEST_CASE("the message of a save that a signal requested is printed after the sa
   CHECK(run.files.has_waited);
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{1, 12});
   const std::string log = run.log();
-  const auto saved = log.find("saved at step 1, as a signal requested");
+  const auto saved = log.find("saved at step 1 (requested by a signal)");
   REQUIRE(saved != log.npos);
   CHECK(saved > log.find("step  5/12"));
 }
@@ -217,7 +217,7 @@ TEST_CASE("a signal that requests a save of the step that is being saved causes 
   std::raise(SIGUSR1);
   CHECK(run.train(config, {.signals = &signals}) == RunEnd::finished);
   CHECK(run.files.renames == 2);
-  CHECK(contains(run.log(), "saved at step 1, as a signal requested"));
+  CHECK(contains(run.log(), "saved at step 1 (requested by a signal)"));
 }
 
 TEST_CASE("a run that ends with an error finishes the save in progress first") {

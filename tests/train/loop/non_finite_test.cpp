@@ -55,11 +55,11 @@ TEST_CASE("the report says if no single operation or example is at fault") {
   const TextCodec codec({}, symbol_vocabulary(3), symbol_vocabulary(3));
   CHECK(to_text({.operation = "", .examples = {1}}, pairs, test::tiny_config(), codec) ==
         "every operation is finite, the sum of gradients overflows\n"
-        "These pairs are its batch; none gives it by itself:\n"
+        "These pairs are the batch; no single one causes it:\n"
         "training pair 2\n  source  a c\n  target  b a\n");
   CHECK(to_text({.operation = "head: exp", .examples = {0}, .by_themselves = true}, pairs,
                 test::tiny_config(), codec) ==
-        "head: exp\nEach of these pairs gives it by itself:\n"
+        "head: exp\nEach of these pairs causes it by itself:\n"
         "training pair 1\n  source  a\n  target  b\n");
 }
 
@@ -77,17 +77,17 @@ TEST_CASE("the report has the names of examples and of their parts in the task")
   const Example tagged{.source = {4, 5}, .target = {4, 5}};
   CHECK(report_on(tagged, "tagger", TextCodec({}, words, tags)) ==
         front +
-            "sentences gives it by itself:\ntraining sentence 1\n  text    Ada spoke\n"
+            "sentences causes it by itself:\ntraining sentence 1\n  text    Ada spoke\n"
             "  labels  B-PER O\n");
   const Example image{.target = {5}, .pixels = {0.5F, -1.0F, 0.25F}};
   CHECK(report_on(image, "vision_transformer", TextCodec({}, {}, digits)) ==
         front +
-            "images gives it by itself:\ntraining image 1\n  pixels  from -1 to 0.5\n"
+            "images causes it by itself:\ntraining image 1\n  pixels  from -1 to 0.5\n"
             "  label   7\n");
   const Example sentence{.source = {bos_id, 5}, .target = {4}};
   CHECK(report_on(sentence, "classifier", TextCodec({}, words, digits)) ==
         front +
-            "sentences gives it by itself:\ntraining sentence 1\n  text    spoke\n"
+            "sentences causes it by itself:\ntraining sentence 1\n  text    spoke\n"
             "  label   3\n");
   const Example text{.target = {bos_id, 4, 5, eos_id}};
   CHECK(contains(report_on(text, "masked_language_model", TextCodec({}, words, words)),

@@ -182,7 +182,7 @@ TEST_CASE("examples at fault of a masked model are searched with the masks of th
   CHECK_FALSE(test::error_text<NumericError>([&] { trainer.run(); }).empty());
   const std::string report =
       test::read_text(run.directory().path() / "non-finite-step-00000001.txt");
-  CHECK(contains(report, "Each of these sentences gives it by itself:"));
+  CHECK(contains(report, "Each of these sentences causes it by itself:"));
   const auto expected = readers(word, 0);
   for (const std::size_t i : all) {
     CAPTURE(i);
@@ -201,7 +201,7 @@ TEST_CASE("the layer and the sentences at fault are named and stored") {
       test::read_text(run.directory().path() / "non-finite-step-00000001.txt");
   CHECK(contains(text, "non-finite-step-00000001.txt"));
   CHECK(stored.starts_with("step 1: the loss is nan\nsource_embedding"));
-  CHECK(contains(stored, "Each of these pairs gives it by itself:\n"));
+  CHECK(contains(stored, "Each of these pairs causes it by itself:\n"));
 
   const Corpus corpus = load_corpus(config.data);
   const auto last = static_cast<std::int32_t>(corpus.source_vocabulary.size()) - 1;

@@ -55,12 +55,12 @@ TEST_CASE("a classifier gets a masked language model's encoder and a newly initi
   Model to = classifier();
   const Values before = values_of(to), given = values_of(*from.model);
   // The embedding, the 16 tensors of the layer, the final norm (weight and bias).
-  CHECK(
-      load_pretrained(from, "runs/masked", {}, to) ==
-      Lines{
-          "initialized from runs/masked, step 1234: loaded 19 of 21 tensors, 95.9 % of the parameters",
-          "  newly initialized: 2 tensors: head.weight (3, 8), head.bias (3)",
-          "  not used from the pretrained model: 2 tensors: output.weight (11, 8), output.bias (11)"});
+  CHECK(load_pretrained(from, "runs/masked", {}, to) ==
+        Lines{"initialized from runs/masked, step 1234: loaded 19 of 21 tensors, 95.9 % of the "
+              "parameters",
+              "  newly initialized: 2 tensors: head.weight (3, 8), head.bias (3)",
+              "  not used from the pretrained model: 2 tensors: output.weight (11, 8), output.bias "
+              "(11)"});
   for (const auto& tensor : values_of(to)) {
     const std::string& name = tensor.first;
     CAPTURE(name);
@@ -73,11 +73,14 @@ TEST_CASE("a tensor of another shape is newly initialized, and the pretrained on
   Model to = classifier();
   const Values before = values_of(to);
   const Lines lines = load_pretrained(from, "m", {}, to);
-  CHECK(lines[0] == "initialized from m, step 1234: loaded 18 of 21 tensors, 82.6 % of the parameters");
+  CHECK(lines[0] ==
+        "initialized from m, step 1234: loaded 18 of 21 tensors, 82.6 % of the parameters");
   CHECK(lines[1] ==
-        "  newly initialized: 3 tensors: embedding.weight (11, 8), head.weight (3, 8), head.bias (3)");
+        "  newly initialized: 3 tensors: embedding.weight (11, 8), head.weight (3, 8), head.bias "
+        "(3)");
   CHECK(lines[2] ==
-        "  not used from the pretrained model: 3 tensors: embedding.weight (10, 8), output.weight (10, 8), output.bias (10)");
+        "  not used from the pretrained model: 3 tensors: embedding.weight (10, 8), output.weight "
+        "(10, 8), output.bias (10)");
   CHECK(values_of(to).at("embedding.weight") == before.at("embedding.weight"));
 }
 
@@ -92,7 +95,8 @@ TEST_CASE("loaded tensors are counted relative to the new model, not to the pret
   const Lines lines = load_pretrained(from, "m", {}, to);
   CHECK(lines[0].starts_with("initialized from m, step 1234: loaded 21 of 22 tensors, "));
   CHECK(lines[1].starts_with("  newly initialized: 1 tensor: "));
-  CHECK(lines[2].starts_with("  not used from the pretrained model: 16 tensors: encoder.layers.1 "));
+  CHECK(
+      lines[2].starts_with("  not used from the pretrained model: 16 tensors: encoder.layers.1 "));
 }
 
 TEST_CASE("values are converted to the precision of the model") {
@@ -126,10 +130,12 @@ TEST_CASE("the pretrained head of other classes is not used, whatever its shape"
   from.codec = TextCodec({}, Vocabulary(), Vocabulary({"no", "yes"}));
   from.model = std::make_unique<Model>(classifier());
   Model same = classifier(), other = classifier();
-  CHECK(load_pretrained(from, "m", Vocabulary({"no", "yes"}), same)[1] == "  newly initialized: 0 tensors");
+  CHECK(load_pretrained(from, "m", Vocabulary({"no", "yes"}), same)[1] ==
+        "  newly initialized: 0 tensors");
   const Lines lines = load_pretrained(from, "m", Vocabulary({"bad", "good"}), other);
   CHECK(lines[1] == "  newly initialized: 2 tensors: head.weight (3, 8), head.bias (3)");
-  CHECK(lines[2] == "  not used from the pretrained model: 2 tensors: head.weight (3, 8), head.bias (3)");
+  CHECK(lines[2] ==
+        "  not used from the pretrained model: 2 tensors: head.weight (3, 8), head.bias (3)");
 }
 
 TEST_CASE("a pretrained model without matching tensors is rejected, and nothing is changed") {

@@ -238,7 +238,7 @@ TEST_CASE("a changed subword file is rejected on resume, and a missing one is no
                  {"a.model (data.subword_file): found ", "--allow-change data.subword_file"});
   const Outcome changed = work.resume("run", "train.steps=9 --allow-change data.subword_file");
   CHECK(changed.code == 0);
-  CHECK(contains(changed.out, "the run keeps the subwords that it began with"));
+  CHECK(contains(changed.out, "the run keeps its original subwords"));
   fs::remove(work / "a.model");
   CHECK(work.resume("run", "train.steps=10").code == 0);
   work.write("moved.model", model);

@@ -23,8 +23,8 @@ TEST_CASE("paths that are no runs, and missing runs and checkpoints, are rejecte
   fs::create_directory(work / "empty");
   std::vector<test::CommandRow> rows = {
       {"train --resume empty", 4, {"empty: holds no checkpoint", "tapestry train CONFIG"}},
-      {"train --resume nowhere", 4, {"nowhere: is no directory", "tapestry train CONFIG"}},
-      {"train --resume " + work.checkpoint(12), 4, {": is no directory"}}};
+      {"train --resume nowhere", 4, {"nowhere: is not a directory", "tapestry train CONFIG"}},
+      {"train --resume " + work.checkpoint(12), 4, {": is not a directory"}}};
   for (const std::string command : {"evaluate", "translate", "inspect"}) {
     rows.push_back({command + " nowhere", 4, {"nowhere: cannot be read: No such file"}});
     rows.push_back({command + " empty", 4, {"empty: holds no checkpoint", "train first"}});
@@ -95,8 +95,8 @@ TEST_CASE("every command that uses the best instead of the newest checkpoint say
     for (const std::string& command : commands) {
       CAPTURE(command);
       const Outcome done = work.run(fmt::format(fmt::runtime(command), "runs/" + name), input);
-      CHECK(done.choice ==
-            "tapestry: using " + best + ", the best checkpoint of the run; the newest is step 13\n");
+      CHECK(done.choice == "tapestry: using " + best +
+                               ", the best checkpoint of the run; the newest is step 13\n");
       CHECK(done.err.empty());
       CHECK_FALSE(done.out.empty());
       CHECK(work.run(fmt::format(fmt::runtime(command), best), input).choice.empty());

@@ -201,7 +201,7 @@ TEST_CASE("SIGUSR1 saves a run, which continues") {
   REQUIRE(saved.size() == 1);
   CHECK(directory.steps().back() > saved[0]);
   CHECK(contains(work.read("runs/tiny/train.log"),
-                 "  saved at step " + format_count(saved[0]) + ", as a signal requested\n"));
+                 "  saved at step " + format_count(saved[0]) + " (requested by a signal)\n"));
 }
 
 // ---- Locks

@@ -167,8 +167,8 @@ TEST_CASE("a run directory that cannot be used is rejected before training") {
                     {train + "taken --fresh", 5, taken},
                     {train + "~/x", 2, {"found ~/x, whose ~ only a shell expands", "$HOME"}},
                     {train + std::string(300, 'x'), 2, {"with a name of 300", "a shorter name"}},
-                    {train + "photos", 2, {"photos: holds other files, such as a.jpg"}},
-                    {train + "/ --dry-run", 2, {"/: holds other files, such as "}},
+                    {train + "photos", 2, {"photos: contains other files, such as a.jpg"}},
+                    {train + "/ --dry-run", 2, {"/: contains other files, such as "}},
                     {train + ".", 2, {"./config.yaml: exists and is not part of a run"}},
                     {train + ". --fresh", 2, {"./config.yaml: exists and is not part of a run"}},
                     {train + "logs", 2, {"logs/train.log: exists and is not part of a run"}}});

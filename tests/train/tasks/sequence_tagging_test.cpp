@@ -143,7 +143,8 @@ TEST_CASE("tokens are scored one by one, spans by F1") {
   // Expected one span in each sentence; found three of one token in the first and one in the
   // second.
   CHECK(scores.others.at("span_f1") == Approx(2.0 * 2 / (2 + 4)));
-  CHECK(tagging().format_scores(scores, config) == "loss 0.8370  accuracy 50.00 %  span F1 66.67 %");
+  CHECK(tagging().format_scores(scores, config) ==
+        "loss 0.8370  accuracy 50.00 %  span F1 66.67 %");
 }
 
 TEST_CASE("labels that are no spans have no span F1") {
