@@ -28,7 +28,7 @@ struct ExchangeOptions {
 ///
 /// Values are a FlatBuffer of all parameters. With ExchangeOptions::bfloat16, all nodes are already
 /// rounded, so that sending them in 2 bytes changes nothing. A process sends all buckets of its
-/// first node, then those of the next node. Transfers proceed while the process computes: the
+/// first node, then all buckets of the next. Transfers proceed while the process computes: the
 /// constructor begins to receive everything, so that messages arrive in their final place.
 class GradientExchange {
  public:

@@ -64,7 +64,7 @@ CheckContext context_with_loss(const test::OwnLoss& loss) {
   return context;
 }
 
-TEST_CASE("the loss that is checked is that of the network") {
+TEST_CASE("checks use the loss of the network") {
   const CheckContext large = context_with_loss(test::loss_times_7);
   const double seven = compute_loss(large.copy(DType::float64), large.batch, {}) /
                        compute_loss(tiny_context().copy(DType::float64), large.batch, {});

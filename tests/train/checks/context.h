@@ -15,7 +15,7 @@ namespace tapestry::test {
 
 using Change = std::function<void(CheckedModel&)>;
 
-/// Six sentences of up to five tokens and the model of `config`, each copy of which is changed.
+/// Six sentences of up to five tokens and the model of `config`. Each copy of the model is changed.
 inline CheckContext tiny_context(const Change& change = {}, const Config& config = tiny_config()) {
   const Corpus corpus = load_corpus(config.data);
   const NetworkSizes sizes{.source = corpus.source_vocabulary.size(),

@@ -21,7 +21,7 @@
 #include "train/checks/one_step.h"
 #include "train/inference/batch_tensors.h"
 
-/// All checks on models that are wrong, and what they print of models that are right.
+/// All checks on faulty models, and their output for correct models.
 namespace tapestry {
 namespace {
 
@@ -66,7 +66,7 @@ const Change blind = embeds([](const TokenVectors& read) -> TokenVectors {
   return {.source = scale(read.source, 0.0), .target = scale(read.target, 0.0)};
 });
 
-/// The same offset for all values of a vector would change neither order nor differences.
+/// Compares two values of a vector: an equal offset of all values would have no effect.
 const Change compares_padding = logits_changed([](const Tensor& logits, const TokenVectors& read) {
   return logits + sum(select(read.source, 2, 0) < select(read.source, 2, 1));
 });
@@ -282,7 +282,7 @@ TEST_CASE("losses that differ are printed with their values") {
   const std::string whole = ", the loss of the whole is ";
   CHECK(std::stod(details.substr(details.find(whole) + whole.size())) ==
         doctest::Approx(loss).epsilon(1e-9));
-  // Of halves of about as many tokens each.
+  // The halves have about the same number of tokens.
   CHECK(std::stod(details.substr(sum.size())) == doctest::Approx(2 * loss).epsilon(0.2));
 
   for (const double smoothing : {0.0, 0.3}) {
@@ -319,7 +319,7 @@ TEST_CASE("checks of learning start from the cross entropy of the model") {
   context.tied_width = 16;
   context.vocabulary = 9;  // ln(1 + exp(4) / 9) is 1.956
   CHECK(initial_loss(context).details.ends_with(", tolerance 3.46"));
-  // Two equal sources, the targets of which differ in their first token.
+  // Two equal sources whose targets differ in the first token.
   const std::vector<Example> pairs = {{{4}, {5}}, {{4}, {6}}};
   context.batch = make_batch(pairs, std::vector<std::size_t>{0, 1});
   CHECK(overfit_batch(context).status == CheckStatus::passed);

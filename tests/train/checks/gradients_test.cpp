@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A row no two fields of which have the same value.
+/// A row whose fields have different values.
 GradcheckRow uneven_row() {
   return {.output = "loss",
           .name = "head.weight",

@@ -39,7 +39,7 @@ TEST_CASE("a wider batch has more padding and is otherwise equal") {
   CHECK(wide.target_tokens == 5);
 }
 
-TEST_CASE("logits are compared token by token, without those behind the end") {
+TEST_CASE("logits are compared token by token, without the padding") {
   const Batch batch = two_sentences();
   const Tensor before = Tensor::from({2, 3, 1}, {1, 2, 99, 3, 4, -5}, DType::float64);
   const Tensor after = Tensor::from({2, 3, 1}, {3, 4.25, -5, 1, 2.125, 0}, DType::float64);

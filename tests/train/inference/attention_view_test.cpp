@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-/// Two heads, in which "a" and "château" look at "château" and "b".
+/// Two heads; the queries "a" and "château" attend to "château" and "b".
 LayerAttention two_heads() {
   return {.layer = "decoder.layers.0.cross_attn",
           .queries = {"a", "château"},

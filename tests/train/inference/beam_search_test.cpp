@@ -83,7 +83,7 @@ TEST_CASE("scores are the log-probabilities of a forward pass, with length norma
 }
 
 TEST_CASE("a beam as wide as the number of hypotheses finds the most likely outputs") {
-  // Outputs of up to 3 of the tokens 0 to 5 but <eos>: 1 + 5 + 25, and 125 that are cut.
+  // Outputs of up to 3 of the tokens 0 to 5 except <eos>: 1 + 5 + 25, and 125 that are cut.
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
     const Model model = random_model(seed, 6);
     const Sentence source{4, 5};
@@ -291,7 +291,7 @@ Sentences greedy(const Model& model, const Sentences& inputs, std::size_t max_le
                 {.max_length = max_length});
 }
 
-/// The scores of a model that prefers one token always.
+/// The scores of a model that always prefers one token.
 std::vector<double> preferring(std::size_t id) {
   std::vector<double> scores(hand_made_vocabulary, 0.0);
   scores[id] = 1.0;
@@ -300,7 +300,7 @@ std::vector<double> preferring(std::size_t id) {
 
 }  // namespace
 
-TEST_CASE("greedy outputs end with <eos> or at the greatest length that source and model allow") {
+TEST_CASE("greedy outputs end with <eos> or at the maximum length of source and model") {
   const auto always = [](std::size_t id, std::size_t max_length = 16) {
     return model_with_scores(preferring(id), max_length);
   };

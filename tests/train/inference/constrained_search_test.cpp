@@ -27,7 +27,7 @@ std::vector<Hypothesis> search_one(const Model& model, const SearchInput& input,
   return search_outputs(*model.network, test::random_model_positions, {input}, options).front();
 }
 
-/// All tokens but <eos>, of which those that are not in the list are forbidden.
+/// Forbids all tokens that are not in the list; <eos> is always allowed.
 std::vector<bool> all_but(const std::vector<std::int32_t>& allowed) {
   std::vector<bool> forbidden(hand_made_vocabulary, true);
   for (const std::int32_t id : allowed) forbidden[static_cast<std::size_t>(id)] = false;
@@ -95,7 +95,7 @@ TEST_CASE("a token of a prefix that is not in the vocabulary is rejected") {
   CHECK_THROWS_AS(search_one(model, {.source = {4}, .prefix = {-1}}, {}), std::invalid_argument);
 }
 
-TEST_CASE("outputs have no forbidden tokens, and log-probabilities are those of the model") {
+TEST_CASE("outputs have no forbidden tokens, and have the log-probabilities of the model") {
   const std::vector<bool> forbidden = all_but({5, 6, 9});
   for (const std::uint64_t seed : {1, 2, 3}) {
     const Model model = random_model(seed);

@@ -19,7 +19,7 @@ namespace {
 
 using doctest::Approx;
 
-/// Gives 4 the probability 1/2, <eos> 1/4, 5 and 6 1/8 each, wherever they stand.
+/// Gives 4 the probability 1/2, <eos> 1/4, 5 and 6 1/8 each, at every position.
 Model model_with_known_odds() {
   std::vector<double> scores(7, -1000.0);
   scores[eos_id] = std::log(0.25);
@@ -29,8 +29,8 @@ Model model_with_known_odds() {
 }
 
 TEST_CASE("loss, perplexity and token accuracy are means over tokens with <eos>, without padding") {
-  // 4 4 <eos>: log 2 + log 2 + log 4; 5 <eos>: log 8 + log 4; together 9 log 2 for 5 tokens, of
-  // which the two 4s are the most likely ones.
+  // 4 4 <eos>: log 2 + log 2 + log 4; 5 <eos>: log 8 + log 4; together 9 log 2 for 5 tokens. Only
+  // the two 4s are the most likely tokens.
   const Scores scores =
       score_labels(model_with_known_odds(), {{{4}, {4, 4}}, {{5, 6, 7}, {5}}}, 2, {});
   CHECK(scores.sentences == 2);
@@ -88,9 +88,9 @@ TEST_CASE("the classes of examples are in the order of the examples, whatever th
     CAPTURE(i);
     const LikelyClass alone = ranked_classes(model, {examples[i]}, 1, 1).front().front();
     different.insert(alone.id);
-    for (const LikelyClass& beside_others : {two[i].front(), all[i].front()}) {
-      CHECK(beside_others.id == alone.id);
-      CHECK(beside_others.probability == Approx(alone.probability).epsilon(1e-12));
+    for (const LikelyClass& in_batch : {two[i].front(), all[i].front()}) {
+      CHECK(in_batch.id == alone.id);
+      CHECK(in_batch.probability == Approx(alone.probability).epsilon(1e-12));
     }
   }
   REQUIRE(different.size() > 1);
@@ -127,7 +127,7 @@ TEST_CASE("a callback receives the predictions of every batch in the order of it
   CHECK(best == std::vector<std::int32_t>(6, 4));
 }
 
-TEST_CASE("the accuracy of a sample is that of examples spread evenly over the set") {
+TEST_CASE("the accuracy of a sample is computed on evenly spaced examples of the set") {
   // Only the targets 4 are predicted; of five examples, a sample of two has those at 0 and 2.
   const std::vector<Example> pairs = {
       {{5}, {4, 4, 4}}, {{5}, {6}}, {{5, 5, 5}, {4}}, {{5}, {6}}, {{5}, {6}}};
@@ -170,7 +170,7 @@ TEST_CASE("scores of 0 sentences are 0") {
 }
 
 TEST_CASE("the loss of an example is the sum over its labels, in the order of the examples") {
-  // Gives 4 the probability 1/2, <eos> and 5 each 1/4, wherever they stand.
+  // Gives 4 the probability 1/2, <eos> and 5 each 1/4, at every position.
   std::vector<double> scores(6, -1000.0);
   scores[4] = std::log(0.5);
   scores[eos_id] = scores[5] = std::log(0.25);

@@ -30,7 +30,7 @@ const std::vector<Example> pairs{{{4, 5, 6}, {7, 8}},
 
 }  // namespace
 
-TEST_CASE("a pair has a score for each target token and <eos>, that of a forward pass") {
+TEST_CASE("each target token and <eos> have the log-probability of a forward pass") {
   const Model model = random_model(1);
   const auto scores = score_pairs(*model.network, pairs);
   REQUIRE(scores.size() == pairs.size());
@@ -48,7 +48,7 @@ TEST_CASE("a pair has a score for each target token and <eos>, that of a forward
   }
 }
 
-TEST_CASE("scores of outputs are those of beam search") {
+TEST_CASE("outputs of beam search have its log-probabilities") {
   std::size_t compared = 0;
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
     const Model model = random_model(seed);
@@ -89,7 +89,7 @@ TEST_CASE("batches of pairs have at most the given tokens, with padding") {
 
 // ---- Alignment
 
-TEST_CASE("layers of cross-attention are those of the decoder, in order") {
+TEST_CASE("layers of cross-attention are named in the order of the decoder") {
   const Model model = random_model(1);
   CHECK(cross_attention_layers(*model.network) ==
         std::vector<std::string>{"decoder.layers.0.cross_attn", "decoder.layers.1.cross_attn"});

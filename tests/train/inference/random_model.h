@@ -43,8 +43,8 @@ inline Model random_model(std::uint64_t seed, std::size_t vocabulary = hand_made
 inline const std::vector<Sentence> some_sources{{4, 5, 6, 7, 8},   {9}, {7, 8, 4}, {}, {6, 6},
                                                 {5, 9, 9, 4, 4, 7}};
 
-/// Whether a number of one sentence is equal in batches of different sizes: the bits, unless
-/// OpenBLAS multiplies, whose rounding of a row depends on how many rows there are.
+/// Whether values of a sentence from batches of different sizes are equal: in every bit, except
+/// with OpenBLAS, whose rounding of a row depends on the number of rows.
 inline bool same_in_any_batch(double a, double b) {
   const double rounding = matmul_in_use() == Matmul::openblas ? 1e-12 : 0.0;
   return std::abs(a - b) <= rounding * std::abs(a);

@@ -34,7 +34,7 @@ std::int32_t draw(const SamplingOptions& options, double uniform) {
   return draw_token(scores(), options, uniform);
 }
 
-/// A language model over 11 words with 6 positions, which it has to know.
+/// A language model over 11 words with 6 learned positions.
 Model random_model() {
   Model model = test::make_model("language_model",
                                  {.d_model = 16,
@@ -60,7 +60,7 @@ Line generated(const Model& model, const Line& prompt, std::size_t count,
 
 }  // namespace
 
-TEST_CASE("a token is drawn in proportion to its probability, sorted by it") {
+TEST_CASE("a token is drawn in proportion to its probability, in descending order") {
   CHECK(draw({}, 0.0) == 1);
   CHECK(draw({}, 0.399) == 1);
   CHECK(draw({}, 0.401) == 3);
@@ -112,7 +112,7 @@ TEST_CASE("top_p keeps the fewest most likely tokens of that probability") {
   CHECK(draw({.top_p = 0.69}, 0.572) == 3);
 }
 
-TEST_CASE("of top_k and top_p the stricter one applies") {
+TEST_CASE("the stricter of top_k and top_p applies") {
   CHECK(draw({.top_k = 3, .top_p = 0.69}, nearly_one) == 3);
   CHECK(draw({.top_k = 1, .top_p = 0.69}, nearly_one) == 1);
 }
@@ -125,7 +125,7 @@ TEST_CASE("equal scores are ordered by id") {
   CHECK(draw_token(equal, {}, 0.6) == 2);
 }
 
-TEST_CASE("draws from a large vocabulary equal those of a complete sort") {
+TEST_CASE("draws from a large vocabulary equal draws after a complete sort") {
   constexpr std::size_t words = 3000;
   std::vector<double> scores(words);
   for (std::size_t i = 0; i < words; ++i) {
@@ -141,8 +141,8 @@ TEST_CASE("draws from a large vocabulary equal those of a complete sort") {
        {SamplingOptions{}, {.top_k = 700}, {.top_p = 0.8}, {.top_k = 100, .top_p = 0.01}}) {
     std::size_t kept = 0;
     double weight = 0;
-    const std::size_t most = options.top_k == 0 ? words : options.top_k;
-    while (kept < most && (options.top_p == 1 || weight < options.top_p * all)) {
+    const std::size_t max_tokens = options.top_k == 0 ? words : options.top_k;
+    while (kept < max_tokens && (options.top_p == 1 || weight < options.top_p * all)) {
       weight += std::exp(scores[ranked[kept++]]);
     }
     for (std::size_t draw = 0; draw < 200; ++draw) {
@@ -184,14 +184,14 @@ TEST_CASE("generated text depends on prompt, options and seed, and a longer one 
 struct WindowCase {
   Line prompt;
   SamplingOptions options;
-  std::size_t most;
+  std::size_t max_tokens;
 };
 
-TEST_CASE("a token is drawn by the last tokens that fit the window, which it repeats less") {
+TEST_CASE("a token is drawn after the last tokens that fit the window, which are penalized") {
   const Model model = random_model();
   const auto& network = model.as<LanguageModel>();
   const Line few = {4, 5, 6, 7}, many = {10, 9, 8, 4, 5, 6, 7, 5};
-  for (const auto& [prompt, chosen, most] :
+  for (const auto& [prompt, chosen, max_tokens] :
        {WindowCase{few, {}, 6},
         {few, {.window = 3}, 3},
         {few, {.window = 99}, 6},
@@ -207,7 +207,7 @@ TEST_CASE("a token is drawn by the last tokens that fit the window, which it rep
     const Line rest = generated(model, text, 20, options);
     const RandomStream random = RandomStream(4).named("sampling");
     for (std::size_t i = 0; i < rest.size(); ++i) {
-      const std::size_t read = std::min(text.size(), most);
+      const std::size_t read = std::min(text.size(), max_tokens);
       TokenBatch tokens{.ids = Ids(Shape{1, read}), .lengths = {static_cast<std::int32_t>(read)}};
       std::copy(text.end() - static_cast<std::ptrdiff_t>(read), text.end(), tokens.ids.begin());
       const Tensor logits = network(tokens, Mode::inference());

@@ -54,8 +54,8 @@ TEST_CASE("extensions of a hypothesis use its own slot, then a free one") {
   CHECK(search.last_token(0) == 4);
   CHECK(search.last_token(1) == 5);
   CHECK_FALSE(search.is_done());
-  // Both hypotheses of slot 1 become more likely than the one of slot 0, which also ends. Its rows
-  // are behind those of another source.
+  // Both extensions of slot 1 become more likely than the hypothesis of slot 0, which also ends.
+  // The rows of this source follow the rows of another source.
   const Tensor second = logits({{1, 1, 1}, {1, 1, 1}, {0.6, 0.2, 0.2}, {0.02, 0.48, 0.5}});
   CHECK(search.advance(NextLogits(second, 3), 2) == Slots{1, 1});
   CHECK(search.last_token(0) == 4);

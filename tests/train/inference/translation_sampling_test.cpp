@@ -84,7 +84,7 @@ TEST_CASE("samples depend on the seed and the number of the input, not on the ba
               Approx(log_probability(model, inputs[i].source, h.tokens)).epsilon(1e-9));
       }
     }
-    // More samples contain the fewer.
+    // The first samples do not depend on the number of samples.
     const auto more = search_outputs(*model.network, test::random_model_positions, inputs,
                                      sampling(6, {.top_k = 6, .repetition_penalty = penalty}));
     for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -24,9 +24,8 @@
 #include "tests/train/tiny_run.h"
 #include "train/tasks/data_source.h"
 
-/// What a run does while a checkpoint is written in the background. In most tests a checkpoint gets
-/// its name only when the log has a line of a later step, which would never come if a save stopped
-/// training.
+/// Runs whose checkpoints are written in the background. In most tests a checkpoint is renamed only
+/// when the log has a line of a later step, which would never appear if a save stopped training.
 namespace tapestry {
 namespace {
 
@@ -35,20 +34,20 @@ using test::tiny_config;
 using test::tiny_steps;
 using test::TinyRun;
 
-constexpr auto longest_wait = std::chrono::seconds(20);
+constexpr auto max_wait = std::chrono::seconds(20);
 
-/// A disk on which the first checkpoint gets its name late.
+/// A file system that delays the rename of the first checkpoint.
 class WaitingFileSystem : public FileSystem {
  public:
-  /// The first checkpoint gets its name when this is true, unless that takes too long.
+  /// The first checkpoint is renamed when this is true, or after max_wait.
   std::function<bool()> may_rename = [] { return true; };
-  int error = 0;                ///< if not 0, that checkpoint then fails with it
+  int error = 0;                ///< if not 0, this rename fails with it
   std::atomic<int> renames{0};  ///< of checkpoints
   std::atomic<bool> has_waited{false};
-  std::atomic<int> files{0}, most_files{0};  ///< of checkpoints, open for writing at once
+  std::atomic<int> files{0}, max_files{0};  ///< of checkpoints, open for writing at once
 
   int open(const char* path, int flags, mode_t mode) override {
-    if (contains(path, ".h5.tmp-")) most_files = std::max<int>(most_files, ++files);
+    if (contains(path, ".h5.tmp-")) max_files = std::max<int>(max_files, ++files);
     return FileSystem::open(path, flags, mode);
   }
 
@@ -64,7 +63,7 @@ class WaitingFileSystem : public FileSystem {
 
  private:
   void wait() {
-    const auto deadline = std::chrono::steady_clock::now() + longest_wait;
+    const auto deadline = std::chrono::steady_clock::now() + max_wait;
     while (!may_rename()) {
       if (std::chrono::steady_clock::now() > deadline) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -73,14 +72,14 @@ class WaitingFileSystem : public FileSystem {
   }
 };
 
-/// A run on such a disk.
+/// A run on such a file system.
 struct SlowRun {
   SlowRun() {
     directory.create();
     progress.log_to((folder / "log").string());
   }
 
-  /// The first checkpoint gets its name when the log has this text.
+  /// The first checkpoint is renamed when the log has this text.
   void rename_after(std::string text) {
     files.may_rename = [this, text = std::move(text)] {
       log_at_rename = log();
@@ -129,14 +128,14 @@ TEST_CASE("training continues while a checkpoint is written, up to the next save
   CHECK(run.train(saving_four_times()) == RunEnd::finished);
   CHECK(run.files.has_waited);
   CHECK_FALSE(contains(run.log_at_rename, "step  7/12"));
-  CHECK(run.files.most_files == 1);
+  CHECK(run.files.max_files == 1);
   CHECK(run.directory.steps() == sound.directory().steps());
   for (const std::uint64_t step : sound.directory().steps()) {
     CHECK(run.checkpoint_bytes(step) == sound.checkpoint_bytes(step));
   }
 }
 
-TEST_CASE("a save that fails in the background is a warning, not the scheduled one") {
+TEST_CASE("a save that fails in the background is a warning and does not count as scheduled") {
   SlowRun run;
   run.rename_after("step  5/12");
   run.files.error = ENOSPC;
@@ -242,7 +241,7 @@ TEST_CASE("a run that ends with an error finishes the save in progress first") {
 
 TEST_CASE("a rollback uses the checkpoint that is being saved when a step fails") {
   Config config = saving_at_the_start();
-  config.train.batch_size = config.train.accumulate = 1;  // some steps meet the symbol
+  config.train.batch_size = config.train.accumulate = 1;  // some steps have the symbol
   config.train.steps = 20;
   config.train.max_nan_steps = 20;
   config.train.save_every = 1;

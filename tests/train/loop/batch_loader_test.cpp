@@ -22,7 +22,7 @@ using test::tiny_config;
 /// Every step is prepared ahead.
 constexpr std::chrono::nanoseconds always{0};
 
-/// The content of the batches of a step, and the position behind them.
+/// The content of the batches of a step, and the position after them.
 std::string to_text(const StepBatches& step) {
   std::string text;
   for (const Batch& batch : step.batches) {
@@ -98,7 +98,7 @@ TEST_CASE("cancel() ends a loader at once on either thread, and it can be used a
   CHECK(to_text(loader.take({2, 1}, true)) == expected);
 }
 
-TEST_CASE("the destructor of a loader abandons what it prepares") {
+TEST_CASE("destroying a loader abandons the step that it prepares") {
   Config config = masked_config();
   const Corpus corpus = load_corpus(config.data);
   for (int attempt = 0; attempt < 20; ++attempt) {

@@ -22,7 +22,7 @@ namespace {
 using test::contains;
 using test::tiny_config;
 
-/// A run large enough for the sizes of single tensors not to matter.
+/// A run in which the sizes of single tensors do not matter.
 Config middling_config() {
   Config config = tiny_config();
   config.data.symbols.max_length = 12;
@@ -101,7 +101,7 @@ TEST_CASE("memory of state, validation and saving follows from shapes, vocabular
     CHECK(need_of_model(config, corpus).state ==
           (4 + static_cast<std::uint64_t>(sums)) * parameters + constants);
   }
-  // Sums of 4, 2 and 1 micro-batches, and the parts of those of the others.
+  // The sums that wait in a process, and its parts of the sums of the other processes.
   for (const auto& [processes, waiting] : {std::pair(2, 2), std::pair(4, 1), std::pair(8, 0)}) {
     const auto p = static_cast<std::uint64_t>(processes);
     const std::uint64_t sums =
@@ -109,7 +109,7 @@ TEST_CASE("memory of state, validation and saving follows from shapes, vocabular
     CHECK(need_of_model(config, corpus, p).state ==
           std::max(2 * parameters + 2 * parameters / p + sums, 3 * parameters) + constants);
   }
-  // Of 3 micro-batches rank 0 has one, and rank 1 the second and the third, which are two sums.
+  // Rank 0 has the first of 3 micro-batches, rank 1 the other two, which are two nodes.
   config.train.accumulate = 3;
   CHECK(need_of_model(config, corpus, 2).state ==
         2 * parameters + parameters + parameters + 2 * (parameters / 2) + constants);
@@ -131,7 +131,7 @@ TEST_CASE("a validation needs memory for the longest training example that it sc
   Corpus corpus = load_corpus(config.data);
   for (Example& pair : corpus.validation) pair.target.resize(2, first_word_id);
   std::vector<Example> training(60, {{first_word_id}, {first_word_id}});
-  training[1].target.resize(99, first_word_id);  // not in the sample of 6, spread evenly
+  training[1].target.resize(99, first_word_id);  // not in the sample of 6 evenly spaced ones
   training[50].target.resize(10, first_word_id);
   corpus.train = std::move(training);
   const std::uint64_t vocabulary = network_sizes(config, corpus).target;
@@ -181,7 +181,7 @@ TEST_CASE("the largest batch has the longest source, the longest target and the 
   CHECK(largest_batch(pairs, 100).rows == 6);
 }
 
-TEST_CASE("the largest batches of tokens are those of most positions and of most pairs of them") {
+TEST_CASE("the largest batches of tokens have the most positions or the most pairs of positions") {
   Config config = tiny_config();
   config.train.batch_tokens = 24;
   config.model.max_length = 20;
@@ -190,7 +190,7 @@ TEST_CASE("the largest batches of tokens are those of most positions and of most
     return std::vector<Example>(count, Example{std::vector<std::int32_t>(source, first_word_id),
                                                std::vector<std::int32_t>(target, first_word_id)});
   };
-  // With <eos>: 1 pair of side 13, 5 of 6, which are batches of 4 and, with the shorter ones, of 4.
+  // The longest sides, with <eos>: 13 of one pair, 6 of four pairs, 5 of three pairs.
   corpus.train = pairs(1, 3, 12);
   for (const Example& pair : pairs(4, 5, 2)) corpus.train.push_back(pair);
   for (const Example& pair : pairs(3, 1, 4)) corpus.train.push_back(pair);
@@ -202,7 +202,7 @@ TEST_CASE("the largest batches of tokens are those of most positions and of most
   CHECK(largest[1].rows == 4);
   CHECK(largest[1].source_length == 6);
   CHECK(largest[1].target_length ==
-        5);  // that of a shorter pair, which another epoch may have there
+        5);  // of a shorter pair, which may be in this batch in another epoch
   config.train.batch_tokens = 200;
   CHECK(largest_batches(corpus, config).size() == 1);
   CHECK(largest_batches(corpus, config)[0].rows == 8);
@@ -264,7 +264,7 @@ TEST_CASE("warming up does not change a bit of the run") {
 }
 
 TEST_CASE("after warming up, the largest step allocates nothing from the system") {
-  const test::Threads one(1);  // which pieces a thread gets, and so its scratch, is up to chance
+  const test::Threads one(1);  // with more, the scratch memory of each thread varies
   const Config config = middling_config();
   const Corpus corpus = load_corpus(config.data);
   const Model model = model_of(config, corpus);
@@ -296,7 +296,8 @@ TEST_CASE("a model larger than the memory is rejected before it is made, with wh
                        "and the optimizer's moments, found 32.0 GB in this machine\n"));
 }
 
-TEST_CASE("the hint is to reduce the batch if validation needs most, the model if both do") {
+TEST_CASE(
+    "the hint names the batch if validation needs more than model and saving, else the model") {
   const auto hint = [](std::uint64_t validation) {
     const std::string warning =
         warning_about_memory({.state = 30, .step = 1, .validation = validation, .saving = 20},

@@ -28,7 +28,7 @@ using test::contains;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Message about the first `count` pairs, of which the first is pair 3.
+/// The message about `count` consecutive pairs, from pair 3 on.
 std::string words_for_pairs(std::size_t count) {
   std::vector<std::size_t> pairs(count);
   std::iota(pairs.begin(), pairs.end(), std::size_t{2});
@@ -63,7 +63,7 @@ TEST_CASE("the report says if no single operation or example is at fault") {
         "training pair 1\n  source  a\n  target  b\n");
 }
 
-/// The report on one example, which gives such a value by itself.
+/// The report on one example, which causes such a value by itself.
 std::string report_on(const Example& example, const char* kind, const TextCodec& codec) {
   Config config;
   config.model_kind = kind;
@@ -98,7 +98,7 @@ TEST_CASE("the report has the names of examples and of their parts in the task")
         "; first in head: exp; in the batch of training images 3 and 5");
 }
 
-/// The origin in a step of the batches (3 1) of epoch 0 and (2 0) of epoch 1, the loss of which is
+/// The origin in a step with the batches (3 1) of epoch 0 and (2 0) of epoch 1. Their losses are
 /// multiplied by `factor`.
 NonFiniteOrigin find_origin(const std::function<double(const Batch&, std::size_t)>& factor) {
   const Config config = test::tiny_config();
@@ -114,7 +114,7 @@ NonFiniteOrigin find_origin(const std::function<double(const Batch&, std::size_t
   return find_non_finite_origin(loss, pairs, {}, batches, model.parameters);
 }
 
-TEST_CASE("the examples at fault are those of the first batch that has any") {
+TEST_CASE("only the examples at fault in the first such batch are listed") {
   const NonFiniteOrigin second =
       find_origin([](const Batch&, std::size_t index) { return index == 1 ? infinity : 1.0; });
   CHECK(second.operation.find("scale") != std::string::npos);
@@ -124,7 +124,7 @@ TEST_CASE("the examples at fault are those of the first batch that has any") {
   CHECK(both.examples == std::vector<std::size_t>{1, 3});
 }
 
-TEST_CASE("single pairs are made as in the epoch of their batch") {
+TEST_CASE("single pairs are made with the epoch of their batch") {
   const NonFiniteOrigin second = find_origin(
       [](const Batch& batch, std::size_t) { return batch.epoch == 1 ? infinity : 1.0; });
   CHECK(second.examples == std::vector<std::size_t>{0, 2});

@@ -42,7 +42,7 @@ const TrainMetrics metrics{.step = 50,
                            .target_tokens = 640};
 const std::string scores = "loss 0.2500  accuracy 96.10 %";
 
-/// A file that is no terminal, like a pipe.
+/// An output that is not a terminal.
 class PlainOutput {
  public:
   ~PlainOutput() {
@@ -262,7 +262,7 @@ TEST_CASE("on a terminal a live line is drawn, and erased for other lines and at
   CHECK(terminal.shown() == "\r\033[K");
 }
 
-/// The live line that a step draws, without the sequence that erases the one before.
+/// The live line that a step draws, without the sequence that erases the previous line.
 std::string live_line(const Terminal& terminal, const std::string& targets = "tokens") {
   std::string drawn;
   {
@@ -275,7 +275,7 @@ std::string live_line(const Terminal& terminal, const std::string& targets = "to
   return drawn.substr(4);
 }
 
-TEST_CASE("the live line fits the width of the terminal, also after that has changed") {
+TEST_CASE("the live line fits the width of the terminal, also after a change of the width") {
   if (test::has_no_terminals()) return;
   const Terminal terminal;
   for (const int columns : {90, 12, 40, 1, 26, 25}) {

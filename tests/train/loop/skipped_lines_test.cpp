@@ -29,9 +29,9 @@
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
-/// A run with data.on_bad_line=skip equals a run on files without the lines that it skips: whatever
-/// is kept beside the examples (references, lines, weights of corpora, segmentations) is that of
-/// the examples that are left.
+/// A run with data.on_bad_line=skip equals a run on files without the lines that it skips: data
+/// that are stored with the examples (references, lines, weights of corpora, segmentations) belong
+/// to the remaining examples.
 namespace tapestry {
 namespace {
 
@@ -64,7 +64,7 @@ std::string overlong(const std::string& word) {
 void write_images(const std::filesystem::path& path, const std::vector<std::int64_t>& labels) {
   std::vector<std::uint8_t> pixels;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    // Depend on the label, so that an image is the same with and without others before it.
+    // Independent of skipped images before it.
     for (std::size_t k = 0; k < 4; ++k) {
       pixels.push_back(static_cast<std::uint8_t>((labels[i] * 37 + 50 * k * (i % 2 + 1)) % 256));
     }
@@ -125,7 +125,7 @@ struct SkippedWorkplace : test::Workplace {
           bad_labelled.push_back("sideways\tka");
           bad_tagged.push_back("ka\tghost\n");
           bad_table.push_back("1,2,3,4,prime");
-          // Two before each image, so that its place is even or odd as without them.
+          // Two before each image: its index stays even or odd.
           if (!clean) {
             labels.clear();
             for (std::size_t i = 0; i < count; ++i) {
@@ -186,13 +186,13 @@ struct SkippedWorkplace : test::Workplace {
   }
 };
 
-/// Files whose changes need not survive a loss of power.
+/// A file system without fsync, which would take most of the time.
 class UnsyncedFiles : public FileSystem {
  public:
   int fsync(int) override { return 0; }
 };
 
-/// Files that a run leaves.
+/// Results of a run.
 struct Left {
   std::string metrics;
   ArrayStore last;
@@ -233,7 +233,7 @@ Left trained(const Config& config) {
 
 struct SkipCase {
   std::string name;            ///< of the config
-  std::vector<Lines> options;  ///< each with those before it
+  std::vector<Lines> options;  ///< overrides of each run
 };
 
 const Lines from_files = {"data.subwords=file", "data.subword_file=%/source.model",

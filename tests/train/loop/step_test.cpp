@@ -132,7 +132,7 @@ TEST_CASE("a step with other batches does not change the position in the data") 
 TEST_CASE("a step is finite if loss and gradient are, and is not timed otherwise") {
   NewRun run;
   CHECK(run.computed_step().is_finite());
-  // Values of 0 keep the huge weight behind them out of the loss, and not out of the gradient.
+  // Values of 0 hide the huge weight after them from the loss, but not from the gradient.
   std::ranges::fill(run.values("decoder.layers.0.self_attn.v_proj.weight"), 0.0f);
   std::ranges::fill(run.values("decoder.layers.0.self_attn.v_proj.bias"), 0.0f);
   run.values("decoder.layers.0.self_attn.out_proj.weight")[0] = 3e38f;
@@ -153,15 +153,15 @@ constexpr std::size_t steps = 3;
 constexpr std::size_t warmup = 4;
 constexpr double peak = 0.1;
 constexpr double alpha = 0.2;
-constexpr double longest = 0.05;
+constexpr double max_norm = 0.05;
 
-/// With everything that a step has to hand on: dropout, smoothing, accumulation, a limit that every
-/// gradient exceeds and a rate that changes from step to step.
+/// With everything that affects a step: dropout, label smoothing, accumulation, a clip norm that
+/// every gradient exceeds and a learning rate that changes in each step.
 Config config_of_all() {
   Config config = test::tiny_config();
-  // Adam would divide the gradient by its size, and with it what rounding leaves of a zero.
+  // Adam would amplify rounding errors of zero gradients, since it divides gradients by their size.
   config.optimizer = {.kind = OptimizerKind::sgd, .momentum = 0.9};
-  config.train.clip_norm = longest;
+  config.train.clip_norm = max_norm;
   config.schedule = {
       .kind = ScheduleKind::linear_warmup, .learning_rate = peak, .warmup_steps = warmup};
   config.train.label_smoothing = alpha;
@@ -170,7 +170,7 @@ Config config_of_all() {
   return config;
 }
 
-/// Adds to the gradients those of this batch's share in the mean loss of `tokens` target tokens.
+/// Adds the gradients of this batch's contribution to the mean loss over `tokens` target tokens.
 void add_gradients(const Model& model, const Batch& batch, std::size_t tokens, const Mode& mode) {
   Tape tape;
   const Tensor logits = (*model.network)(network_input(batch, model.parameters.dtype()), mode);
@@ -181,7 +181,7 @@ void add_gradients(const Model& model, const Batch& batch, std::size_t tokens, c
       scale(mean, static_cast<double>(batch.target_tokens) / static_cast<double>(tokens)));
 }
 
-/// Two batches each; the parameters afterwards.
+/// The model after `steps` steps of two batches each.
 Model trained_by_hand(const Config& config) {
   const Corpus corpus = load_corpus(config.data);
   Model model(network_maker(config, {.source = corpus.source_vocabulary.size(),
@@ -203,8 +203,8 @@ Model trained_by_hand(const Config& config) {
     add_gradients(model, second, tokens, Mode::training(random.at(1)));
 
     const double norm = global_gradient_norm(model.parameters.list());
-    REQUIRE(norm > longest);
-    optimizer->step(peak * static_cast<double>(step) / warmup, longest / norm);
+    REQUIRE(norm > max_norm);
+    optimizer->step(peak * static_cast<double>(step) / warmup, max_norm / norm);
   }
   return model;
 }

@@ -80,7 +80,7 @@ TEST_CASE("the time limit ends a long step") {
   CHECK(trainer.step() == 0);
 }
 
-/// A disk that is told to end the process once the last checkpoint has its name.
+/// A file system that raises SIGTERM after the rename of the last checkpoint, if told to.
 class InterruptingFileSystem : public FileSystem {
  public:
   bool interrupts = false;

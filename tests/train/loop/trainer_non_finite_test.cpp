@@ -36,7 +36,7 @@ using test::tiny_config;
 using test::tiny_steps;
 using test::TinyRun;
 
-/// One sentence a step, so that a symbol is in some steps and not in others.
+/// One sentence per step, so that a symbol is in some steps and not in others.
 Config one_sentence_a_step(OnNan on_nan) {
   Config config = tiny_config();
   config.train.batch_size = config.train.accumulate = 1;
@@ -54,7 +54,8 @@ std::string poisoned_run(TinyRun& run, const Config& config) {
   return test::error_text<NumericError>([&] { trainer.run(); });
 }
 
-/// Whether the digests have each step once, in order, and last the parameters of the checkpoint.
+/// Checks that the digests have each step once, in order, and that the last ones fit the
+/// checkpoint.
 void check_digests(TinyRun& run, std::uint64_t steps) {
   const DigestTable table = read_digests(read_events_file(run.directory().path()));
   REQUIRE(table.steps.size() == steps);
@@ -67,7 +68,7 @@ void check_digests(TinyRun& run, std::uint64_t steps) {
   }
 }
 
-/// Weights become infinite with the first step.
+/// The first step makes weights infinite.
 Config with_infinite_steps() {
   Config config = tiny_config();
   config.optimizer.kind = OptimizerKind::sgd;
@@ -77,7 +78,7 @@ Config with_infinite_steps() {
   return config;
 }
 
-/// A trainer whose loss is NaN, on a disk that fails on demand.
+/// A trainer whose loss is NaN, on a file system that fails on demand.
 struct NanRun {
   explicit NanRun(const Config& config) : corpus(load_corpus(config.data)) {
     directory.create();
@@ -133,7 +134,7 @@ TEST_CASE("a gradient that is not finite stops the run although the loss is fini
     Tensor tensor = trainer.model().parameters.find(name)->tensor;
     return tensor.mutable_values<float>();
   };
-  // Values of 0 keep the huge weight behind them out of the loss, and not out of the gradient.
+  // Values of 0 hide the huge weight after them from the loss, but not from the gradient.
   std::ranges::fill(weight("decoder.layers.0.self_attn.v_proj.weight"), 0.0f);
   std::ranges::fill(weight("decoder.layers.0.self_attn.v_proj.bias"), 0.0f);
   weight("decoder.layers.0.self_attn.out_proj.weight")[0] = 3e38f;
@@ -158,7 +159,7 @@ TEST_CASE("examples at fault of a masked model are searched with the masks of th
   const std::size_t words = corpus.target_vocabulary.size();
   std::vector<std::size_t> all(corpus.train.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  // The sentences in which a word can be read, not masked, in an epoch.
+  // The sentences that have a word which is not masked in an epoch.
   const auto readers = [&](std::int32_t word, std::uint64_t epoch) {
     const Batch batch = make_batch(corpus.train, all, batch_rules(config, words, epoch));
     std::vector<std::size_t> sentences;
@@ -247,8 +248,8 @@ TEST_CASE("train.max_nan_steps consecutive steps that are not finite stop the ru
   CHECK(contains(text, "; 3 consecutive steps, train.max_nan_steps is 2\n"));
 }
 
-/// Memory of a run that rolls back and is saved every few steps. What happened after the save
-/// that it goes back to is forgotten with the rest of the state.
+/// The history of a run that rolls back and is saved every few steps. A rollback also discards the
+/// history after the save.
 std::string expected_history(const Config& config) {
   const Corpus corpus = load_corpus(config.data);
   const auto last = static_cast<std::int32_t>(corpus.source_vocabulary.size()) - 1;
@@ -281,33 +282,33 @@ TEST_CASE("a rollback restores the last scheduled checkpoint and skips the data 
   CHECK(end.get_scalar<std::uint64_t>("optimizer/steps") == 20);
   const std::string events = history(run, 20);
   CHECK(events == expected_history(config));
-  // Batches were passed over, so the run is further in its data than its steps took it.
+  // Skipped batches advance the position in the data, but not the step.
   const auto epoch = end.get_scalar<std::uint64_t>("train/epoch");
   const auto batch = end.get_scalar<std::uint64_t>("train/batch");
   CHECK(22 * epoch + batch > 20);
   check_digests(run, 20);
 }
 
-TEST_CASE("runs that skip or roll back end with the same bytes wherever they were stopped") {
+TEST_CASE("runs that skip or roll back end with the same bytes after a stop at any step") {
   for (const OnNan on_nan : {OnNan::skip, OnNan::rollback}) {
     CAPTURE(static_cast<int>(on_nan));
-    Config config = one_sentence_a_step(OnNan::rollback);  // which saves a poisoned start
+    Config config = one_sentence_a_step(OnNan::rollback);  // saves the poisoned initial state
     TinyRun start, whole;
     config.train.steps = 1;
     poisoned_run(start, config);
     config.train.on_nan = on_nan;
-    const auto go_on = [&](TinyRun& run, std::size_t steps) {
+    const auto continue_to = [&](TinyRun& run, std::size_t steps) {
       config.train.steps = steps;
       run.train(config);
     };
     whole.copy_checkpoint(start, 0);
-    go_on(whole, 20);
+    continue_to(whole, 20);
     for (std::size_t stop = 1; stop < 20; ++stop) {
       CAPTURE(stop);
       TinyRun stopped;
       stopped.copy_checkpoint(start, 0);
-      go_on(stopped, stop);
-      go_on(stopped, 20);
+      continue_to(stopped, stop);
+      continue_to(stopped, 20);
       CHECK(stopped.checkpoint_bytes(20) == whole.checkpoint_bytes(20));
     }
   }
@@ -366,9 +367,9 @@ void save_two_poisoned_steps(TinyRun& run) {
   REQUIRE(poisoned_run(run, config) == "nothing was thrown");
 }
 
-/// Goes on from step 2 with rollback, after its checkpoint, or both, were cut short.
-std::string go_on_without_checkpoints(TinyRun& run, const std::vector<std::uint64_t>& cut,
-                                      Progress& progress) {
+/// Continues from step 2 with rollback, after truncating the checkpoints of these steps.
+std::string continue_without_checkpoints(TinyRun& run, const std::vector<std::uint64_t>& cut,
+                                         Progress& progress) {
   Config config = one_sentence_a_step(OnNan::rollback);
   config.train.save_every = config.train.validate_every = 100;
   config.train.max_nan_steps = 10;
@@ -413,7 +414,7 @@ TEST_CASE("a rollback past a damaged checkpoint warns and uses the newest valid 
   const std::string log = folder / "log";
   Progress progress(nullptr, 2, 20);
   progress.log_to(log);
-  go_on_without_checkpoints(run, {2}, progress);
+  continue_without_checkpoints(run, {2}, progress);
   const std::string text = test::read_text(log);
   CHECK(contains(text, "step-00000002.h5: the checkpoint is truncated: "));
   CHECK(contains(text, "; another checkpoint is used\n"));
@@ -423,7 +424,7 @@ TEST_CASE("a rollback past a damaged checkpoint warns and uses the newest valid 
 TEST_CASE("a rollback without a valid checkpoint ends with both errors") {
   TinyRun run;
   save_two_poisoned_steps(run);
-  const std::string text = go_on_without_checkpoints(run, {1, 2}, run.progress());
+  const std::string text = continue_without_checkpoints(run, {1, 2}, run.progress());
   CAPTURE(text);
   CHECK(text.starts_with("the loss is nan at step "));
   CHECK(contains(text, "found 2 checkpoints, all unusable, expected an intact one"));
@@ -463,7 +464,7 @@ TEST_CASE("weights that are not finite are not saved, and the newest checkpoint 
   CHECK(contains(text, " this state is not saved, the newest checkpoint is from step 2\n"));
 }
 
-TEST_CASE("a run that diverges stops and prints its best validation") {
+TEST_CASE("a run that diverges stops and prints its best and its last mean loss") {
   Config config = tiny_config();
   config.schedule = {.kind = ScheduleKind::linear_warmup,
                      .learning_rate = 3.0,
@@ -502,7 +503,7 @@ using test::tiny_config;
 using test::tiny_steps;
 using test::TinyRun;
 
-/// The error of a run whose parameter `name` has this value in its first place.
+/// The error of a run whose parameter `name` has this value as its first element.
 std::string error_with(const char* name, float value) {
   TinyRun run;
   Config config = tiny_config();

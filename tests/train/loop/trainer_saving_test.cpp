@@ -29,7 +29,7 @@ using test::tiny_config;
 using test::tiny_steps;
 using test::TinyRun;
 
-/// A run on a disk that fails on demand; its checkpoints are looked at by the real file system.
+/// A run on a file system that fails on demand. Its checkpoints are read from the real one.
 struct FaultyRun {
   FaultyRun() { directory.create(); }
 
@@ -186,7 +186,7 @@ TEST_CASE("metrics are complete once the last checkpoint exists") {
   FaultyRun run;
   run.files.calls.clear();
   run.train(tiny_config());
-  REQUIRE(run.files.calls.back() != "rename");  // the folder is flushed behind it
+  REQUIRE(run.files.calls.back() != "rename");  // the folder is flushed after it
   CHECK(std::ranges::count(run.files.calls, "rename") % files_of_a_save == 0);
   CHECK(read_binary_file(run.directory.path() / "metrics.csv").bytes == sound.metrics());
 }

@@ -29,7 +29,7 @@ using test::tiny_config;
 using test::tiny_steps;
 using test::TinyRun;
 
-/// One run of all steps without a stop, that the others are compared with.
+/// An uninterrupted run, for comparison.
 const TinyRun& uninterrupted() {
   static TinyRun run;
   if (run.directory().steps().empty()) run.train_to(tiny_steps);
@@ -43,7 +43,7 @@ void check_same_end(const TinyRun& run) {
 }
 
 TEST_CASE("a run stopped after any step and resumed ends with the bytes of an uninterrupted run") {
-  // Six batches of the 22 pairs an epoch, two batches a step: the 24 batches are 4 epochs.
+  // Six batches of the 22 pairs per epoch, two batches per step: the 24 batches are 4 epochs.
   REQUIRE(uninterrupted().snapshot(tiny_steps).get_scalar<std::uint64_t>("train/epoch") == 4);
   REQUIRE(uninterrupted().snapshot(9).get_scalar<std::uint64_t>("train/running_tokens") > 0);
   for (std::size_t stop = 1; stop < tiny_steps; ++stop) {
@@ -118,7 +118,7 @@ TEST_CASE("another seed gives another final checkpoint") {
               uninterrupted().snapshot(tiny_steps).at("parameters/output.bias"));
 }
 
-/// Big enough for the work of a step to be split between threads.
+/// Large enough to split the work of a step between threads.
 Config config_for_threads() {
   Config config = tiny_config();
   config.data.generated.train_size = 300;

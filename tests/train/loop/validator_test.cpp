@@ -8,7 +8,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("batches of the training sample are no larger than those of the validation set") {
+TEST_CASE("batches of the training sample are at most as large as validation batches") {
   Config config = test::tiny_config();
   Corpus corpus = load_corpus(config.data);
   for (Example& pair : corpus.validation) {

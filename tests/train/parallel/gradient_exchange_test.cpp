@@ -22,12 +22,12 @@
 #include "train/loop/validator.h"
 #include "train/parallel/bfloat16.h"
 
-/// What interrupts a step or a validation of several processes, and what a step sends while it
+/// Interrupted steps and validations of several processes, and messages that a step sends while it
 /// computes.
 namespace tapestry {
 namespace {
 
-/// Parameters of several buckets, and averages of them.
+/// Several buckets of parameters, and averages of the parameters.
 Config config_of_several_buckets() {
   Config config = test::tiny_config();
   config.model.d_ff = 2500;
@@ -58,7 +58,7 @@ std::vector<std::string> states_of_two(const Config& config, const Corpus& corpu
   return states;
 }
 
-/// In one process, twice.
+/// The state after training in one process, twice, to compare with states_of_two().
 std::vector<std::string> states_of_one(const Config& config, const Corpus& corpus,
                                        const Training& train) {
   StepComputer computer(config, corpus);
@@ -66,7 +66,7 @@ std::vector<std::string> states_of_one(const Config& config, const Corpus& corpu
   return {2, computer.state_text()};
 }
 
-/// Is cancelled after the first operation of forward.
+/// Cancels after the first operation of forward.
 class CancelsForward : public TapeObserver {
  public:
   void forward_ran(const RecordedCall&) override { throw kernels::Cancelled(); }
@@ -124,7 +124,7 @@ TEST_CASE("a validation with averages that is cancelled leaves the parameters as
   CHECK(states_of_two(config, corpus, validate) == states_of_one(config, corpus, train));
 }
 
-/// Notes when the backward of an operation has run.
+/// Records when the backward of an operation has run.
 class BackwardNotes : public TapeObserver {
  public:
   explicit BackwardNotes(std::string& events) : events_(events) {}

@@ -35,7 +35,7 @@ namespace {
 
 constexpr std::size_t values = 20'000;  // more than one piece of parallel work
 
-/// Element i of the gradient of a micro-batch; sums of them depend on their order.
+/// Element i of the gradient of a micro-batch. The rounding of sums depends on their order.
 float gradient_value(std::size_t micro_batch, std::size_t i) {
   return static_cast<float>(RandomStream(7).at(micro_batch).normal(i));
 }
@@ -56,7 +56,7 @@ Parameters two_parameters() {
   return parameters;
 }
 
-/// Sets the gradient of a parameter to that of a micro-batch.
+/// Sets the gradient of a parameter to gradient_value() of a micro-batch.
 void set_gradient(const Parameters& parameters, const char* name, std::size_t micro_batch) {
   const Tensor tensor = parameters.find(name)->tensor;
   Tensor gradient = Tensor::zeros(tensor.shape(), tensor.dtype());
@@ -72,8 +72,7 @@ std::vector<ElementRange> shard_of(const Parameters& parameters, const ProcessGr
       .element_ranges(group.rank());
 }
 
-/// How many elements of the gradients of a process differ from those of the tree of n
-/// micro-batches.
+/// The number of gradient elements of a process that differ from tree_sum() of n micro-batches.
 std::size_t count_different(const Parameters& parameters, std::size_t n,
                             const ProcessGroup& group) {
   std::size_t different = 0;
@@ -87,7 +86,7 @@ std::size_t count_different(const Parameters& parameters, std::size_t n,
   return different;
 }
 
-/// The sum of n micro-batches in a process.
+/// Sums the gradients of n micro-batches in a process.
 void sum_gradients_of(Parameters& parameters, std::size_t n, ProcessGroup& group) {
   GradientSum sum(parameters, n, group);
   for (std::size_t m = sum.own().begin; m < sum.own().end; ++m) {
@@ -101,16 +100,16 @@ void sum_gradients_of(Parameters& parameters, std::size_t n, ProcessGroup& group
 TEST_CASE("micro-batches are divided among processes without gaps and as evenly as possible") {
   for (std::size_t processes = 1; processes <= 9; ++processes) {
     for (std::size_t count = processes; count < 40; ++count) {
-      std::size_t next = 0, least = count, most = 0;
+      std::size_t next = 0, min_size = count, max_size = 0;
       for (std::size_t rank = 0; rank < processes; ++rank) {
         const MicroBatches own = micro_batch_range(rank, processes, count);
         REQUIRE(own.begin == next);
         next = own.end;
-        least = std::min(least, own.size());
-        most = std::max(most, own.size());
+        min_size = std::min(min_size, own.size());
+        max_size = std::max(max_size, own.size());
       }
       CHECK(next == count);
-      CHECK(most - least <= 1);
+      CHECK(max_size - min_size <= 1);
     }
   }
 }
@@ -141,7 +140,7 @@ TEST_CASE("a process receives from all others at the same time, from the start o
     receives[group.rank()] = network.count_receives(group.rank());
     sum.abandon();
   });
-  // Of each part that is not empty, from three others.
+  // One for each part that is not empty, from three others.
   CHECK(receives == std::array<std::size_t, processes>{3, 3, 0, 3});
 }
 
@@ -180,8 +179,8 @@ Tensor noted_product(const Parameters& parameters, const std::vector<const char*
   return sum(y);
 }
 
-/// What rank 0 of two processes does in its last micro-batch, in this order: backward of
-/// parameters, and sending. Messages take a while to arrive.
+/// The events of rank 0 of two processes in its last micro-batch, in order: backward of parameters
+/// and sends. Messages arrive late.
 std::vector<std::string> order_of_events(const std::vector<const char*>& names) {
   test::LocalNetwork network(2);
   network.delay(Transport::Channel::gradients, 50);
@@ -215,7 +214,7 @@ TEST_CASE("gradients are sent during backward, after the last contribution to a 
                                                         "send", "send"});
 }
 
-/// The gradients of micro-batches, of which some do not depend on all parameters, in rank 0.
+/// The summed gradients, in rank 0. Some micro-batches do not depend on all parameters.
 std::vector<std::vector<double>> product_gradients(std::size_t micro_batches, ProcessGroup& group,
                                                    const ExchangeOptions& options) {
   Parameters parameters = three_buckets();
@@ -357,7 +356,7 @@ TEST_CASE("memory of transfers that an exception leaves pending is never reused"
   const test::PoolUse use;
   {
     Parameters parameters = three_buckets();
-    GradientSum sum(parameters, 3, group);  // of which rank 1 sends two nodes
+    GradientSum sum(parameters, 3, group);  // rank 1 sends two nodes
     for (std::size_t m = sum.own().begin; m < sum.own().end; ++m) {
       for (const NamedTensor& parameter : parameters) parameter.tensor.slot()->target<float>();
       sum.add();
@@ -365,7 +364,7 @@ TEST_CASE("memory of transfers that an exception leaves pending is never reused"
   }
   const std::size_t bytes = use.bytes();
   constexpr double gradient = 3 * bucket_values * sizeof(float);
-  // Both nodes, and half of the one that it would receive.
+  // Both nodes, and half of the node that it would receive.
   CHECK(static_cast<double>(bytes) > 0.95 * 2.5 * gradient);
   CHECK(static_cast<double>(bytes) < 1.05 * 2.5 * gradient);
 }
@@ -447,7 +446,7 @@ TEST_CASE("a sum of n micro-batches holds at most log2(n) copies of the gradient
   }
 }
 
-TEST_CASE("a sum of several processes holds parts of the others and no copy of its own gradient") {
+TEST_CASE("a sum of several processes holds received parts and no copy of the local gradient") {
   constexpr std::size_t processes = 4;
   test::LocalNetwork network(processes);
   std::vector<Parameters> parameters;

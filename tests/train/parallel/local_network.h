@@ -22,9 +22,8 @@
 
 namespace tapestry::test {
 
-/// Messages between threads that stand for processes. A message is read from the memory of its
-/// sender when it arrives, and has to be what it was when sending began; until then sending is not
-/// done.
+/// Messages between threads that represent processes. A message is read from the memory of its
+/// sender when it arrives. It must not change before, and sending is not done before.
 class LocalNetwork {
  public:
   explicit LocalNetwork(std::size_t size) {
@@ -34,8 +33,8 @@ class LocalNetwork {
   /// Transport of the process `rank`.
   Transport& end(std::size_t rank) { return ends_[rank]; }
 
-  /// Makes messages of this channel arrive only when their receiver has looked for them this often
-  /// since they were sent.
+  /// Makes messages of this channel arrive only after their receiver has looked for them this
+  /// often.
   void delay(Transport::Channel channel, std::size_t looks) { delays_[channel] = looks; }
 
   /// Calls `call` when a process begins to send on this channel.
@@ -104,7 +103,7 @@ class LocalNetwork {
     bool is_done(Request request) override {
       const std::lock_guard lock(network_.mutex_);
       is_receiving_ = false;
-      // Messages are given to receives in the order in which these began.
+      // Receives get messages in the order of their start.
       std::set<std::pair<std::size_t, Channel>> late;
       for (Receive& receive : receives_) {
         const std::pair origin(receive.from, receive.channel);
@@ -159,7 +158,7 @@ class LocalNetwork {
   std::deque<End> ends_;
 };
 
-/// Runs `process` in as many threads, each as a process of one group in the network.
+/// Runs `process` in `count` threads, each as a process of one group in the network.
 inline void run_processes(LocalNetwork& network, std::size_t count,
                           const std::function<void(ProcessGroup& group)>& process) {
   std::vector<std::thread> threads;
@@ -172,7 +171,7 @@ inline void run_processes(LocalNetwork& network, std::size_t count,
   for (std::thread& thread : threads) thread.join();
 }
 
-/// The same in a network of their own. Returns the bytes that each has sent.
+/// Runs the processes in a new network. Returns the bytes that each has sent.
 inline std::vector<std::size_t> run_processes(
     std::size_t count, const std::function<void(ProcessGroup& group)>& process) {
   LocalNetwork network(count);

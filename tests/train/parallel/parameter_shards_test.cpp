@@ -35,8 +35,8 @@ double noise(std::uint64_t i) {
   return static_cast<double>(static_cast<std::int64_t>(i ^ (i >> 32U))) * 0x1p-63;
 }
 
-/// Parameters of less than one piece, of some pieces and a rest, of two axes; a frozen one, and one
-/// on which the loss does not depend.
+/// Parameters of less than one piece, of several pieces and a rest, and of two axes; a frozen
+/// parameter, and one that does not affect the loss.
 Parameters some_parameters(DType dtype) {
   Parameters parameters(dtype, 1);
   const Initializer initializer = normal_initializer(0.1);
@@ -74,7 +74,7 @@ void sum_gradients(Parameters& parameters, std::uint64_t step, ProcessGroup& gro
   sum.finish();
 }
 
-/// How a model is trained.
+/// Options of a training.
 struct ShardedTraining {
   OptimizerOptions options{};
   double clip_norm = 0.0;
@@ -87,7 +87,7 @@ struct ShardedTraining {
 /// Results of a training.
 struct Trained {
   std::vector<std::vector<double>> parameters;
-  std::vector<std::vector<double>> averages;    ///< as seen in the parameters
+  std::vector<std::vector<double>> averages;    ///< swapped into the parameters
   std::vector<std::vector<std::byte>> state{};  ///< whole, in rank 0
   double norm = 0.0;                            ///< of the last gradient
 
@@ -248,12 +248,12 @@ TEST_CASE("a step sends 2 (p - 1) / p times the size of the gradient") {
       shards.all_gather_parameters();
     });
     const auto p = static_cast<double>(processes);
-    const double least = 2 * (p - 1) / p * values * sizeof(float);
+    const double min_bytes = 2 * (p - 1) / p * values * sizeof(float);
     const double mean =
         static_cast<double>(std::accumulate(sent.begin(), sent.end(), std::size_t{0})) / p;
-    CHECK(mean > 0.95 * least);
-    CHECK(mean < 1.05 * least);
-    for (const std::size_t bytes : sent) CHECK(static_cast<double>(bytes) < 1.15 * least);
+    CHECK(mean > 0.95 * min_bytes);
+    CHECK(mean < 1.05 * min_bytes);
+    for (const std::size_t bytes : sent) CHECK(static_cast<double>(bytes) < 1.15 * min_bytes);
   }
 }
 
@@ -295,7 +295,7 @@ TEST_CASE("all processes find a moment that is not finite in one of them, the fi
     ParameterShards shards(parameters, group);
     const auto optimizer = make_optimizer({}, parameters.list(), {}, shards.own());
     const std::vector<NamedTensor> state = optimizer->state();
-    // Of the first moments of rank 1, and of the second ones of rank 2.
+    // The first moments in rank 1, the second moments in rank 2.
     const std::size_t kind = group.rank() == 2 ? 1 : 0;
     for (std::size_t i = 0; i < parameters.list().size() && !group.is_rank_0(); ++i) {
       Tensor tensor = state[kind * parameters.list().size() + i].tensor;
@@ -310,7 +310,7 @@ TEST_CASE("all processes find a moment that is not finite in one of them, the fi
 
 // ---- The layout of the shards.
 
-/// Parameters of less than one piece, of some pieces and a rest, and of two axes.
+/// Parameters of less than one piece, of several pieces and a rest, and of two axes.
 Parameters parameters_of_five_sizes() {
   Parameters parameters(DType::float32, 1);
   parameters.create("small", {3}, zeros_initializer());
@@ -321,7 +321,7 @@ Parameters parameters_of_five_sizes() {
   return parameters;
 }
 
-TEST_CASE("buckets are whole parameters, from the last one on, of at least the size") {
+TEST_CASE("buckets are whole parameters, from the last one backward, with at least the size") {
   const Parameters parameters = parameters_of_five_sizes();
   const auto firsts = [&](std::size_t processes, std::size_t bytes) {
     const ShardLayout layout(parameters, processes, bytes);

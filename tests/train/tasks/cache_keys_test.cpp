@@ -16,8 +16,8 @@
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
-/// The file of tokenized training examples (data.cache) is used again only if everything that the
-/// examples depend on is the same: after any change they are those of a run in memory.
+/// The file of tokenized training examples (data.cache) is reused only if nothing that the examples
+/// depend on has changed. After any change they equal the examples of a run without a cache.
 namespace tapestry {
 namespace {
 
@@ -46,12 +46,12 @@ const Lines weights = {"data.corpus_weights=[1, 3]"};
 const Lines unigram = {"data.subwords=unigram", "data.vocabulary_size=34"};
 const Lines from_file = {"data.subwords=file", "data.subword_file=%/a.model"};
 const Lines from_files = from_file + Lines{"data.target_subword_file=%/a.model"};
-/// One side has five words of the same frequency, the other eleven, the rarest of which once.
+/// One side has five equally frequent words, the other eleven words that occur once or more often.
 const Lines rare_targets = {"data.train_source=%/even", "data.train_target=%/graded"};
 const Lines rare_sources = {"data.train_source=%/graded", "data.train_target=%/even"};
 
-/// The keys of all texts, for the changes of one of them.
-std::vector<Change> and_those_of_words(const std::vector<Change>& changes) {
+/// Adds changes of the keys that all texts have.
+std::vector<Change> with_word_changes(const std::vector<Change>& changes) {
   const std::vector<Change> all = {
       {"lowercase", {"data.lowercase=true"}},
       {"min_frequency", {"data.min_frequency=40"}},
@@ -83,7 +83,7 @@ std::vector<Change> changes_of_texts(const std::string& extension) {
 
 const std::vector<CachedTask> tasks = {
     {"pairs",
-     and_those_of_words({
+     with_word_changes({
          {"train_source", {"data.train_source=%/a.source", "data.train_target=%/a.target"}},
          {"train_source",
           {"data.train_source=[%/b.source, %/a.source]",
@@ -96,7 +96,7 @@ const std::vector<CachedTask> tasks = {
          {"train_target", {}, {}, {"b.target"}},
          {"shared_vocabulary", {"data.shared_vocabulary=true"}},
          {"max_tokens", {"data.max_tokens=4"}},
-         // The vocabulary of a file stays as it is.
+         // The vocabulary of a file does not change.
          {"max_tokens", {"data.max_tokens=8"}, from_files},
          {"lowercase", {"data.lowercase=true"}, from_files},
          {"min_frequency", {"data.min_frequency=2"}, rare_targets},
@@ -105,13 +105,13 @@ const std::vector<CachedTask> tasks = {
          {"max_vocabulary", {"data.max_vocabulary=9"}, rare_sources},
          {"subword_file", {"data.subword_file=%/b.model"}, from_files},
          {"target_subword_file", {"data.target_subword_file=%/b.model"}, from_files},
-         // A model with the same pieces that reads full-width letters as others.
+         // A model with the same pieces that normalizes full-width letters differently.
          {"subword_file", {"data.subword_file=%/plain.model"}, from_files},
          {"target_subword_file", {"data.target_subword_file=%/plain.model"}, from_files},
          {"subword_file", {}, from_files, {"a.model"}},
      })},
-    {"labels", and_those_of_words(changes_of_texts("labels"))},
-    {"text", and_those_of_words(
+    {"labels", with_word_changes(changes_of_texts("labels"))},
+    {"text", with_word_changes(
                  changes_of_texts("text") +
                  std::vector<Change>{
                      {"unit", {"data.unit=word"}},
@@ -121,19 +121,19 @@ const std::vector<CachedTask> tasks = {
                  })},
 };
 
-/// Keys without an effect on the training examples of a file that is correct.
-const std::set<std::string> keys_apart = {"task",
-                                          "folder",
-                                          "cache",
-                                          "on_bad_line",
-                                          "validation_source",
-                                          "validation_target",
-                                          "test_source",
-                                          "test_target",
-                                          "validation_text",
-                                          "test_text",
-                                          "subword_alpha",
-                                          "subword_dropout"};
+/// Keys without an effect on the training examples of a valid file.
+const std::set<std::string> keys_without_effect = {"task",
+                                                   "folder",
+                                                   "cache",
+                                                   "on_bad_line",
+                                                   "validation_source",
+                                                   "validation_target",
+                                                   "test_source",
+                                                   "test_target",
+                                                   "validation_text",
+                                                   "test_text",
+                                                   "subword_alpha",
+                                                   "subword_dropout"};
 
 struct CacheWorkplace : test::Workplace {
   CacheWorkplace() {
@@ -226,7 +226,7 @@ struct CacheWorkplace : test::Workplace {
     return copies;
   }
 
-  /// Exchanges a file and the other content for it.
+  /// Swaps a file and its edited version.
   void exchange(const std::string& file) const {
     const std::string content = test::read_text(*this / file);
     write(file, test::read_text(*this / (file + ".edited")));
@@ -234,7 +234,7 @@ struct CacheWorkplace : test::Workplace {
   }
 
  private:
-  /// Writes a file, and as other content for it the same lines in another order.
+  /// Writes a file and its edited version, the same lines in another order.
   void put(const std::string& name, Lines lines) {
     write(name, test::joined(lines));
     std::swap(lines.front(), lines[lines.size() / 2]);
@@ -279,7 +279,7 @@ TEST_CASE("every data key of a cached task has a change, or no effect on its exa
     for (const std::string& key : keys) {
       const bool changes = std::ranges::find(task.changes, key, &Change::key) != task.changes.end();
       const bool has_one_vocabulary = key == "target_subword_file" && task.name != "pairs";
-      CHECK_MESSAGE((changes || keys_apart.contains(key) || has_one_vocabulary), key,
+      CHECK_MESSAGE((changes || keys_without_effect.contains(key) || has_one_vocabulary), key,
                     " has no row in `tasks`");
     }
   }

@@ -28,7 +28,7 @@ CustomModelOptions options(const std::string& kind) {
   return {.kind = kind, .like = "language_model", .make_network = language_model};
 }
 
-TEST_CASE("a custom model has the keys, data and command of the kind that it is like") {
+TEST_CASE("a custom model has the keys, data and command of its option `like`") {
   CustomModelOptions masked = options("mine");
   masked.like = "masked_language_model";
   const CustomModel model(masked);
@@ -124,7 +124,7 @@ TEST_CASE("a contradiction is reported unless the kind of model does not use one
   CHECK(reports(&kind));
 }
 
-TEST_CASE("a key that no kind of model has has no value") {
+TEST_CASE("a key that no kind of model defines has no value") {
   CHECK_THROWS_AS(static_cast<void>(Config().custom_value<bool>("model.other")), std::logic_error);
 }
 

@@ -50,7 +50,7 @@ std::string rejection_of_two_models(bool two_vocabularies) {
 
 }  // namespace
 
-TEST_CASE("a source of a user may have separate subwords for sources and targets") {
+TEST_CASE("a custom data source may have separate subwords for sources and targets") {
   CHECK(rejection_of_two_models(true).empty());
   CHECK(rejection_of_two_models(false) ==
         "`target_subword_file` is used with two vocabularies only, found one");
@@ -93,7 +93,7 @@ TEST_CASE("a generated task uses given vocabularies, and rejects others") {
   check({corpus.source_vocabulary, toy.target_vocabulary},
         {"source vocabulary", entries(toy.source_vocabulary), "expected 24"});
 
-  // As many entries, but another last one
+  // The same number of entries, but another last entry
   std::vector<std::string> words;
   const auto size = static_cast<std::int32_t>(toy.source_vocabulary.size());
   for (std::int32_t id = first_word_id; id < size; ++id) {

@@ -15,7 +15,7 @@ namespace {
 
 using IdList = std::vector<std::int32_t>;
 
-/// A masked model that scores the tokens like this at every place, in words a, b and c.
+/// A masked model with these scores of the tokens at every position.
 Model masked_model(const std::vector<double>& scores) {
   Model model = test::make_model(
       "masked_language_model",
@@ -42,9 +42,8 @@ TEST_CASE("fill predicts neither a special symbol nor a line end, however likely
   CHECK(fill_in(model, letters, {4, unk_id}) == IdList{4, 5});
 }
 
-TEST_CASE("each place is filled by its own logits") {
+TEST_CASE("each blank is filled by the logits at its position") {
   Model model = masked_model({0, 0, 0, 0, 1, 3, 2});
-  // The token at a place shows through: next to <unk>, c is followed by a.
   test::set(model, "output.bias", std::vector<double>(7, 0.0));
   Tensor weight = model.parameters.find("output.weight")->tensor;
   Tensor embedding = model.parameters.find("embedding.weight")->tensor;
@@ -52,7 +51,7 @@ TEST_CASE("each place is filled by its own logits") {
   rows[unk_id * 4] = 1.0;
   std::copy(rows.begin(), rows.end(), embedding.mutable_values<double>().begin());
   std::vector<double> scores(7 * 4, 0.0);
-  scores[6 * 4] = 1.0;  // c, where the first dimension is large
+  scores[6 * 4] = 1.0;  // c, where the first dimension is large: at <unk>
   std::copy(scores.begin(), scores.end(), weight.mutable_values<double>().begin());
   CHECK(fill_in(model, letters, {4, unk_id, 5}) == IdList{4, 6, 5});
 }

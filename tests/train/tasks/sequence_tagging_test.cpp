@@ -76,7 +76,7 @@ std::vector<std::string> split_sentences(std::string text) {
   return sentences;
 }
 
-TEST_CASE("span F1 equals that of seqeval for random labels") {
+TEST_CASE("span F1 equals the value of seqeval for random labels") {
   std::ifstream file(test::source_folder() / "tests/golden/span_f1.txt");
   std::size_t corpora = 0;
   for (std::string line; std::getline(file, line);) {
@@ -147,7 +147,7 @@ TEST_CASE("tokens are scored one by one, spans by F1") {
         "loss 0.8370  accuracy 50.00 %  span F1 66.67 %");
 }
 
-TEST_CASE("labels that are no spans have no span F1") {
+TEST_CASE("labels that do not mark spans have no span F1") {
   const Config config = tagger_config();
   const auto others = [&](const Vocabulary& names) {
     const TextCodec codec = make_codec(config.data, words, names);

@@ -21,7 +21,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-/// A corpus of one example of each of two sides, or of a source and a class.
+/// A corpus of pairs with equal sides, and its config.
 struct Sentences {
   explicit Sentences(SubwordKind kind = SubwordKind::unigram) {
     const std::vector<std::string> text = {"the dog plays",      "the dogs play",
@@ -47,7 +47,7 @@ struct Sentences {
   Config config;
 };
 
-TEST_CASE("examples vary from epoch to epoch, each side by itself, and keep their text") {
+TEST_CASE("examples vary from epoch to epoch, each side independently, and keep their text") {
   for (const SubwordKind kind : {SubwordKind::unigram, SubwordKind::bpe}) {
     Sentences sentences(kind);
     CHECK_FALSE(subword_regularization(sentences.config, sentences.corpus));
@@ -104,7 +104,7 @@ TEST_CASE("a batch has the sampled segmentations of its epoch") {
         make_batch(sentences.corpus.train, indices).source);
 }
 
-TEST_CASE("batches are made by the lengths of their epoch, but for windows") {
+TEST_CASE("batches are made by the lengths of their epoch, except for windows") {
   Sentences sentences(SubwordKind::bpe);
   Corpus& corpus = sentences.corpus;
   const std::vector<Example> some = corpus.train;
@@ -124,12 +124,12 @@ TEST_CASE("batches are made by the lengths of their epoch, but for windows") {
   }
 
   const auto padding = [&](const BatchIndices& batch) {
-    std::size_t longest = 0, tokens = 0;
+    std::size_t max_length = 0, tokens = 0;
     for (const std::size_t i : batch) {
-      longest = std::max(longest, lengths(i, 3).source);
+      max_length = std::max(max_length, lengths(i, 3).source);
       tokens += lengths(i, 3).source;
     }
-    return batch.size() * longest - tokens;
+    return batch.size() * max_length - tokens;
   };
   for (const std::size_t batch_tokens : {0, 300}) {
     CAPTURE(batch_tokens);
@@ -147,7 +147,7 @@ TEST_CASE("batches are made by the lengths of their epoch, but for windows") {
   CHECK_FALSE(lengths_in_epoch(config, corpus));
 }
 
-TEST_CASE("an example whose sampled segmentation is too long keeps its segmentation") {
+TEST_CASE("an example whose sampled segmentation is too long keeps its original one") {
   Sentences sentences;
   sentences.config.data.words.subwords.sampling.alpha = 0.01;
   const Example& example = sentences.corpus.train.front();
@@ -160,7 +160,7 @@ TEST_CASE("an example whose sampled segmentation is too long keeps its segmentat
   }
 }
 
-TEST_CASE("a window is cut to its number of tokens, at a place that is drawn") {
+TEST_CASE("a window is cut to its number of tokens at a random position") {
   for (const char* kind : {"language_model", "masked_language_model"}) {
     Sentences sentences;
     sentences.config.data.task = "text";

@@ -183,7 +183,7 @@ TEST_CASE("each task makes its network") {
   CHECK_NOTHROW(small_model("tagger").as<Tagger>());
   const Model model = small_model("language_model");
   CHECK_THROWS_AS(model.as<Transformer>(), std::logic_error);
-  for (const std::string& kind : every_kind) {  // those with an encoder and a decoder
+  for (const std::string& kind : every_kind) {
     CHECK(find_task(make_config(kind)).traits().has_two_stacks() == (kind == "seq2seq"));
   }
 }
@@ -226,7 +226,7 @@ TEST_CASE("masking follows the seed of the run, the epoch and the vocabulary") {
   CHECK(batch_rules(config, 70).epoch == 0);
 }
 
-TEST_CASE("batches of a model with batch norms mix all lengths, those of others do not") {
+TEST_CASE("only batches of a model with batch norm mix all lengths") {
   Config config;
   CHECK(batch_lengths(config) == BatchLengths::alike);
   config.model.normalization = Normalization::batch_norm;
@@ -254,7 +254,7 @@ TEST_CASE("an epoch has batches of the given number of examples, or of tokens") 
   CHECK(epoch().size() == 1);
 }
 
-TEST_CASE("the tokens of a batch limit training examples only, and may leave some out") {
+TEST_CASE("train.batch_tokens limits training examples only, and longer ones may be skipped") {
   const test::TemporaryFolder folder;
   Config config = make_config("classifier", "labelled_text");
   config.data.text.train_text = folder.write("train", "no\ta\nyes\ta b c\nyes\tb\n").string();
@@ -285,7 +285,7 @@ TEST_CASE("for inference examples are not masked") {
 
 Example read_text(const char* kind, const char* source, std::string_view text) {
   const Config config = make_config(kind, source);
-  // The words of the source are a, b and c, those of the target b and c.
+  // The source has the words a, b and c, the target b and c.
   const TextCodec codec = make_codec(config.data, symbol_vocabulary(3), Vocabulary({"b", "c"}));
   return find_task(config).answers().read_text(text, codec);
 }
@@ -300,26 +300,25 @@ TEST_CASE("a text becomes the same example as in the data") {
         Example{.target = {bos_id, 4, 5, eos_id}});
   CHECK(read_text("masked_language_model", "toy_sentences", "b c") ==
         Example{.target = {bos_id, 4, 5, eos_id}});
-  // Windows of a text begin and end anywhere; what predicts the next token does not read the
-  // last.
+  // Windows of a text begin and end anywhere. A language model does not read the last token.
   CHECK(read_text("language_model", "text", "b c") == Example{.target = {4, 5, eos_id}});
   CHECK(read_text("masked_language_model", "text", "b c") == Example{.target = {4, 5}});
 }
 
-TEST_CASE("a text without a word is no example") {
+TEST_CASE("a text without words gives an empty example") {
   for (const char* kind :
        {"seq2seq", "classifier", "language_model", "masked_language_model", "tagger"}) {
     CHECK(read_text(kind, "toy_sentences", " \t") == Example{});
   }
 }
 
-TEST_CASE("a model reads as many tokens as it has positions, or as data.context") {
+TEST_CASE("the token limit is the number of positions, or data.context") {
   const auto limit = [](const char* kind, const char* source, std::size_t context) {
     Config config = make_config(kind, source);
     config.data.windows.context = context;
     config.model.max_length = 8;
-    const TokenLimit most = find_task(config).answers().token_limit(config);
-    return std::to_string(most.tokens) + " by " + most.key;
+    const TokenLimit found = find_task(config).answers().token_limit(config);
+    return std::to_string(found.tokens) + " by " + found.key;
   };
   CHECK(limit("language_model", "text", 6) == "6 by data.context");
   CHECK(limit("language_model", "text", 7) == "7 by data.context");
@@ -332,7 +331,7 @@ TEST_CASE("a model reads as many tokens as it has positions, or as data.context"
 
 // ---- Examples that are too long
 
-/// Of three training files of three lines each the example with this index, of all, is too long.
+/// The example that is too long, in three training files of three lines each.
 struct Misfit {
   std::size_t index;
   bool in_target;
@@ -341,7 +340,7 @@ struct Misfit {
 TEST_CASE("an example that is too long is named by its file and line, in each of several files") {
   const test::TemporaryFolder folder;
   for (const bool pairs : {true, false}) {
-    // Either has 5 tokens: with <eos>, or with <bos> and <eos>.
+    // Both have 5 tokens: with <eos>, or with <bos> and <eos>.
     const std::string too_long = pairs ? "a b c d\n" : "a b c\n";
     for (const Misfit& each : std::vector<Misfit>{{0, false},
                                                   {2, false},
@@ -403,7 +402,7 @@ TEST_CASE("an example that is too long is named by its file and line, in each of
   }
 }
 
-TEST_CASE("examples are too long by what the model reads of them, and are named with their part") {
+TEST_CASE("an example is too long if the model reads too many tokens, and is named with its part") {
   const Example sentence{.source = {bos_id, 4, 5}, .target = {4}}, pair{{4, 5, 6}, {4, 5, 6}};
   const Example longer{.source = {bos_id, 4, 5, 6}, .target = {4}};
   const Example four{.target = {bos_id, 4, 5, eos_id}}, five{.target = {bos_id, 4, 5, 6, eos_id}};

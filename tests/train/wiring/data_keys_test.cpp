@@ -17,22 +17,22 @@
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
 
-/// Every key of the section `data` on every task that uses it: with another value the data become
-/// others, and parts that the key does not name keep their bytes. The keys come from the list of
-/// keys; what their values mean is tested in tests/data/.
+/// Every key of the section `data` on every task that uses it: another value changes the data, and
+/// parts that the key does not name keep their bytes. The keys come from the list of keys;
+/// tests/data/ tests the meaning of their values.
 namespace tapestry {
 namespace {
 
 using namespace test;
 
-/// Keys without an effect on data that are correct, and those with tests elsewhere:
+/// Keys without an effect on valid data, and keys with tests elsewhere:
 /// bad_lines_test.cpp, training_set_test.cpp, cache_keys_test.cpp, config/file_test.cpp,
 /// subword_keys_test.cpp and below.
 const std::set<std::string> tested_elsewhere = {"task",           "on_bad_line", "cache",
                                                 "corpus_weights", "folder",      "subwords",
                                                 "image_height",   "image_width", "image_channels"};
 
-/// Overrides with which a key has an effect.
+/// Overrides that a key needs to have an effect.
 std::vector<std::string> context_of(const std::string& key, const TaskCase& task) {
   if (key == "validation_share") return {"data.validation_text="};
   // Images are held out before the files of the tests take their places.
@@ -68,7 +68,7 @@ bool same_pixels_and_ids(const std::vector<Example>& a, const std::vector<Exampl
   });
 }
 
-/// Of two parts the shorter is the beginning of the longer.
+/// Checks that the shorter part is the beginning of the longer one.
 void check_prefix(const std::vector<Example>& a, const std::vector<Example>& b) {
   const auto both = static_cast<std::ptrdiff_t>(std::min(a.size(), b.size()));
   CHECK(std::equal(a.begin(), a.begin() + both, b.begin()));
@@ -81,7 +81,7 @@ std::vector<std::string> lines_in(const std::string& file) {
   return lines;
 }
 
-/// What a trained model reads of its users is encoded as the test lines were.
+/// Checks that the codec encodes lines as the corpus encodes the test lines.
 void check_codec(const DataOptions& o, const Corpus& corpus) {
   const TextCodec codec = make_codec(o, corpus.source_vocabulary, corpus.target_vocabulary);
   if (o.task == "parallel_text") {
@@ -111,7 +111,7 @@ void check_key(const TaskWorkplace& work, const TaskCase& task, const std::strin
   CAPTURE(key);
   std::vector<std::string> overrides = context_of(key, task);
   const Config before = work.config(task, overrides);
-  bool is_part = false;  // names one part, which nothing else is taken from
+  bool is_part = false;  // names one part, and no other part depends on it
   for (const Field& field : fields_of(before)) {
     if (field.section != "data" || field.key != key) continue;
     overrides.push_back("data." + key + "=" + value_for(field));
@@ -177,7 +177,7 @@ TEST_CASE("symbol tasks have different targets for the same sequences") {
   }
 }
 
-TEST_CASE("height, width and channels of an image are those of the network, and fit its file") {
+TEST_CASE("the network reads images of the configured size, which must fit the file") {
   const TaskWorkplace work;
   const TaskCase images{"vision_transformer", "images"};
   const auto config = [&](std::size_t height, std::size_t width, std::size_t channels) {

@@ -16,7 +16,7 @@
 #include "train/models/trained_model.h"
 #include "train/tasks/data_source.h"
 
-/// The exact-match score of a model that translates some sentences rightly: the keys
+/// The exact-match score of a model that translates some sentences correctly: the keys
 /// train.exact_match_sequences and train.max_decode_length, in validation and in `evaluate`.
 namespace tapestry {
 namespace {
@@ -25,7 +25,8 @@ using namespace test;
 
 const TaskCase copying{"seq2seq", "copy"};
 
-/// A run of a model that copies most sequences; it continues at a rate that changes no weight.
+/// A run of a model that copies most sequences. It continues with a learning rate that changes no
+/// weight.
 struct DecodingWorkplace : TaskWorkplace {
   DecodingWorkplace() {
     corpus = load_corpus(config(copying, options).data);
@@ -53,7 +54,7 @@ struct DecodingWorkplace : TaskWorkplace {
 
   /// The share of `wanted` evenly spaced examples that greedy decoding gets right.
   double exact_match(const std::vector<Example>& examples, std::size_t wanted,
-                     std::size_t longest) const {
+                     std::size_t max_length) const {
     const std::size_t count = std::min(wanted, examples.size());
     std::vector<Sentence> sources, targets;
     for (std::size_t i = 0; i < count; ++i) {
@@ -62,7 +63,7 @@ struct DecodingWorkplace : TaskWorkplace {
       targets.push_back(pair.target);
     }
     const auto outputs = decode(*trained->model->network, trained->config.model.max_length, sources,
-                                {.max_length = longest});
+                                {.max_length = max_length});
     std::size_t right = 0;
     for (std::size_t i = 0; i < count; ++i) right += outputs[i] == targets[i] ? 1 : 0;
     return static_cast<double>(right) / static_cast<double>(count);
@@ -109,7 +110,7 @@ TEST_CASE("exact match counts the sequences and tokens of its keys") {
   CHECK(work.next("train.exact_match_sequences=0").empty());
   CHECK(std::stod(work.next("train.exact_match_sequences=1000")) == all);
   CHECK(std::stod(work.next("train.max_decode_length=2")) == brief);
-  // The checkpoint keeps its limit: evaluate, which decodes everything, and translate know it.
+  // The checkpoint keeps its limit: evaluate, which decodes everything, and translate use it.
   const double percent = 100 * work.exact_match(work.corpus.test, 1000, 2);
   CHECK(contains(work.run({"evaluate", work.newest()}).out,
                  fmt::format("exact match {:.2f} %", percent)));

@@ -10,13 +10,13 @@
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/checkpoint/array_store.h"
 
-/// Runs of the configs of TaskWorkplace, and what they leave in their directories.
+/// Runs of the configs of TaskWorkplace, and the contents of their directories.
 namespace tapestry::test {
 
 struct Finished {
   Outcome outcome;
   std::string metrics;                              ///< metrics.csv
-  std::map<std::uint64_t, ArrayStore> checkpoints;  ///< all that are left, by step
+  std::map<std::uint64_t, ArrayStore> checkpoints;  ///< the kept checkpoints, by step
 };
 
 /// Contents of a run directory after a process of the program.
@@ -28,7 +28,7 @@ Finished train(const TaskWorkplace& work, const TaskCase& task,
                const std::vector<std::string>& overrides);
 
 /// Trains with a Trainer in this process, which does not wait for the disk; the run directory is
-/// here/NAME. Of a NumericError the outcome has the text and the exit code.
+/// here/NAME. After a NumericError the outcome has its text and exit code.
 Finished train_here(const TaskWorkplace& work, const TaskCase& task,
                     const std::vector<std::string>& overrides);
 

@@ -17,7 +17,7 @@
 #include "train/config/load.h"
 
 /// Every key of every section, given by a config file and by the command line: each sets the member
-/// of its name, the last word counts, and what is wrong is reported where it was said last.
+/// of its name, the last value counts, and errors are reported for the last value.
 namespace tapestry {
 namespace {
 
@@ -50,8 +50,8 @@ std::vector<Key> all_keys() {
   return all;
 }
 
-/// The value of a key as in YAML without quotes; or what is wrong, since rules between keys may
-/// reject a value that is otherwise valid.
+/// The value of a key as in YAML without quotes, or the problems: rules between keys may reject a
+/// value that is otherwise valid.
 std::string value_or_problems(const Key& key, const std::string& text,
                               const std::vector<std::string>& overrides) {
   std::string result;
@@ -84,7 +84,7 @@ TEST_CASE("every key sets the member of its name") {
   for (const Key& key : all_keys()) CHECK_MESSAGE(found.contains(key.key), key.key);
 }
 
-TEST_CASE("of a file and several overrides the last one sets the value") {
+TEST_CASE("the last of a file and several overrides sets the value") {
   std::size_t taken = 0;
   const std::vector<Key> keys = all_keys();
   for (const Key& key : keys) {
@@ -117,7 +117,7 @@ TEST_CASE("a value that is invalid or not used is reported for its override, not
     const bool is_text = config_errors(key.in_file(key.usual), {key.override("?")}).empty();
     if (!is_text) check_place({key.override("?")}, "?");
     if (key.used) continue;
-    // The last of several overrides is the one at fault, or the one that makes good.
+    // The last of several overrides is reported, or corrects the earlier ones.
     check_place({key.override(key.two), key.override(key.one)}, key.one.c_str());
     CHECK(config_errors(key.in_file(key.usual), {key.override(key.one), key.override(key.usual)})
               .empty());
@@ -146,7 +146,7 @@ TEST_CASE("a value of another type is rejected for every key, with its position"
 TEST_CASE("a contradiction is reported for the last override of its key") {
   struct Contradiction {
     std::string file;                    ///< has no contradiction
-    std::vector<std::string> overrides;  ///< bring one in, with the last of them
+    std::vector<std::string> overrides;  ///< cause one, by the last of them
   };
   const std::vector<Contradiction> contradictions = {
       {"data: {min_length: 1, max_length: 9}", {"data.max_length=5", "data.min_length=6"}},
@@ -166,7 +166,7 @@ TEST_CASE("a contradiction is reported for the last override of its key") {
     CHECK(std::ranges::any_of(problems, is_named));
     for (const Diagnostic& problem : problems) CHECK(problem.place.line == 0);
   }
-  // Without a valid value, no contradiction is searched.
+  // Without a valid value, contradictions are not reported.
   const auto problems =
       config_errors("model: {d_model: 130, num_heads: 13}", {"model.num_heads=x"});
   REQUIRE(problems.size() == 1);

@@ -18,8 +18,8 @@
 #include "train/config/difference.h"
 #include "train/config/load.h"
 
-/// Settings that belong to a process and not to its run: a resumed run takes none of them from its
-/// checkpoint. That every other key of a run is kept is seen in run_keys_test.cpp.
+/// Settings that belong to a process and not to its run: a resumed run takes no such setting from
+/// its checkpoint. run_keys_test.cpp checks that all other keys of a run are kept.
 namespace tapestry {
 namespace {
 
@@ -29,7 +29,7 @@ const TaskCase task = one_case_of_each_kind.front();
 const std::string run_dir = "runs/" + task.name();
 const std::string config_file = task.name() + ".yaml";
 
-/// A workplace with a config that says nothing of threads.
+/// A workplace with a config without train.threads.
 struct ProcessWorkplace : TaskWorkplace {
   ProcessWorkplace() {
     std::string text = read_text(*this / config_file);
@@ -83,7 +83,7 @@ TEST_CASE("a resumed run has the threads of its process") {
   CHECK_FALSE(contains(last.out, "changed train.threads"));
 }
 
-/// Without the environment variable `name`, if it is set, which goes before what is resumed.
+/// Unsets the environment variable `name` while it exists: it would override the resumed setting.
 class WithoutVariable {
  public:
   explicit WithoutVariable(const char* name) : name_(name) {

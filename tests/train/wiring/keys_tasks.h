@@ -15,8 +15,8 @@
 #include "train/config/load.h"
 #include "train/config/rules.h"
 
-/// A tiny config of every kind of model on every task that it learns, with all the files that these
-/// read. Each part has separate files, so that a confusion is seen.
+/// A tiny config of every kind of model on every task that it learns, with all their files. Each
+/// part has separate files, so that a wrong file is noticed.
 namespace tapestry::test {
 
 /// A kind of model on a task; the config is NAME.yaml.
@@ -98,7 +98,7 @@ inline std::string labelled_lines(std::size_t count, std::uint64_t seed) {
   return text;
 }
 
-/// A token and a label a line, and an empty line behind each sentence.
+/// A token and a label per line, and an empty line after each sentence.
 inline std::string tagged_lines(std::size_t count, std::uint64_t seed) {
   static const std::vector<std::string> labels = {"noun", "verb", "other", "name"};
   std::string text;
@@ -130,7 +130,7 @@ inline std::string image_lines(std::size_t count, std::uint64_t seed, std::size_
 
 struct TaskWorkplace : Workplace {
   TaskWorkplace() {
-    // Of the training, validation and test files "other" ones may take the place.
+    // Files with "_other" can replace the training, validation and test files.
     std::uint64_t seed = 1;
     for (const std::string& part : std::vector<std::string>{"train", "validation", "test"}) {
       for (const std::string& other : std::vector<std::string>{"", "_other"}) {
@@ -154,7 +154,8 @@ struct TaskWorkplace : Workplace {
   }
 
  private:
-  /// Overrides name files of this workplace, which is the working folder only of the program.
+  /// Makes file names absolute: this workplace is the working folder of the program, not of the
+  /// test.
   std::string with_absolute_path(const std::string& override) const {
     const std::size_t equals = override.find('=');
     const std::string value = override.substr(equals + 1);
@@ -211,7 +212,7 @@ inline std::string another_value(const Field& field, const std::string& not_this
     if (other == nullptr) continue;
     if (domain.print(*other) != field.printed() && candidate != not_this) return candidate;
   }
-  return field.printed();  // of two values only one is another
+  return field.printed();  // the default is the only other value
 }
 
 /// The keys of a section that a config uses.

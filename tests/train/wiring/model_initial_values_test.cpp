@@ -44,8 +44,8 @@ InitialValues initial_values(const NamedTensor& parameter, std::size_t d_model) 
   return {Kind::uniform, std::sqrt(6.0 / fans)};
 }
 
-/// Options with sizes in which no two fans have the same sum; between them they have every tensor
-/// that a model can have.
+/// Options whose sizes give different sums of fans. Together they have every tensor that a model
+/// can have.
 std::vector<KindOptions> options_of_kind(const KindCase& kind) {
   KindOptions plain = base_options(kind);
   plain.d_model = 10;
@@ -134,7 +134,7 @@ TEST_CASE("every tensor of every kind of model starts from its documented distri
   }
 }
 
-TEST_CASE("running moments of batch norms are initially those of standard normal features") {
+TEST_CASE("running moments of batch norms are initially 0 and 1") {
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
     KindOptions options = base_options(kind);

@@ -23,7 +23,7 @@
 #include "train/config/fields.h"
 #include "train/config/rules.h"
 
-/// Every key of the section `model` but `kind`, with each of its choices or another number, in
+/// Every key of the section `model` except `kind`, with each of its choices or another number, in
 /// models of every kind. The keys come from the list of keys.
 namespace tapestry {
 namespace {
@@ -31,7 +31,7 @@ namespace {
 using namespace test;
 using Overrides = std::vector<std::string>;
 
-/// Other keys with which a key is tried: some have an effect with them only.
+/// Values of other keys while a key is tried: some keys have an effect only with them.
 const std::vector<Overrides> contexts = {{},
                                          {"model.normalization=rms_norm"},
                                          {"model.normalization=batch_norm"},
@@ -112,7 +112,7 @@ Results results(const KindOptions& options, const Mode& mode) {
 
 Mode training_mode() { return Mode::training(RandomStream(3)); }
 
-TEST_CASE("the kinds of models are those of the tests") {
+TEST_CASE("the tests have every kind of model") {
   for (const ConfigKind& kind : model_kinds()) {
     CHECK_MESSAGE(std::ranges::count(kind_cases, kind.name, &KindCase::name) == 1, kind.name,
                   " is not in kind_cases in tests/train/kinds.h");

@@ -18,7 +18,7 @@
 /// The models of every kind that the tests of the keys of the section `model` change and compare.
 namespace tapestry::test {
 
-/// Tiny sizes, no two of them alike as far as possible, and nothing that is random.
+/// Tiny sizes, different where possible, and no randomness.
 inline KindOptions base_options(const KindCase& kind) {
   KindOptions options;
   options.kind = kind.kind;
@@ -70,8 +70,8 @@ inline NetworkSizes sizes_of(const KindOptions& options) {
           .image = {.height = 4, .width = 8, .channels = 2}};
 }
 
-/// Three rows for a network of any kind, with other lengths on either side, and images. Behind its
-/// tokens a row is filled with padding; one padding token is among the tokens of each side.
+/// Three rows for a network of any kind, with different lengths on the two sides, and images. A row
+/// ends with padding; one padding token is among the tokens of each side.
 inline NetworkInput wiring_input() {
   return {
       .source = {.ids = {{5, 6, 7, 8, 2}, {9, 0, 4, 0, 0}, {3, 10, 0, 0, 0}}, .lengths = {5, 3, 2}},

@@ -54,8 +54,9 @@ Tensor part(const Tensor& x, std::size_t c, std::size_t n) {
 /// The forward computation; a tape records it, so that its gradients can be compared as well.
 class Reference {
  public:
-  /// Reads the parameters and buffers of a model by their names. `training` decides which moments a
-  /// batch norm takes; nothing is dropped.
+  /// Reads the parameters and buffers of a model by their names, without dropout.
+  ///
+  /// training  whether a batch norm uses the moments of the batch or its running moments
   Reference(const Parameters& parameters, const KindOptions& options, bool training)
       : parameters_(parameters), o_(options), training_(training) {}
 
@@ -257,8 +258,8 @@ class Reference {
         q, k, {.transpose_b = true, .scale = scaled ? 1 / std::sqrt(static_cast<double>(d)) : 1.0});
   }
 
-  /// What is added to scores, (rows, heads, n_q, n_k): -inf where a key is masked, and in
-  /// self-attention with alibi a slope times the distance. Heads are a power of two.
+  /// The bias of the scores, (rows, heads, n_q, n_k): -inf where a key is masked, and in
+  /// self-attention with alibi a slope times the distance. The number of heads is a power of two.
   Tensor allowed(const Mask& mask, std::size_t rows, std::size_t n_q, std::size_t n_k,
                  bool self) const {
     return filled({rows, o_.num_heads, n_q, n_k}, [&](std::size_t i) {
@@ -435,7 +436,8 @@ void check_close(const Results& found, const Results& expected) {
   CHECK(difference(found.logits, expected.logits) < rounding);
   CHECK(difference({found.loss}, {expected.loss}) < rounding);
   REQUIRE(found.gradients.size() == expected.gradients.size());
-  // Gradients that cancel out, such as those of a key's bias, are as exact as the largest ones.
+  // Gradients that cancel out, such as for a key's bias, have the absolute error of the largest
+  // ones.
   double largest = 1;
   for (const auto& gradient : expected.gradients) {
     for (const double value : gradient.second) largest = std::max(largest, std::abs(value));

@@ -20,11 +20,11 @@
 #include "train/config/load.h"
 #include "train/tasks/data_source.h"
 
-/// Every key of the sections optimizer, schedule and train, in runs of every kind of model: what it
-/// changes, and what it leaves as it is. Keys and expectations come from the list of keys: a key of
-/// the process changes nothing, another key that may change freely on resume no weights, all others
-/// change weights. That the numbers are right is tested with PyTorch (golden_test.cpp) and with the
-/// parts of the trainer.
+/// Every key of the sections optimizer, schedule and train, in runs of every kind of model: the
+/// parts of a run that it changes, and no others. Keys and expectations come from the list of keys.
+/// A key of the process changes nothing; another key that may change freely on resume changes no
+/// weights; all other keys change weights. golden_test.cpp and the tests of the trainer check the
+/// numbers.
 namespace tapestry {
 namespace {
 
@@ -42,16 +42,15 @@ using enum Part;
 using Parts = std::set<Part>;
 const Parts all{weights, training, validation, files};
 
-/// What is special about a key.
+/// Special values and expectations of a key.
 struct Row {
   std::string key;
   std::string value{};                ///< empty: one that another_value() finds
-  std::optional<Parts> changes{};     ///< all others stay as they are; nullopt: by the ChangeRule
+  std::optional<Parts> changes{};     ///< no other part changes; nullopt: by the ChangeRule
   std::vector<std::string> before{};  ///< overrides of both runs
 };
 
-/// A rate at which float64 weights stay as they are, so that no validation is better than the
-/// first.
+/// A learning rate that changes no float64 weight, so that no validation is better than the first.
 const std::string still = "schedule.learning_rate=1e-30";
 
 const std::vector<Row> rows = {
@@ -62,7 +61,7 @@ const std::vector<Row> rows = {
     {"schedule.min_learning_rate", "0.004"},
     {"schedule.decay_steps", "40"},
     {"train.batch_tokens", "60"},
-    // Of a float32 gradient that is 0 but for rounding Adam makes a step, unless epsilon is large.
+    // Adam makes steps from rounding errors of zero gradients in float32, unless epsilon is large.
     {.key = "train.dtype", .before = {"optimizer.epsilon=0.01"}},
     // Keys with an effect on other parts than weights.
     {"train.label_smoothing", "0.4", Parts{training}, {still}},
@@ -82,8 +81,8 @@ const std::vector<Row> rows = {
     {"train.max_time", "1h"},
 };
 
-/// Parts that a key may change or not: scores of other outputs, checkpoints kept as the best, and
-/// weights of 0, which a tiny rate moves.
+/// Parts that a key may or may not change: scores of other outputs, checkpoints kept as the best,
+/// and weights of 0, which a tiny learning rate changes.
 const std::map<std::string, Part> uncertain = {
     {"train.ema_decay", files},           {"train.label_smoothing", weights},
     {"train.validate_every", files},      {"train.best_metric", files},
@@ -95,7 +94,7 @@ const std::set<std::string> run_keys_tested_elsewhere = {
     "train.run_dir", "train.initialize_from", "train.kernels",
     "train.matmul",  "train.epochs",          "train.gradient_exchange"};
 
-/// Overrides with which other keys of a section are used, and another value of its `kind`.
+/// Overrides that put other keys of a section in use, and another value of its `kind`.
 struct Context {
   std::string section;
   std::vector<std::string> overrides{};
@@ -103,7 +102,7 @@ struct Context {
 };
 
 const std::string warm = "schedule.warmup_steps=2";
-/// Where epsilon is small, Adam makes large steps of gradients that are 0 but for rounding.
+/// With a small epsilon, Adam makes large steps from rounding errors of zero gradients.
 const std::string coarse = "optimizer.epsilon=0.01", decay = "optimizer.weight_decay=0.1";
 
 const std::vector<Context> training_contexts = {
@@ -133,7 +132,8 @@ std::string another_value(const Config& config, const std::string& key) {
   return "";
 }
 
-/// The parts that a key changes by its ChangeRule; nullopt for weights and what follows from them.
+/// The parts that a key changes by its ChangeRule; nullopt for weights and the parts that depend on
+/// them.
 std::optional<Parts> changes_by_rule(const std::string& key) {
   const SavePolicy policy = find_field(key)->policy;
   const bool changes_weights = policy.stored && policy.change != ChangeRule::free;
@@ -169,7 +169,7 @@ bool same(const Finished& a, const Finished& b, Part what) {
   return steps_of(a) == steps_of(b);
 }
 
-/// The checkpoint has the config of the run and the defaults of what belongs to the process.
+/// Checks that the checkpoint has the config of the run, with default settings of the process.
 void check_stored_config(const Finished& run, Config config) {
   const Config stored =
       parse_config(run.checkpoints.rbegin()->second.get_text("config"), "checkpoint");
@@ -184,7 +184,7 @@ void check_stored_config(const Finished& run, Config config) {
   }
 }
 
-/// Trains without and with a value; each run without is made once.
+/// Trains without and with a value. Each run without the value is trained once.
 class Comparison {
  public:
   Comparison(const TaskWorkplace& work, const TaskCase& task) : work_(work), task_(task) {}
@@ -287,7 +287,7 @@ TEST_CASE("a run of every task prints its data and stores what identifies them")
     CHECK(last.get_text("data/source_vocabulary") == corpus.source_vocabulary.to_text());
     CHECK(last.get_text("data/target_vocabulary") == corpus.target_vocabulary.to_text());
     CHECK(contains(run.outcome.out, fmt::format("data: {} training ", corpus.train.size())));
-    // The same Trainer without the program around it has the same results.
+    // A Trainer without the program has the same results.
     const Finished here = train_here(work, task, {});
     CHECK(here.metrics == run.metrics);
     CHECK(same_weights(here, run));
