@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs in several processes with mpirun. Any numbers of processes and threads, also different ones
-after a resume, must give the checkpoint of one process, byte for byte. If a process is killed,
-fails or hangs, the run must end, and can be resumed."""
+"""Runs in several processes, started by mpirun. Any number of processes and threads, also if the run
+is stopped and resumed with other numbers, ends with the checkpoint of one process, byte for byte. A
+process that is killed, fails or hangs ends the run, which can be resumed."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ MICRO_BATCHES = 5
 PEER_TIMEOUT = 5  # seconds
 PEER_FAILED = 9  # the exit code
 PLUGIN = "libtapestry_mpi.so"
-runs.TIMEOUT = 300  # more threads than cores, on a busy machine
+runs.HANGS = 300  # many threads share a busy machine
 
 
 def train_section(**more):
@@ -38,7 +38,7 @@ SCHEDULE = "schedule: {kind: inverse_sqrt, learning_rate: 0.01, warmup_steps: 4}
 
 
 def write_text(folder):
-    """Writes the data files of CONFIGS."""
+    """Writes sentences and images."""
     chance = random.Random(1)
     words = [f"w{i}" for i in range(9)]
     lines = [" ".join(chance.choices(words, k=chance.randint(2, 7))) for _ in range(80)]
@@ -107,16 +107,16 @@ class Parallel:
         return command if processes == 1 else [*(launcher or mpirun)(processes), *command]
 
     def execute(self, processes, threads, settings=(), resume=False):
-        """Trains to the end without faults. Uses the default TAPESTRY_PEER_TIMEOUT, since a busy
-        machine may take seconds to connect the processes."""
+        """Runs to the end. TAPESTRY_PEER_TIMEOUT has its default, since no fault is expected and a
+        busy machine may take seconds to connect the processes."""
         command = self.command(processes, threads, settings, resume)
         outcome = self.run.execute(command)
         require(outcome.code == 0, f"{' '.join(map(str, command))}: {outcome}")
-        require("\x1b" not in outcome.out, f"found terminal escape codes in a pipe: {outcome}")
+        require("\x1b" not in outcome.out, f"found a live line without a terminal: {outcome}")
         return outcome
 
     def start(self, processes, settings=(), launcher=None):
-        """Starts the run, with its output in the file `output`."""
+        """Starts the run; its output goes to the file `output`."""
         command = self.command(processes, 1, settings, launcher=launcher)
         with open(self.run.folder / "output", "wb") as output:
             return subprocess.Popen(command, cwd=self.run.folder, stdin=subprocess.DEVNULL,
@@ -126,7 +126,7 @@ class Parallel:
         return (self.run.folder / "output").read_text(errors="replace")
 
     def files(self, steps=STEPS):
-        """The files that must be the same for any number of processes."""
+        """The files that must be equal for any number of processes."""
         return (self.run.checkpoint(steps).read_bytes(),
                 (self.run.directory / "metrics.csv").read_bytes())
 
@@ -144,14 +144,14 @@ def require_mpi(options):
 
 
 def copy_program(program, folder):
-    """Copies the program, so that workers() can find the processes of one run by its path."""
+    """Copies the program, so that workers() finds the processes of one run by its path."""
     for file in (program, program.parent / PLUGIN):
         shutil.copy(file, folder / file.name)
     return folder / program.name
 
 
 def environment():
-    """Environment for runs with a fault, with a short timeout to detect it."""
+    """The environment of runs with a fault, which other processes should notice soon."""
     return {**os.environ, "TAPESTRY_PEER_TIMEOUT": str(PEER_TIMEOUT)}
 
 
@@ -174,7 +174,7 @@ class Plan:
 
 
 def check_config(options, folder, name):
-    """Runs of any numbers of processes must end with the same files as one process."""
+    """Any number of processes ends with the files of one process, also in a resumed run."""
     plan = Plan(options.full)
 
     def train(parts):
@@ -221,7 +221,7 @@ def wait_for(condition, what, seconds=60):
 
 
 def check_resumed(parallel, expected, processes, name):
-    """The run must resume from its newest checkpoint and end like an uninterrupted run."""
+    """The run continues from its newest checkpoint and ends with the bytes of one process."""
     saved = parallel.run.steps()[-1]
     settings = [f"train.steps={saved + 5}", "train.save_every=4"]
     outcome = parallel.execute(processes, 1, settings, resume=True)
@@ -231,8 +231,8 @@ def check_resumed(parallel, expected, processes, name):
 
 
 class FaultyRun:
-    """A long run in several processes; one of them gets a signal after two saves. Uses a copy of
-    the program, so that workers() finds only processes of this run."""
+    """Processes of an endless run. One of them gets a signal after two saves. The program is a copy,
+    so that workers() finds only the processes of this run."""
 
     def __init__(self, options, folder, fault, processes, victim):
         self.name = f"{fault.name}-{victim}-of-{processes}"
@@ -290,7 +290,7 @@ def check_signal(options, folder, expected, processes, victim):
 
 
 def check_rejections(options, folder):
-    """Invalid commands must end all processes, with one error message."""
+    """An invalid start is an error of all processes, with one message."""
     parallel = Parallel(options.program, folder / "rejections", "copy")
 
     def rejected(command, words, code=2):
@@ -301,7 +301,7 @@ def check_rejections(options, folder):
 
     rejected(parallel.command(MICRO_BATCHES + 1, 1),
              "train.accumulate: found 5, expected at least 6")
-    # Rank 1 has another config or other options.
+    # Rank 1 has another config or another command line.
     one, two = (parallel.command(1, 1, [f"model.dropout={rate}"]) for rate in (0.1, 0.3))
     both = [*mpirun(1), *one, ":", "-n", "1"]
     rejected([*both, *two], r"rank 1 on \S+: config: found `dropout: 0.3`, expected `dropout: 0.1`")
@@ -334,12 +334,12 @@ def check_rejections(options, folder):
 
 
 def check_error(options, folder):
-    """An error in one process, such as in its process settings, must end all with its exit code."""
+    """An error of one process, such as in its settings, ends all with its exit code."""
     parallel = Parallel(options.program, folder / "error", "copy")
     command = parallel.command(1, 1)
     outcome = parallel.run.execute(
         [*mpirun(2), *command, ":", "-n", "1", *command, "train.threads=100000"])
-    require(outcome.code == 2 and re.search(r"rank 2 on \S+ fails", outcome.err) and
+    require(outcome.code == 2 and re.search(r"rank 2 on \S+ has failed", outcome.err) and
             outcome.err.count("tapestry: error:") == 1, f"an error of rank 2: {outcome}")
 
 
@@ -367,15 +367,15 @@ def test(options, folder):
     if options.full:
         faults = [(fault, n, v) for fault in (signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV)
                   for n in (2, 4, 5) for v in range(n)]
-    longest = max(check_fault(options, folder, expected, *fault) for fault in faults)
+    max_seconds = max(check_fault(options, folder, expected, *fault) for fault in faults)
     if options.full:
         # TCP as between machines: MPI itself ends a process that loses its connection.
         os.environ["OMPI_MCA_btl"] = "self,tcp"
-        longest = max(longest, *(check_fault(options, folder / "tcp", expected, *fault)
-                                 for fault in faults))
+        max_seconds = max(max_seconds, *(check_fault(options, folder / "tcp", expected, *fault)
+                                         for fault in faults))
         faults *= 2
-    print(f"{len(faults)} faults end the run within {longest:.1f} s, with a timeout of "
-          f"{PEER_TIMEOUT} s; resumed runs end with the files of one process")
+    print(f"{len(faults)} faults end the run within {max_seconds:.1f} s, limit "
+          f"{PEER_TIMEOUT} s; resumed, it ends with the files of one process")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ JoinProcesses* load_plugin(const Launch& launch) {
   for (const std::filesystem::path& place : plugin_places()) {
     places += fmt::format("{}{}", places.empty() ? "" : ", ", escaped(place.string()));
   }
-  reject_without_plugin(launch, fmt::format("no file exists among {}", places));
+  reject_without_plugin(launch, fmt::format("found no file among {}", places));
 }
 
 /// Connects the processes that the launcher has started.
