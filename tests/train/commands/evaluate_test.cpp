@@ -317,7 +317,7 @@ TEST_CASE("evaluate warns if this version makes other examples of the same files
   CHECK(done.code == 0);
   CHECK(contains(done.err, "warning: the data files are unchanged, but this version "));
   check_rejected(work, "train --resume images.yaml train.steps=20", 3,
-                 {", though the files are the same", "the program that began the run"});
+                 {", although the files are the same", "the version that started the run"});
 }
 
 // ---- errors

@@ -22,7 +22,9 @@ TEST_CASE("paths that are no runs, and missing runs and checkpoints, are rejecte
   const TrainedWorkplace work;
   fs::create_directory(work / "empty");
   std::vector<test::CommandRow> rows = {
-      {"train --resume empty", 4, {"empty: holds no checkpoint", "tapestry train CONFIG"}},
+      {"train --resume empty",
+       4,
+       {"empty: has no checkpoint to resume from", "tapestry train CONFIG"}},
       {"train --resume nowhere", 4, {"nowhere: is not a directory", "tapestry train CONFIG"}},
       {"train --resume " + work.checkpoint(12), 4, {": is not a directory"}}};
   for (const std::string command : {"evaluate", "translate", "inspect"}) {

@@ -31,7 +31,7 @@ TEST_CASE(
     "a classifier of text keeps the vocabulary, and a resumed run needs no pretrained model") {
   const PretrainedWorkplace work;
   const std::string out = work.out("train classes.yaml" + from_masked);
-  CHECK(contains(out, ": 19 of 21 tensors loaded, "));
+  CHECK(contains(out, ": loaded 19 of 21 tensors, "));
   CHECK_FALSE(contains(out, "vocabulary of 10, 2 classes"));
   work.out("train classes.yaml train.run_dir=parts train.steps=7" + from_masked);
   std::filesystem::remove_all(work / "runs/masked");

@@ -154,8 +154,8 @@ TEST_CASE("threads that the system refuses are reported, and the others do their
     CHECK(outcome.code == 0);
     test::check_words(outcome.out,
                       {"\nwarning: threads: 1 instead of 8, no more could be started (ulimit -u",
-                       "\nwarning: training waits while checkpoints are written, since the system "
-                       "no background thread could be started"});
+                       "\nwarning: training waits while checkpoints are written, since no "
+                       "background thread could be started"});
   }
   CHECK(work.read(last) == reference.read(last));
   const std::string many = work.out("train tiny.yaml --fresh train.threads=1024");
