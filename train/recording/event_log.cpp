@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t max_line_length = std::size_t{16} << 20U;
+constexpr std::size_t max_line_length = std::size_t{16} << 20U;  // bytes
 
 /// Step and name of an event.
 struct EventHead {
@@ -35,7 +35,7 @@ struct EventHead {
   std::string_view event;
 };
 
-/// The first two members of a line; nullopt if it is not an event.
+/// Parses the first two members of a line; nullopt if it is not an event.
 std::optional<EventHead> parse_head(std::string_view line) {
   constexpr std::string_view begin = R"({"step":)", middle = R"(,"event":")";
   if (!line.starts_with(begin) || !line.ends_with('}')) return std::nullopt;
@@ -50,13 +50,13 @@ std::optional<EventHead> parse_head(std::string_view line) {
   return head;
 }
 
-/// Reads an open file line by line from its beginning. The file may be of any size: what is longer
-/// than max_line_length is not read as a line.
+/// Reads a file of any size line by line from its beginning. Stops at a line longer than
+/// max_line_length.
 class LineScanner {
  public:
   explicit LineScanner(AppendedFile& file) : file_(file) {}
 
-  /// The next line without its end; nullopt after the last complete line and after an error.
+  /// The next line without its line feed; nullopt after the last complete line and after an error.
   std::optional<std::string> next() {
     while (true) {
       const std::size_t end = buffer_.find('\n', begin_);
@@ -81,8 +81,8 @@ class LineScanner {
 
   AppendedFile& file_;
   std::string buffer_;
-  std::size_t begin_ = 0;   // of the next line in the buffer
-  std::uint64_t read_ = 0;  // bytes
+  std::size_t begin_ = 0;   // of the next line in buffer_
+  std::uint64_t read_ = 0;  // bytes read from the file
 };
 
 }  // namespace
@@ -121,7 +121,7 @@ void EventLog::drop_after(std::uint64_t step, std::uint64_t validation_step) {
 
 std::size_t read_events(std::string_view text, std::string_view event,
                         const std::function<void(std::uint64_t, const Json&)>& read) {
-  // A line nested deeper than this program writes is not parsed: recursion would be as deep.
+  // Discards values nested deeper than this program writes them: recursion could be as deep.
   const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth < 8; };
   std::uint64_t last = 0;
   for (std::size_t end = text.find('\n'); end != text.npos; end = text.find('\n')) {
@@ -206,7 +206,7 @@ void AppendedFile::append(std::string_view bytes) {
       retry_interrupted([&] { return ::write(file_.get(), bytes.data(), bytes.size()); });
   if (written == static_cast<ssize_t>(bytes.size())) return;
   fail(written < 0 ? reason(path_) : "the file system is full");
-  // An incomplete end would be removed by the next process at the latest.
+  // If this fails as well, the next process removes the incomplete line.
   if (written > 0) (void)!::ftruncate(file_.get(), static_cast<off_t>(*before));
 }
 

@@ -15,28 +15,27 @@
 
 namespace tapestry {
 
-/// A file that grows at its end while a run is in progress, such as events.jsonl. After the first
-/// failure it stays as it is: every later call does nothing, and problem() has the reason.
+/// A file that a run appends to, such as events.jsonl. After the first failure every call does
+/// nothing, and problem() returns the reason.
 class AppendedFile {
  public:
-  /// Opens the file `path` for reading and appending, or creates it. A symbolic link is not
-  /// followed.
+  /// Opens or creates the file `path` for reading and appending. Does not follow symbolic links.
   explicit AppendedFile(std::filesystem::path path);
 
-  /// The size in bytes; nullopt after a failure.
+  /// The size of the file in bytes; nullopt after a failure.
   std::optional<std::uint64_t> size();
 
-  /// Reads up to bytes.size() bytes from `offset`; returns how many, 0 at the end of the file and
-  /// after a failure.
+  /// Reads up to bytes.size() bytes from `offset` and returns their number; 0 at the end of the
+  /// file and after a failure.
   std::size_t read(std::uint64_t offset, std::span<char> bytes);
 
-  /// Appends all bytes, or none if the file system is full.
+  /// Appends all bytes, or no byte if the file system is full.
   void append(std::string_view bytes);
 
-  /// Removes what follows the first `size` bytes.
+  /// Truncates the file to `size` bytes.
   void truncate(std::uint64_t size);
 
-  /// Why the file cannot be written: "PATH: could not be written: REASON".
+  /// The first failure, "PATH: could not be written: REASON"; nullopt without a failure.
   const std::optional<std::string>& problem() const { return problem_; }
 
  private:
@@ -47,62 +46,64 @@ class AppendedFile {
   std::optional<std::string> problem_;
 };
 
-/// The name of the file in a run directory.
+/// The name of the event log in a run directory.
 inline constexpr const char* events_file_name = "events.jsonl";
 
-/// The events.jsonl of a run: what is measured and recorded in addition to metrics.csv, as one JSON
-/// object per line, in the order of the steps:
+/// The events.jsonl of a run: measurements in addition to metrics.csv, as one JSON object per line
+/// in the order of the steps:
 ///
 ///     {"step":100,"event":"speed", ...}       see add_speed()
 ///     {"step":100,"event":"time", ...}        see TimeRecorder
 ///     {"step":100,"event":"digests", ...}     see add_digests()
 ///     {"step":100,"event":"validation", ...}  see ValidationRecord
 ///
-/// Lines of steps that a resumed run repeats replace the lines of the earlier process. The file is
-/// not part of what resumes bit-identically, and a run does not fail if it cannot be written.
+/// If a resumed run repeats steps, their lines replace the lines of the earlier process. Unlike the
+/// checkpoints, the file of a resumed run may differ from the file of an uninterrupted run. A run
+/// continues if the file cannot be written.
 class EventLog {
  public:
-  /// Continues the file `path`, or creates it. Removes an incomplete last line, as a crash leaves
-  /// it, and what drop_after() removes.
+  /// Opens or creates the file `path`. Removes an incomplete last line, which a crash may leave,
+  /// and the lines that drop_after() removes.
   EventLog(std::filesystem::path path, std::uint64_t step, std::uint64_t validation_step);
 
-  /// Appends an event at once.
+  /// Appends an event and writes it immediately.
   ///
-  /// fields  an object
+  /// fields  a JSON object, the members after `step` and `event`
   void add(std::uint64_t step, std::string_view event, const nlohmann::ordered_json& fields);
 
-  /// Removes the events of later steps, validations of later steps than `validation_step`, and
-  /// everything from the first invalid line on.
+  /// Removes events after `step`, validations after `validation_step`, and all lines from the first
+  /// invalid line on.
   void drop_after(std::uint64_t step, std::uint64_t validation_step);
 
-  /// Why the file cannot be written; it is not written again then.
+  /// The first failure, after which nothing is written; nullopt without a failure.
   const std::optional<std::string>& problem() const { return file_.problem(); }
 
  private:
   AppendedFile file_;
 };
 
-/// Calls read(step, object) for each event of this name in the untrusted text of an events.jsonl.
-/// Stops at the first complete line that is not an event, whose step is earlier than on the line
-/// before, or for which `read` throws nlohmann::json::exception. Returns the number of
-/// lines from there.
+/// Calls read(step, object) for each event named `event` in an events.jsonl. Stops at the first
+/// complete line that is not an event, has an earlier step than the previous line, or makes `read`
+/// throw nlohmann::json::exception. Returns the number of complete lines from there on.
+///
+/// text  content of the file; may be untrusted
 std::size_t read_events(
     std::string_view text, std::string_view event,
     const std::function<void(std::uint64_t, const nlohmann::ordered_json&)>& read);
 
-/// The text of the events.jsonl of a run directory; empty if the file is missing, and with a
-/// warning if it cannot be read.
+/// Reads the events.jsonl of a run directory. Returns an empty text if the file is missing; also if
+/// it cannot be read, with a warning.
 std::string read_events_file(const std::filesystem::path& run);
 
-// ---- Numbers of a recording and of a report as JSON.
+// ---- Numbers in events and reports as JSON.
 
 /// A number with 6 significant digits; null if it is not finite.
 nlohmann::ordered_json json_number(double value);
 
-/// A list of such numbers.
+/// A list of numbers as by json_number().
 nlohmann::ordered_json json_numbers(std::span<const double> values);
 
-/// The number of a json_number(); NaN for null.
+/// The inverse of json_number(): NaN for null.
 ///
 /// throws  nlohmann::json::exception for a value of another type
 double number_of(const nlohmann::ordered_json& json);

@@ -28,7 +28,7 @@ std::uint32_t compute_digest(const Tensor& tensor) {
                   [&]<class T>() { return digest_of_values(std::as_bytes(tensor.values<T>())); });
 }
 
-/// The digest of a text of 8 hexadecimal digits; nullopt for another text.
+/// Parses a digest of 8 hexadecimal digits; nullopt for any other text.
 std::optional<std::uint32_t> parse_digest(const std::string& text) {
   std::uint32_t digest = 0;
   const char* const end = text.data() + text.size();
@@ -37,7 +37,8 @@ std::optional<std::uint32_t> parse_digest(const std::string& text) {
   return digest;
 }
 
-/// Appends the digests of an event; false if it has other tensors than the table.
+/// Appends the digests of an event to the table; false if they are invalid, their tensors differ
+/// from the table, or their step is not later.
 bool append(DigestTable& table, std::uint64_t step, const Json& json) {
   if (json.contains("tensors")) {
     const auto names = json["tensors"].get<std::vector<std::string>>();
@@ -140,7 +141,7 @@ Json statistics_json(const WeightStatistics& s) {
           {"counts", s.histogram.counts}};
 }
 
-/// The first characters of a text.
+/// The first 2000 characters of a text, escaped if it is not UTF-8.
 std::string cut(const std::string& text) {
   constexpr std::size_t max_length = 2000;
   return find_invalid_utf8(text) ? escaped(text).substr(0, max_length)
@@ -155,7 +156,7 @@ Json training_json(const TrainingRecord& training) {
           {"accuracy", json_number(training.sample.accuracy)}};
 }
 
-// Reading: get() throws Json::exception for a value of another type.
+// In the functions below, at() and get() throw Json::exception for invalid events.
 
 WeightStatistics read_statistics(const Json& json) {
   WeightStatistics s{.values = json.at("values").get<std::uint64_t>(),

@@ -25,7 +25,9 @@ std::string to_bytes(T value) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// The value of the first bytes, of which there are enough.
+/// The value of the first sizeof(T) bytes.
+///
+/// bytes  at least sizeof(T) bytes
 template <typename T>
 T from_bytes(std::string_view bytes) {
   std::array<char, sizeof(T)> first{};
@@ -79,8 +81,8 @@ class Message {
   std::string bytes_;
 };
 
-// Field numbers and the element type as in the .proto files.
-constexpr std::uint64_t text_elements = 7;
+// Field numbers below are those of the .proto files.
+constexpr std::uint64_t dt_string = 7;  // DataType.DT_STRING
 
 Message metadata_of_plugin(std::string_view plugin) {
   return Message().message(1, Message().text(1, plugin));
@@ -120,7 +122,7 @@ std::string make_record(std::string_view event) {
 }
 
 constexpr std::size_t header_bytes = 12, footer_bytes = 4;
-constexpr std::uint64_t max_event_bytes = 64U << 20U;  // in bytes
+constexpr std::uint64_t max_event_bytes = 64U << 20U;
 
 /// Starts an event with the current time.
 Message event_now() {
@@ -128,7 +130,8 @@ Message event_now() {
   return Message().real(1, std::chrono::duration<double>(now).count());
 }
 
-/// The step of an event written by this program, which is its second field; 0 if it has none.
+/// The step of an event written by this program: its second field, after the time. 0 without a
+/// step.
 std::uint64_t event_step(std::string_view event) {
   constexpr std::size_t begin = 9;  // after the time
   std::uint64_t step = 0;
@@ -138,7 +141,7 @@ std::uint64_t event_step(std::string_view event) {
     step |= static_cast<std::uint64_t>(byte & 127U) << shift;
     if (byte < 128) return step;
   }
-  return std::numeric_limits<std::uint64_t>::max();  // not valid
+  return std::numeric_limits<std::uint64_t>::max();  // invalid: later than every step
 }
 
 /// Reads the records of a file from its beginning.
@@ -163,7 +166,7 @@ class RecordScanner {
     return event;
   }
 
-  /// Where the next record begins.
+  /// The offset of the next record.
   std::uint64_t offset() const { return offset_; }
 
  private:
@@ -186,7 +189,7 @@ class RecordScanner {
 // ---- EventSummary
 
 void EventSummary::add(std::string_view tag, std::string_view value) {
-  // The tag precedes the fields of the value in one message.
+  // A Summary.Value: the tag, then the fields of the value.
   const std::string fields = Message().text(1, tag).bytes() + std::string(value);
   bytes_ += Message().text(1, fields).bytes();
 }
@@ -198,7 +201,7 @@ void EventSummary::add_scalar(std::string_view tag, double value) {
 void EventSummary::add_table(std::string_view tag,
                              const std::vector<std::vector<std::string>>& rows) {
   Message tensor;
-  tensor.integer(1, text_elements)
+  tensor.integer(1, dt_string)
       .message(2, Message()
                       .message(2, Message().integer(1, rows.size()))
                       .message(2, Message().integer(1, rows.front().size())));
@@ -274,7 +277,7 @@ std::vector<std::string> split_row(std::string_view line) {
   return fields;
 }
 
-/// Calls visit(fields) for each line of a part of a table.
+/// Calls visit(fields) for each row.
 void for_each_row(std::string_view rows, auto&& visit) {
   while (!rows.empty()) {
     const std::size_t end = rows.find('\n');
@@ -287,10 +290,10 @@ std::uint64_t parse_step(const std::vector<std::string>& fields) {
   return std::strtoull(fields[step_column].c_str(), nullptr, 10);
 }
 
-/// The number of bytes of the heading, with its line end.
+/// The size of the heading in bytes, with its line feed.
 std::size_t heading_bytes(const std::string& csv) { return csv.find('\n') + 1; }
 
-/// The text as Markdown that shows it unchanged.
+/// Escapes a text for Markdown, which then shows it unchanged.
 std::string markdown(const std::string& text) {
   std::string result;
   for (const char c : find_invalid_utf8(text) ? escaped(text) : text) {

@@ -18,9 +18,11 @@ namespace tapestry {
 /// The values of a step, as the protocol buffer `tensorboard.Summary`.
 class EventSummary {
  public:
-  /// The value is stored as float32, as TensorBoard expects it.
+  /// Adds a scalar, stored as float32, which TensorBoard expects.
   void add_scalar(std::string_view tag, double value);
-  /// rows  of Markdown, all of the same length; the first one is the heading
+  /// Adds a text table.
+  ///
+  /// rows  cells in Markdown; all rows have the same length, the first row is the heading
   void add_table(std::string_view tag, const std::vector<std::vector<std::string>>& rows);
   void add_histogram(std::string_view tag, const WeightStatistics& statistics);
 
@@ -33,25 +35,27 @@ class EventSummary {
   std::string bytes_;
 };
 
-/// An event file of TensorBoard: records of the TFRecord format (length, CRC-32C, protocol buffer
-/// `tensorboard.Event`, CRC-32C), in the order of their steps.
+/// An event file of TensorBoard: TFRecord records (length, CRC-32C, protocol buffer
+/// `tensorboard.Event`, CRC-32C) in the order of their steps.
 ///
 /// Formats: tensorboard/compat/proto/{event,summary,tensor}.proto of TensorBoard 2.
 class EventFile {
  public:
-  /// Continues the file `path`, or creates it, as drop_after(step) does.
+  /// Opens or creates the file `path`, and calls drop_after(step).
   EventFile(std::filesystem::path path, std::uint64_t step);
 
-  /// Appends the values of a step, which is not before last_step().
+  /// Appends the values of a step.
+  ///
+  /// step  >= last_step()
   void add(std::uint64_t step, const EventSummary& summary);
 
-  /// Removes the records of later steps, and everything from the first invalid record on.
+  /// Removes the records after `step`, and all records from the first invalid record on.
   void drop_after(std::uint64_t step);
 
   /// The step of the last record; 0 without records.
   std::uint64_t last_step() const { return last_step_; }
 
-  /// Why the file cannot be written; it is not written again then.
+  /// The first failure, after which nothing is written; nullopt without a failure.
   const std::optional<std::string>& problem() const { return file_.problem(); }
 
  private:
@@ -66,29 +70,30 @@ inline constexpr const char* event_file_name = "events.out.tfevents.0.tapestry";
 
 /// The event files of a run, which `tensorboard --logdir RUN` reads:
 ///
-///   train/events.out.tfevents.0.tapestry       the columns of rows of training in metrics.csv
-///   validation/events.out.tfevents.0.tapestry  validation rows and records
+///   train/events.out.tfevents.0.tapestry       training rows of metrics.csv
+///   validation/events.out.tfevents.0.tapestry  validation rows of metrics.csv, ValidationRecords
 ///
-/// The files have the rows of metrics.csv, each once, however often the run was killed and
-/// resumed. A run does not fail if they cannot be written.
+/// The files have each row of metrics.csv once, even if the run was killed and resumed. A run
+/// continues if the files cannot be written.
 class TensorBoardLog {
  public:
-  /// Continues the files in `folder`, or creates them, with the rows of `metrics_csv`, which is
-  /// valid; see set_rows().
+  /// Opens or creates the files in `folder`, and calls set_rows(metrics_csv).
+  ///
+  /// metrics_csv  a valid metrics.csv
   TensorBoardLog(const std::filesystem::path& folder, const std::string& metrics_csv);
 
-  /// Removes the events of later steps than the rows of a split, and adds the rows that are
-  /// missing.
+  /// Makes the files match the table: removes events after the last row of each split, and adds
+  /// missing rows.
   void set_rows(const std::string& metrics_csv);
 
   /// Adds the rows that were appended to the table since the last call.
   void add_rows(const std::string& metrics_csv);
 
-  /// Adds the record of the last row of validation: memory, samples, histograms of weights and
-  /// gradients, update ratios.
+  /// Adds the record of the last validation row: memory, samples, histograms of weights and
+  /// gradients, update ratios. Ignores a record of another step.
   void add(const ValidationRecord& record);
 
-  /// Why a file cannot be written; it is not written again then.
+  /// The first failure of a file, which is not written again; nullopt without a failure.
   std::optional<std::string> problem() const;
 
  private:
@@ -96,7 +101,7 @@ class TensorBoardLog {
 
   std::optional<std::string> folder_problem_;
   std::vector<std::string> columns_;
-  std::size_t known_bytes_ = 0;  ///< bytes of the table
+  std::size_t known_bytes_ = 0;  ///< size of the table at the last call
   std::optional<EventFile> training_, validation_;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// In UTC, to the microsecond: processes may follow each other within a second.
+/// The time in UTC with microseconds, since two processes may start within a second.
 std::string utc_now() {
   using std::chrono::microseconds, std::chrono::seconds, std::chrono::system_clock;
   const auto now = system_clock::now();
@@ -68,7 +68,7 @@ TimeRecorder::TimeRecorder() : started_text_(utc_now()) {}
 
 void TimeRecorder::add(EventLog& log, std::uint64_t step, const TimeUse& use) {
   last_event_ = Clock::now();
-  Json own, others;  // null
+  Json own, others;  // null if unknown
   const auto now = read_processor_time();
   if (now && processor_before_) {
     const double own_seconds = now->own - processor_before_->own;

@@ -20,15 +20,15 @@ namespace tapestry {
 /// Wall-clock categories of a process of a run. Time outside all of them is not recorded.
 enum class TimePart : std::uint8_t {
   batches,         ///< waiting for the batches of a step, or preparing them
-  forward,         ///< computing this process's batches
-  backward,        ///< computing their gradients
-  anomaly_checks,  ///< in forward and backward, which exclude them; see train.detect_anomaly
+  forward,         ///< forward passes of this process
+  backward,        ///< backward passes of this process
+  anomaly_checks,  ///< checks of train.detect_anomaly, which forward and backward exclude
   exchange,        ///< exchanging gradients and parameters with other processes
-  optimizer,       ///< gradient norm, update of the weights, their average
-  validation,      ///< with decoding
-  saving,          ///< copying the state, and waiting for an earlier save to be written
-  reports,         ///< see train.report_every
-  recording        ///< files for reports, `diff` and TensorBoard
+  optimizer,       ///< gradient norm, update of the weights, running average of the weights
+  validation,      ///< validation, with decoding
+  saving,          ///< copying the state, and waiting for an earlier save to finish
+  reports,         ///< writing reports, see train.report_every
+  recording        ///< writing files for reports, `diff` and TensorBoard
 };
 
 /// The names of the parts, in the order of TimePart.
@@ -36,19 +36,19 @@ inline constexpr std::array<std::string_view, 10> time_part_names = {
     "batches",   "forward",    "backward", "anomaly_checks", "exchange",
     "optimizer", "validation", "saving",   "reports",        "recording"};
 
-/// The use of the time of a process since it began to train.
+/// The seconds of each TimePart, and counts of token positions, since a process began to train.
 class TimeUse {
  public:
   using Duration = std::chrono::steady_clock::duration;
 
   void add(TimePart part, Duration time) { times_[static_cast<std::size_t>(part)] += time; }
-  /// Counts the positions of a batch. The single label of a classifier's row counts as none.
+  /// Counts the token positions of a batch. Does not count the single label of a classifier's row.
   void add(const Batch& batch);
 
   double seconds(TimePart part) const;
   /// Token positions of the batches; 0 for images.
   std::uint64_t positions() const { return positions_; }
-  /// The positions with padding.
+  /// Token positions that are padding.
   std::uint64_t padding() const { return padding_; }
 
  private:
@@ -56,10 +56,10 @@ class TimeUse {
   std::uint64_t positions_ = 0, padding_ = 0;
 };
 
-/// Adds the time of its lifetime to a part, and to the profile as a ProfileScope. Not to be nested.
+/// Adds its lifetime to a part, and to the profile as a ProfileScope. Must not be nested.
 class PartTimer {
  public:
-  /// name  of the row of the profile, a literal
+  /// name  row of the profile, a string literal
   PartTimer(TimeUse& use, TimePart part, const char* name)
       : scope_(name, Phase::other), use_(use), part_(part) {}
   ~PartTimer() { use_.add(part_, std::chrono::steady_clock::now() - started_); }
@@ -73,26 +73,26 @@ class PartTimer {
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
-/// Adds events `time` to a log: what this process has done with its time since it began to train,
-/// so that the last event of each process counts. Their members:
+/// Adds events `time` to a log. Each event has the time use since this process began to train, so
+/// only the last event of a process counts. Members:
 ///
 ///     started              time at which the process began to train, in UTC
 ///     seconds              wall time since then
-///     processor_seconds    of all threads of the process, including busy waiting
+///     processor_seconds    processor time of all threads of the process, including busy waiting
 ///     other_seconds        processor time of other programs on the cores of the process
 ///     threads, cores       number of threads; number of cores that the process may use
 ///     positions, padding   see TimeUse
 ///     parts                seconds of each TimePart by name
 ///
-/// A processor time is null if the system does not tell.
+/// Processor times are null if the system does not report them.
 class TimeRecorder {
  public:
-  /// The process begins to train now.
+  /// Starts the clock: the process begins to train.
   TimeRecorder();
 
   void add(EventLog& log, std::uint64_t step, const TimeUse& use);
-  /// Adds an event if the last one is at least `between_events` old: reading the processor time
-  /// and writing an event take about 0.1 ms.
+  /// Adds an event if the last event is at least `between_events` old. An event takes about 0.1 ms,
+  /// for reading the processor time and writing.
   void add_if_due(EventLog& log, std::uint64_t step, const TimeUse& use);
 
  private:
@@ -104,7 +104,7 @@ class TimeRecorder {
   std::optional<ProcessorTime> processor_before_ = read_processor_time();
 };
 
-/// Use of the time of a process: its last event `time`.
+/// The time use of a process: its last event `time`.
 struct ProcessTime {
   std::uint64_t step = 0;
   std::string started{};
@@ -117,7 +117,7 @@ struct ProcessTime {
   double part(TimePart part) const { return parts[static_cast<std::size_t>(part)]; }
 };
 
-/// Reads the processes of a run, see read_events().
+/// Reads the last event `time` of each process; see read_events().
 std::vector<ProcessTime> read_process_times(std::string_view events);
 
 /// The speed of an interval of training steps, without validations and saves.
@@ -126,7 +126,7 @@ struct StepSpeed {
   double targets_per_second = 0.0;
 };
 
-/// Adds an event `speed`: `time` of day in UTC, `step_seconds` and `target_tokens_per_second`.
+/// Adds an event `speed`: `time` in UTC, `step_seconds` and `target_tokens_per_second`.
 void add_speed(EventLog& log, std::uint64_t step, const StepSpeed& speed);
 
 }  // namespace tapestry

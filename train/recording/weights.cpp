@@ -42,7 +42,7 @@ Histogram make_histogram(std::span<const Tensor> tensors, double low, double hig
   return histogram;
 }
 
-/// The parameters with two or more axes; all if no parameter has.
+/// The parameters with two or more axes; all parameters if there is no such parameter.
 std::vector<Tensor> matrices_of(std::span<const NamedTensor> parameters) {
   std::vector<Tensor> all, matrices;
   for (const NamedTensor& parameter : parameters) {
@@ -103,7 +103,7 @@ std::vector<BlockWeights> weights_by_block(const Parameters& parameters) {
 
 namespace {
 
-/// The sums of squares of the values of a tensor and of their differences from another.
+/// Sums of squares of the old values, and of the differences between new and old values.
 struct Squares {
   double values = 0.0, differences = 0.0;
 };

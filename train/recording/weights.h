@@ -14,59 +14,61 @@
 
 namespace tapestry {
 
-/// Numbers of values in equal intervals.
+/// A histogram with intervals of equal width.
 struct Histogram {
-  double low = 0.0;                     ///< where the first interval begins
-  double high = 0.0;                    ///< where the last interval ends
-  std::vector<std::uint64_t> counts{};  ///< in each interval; empty without finite values
+  double low = 0.0;                     ///< lower end of the first interval
+  double high = 0.0;                    ///< upper end of the last interval
+  std::vector<std::uint64_t> counts{};  ///< values in each interval; empty without finite values
 };
 
-/// The distribution of the values of a tensor, or of several. Values that are not finite count only
-/// in `values` and `not_finite`.
+/// Statistics of the values of one or more tensors. Non-finite values count only in `values` and
+/// `not_finite`.
 struct WeightStatistics {
   std::uint64_t values = 0;      ///< number of values
   std::uint64_t zeros = 0;       ///< values equal to 0
   std::uint64_t not_finite = 0;  ///< values that are NaN or infinite
-  double norm = 0.0;             ///< Euclidean norm
+  double norm = 0.0;             ///< Euclidean norm of the finite values
   double mean = 0.0;             ///< mean of the finite values
   double deviation = 0.0;        ///< standard deviation of the finite values
-  double low = 0.0;              ///< the smallest
-  double high = 0.0;             ///< the greatest
-  Histogram histogram{};         ///< from the smallest to the greatest value
+  double low = 0.0;              ///< smallest finite value
+  double high = 0.0;             ///< largest finite value
+  Histogram histogram{};         ///< histogram from `low` to `high`
 
-  /// sqrt of the mean of squares
+  /// sqrt(mean(x^2)) of the finite values
   double root_mean_square() const;
 };
 
 /// The statistics of all values of the tensors.
 ///
-/// intervals  number of intervals of the histogram, >= 1; one if all values are equal
+/// intervals  number of intervals of the histogram, >= 1; the histogram has one interval if all
+///            values are equal
 WeightStatistics weight_statistics(std::span<const Tensor> tensors, std::size_t intervals = 40);
 
-/// A part of a model with the statistics of its weights.
+/// A block of a model with the statistics of its weights.
 struct BlockWeights {
-  std::string path;           ///< "encoder.layers.0", as block_path() of its parameters
-  WeightStatistics matrices;  ///< parameters with two or more axes; all if it has none
-  /// A parameter with its name relative to the path.
+  std::string path;           ///< block_path() of the parameters, "encoder.layers.0"
+  WeightStatistics matrices;  ///< parameters with two or more axes; all parameters of a block
+                              ///< without matrices
+  /// A parameter, named relative to the path.
   struct Parameter {
     std::string name;             ///< "self_attn.q_proj.weight"
-    Shape shape;                  ///< its shape
-    bool frozen = false;          ///< whether it is not trained
+    Shape shape;                  ///< shape of the parameter
+    bool frozen = false;          ///< whether it is excluded from training
     WeightStatistics statistics;  ///< statistics of its values
   };
-  std::vector<Parameter> parameters;  ///< in their order
+  std::vector<Parameter> parameters;  ///< in the order of the model
 };
 
-/// The parameters of a model by blocks, in their order.
+/// Groups the parameters of a model by block, in the order of the model.
 std::vector<BlockWeights> weights_by_block(const Parameters& parameters);
 
-/// The weights of a part of a model at a step: of its parameters with two or more axes, or of all
-/// if it has none.
+/// The weights of a block at a step: of its matrices (parameters with two or more axes), or of all
+/// parameters of a block without matrices.
 struct BlockRecord {
-  std::string path;                             ///< as block_path() of its parameters
-  WeightStatistics weights{};                   ///< statistics of their values
+  std::string path;                             ///< block_path() of the parameters
+  WeightStatistics weights{};                   ///< statistics of the values
   std::optional<WeightStatistics> gradients{};  ///< gradients of the step, before clipping
-  std::optional<double> update_ratio{};         ///< |w' - w| / |w| of the step from w to w', with
+  std::optional<double> update_ratio{};         ///< |w' - w| / |w| for the step from w to w', with
                                                 ///< Euclidean norms
 };
 
@@ -77,15 +79,15 @@ class WeightWatch {
   /// parameters  must outlive the object
   explicit WeightWatch(const Parameters& parameters);
 
-  /// Copies the weights; call it before they are updated. Returns false if there is not enough
-  /// memory for that; then after_update() must not be called.
+  /// Copies the weights; call this before the update. Returns false if memory is insufficient; then
+  /// do not call after_update().
   bool before_update();
-  /// Computes the ratios and frees the copy; call it after the update.
+  /// Computes the update ratios and frees the copies; call this after the update.
   void after_update();
 
-  /// The blocks after the update, in the order of their parameters. Gradients and ratios are those
-  /// of the step that before_update() and after_update() enclosed; nullopt if they were not called
-  /// since the last measure().
+  /// Returns the blocks after the update, in the order of the model. Gradients and update ratios
+  /// belong to the step between before_update() and after_update(); they are nullopt if these were
+  /// not called since the last measure().
   std::vector<BlockRecord> measure();
 
  private:

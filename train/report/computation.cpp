@@ -23,7 +23,7 @@
 namespace tapestry {
 namespace {
 
-/// Keeps the operations of a tape and their gradients.
+/// Records the operations of a tape and the gradients of their outputs.
 class StepRecorder : public TapeObserver {
  public:
   explicit StepRecorder(const Parameters& parameters) {
@@ -42,8 +42,9 @@ class StepRecorder : public TapeObserver {
     for (const Tensor& input : call.inputs) {
       if (input.defined()) step.inputs.push_back(traced(input));
     }
-    // A call of attention starts its trace before it is recorded.
-    if (tracer_.traces().size() > attentions_) step.attention = tracer_.traces()[attentions_++];
+    // Attention begins its trace before the tape records the operation.
+    if (tracer_.traces().size() > num_attentions_)
+      step.attention = tracer_.traces()[num_attentions_++];
     if (call.operation == logits_reader) logits_step_ = step.inputs.at(0).step;
     indices_[call.output.slot().get()] = steps.size();
     steps.push_back(std::move(step));
@@ -56,7 +57,7 @@ class StepRecorder : public TapeObserver {
 
   bool splits_fused() const override { return true; }
 
-  /// The input of the last cross entropy; absent without one.
+  /// The input of the last cross entropy; undefined if there was no cross entropy.
   Tensor logits() const { return logits_step_ ? steps[*logits_step_].output : Tensor(); }
 
   std::vector<TracedStep> steps;
@@ -76,9 +77,9 @@ class StepRecorder : public TapeObserver {
   }
 
   AttentionTracer tracer_;
-  std::size_t attentions_ = 0;  // traces that belong to a step
-  std::unordered_map<const void*, std::string> parameters_;
-  std::unordered_map<const GradientSlot*, std::size_t> indices_;
+  std::size_t num_attentions_ = 0;                                // attention steps so far
+  std::unordered_map<const void*, std::string> parameters_;       // names by identity
+  std::unordered_map<const GradientSlot*, std::size_t> indices_;  // steps by output
   std::optional<std::size_t> logits_step_;
 };
 
@@ -106,14 +107,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The maximum number of values of a parameter that is shown with its values, and of all of them.
+/// The maximum number of values shown of one parameter, and of all parameters together.
 constexpr std::size_t max_parameter_values = 20'000;
 constexpr std::size_t max_values = 200'000;
 
-/// Tensors of at most this many values have six digits.
+/// Tensors of at most this many values are written with six digits.
 constexpr std::size_t small_tensor = 4096;
 
-/// A number with this many digits; 0: all.
+/// A number rounded to `digits` significant digits; 0 keeps all digits.
 Json number(double value, int digits) {
   if (digits == 0) return value;
   if (std::isnan(value)) return nullptr;
@@ -121,10 +122,10 @@ Json number(double value, int digits) {
   return parse_number<double>(fmt::format("{:.{}g}", value, digits)).value();
 }
 
-/// The tensors of the data, which refer to them by number.
+/// The tensors of the data. Steps refer to them by index.
 class TensorTable {
  public:
-  /// The number of the tensor; null for an absent one.
+  /// Adds a tensor and returns its index; null for an undefined tensor.
   Json add(const Tensor& x) {
     if (!x.defined()) return nullptr;
     tensors_.push_back(x);
@@ -149,7 +150,7 @@ class TensorTable {
   std::vector<Tensor> tensors_;
 };
 
-/// Whether the kind of model is one that register_task() has added.
+/// Whether register_task() added the kind of model.
 bool is_custom(const Task& task) {
   const std::vector<std::string> kinds = custom_kinds();
   return std::ranges::find(kinds, task.kind().name) != kinds.end();
@@ -170,7 +171,7 @@ double norm(const Tensor& x) {
   return std::sqrt(sum);
 }
 
-/// Makes the JSON of an explained computation.
+/// Builds the JSON of an explained computation.
 class ComputationJson {
  public:
   ComputationJson(const ExplainedComputation& explained, std::size_t top)
@@ -230,7 +231,7 @@ class ComputationJson {
     return input;
   }
 
-  /// The names of all outputs, columns of the logits; null if they are many.
+  /// The names of the columns of the logits; null if there are more than `max_outputs`.
   Json outputs() const {
     constexpr std::size_t max_outputs = 20'000;
     const std::size_t count = explained_.trace.logits.shape().back();
@@ -241,7 +242,7 @@ class ComputationJson {
   }
 
   Json predictions() const {
-    // In float64, since the loss has few exact digits if it is computed from rounded probabilities.
+    // In float64: -log(p) of a probability rounded to float32 would have few correct digits.
     const Tensor exact = explained_.trace.logits.to(DType::float64);
     const std::vector<double> probabilities = softmax(exact).to_vector(),
                               log_probabilities = log_softmax(exact).to_vector(),
@@ -249,20 +250,19 @@ class ComputationJson {
     const std::size_t width = exact.shape().back();
     Json list = Json::array();
     for (std::size_t i = 0; i < probabilities.size() / width; ++i) {
-      const std::span of_position(probabilities.data() + i * width, width);
+      const std::span row(probabilities.data() + i * width, width);
       std::vector<std::size_t> order(width);
       std::iota(order.begin(), order.end(), std::size_t{0});
       const std::size_t count = std::min(num_top_, width);
       std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count),
                                 [&](std::size_t a, std::size_t b) {
-                                  return std::pair(-of_position[a], a) <
-                                         std::pair(-of_position[b], b);
+                                  return std::pair(-row[a], a) < std::pair(-row[b], b);
                                 });
       const auto entry = [&](std::size_t id) {
         return Json{{"token", prediction_name(explained_, id)},
                     {"id", id},
                     {"logit", logits[i * width + id]},
-                    {"probability", of_position[id]}};
+                    {"probability", row[id]}};
       };
       Json top = Json::array();
       for (std::size_t k = 0; k < count; ++k) top.push_back(entry(order[k]));
@@ -277,7 +277,8 @@ class ComputationJson {
     return list;
   }
 
-  /// The stack of a model of another program that has `count` tokens; null if both or none have.
+  /// The stack of a custom model that has `count` tokens; null if neither stack has, or if both
+  /// have and their tokens differ.
   Json stack_with(std::size_t count) const {
     const bool encoder = token_names_.encoder.size() == count,
                decoder = token_names_.decoder.size() == count;
@@ -285,8 +286,8 @@ class ComputationJson {
     return decoder ? Json("decoder") : encoder ? Json("encoder") : Json();
   }
 
-  /// The stack whose tokens are the rows of a step's output, and which of them is the first row;
-  /// null if the rows are not tokens.
+  /// The tokens that the rows of a step's output belong to: "encoder", "decoder" or "patches"; null
+  /// if the rows are not tokens.
   Json rows(const TracedStep& step) {
     const Shape& shape = step.output.shape();
     if (shape.rank() < 2) return nullptr;
@@ -296,7 +297,7 @@ class ComputationJson {
     const auto fits = [&](const Tokens& names) { return names.size() == count; };
     bool encoder = layer.starts_with("encoder") || layer.starts_with("source_") ||
                    layer.ends_with("cross_attn.k_proj") || layer.ends_with("cross_attn.v_proj");
-    // With tied embeddings, the first one is the embedding of the source.
+    // With tied embeddings, the first embedding step reads the source.
     if (step.operation == "embedding" && task_.traits().has_two_stacks())
       encoder = num_embeddings_++ == 0;
     if (encoder && fits(token_names_.encoder)) return "encoder";
@@ -357,7 +358,7 @@ class ComputationJson {
     return json;
   }
 
-  /// The parameters that steps read. Small ones have values.
+  /// All parameters with their norms; small ones also with values and gradients.
   Json parameters() {
     Json all = Json::object();
     std::size_t values = 0;
@@ -380,11 +381,11 @@ class ComputationJson {
 
   const ExplainedComputation& explained_;
   const Task& task_;
-  bool is_custom_;  // a model of another program
+  bool is_custom_;  // see is_custom()
   std::size_t num_top_;
   StackTokens token_names_;
   TensorTable tensors_;
-  std::size_t num_embeddings_ = 0;  // steps so far
+  std::size_t num_embeddings_ = 0;  // embedding steps so far
 };
 
 }  // namespace

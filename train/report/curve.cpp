@@ -10,7 +10,7 @@
 namespace tapestry {
 namespace {
 
-/// The first point of part `index` of `parts`, which divide `count` points.
+/// The index of the first point of part `index`, if `count` points are divided into `parts` parts.
 std::size_t part_begin(std::size_t index, std::size_t parts, std::size_t count) {
   return index * count / parts;
 }
@@ -32,7 +32,9 @@ void add_extremes(const Curve& curve, std::size_t begin, std::size_t end,
   }
 }
 
-/// The value of the curve at a step, NaN if it has none; `i` is where to continue searching.
+/// The value of the curve at a step; NaN if the curve lacks this step.
+///
+/// i  index where the search begins; advanced to the step
 double value_at(const Curve& curve, std::uint64_t step, std::size_t& i) {
   while (i < curve.steps.size() && curve.steps[i] < step) ++i;
   const bool found = i < curve.steps.size() && curve.steps[i] == step;
@@ -67,7 +69,7 @@ double central_probability(double t, std::size_t degrees) {
 }  // namespace
 
 Curve extremes(const Curve& curve, std::size_t max_points) {
-  if (max_points < 4) throw std::invalid_argument("extremes: expected at least 4 points");
+  if (max_points < 4) throw std::invalid_argument("extremes: expected max_points >= 4");
   const std::size_t count = curve.values.size();
   if (count <= max_points) return curve;
   const std::size_t parts = (max_points - 2) / 2;
@@ -84,7 +86,7 @@ Curve extremes(const Curve& curve, std::size_t max_points) {
 }
 
 Curve part_means(const Curve& curve, std::size_t max_parts) {
-  if (max_parts == 0) throw std::invalid_argument("part_means: expected at least 1 part");
+  if (max_parts == 0) throw std::invalid_argument("part_means: expected max_parts >= 1");
   const std::size_t count = curve.values.size();
   const std::size_t parts = std::min(max_parts, count);
   Curve means;
@@ -105,7 +107,7 @@ Curve part_means(const Curve& curve, std::size_t max_parts) {
 }
 
 MeanCurve mean_and_deviation(std::span<const Curve> curves) {
-  if (curves.size() < 2) throw std::invalid_argument("mean_and_deviation: expected two curves");
+  if (curves.size() < 2) throw std::invalid_argument("mean_and_deviation: expected >= 2 curves");
   const auto n = static_cast<double>(curves.size());
   MeanCurve result{.mean = {.steps = common_steps(curves), .values = {}}, .deviation = {}};
   std::vector<std::size_t> at(curves.size(), 0);
@@ -126,7 +128,7 @@ MeanCurve mean_and_deviation(std::span<const Curve> curves) {
 }
 
 double student_t_975(std::size_t degrees) {
-  double low = 1.9, high = 12.8;  // the quantile of the normal distribution, and of one degree
+  double low = 1.9, high = 12.8;  // around 1.96 (normal distribution) and 12.71 (one degree)
   while (high - low > 1e-6) {
     const double middle = (low + high) / 2;
     (central_probability(middle, degrees) < 0.95 ? low : high) = middle;

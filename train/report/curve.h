@@ -14,20 +14,21 @@ struct Curve {
   std::vector<double> values;        ///< one for each step; may be NaN or infinite
 };
 
-/// Reduces a curve to about `max_points` points, so that it looks the same when drawn: the curve is
-/// divided into parts of equal numbers of points; the smallest, the greatest and the first value
-/// that is not finite remain, in order of their steps. The first and the last point remain. Returns
-/// a curve with at most `max_points` points unchanged.
+/// Reduces a curve to about `max_points` points that look the same when drawn. Divides the curve
+/// into parts of equal numbers of points, and keeps the minimum, the maximum and the first
+/// non-finite value of each part, in order of steps. Always keeps the first and the last point.
+/// Returns a curve of at most `max_points` points unchanged.
 ///
 /// max_points  >= 4
-/// throws      std::invalid_argument if `max_points` is less
+/// throws      std::invalid_argument if max_points < 4
 Curve extremes(const Curve& curve, std::size_t max_points);
 
-/// The means of the finite values in at most `max_parts` parts of equal numbers of points, each at
-/// the last step of its part; parts without finite values are left out.
+/// Divides a curve into at most `max_parts` parts of equal numbers of points, and returns the mean
+/// of the finite values of each part at the last step of the part. Leaves out parts without finite
+/// values.
 ///
 /// max_parts  >= 1
-/// throws     std::invalid_argument if `max_parts` is 0
+/// throws     std::invalid_argument if max_parts < 1
 Curve part_means(const Curve& curve, std::size_t max_parts);
 
 /// Mean and standard deviation of several curves.
@@ -36,15 +37,15 @@ struct MeanCurve {
   std::vector<double> deviation;  ///< sqrt(sum (x - mean)^2 / (n - 1)) of n curves, for each step
 };
 
-/// The mean of curves, step by step. NaN where a curve has a value that is not finite.
+/// Mean and standard deviation of curves, step by step. NaN at steps where a curve is not finite.
 ///
-/// curves  two or more
-/// throws  std::invalid_argument if there are fewer
+/// curves  two or more curves
+/// throws  std::invalid_argument if there are fewer than two
 MeanCurve mean_and_deviation(std::span<const Curve> curves);
 
 /// The quantile 0.975 of Student's t distribution, with a relative error below 1e-4.
 ///
-/// degrees  of freedom, >= 1
+/// degrees  degrees of freedom, >= 1
 double student_t_975(std::size_t degrees);
 
 }  // namespace tapestry

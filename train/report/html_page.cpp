@@ -11,9 +11,9 @@ std::string_view content_of(std::string_view name) {
   return std::ranges::find(page_files(), name, &PageFile::name)->content;
 }
 
-/// Replaces the first occurrence of `mark`.
-void insert_at(std::string& page, std::string_view mark, std::string_view text) {
-  page.replace(page.find(mark), mark.size(), text);
+/// Replaces the first occurrence of `placeholder` by `text`.
+void fill_in(std::string& page, std::string_view placeholder, std::string_view text) {
+  page.replace(page.find(placeholder), placeholder.size(), text);
 }
 
 }  // namespace
@@ -24,10 +24,10 @@ std::string html_page(const nlohmann::ordered_json& data,
   std::string script;
   for (const std::string_view name : scripts) script += content_of(name);
   std::string page(content_of("page.html"));
-  insert_at(page, "/*page.css*/", content_of("page.css"));
-  insert_at(page, "/*script*/", script);
-  // The data come last: marks in them are not replaced.
-  insert_at(page, "/*data*/", json_for_script(data.dump(-1, ' ', false, Handler::replace)));
+  fill_in(page, "/*page.css*/", content_of("page.css"));
+  fill_in(page, "/*script*/", script);
+  // The data come last, so that placeholders in them stay.
+  fill_in(page, "/*data*/", json_for_script(data.dump(-1, ' ', false, Handler::replace)));
   return page;
 }
 

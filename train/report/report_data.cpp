@@ -42,7 +42,7 @@ namespace tapestry {
 
 using Json = nlohmann::ordered_json;
 
-/// A run with its data as JSON, and what is needed to compare it with others.
+/// The data of a run as JSON, and the config and history that comparisons with other runs need.
 struct ReportData::Run {
   std::string path;  ///< as the user gave it, escaped
   std::string name;  ///< the last component of the path
@@ -56,15 +56,16 @@ namespace {
 
 // ---- Configs
 
-/// Config values that determine the results of a run.
+/// The configs with default values of process settings, such as train.threads and train.run_dir,
+/// which do not affect results.
 std::vector<Config> without_process_settings(std::span<const Config> configs) {
   std::vector<Config> compared;
   for (const Config& config : configs) compared.push_back(with_process_settings(config, Config{}));
   return compared;
 }
 
-/// The keys with different values, in file order, and their values in each run, as YAML. Settings
-/// of a process, such as train.threads and train.run_dir, are not compared.
+/// The keys whose values differ, in file order, each with its YAML value in every run. Ignores
+/// process settings.
 Json differences_json(std::span<const Config> configs) {
   Json differences = Json::array();
   if (configs.empty()) return differences;
@@ -86,7 +87,7 @@ Json differences_json(std::span<const Config> configs) {
   return differences;
 }
 
-/// The keys of a config whose values are not the defaults, in file order.
+/// The keys whose values differ from the defaults, in file order.
 std::vector<std::string> changed_keys(const Config& config) {
   std::vector<std::string> keys;
   for (const ConfigDifference& difference : compare_configs(Config{}, config)) {
@@ -95,8 +96,8 @@ std::vector<std::string> changed_keys(const Config& config) {
   return keys;
 }
 
-/// The indices of configs that differ in train.seed only, in groups of two or more with different
-/// seeds; in order of their first indices.
+/// Groups of two or more configs that differ only in train.seed, as indices. Leaves out configs
+/// with a seed that the group already has.
 std::vector<std::vector<std::size_t>> seed_groups(std::span<const Config> configs) {
   std::vector<Config> compared = without_process_settings(configs);
   for (Config& config : compared) config.train.seed = 0;
@@ -127,7 +128,7 @@ std::string last_component(const std::string& path) {
   return escaped(last.empty() || last == "." ? path : last.string());
 }
 
-/// The note for a run whose kind of model this program does not have; nullopt if it has it.
+/// A note if this program does not have the model kind of a config; else nullopt.
 std::optional<std::string> note_on_unknown_kind(std::string_view config) {
   const auto kind = unknown_model_kind(config);
   if (!kind) return std::nullopt;
@@ -136,7 +137,7 @@ std::optional<std::string> note_on_unknown_kind(std::string_view config) {
       escaped(*kind));
 }
 
-/// The config in a run directory; nullopt, with a note, if it cannot be read.
+/// Reads the config of a run directory. If it cannot be read, adds a note and returns nullopt.
 std::optional<Config> read_run_config(const RunDirectory& directory,
                                       std::vector<std::string>& notes) {
   const std::string file = (directory.path() / "config.yaml").string();
@@ -153,7 +154,8 @@ std::optional<Config> read_run_config(const RunDirectory& directory,
   }
 }
 
-/// The config in a checkpoint; nullopt, with one note in all, if its kind of model is unknown.
+/// Reads the config of a checkpoint. If its kind of model is unknown, adds a note unless `notes`
+/// has it, and returns nullopt.
 std::optional<Config> saved_run_config(const ArrayStore& snapshot,
                                        std::vector<std::string>& notes) {
   if (auto note = note_on_unknown_kind(snapshot.get_text("config"))) {
@@ -163,7 +165,8 @@ std::optional<Config> saved_run_config(const ArrayStore& snapshot,
   return saved_config(snapshot);
 }
 
-/// The checkpoint of a run directory; nullopt, with a note, if none can be used.
+/// Opens the checkpoint of a run directory. If no checkpoint can be used, adds a note and returns
+/// nullopt.
 std::optional<OpenedCheckpoint> open_checkpoint(const std::string& path,
                                                 const RunDirectory& directory,
                                                 std::vector<std::string>& notes) {
@@ -171,8 +174,8 @@ std::optional<OpenedCheckpoint> open_checkpoint(const std::string& path,
   const bool is_run = std::filesystem::exists(directory.path() / "config.yaml", ignored);
   if (is_run && directory.steps().empty()) {
     notes.emplace_back(
-        "the run has no checkpoint yet: model, weights, examples and attention are "
-        "left out");
+        "the run has no checkpoint yet: model, weights, examples and attention are left out\n"
+        "hint: write the report again after the first save");
     return std::nullopt;
   }
   try {
@@ -180,12 +183,12 @@ std::optional<OpenedCheckpoint> open_checkpoint(const std::string& path,
   } catch (const CheckpointError& error) {
     if (!is_run) throw;
     notes.push_back(
-        fmt::format("{}; model, weights, examples and attention are left out", error.what()));
+        fmt::format("model, weights, examples and attention are left out: {}", error.what()));
     return std::nullopt;
   }
 }
 
-/// What a checkpoint records, if the files of the run directory do not.
+/// Adds the metrics of a checkpoint if the run directory has no metrics.
 void add_saved_history(const ArrayStore& snapshot, const std::string& place, RunHistory& history) {
   const auto is_of_metrics = [](const NamedCurve& curve) { return curve.name == "loss"; };
   if (std::ranges::none_of(history.curves, is_of_metrics)) {
@@ -195,7 +198,8 @@ void add_saved_history(const ArrayStore& snapshot, const std::string& place, Run
   }
 }
 
-/// Replaces the curves of metrics.csv, which is written with the next checkpoint.
+/// Replaces the curves of metrics.csv, which is only written with the next checkpoint, by the
+/// metrics so far.
 void use_current_metrics(const std::string& csv, RunHistory& history) {
   std::vector<NamedCurve> curves = metric_curves(csv, "metrics");
   for (NamedCurve& curve : history.curves) {
@@ -207,7 +211,7 @@ void use_current_metrics(const std::string& csv, RunHistory& history) {
   history.curves = std::move(curves);
 }
 
-/// Adds all that needs the trained model.
+/// Adds weights, held-out results and attention of the trained model.
 void add_model(const OpenedCheckpoint& opened, const Corpus* corpus, const ReportOptions& options,
                Json& json, std::vector<std::string>& notes) {
   const TrainedModel trained = load_model(opened.arrays);
@@ -304,14 +308,14 @@ std::vector<std::string> ReportData::notes() const {
 }
 
 Json ReportData::json() const {
-  // Names are short if they distinguish the runs.
+  // Runs that share a name are shown by their paths.
   std::map<std::string, std::size_t> names;
   for (const auto& run : runs_) ++names[run->name];
   Json runs = Json::array();
   std::vector<Config> configs;
   constexpr std::size_t min_points = 100;
-  const std::size_t share = options_.curve_points / std::max<std::size_t>(runs_.size(), 1);
-  const std::size_t points = std::min(options_.curve_points, std::max(share, min_points));
+  const std::size_t per_run = options_.curve_points / std::max<std::size_t>(runs_.size(), 1);
+  const std::size_t points = std::min(options_.curve_points, std::max(per_run, min_points));
   for (const auto& run : runs_) {
     Json json = run->json;
     json["curves"] = Json::array();

@@ -15,30 +15,30 @@
 #include "train/report/run_history.h"
 
 /// The data of a report as JSON, which the scripts of the page draw. Numbers have 6 significant
-/// digits; values that are not finite are null. Steps of curves are differences from the step
-/// before.
+/// digits; non-finite values are null. Each step of a curve is stored as the difference from the
+/// previous one.
 namespace tapestry {
 
 /// Contents of a report.
 struct ReportOptions {
-  std::size_t examples = 20;            ///< held-out examples with the model's output, of each run
-  std::size_t attention = 4;            ///< held-out examples with attention weights, of each run
+  std::size_t examples = 20;            ///< held-out examples per run with the model's output
+  std::size_t attention = 4;            ///< held-out examples per run with attention weights
   std::size_t scored = 2000;            ///< maximum number of held-out examples to score
-  std::size_t curve_points = 2000;      ///< maximum points of a curve of one run, >= 4; of several
-                                        ///< runs they are divided among the runs, at least 100
-  std::size_t attention_tokens = 64;    ///< maximum tokens of an example with attention weights
-  std::size_t attention_patches = 257;  ///< the same of an image, with the class token
-  std::size_t attention_bytes = 8'000'000;  ///< maximum bytes of attention weights, of each run
-  /// Whether checkpoints and data are read for the model, weights, examples and attention, and the
-  /// recording and the log of each run are shown. Without, a report of many runs stays small.
+  std::size_t curve_points = 2000;      ///< maximum number of points of a curve, >= 4; several runs
+                                        ///< share them, at least 100 for each run
+  std::size_t attention_tokens = 64;    ///< maximum length of an example with attention weights
+  std::size_t attention_patches = 257;  ///< maximum patches of an image, with the class token
+  std::size_t attention_bytes = 8'000'000;  ///< maximum bytes of attention weights per run
+  /// Whether to read checkpoints and data, and to show model, weights, examples, attention,
+  /// validation records and log of each run. A report of many runs stays small without them.
   bool details = true;
 };
 
 /// A run that is being trained by this process.
 struct RunInProgress {
-  const Corpus& corpus;        ///< its data
-  const std::string& metrics;  ///< its metrics.csv so far
-  bool finished = false;       ///< whether its last step is done
+  const Corpus& corpus;        ///< data of the run
+  const std::string& metrics;  ///< metrics.csv so far
+  bool finished = false;       ///< whether the last step is done
 };
 
 /// Collects the data of the runs of a report.
@@ -50,20 +50,20 @@ class ReportData {
   ReportData& operator=(const ReportData&) = delete;
 
   /// Adds a run directory, or a checkpoint with the metrics that it stores. Uses the checkpoint
-  /// that open_run() chooses. Parts that need a checkpoint or data files that cannot be used are
-  /// left out; notes say why; warnings as open_run() and load_corpus_for() print them.
+  /// that open_run() chooses. If a checkpoint or a data file cannot be used, leaves out the parts
+  /// that need it and adds a note with the reason. open_run() and load_corpus_for() may print
+  /// warnings.
   ///
-  /// now     the run if this process trains it: its data and metrics are used in place of the
-  ///         files; may be null
+  /// now     data and metrics to use in place of the files if this process trains the run; or null
   /// throws  CheckpointError if the path is neither a run directory nor a usable checkpoint
   void add(const std::string& path, const RunInProgress* now = nullptr);
 
   /// The notes of all runs, each with the name of its run.
   std::vector<std::string> notes() const;
 
-  /// The data: `runs`, `differences` (keys whose values differ) and `groups` (mean and
-  /// deviation of runs that differ in their seeds only, with the quantile of Student's t for a 95 %
-  /// interval).
+  /// The data of the page: `runs`, `differences` (keys whose values differ) and `groups` (mean and
+  /// standard deviation of runs that differ only in their seeds, with the quantile of Student's t
+  /// for a 95 % confidence interval).
   nlohmann::ordered_json json() const;
 
  private:
@@ -73,10 +73,10 @@ class ReportData {
   std::vector<std::unique_ptr<Run>> runs_;
 };
 
-/// The name of the report of a run in its directory.
+/// The file name of the report in a run directory.
 inline constexpr const char* report_file_name = "report.html";
 
-/// Writes the page of a report atomically; returns its bytes.
+/// Writes the page of a report atomically and returns its size in bytes.
 ///
 /// throws  OutputError
 std::size_t write_report(const ReportData& data, const std::filesystem::path& path);

@@ -30,7 +30,7 @@ namespace {
 
 // ---- Curves
 
-/// The differences from the step before.
+/// The steps, each as the difference from the previous one.
 Json step_differences(const std::vector<std::uint64_t>& steps) {
   Json list = Json::array();
   std::uint64_t before = 0;
@@ -41,7 +41,7 @@ Json step_differences(const std::vector<std::uint64_t>& steps) {
   return list;
 }
 
-/// A mean curve with its deviation, reduced to the extremes of the mean.
+/// A mean curve with its standard deviation, reduced to the extremes of the mean.
 Json to_json(const MeanCurve& mean, std::size_t max_points) {
   const Curve points = extremes(mean.mean, max_points);
   std::vector<double> deviation;
@@ -79,7 +79,7 @@ ProcessTime sum_of(const std::vector<ProcessTime>& processes) {
   return total;
 }
 
-/// The samples of all records: their outputs over steps.
+/// Each sample of the records, with its outputs over the steps.
 Json samples_json(const std::vector<ValidationRecord>& records) {
   std::map<std::pair<std::string, std::string>, std::size_t> places;
   Json samples = Json::array();
@@ -105,7 +105,7 @@ Json histogram_json(const WeightStatistics& s) {
       {"low", json_number(s.low)}, {"high", json_number(s.high)}, {"counts", s.histogram.counts}};
 }
 
-/// A value of each record that has the block.
+/// The values of a block over the records that have it.
 Json block_json(const std::string& path, const std::vector<ValidationRecord>& records) {
   Json json = {{"path", path}};
   const auto add = [&](const char* name, Json value) { json[name].push_back(std::move(value)); };
@@ -236,13 +236,13 @@ Json to_json(const AttentionSample& sample) {
 }
 
 std::size_t weight_bytes(const AttentionSample& sample) {
-  constexpr std::size_t bytes_per_weight = 4;  // at most, three digits and a comma
+  constexpr std::size_t bytes_per_weight = 4;  // three digits and a comma; 1000 is rare
   std::size_t weights = 0;
   for (const LayerAttention& layer : sample.layers) weights += layer.weights.size();
   return bytes_per_weight * weights;
 }
 
-/// The weights of each example that fits into `max_bytes` with the examples before it.
+/// The weights of the examples in order. Skips an example that would exceed `max_bytes` in total.
 Json attention_json(const std::vector<AttentionSample>& found, std::size_t max_bytes,
                     std::vector<std::string>& notes) {
   Json shown = Json::array();
@@ -262,7 +262,7 @@ Json attention_json(const std::vector<AttentionSample>& found, std::size_t max_b
   }
   if (left_out > 0) {
     notes.push_back(
-        fmt::format("attention: {} of {} examples are shown, more would make the file too large",
+        fmt::format("attention: {} of {} examples are shown, since the file would be too large",
                     shown.size(), found.size()));
   }
   return shown;
@@ -279,8 +279,8 @@ void add_attention(const TrainedModel& trained, const Corpus& corpus, const Repo
                                        {.examples = options.attention, .max_tokens = max_tokens});
   if (found.empty()) {
     notes.push_back(
-        fmt::format("attention: the model has no layer of attention, or no held-out "
-                    "example has at most {} {}",
+        fmt::format("attention is left out: the model has no attention layer, or every held-out "
+                    "example exceeds the limit of {} {}",
                     max_tokens, images ? "patches" : "tokens"));
   }
   json["attention"] = attention_json(found, options.attention_bytes, notes);
@@ -391,7 +391,7 @@ Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const Repo
   Json json = Json::object();
   const auto [set, all] = held_out_set(corpus);
   if (all.empty()) {
-    notes.emplace_back("held-out examples: the config names no validation or test set");
+    notes.emplace_back("held-out examples are left out: the config has no validation or test set");
     return json;
   }
   const HeldOutAccuracy accuracy = held_out_accuracy(trained, corpus, options.scored);

@@ -44,7 +44,8 @@ Fields complete_lines(std::string_view text) {
   return lines;
 }
 
-/// The number in a field of metrics.csv; NaN for one that double cannot hold.
+/// Parses a field of metrics.csv: NaN for a number out of the range of double, nullopt for other
+/// text.
 std::optional<double> parse_value(std::string_view text) {
   double value = 0.0;
   const char* end = text.data() + text.size();
@@ -76,12 +77,12 @@ void read_speed(std::string_view events, RunHistory& history) {
   append(history.curves, "target_tokens_per_second", false, std::move(per_second));
 }
 
-/// Adds memory and training accuracy of all records as curves, and some of the records.
+/// Adds curves of memory and training accuracy over all records, and at most `max_records` records.
 void read_records(std::string_view events, const std::string& place, RunHistory& history) {
   auto [all, ignored] = read_validations(events);
   if (ignored > 0) {
     history.notes.push_back(fmt::format(
-        "{}: the last {} lines are ignored, from one that is not valid on", place, ignored));
+        "{}: the last {} lines are ignored, since the first of them is invalid", place, ignored));
   }
   Curve memory, accuracy;
   for (const ValidationRecord& record : all) {
@@ -97,7 +98,7 @@ void read_records(std::string_view events, const std::string& place, RunHistory&
   }
 }
 
-/// Notes the files of earlier versions in a run directory.
+/// Adds a note about files of earlier versions in a run directory.
 void note_old_files(const std::filesystem::path& run, RunHistory& history) {
   std::vector<std::string> found;
   for (const char* name : {"timing.csv", "time_use.csv", "recording.jsonl"}) {
@@ -106,8 +107,8 @@ void note_old_files(const std::filesystem::path& run, RunHistory& history) {
   }
   if (found.empty()) return;
   history.notes.push_back(
-      fmt::format("{}, of an earlier version, are not read: speed, time, samples and weights of "
-                  "their steps are left out",
+      fmt::format("files of an earlier version are ignored: {}; speed, time, samples and weights "
+                  "of their steps are missing",
                   fmt::join(found, ", ")));
 }
 
@@ -115,7 +116,7 @@ void note_old_files(const std::filesystem::path& run, RunHistory& history) {
 
 constexpr std::size_t time_length = std::string_view("2026-11-23 19:54:24").size();
 
-/// Whether a line of the log begins with a time; a message of several lines has one time.
+/// Whether a log line begins with a time. Only the first line of a message does.
 bool has_time(std::string_view line) {
   constexpr std::string_view pattern = "0000-00-00 00:00:00  ";
   if (line.size() < pattern.size()) return false;
@@ -126,13 +127,13 @@ bool has_time(std::string_view line) {
   return true;
 }
 
-/// Whether a line only repeats what metrics.csv has.
+/// Whether a line only repeats values of metrics.csv.
 bool is_progress(std::string_view text) {
   constexpr std::string_view step = "step ";
-  const bool of_step = text.starts_with(step) && text.size() > step.size() &&
+  const bool is_step = text.starts_with(step) && text.size() > step.size() &&
                        (text[step.size()] == ' ' || std::isdigit(text[step.size()]) != 0) &&
                        text.find("  loss ") != text.npos;
-  return of_step || text.starts_with("validation at step ") || text.starts_with("  source ");
+  return is_step || text.starts_with("validation at step ") || text.starts_with("  source ");
 }
 
 void read_log(std::string_view text, RunHistory& history) {
@@ -165,8 +166,7 @@ void read_log(std::string_view text, RunHistory& history) {
 }  // namespace
 
 std::vector<NamedCurve> metric_curves(std::string_view csv, std::string_view place) {
-  constexpr std::array<std::string_view, 4> describing_rows{"step", "epoch", "split",
-                                                            "target_tokens"};
+  constexpr std::array<std::string_view, 4> key_columns{"step", "epoch", "split", "target_tokens"};
   require_metrics(csv, place);
   const Fields lines = complete_lines(csv);
   const Fields columns = split(lines.front(), ',');
@@ -183,7 +183,7 @@ std::vector<NamedCurve> metric_curves(std::string_view csv, std::string_view pla
   for (const bool is_validation : {false, true}) {
     std::vector<Curve>& curves = is_validation ? validation : training;
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      if (std::ranges::find(describing_rows, columns[i]) != describing_rows.end()) continue;
+      if (std::ranges::find(key_columns, columns[i]) != key_columns.end()) continue;
       append(all, std::string(columns[i]), is_validation, std::move(curves[i]));
     }
   }

@@ -14,18 +14,18 @@
 
 namespace tapestry {
 
-/// A curve of a run with its name: a column of metrics.csv, or what events record over the steps.
+/// A curve of a run: a column of metrics.csv, or a value of events.jsonl over the steps.
 struct NamedCurve {
   std::string name;         ///< "loss"
-  bool validation = false;  ///< values of the validation set; else of training
-  Curve curve;              ///< its values
+  bool validation = false;  ///< whether the values are of the validation set; else of training
+  Curve curve;              ///< values over the steps
 };
 
 /// A line of train.log.
 struct LogLine {
   std::string time;      ///< "2026-11-23 19:54:24", local time
-  std::string text;      ///< without the time
-  bool warning = false;  ///< whether it begins with "warning: "
+  std::string text;      ///< message without the time
+  bool warning = false;  ///< whether the text begins with "warning: "
 };
 
 /// The maximum number of validation records that a report shows.
@@ -34,13 +34,13 @@ inline constexpr std::size_t max_records = 60;
 /// Contents of the files of a run directory other than checkpoints.
 struct RunHistory {
   std::vector<NamedCurve> curves;         ///< without curves that have no values
-  std::vector<ProcessTime> processes;     ///< in order
+  std::vector<ProcessTime> processes;     ///< in the order of their start
   std::vector<ValidationRecord> records;  ///< evenly spaced if there are more than `max_records`,
                                           ///< including the last
   std::vector<LogLine> log;               ///< without progress, validations and their samples
   std::string profile;                    ///< the last table of `train --profile` in the log
-  std::size_t log_lines_left_out = 0;     ///< lines at the beginning of a long log
-  std::vector<std::string> notes;         ///< files that cannot be read, and why
+  std::size_t log_lines_left_out = 0;     ///< lines omitted at the beginning of a long log
+  std::vector<std::string> notes;         ///< files that cannot be read, with reasons
 };
 
 /// The curves of a metrics.csv.
@@ -49,13 +49,14 @@ struct RunHistory {
 /// throws  CheckpointError as require_metrics()
 std::vector<NamedCurve> metric_curves(std::string_view csv, std::string_view place);
 
-/// Makes the training loss of a run with label smoothing comparable with its validation loss, which
-/// has none: the curve `loss` becomes `training_objective`, and ln(perplexity) is the new `loss`.
+/// Makes the training loss of a run with label smoothing comparable to the validation loss. Renames
+/// the training curve `loss` to `training_objective`, and adds a training curve `loss`, which is
+/// ln(perplexity) and excludes label smoothing.
 void separate_label_smoothing(std::vector<NamedCurve>& curves);
 
-/// Reads metrics.csv, events.jsonl and train.log. Missing files are no error: a run that has just
-/// begun has none. A file that cannot be read or has other content causes a note. Ignores the files
-/// of versions before events.jsonl, such as timing.csv, with a note.
+/// Reads metrics.csv, events.jsonl and train.log. Missing files are not an error: a run that has
+/// just started has no files. Adds a note for each file that cannot be read or is invalid, and for
+/// files of earlier versions, such as timing.csv, which are ignored.
 RunHistory read_run_history(const std::filesystem::path& run_directory);
 
 }  // namespace tapestry
