@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Charts of curves over steps.
 
-/** What all charts share. */
+/** The state of the controls, for all charts. */
 const view = {smoothing: 0, log: false, means: false, hidden: new Set(), charts: []};
 const drawCharts = () => view.charts.forEach((chart) => chart.draw());
 
-/** The points {x, y} of a curve, whose steps are differences; y is null if it is not finite. */
+/** The points {x, y} of a curve from differences of steps; y is null if it is not finite. */
 function points(differences, values) {
   let x = 0;
   return differences.map((difference, i) => ({x: (x += difference), y: values[i]}));
@@ -21,9 +21,9 @@ function smoothed(curve, weight) {
   });
 }
 
-/** Round values between low and high, about `most` of them. */
-function ticks(low, high, most) {
-  const rough = (high - low) / most || 1, power = 10 ** Math.floor(Math.log10(rough));
+/** Round values between low and high, about `wanted` of them. */
+function ticks(low, high, wanted) {
+  const rough = (high - low) / wanted || 1, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough * 0.999), found = [];
   for (let t = Math.ceil(low / step) * step; t <= high + step * 1e-6; t += step) {
     found.push(Math.abs(t) < step * 1e-6 ? 0 : t);
@@ -52,7 +52,8 @@ const swatch = ({dashed, color}) =>
   el('span', {class: `swatch${dashed ? ' dashed' : ''}`, style: `border-color:${color}`});
 
 /** A chart of series {label, color, dashed, run, raw, basis, band}: `raw` are points, `basis` the
- * points to smooth or null, `band` whether points have deviations. */
+ * points to smooth or null, `band` whether points have standard deviations. The caption is its
+ * legend. */
 class Chart {
   constructor(title, series, format) {
     Object.assign(this, {title, series, format, at: null});
@@ -63,7 +64,9 @@ class Chart {
       onblur: () => this.show(null),
     });
     this.tip = el('div', {class: 'tip', hidden: true, 'aria-live': 'polite'});
-    this.host = el('div', {class: 'chart'}, el('h3', {}, title), this.picture, this.tip);
+    this.legend = el('figcaption', {class: 'quiet'});
+    this.host =
+      el('figure', {class: 'chart'}, el('h3', {}, title), this.picture, this.tip, this.legend);
     onArrows(this.picture, (_, right) => {
       const all = this.shown().flatMap((s) => s.raw.map((p) => p.x));
       const steps = [...new Set(all)].sort((a, b) => a - b);
@@ -101,7 +104,7 @@ class Chart {
     const all = lines.flatMap(({curve}) => curve);
     const values = all.map((p) => p.y).filter((y) => y != null && (!view.log || y > 0));
     const [y0, y1] = Chart.range(values);
-    const x1 = all.reduce((greatest, p) => Math.max(greatest, p.x), 1);
+    const x1 = all.reduce((max, p) => Math.max(max, p.x), 1);
     const y = view.log ? Math.log : (v) => v, width = Math.max(260, this.host.clientWidth || 400);
     Object.assign(this, {width, left: 58, top: 8, bottom: 200, x1});
     this.right = this.width - 8;
@@ -130,6 +133,15 @@ class Chart {
     for (const [key, value] of Object.entries(size)) this.picture.setAttribute(key, value);
     const drawn = lines.flatMap((line) => this.drawLine(line));
     this.picture.replaceChildren(...parts, ...drawn, this.overlay);
+    this.legend.replaceChildren(...this.legendParts());
+  }
+
+  /** The legend of the first series. */
+  legendParts() {
+    const maxSeries = 6, shown = this.shown(), rest = shown.length - maxSeries;
+    const key = (s) => el('span', {class: 'key'}, swatch(s), s.label);
+    const others = rest > 0 ? `and ${rest} more, in the colors of the overview, ` : '';
+    return [...shown.slice(0, maxSeries).map(key), `${others}by step`];
   }
 
   /** The elements of a line. */
@@ -153,7 +165,7 @@ class Chart {
         const d = `M${this.px(p.x) - 4} ${this.top}l8 8m0 -8l-8 8`;
         parts.push(svg('path', {class: 'odd', d}));
       }
-      // A line needs two values: one between others that are not drawn is a point.
+      // A line needs two values: draw a value between two gaps as a point.
       const alone = isDrawn(p) && !isDrawn(curve[i - 1]) && !isDrawn(curve[i + 1]);
       if (alone || (isDrawn(p) && s.dashed && curve.length <= 60)) {
         parts.push(svg('circle', {cx: this.px(p.x), cy: this.py(p.y), r: 2.5, style: fill}));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Elements and numbers of the pages of `tapestry report` and `tapestry explain`, which draw the
-// data in the element #data. Texts of the data are inserted as text nodes and attributes only. All
-// scripts share one function, see page.html.
+// Elements and numbers for the pages of `tapestry report` and `tapestry explain`, which draw the
+// JSON in the element #data. Insert texts of the data only as text nodes and attributes. All
+// scripts run in one function, see page.html.
 const data = JSON.parse(document.getElementById('data').textContent);
 
-/** An element with attributes, event handlers (on...) and children: elements, texts, null. */
+/** Creates an element with attributes, event handlers (on...) and children: elements, texts or
+ * null. */
 function element(space, name, attributes, children) {
   const made = space ? document.createElementNS(space, name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {})) {
@@ -21,7 +22,7 @@ const svg = (name, attributes, ...children) =>
 const code = (text) => el('code', {}, text);
 const quiet = (...children) => el('p', {class: 'quiet'}, children);
 
-/** The heading of the page. */
+/** Sets the heading of the page, its subtitle and the title of the tab. */
 function setTitle(title, subtitle) {
   document.title = `${title} - Tapestry`;
   document.querySelector('h1').textContent = title;
@@ -40,8 +41,7 @@ function section(title, ...children) {
 const scrolling = (label, content, more = '') =>
   el('div', {class: `scroll ${more}`, tabindex: 0, role: 'group', 'aria-label': label}, content);
 
-/** A table from columns {title, number, text, cell(row)}; the first column is the header of its
- * row. */
+/** A table from columns {title, number, text, cell(row)}. The first column has the row headers. */
 function table(caption, columns, rows) {
   const kind = (column) => (column.number ? 'number' : column.text ? 'text' : null);
   const head = columns.map((c) => el('th', {scope: 'col', class: kind(c)}, c.title));
@@ -51,7 +51,7 @@ function table(caption, columns, rows) {
     el('thead', {}, el('tr', {}, head)), el('tbody', {}, body)));
 }
 
-/** A name that fits beside or above a heat map; what shows a value there has the whole name. */
+/** Shortens a name to fit next to or above a heat map. The readout shows the full name. */
 function label(name) {
   const maxLetters = document.documentElement.clientWidth < 600 ? 7 : 14;
   const letters = [...name.replace('<newline>', '\u23ce').replace('<space>', '\u2423')];
@@ -83,7 +83,7 @@ function onArrows(target, move) {
 // ---- Numbers
 
 const count = (n) => Math.round(n).toLocaleString('en-US');
-const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+const percent = (fraction, digits = 1) => `${(100 * fraction).toFixed(digits)} %`;
 const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 
 /** A number with four significant digits. */
@@ -106,7 +106,7 @@ function rgbOf(name) {
   return [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16));
 }
 
-/** Functions that draw canvases again when the system changes between light and dark. */
+/** Functions that redraw canvases when the system changes between light and dark. */
 const redrawWithTheme = [];
 matchMedia('(prefers-color-scheme: dark)')
   .addEventListener('change', () => redrawWithTheme.forEach((draw) => draw()));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The page of `tapestry explain`: draws the data of train/report/computation.h.
+// The page of `tapestry explain`. For the data see train/report/computation.h.
 
 // ---- Tensors, and matrices as tables of numbers or as heat maps
 
 const tensors = new Map();
-/** {shape, digits, values} of a tensor by its number; what was not computed is NaN. */
+/** {shape, digits, values} of a tensor by its index. Values that were not computed are NaN. */
 function tensor(id) {
   const {shape, digits, values} = data.tensors[id], infinite = {inf: Infinity, '-inf': -Infinity};
   if (!tensors.has(id)) {
@@ -28,7 +28,7 @@ function numberText(x, digits) {
   return text.replaceAll('-', '\u2212');
 }
 
-/** A matrix of a tensor: rows and columns at an offset, a distance from row to row. */
+/** A view of a tensor as a matrix: rows, columns, offset and stride from row to row. */
 const whole = (id) => {
   const {shape, digits, values} = tensor(id);
   const columns = shape.length ? shape[shape.length - 1] : 1;
@@ -49,29 +49,29 @@ const columnsOf = (id, h, heads) => {
 
 const at = (m, i, j) => m.values[m.offset + i * m.stride + j];
 
-/** The greatest finite size of a number. */
-function greatest(m) {
-  let largest = 0;
+/** The largest finite absolute value of a matrix. */
+function maxAbs(m) {
+  let max = 0;
   for (let i = 0; i < m.rows; ++i) {
     for (let j = 0; j < m.columns; ++j) {
       const size = Math.abs(at(m, i, j));
-      if (size > largest && size < Infinity) largest = size;
+      if (size > max && size < Infinity) max = size;
     }
   }
-  return largest;
+  return max;
 }
 
-/** A matrix with a title; rowNames and columnNames may be shorter than it, or absent. */
+/** A matrix with a title. rowNames and columnNames may be absent or shorter than the matrix. */
 function matrixView(title, m, rowNames, columnNames) {
-  const largest = greatest(m);
-  const strength = (x) => (largest && Number.isFinite(x) ? Math.sqrt(Math.abs(x) / largest) : 0);
+  const max = maxAbs(m);
+  const strength = (x) => (max && Number.isFinite(x) ? Math.sqrt(Math.abs(x) / max) : 0);
   const readout = el('output', {class: 'readout mono'});
   const name = (names, i) => (names && i < names.length ? `${names[i]} (${i})` : String(i));
   const describe = (i, j) => `row ${name(rowNames, i)}, column ${name(columnNames, j)}: ` +
     numberText(at(m, i, j), m.digits);
   const isSmall = m.columns <= 24 && m.rows * m.columns <= 600;
   const view = isSmall ? tableOf(m, strength, rowNames, columnNames)
-    : pictureOf(title, m, largest, strength, rowNames);
+    : pictureOf(title, m, max, strength, rowNames);
   let chosen = null;
   const choose = (i, j) => {
     chosen = [clamp(i, 0, m.rows - 1), clamp(j, 0, m.columns - 1)];
@@ -118,7 +118,7 @@ function tableOf(m, strength, rowNames, columnNames) {
   return {element, mark, listen};
 }
 
-/** The names of the rows beside a heat map. */
+/** The names of the rows, to the left of a heat map. */
 function rowNamesOf(m, rowNames) {
   const style = 'height:16px;line-height:16px';
   const names = Array.from({length: m.rows}, (_, i) =>
@@ -126,13 +126,13 @@ function rowNamesOf(m, rowNames) {
   return el('div', {class: 'names mono', 'aria-hidden': 'true'}, names);
 }
 
-function pictureOf(title, m, largest, strength, rowNames) {
+function pictureOf(title, m, max, strength, rowNames) {
   const across = Math.max(1, Math.min(14, Math.floor(560 / m.columns)));
   const down = m.rows <= 64 ? 16 : 5, width = across * m.columns, height = down * m.rows;
   const canvas = el('canvas', {
     role: 'img',
     'aria-label': `${title}: heat map of ${m.rows} rows and ${m.columns} columns, ` +
-      `greatest size ${numberText(largest, 4)}`,
+      `largest absolute value ${numberText(max, 4)}`,
     width, height,
     style: `width:${width}px;height:${height}px`,
   });
@@ -165,7 +165,10 @@ function pictureOf(title, m, largest, strength, rowNames) {
     const j = Math.floor((event.clientX - box.left) / across);
     if (i >= 0 && j >= 0 && i < m.rows && j < m.columns) choose(i, j);
   });
-  return {element: el('div', {class: 'picture'}, names, canvas), mark, listen};
+  const legend = el('figcaption', {}, `${numberText(-max, 4)} `,
+    el('span', {class: 'scale signed', 'aria-hidden': 'true'}), ` ${numberText(max, 4)}`);
+  const picture = el('div', {class: 'picture'}, names, canvas);
+  return {element: el('figure', {}, picture, legend), mark, listen};
 }
 
 // ---- The steps
@@ -178,7 +181,7 @@ function rowNames(rows) {
 
 /** The part of the model that a layer belongs to. */
 function groupOf(step) {
-  if (data.custom) return step.layer.split('.')[0] || 'Outside of layers';
+  if (data.custom) return step.layer.split('.')[0] || 'Outside layers';
   const layer = step.layer.match(/^(?:(?:.*\.)?(?:encoder|decoder)\.layers\.\d+|layers\.\d+)/);
   if (layer) return layer[0];
   const embedsSource =
@@ -193,7 +196,7 @@ function groupOf(step) {
 /** The operation in words. */
 const titleOf = (step) => step.operation.replaceAll('_', ' ');
 
-/** Steps one after another in the same part of the model: {title, steps: [numbers]}. */
+/** Consecutive steps in the same part of the model: {title, steps: [indices]}. */
 function groupSteps() {
   const groups = [];
   data.steps.forEach((step, i) => {
@@ -207,7 +210,7 @@ function groupSteps() {
 const stepHosts = [];  // per step: its group's details element
 const stepId = (i) => `step${i}`;
 
-/** A link to a step, which opens the part of the page that has it. */
+/** A link to a step, which opens its part of the page. */
 function stepLink(i, text) {
   return el('a', {href: `#${stepId(i)}`, onclick: () => openStep(i)}, text);
 }
@@ -217,7 +220,7 @@ function openStep(i) {
   fill(stepHosts[i]);
 }
 
-/** Contents of details elements that are made when they open. */
+/** Functions that make the content of details elements when these open. */
 const contents = new Map();
 function fill(details) {
   const make = contents.get(details);
@@ -232,7 +235,7 @@ function lazyDetails(summary, make, name = '') {
   return details;
 }
 
-/** A list of titles and values, without those that have no value. */
+/** A list of titles and values. Leaves out titles without a value. */
 function facts(rows) {
   const known = rows.filter(([, value]) => value != null && value.length !== 0);
   return el('dl', {class: 'facts'},
@@ -255,10 +258,10 @@ function inputText(input) {
 /** A parameter with its norm, and its values if the page has them. */
 function parameterView(path) {
   const p = data.parameters[path];
-  const gradientNorm = p.gradient_norm == null ? 'none' : short(p.gradient_norm);
-  const sizes = `${path} ${shapeText(p.shape)}: norm ${short(p.norm)}, ` +
-    `norm of the gradient ${gradientNorm}`;
-  if (p.value == null) return quiet(`${sizes}; too large to be shown.`);
+  const gradient =
+    p.gradient_norm == null ? 'no gradient' : `gradient norm ${short(p.gradient_norm)}`;
+  const sizes = `${path} ${shapeText(p.shape)}: norm ${short(p.norm)}, ${gradient}`;
+  if (p.value == null) return quiet(`${sizes}; too large to show.`);
   return lazyDetails(sizes, () => el('div', {class: 'matrices'}, matrixView(path, whole(p.value)),
     p.gradient == null ? null : matrixView(`dL/d ${path}`, whole(p.gradient))));
 }
@@ -285,11 +288,11 @@ function stepView(i) {
     parameters.map(parameterView));
 }
 
-/** How often steps read the output of step i. */
+/** The number of inputs of steps that are the output of step i. */
 const uses = (i) =>
   data.steps.flatMap((step) => step.inputs).filter((input) => input.step === i).length;
 
-/** The steps of attention for one head, forward and backward. */
+/** The intermediate values of attention for one head, forward and backward. */
 function attentionView(step) {
   const a = step.attention, queries = data.tokens[a.queries], keys = data.tokens[a.keys];
   const [q, k, v] = step.inputs.map((input) => data.steps[input.step]);
@@ -299,8 +302,8 @@ function attentionView(step) {
   const ofHead = (title, id, h, names) =>
     (id == null ? null : matrixView(`${title}, head ${h}`, columnsOf(id, h, a.heads), names));
   const operand = (letter, from, h, names) => {
-    // A step that several operations read has the sum of their gradients.
-    const sum = uses(data.steps.indexOf(from)) === 1 ? '' : ' of all that read it';
+    // The gradient of an output that several operations read is a sum over them.
+    const sum = uses(data.steps.indexOf(from)) === 1 ? '' : ', summed over all uses';
     return [ofHead(letter, from.output, h, names),
       ofHead(`dL/d${letter}${sum}`, from.gradient, h, names)];
   };
@@ -309,11 +312,11 @@ function attentionView(step) {
   function show(h) {
     const parts = [];
     if (q && k && v) {
-      parts.push(part('Queries, keys and values of the head', 'the columns of the head',
+      parts.push(part('Queries, keys and values', 'the columns of this head',
         operand('Q', q, h, queries), operand('K', k, h, keys), operand('V', v, h, keys)));
     }
     parts.push(
-      part('Scores before scaling', 'S, the products in the formula above',
+      part('Scores before scaling', 'S, see the formula above',
         scores('S', a.products, h)),
       part('Scaled scores', `S \u00b7 ${short(a.scale)}`, scores('scaled', a.scores, h),
         scores('dL/d scaled', a.dscores, h)),
@@ -371,14 +374,14 @@ const likely = (p) => el('span', {}, mono(p.token), ` ${percent(p.probability)}`
 function inputSection() {
   const {source, target, image} = data.input;
   return section('Input', el('div', {class: 'side'},
-    source ? tokenTable(target ? 'Source' : 'Tokens', source) : null,
-    target ? tokenTable(source ? 'Target, as the decoder reads it' : 'Tokens', target) : null,
+    source ? tokenTable(target ? 'Encoder input' : 'Tokens', source) : null,
+    target ? tokenTable(source ? 'Decoder input' : 'Tokens', target) : null,
     image ? imageView(image) : null));
 }
 
 function predictionSection() {
   const read = data.input.target, several = data.predictions.length > 1;
-  const place = several ? (data.causal ? 'after' : 'at') : 'output';
+  const place = several ? (data.causal ? 'after token' : 'at token') : 'output for';
   const placeText = (i) => (!several ? 'input' : read ? read[i].token : i);
   const ofLabel = (key) => ([{label}]) => (label ? numberText(label[key], 6) : '');
   const columns = [
@@ -386,13 +389,12 @@ function predictionSection() {
     {title: 'label', cell: ([{label}]) => (label ? mono(label.token) : 'none')},
     {title: 'p(label)', number: true, cell: ofLabel('probability')},
     {title: '\u2212log p(label)', number: true, cell: ofLabel('loss')},
-    {title: 'most likely', cell: ([p]) => joined(p.top.map(likely))}];
+    {title: 'most likely predictions', cell: ([p]) => joined(p.top.map(likely))}];
   const loss = data.loss == null ? 'not finite' : numberText(data.loss, 6);
   return section('Prediction and loss',
     el('p', {}, `Labels: ${data.labels}. Loss: `, el('b', {}, loss),
       ', see ', stepLink(data.steps.length - 1, 'its formula'), '. ',
-      'Probabilities and losses of the table are computed in float64 from the logits of the ',
-      'model.'),
+      'The table computes probabilities and losses in float64 from the logits of the model.'),
     table('', columns, data.predictions.map((p, i) => [p, i])));
 }
 
@@ -405,7 +407,8 @@ function groupSection({title, steps}) {
 }
 
 function build() {
-  setTitle('One input through a model', `${data.model} (${data.kind}, ${data.dtype}); ` +
+  setTitle(`One input through ${data.model.split('/checkpoints/')[0]}`,
+    `${data.model} (${data.kind}, ${data.dtype}); ` +
     `written ${data.time} by ${data.program}`);
   const main = document.getElementById('main');
   const toggle = (open) => () => {
@@ -413,10 +416,10 @@ function build() {
   };
   main.append(
     el('p', {},
-      'Every number is one that the model has computed for this input, without dropout and label ',
-      'smoothing, or the gradient of the loss below with respect to it. Colors: ',
+      'The forward pass of one input, operation by operation, with the gradient of the loss with ',
+      'respect to each output. Dropout and label smoothing are off. Colors: negative ',
       el('span', {class: 'scale signed', 'aria-hidden': 'true'}),
-      ' negative to positive, intensity: square root of |value| / largest |value| of the matrix. ',
+      ' positive; the intensity is the square root of |value| / max |value| of the matrix. ',
       'Point at a number, or choose one with the arrow keys, to see its digits.'),
     inputSection(), predictionSection(),
     el('div', {class: 'controls'},

@@ -15,7 +15,7 @@ function commonLengths(x, y) {
   return lengths;
 }
 
-/** Two lists of [word, common], of the words of two texts; the common ones are their longest common
+/** The words of two texts as lists of [word, common]. The common words are a longest common
  * subsequence. */
 function align(a, b) {
   const [x, y] = [a, b].map((text) => text.split(/\s+/).filter(Boolean).slice(0, 400));
@@ -58,7 +58,7 @@ function imageCanvas(image, width, text) {
 
 const shownTokens = new Map([['<newline>', '\u23ce\n'], ['<space>', ' ']]);
 
-/** A token, colored by how unlikely the model finds it. */
+/** A token, colored more strongly the less probable it is for the model. */
 function tokenSpan([expected, predicted, probability]) {
   const known = predicted !== '';
   const surprise = known ? Math.min(1, -Math.log(Math.max(probability, 1e-9)) / 5) : 0;
@@ -78,7 +78,7 @@ function tokenExample(example) {
     !example.tokens.some(([t]) => t.startsWith('\u2581'));
   return el('div', {},
     quiet(`Example ${count(example.number)}: loss ${short(example.loss)}, ` +
-      `${count(example.hits)} of ${count(example.labels)} right`),
+      `${count(example.hits)} of ${count(example.labels)} tokens correct`),
     el('div', {class: 'tokens'}, isWords ? spans.flatMap((span) => [span, ' ']) : spans));
 }
 
@@ -87,16 +87,17 @@ function imageExample(example) {
   return el('figure', {}, imageCanvas(example.image, 96, `Image ${example.number}`),
     el('figcaption', {},
       `image ${example.number}`, el('br'), `label ${example.expected}`, el('br'),
-      verdict(right), right ? '' : `: ${example.output}`, el('br'), `loss ${short(example.loss)}`));
+      verdict(right), right ? '' : `, predicted ${example.output}`, el('br'),
+      `loss ${short(example.loss)}`));
 }
 
-/** A table of texts, and the box that leaves out the right ones. */
+/** A table of texts, with a checkbox that leaves out the correct ones. */
 function textExamples(examples) {
   const aligned = (e) => align(e.expected, e.output);
   const columns = [
     {title: 'Example', number: true, cell: (e) => count(e.number)},
     {title: 'Loss', number: true, cell: (e) => short(e.loss)},
-    {title: 'Source', text: true, cell: (e) => e.input},
+    {title: 'Input', text: true, cell: (e) => e.input},
     {title: 'Reference', text: true, cell: (e) => marked(aligned(e)[0], 'missing')},
     {title: 'Output', text: true, cell: (e) => marked(aligned(e)[1], 'wrong')},
     {title: 'Result', cell: (e) => verdict(isRight(e))}];
@@ -104,29 +105,32 @@ function textExamples(examples) {
   const show = (wrongOnly) => host.replaceChildren(
     table('Held-out examples', columns, examples.filter((e) => !wrongOnly || !isRight(e))));
   show(false);
-  return [el('div', {class: 'controls'}, checkbox('only with errors', false, show)), host];
+  return [
+    quiet('Marked in the reference: words that the output lacks. Marked in the output: words ' +
+      'that the reference lacks.'),
+    el('div', {class: 'controls'}, checkbox('only errors', false, show)), host];
 }
 
-/** Which examples are shown. */
+/** How the shown examples were chosen. */
 function examplesNote({shown, noun, set, accuracy, examples}) {
   const worst = Math.ceil(shown.length / 2), scored = accuracy.examples;
-  const ofAll = scored < examples ? ` that were scored (of ${count(examples)})` : '';
-  const choice = shown.length < scored ? `the ${worst} with the greatest loss of ` +
-    `${count(scored)}${ofAll}, then others, evenly spaced over the rest. ` : '';
-  return quiet(`${shown.length} ${noun} of the ${set} set, worst first: ${choice}` +
-    'Loss: the mean of -log p(label), in nats, without label smoothing.');
+  const part = scored < examples ? `${count(scored)} of ${count(examples)} were scored. ` : '';
+  const choice = shown.length < scored ? `The first ${worst} have the highest losses, the others ` +
+    'are evenly spaced over the remaining losses. ' : '';
+  return quiet(`${shown.length} ${noun} of the ${set} set, highest loss first. ${part}${choice}` +
+    'Loss: mean of -log p(label), in nats, without label smoothing.');
 }
 
 function examplesPart(run) {
   const shown = run.held_out?.shown ?? [];
   if (shown.length === 0) {
-    return el('p', {}, 'No held-out examples: see the notes of the overview.');
+    return el('p', {}, 'No held-out examples: see the notes in the overview.');
   }
   const note = examplesNote(run.held_out);
   if (shown[0].tokens) {
-    const legend = 'The stronger the color of a token, the less likely the model finds it after ' +
-      'those before it; underlined: another token is most likely.';
-    return [note, el('p', {}, legend), el('div', {class: 'texts'}, shown.map(tokenExample))];
+    const legend = 'Strong color: the token has a low probability given the tokens that the ' +
+      'model reads. Underlined: another token is more probable.';
+    return [note, quiet(legend), el('div', {class: 'texts'}, shown.map(tokenExample))];
   }
   if (shown[0].image) return [note, el('div', {class: 'gallery'}, shown.map(imageExample))];
   return [note, ...textExamples(shown)];
@@ -149,7 +153,8 @@ function confusionTable({classes, confusion}) {
   };
   const head = ['Label', ...classes, 'Recall'].map((name) => el('th', {scope: 'col'}, name));
   return scrolling('Confusion matrix', el('table', {class: 'confusion'},
-    el('caption', {}, 'Confusion matrix: rows are labels, columns are predictions'),
+    el('caption', {}, 'Confusion matrix: rows are labels, columns are predictions. ' +
+      'Blue: correct, red: wrong. Strong color: large share of the row.'),
     el('thead', {}, el('tr', {}, head)),
     el('tbody', {}, classes.map(row))));
 }
@@ -160,36 +165,35 @@ function groupTable(caption, title, groups) {
   return table(caption, [
     {title, cell: (group) => group.name},
     {title: 'Labels', number: true, cell: (group) => count(group.labels)},
-    {title: 'Accuracy', number: true, cell: (group) => percent(group.hits / group.labels)},
-    {title: 'Share', cell: (group) => meter(group.hits / group.labels)}], groups);
+    {title: 'Accuracy', cell: (group) => meter(group.hits / group.labels)}], groups);
 }
 
 function accuracyPart({held_out: heldOut}) {
   const accuracy = heldOut?.accuracy;
   if (!accuracy || accuracy.labels === 0) {
-    return el('p', {}, 'No scores: see the notes of the overview.');
+    return el('p', {}, 'No scores: see the notes in the overview.');
   }
   const hasClasses = accuracy.classes.length > 0;
-  const given = hasClasses ? '' : ', given the tokens before or around it,';
+  const given = hasClasses ? '' : ', given the correct tokens before or around each label';
   const counted = accuracy.frequency_of_training ? 'training' : heldOut.set;
   return [
-    el('p', {}, `Accuracy ${percent(accuracy.hits / accuracy.labels, 2)}: the most likely ` +
-      `prediction${given} is the label for ${count(accuracy.hits)} of ${count(accuracy.labels)} ` +
-      `labels, in ${count(accuracy.examples)} ${heldOut.noun} of the ${heldOut.set} set.`),
+    el('p', {}, `Accuracy ${percent(accuracy.hits / accuracy.labels, 2)}: the model predicts ` +
+      `${count(accuracy.hits)} of ${count(accuracy.labels)} labels correctly in ` +
+      `${count(accuracy.examples)} ${heldOut.noun} of the ${heldOut.set} set${given}.`),
     el('div', {class: 'side'},
       groupTable('Accuracy by length of the example', 'Tokens', accuracy.by_length),
-      groupTable('Accuracy by frequency of the token', `In the ${counted} set`,
+      groupTable('Accuracy by frequency of the token', `Occurrences in the ${counted} set`,
         accuracy.by_frequency)),
     hasClasses ? confusionTable(accuracy) : null];
 }
 
 // ---- Attention
 
-/** The place of the cells of a heat map, in pixels. */
+/** The sizes of a heat map in pixels. */
 function heatMapLayout(queries, keys) {
   const cell = keys.length <= 16 ? 28 : keys.length <= 42 ? 18 : 12;
-  const longest = (names) => Math.max(4, ...names.map((name) => label(name).length));
-  const left = 12 + 8 * longest(queries), top = 14 + 8 * longest(keys);
+  const maxLength = (names) => Math.max(4, ...names.map((name) => label(name).length));
+  const left = 12 + 8 * maxLength(queries), top = 14 + 8 * maxLength(keys);
   return {
     cell, left, top,
     font: cell > 16 ? 13 : 11,
@@ -198,7 +202,7 @@ function heatMapLayout(queries, keys) {
   };
 }
 
-/** The names of the keys above a heat map and of the queries beside it. */
+/** The names of the keys above a heat map, and of the queries to its left. */
 function heatMapNames(queries, keys, {cell, left, top, font}) {
   const style = `font-size:${font}px`;
   const above = keys.map((name, j) => {
@@ -214,7 +218,7 @@ function heatMapNames(queries, keys, {cell, left, top, font}) {
   return [...above, ...beside];
 }
 
-/** The cells of a heat map with weights that are not 0. */
+/** The cells of a heat map with nonzero weights. */
 function heatMapCells(columns, weights, {cell, left, top}) {
   return weights.flatMap((weight, k) => (weight === 0 ? [] : svg('rect', {
     class: 'weight',
@@ -226,8 +230,8 @@ function heatMapCells(columns, weights, {cell, left, top}) {
   })));
 }
 
-/** The heat map of one head with its tokens, of weights in thousandths; calls onQuery(query) when a
- * row is chosen. */
+/** The heat map of one head with its tokens. Weights are in thousandths. Calls onQuery(row) when a
+ * cell is chosen. */
 function heatMap(title, queries, keys, weights, readout, onQuery) {
   const layout = heatMapLayout(queries, keys), {cell, left, top, width, height} = layout;
   const viewBox = `0 0 ${width} ${height}`;
@@ -238,11 +242,11 @@ function heatMap(title, queries, keys, weights, readout, onQuery) {
     svg('rect', {...border, fill: 'none', class: 'axis'}),
     ...heatMapCells(keys.length, weights, layout), frame);
   const strongest = queries.map((query, i) => {
-    const row = weights.slice(i * keys.length, (i + 1) * keys.length), largest = Math.max(...row);
-    return `${query}: ${keys[row.indexOf(largest)]} ${percent(largest / 1000, 0)}`;
+    const row = weights.slice(i * keys.length, (i + 1) * keys.length), max = Math.max(...row);
+    return `${query}: ${keys[row.indexOf(max)]} ${percent(max / 1000, 0)}`;
   });
   picture.setAttribute('aria-label',
-    `${title}. The key with the greatest weight of each query: ${strongest.join('; ')}.`);
+    `${title}. The key with the largest weight for each query: ${strongest.join('; ')}.`);
   let at = null;
   const choose = (row, column) => {
     const i = clamp(row, 0, queries.length - 1), j = clamp(column, 0, keys.length - 1);
@@ -250,7 +254,7 @@ function heatMap(title, queries, keys, weights, readout, onQuery) {
     const weight = weights[i * keys.length + j];
     const place = {x: left + cell * j, y: top + cell * i, visibility: 'visible'};
     for (const [key, value] of Object.entries(place)) frame.setAttribute(key, value);
-    readout.textContent = `query ${queries[i]} (${i + 1}), key ${keys[j]} (${j + 1}): ` +
+    readout.textContent = `query ${i} ${queries[i]}, key ${j} ${keys[j]}: ` +
       (weight === 0 ? 'exactly 0' : percent(weight / 1000));
     onQuery(i);
   };
@@ -264,7 +268,7 @@ function heatMap(title, queries, keys, weights, readout, onQuery) {
   return picture;
 }
 
-/** The image with the patches that a query attends to; show(weights of a row) draws them. */
+/** The image with the weights of its patches; show(weights of a row, query) draws them. */
 function patchView(sample, patches) {
   const width = 288, columns = patches.width / patches.size, rows = patches.height / patches.size;
   const side = width / columns, height = Math.round(width * patches.height / patches.width);
@@ -275,7 +279,7 @@ function patchView(sample, patches) {
     style: 'position:absolute;left:0;top:0',
   });
   const caption = el('figcaption', {});
-  const text = `Image ${sample.number} with the weights of its patches`;
+  const text = `Image ${sample.number} with the attention weights of its patches`;
   const canvas = imageCanvas(sample.image, width, text);
   const show = (row, query) => {
     const strongest = Math.max(...row.slice(1), 1);
@@ -287,13 +291,14 @@ function patchView(sample, patches) {
       style: 'fill:#ff5a00',
       'fill-opacity': (0.75 * row[k + 1] / strongest).toFixed(2),
     })));
-    caption.textContent = `Weights of the query ${query}, relative to the greatest`;
+    caption.textContent = `Attention weights of the patches for query ${query}. ` +
+      'Strong color: large weight, relative to the largest.';
   };
   const frame = el('div', {style: `position:relative;width:${width}px`}, canvas, overlay);
   return {figure: el('figure', {}, frame, caption), show};
 }
 
-/** The weights of a head; after the last head, the mean of all. */
+/** The weights of a head; the mean over the heads for an index after the last head. */
 function headWeights({heads}, head) {
   if (heads[head]) return heads[head];
   return heads[0].map((_, i) => heads.reduce((sum, weights) => sum + weights[i], 0) / heads.length);
@@ -301,14 +306,14 @@ function headWeights({heads}, head) {
 
 function attentionPart(run) {
   if (!run.attention || run.attention.length === 0) {
-    return el('p', {}, 'No attention weights: see the notes of the overview.');
+    return el('p', {}, 'No attention weights: see the notes in the overview.');
   }
   const state = {sample: 0, layer: 0, head: 0}, host = el('div', {}), heads = el('span', {});
   const set = (key) => (value) => { state[key] = value; show(); };
   function show() {
     const sample = run.attention[state.sample];
     const layer = sample.layers[Math.min(state.layer, sample.layers.length - 1)];
-    const names = [...layer.heads.map((_, h) => `head ${h + 1}`), 'mean of all heads'];
+    const names = [...layer.heads.map((_, h) => `head ${h}`), 'mean over heads'];
     state.head = Math.min(state.head, layer.heads.length);
     heads.replaceChildren(choice('Head', names, set('head'), state.head));
     const queries = sample.tokens[layer.queries], keys = sample.tokens[layer.keys];
@@ -320,8 +325,12 @@ function attentionPart(run) {
       patches?.show(weights.slice(i * keys.length, (i + 1) * keys.length), queries[i]);
     const title = `${layer.layer}, ${names[state.head]}`;
     const map = heatMap(title, queries, keys, weights, readout, onQuery);
-    host.replaceChildren(readout,
-      el('div', {class: 'side'}, el('div', {class: 'scroll'}, map), patches?.figure ?? ''));
+    const caption = el('figcaption', {},
+      `${title}. Rows are queries, columns are keys. Weights: 0 `,
+      el('span', {class: 'scale', 'aria-hidden': 'true'}),
+      ' 1 (opacity: square root of the weight). Empty cells: exactly 0, masked.');
+    const figure = el('figure', {}, el('div', {class: 'scroll'}, map), caption);
+    host.replaceChildren(readout, el('div', {class: 'side'}, figure, patches?.figure ?? ''));
     onQuery(0);
   }
   show();
@@ -329,11 +338,8 @@ function attentionPart(run) {
     `${sample.number} (${Math.max(...sample.tokens.map((tokens) => tokens.length))} tokens)`);
   const layers = run.attention[0].layers.map((layer) => layer.layer);
   return [
-    el('p', {}, 'Rows are queries, columns are keys. ',
-      run.has_two_stacks ? 'The decoder reads the reference: the query of a row is a token that ' +
-        'was read, and the next token is predicted from it. ' : '',
-      'Weights from 0 ', el('span', {class: 'scale', 'aria-hidden': 'true'}),
-      ' to 1 (opacity: square root of the weight); empty: exactly 0 (masked).'),
+    run.has_two_stacks ? quiet('The decoder reads the reference. A query of the decoder is a ' +
+      'token that it has read; the model predicts the next token from it.') : null,
     el('div', {class: 'controls'},
       choice('Example', samples, set('sample')), choice('Layer', layers, set('layer')), heads),
     host];

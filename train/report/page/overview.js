@@ -1,33 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The runs of the page of `tapestry report`: curves, overview, comparison and time. The data are of
+// The sections of `tapestry report` about all runs, and the time of a run. For the data see
 // train/report/report_data.h.
 const runs = data.runs;
 const color = (i) => `var(--c${i % 8})`;
-const share = (x) => (x == null ? 'not finite' : `${Number((100 * x).toFixed(2))} %`);
-/** The noun of the labels: "tokens", or "images"; "targets" if the runs differ. */
-const targets = new Set(runs.map((run) => run.targets)).size === 1 && runs[0].targets || 'targets';
-const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
+const rate = (x) => (x == null ? 'not finite' : `${Number((100 * x).toFixed(2))} %`);
+/** Whether the labels of a run are tokens. The labels of classifiers are whole examples. */
+const hasTokens = (run) => (run.targets ?? 'tokens') === 'tokens';
+/** "Target tokens per second", or "Images per second" for classifiers of images. */
+function speedTitle() {
+  const targets = new Set(runs.map((run) => run.targets ?? 'tokens'));
+  if (targets.size > 1) return 'Targets per second';
+  const [name] = targets;
+  return name === 'tokens' ? 'Target tokens per second'
+    : `${name[0].toUpperCase()}${name.slice(1)} per second`;
+}
 const titles = {
   loss: ['Loss', short],
   training_objective: ['Training objective (with label smoothing)', short],
   perplexity: ['Perplexity', short],
-  token_accuracy: ['Accuracy', share],
-  exact_match: ['Exact match', share],
-  span_f1: ['Span F1', share],
+  token_accuracy: ['Accuracy', rate],
+  exact_match: ['Exact match', rate],
+  span_f1: ['Span F1', rate],
   bleu: ['BLEU', short],
   chrf: ['chrF', short],
   learning_rate: ['Learning rate', short],
   gradient_norm: ['Gradient norm', short],
-  target_tokens_per_second: [`${capitalized(targets)} per second`, short],
+  target_tokens_per_second: [speedTitle(), short],
   step_seconds: ['Seconds per step', short],
   memory_bytes: ['Memory', (x) => `${short(x / 1e6)} MB`],
 };
-/** Title and format of the values of a curve; a column of a custom task may have any name. */
+/** Title and number format of a curve. A column of a custom task has its name as title. */
 const titleOf = (name) => (Object.hasOwn(titles, name) ? titles[name] : [name, short]);
 
 // ---- Curves
 
-/** The curves that are not smoothed: they have no noise of single batches. */
+/** Curves that are not smoothed: they have no noise from single batches. */
 const exactCurves = ['learning_rate', 'memory_bytes', 'token_accuracy'];
 
 /** Perplexity is shown for tokens, not for the classes of images or sentences. */
@@ -43,7 +50,10 @@ function seriesByName() {
   };
   const grouped = new Set(data.groups.flatMap((g) => g.runs));
   const partOf = (curve) => (curve.validation ? 'validation' : 'training');
-  runs.forEach((run, i) => run.curves.filter(isShown(run)).forEach((curve) => {
+  // The perplexity of a classifier says nothing beyond its loss.
+  const isShown = (run, curve) => curve.name !== 'perplexity' || hasTokens(run);
+  runs.forEach((run, i) => run.curves.forEach((curve) => {
+    if (!isShown(run, curve)) return;
     const exact = curve.validation || exactCurves.includes(curve.name);
     add(curve, {
       run: i,
@@ -54,6 +64,7 @@ function seriesByName() {
     });
   }));
   data.groups.forEach((group) => group.curves.forEach((curve) => {
+    if (!isShown(runs[group.runs[0]], curve)) return;
     const first = group.runs[0], seeds = group.runs.length;
     if (!isShown(runs[first])(curve)) return;
     add(curve, {
@@ -66,7 +77,7 @@ function seriesByName() {
   return byName;
 }
 
-/** The charts in the order of `titles`, then the others. */
+/** The charts in the order of `titles`, then charts of other names. */
 function makeCharts(byName) {
   const order = Object.keys(titles);
   const place = ([name]) => (order.includes(name) ? order.indexOf(name) : order.length);
@@ -76,26 +87,28 @@ function makeCharts(byName) {
   });
 }
 
-/** Notes on curves whose meaning their titles do not tell. */
+/** Explanations of curves whose titles are not enough. */
 function curveNotes(byName) {
   const trainingAccuracy = byName.get('token_accuracy')?.some((series) => !series.dashed);
   return [
+    quiet('Faint lines: values before smoothing. Red crosses: values that are not finite. ',
+      data.groups.length ? 'Bands: mean and standard deviation over seeds.' : null),
     byName.has('training_objective') ? quiet(
-      'Losses are without label smoothing, so that those of training and validation can be ' +
-      'compared; what training minimizes is the training objective.') : null,
+      'Losses exclude label smoothing, so training and validation can be compared. Training ' +
+      'minimizes the training objective, which includes it.') : null,
     trainingAccuracy ? quiet(
-      'Accuracy of training is that of a fixed sample of training examples, scored at each ' +
-      'validation without dropout.') : null,
+      'Training accuracy: on a fixed sample of training examples, at each validation, without ' +
+      'dropout.') : null,
     byName.has('step_seconds') ? quiet(
-      'Speed is measured over the steps since the previous log line or validation, without ' +
-      'validations, saves and reports.') : null,
+      'Speed: over the steps since the previous log line or validation, without validations, ' +
+      'saves and reports.') : null,
   ];
 }
 
 function curvesSection() {
   const lengths = runs.flatMap((run) =>
     run.curves.filter((c) => !c.validation).map((c) => c.values.length));
-  // Few points are not smoothed: the average would lag.
+  // Do not smooth few points: the average would lag.
   view.smoothing = Math.max(0, ...lengths) < 25 ? 0 : 0.6;
   const byName = seriesByName(), charts = makeCharts(byName);
   const smooth = () => { view.smoothing = Number(slider.value); drawCharts(); };
@@ -107,8 +120,9 @@ function curvesSection() {
   return section('Curves',
     el('div', {class: 'controls'},
       el('label', {class: 'field'}, 'Smoothing', slider),
-      checkbox('log values', false, set('log')),
-      data.groups.length ? checkbox('mean and deviation over seeds', false, set('means')) : null,
+      checkbox('logarithmic axis', false, set('log')),
+      data.groups.length
+        ? checkbox('mean and standard deviation over seeds', false, set('means')) : null,
       el('span', {}, swatch({color: first}), 'training ',
         swatch({color: second, dashed: true}), 'validation')),
     curveNotes(byName),
@@ -124,7 +138,7 @@ const lastOf = (curve) => (curve ? points(curve.steps, curve.values).pop() : nul
 const metricOf = (run) => run.best_metric || 'loss';
 const isBetter = (metric, a, b) => (['loss', 'perplexity'].includes(metric) ? a < b : a > b);
 
-/** The point of the best validation; null without any. */
+/** The point of the best validation; null without validations. */
 function bestOf(run) {
   const curve = find(run, metricOf(run), true);
   const finite = curve ? points(curve.steps, curve.values).filter((p) => p.y != null) : [];
@@ -149,19 +163,26 @@ function rankedRuns() {
   });
 }
 
-/** The keys in which the runs differ, as columns of the table of runs, if they are few. */
+/** Columns of the table of runs for the keys in which they differ, if these are few. */
 function keyColumns() {
   if (data.differences.length > 12) return [];
   return data.differences.map(({key, values}) =>
     ({title: key, cell: (run) => values[runs.indexOf(run)]}));
 }
 
-/** The name of a run, with a box that hides its curves. */
+/** The name of a run, with a checkbox that shows its curves. */
 function runToggle(run) {
   if (runs.length === 1) return run.name;
   const i = runs.indexOf(run);
   const toggle = (on) => { view.hidden[on ? 'delete' : 'add'](i); drawCharts(); };
   return checkbox(el('span', {}, swatch({color: color(i)}), run.name), true, toggle);
+}
+
+/** A note as a bold sentence and, after "hint: ", a line of advice. */
+function noteItem(run, note) {
+  const [problem, ...advice] = note.split('\nhint: ');
+  return el('li', {}, el('strong', {}, runs.length > 1 ? `${run.name}: ${problem}` : problem),
+    advice.map((line) => el('div', {}, line)));
 }
 
 function overviewSection() {
@@ -195,22 +216,20 @@ function overviewSection() {
     {title: 'Last training loss', number: true, cell: trainingLoss},
     {title: 'Parameters', number: true, cell: parameters},
     {title: 'Training time', number: true, cell: trainingTime},
-    {title: 'Model shown', cell: modelText}];
-  const notes = runs.flatMap((run) => run.notes.map((note) =>
-    el('li', {}, runs.length > 1 ? `${run.name}: ${note}` : note)));
+    {title: 'Checkpoint shown', cell: modelText}];
+  const notes = runs.flatMap((run) => run.notes.map((note) => noteItem(run, note)));
   return section('Overview',
-    notes.length ? el('div', {class: 'notes'},
-      el('p', {}, 'Left out or noteworthy:'), el('ul', {}, notes)) : null,
+    notes.length ? el('div', {class: 'notes'}, el('ul', {}, notes)) : null,
     table(runs.length > 1 ? 'Runs of this report, best first' : '', columns, rankedRuns()));
 }
 
-/** The names of the runs of a group, the first ones of many. */
+/** The names of the first runs of a group. */
 function namesOf(group) {
   const names = group.runs.slice(0, 4).map((i) => runs[i].name).join(', ');
   return group.runs.length > 4 ? `${names}, ...` : names;
 }
 
-/** Mean, deviation and 95 % confidence interval of the best values of runs with several seeds. */
+/** Mean, standard deviation and 95 % confidence interval of the best scores over seeds. */
 function seedTable() {
   const keys = data.differences.filter(({key}) => key !== 'train.seed');
   const rows = data.groups.map((group) => {
@@ -227,18 +246,18 @@ function seedTable() {
   if (rows.length === 0) return null;
   const interval = ({format, mean, half}) =>
     (half == null ? '-' : `${format(mean - half)} to ${format(mean + half)}`);
-  return table('Best values over seeds', [
+  return table('Best validation score over seeds', [
     {title: 'Runs', cell: (row) => row.name},
     {title: 'Score', cell: (row) => row.title},
     {title: 'Seeds', number: true, cell: (row) => count(row.n)},
     {title: 'Mean', number: true, cell: (row) => row.format(row.mean)},
-    {title: 'Deviation (n - 1)', number: true, cell: (row) => row.format(row.deviation)},
-    {title: '95 % interval', number: true, cell: interval}], rows);
+    {title: 'Standard deviation', number: true, cell: (row) => row.format(row.deviation)},
+    {title: '95 % confidence interval of the mean', number: true, cell: interval}], rows);
 }
 
 function comparisonSection() {
   if (data.differences.length === 0) {
-    const none = el('p', {}, 'The configs of the runs do not differ, or are not known.');
+    const none = el('p', {}, 'The configs of the runs do not differ, or are unknown.');
     return section('Comparison', seedTable(), none);
   }
   const columns = [
@@ -255,45 +274,44 @@ const partTitles = {
   batches: 'Waiting for batches',
   forward: 'Forward',
   backward: 'Backward',
-  anomaly_checks: 'Checks of train.detect_anomaly',
-  exchange: 'Exchange of gradients',
+  anomaly_checks: 'Anomaly checks (train.detect_anomaly)',
+  exchange: 'Gradient exchange',
   optimizer: 'Optimizer',
   validation: 'Validation and decoding',
   saving: 'Saving checkpoints',
   reports: 'Reports',
-  recording: 'Recording',
+  recording: 'Recording of events',
 };
 
-/** A bar of this part of its full width. */
-const meter = (part) => el('span', {class: 'meter', 'aria-hidden': 'true'},
-  el('i', {style: `width:${(100 * clamp(part, 0, 1)).toFixed(1)}%`}));
+/** A percentage above a bar that is filled to this fraction. */
+const meter = (fraction) => [percent(fraction), el('span', {class: 'meter', 'aria-hidden': 'true'},
+  el('i', {style: `width:${(100 * clamp(fraction, 0, 1)).toFixed(1)}%`}))];
 
-/** Threads, processor time and padding of a run. */
+/** Threads, mean number of busy cores and padding of a run. */
 function timeNote(time) {
-  const cores = (seconds) =>
-    (seconds == null ? 'not known' : `${(seconds / time.seconds).toFixed(2)} cores`);
-  const padding = time.positions > 0 ? ` Padding is ${percent(time.padding / time.positions)} of ` +
-    `${count(time.positions)} positions of batches.` : '';
-  return quiet(`${time.threads} threads on ${time.cores} cores. Mean processor time of the run: ` +
-    `${cores(time.processor_seconds)}, of other programs on these cores: ` +
-    `${cores(time.other_seconds)}.${padding}`);
+  const busy = (seconds) =>
+    (seconds == null ? 'an unknown number' : (seconds / time.seconds).toFixed(2));
+  const padding = time.positions > 0 ? ` Padding: ${percent(time.padding / time.positions)} of ` +
+    `${count(time.positions)} token positions in batches.` : '';
+  return quiet(`${time.threads} threads, ${time.cores} cores. Busy on average: ` +
+    `${busy(time.processor_seconds)} cores by the run, ` +
+    `${busy(time.other_seconds)} by other programs.${padding}`);
 }
 
 function timePart({time, history}) {
   const profile = history.profile ? scrolling('Profile', el('pre', {}, history.profile))
-    : quiet('Train with ', code('--profile'), ' for the time of each operation.');
+    : quiet('To see the time of each operation, train with ', code('--profile'), '.');
   if (!time || !(time.seconds > 0)) {
-    return [el('p', {}, 'The run has not recorded where its time went.'), profile];
+    return [el('p', {}, 'The run has not recorded its time use.'), profile];
   }
   const named = time.parts.reduce((sum, part) => sum + part.seconds, 0);
-  const rest = {name: 'Everything else', seconds: Math.max(0, time.seconds - named)};
+  const rest = {name: 'Other', seconds: Math.max(0, time.seconds - named)};
   const title = ({name}) => (Object.hasOwn(partTitles, name) ? partTitles[name] : name);
   return [
-    table('Where the time of training went', [
+    table('Wall time of training', [
       {title: 'Part', cell: title},
-      {title: 'Share', number: true, cell: (part) => percent(part.seconds / time.seconds)},
       {title: 'Seconds', number: true, cell: (part) => short(part.seconds)},
-      {title: 'Of all', cell: (part) => meter(part.seconds / time.seconds)},
+      {title: 'Share of time', cell: (part) => meter(part.seconds / time.seconds)},
     ], [...time.parts.filter((part) => part.seconds > 0), rest]),
     timeNote(time),
     profile];

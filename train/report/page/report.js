@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The page of `tapestry report`: training, weights, history and config of a run; all sections.
+// The page of `tapestry report`: the recordings, weights, history and config of a run.
 
-// ---- Over training
+// ---- During training
 
-/** The element of all boxes of histograms over steps with the same opacity, as paths by opacity. */
+/** The boxes of histograms over steps: for each opacity the path of all its boxes. */
 function histogramBoxes(found, left, column, y) {
   const boxes = new Map();
   found.forEach(({histogram}, i) => {
     const {low, high, counts} = histogram;
-    const largest = Math.max(...counts), bin = (high - low) / counts.length;
+    const max = Math.max(...counts), bin = (high - low) / counts.length;
     const across = Math.max(1, column - (column > 4 ? 0.5 : 0)).toFixed(1);
     counts.forEach((n, k) => {
       if (n === 0) return;
       const top = y(low + bin * (k + 1)), height = Math.max(0.75, y(low + bin * k) - top);
-      const opacity = (Math.ceil(25 * Math.sqrt(n / largest)) / 25).toFixed(2);
+      const opacity = (Math.ceil(25 * Math.sqrt(n / max)) / 25).toFixed(2);
       const box = `M${(left + column * i).toFixed(1)} ${top.toFixed(1)}` +
         `h${across}v${height.toFixed(1)}h-${across}z`;
       boxes.set(opacity, (boxes.get(opacity) ?? '') + box);
@@ -22,7 +22,7 @@ function histogramBoxes(found, left, column, y) {
   return boxes;
 }
 
-/** Histograms over steps as a picture: a column for each record, the opacity is the share of
+/** A picture of histograms over steps: a column for each validation, opacity for the number of
  * values. */
 function histogramsOverSteps(title, steps, histograms) {
   const found = histograms.map((histogram, i) => ({histogram, step: steps[i]}))
@@ -51,12 +51,13 @@ function histogramsOverSteps(title, steps, histograms) {
   }
   picture.append(svg('text', {x: left, y: height - 6}, `step ${count(first.step)}`),
     svg('text', {x: width, y: height - 6, 'text-anchor': 'end'}, count(last.step)));
-  return el('figure', {}, el('figcaption', {}, title), picture);
+  return el('figure', {}, picture, el('figcaption', {},
+    `${title}: a histogram for each validation. Strong color: many values in the interval.`));
 }
 
-/** The outputs of a sample, each with the first and the last of the consecutive validations that
- * gave it. */
-function outputsInTurn(sample) {
+/** The distinct consecutive outputs of a sample, each with the steps of its first and last
+ * validation. */
+function distinctOutputs(sample) {
   const rows = [];
   sample.outputs.forEach((output, k) => {
     const step = sample.steps[k], before = rows[rows.length - 1];
@@ -75,12 +76,13 @@ function recordedSamples(samples) {
       {title: 'Step', number: true, cell: stepText},
       {title: 'Output', text: true, cell: (row) => marked(align(expected, row.output)[1], 'wrong')},
       {title: 'Result', cell: (row) => verdict(row.output === expected)}];
-    host.replaceChildren(el('p', {}, `Source: ${input}`), el('p', {}, `Reference: ${expected}`),
-      table('Output at each validation', columns, outputsInTurn(samples[i])));
+    host.replaceChildren(el('p', {}, `Input: ${input}`), el('p', {}, `Reference: ${expected}`),
+      table('Outputs at validations', columns, distinctOutputs(samples[i])));
   };
   show(0);
   const numbers = samples.map((_, i) => String(i + 1));
-  return [el('h3', {}, 'Outputs'),
+  return [el('h3', {}, 'Outputs for samples of the validation set'),
+    quiet('Marked in an output: words that the reference lacks.'),
     el('div', {class: 'controls'}, choice('Sample', numbers, show)), host];
 }
 
@@ -107,9 +109,9 @@ function recordingPart({recording}) {
       last('Update ratio', 'update_ratio'),
       last('Gradient norm', 'gradient_norm'),
       last('Weight norm', 'weight_norm')], blocks),
-    quiet('Update ratio: the norm of the change of the weights in one step, divided by the norm ' +
-      'of the weights. All norms are Euclidean norms over the matrices of a block, at the last ' +
-      'step before the validation; gradient norms are from before clipping.'),
+    quiet('Update ratio: the norm of the weight change in one step, divided by the norm of the ' +
+      'weights. Norms are Euclidean norms over the matrices of a block, at the last step before ' +
+      'the validation. Gradient norms are taken before clipping.'),
     blocks.length ? el('div', {class: 'controls'}, choice('Histograms of', paths, show)) : null,
     host];
 }
@@ -118,12 +120,12 @@ function recordingPart({recording}) {
 
 function histogram({counts, low, high, mean, deviation}) {
   const width = 170, height = 34;
-  const largest = Math.max(...counts, 1), bar = width / Math.max(counts.length, 1);
+  const max = Math.max(...counts, 1), bar = width / Math.max(counts.length, 1);
   const across = Math.max(1, bar - 0.5).toFixed(1);
   const bars = counts.map((n, i) => (n === 0 ? '' : `M${(i * bar).toFixed(1)} ${height}` +
-    `V${(height * (1 - n / largest)).toFixed(1)}h${across}V${height}z`));
+    `V${(height * (1 - n / max)).toFixed(1)}h${across}V${height}z`));
   const text = `from ${short(low)} to ${short(high)}, mean ${short(mean)}, ` +
-    `deviation ${short(deviation)}`;
+    `standard deviation ${short(deviation)}`;
   const viewBox = `0 0 ${width} ${height}`;
   return svg('svg',
     {class: 'histogram', role: 'img', width, height, viewBox, 'aria-label': text},
@@ -139,14 +141,14 @@ function distributionColumns(get) {
   return [
     {title: 'Norm', number: true, cell: (row) => short(get(row).norm)},
     {title: 'RMS', number: true, cell: (row) => short(get(row).rms)},
-    {title: 'Smallest', number: true, cell: (row) => short(get(row).low)},
-    {title: 'Greatest', number: true, cell: (row) => short(get(row).high)},
+    {title: 'Minimum', number: true, cell: (row) => short(get(row).low)},
+    {title: 'Maximum', number: true, cell: (row) => short(get(row).high)},
     {title: 'Histogram', cell: histogramOf}];
 }
 
 const sizeOf = (tensors) => tensors.reduce((sum, tensor) => sum + tensor.statistics.values, 0);
 
-/** The tensors of a block as a table that is made when it is opened. */
+/** The table of the tensors of a block, which is made when the user opens it. */
 function tensorDetails({path, parameters}) {
   const make = () => table(`Tensors of ${path}`, [
     {title: 'Tensor', cell: (tensor) => tensor.name + (tensor.frozen ? ' (frozen)' : '')},
@@ -156,18 +158,20 @@ function tensorDetails({path, parameters}) {
   const ontoggle = () => { if (details.childElementCount === 1) details.append(make()); };
   const tensors = parameters.length === 1 ? '1 tensor' : `${parameters.length} tensors`;
   const details = el('details', {ontoggle},
-    el('summary', {}, `${path}: ${count(sizeOf(parameters))} in ${tensors}`));
+    el('summary', {}, `${path}: ${count(sizeOf(parameters))} parameters in ${tensors}`));
   return details;
 }
 
 function weightsPart(run) {
-  if (!run.weights) return el('p', {}, 'No model: see the notes of the overview.');
+  if (!run.weights) return el('p', {}, 'No weights: see the notes in the overview.');
   const tensors = run.weights.flatMap((block) => block.parameters);
   const frozen = sizeOf(tensors.filter((tensor) => tensor.frozen));
   return [
     el('p', {}, `${count(sizeOf(tensors))} parameters in ${count(tensors.length)} tensors` +
-      `${frozen ? `, ${count(frozen)} of them frozen` : ''}, of step ` +
-      `${count(run.checkpoint.step)}. Block histograms cover matrices only.`),
+      `${frozen ? `, ${count(frozen)} parameters frozen` : ''}, at step ` +
+      `${count(run.checkpoint.step)}.`),
+    quiet('Statistics of a block cover its matrices only. RMS: root mean square. Histogram: ' +
+      'number of values in equal intervals from the minimum to the maximum.'),
     table('Blocks of the model', [
       {title: 'Block', cell: (block) => block.path},
       {title: 'Parameters', number: true, cell: (block) => count(sizeOf(block.parameters))},
@@ -186,7 +190,7 @@ function logOf({log, log_lines_left_out: leftOut}) {
     list.replaceChildren(...log.filter((line) => !warnings || line.warning).map(item));
   show(false);
   const rest = leftOut ? `; the first ${count(leftOut)} lines are left out` : '';
-  return [el('h3', {}, 'Log'), quiet(`train.log without steps and validations${rest}`),
+  return [el('h3', {}, 'Log'), quiet(`train.log without progress and validations${rest}`),
     el('div', {class: 'controls'}, checkbox('only warnings', false, show)),
     scrolling('Log', list, 'tall')];
 }
@@ -207,7 +211,7 @@ function historyPart({history}) {
       : el('p', {}, 'The run has no events.jsonl or train.log.')];
 }
 
-/** The config with the keys whose values are not the defaults marked. */
+/** The config, with marks on values that differ from the defaults. */
 function configPart(run) {
   if (!run.config) return el('p', {}, 'The config cannot be read.');
   const changed = new Set(run.changed_keys);
@@ -219,8 +223,8 @@ function configPart(run) {
     return [isChanged ? el('mark', {class: 'changed'}, text) : text, '\n'];
   });
   return [
-    el('p', {}, `${count(changed.size)} keys have other values than the defaults: they are `,
-      el('mark', {class: 'changed'}, 'marked'), '.'),
+    el('p', {}, el('mark', {class: 'changed'}, 'Marked'),
+      `: values that differ from the defaults (${count(changed.size)}).`),
     scrolling('Config', el('pre', {}, lines), 'tall')];
 }
 
@@ -228,7 +232,7 @@ function configPart(run) {
 
 const detailParts = [
   ['Time', timePart], ['Held-out examples', examplesPart], ['Accuracy', accuracyPart],
-  ['Over training', recordingPart], ['Attention', attentionPart], ['Weights', weightsPart],
+  ['During training', recordingPart], ['Attention', attentionPart], ['Weights', weightsPart],
   ['History', historyPart], ['Config', configPart]];
 
 function addDetails(main) {
@@ -242,13 +246,13 @@ function addDetails(main) {
   if (runs.length > 1) {
     const names = runs.map((run) => run.name);
     main.append(el('div', {class: 'controls'},
-      choice('Sections below are about the run', names, show, best)));
+      choice('Run shown below', names, show, best)));
   }
   main.append(...sectionsOfRun);
   show(best);
 }
 
-/** Reloads the page while a run is in progress. */
+/** Reloads the page every 20 seconds while a run is in progress. */
 function startReload() {
   if (!runs.some((run) => run.in_progress)) return;
   const box = checkbox('reload every 20 seconds', true, () => {});
@@ -260,15 +264,16 @@ function startReload() {
 
 function build() {
   const names = runs.map((run) => run.name).join(', '), main = document.getElementById('main');
+  const kinds = [...new Set(runs.map((run) => run.kind).filter(Boolean))].join(', ');
   setTitle(runs.length === 1 ? `Run ${names}` : `${runs.length} runs: ${names}`,
-    `${runs[0].kind ?? ''}; written ${data.time} by ${data.program}`);
+    `${kinds ? `${kinds}; ` : ''}written ${data.time} by ${data.program}`);
   startReload();
   main.append(overviewSection(), curvesSection());
   if (runs.length > 1) main.append(comparisonSection());
   if (data.details) addDetails(main);
   else {
-    main.append(el('p', {}, 'Models, examples, attention and logs of the runs are left out: ',
-      code('tapestry report RUN'), ' shows those of a run.'));
+    main.append(el('p', {}, 'This report leaves out models, examples, attention and logs. ',
+      code('tapestry report RUN'), ' shows them for one run.'));
   }
   drawCharts();
   performance.mark('charts drawn');  // see tests/report/check_pages.py
