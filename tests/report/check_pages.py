@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Opens pages of `tapestry report` and `tapestry explain` in Chromium, light and dark, narrow and wide, and fails on
+"""Opens pages of `tapestry report` and `tapestry explain` in Chromium, light and dark, narrow and wide. Fails on
 
-    - a message of axe-core about accessibility,
-    - an error in the console, which includes everything that the page's content security policy refuses,
+    - an accessibility violation that axe-core finds,
+    - an error in the console, including violations of the page's content security policy,
     - a request other than for the page itself,
     - a page that is wider than the window,
-    - a region that scrolls sideways and that keys cannot scroll,
-    - a link to a part that the page does not have,
+    - a region that scrolls sideways but not by keys,
+    - a link to a missing part of the page,
     - a chart, heat map or matrix that does not react to keys,
     - a control that cannot be focused.
 
-By hand; exit code 77 (skipped) without Chromium, selenium or axe-core-python:
+Run it by hand. Without Chromium, selenium or axe-core-python it exits with code 77 (skipped):
 
     apt-get install chromium chromium-driver
     python3 -m venv venv && venv/bin/pip install axe-core-python selenium
     venv/bin/python tests/report/check_pages.py --screenshots FOLDER report.html ...
 
-It prints the size of each page, and when its charts were drawn and it was interactive.
+It prints the size of each page, and the times until its charts are drawn and it is interactive.
 """
 import argparse
 import json
@@ -48,7 +48,7 @@ def start_browser():
 
 
 def requests_of(browser, page):
-    """The requested addresses other than the page and data: addresses."""
+    """Returns the requested URLs other than the page and data: URLs."""
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     urls = [event["params"]["request"]["url"] for event in events
             if event["method"] == "Network.requestWillBeSent"]
@@ -56,7 +56,7 @@ def requests_of(browser, page):
 
 
 def exercise(browser):
-    """Uses charts, heat maps and controls as a person would; returns what does not react."""
+    """Operates charts, heat maps and controls by keys and clicks; returns problems."""
     problems = []
     if charts := browser.find_elements(By.CSS_SELECTOR, ".chart svg"):
         browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", charts[0])
@@ -89,7 +89,7 @@ def exercise(browser):
 
 
 def check_regions(browser):
-    """Returns the regions that scroll sideways and have no focus, and the links that lead nowhere."""
+    """Returns the regions that scroll sideways but not by keys, and the links to missing parts."""
     return browser.execute_script("""
         const reaches = (box) => box.tabIndex >= 0 || box.querySelector('[tabindex="0"], button, a[href], input, select');
         const wide = [...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth + 1);
@@ -97,7 +97,7 @@ def check_regions(browser):
         return [
           ...wide.filter((box) => !reaches(box)).map((box) => `cannot be scrolled by keys: ${named(box)}`),
           ...[...document.querySelectorAll('a[href^="#"]')].filter((a) => !document.getElementById(a.hash.slice(1)))
-            .map((a) => `a link to ${a.hash}, which the page does not have`)];""")
+            .map((a) => `a link to ${a.hash}, which is missing`)];""")
 
 
 def check(browser, file, widths, screenshots):
@@ -115,14 +115,14 @@ def check(browser, file, widths, screenshots):
                 const drawn = performance.getEntriesByName('charts drawn')[0];
                 const page = performance.getEntriesByType('navigation')[0];
                 return [page.domInteractive, drawn ? drawn.startTime : page.domInteractive];""")
-            # The page of a run in progress is not loaded again during this.
+            # Keep the page of a run in progress from reloading.
             browser.execute_script("document.querySelectorAll('#subtitle input').forEach((i) => i.checked = false)")
-            # All details are open, so that what is in them is checked as well.
+            # Open all details to check their content as well.
             browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
             time.sleep(0.2)
             where = f"{file.name} {theme} {width}"
             found += [f"{where}: {problem}" for problem in check_regions(browser)]
-            # Of what passes, the report of axe would have megabytes.
+            # Without results of passed rules, which would take megabytes.
             for violation in Axe().run(browser, options={"resultTypes": ["violations"]})["violations"]:
                 nodes = violation["nodes"]
                 found.append(f"{where}: axe: {violation['id']} ({len(nodes)}): {nodes[0]['html'][:150]}"
@@ -152,10 +152,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("pages", nargs="+", type=pathlib.Path)
     parser.add_argument("--widths", type=int, nargs="+", default=[400, 1280, 2560], help="in pixels")
-    parser.add_argument("--screenshots", type=pathlib.Path, help="folder for pictures of the pages")
+    parser.add_argument("--screenshots", type=pathlib.Path, help="folder for screenshots of the pages")
     arguments = parser.parse_args()
     if not shutil.which("chromedriver"):
-        print("skipped: there is no chromedriver")
+        print("skipped: chromedriver is not installed")
         return 77
     if arguments.screenshots:
         arguments.screenshots.mkdir(parents=True, exist_ok=True)

@@ -16,9 +16,9 @@
 #include "train/recording/event_log.h"
 #include "train/recording/weights.h"
 
-/// The events `digests` and `validation` of a run. Digests of a model's tensors show at which step
-/// and in which tensors two runs first differ. The step is exact if every step has digests
-/// (train.digest_every).
+/// The events `digests` and `validation` of a run. Digests of a model's tensors show the first step
+/// with a difference between two runs, and the tensors that differ. The step is exact if every step
+/// has digests (train.digest_every).
 namespace tapestry {
 
 /// The digest of the values of a tensor: the low 32 bits of XXH3 of their bytes.

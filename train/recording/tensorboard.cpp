@@ -81,7 +81,7 @@ class Message {
   std::string bytes_;
 };
 
-// Field numbers below are those of the .proto files.
+// Field numbers below are from the .proto files.
 constexpr std::uint64_t dt_string = 7;  // DataType.DT_STRING
 
 Message metadata_of_plugin(std::string_view plugin) {

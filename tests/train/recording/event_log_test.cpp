@@ -23,7 +23,7 @@ std::string line(int step, const std::string& event) {
   return "{\"step\":" + std::to_string(step) + ",\"event\":\"" + event + "\",\"x\":1}\n";
 }
 
-/// The steps of the events `a`, and the number of lines that are not read.
+/// The steps of the events `a`, and the number of ignored lines.
 std::pair<std::vector<std::uint64_t>, std::size_t> read(const std::string& text) {
   std::vector<std::uint64_t> steps;
   const std::size_t ignored = read_events(text, "a", [&](std::uint64_t step, const Json& json) {
@@ -35,7 +35,7 @@ std::pair<std::vector<std::uint64_t>, std::size_t> read(const std::string& text)
 
 using Steps = std::vector<std::uint64_t>;
 
-TEST_CASE("an event is a line with its step and name, appended at once") {
+TEST_CASE("an event is a line with its step and name, written immediately") {
   const TemporaryFolder folder;
   EventLog log(folder / "events.jsonl", 0, 0);
   log.add(5, "a", {{"x", 1}});
@@ -46,7 +46,7 @@ TEST_CASE("an event is a line with its step and name, appended at once") {
   CHECK(read(read_text(folder / "events.jsonl")) == std::pair(Steps{5, 7}, std::size_t{0}));
 }
 
-TEST_CASE("a log is continued without later steps, and without validations that are repeated") {
+TEST_CASE("opening a log removes later steps and validations that will be repeated") {
   const TemporaryFolder folder;
   const auto path = folder / "events.jsonl";
   const std::string before = line(5, "validation") + line(10, "a");
@@ -66,7 +66,7 @@ TEST_CASE("a log is continued without later steps, and without validations that 
   }
 }
 
-TEST_CASE("a log is continued without what a crash or another program has left at its end") {
+TEST_CASE("opening a log removes an incomplete or invalid end") {
   const TemporaryFolder folder;
   const auto path = folder / "events.jsonl";
   const std::string whole = line(5, "a") + line(10, "b");
@@ -83,7 +83,7 @@ TEST_CASE("a log is continued without what a crash or another program has left a
   }
 }
 
-TEST_CASE("reading ends at the first line that is not valid, and counts the lines from there on") {
+TEST_CASE("reading stops at the first invalid line, and counts the lines from there on") {
   const std::string good = line(5, "a");
   for (const std::string& bad :
        {std::string("x\n"), line(4, "a"), std::string("\n"),
@@ -97,7 +97,7 @@ TEST_CASE("reading ends at the first line that is not valid, and counts the line
   CHECK(read(good.substr(0, good.size() - 1)).first.empty());
 }
 
-TEST_CASE("a log that cannot be written has a problem and no effect") {
+TEST_CASE("a log that cannot be written reports a problem and changes nothing") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "events.jsonl");
   EventLog log(folder / "events.jsonl", 0, 0);
@@ -105,7 +105,7 @@ TEST_CASE("a log that cannot be written has a problem and no effect") {
   log.drop_after(0, 0);
   REQUIRE(log.problem().has_value());
   CHECK(contains(*log.problem(), "events.jsonl: could not be written: "));
-  // A link is not followed.
+  // Symbolic links are not followed.
   folder.write("other", "text");
   std::filesystem::create_symlink("other", folder / "link");
   CHECK(EventLog(folder / "link", 0, 0).problem().has_value());
@@ -114,7 +114,7 @@ TEST_CASE("a log that cannot be written has a problem and no effect") {
 
 // ---- The log of a run.
 
-TEST_CASE("a log that cannot be written is a warning of the run") {
+TEST_CASE("a run warns about a log that cannot be written") {
   const test::TrainedWorkplace work;
   std::filesystem::remove(work / "runs/tiny/events.jsonl");
   std::filesystem::create_directory(work / "runs/tiny/events.jsonl");
@@ -123,7 +123,7 @@ TEST_CASE("a log that cannot be written is a warning of the run") {
   CHECK(contains(done.out, "\nwarning: runs/tiny/events.jsonl: could not be written: "));
 }
 
-TEST_CASE("a log of terabytes is truncated to its lines, and not read") {
+TEST_CASE("a log of a terabyte is truncated to its lines without being read") {
   const test::TrainedWorkplace work;
   const auto path = work / "runs/tiny/events.jsonl";
   const std::string before = read_text(path);
@@ -132,7 +132,7 @@ TEST_CASE("a log of terabytes is truncated to its lines, and not read") {
   CHECK(read_text(path).size() < before.size() + 100'000);
 }
 
-TEST_CASE("a run of an earlier version, with seven files, is resumed") {
+TEST_CASE("a run with the log files of an earlier version is resumed") {
   const test::TrainedWorkplace work;
   std::filesystem::remove(work / "runs/tiny/events.jsonl");
   for (const char* name :

@@ -31,7 +31,7 @@ struct Tensors {
     parameters.create_buffer("norm.running_mean", {4}, zeros_initializer());
   }
 
-  /// Changes the sign of a 0 in the second parameter, one bit.
+  /// Changes the sign of a 0 in the second parameter, which is one bit.
   void flip_bit() {
     Tensor bias = parameters.list()[1].tensor;
     bias.mutable_values<float>()[1] *= -1.0F;
@@ -42,7 +42,7 @@ std::vector<std::uint32_t> digests_of(const Tensors& tensors) {
   return compute_digests(tensors.parameters);
 }
 
-TEST_CASE("one bit changes the digest of its tensor and of no other one") {
+TEST_CASE("one bit changes the digest of its tensor only") {
   Tensors tensors;
   const auto before = digests_of(tensors);
   REQUIRE(before.size() == 3);
@@ -54,14 +54,14 @@ TEST_CASE("one bit changes the digest of its tensor and of no other one") {
   CHECK(after[2] == before[2]);
 }
 
-// XXH3 of 8 and 16 zero bytes, by the Python package xxhash.
+// Expected values: XXH3 of 8 and 16 zero bytes by the Python package xxhash.
 TEST_CASE("a digest is the low half of XXH3") {
   const auto digests = digests_of(Tensors());
   CHECK(digests[1] == 0x6f87acd9);
   CHECK(digests[2] == 0xc7528968);
 }
 
-TEST_CASE("digests are read as they were recorded") {
+TEST_CASE("digests are read as recorded") {
   const test::TemporaryFolder folder;
   Tensors tensors;
   EventLog log(folder / events_file_name, 0, 0);
@@ -86,7 +86,7 @@ std::string event(int step, const std::string& digests, const std::string& names
          (names.empty() ? "" : "\"tensors\":" + names + ",") + "\"digests\":" + digests + "}\n";
 }
 
-TEST_CASE("reading digests ends at the first event that is not valid") {
+TEST_CASE("reading digests stops at the first invalid event") {
   const std::string good = event(1, R"(["00000001","0000000f"])", R"(["a","b"])");
   CHECK(read_digests(good).digests == std::vector<std::uint32_t>{1, 15});
   for (const std::string& bad :
@@ -99,7 +99,7 @@ TEST_CASE("reading digests ends at the first event that is not valid") {
     CHECK(table.steps == std::vector<std::uint64_t>{1});
     CHECK(table.digests == std::vector<std::uint32_t>{1, 15});
   }
-  CHECK(read_digests(event(1, R"(["00000001"])")).steps.empty());  // of no known tensor
+  CHECK(read_digests(event(1, R"(["00000001"])")).steps.empty());  // without names of tensors
 }
 
 DigestTable table_of(const std::vector<std::array<std::uint32_t, 3>>& rows) {
@@ -111,7 +111,7 @@ DigestTable table_of(const std::vector<std::array<std::uint32_t, 3>>& rows) {
   return table;
 }
 
-TEST_CASE("the first step and tensors with other digests are found among the steps of both runs") {
+TEST_CASE("comparing digests finds the first different step of both runs, and its tensors") {
   const DigestTable a = table_of({{1, 1, 1}, {2, 2, 2}, {3, 3, 3}, {4, 4, 4}});
   const auto equal = compare_digests(a, a);
   REQUIRE(equal.has_value());
@@ -169,7 +169,7 @@ ValidationRecord record_of(std::uint64_t step) {
                                      .sample = {.examples = 256, .accuracy = 0.75}}};
 }
 
-TEST_CASE("records are read as they were written") {
+TEST_CASE("records are read as written") {
   const test::TemporaryFolder folder;
   EventLog log(folder / events_file_name, 0, 0);
   for (const std::uint64_t step : {5, 10}) log.add(step, "validation", to_json(record_of(step)));
@@ -194,7 +194,7 @@ TEST_CASE("records are read as they were written") {
   CHECK(records[0].training == record_of(5).training);
 }
 
-TEST_CASE("of records of the same step the last one counts, and ignored lines are counted") {
+TEST_CASE("the last record of a step counts, and ignored lines are counted") {
   const auto line = [](int step, const std::string& bytes) {
     return fmt::format(
                R"({{"step":{},"event":"validation","resident_bytes":{},"samples":[],"blocks":[]}})",
@@ -212,7 +212,7 @@ TEST_CASE("of records of the same step the last one counts, and ignored lines ar
   CHECK(some.ignored_lines == 2);
 }
 
-// ---- The recording of a run.
+// ---- Events of a run.
 
 /// The validations without the values of resident_bytes, which differ between processes.
 std::string without_memory(const std::filesystem::path& run) {
@@ -248,7 +248,7 @@ TEST_CASE("recording changes no bit of a run") {
     CHECK(records[2].training->examples == 22);
     CHECK(records[2].training->tokens == count_tokens(corpus.train, pair_rows));
     CHECK(records[2].training->epochs == 4);           // 24 batches, 6 an epoch
-    CHECK(records[2].training->sample.examples == 6);  // as many as the validation set has
+    CHECK(records[2].training->sample.examples == 6);  // the size of the validation set
     CHECK(records[2].training->sample.accuracy > 0.0);
     CHECK(records[2].training->sample.accuracy <= 1.0);
     REQUIRE(records[0].blocks.size() > 3);
@@ -262,7 +262,7 @@ TEST_CASE("recording changes no bit of a run") {
   CHECK(with == without);
 }
 
-/// All that a run records and that does not depend on its processes.
+/// Recorded values that do not depend on the processes of a run.
 struct Recorded {
   DigestTable digests;
   std::string validations;
@@ -284,7 +284,7 @@ Recorded recorded(const std::filesystem::path& run) {
   return all;
 }
 
-TEST_CASE("a resumed or killed run records what an uninterrupted run does") {
+TEST_CASE("a resumed or killed run records the same as an uninterrupted run") {
   const test::Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const auto train = [&](std::vector<std::string> arguments) {
@@ -295,13 +295,13 @@ TEST_CASE("a resumed or killed run records what an uninterrupted run does") {
   const Recorded whole = recorded(work / "whole");
   CHECK(whole.digests.steps == std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
   CHECK(records_of(work / "whole").size() == 2);
-  // Step 7 is validated since the run ends there, which the longer run does not repeat.
+  // The run ends at step 7 and validates there. The longer run does not validate at step 7.
   train({"tiny.yaml", "train.run_dir=parts", "train.tensorboard=true", "train.steps=7"});
   REQUIRE(records_of(work / "parts").size() == 2);
   CHECK(records_of(work / "parts")[1].step == 7);
   train({"--resume", "parts", "train.steps=12", "train.threads=3"});
   CHECK(recorded(work / "parts") == whole);
-  // A process that was killed after steps that it had not saved.
+  // As after a process that was killed after unsaved steps.
   std::filesystem::remove(work / "parts/checkpoints/step-00000012.h5");
   train({"--resume", "parts"});
   CHECK(recorded(work / "parts") == whole);

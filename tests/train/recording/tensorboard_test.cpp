@@ -25,7 +25,7 @@ using test::contains;
 using test::read_text;
 using test::TemporaryFolder;
 
-/// The events of a file whose records are complete; their checksums are not verified.
+/// The events of a file with complete records. Does not verify checksums.
 std::vector<std::string> events_in(const std::filesystem::path& path) {
   const std::string text = read_text(path);
   std::vector<std::string> events;
@@ -58,8 +58,8 @@ TEST_CASE("an event file starts with its version, and each record has masked CRC
   CHECK(text.substr(0, 12) == std::string("\x18\0\0\0\0\0\0\0\xA3\x7F\x4B\x22", 12));
 }
 
-// The bytes are those of SerializeToString() in the Python package tensorboard.
-TEST_CASE("values are encoded as the protocol buffers of TensorBoard") {
+// Expected bytes: SerializeToString() of the Python package tensorboard.
+TEST_CASE("values are encoded as protocol buffers of TensorBoard") {
   EventSummary summary;
   summary.add_scalar("a", 1.5);
   CHECK(summary.bytes() == std::string("\x0A\x08\x0A\x01"
@@ -86,7 +86,7 @@ TEST_CASE("a histogram is a HistogramProto with the upper limits of its interval
   const auto doubles = [](const std::vector<double>& values) {
     return std::string(reinterpret_cast<const char*>(values.data()), 8 * values.size());
   };
-  // Smallest, greatest, number, sum, sum of squares; limits; counts.
+  // min, max, num, sum, sum_squares; bucket_limit; bucket.
   std::string proto;
   for (const double value : {0.0, 1.0, 3.0, 1.5, 4.0}) {
     proto += "\x09\x11\x19\x21\x29"[proto.size() / 9] + doubles({value});
@@ -99,7 +99,7 @@ TEST_CASE("a histogram is a HistogramProto with the upper limits of its interval
   CHECK(none.bytes().empty());
 }
 
-TEST_CASE("an event file is continued without later steps and invalid records") {
+TEST_CASE("opening an event file removes later steps and invalid records") {
   const TemporaryFolder folder;
   const auto path = folder / "events";
   {
@@ -142,7 +142,7 @@ TEST_CASE("an event file is continued without later steps and invalid records") 
   }
 }
 
-TEST_CASE("an event file that cannot be written has a problem and no effect") {
+TEST_CASE("an event file that cannot be written reports a problem and changes nothing") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "events");
   EventFile file(folder / "events", 0);
@@ -153,7 +153,7 @@ TEST_CASE("an event file that cannot be written has a problem and no effect") {
 
 constexpr const char* name = event_file_name;
 
-/// How often a text occurs in a file.
+/// The number of occurrences of a text in a file.
 std::size_t count(const std::filesystem::path& path, const std::string& text) {
   const std::string all = read_text(path);
   std::size_t found = 0;
@@ -201,7 +201,7 @@ TEST_CASE("event files have each row of the metrics once") {
   CHECK(count(folder / "validation" / name, "learning_rate") == 0);
   const std::string whole = read_text(folder / "train" / name);
 
-  SUBCASE("a process that continues a table without the last rows removes them") {
+  SUBCASE("opening the files with a shorter table removes the last rows") {
     MetricsTable shorter(std::vector<std::string>{"bleu"});
     shorter.add(row_of(10));
     shorter.add_validation(10, 1, scores_of(12));
@@ -331,7 +331,7 @@ TEST_CASE("a validation record has tables and histograms") {
   }
 }
 
-TEST_CASE("a folder that cannot be made is a warning of the run") {
+TEST_CASE("a run warns about a folder that cannot be created") {
   const test::Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   REQUIRE(work.run({"train", "tiny.yaml", "train.steps=4"}).code == 0);

@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST_CASE("padding is counted on each side that has tokens, but not in single labels") {
+TEST_CASE("padding is counted in sources and targets, but not in single labels") {
   const Batch pairs =
       make_batch({{.source = {5, 6, 7}, .target = {5}}, {.source = {5}, .target = {}}},
                  std::array<std::size_t, 2>{0, 1});
@@ -33,7 +33,7 @@ TEST_CASE("padding is counted on each side that has tokens, but not in single la
   CHECK(use.padding() == 3);
 }
 
-TEST_CASE("a timer adds its lifetime only to its part") {
+TEST_CASE("a timer adds its lifetime to its part only") {
   TimeUse use;
   use.add(TimePart::saving, milliseconds(1500));
   { const PartTimer timer(use, TimePart::forward, "forward"); }
@@ -42,7 +42,7 @@ TEST_CASE("a timer adds its lifetime only to its part") {
   CHECK(use.seconds(TimePart::backward) == 0.0);
 }
 
-TEST_CASE("times are read as they were recorded") {
+TEST_CASE("times are read as recorded") {
   const test::TemporaryFolder folder;
   EventLog log(folder / events_file_name, 0, 0);
   TimeRecorder recorder;
@@ -75,7 +75,7 @@ std::string time_event(int step, const std::string& started, const std::string& 
          "\n";
 }
 
-TEST_CASE("the last event of each process counts") {
+TEST_CASE("only the last event of each process counts") {
   const auto processes = read_process_times(time_event(5, "a", "1") + time_event(10, "a", "2") +
                                             time_event(25, "b", "4"));
   REQUIRE(processes.size() == 2);
@@ -93,7 +93,7 @@ TEST_CASE("the last event of each process counts") {
   }
 }
 
-TEST_CASE("a run records the time of its parts, and each process that resumes it does") {
+TEST_CASE("each process of a run records the time of its parts") {
   const test::Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   REQUIRE(work.run({"train", "tiny.yaml", "--until", "7", "train.detect_anomaly=true"}).code == 0);
@@ -118,7 +118,7 @@ TEST_CASE("a run records the time of its parts, and each process that resumes it
   }
   CHECK(processes[0].part(TimePart::anomaly_checks) > 0.0);
   CHECK(processes[1].part(TimePart::anomaly_checks) == 0.0);
-  // A process that trains nothing adds nothing.
+  // A process without training steps adds no event.
   const std::string before = test::event_lines(work / "runs/tiny", "time");
   CHECK(work.run({"train", "--resume", "runs/tiny"}).code == 0);
   CHECK(test::event_lines(work / "runs/tiny", "time") == before);

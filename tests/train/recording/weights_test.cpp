@@ -18,7 +18,7 @@ Tensor tensor(const Shape& shape, const std::vector<double>& values) {
   return Tensor::from(shape, values);
 }
 
-TEST_CASE("the statistics of weights are those of their values") {
+TEST_CASE("the statistics of weights cover the values of all tensors") {
   const std::array tensors{tensor({2, 2}, {3, -4, 0, 1}), tensor({2}, {0, 2})};
   const WeightStatistics s = weight_statistics(tensors, 7);
   CHECK(s.values == 6);
@@ -35,7 +35,7 @@ TEST_CASE("the statistics of weights are those of their values") {
   CHECK(s.histogram.counts == std::vector<std::uint64_t>{1, 0, 0, 0, 2, 1, 2});
 }
 
-TEST_CASE("values that are not finite are counted and left out") {
+TEST_CASE("non-finite values are counted and left out") {
   const double infinity = std::numeric_limits<double>::infinity();
   const std::array some{tensor({4}, {1, infinity, -infinity, std::nan("")})};
   const WeightStatistics s = weight_statistics(some);
@@ -50,7 +50,7 @@ TEST_CASE("values that are not finite are counted and left out") {
   CHECK(weight_statistics({}).values == 0);
 }
 
-TEST_CASE("the parameters of a model are gathered by block") {
+TEST_CASE("the parameters of a model are grouped by block") {
   Parameters parameters(DType::float32, 1);
   const auto ones = [](const RandomStream&, std::size_t) { return 1.0; };
   const auto twos = [](const RandomStream&, std::size_t) { return 2.0; };
@@ -86,7 +86,7 @@ struct SmallModel {
     parameters.gather();
   }
 
-  /// As an optimizer: adds `change` to the values of a parameter.
+  /// Adds `change` to the values of a parameter, as an optimizer would.
   void update(std::string_view name, double change) {
     Tensor tensor = parameters.find(name)->tensor;
     for (float& value : tensor.mutable_values<float>()) value += static_cast<float>(change);
@@ -95,7 +95,7 @@ struct SmallModel {
   Parameters parameters{DType::float32, 1};
 };
 
-TEST_CASE("the update ratio of a block is that of the norms of its matrices") {
+TEST_CASE("the update ratio of a block is the ratio of norms of its matrices") {
   SmallModel model;
   WeightWatch watch(model.parameters);
   {
@@ -110,7 +110,7 @@ TEST_CASE("the update ratio of a block is that of the norms of its matrices") {
   const auto blocks = watch.measure();
   REQUIRE(blocks.size() == 2);
   CHECK(blocks[0].path == "stack.0");
-  CHECK(blocks[0].update_ratio == doctest::Approx(0.25));  // 4 x 0.5^2 and 4 x 2^2
+  CHECK(blocks[0].update_ratio == doctest::Approx(0.25));  // sqrt(4 * 0.5^2) / sqrt(4 * 2^2)
   CHECK(blocks[0].weights.values == 4);
   CHECK(blocks[0].weights.mean == 2.5);
   REQUIRE(blocks[0].gradients.has_value());

@@ -98,7 +98,7 @@ TEST_CASE("a trace has logits, loss and gradients of a forward and backward pass
       gradients.push_back(gradient.defined() ? values_of(gradient) : std::vector<double>{});
     }
 
-    record_trace(model, batch);  // whose gradients are not added to those of the next one
+    record_trace(model, batch);  // the next trace overwrites its gradients
     const ComputationTrace trace = record_trace(model, batch);
     CHECK(values_of(trace.logits) == values_of(logits));
     CHECK(trace.loss == loss.mean.item());
@@ -140,7 +140,7 @@ TEST_CASE("the steps of a trace are the layers of each kind of model, with outpu
   }
 }
 
-TEST_CASE("the values of steps are those of operations called directly") {
+TEST_CASE("each step has the values of the operation called directly") {
   Model model = model_of("language_model");
   const ComputationTrace trace = record_trace(model, one_example_batch("language_model"));
   const std::string layer = "decoder.layers.0.";
@@ -208,7 +208,7 @@ TEST_CASE("the gradient of the logits is (p - onehot) / n, and 0 without a label
   CHECK(trace.loss == doctest::Approx(loss).epsilon(1e-12));
 }
 
-TEST_CASE("a trace without labels throws and changes no later pass") {
+TEST_CASE("a trace without labels throws and does not affect later passes") {
   Model model = model_of("masked_language_model");
   Batch batch = one_example_batch("masked_language_model");
   std::ranges::fill(batch.labels, no_label);
@@ -221,7 +221,7 @@ Model model_with_loss(const test::OwnLoss& loss) {
   return Model(test::with_loss(make_small("language_model"), loss), DType::float64, 1);
 }
 
-TEST_CASE("the loss of a trace is that of the network, with its steps and gradients") {
+TEST_CASE("a trace uses the loss of the network, with its steps and gradients") {
   const Batch batch = one_example_batch("language_model");
   Model plain = model_with_loss(
       [](const Network& network, const Tensor& features, const Ids& labels,
@@ -239,7 +239,7 @@ TEST_CASE("the loss of a trace is that of the network, with its steps and gradie
                      values_of(scale(parameter(plain, "output.weight").grad(), 7.0)));
 }
 
-TEST_CASE("logits of a loss without cross entropy are computed by themselves") {
+TEST_CASE("logits of a loss without cross entropy are computed separately") {
   const Batch batch = one_example_batch("language_model");
   Model model = model_with_loss([](const Network& network, const Tensor& features, const Ids&,
                                    const CrossEntropyOptions&) {
@@ -250,7 +250,7 @@ TEST_CASE("logits of a loss without cross entropy are computed by themselves") {
   CHECK(trace.loss == doctest::Approx(mean(square(trace.logits)).item()).epsilon(1e-12));
 }
 
-TEST_CASE("logits are the output of the step that computes them, also in a loss of the network") {
+TEST_CASE("logits are the output of the step that computes them, also in a custom loss") {
   const Batch batch = one_example_batch("language_model");
   Model model = model_with_loss([](const Network& network, const Tensor& features,
                                    const Ids& labels, CrossEntropyOptions options) {
@@ -273,7 +273,7 @@ TEST_CASE("an input that is neither an output nor a parameter is a constant with
   CHECK(values_of(pixels.value) == std::vector<double>(16, 0.5));
 }
 
-// ---- The page.
+// ---- JSON.
 
 using Json = nlohmann::ordered_json;
 /// The trace of a tiny language model on "a b a".
@@ -303,7 +303,7 @@ struct Explained {
   ComputationTrace trace;
 };
 
-TEST_CASE("the data have the values of every step, all digits or those of the page") {
+TEST_CASE("the JSON has the values of every step, with all digits or with the digits of the page") {
   const Explained explained;
   const Json exact = explained.json(true), rounded = explained.json(false);
   REQUIRE(rounded["steps"].size() == explained.trace.steps.size());
@@ -330,7 +330,7 @@ TEST_CASE("the data have the values of every step, all digits or those of the pa
   }
 }
 
-TEST_CASE("the data have tokens, ids, labels and the most likely predictions") {
+TEST_CASE("the JSON has tokens, ids, labels and the most likely predictions") {
   const Json data = Explained().json(true);
   CHECK(data["kind"] == "language_model");
   CHECK(data["has_two_stacks"] == false);
@@ -359,7 +359,7 @@ TEST_CASE("the data have tokens, ids, labels and the most likely predictions") {
   CHECK(Explained().json(false, 1000)["predictions"][0]["top"].size() == 6);
 }
 
-TEST_CASE("the steps of attention have tensors by head, and names of queries and keys") {
+TEST_CASE("attention steps have tensors by head, and names of queries and keys") {
   const Explained explained;
   const Json data = explained.json(true);
   for (const Json& step : data["steps"]) {

@@ -32,12 +32,12 @@ bool has_point(const Curve& curve, std::uint64_t step, double value) {
   return found != curve.steps.end() && curve.values[found - curve.steps.begin()] == value;
 }
 
-TEST_CASE("a reduced curve keeps its ends, its extremes and a value that is not finite") {
+TEST_CASE("a reduced curve keeps its ends, its extremes and a non-finite value") {
   const Curve curve = long_curve();
-  for (const std::size_t most : {4U, 100U, 2001U}) {
-    CAPTURE(most);
-    const Curve reduced = extremes(curve, most);
-    CHECK(reduced.steps.size() <= most + most / 2);
+  for (const std::size_t max_points : {4U, 100U, 2001U}) {
+    CAPTURE(max_points);
+    const Curve reduced = extremes(curve, max_points);
+    CHECK(reduced.steps.size() <= max_points + max_points / 2);
     CHECK(reduced.steps.size() == reduced.values.size());
     CHECK(std::ranges::is_sorted(reduced.steps));
     CHECK(has_point(reduced, 10, curve.values.front()));
@@ -63,7 +63,7 @@ TEST_CASE("a short curve is not reduced") {
   CHECK_THROWS_AS(extremes(curve, 3), std::invalid_argument);
 }
 
-TEST_CASE("the means of parts leave out values that are not finite") {
+TEST_CASE("the means of parts leave out non-finite values") {
   const Curve curve{.steps = {1, 2, 3, 4, 5, 6}, .values = {1, 3, nan, 5, nan, nan}};
   const Curve means = part_means(curve, 3);
   CHECK(means.steps == std::vector<std::uint64_t>{2, 4});
@@ -73,7 +73,7 @@ TEST_CASE("the means of parts leave out values that are not finite") {
   CHECK_THROWS_AS(part_means(curve, 0), std::invalid_argument);
 }
 
-TEST_CASE("mean and deviation of curves are of the steps that all have") {
+TEST_CASE("mean and deviation of curves are at the steps that all curves have") {
   const std::array<Curve, 3> curves{Curve{.steps = {1, 2, 3, 5}, .values = {1, 10, 2, 1}},
                                     Curve{.steps = {1, 3, 4, 5}, .values = {2, 4, 10, nan}},
                                     Curve{.steps = {0, 1, 3, 5}, .values = {10, 6, 9, 1}}};
@@ -87,7 +87,7 @@ TEST_CASE("mean and deviation of curves are of the steps that all have") {
   CHECK_THROWS_AS(mean_and_deviation(std::span(curves).first(1)), std::invalid_argument);
 }
 
-TEST_CASE("Student's t quantiles are those of tables") {
+TEST_CASE("Student's t quantiles match published tables") {
   CHECK(student_t_975(1) == doctest::Approx(12.706205).epsilon(1e-5));
   CHECK(student_t_975(2) == doctest::Approx(4.302653).epsilon(1e-5));
   CHECK(student_t_975(3) == doctest::Approx(3.182446).epsilon(1e-5));

@@ -28,19 +28,20 @@ Json data_of(const std::string& page) {
   return Json::parse(page.substr(at, page.find("</script>", at) - at));
 }
 
-TEST_CASE("no text of the data can end its HTML element") {
+TEST_CASE("no text of the data can end the script element") {
   const std::string attack =
       "</script><script>alert(1)</script><!-- ]]> & &amp; \u2028\u2029 \" \\ '";
   const std::string safe = json_for_script(Json(attack).dump());
   for (const char* part : {"<", ">", "&", "\u2028", "\u2029"}) CHECK_FALSE(contains(safe, part));
   CHECK(Json::parse(safe).get<std::string>() == attack);
-  CHECK(json_for_script("\"\xE2\x80\xA7\xE2\x80\"") == "\"\xE2\x80\xA7\xE2\x80\"");  // others stay
+  CHECK(json_for_script("\"\xE2\x80\xA7\xE2\x80\"") ==
+        "\"\xE2\x80\xA7\xE2\x80\"");  // other characters stay
 }
 
-TEST_CASE("a page has its data and no more script elements than without") {
+TEST_CASE("a page contains its data, which add no elements") {
   const std::string empty = html_page(Json::object());
   const Json data = {{"name", "</script><script>alert(1)</script><img src=x>"},
-                     {"marks", "/*data*/ /*script*/ /*page.css*/"},
+                     {"placeholders", "/*data*/ /*script*/ /*page.css*/"},
                      {"bytes", "caf\xE9"}};
   const std::string page = html_page(data);
   CHECK(count(page, "<script") == 2);
@@ -48,11 +49,11 @@ TEST_CASE("a page has its data and no more script elements than without") {
   CHECK(count(page, "<img") == 0);
   const Json read = data_of(page);
   CHECK(read["name"] == data["name"]);
-  CHECK(read["marks"] == data["marks"]);
+  CHECK(read["placeholders"] == data["placeholders"]);
   CHECK(read["bytes"] == "caf\uFFFD");
 }
 
-TEST_CASE("the page has its style and script, and refers to nothing else") {
+TEST_CASE("a page contains its style and scripts, and refers to no other file") {
   const std::string report = html_page(Json::object());
   const std::string computation = html_page(Json::object(), {"common.js", "explain.js"});
   CHECK(page_files().size() >= 3);
@@ -65,14 +66,14 @@ TEST_CASE("the page has its style and script, and refers to nothing else") {
     }
   }
   const std::string page = report + computation;
-  const std::regex mark("/\\*[a-z]+([.]js|[.]css)?\\*/");
-  CHECK_FALSE(std::regex_search(page, mark));
+  const std::regex placeholder("/\\*[a-z]+([.]js|[.]css)?\\*/");
+  CHECK_FALSE(std::regex_search(page, placeholder));
   CHECK(count(page, "default-src 'none'") == 2);
   CHECK(count(computation, "<script") == 2);
-  // The only address is the name of SVG, which nobody opens.
-  const std::regex address("https?://[^'\"]*");
-  for (auto i = std::sregex_iterator(page.begin(), page.end(), address);
-       i != std::sregex_iterator(); ++i) {
+  // The only URL is the SVG namespace, which browsers do not load.
+  const std::regex url("https?://[^'\"]*");
+  for (auto i = std::sregex_iterator(page.begin(), page.end(), url); i != std::sregex_iterator();
+       ++i) {
     CHECK(i->str() == "http://www.w3.org/2000/svg");
   }
   for (const char* part :

@@ -23,7 +23,7 @@
 #include "train/config/load.h"
 #include "train/tasks/data_source.h"
 
-/// The data of reports of runs that the program has trained.
+/// The data of reports, for runs that the program has trained.
 namespace tapestry {
 namespace {
 
@@ -69,7 +69,7 @@ bool has_note(const Json& run, const std::string& part) {
       run["notes"], [&](const Json& note) { return contains(note.get<std::string>(), part); });
 }
 
-TEST_CASE("the data of a run are those of its files") {
+TEST_CASE("the data of a run match its files") {
   const test::TrainedWorkplace work;
   const auto path = work / "runs/tiny";
   const Json json = report_of({path});
@@ -139,7 +139,7 @@ TEST_CASE("each curve of metrics has the name and the values of its column") {
       CAPTURE(shown);
       const bool validation = split == "validation";
       if (name == "loss" && !validation) {
-        // The loss without label smoothing, which the perplexity has, is a separate curve.
+        // The loss without label smoothing, ln(perplexity), is a separate curve.
         check_equal(curve_of(curves, "training_objective", false), points);
         points = columns.at("perplexity");
         for (auto& point : points) point.second = std::log(point.second);
@@ -151,7 +151,7 @@ TEST_CASE("each curve of metrics has the name and the values of its column") {
   CHECK(compared == 10);
 }
 
-TEST_CASE("losses of a set that is scored in part are those of the scored examples") {
+TEST_CASE("losses of a partly scored set belong to the scored examples") {
   const test::TrainedWorkplace work;
   const auto losses = [&](std::size_t scored) {
     std::map<int, double> found;
@@ -170,7 +170,7 @@ TEST_CASE("losses of a set that is scored in part are those of the scored exampl
   }
 }
 
-TEST_CASE("accuracy equals that of evaluate, and weights those of inspect") {
+TEST_CASE("accuracy equals the accuracy of evaluate, and parameters are counted as by inspect") {
   const test::TrainedWorkplace work;
   const Json run = report_of({work / "runs/tiny"})["runs"][0];
   const Json scores = Json::parse(work.run({"evaluate", "runs/tiny", "--json"}).out);
@@ -221,22 +221,24 @@ TEST_CASE("every layer and head of the attention samples has a row of weights fo
       }
     }
   }
-  const auto longest = [&](std::size_t i) {
-    std::size_t most = 0;
-    for (const Json& tokens : run["attention"][i]["tokens"]) most = std::max(most, tokens.size());
-    return most;
+  const auto max_length = [&](std::size_t i) {
+    std::size_t length = 0;
+    for (const Json& tokens : run["attention"][i]["tokens"]) {
+      length = std::max(length, tokens.size());
+    }
+    return length;
   };
-  CHECK(longest(0) > longest(1));
+  CHECK(max_length(0) > max_length(1));
   const Json without = report_of({work / "runs/tiny"}, {.attention = 0})["runs"][0];
   CHECK(without["attention"].empty());
   const Json small = report_of({work / "runs/tiny"}, {.attention = 2, .attention_bytes = 1});
   CHECK(small["runs"][0]["attention"].empty());
   CHECK(has_note(small["runs"][0], "0 of 2 examples are shown"));
   const Json long_only = report_of({work / "runs/tiny"}, {.attention_tokens = 1});
-  CHECK(has_note(long_only["runs"][0], "no held-out example has at most 1 tokens"));
+  CHECK(has_note(long_only["runs"][0], "exceeds the limit of 1 tokens"));
 }
 
-TEST_CASE("runs are compared key by key, and seeds have mean and deviation") {
+TEST_CASE("runs are compared key by key, and runs with different seeds have mean and deviation") {
   const test::Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=a"}).code == 0);
@@ -244,7 +246,7 @@ TEST_CASE("runs are compared key by key, and seeds have mean and deviation") {
   REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=c/a", "model.d_ff=8"}).code == 0);
   const Json json = report_of({work / "a", work / "b", work / "c/a"}, {.examples = 0});
   CHECK(json["runs"][1]["name"] == "b");
-  CHECK(json["runs"][0]["name"] == (work / "a").string());  // "a" would be two runs
+  CHECK(json["runs"][0]["name"] == (work / "a").string());  // two runs are named "a"
   REQUIRE(json["differences"].size() == 2);
   CHECK(json["differences"][0] == Json{{"key", "model.d_ff"}, {"values", {"32", "32", "8"}}});
   CHECK(json["differences"][1] == Json{{"key", "train.seed"}, {"values", {"1", "2", "1"}}});
@@ -255,14 +257,14 @@ TEST_CASE("runs are compared key by key, and seeds have mean and deviation") {
   const Points mean = curve_of(json["groups"][0]["curves"], "loss", true);
   CHECK(steps_of(mean) == std::vector<std::uint64_t>{6, 12});
   CHECK(mean.at(step) == doctest::Approx((a + b) / 2).epsilon(1e-5));
-  // The interval of two runs has one degree of freedom, that of three has two.
+  // The interval of two runs has one degree of freedom.
   CHECK(json["groups"][0]["t_975"] == doctest::Approx(12.706205).epsilon(1e-5));
   for (const Json& curve : json["groups"][0]["curves"]) {
     if (curve["name"] != "loss" || curve["validation"] != true) continue;
     CHECK(curve["deviation"][0] == doctest::Approx(std::abs(a - b) / std::sqrt(2.0)).epsilon(1e-3));
   }
   REQUIRE(work.run({"train", "tiny.yaml", "train.run_dir=d", "train.seed=3"}).code == 0);
-  // A run that is given twice is no further sample.
+  // A run that is given twice counts once. Three runs have two degrees of freedom.
   const Json three = report_of({work / "a", work / "b", work / "d", work / "a"}, {.examples = 0});
   REQUIRE(three["groups"].size() == 1);
   CHECK(three["groups"][0]["runs"] == Json{0, 1, 2});
@@ -303,7 +305,7 @@ TEST_CASE("rows of the confusion matrix are labels") {
   const Json run = report_of({work / "runs/classes"})["runs"][0];
   const Json& accuracy = run["held_out"]["accuracy"];
   CHECK(accuracy["classes"] == Json{"no", "yes"});
-  REQUIRE(accuracy["hits"] < accuracy["labels"]);  // else rows and columns are the same
+  REQUIRE(accuracy["hits"] < accuracy["labels"]);  // else the matrix is diagonal
   const auto counts = accuracy["confusion"].get<std::vector<std::uint64_t>>();
   REQUIRE(counts.size() == 4);
   CHECK(counts[0] + counts[1] == 4);
@@ -340,7 +342,7 @@ TEST_CASE("every kind of model has examples, accuracy, attention and weights") {
 TEST_CASE("a report without details has only curves and configs of its runs") {
   const test::TrainedWorkplace work;
   const auto path = work / "runs/tiny";
-  // A checkpoint that is read would be rejected.
+  // Reading a truncated checkpoint would fail.
   for (const auto& file : std::filesystem::directory_iterator(path / "checkpoints")) {
     std::filesystem::resize_file(file.path(), 100);
   }
@@ -366,9 +368,9 @@ TEST_CASE("the points of the curves are divided among the runs of a report") {
   folder.write("metrics.csv", csv);
   folder.write("config.yaml", "data:\n  task: copy\n");
   std::filesystem::create_directory(folder / "checkpoints");
-  const auto points_of = [&](std::size_t runs, std::size_t most) {
+  const auto points_of = [&](std::size_t runs, std::size_t max_points) {
     const Json json =
-        report_of(std::vector(runs, folder.path()), {.curve_points = most, .details = false});
+        report_of(std::vector(runs, folder.path()), {.curve_points = max_points, .details = false});
     return json["runs"][0]["curves"][0]["steps"].size();
   };
   // A curve of equal values keeps two points of each of its parts.
@@ -378,7 +380,7 @@ TEST_CASE("the points of the curves are divided among the runs of a report") {
   CHECK(points_of(2, 20) <= 20);
 }
 
-TEST_CASE("data that cannot be read are left out and reported") {
+TEST_CASE("parts whose files cannot be read are left out, with a note") {
   test::KindWorkplace work;
   REQUIRE(work.run({"train", "classes.yaml"}).code == 0);
   const auto path = work / "runs/classes";
@@ -409,11 +411,11 @@ TEST_CASE("data that cannot be read are left out and reported") {
     CHECK(has_note(report(), "all unusable"));
     CHECK_FALSE(report().contains("weights"));
   }
-  SUBCASE("an empty metrics.csv, which is replaced by that of the checkpoint") {
+  SUBCASE("an empty metrics.csv, which the metrics of the checkpoint replace") {
     work.write("runs/classes/metrics.csv", "");
     const Json run = report();
     CHECK(has_note(run, "metrics.csv: line 1"));
-    CHECK(curve_of(run["curves"], "loss", false).contains(4));  // up to its step
+    CHECK(curve_of(run["curves"], "loss", false).contains(4));  // up to the step of the checkpoint
   }
   SUBCASE("a kind of model that this program does not have") {
     std::ifstream file(path / "config.yaml");
@@ -424,7 +426,7 @@ TEST_CASE("data that cannot be read are left out and reported") {
     CHECK(run["notes"].size() == 1);
     CHECK(has_note(run, "model.kind `aligned` is unknown to this program\nhint: "));
   }
-  SUBCASE("a folder that is no run, and a single checkpoint, which contains the metrics") {
+  SUBCASE("a folder without a run, and a single checkpoint, which contains the metrics") {
     std::filesystem::create_directory(work / "folder");
     ReportData data({});
     CHECK_THROWS_AS(data.add((work / "folder").string()), CheckpointError);

@@ -41,7 +41,7 @@ TEST_CASE("curves of metrics.csv keep nan and inf, and leave out columns without
   CHECK(std::isnan(loss.values[1]));
   CHECK(std::isinf(find(curves, "gradient_norm", false)->curve.values[0]));
   CHECK(find(curves, "bleu", true)->curve.values == std::vector<double>{31.5});
-  // Columns without values, and those that describe a row.
+  // Columns without values, and columns that identify a row.
   for (const char* name : {"exact_match", "epoch", "step", "split", "target_tokens"}) {
     CHECK(find(curves, name, true) == nullptr);
     CHECK(find(curves, name, false) == nullptr);
@@ -50,7 +50,7 @@ TEST_CASE("curves of metrics.csv keep nan and inf, and leave out columns without
   CHECK_THROWS_AS(metric_curves("step\n", "metrics"), CheckpointError);
 }
 
-TEST_CASE("events are curves and processes") {
+TEST_CASE("events give curves and processes") {
   const test::TemporaryFolder folder;
   EventLog log(folder / events_file_name, 0, 0);
   TimeRecorder recorder;
@@ -78,7 +78,7 @@ TEST_CASE("events are curves and processes") {
   CHECK(history.records.size() == 2);
 }
 
-TEST_CASE("of many validations the shown ones are evenly spaced, including the last") {
+TEST_CASE("a report shows evenly spaced validations, including the last") {
   const test::TemporaryFolder folder;
   for (const std::size_t count : {max_records, max_records + 1, 5 * max_records}) {
     CAPTURE(count);
@@ -89,17 +89,17 @@ TEST_CASE("of many validations the shown ones are evenly spaced, including the l
     const auto records = read_run_history(folder.path()).records;
     REQUIRE(records.size() == max_records);
     CHECK(records.back().step == count);
-    std::uint64_t before = 0, least = count, greatest = 0;
+    std::uint64_t previous = 0, min_distance = count, max_distance = 0;
     for (const ValidationRecord& record : records) {
-      least = std::min(least, record.step - before);
-      greatest = std::max(greatest, record.step - before);
-      before = record.step;
+      min_distance = std::min(min_distance, record.step - previous);
+      max_distance = std::max(max_distance, record.step - previous);
+      previous = record.step;
     }
-    CHECK(greatest - least <= 1);
+    CHECK(max_distance - min_distance <= 1);
   }
 }
 
-TEST_CASE("with label smoothing the training loss is that without it, from the perplexity") {
+TEST_CASE("the training loss of a report excludes label smoothing") {
   std::vector<NamedCurve> curves = {
       {.name = "loss", .curve = {{5, 10}, {2.0, 1.5}}},
       {.name = "perplexity", .curve = {{5, 10}, {std::exp(1.0), 1.0}}},
@@ -118,7 +118,7 @@ TEST_CASE("with label smoothing the training loss is that without it, from the p
   CHECK(curves.empty());
 }
 
-TEST_CASE("files with other content cause notes, and so do those of earlier versions") {
+TEST_CASE("invalid files and files of earlier versions cause notes") {
   const test::TemporaryFolder folder;
   CHECK(read_run_history(folder.path()).notes.empty());  // without files
   folder.write("metrics.csv", "");
@@ -131,10 +131,11 @@ TEST_CASE("files with other content cause notes, and so do those of earlier vers
   CHECK(contains(history.notes[0], "metrics.csv: line 1: found the end of the table"));
   CHECK(contains(history.notes[1], "events.jsonl: the last 2 lines are ignored"));
   CHECK(contains(history.notes[2], "train.log"));
-  CHECK(contains(history.notes[3], "timing.csv, recording.jsonl, of an earlier version"));
+  CHECK(contains(history.notes[3],
+                 "files of an earlier version are ignored: timing.csv, recording.jsonl"));
 }
 
-TEST_CASE("the log is shown without progress, validations and samples") {
+TEST_CASE("a report shows the log without progress, validations and samples") {
   const test::TemporaryFolder folder;
   const std::string time = "2026-11-23 19:54:24  ";
   folder.write("train.log", time + "data: 22 training pairs\n" + time +
@@ -153,7 +154,7 @@ TEST_CASE("the log is shown without progress, validations and samples") {
   CHECK(history.log[2].text == "step 9: the loss is nan");
   CHECK(history.log[3].text == "\\x1B[31m");
   CHECK(history.log_lines_left_out == 0);
-  std::string text;  // of a long log the last lines are shown
+  std::string text;  // only the last lines of a long log are shown
   for (int i = 0; i < 1000; ++i) text += time + "line " + std::to_string(i) + "\n";
   folder.write("train.log", text);
   const RunHistory end = read_run_history(folder.path());
