@@ -123,7 +123,9 @@ class Chart {
       const anchor = this.px(t) > this.right - 24 ? 'end' : 'middle';
       return svg('text', {x: this.px(t), y: this.bottom + 16, 'text-anchor': anchor}, count(t));
     });
-    return [...lines, ...steps, svg('line', {class: 'axis', ...across(this.bottom)})];
+    const place = {x: this.left - 12, y: this.bottom + 16, 'text-anchor': 'end'};
+    const name = svg('text', place, 'step');
+    return [...lines, name, ...steps, svg('line', {class: 'axis', ...across(this.bottom)})];
   }
 
   draw() {
@@ -140,8 +142,8 @@ class Chart {
   legendParts() {
     const maxSeries = 6, shown = this.shown(), rest = shown.length - maxSeries;
     const key = (s) => el('span', {class: 'key'}, swatch(s), s.label);
-    const others = rest > 0 ? `and ${rest} more, in the colors of the overview, ` : '';
-    return [...shown.slice(0, maxSeries).map(key), `${others}by step`];
+    const others = rest > 0 ? `and ${rest} more, in the colors of the overview` : '';
+    return [...shown.slice(0, maxSeries).map(key), others];
   }
 
   /** The elements of a line. */

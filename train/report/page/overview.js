@@ -5,10 +5,10 @@ const runs = data.runs;
 const color = (i) => `var(--c${i % 8})`;
 const rate = (x) => (x == null ? 'not finite' : `${Number((100 * x).toFixed(2))} %`);
 /** Whether the labels of a run are tokens. The labels of classifiers are whole examples. */
-const hasTokens = (run) => (run.targets ?? 'tokens') === 'tokens';
+const hasTokens = (run) => (run.targets || 'tokens') === 'tokens';
 /** "Target tokens per second", or "Images per second" for classifiers of images. */
 function speedTitle() {
-  const targets = new Set(runs.map((run) => run.targets ?? 'tokens'));
+  const targets = new Set(runs.map((run) => run.targets || 'tokens'));
   if (targets.size > 1) return 'Targets per second';
   const [name] = targets;
   return name === 'tokens' ? 'Target tokens per second'
@@ -180,9 +180,11 @@ function runToggle(run) {
 
 /** A note as a bold sentence and, after "hint: ", a line of advice. */
 function noteItem(run, note) {
+  // Capitalizes a first word, but not a path.
+  const sentence = (text) => text.replace(/^[a-z](?=[a-z-]* )/, (letter) => letter.toUpperCase());
   const [problem, ...advice] = note.split('\nhint: ');
-  return el('li', {}, el('strong', {}, runs.length > 1 ? `${run.name}: ${problem}` : problem),
-    advice.map((line) => el('div', {}, line)));
+  return el('li', {}, runs.length > 1 ? `${run.name}: ` : null,
+    el('strong', {}, sentence(problem)), advice.map((line) => el('div', {}, sentence(line))));
 }
 
 function overviewSection() {
