@@ -78,7 +78,9 @@ std::vector<std::string> required_fields(std::string_view line, std::size_t expe
     reject_data(place, fmt::format("fields separated by {}, expected commas", other->name),
                 fmt::format("convert the file, with: tr {} ,", other->for_tr));
   }
-  reject_data(place, fmt::format("{} fields, expected {}: {}", fields->size(), expected, meaning),
+  reject_data(place,
+              fmt::format("{} field{}, expected {}: {}", fields->size(),
+                          fields->size() == 1 ? "" : "s", expected, meaning),
               hint);
 }
 

@@ -118,7 +118,7 @@ expect 2 'of kind mean_of_bits, expected classifier' classify run-bits
 expect 2 '`kind: mean_of_bits` does not support `task: copy`' check mean_of_bits.yaml data.task=copy
 expect 1 'custom model mean_of_bits: logits() returned (1, 1, 3) of ' \
   check mean_of_bits.yaml model.more_logits=1
-expect 1 'no more bits (this is a bug of the code of the custom model' \
+expect 1 'no more bits (this is a bug in the code of the custom model' \
   check mean_of_bits.yaml data.seed=666
 
 # A gradient check without a conclusive comparison fails.
@@ -144,7 +144,7 @@ wrong() {
   local command
   for command in check train gradcheck; do
     expect 1 "$name: error: custom model wrong: $2" "$command" wrong.yaml "model.mistake=$1"
-    grep -q 'bug of tapestry' printed && fail "$1: a mistake of the model is called a bug of tapestry"
+    grep -q 'bug in tapestry' printed && fail "$1: a mistake of the model is called a bug in tapestry"
     [ "$(grep -c '^hint: ' printed)" = 1 ] || fail "$1: no hint: $(cat printed)"
   done
 }

@@ -86,7 +86,8 @@ class MetricsReader {
   void check_row(std::string_view line, const Fields& names) const {
     const Fields fields = split_fields(line);
     if (fields.size() != names.size()) {
-      reject(fmt::format("{} fields", fields.size()), fmt::to_string(names.size()));
+      reject(fmt::format("{} field{}", fields.size(), fields.size() == 1 ? "" : "s"),
+             fmt::to_string(names.size()));
     }
     for (std::size_t i = 0; i < fields.size(); ++i) {
       const std::string_view expected = missing_content(i, fields[i]);

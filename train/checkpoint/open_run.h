@@ -41,7 +41,7 @@ struct ModelOrigin {
   std::string place;   ///< a checkpoint and its step, or a config
   std::string choice;  ///< why this checkpoint was chosen if the run has a newer one; else empty
 
-  /// "runs/copy/checkpoints/step-00000900.h5, step 900 (the best checkpoint of the run; ...)"
+  /// "runs/copy/checkpoints/step-00000900.h5, step 900 (the best checkpoint ...)"
   std::string in_words() const;
 };
 

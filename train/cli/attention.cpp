@@ -39,8 +39,8 @@ struct Arguments {
   std::vector<std::string> overrides;  ///< section.key=value; for a run, only data files
   std::size_t example = 1;             ///< index of the held-out example, from 1
   std::optional<std::string> text;     ///< text to read instead of an example
-  std::string layer;                   ///< path of the only layer to show; empty: all
-  std::optional<std::size_t> head;     ///< the only head to show, from 0
+  std::string layer;                   ///< path of the layer to show; empty: all layers
+  std::optional<std::size_t> head;     ///< the head to show, from 0; nullopt: all heads
   bool json = false;
   std::size_t threads = 0;
 };
@@ -64,7 +64,7 @@ HeadRange chosen_heads(const LayerAttention& layer, const std::optional<std::siz
   if (!head) return {.begin = 0, .end = layer.num_heads};
   if (*head >= layer.num_heads) {
     reject_option(fmt::format("--head {}", *head),
-                  fmt::format("there are {} heads", layer.num_heads),
+                  fmt::format("the layer has {} heads", layer.num_heads),
                   fmt::format("use 0 to {}", layer.num_heads - 1));
   }
   return {.begin = *head, .end = *head + 1};
@@ -112,7 +112,7 @@ void read_text(const std::string& text, AttentionSubject& subject) {
   subject.example = task.answers().read_text(text, subject.codec);
   subject.name = "the text given";
   if (subject.example == Example{}) {
-    reject_option("--text", "found no word", "give it a sentence");
+    reject_option("--text", "found no word, expected a sentence", "give it at least one word");
   }
   require_fitting(subject.example, config);
   subject.example =
@@ -126,8 +126,8 @@ void read_text(const std::string& text, AttentionSubject& subject) {
 AttentionSubject attention_subject(const Arguments& arguments) {
   if (arguments.text && is_run_or_checkpoint(arguments.model)) {
     if (!arguments.overrides.empty()) {
-      reject_option(arguments.overrides.front(), "a text that is given needs no other data",
-                    "leave it or --text out");
+      reject_option(arguments.overrides.front(), "--text needs no data files",
+                    "leave out the override or --text");
     }
     auto [model, origin] = open_trained(arguments.model, {});
     AttentionSubject subject{.config = std::move(model.config),
@@ -184,22 +184,22 @@ void define(CLI::App& command, Arguments& arguments) {
   add_overrides(command, arguments.overrides);
   CLI::Option* const example =
       add_value(command, "--example", arguments.example, between(1, 1'000'000'000),
-                "Which example of the test set, else of the validation or training "
-                "set");
-  command.add_option("--text", arguments.text, "A text to read instead of an example")
+                "Number of the example in the test set, or if there is none, in the validation or "
+                "training set");
+  command.add_option("--text", arguments.text, "Text to read instead of an example")
       ->excludes(example);
   command.add_option("--layer", arguments.layer,
-                     "The only layer to show, such as encoder.layers.0.self_attn");
+                     "Show only this layer, such as encoder.layers.0.self_attn");
   add_value(command, "--head", arguments.head, between(0, 1'000'000),
-            "The only head to show, from 0");
+            "Show only this head, counted from 0");
   command.add_flag("--json", arguments.json, "Print one JSON object");
   add_threads(command, arguments.threads);
   command.footer(
-      "A seq2seq model reads the reference of an example, and its own translation of a text.\n"
-      "Words that are not in the vocabulary are <unk>.\n"
+      "The decoder of a seq2seq model reads the reference of an example; with --text, the model's\n"
+      "own translation. Words that are not in the vocabulary are shown as <unk>.\n"
       "Examples:\n  tapestry attention runs/copy --layer decoder.layers.1.cross_attn\n"
       "  tapestry attention runs/copy --text \"d a c\" --json\n"
-      "  tapestry attention configs/copy.yaml model.window=2      the masks of an untrained model");
+      "  tapestry attention configs/copy.yaml model.window=2      masks of an untrained model");
 }
 
 }  // namespace

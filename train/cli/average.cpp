@@ -22,8 +22,8 @@ namespace {
 struct Arguments {
   std::string output;               ///< the checkpoint to write
   std::vector<std::string> inputs;  ///< checkpoints, or one run directory
-  std::optional<std::size_t> last;  ///< newest checkpoints of the run to average
-  std::optional<std::size_t> best;  ///< best checkpoints of the run to average
+  std::optional<std::size_t> last;  ///< number of newest checkpoints to average
+  std::optional<std::size_t> best;  ///< number of best checkpoints to average
 };
 
 std::vector<std::filesystem::path> chosen_checkpoints(const Arguments& arguments) {
@@ -56,21 +56,22 @@ void run(const Arguments& arguments) {
     fmt::print("{}\n", escaped(path.string()));
   }
   write_checkpoint(arguments.output, average.result());
-  fmt::print("average of {} checkpoints: {}\n", paths.size(), escaped(arguments.output));
+  fmt::print("average of {} checkpoint{}: {}\n", paths.size(), paths.size() == 1 ? "" : "s",
+             escaped(arguments.output));
 }
 
 void define(CLI::App& command, Arguments& arguments) {
-  add_path(command, "OUTPUT", arguments.output, "The checkpoint to write, a new file")->required();
+  add_path(command, "OUTPUT", arguments.output, "Checkpoint to write, a new file")->required();
   add_path(command, "INPUTS", arguments.inputs,
            "Checkpoints with the same parameters, or one run directory")
       ->required();
   CLI::Option* const last = add_value(command, "--last", arguments.last, between(1, 1'000'000),
-                                      "Average this many of the newest checkpoints of the run");
+                                      "Number of newest checkpoints of the run to average");
   add_value(command, "--best", arguments.best, between(1, 1'000'000),
-            "Average this many of the checkpoints of the run with the best train.best_metric")
+            "Number of checkpoints of the run to average, those with the best train.best_metric")
       ->excludes(last);
   command.footer(
-      "The average is a checkpoint that all commands but `train --resume` accept. A run keeps its\n"
+      "All commands except `train --resume` accept the average as a checkpoint. A run keeps its\n"
       "newest checkpoints (train.keep_last, train.average_last) and its best ones "
       "(train.keep_best).\n"
       "Examples:\n  tapestry average average.h5 runs/multi30k --best 3\n"

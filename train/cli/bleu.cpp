@@ -28,7 +28,7 @@ struct Arguments {
   bool json = false;
 };
 
-/// A score with the numbers that it is computed from.
+/// A score with its signature and the numbers that it is computed from.
 struct PrintedScore {
   std::string name, signature, details;
   double score;
@@ -39,7 +39,7 @@ struct PrintedScore {
 /// The score of a sentence, or of the corpus with its confidence interval.
 ///
 /// sums        the statistics of the segments, added up
-/// confidence  of the corpus, from arguments.confidence samples
+/// confidence  of the corpus, from arguments.confidence samples; nullopt for a sentence
 PrintedScore make_score(const TextMetric& metric, std::span<const double> sums,
                         const std::optional<ConfidenceInterval>& confidence,
                         const Arguments& arguments) {
@@ -107,18 +107,18 @@ std::vector<PrintedScore> compute_scores(const std::vector<std::unique_ptr<TextM
   return scores;
 }
 
-/// Warns if BLEU is about to tokenize text that seems to be tokenized, as sacreBLEU does.
+/// Warns, as sacreBLEU does, if BLEU is about to tokenize text that seems to be tokenized.
 void warn_of_tokenized_text(const std::vector<std::string>& hypotheses,
                             const MetricArguments& metrics) {
-  constexpr std::ptrdiff_t many = 100;
+  constexpr std::ptrdiff_t min_lines = 100;
   const bool tokenizes = metrics.tokenizer != "none" &&
                          std::ranges::find(metrics.metrics, "bleu") != metrics.metrics.end();
   const auto ends_in_point = [](const std::string& line) { return line.ends_with(" ."); };
   const auto lines = std::ranges::count_if(hypotheses, ends_in_point);
-  if (!tokenizes || lines < many) return;
+  if (!tokenizes || lines < min_lines) return;
   warn(
-      fmt::format("{} lines end in a separate point: the text seems to be tokenized, which BLEU "
-                  "does itself; score the text without tokenization, or see --tokenize none",
+      fmt::format("{} lines end in a tokenized period (` .`): the text seems to be tokenized, and "
+                  "BLEU tokenizes it again; score detokenized text, or use --tokenize none",
                   lines));
 }
 
@@ -143,25 +143,24 @@ void define(CLI::App& command, Arguments& arguments) {
            "File with one translation per line; -: standard input")
       ->required();
   add_path(command, "--reference", arguments.references,
-           "File with the reference of each line; several: several references")
+           "File with one reference per line; repeat the option for several references")
       ->required()
       ->type_name("FILE")
       ->allow_extra_args(false);
   add_metric_options(command, arguments.metrics);
   CLI::Option* const confidence =
       add_value(command, "--confidence", arguments.confidence, between(0, 1'000'000),
-                "Bootstrap samples of a 95 % confidence interval, such as 1000; 0: none");
+                "Bootstrap samples for a 95 % confidence interval, such as 1000; 0: no interval");
   command
       .add_flag("--sentence-level", arguments.sentence_level,
-                "Score each sentence; BLEU with effective order")
+                "Score each sentence instead of the corpus; BLEU then uses --effective-order")
       ->excludes(confidence);
   CLI::Option* const score_only =
       command.add_flag("--score-only", arguments.score_only, "Print only the numbers");
   command.add_flag("--json", arguments.json, "Print one JSON object")->excludes(score_only);
   command.footer(
-      "Scores, signatures and options are as in sacreBLEU. `multi-bleu` is BLEU of text that "
-      "is\n"
-      "tokenized already, lowercased and without smoothing, as multi-bleu.perl -lc computes it.\n\n"
+      "Scores, signatures and options are as in sacreBLEU. `multi-bleu` is the BLEU of "
+      "multi-bleu.perl -lc:\nof tokenized text, lowercased and without smoothing.\n\n"
       "JSON: `sentences`, `scores`; each score has `name`, `score`, `signature`, `details`, and "
       "the\nkeys of the signature.\n\n"
       "Examples:\n  tapestry translate runs/multi30k < test.en | tapestry bleu - --reference "

@@ -38,12 +38,12 @@ struct Command {
   std::function<Action(CLI::App& command)> define;  ///< adds arguments, options and examples
   const char* memory_hint = general_memory_hint;    ///< hint for std::bad_alloc
   bool answers_lines = false;  ///< true if it answers each line of standard input
-  /// Whether it fails if standard output cannot be written, and SIGPIPE ends it.
+  /// True if it fails when standard output cannot be written, and SIGPIPE ends it.
   bool output_is_the_result = true;
 };
 
 /// Command::define of a command with Arguments: `add` adds them to the command, `run` runs it with
-/// their values and returns its exit code, or nothing if that is always 0.
+/// their values and returns its exit code, or void if that is always 0.
 template <class Arguments, class Add, class Run>
 auto with_arguments(Add add, Run run) {
   return [add, run](CLI::App& command) -> Action {
@@ -69,14 +69,14 @@ auto with_arguments(void (*add)(CLI::App& command, Arguments& arguments), Run ru
 /// order, with a model whose task has `line_command`. Lines are answered in batches; whenever no
 /// further complete line is waiting, the lines that have been read are answered.
 ///
-/// The command throws  UsageError if the task of the model has another LineCommand or none;
+/// The command throws  UsageError if the task of the model has another LineCommand, or has none;
 /// DataError if a line is not valid text or is rejected, after the answers to the preceding lines.
-/// A line with more tokens than the model can read is answered as --long-lines says.
+/// --long-lines decides how a line with more tokens than the model can read is answered.
 ///
 /// line_command  must outlive the command
 Command make_line_command(const LineCommand& line_command);
 
-/// For a LineCommand whose tasks decode: with options of search, sampling and output.
+/// As make_line_command(), for tasks that decode: adds options of search, sampling and output.
 Command make_translate_command(const LineCommand& line_command);
 
 /// All commands, in the order of `tapestry --help`.
@@ -94,30 +94,31 @@ std::vector<AddedCommand> add_commands(CLI::App& program);
 
 /// Parses the arguments of main() and assigns the values.
 ///
-/// returns  the command that was given; null if --help or --version was, and has been printed
+/// argc     at least 2
+/// returns  the command that was given; null after printing the text of --help or --version
 /// throws   UsageError; OutputError if help cannot be printed.
 const AddedCommand* parse_command_line(CLI::App& program, const std::vector<AddedCommand>& commands,
                                        int argc, char** argv);
 
-/// The candidates for the last of the words of a command line, for the scripts of
-/// completion_script(): commands, options, config keys, their values and runs that start with it.
+/// Completes the last word of a command line, for the scripts of completion_script(). Candidates
+/// are the commands, options, config keys, values of keys and runs that start with the word.
 /// Without candidates the shell completes a file name.
 ///
 /// program  has all commands, see add_commands()
-/// words    without the name of the program. A shell that splits words at `=` passes `key`, `=` and
-///          `value`; the candidates then are values, else `key=value`.
+/// words    without the name of the program. If the shell splits words at `=` into `key`, `=` and
+///          `value`, candidates are values, otherwise `key=value`.
 /// returns  a line for each candidate: its text, a tab and its description, which may be empty
 std::string complete(const CLI::App& program, const std::vector<std::string>& words);
 
-/// The script that makes bash, zsh or fish complete command lines of the program. It hands the
-/// words of the command line to the hidden command `complete` and offers what that prints.
+/// The script that makes bash, zsh or fish complete command lines of the program. It passes the
+/// words of the command line to the hidden command `complete` and offers the lines of its output.
 std::string completion_script(std::string_view shell);
 
 // ---- Output.
 
 using Json = nlohmann::ordered_json;  // writes values that are not finite as null
 
-/// The value as JSON; null without one.
+/// The value as JSON; null for nullopt.
 template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
@@ -128,7 +129,9 @@ Json or_null(const std::optional<T>& value) {
 /// indent  spaces for each level; -1: everything on one line
 void print_json(const Json& json, int indent = 2);
 
-/// throws  UsageError if there is something at the path, where a command would write a new file.
+/// Requires that nothing exists at the path of a file to be written.
+///
+/// throws  UsageError.
 void require_new_file(const std::string& path,
                       const std::string& hint = "choose another name, or delete the file");
 
@@ -156,7 +159,7 @@ std::vector<CLI::Option*> add_sampling(CLI::App& command, SamplingOptions& sampl
 /// --long-lines, whose default is the value of `on_long_line`, one of `long_lines`.
 void add_long_lines(CLI::App& command, std::string& on_long_line);
 
-// ---- Checks of values. What is wrong with a value is followed by a hint after a line feed.
+// ---- Checks of values. An error may have a hint, after a line feed.
 
 /// Rejects an empty path, such as the value of an unset variable of a shell script.
 CLI::Validator not_empty();
@@ -178,7 +181,7 @@ CLI::Option* add_value(CLI::App& command, const std::string& name, T& value, con
   return option;
 }
 
-/// Adds an option or argument with a path, or several, that are not empty.
+/// Adds an option or argument for one or several paths; rejects empty paths.
 template <class T>
 CLI::Option* add_path(CLI::App& command, const std::string& name, T& path,
                       const std::string& help) {

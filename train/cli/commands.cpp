@@ -24,7 +24,7 @@
 
 namespace tapestry {
 
-// Each command is defined in cli/NAME.cpp; all_commands() has their order.
+// Each command is defined in cli/NAME.cpp; all_commands() orders them.
 extern const Command train_command, plan_command, evaluate_command, score_command, generate_command,
     gradcheck_command, check_command, attention_command, explain_command, inspect_command,
     report_command, runs_command, watch_command, diff_command, replay_command, errors_command,
@@ -47,7 +47,7 @@ void add_line_commands(std::vector<Command>& commands) {
   }
 }
 
-/// The help of the program. CLI::App::help() would print the help of the given command.
+/// The help of the program. CLI::App::help() would return the help of the command `help`.
 std::string all_commands_help(const CLI::App& program) {
   return program.get_formatter()->make_help(&program, program.get_name(),
                                             CLI::AppFormatMode::Normal);
@@ -58,7 +58,7 @@ Action define_help(CLI::App& command) {
   const auto name = std::make_shared<std::string>();
   std::vector<std::string> names;
   for (const Command& each : all_commands()) names.emplace_back(each.name);
-  command.add_option("COMMAND", *name, "The command; without one, all are listed")
+  command.add_option("COMMAND", *name, "Command to describe; without it, all commands are listed")
       ->check(one_of(names));
   command.footer("Examples:\n  tapestry help\n  tapestry help train");
   return [name, &program = *command.get_parent()] {
@@ -149,29 +149,32 @@ void add_json(CLI::App& command, bool& json) {
 void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
   command.add_option(
       "OVERRIDES", overrides,
-      "Config overrides, such as model.d_model=128. For a run: only data files and keys of "
-      "the section decoding, such as data.test_text=more.txt");
+      "Config overrides, such as model.d_model=128. For a run or checkpoint: only data files and "
+      "keys of the section `decoding`, such as data.test_text=more.txt");
 }
 
 std::vector<CLI::Option*> add_sampling(CLI::App& command, SamplingOptions& sampling) {
-  return {add_value(command, "--temperature", sampling.temperature, RealNumber{.high = 1e6},
-                    "Sampling temperature, which divides logits; 0: the most likely token"),
-          add_value(command, "--top-k", sampling.top_k, between(0, 1'000'000'000),
-                    "Sample from the K most likely tokens; 0: from all"),
-          add_value(command, "--top-p", sampling.top_p, RealNumber{.high = 1.0, .has_low = false},
-                    "Sample from the smallest set of tokens with this total probability"),
-          add_value(command, "--repetition-penalty", sampling.repetition_penalty,
-                    RealNumber{.high = 1e6, .has_low = false},
-                    "Divides positive logits of tokens that have occurred, and multiplies negative "
-                    "ones; 1: none"),
-          add_value(command, "--seed", sampling.seed, at_least(0), "Random seed for sampling")};
+  return {
+      add_value(
+          command, "--temperature", sampling.temperature, RealNumber{.high = 1e6},
+          "Sampling temperature, which divides the logits; 0: always take the most likely token"),
+      add_value(command, "--top-k", sampling.top_k, between(0, 1'000'000'000),
+                "Sample from this number of most likely tokens; 0: from all tokens"),
+      add_value(command, "--top-p", sampling.top_p, RealNumber{.high = 1.0, .has_low = false},
+                "Sample from the smallest set of most likely tokens with this total probability"),
+      add_value(command, "--repetition-penalty", sampling.repetition_penalty,
+                RealNumber{.high = 1e6, .has_low = false},
+                "Penalty for tokens that have occurred: divides their positive logits and "
+                "multiplies their negative ones; 1: no penalty"),
+      add_value(command, "--seed", sampling.seed, at_least(0), "Random seed for sampling")};
 }
 
 void add_long_lines(CLI::App& command, std::string& on_long_line) {
-  add_value(command, "--long-lines", on_long_line,
-            OneOf{{long_lines::empty, long_lines::cut, long_lines::stop}},
-            "What to do with a line of more tokens than the model can read: print an empty line, "
-            "answer its first tokens, or stop with an error");
+  add_value(
+      command, "--long-lines", on_long_line,
+      OneOf{{long_lines::empty, long_lines::cut, long_lines::stop}},
+      "For a line with more tokens than the model can read: `empty` prints an empty line, `cut` "
+      "answers its first tokens, `stop` ends with an error");
 }
 
 // ---- Checks of values.

@@ -24,7 +24,7 @@ struct Arguments {
   bool json = false;
 };
 
-/// A system's score, and how likely its difference from the baseline is by chance.
+/// A system's score, and its difference from the baseline with a significance test.
 struct ComparedSystem {
   std::string file;
   double score;
@@ -174,15 +174,16 @@ void define(CLI::App& command, Arguments& arguments) {
   add_path(command, "SYSTEMS", arguments.systems,
            "Files with the translations of other systems, each compared with the baseline")
       ->required();
-  add_path(command, "--reference", arguments.more_references, "Further references")
+  add_path(command, "--reference", arguments.more_references,
+           "File with further references; may be repeated")
       ->type_name("FILE")
       ->allow_extra_args(false);
   add_metric_options(command, arguments.metrics);
   add_value(command, "--bootstrap", arguments.samples, between(0, 1'000'000),
-            "Samples of paired bootstrap resampling (Koehn 2004); 0: none");
+            "Samples of paired bootstrap resampling (Koehn 2004); 0: no significance test");
   add_json(command, arguments.json);
   command.footer(
-      "p is the probability that systems which are equally good differ by more than these.\n\n"
+      "p is the probability that two equally good systems differ at least this much by chance.\n\n"
       "JSON: `sentences`, `metrics`; each metric has `name`, `signature` and `systems`, the "
       "baseline\nfirst, with `file`, `score`, `difference`, `confidence_mean`, "
       "`confidence_half_width` and\n`p_bootstrap`.\n\n"

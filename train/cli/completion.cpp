@@ -35,7 +35,7 @@ bool is_data_file(const ConfigKey& key) { return key.section == "data" && key.is
 
 /// Config keys, or the values of the key in `section.key=value`.
 ///
-/// follows_run  only keys that accept other values for a trained model, see with_other_data()
+/// follows_run  true for only the keys that a trained model accepts, see with_other_data()
 Candidates overrides(const std::string& word, bool follows_run) {
   Candidates result;
   for (const ConfigKey& key : config_keys()) {
@@ -97,7 +97,7 @@ bool is_repeatable(const CLI::Option& option) {
 /// The command whose line is completed, and what precedes the last word.
 struct GivenArguments {
   const CLI::App& command;
-  std::vector<const CLI::Option*> positionals;  ///< still to come; one that repeats stays the last
+  std::vector<const CLI::Option*> positionals;  ///< not yet given; a repeatable one stays
   std::set<const CLI::Option*> options{};
   const CLI::Option* awaiting = nullptr;  ///< the option whose value the last word is
   bool only_positionals = false;          ///< after `--`
@@ -130,7 +130,7 @@ GivenArguments read_arguments(const CLI::App& command, const std::vector<std::st
   return given;
 }
 
-/// The texts that one_of() accepts, which CLI11 adds to the name of the type: `TEXT:{a,b}`.
+/// The choices of an option with one_of(). CLI11 has them in the name of its type: `TEXT:{a,b}`.
 Candidates choices(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find(":{");
@@ -151,8 +151,8 @@ Candidates values(const GivenArguments& given, const CLI::Option& option, const 
   return choices(option);
 }
 
-/// The options that may follow: not one that was given, unless it repeats, nor one that excludes an
-/// option that was given.
+/// The options that may follow. Leaves out an option that was given, unless it can be repeated, and
+/// an option that excludes one that was given.
 Candidates options(const GivenArguments& given) {
   Candidates result;
   for (const CLI::Option* option : given.command.get_options()) {
@@ -192,7 +192,7 @@ Candidates commands(const std::string& word) {
   return result;
 }
 
-/// Words that a shell has split at `=`, joined again.
+/// Joins words that the shell has split at `=`.
 std::vector<std::string> joined(const std::vector<std::string>& words) {
   std::vector<std::string> result;
   bool joins = false;
@@ -217,11 +217,11 @@ struct Arguments {
 void run(const Arguments& arguments) { fmt::print("{}", completion_script(arguments.shell)); }
 
 void define(CLI::App& command, Arguments& arguments) {
-  command.add_option("SHELL", arguments.shell, "The shell")
+  command.add_option("SHELL", arguments.shell, "Shell to complete commands in")
       ->required()
       ->check(one_of({"bash", "zsh", "fish"}));
   command.footer(
-      "Installed packages have these scripts.\n"
+      "Packages install these scripts.\n"
       "Examples, for this session or for all of them:\n"
       "  source <(tapestry completion bash)               or add this line to ~/.bashrc\n"
       "  source <(tapestry completion zsh)                or to ~/.zshrc, after compinit\n"
@@ -317,7 +317,7 @@ std::string completion_script(std::string_view shell) {
   const std::string_view script = shell == "bash"  ? completion_cli::bash_script
                                   : shell == "zsh" ? completion_cli::zsh_script
                                                    : completion_cli::fish_script;
-  // In names of functions, other characters than letters and digits become `_`.
+  // The name of a shell function: all characters but letters and digits become `_`.
   std::string identifier = program_name();
   std::ranges::replace_if(
       identifier, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');

@@ -53,9 +53,9 @@ void require_count(const Arguments& arguments, std::size_t min, std::size_t max,
                    const char* expected) {
   const std::size_t count = arguments.files.size();
   if (count >= min && count <= max) return;
-  throw UsageError(
-      fmt::format("config {} takes {}, found {} arguments", arguments.action, expected, count),
-      fmt::format("see `{} config --help`", program_name()));
+  throw UsageError(fmt::format("config {} takes {}, found {} argument{}", arguments.action,
+                               expected, count, count == 1 ? "" : "s"),
+                   fmt::format("see `{} config --help`", program_name()));
 }
 
 void explain(const Arguments& arguments) {
@@ -132,10 +132,10 @@ std::vector<const Task*> offered_tasks() {
   return tasks;
 }
 
-/// Sizes of models, for the bytes of training data up to a limit.
+/// A model size, suggested for training data of up to `max_bytes` bytes.
 struct ModelSize {
   std::string_view name;
-  std::uint64_t max_bytes;  ///< maximum training data for which it is the default
+  std::uint64_t max_bytes;
   std::string_view d_model, num_heads, layers, d_ff, dropout;
 };
 constexpr ModelSize model_sizes[] = {
@@ -183,14 +183,14 @@ class Interview {
     return line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
   }
 
-  /// Asks until an answer is valid; `mistake_in` says what is wrong with one, or nothing.
+  /// Asks until an answer is valid. `error_in` returns the error in an answer, or an empty text.
   std::string ask_until(std::string_view question, std::string_view default_answer,
-                        const std::function<std::string(const std::string&)>& mistake_in) {
+                        const std::function<std::string(const std::string&)>& error_in) {
     while (true) {
       std::string answer = ask(question, default_answer);
-      const std::string mistake = mistake_in(answer);
-      if (mistake.empty()) return answer;
-      fmt::print(questions_, "  {}\n", mistake);
+      const std::string error = error_in(answer);
+      if (error.empty()) return answer;
+      fmt::print(questions_, "  {}\n", error);
     }
   }
 
@@ -202,12 +202,12 @@ class Interview {
     }
     const Domain numbers = between(1, tasks.size());
     const std::string answer =
-        ask_until("Task", "1", [&](const std::string& text) { return mistake_in(numbers, text); });
+        ask_until("Task", "1", [&](const std::string& text) { return error_in(numbers, text); });
     return *tasks[std::get<std::uint64_t>(std::get<FieldValue>(numbers.parse(answer))) - 1];
   }
 
-  /// What is wrong with an answer, or nothing.
-  static std::string mistake_in(const Domain& domain, const std::string& text) {
+  /// The error in an answer; empty if it is in the domain.
+  static std::string error_in(const Domain& domain, const std::string& text) {
     const Parsed parsed = domain.parse(text);
     const auto* error = std::get_if<Diagnostic>(&parsed);
     return error == nullptr ? "" : escaped(error->message);
@@ -215,14 +215,14 @@ class Interview {
 
   std::string ask_for_number(std::string_view question, std::string_view default_answer) {
     return ask_until(question, default_answer, [](const std::string& text) {
-      return mistake_in(between(1, 1'000'000'000), text);
+      return error_in(between(1, 1'000'000'000), text);
     });
   }
 
   void ask_for_file(const TaskQuestions::File& file) {
     const std::string answer =
         ask_until(file.question, "", [&](const std::string& text) -> std::string {
-          if (text.empty()) return file.required ? "a file is needed" : "";
+          if (text.empty()) return file.required ? "a file is required" : "";
           std::error_code error;
           if (fs::is_regular_file(text, error)) return "";
           return fmt::format("{} is not a file that can be read", escaped(text));
@@ -244,7 +244,7 @@ class Interview {
         model_sizes, [&](const ModelSize& size) { return training_bytes_ <= size.max_bytes; });
     const std::string name =
         ask_until(fmt::format("Size of the model, {}", fmt::join(names.names, ", ")),
-                  suitable->name, [&](const std::string& text) { return mistake_in(names, text); });
+                  suitable->name, [&](const std::string& text) { return error_in(names, text); });
     const ModelSize& size = *std::ranges::find(model_sizes, name, &ModelSize::name);
     set("model.d_model", std::string(size.d_model));
     set("model.num_heads", std::string(size.num_heads));
@@ -287,13 +287,13 @@ std::string to_config(const fs::path& path, const Values& values) {
   return text;
 }
 
-/// Asks on `questions` for the kind of task, the data files and the size of the model, and reads
-/// one answer per line from `answers`; an empty line takes the default that the question shows.
-/// Returns the text of a config file at `path`, with a comment for each key, which load_config()
-/// accepts. Paths in answers start at the working directory, paths of the text at the folder of
-/// `path`.
+/// Asks on `questions` for the kind of task, the data files and the size of the model. Reads one
+/// answer per line from `answers`; an empty line takes the default that the question shows. Paths
+/// in answers are relative to the working directory.
 ///
-/// throws  UsageError if the answers end before the questions; ConfigError.
+/// returns  the text of a valid config file for `path`, with a comment for each key. Its paths are
+///          relative to the folder of `path`.
+/// throws   UsageError if the answers end before the questions; ConfigError.
 std::string ask_for_config(const fs::path& path, std::istream& answers, std::ostream& questions) {
   std::string text = to_config(path, Interview(path, answers, questions).run());
   parse_config(text, path.string());
@@ -306,7 +306,7 @@ void write_new(const Arguments& arguments) {
   require_new_file(path);
   const std::string text = ask_for_config(path, std::cin, std::cerr);
   write_file_durably(path, std::as_bytes(std::span(text)));
-  fmt::print("{} is written. To check it and its data: {} train {} --dry-run\n", escaped(path),
+  fmt::print("wrote {}. To check it and its data: {} train {} --dry-run\n", escaped(path),
              program_name(), format_argument(path));
 }
 
@@ -321,18 +321,19 @@ void run(const Arguments& arguments) {
 }
 
 void define(CLI::App& command, Arguments& arguments) {
-  command.add_option("ACTION", arguments.action, "What to do, see below")
+  command.add_option("ACTION", arguments.action, "Action, see below")
       ->check(one_of({"explain", "diff", "schema", "new"}))
       ->required();
-  command.add_option("FILES", arguments.files,
-                     "Config file, and overrides such as model.d_model=128; for diff, two config "
-                     "files, runs or checkpoints; for new, a new file");
+  command.add_option(
+      "FILES", arguments.files,
+      "For explain: a config file, and overrides such as model.d_model=128; for diff: "
+      "two config files, runs or checkpoints; for new: a new file");
   command.add_flag("--json", arguments.json, "Print explain or diff as JSON");
   command.footer(
       "  explain CONFIG [section.key=value ...]  every key with its value, meaning and origin\n"
-      "  diff A B                                the keys whose values differ\n"
+      "  diff A B                                keys whose values differ\n"
       "  schema                                  a JSON Schema of configs, for editors\n"
-      "  new CONFIG                              asks for task and data, and writes a config\n"
+      "  new CONFIG                              asks for task and data, writes a config\n"
       "With the YAML language server, the first line of a config names the schema:\n"
       "  # yaml-language-server: $schema=tapestry.schema.json\n"
       "Examples:\n  tapestry config explain configs/copy.yaml train.steps=100\n"

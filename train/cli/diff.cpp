@@ -44,7 +44,9 @@ void print_config_differences(const ArrayStore& a, const ArrayStore& b) {
   }
 }
 
-/// Prints how two checkpoints differ.
+/// Prints the arrays that differ between two checkpoints.
+///
+/// all  false: only the first of them
 void print_differences(const std::string& title, const std::vector<ArrayDifference>& differences,
                        bool all) {
   if (differences.empty()) {
@@ -68,7 +70,7 @@ bool print_metrics_difference(const fs::path& a, const fs::path& b) {
                     y = read_run_file(b / "metrics.csv").value_or("");
   if (x == y) return false;
   const auto [in_x, in_y] = std::ranges::mismatch(x, y);
-  // The line that a byte is in.
+  // The line that contains the byte at `position`.
   const auto line_at = [](std::string_view text, std::ptrdiff_t position) {
     const std::string_view before = text.substr(0, static_cast<std::size_t>(position));
     const std::size_t begin = before.rfind('\n') + 1;  // 0 without a line feed
@@ -83,19 +85,19 @@ bool print_metrics_difference(const fs::path& a, const fs::path& b) {
 constexpr const char* exactness_hint =
     "train both with train.digest_every=1 for the exact step and its first tensor";
 
-/// Where two runs differ first.
+/// The first difference of two runs.
 struct FirstDifference {
   std::uint64_t equal_step = 0;  ///< the last step that is known to be equal; 0: none
   std::uint64_t step = 0;        ///< the first step that is known to differ
-  std::string tensor;            ///< the first that differs after `step`
+  std::string tensor;            ///< the first tensor that differs after `step`
 };
 
-/// The digests that two runs have recorded of their parameters after each step.
+/// The digests of all parameters that two runs have recorded after their steps.
 struct Digests {
   DigestTable a, b;
   std::optional<DigestComparison> comparison;
 
-  /// The last step before `step` with digests in both, which are equal; 0: no such step.
+  /// The last step before `step` that has digests in both runs, if they are equal; 0: no such step.
   std::uint64_t last_equal_before(std::uint64_t step) const {
     if (!comparison) return 0;
     for (auto i = std::ranges::lower_bound(a.steps, step); i != a.steps.begin();) {
@@ -138,8 +140,8 @@ std::optional<std::string_view> tensor_name(std::string_view path) {
   return std::nullopt;
 }
 
-/// Prints it if a tensor of a checkpoint has not the digest that the run recorded after the step:
-/// its values have changed since, in memory or in the file.
+/// Prints a line if the digest of a tensor in a checkpoint differs from the digest that the run
+/// recorded after the step: its values have changed since, in memory or in the file.
 void print_if_changed(const std::string& checkpoint, const ArrayStore& snapshot, std::uint64_t step,
                       const std::string& path, const DigestTable& recorded) {
   const auto name = tensor_name(path);
@@ -149,11 +151,11 @@ void print_if_changed(const std::string& checkpoint, const ArrayStore& snapshot,
   if (tensor == recorded.names.end()) return;
   const auto index = static_cast<std::size_t>(tensor - recorded.names.begin());
   if (digest_of_values(snapshot.at(path).bytes) == recorded.row(*row)[index]) return;
-  fmt::print("  {}: this tensor has changed after step {} was computed: {} has another digest\n",
+  fmt::print("  {}: this tensor has changed after step {} was computed: its digest in {} differs\n",
              escaped(checkpoint), format_count(step), events_file_name);
 }
 
-/// Compares the checkpoints of these steps, oldest first, up to the first that differ.
+/// Compares the checkpoints of these steps, oldest first, until two of them differ.
 std::optional<FirstDifference> compare_checkpoints(const RunDirectory& a, const RunDirectory& b,
                                                    const std::vector<std::uint64_t>& steps,
                                                    const Digests& digests, bool all) {
@@ -177,8 +179,8 @@ std::optional<FirstDifference> compare_checkpoints(const RunDirectory& a, const 
   return std::nullopt;
 }
 
-/// The earlier one of the differences that digests and checkpoints show. Of the same step, the
-/// digests name the first tensor in the order of the model.
+/// The earlier of the differences found by digests and by checkpoints. If both name the same step,
+/// takes the digests, which name the first tensor in the order of the model.
 std::optional<FirstDifference> earlier(const std::optional<DigestComparison>& digests,
                                        const std::optional<FirstDifference>& checkpoints) {
   const bool digests_differ = digests && digests->step > 0;
@@ -238,15 +240,15 @@ ExitCode run(const Arguments& arguments) {
 
 void define(CLI::App& command, Arguments& arguments) {
   add_path(command, "A", arguments.a, "Run directory or checkpoint")->required();
-  add_path(command, "B", arguments.b, "Another one")->required();
+  add_path(command, "B", arguments.b, "Run directory or checkpoint to compare with A")->required();
   command.add_flag("--all", arguments.all, "List all arrays that differ, not only the first");
   command.footer(
-      "Of two runs, the digests of the parameters after some steps are compared (events.jsonl,\n"
-      "see train.digest_every), the checkpoints of each step that both have, oldest first, and\n"
-      "metrics.csv. The last line names the first step and tensor that differ; the step is known\n"
-      "exactly if both runs have digests of it and of the step before, as with\n"
-      "train.digest_every=1. Numbers are equal if all their bits are. The exit code is 1 if\n"
-      "anything but the config differs.\n"
+      "For two runs, compares metrics.csv, the digests of their parameters (events.jsonl, see\n"
+      "train.digest_every) and the checkpoints of all steps that both have, oldest first. The "
+      "last\n"
+      "line names the first step and tensor that differ. The step is exact if both runs have\n"
+      "digests of this step and the step before, as with train.digest_every=1. Numbers are equal\n"
+      "if all their bits are equal. The exit code is 1 if anything but the config differs.\n"
       "Examples:\n  tapestry diff runs/a runs/b\n"
       "  tapestry diff runs/a/checkpoints/step-00001000.h5 runs/b/checkpoints/step-00001000.h5");
 }

@@ -25,21 +25,22 @@ namespace {
 struct Arguments {
   std::string run;                     ///< a run directory or a checkpoint
   std::vector<std::string> overrides;  ///< data.KEY=FILE
-  std::string set;                     ///< empty: test, or else validation
+  std::string set;                     ///< empty: test, or validation without a test set
   std::string by = "mean";
   std::size_t examples = 10;
   std::size_t threads = 0;
   bool json = false;
 };
 
-/// An example with its loss.
-struct Finding {
+/// A held-out example with its loss.
+struct RankedExample {
   ExampleLoss loss;
   ReportExample example;
 };
 
-std::vector<Finding> find(const TrainedModel& trained, const std::vector<Example>& set,
-                          const Arguments& arguments) {
+std::vector<RankedExample> find_greatest_losses(const TrainedModel& trained,
+                                                const std::vector<Example>& set,
+                                                const Arguments& arguments) {
   const auto mean = [](const ExampleLoss& loss) { return loss.mean(); };
   const auto sum = [](const ExampleLoss& loss) { return loss.sum; };
   const auto losses = greatest_losses(
@@ -49,16 +50,16 @@ std::vector<Finding> find(const TrainedModel& trained, const std::vector<Example
   std::vector<std::size_t> indices;
   for (const ExampleLoss& loss : losses) indices.push_back(loss.example);
   std::vector<ReportExample> examples = report_examples(trained, set, indices);
-  std::vector<Finding> findings;
+  std::vector<RankedExample> ranked;
   for (std::size_t i = 0; i < losses.size(); ++i) {
-    findings.push_back({.loss = losses[i], .example = std::move(examples[i])});
+    ranked.push_back({.loss = losses[i], .example = std::move(examples[i])});
   }
-  return findings;
+  return ranked;
 }
 
 // ---- Output
 
-/// The wrong predictions of an example, the least likely label first.
+/// The wrong predictions of an example, those with the least likely labels first.
 std::vector<TokenPrediction> wrong_predictions(const ReportExample& example) {
   std::vector<TokenPrediction> wrong;
   for (const TokenPrediction& token : example.tokens) {
@@ -77,13 +78,19 @@ std::string expected_tokens(const ReportExample& example) {
   return example.tokens.size() > max_tokens ? text + " ..." : text;
 }
 
-void print_text(const Finding& finding, std::size_t rank, const Task& task, const Config& config) {
+/// "3 of 5 tokens right"; "right class" or "wrong class" if an example has one label.
+std::string count_hits(const ExampleLoss& loss, const Task& task, const Config& config) {
+  if (task.traits().one_label_per_example) return loss.hits > 0 ? "right class" : "wrong class";
+  return fmt::format("{} of {} {} right", format_count(loss.hits), format_count(loss.labels),
+                     task.words(config).targets);
+}
+
+void print_text(const RankedExample& ranked, std::size_t rank, const Task& task,
+                const Config& config) {
   constexpr std::size_t max_tokens = 8;
-  const auto& [loss, example] = finding;
-  fmt::print("\n{}. example {}: loss {:.4f}, {} of {} {} right\n", rank,
-             format_count(example.number), loss.mean(), format_count(loss.hits),
-             format_count(loss.labels),
-             task.traits().one_label_per_example ? "labels" : task.words(config).targets);
+  const auto& [loss, example] = ranked;
+  fmt::print("\n{}. example {}: loss {:.4f}, {}\n", rank, format_count(example.number), loss.mean(),
+             count_hits(loss, task, config));
   const ShownExample& text = example.text;
   if (!text.input.empty()) fmt::print("   input     {}\n", escaped(text.input));
   if (!text.expected.empty()) fmt::print("   expected  {}\n", escaped(text.expected));
@@ -97,10 +104,10 @@ void print_text(const Finding& finding, std::size_t rank, const Task& task, cons
   }
 }
 
-void print_json(const std::vector<Finding>& findings, const ModelOrigin& origin,
+void print_json(const std::vector<RankedExample>& ranked, const ModelOrigin& origin,
                 const std::string& set) {
   Json json = {{"model", origin.place}, {"set", set}, {"examples", Json::array()}};
-  for (const auto& [loss, example] : findings) {
+  for (const auto& [loss, example] : ranked) {
     Json tokens = Json::array();
     for (const TokenPrediction& token : example.tokens) {
       if (token.predicted.empty()) continue;
@@ -143,17 +150,17 @@ void run(const Arguments& arguments) {
   corpus.clear_training();  // the training set is not used and may no longer fit the model
   require_fitting_examples(corpus, trained.config);
   const auto [set_name, set] = chosen_set(corpus, arguments.set);
-  const std::vector<Finding> findings = find(trained, set, arguments);
+  const std::vector<RankedExample> ranked = find_greatest_losses(trained, set, arguments);
   if (arguments.json) {
-    print_json(findings, origin, set_name);
+    print_json(ranked, origin, set_name);
     return;
   }
   const Task& task = find_task(trained.config);
   fmt::print("{}\n{}: the {} of {} {} with the greatest loss\n", origin.in_words(), set_name,
-             format_count(findings.size()), format_count(set.size()),
+             format_count(ranked.size()), format_count(set.size()),
              task.words(trained.config).examples);
-  for (std::size_t i = 0; i < findings.size(); ++i) {
-    print_text(findings[i], i + 1, task, trained.config);
+  for (std::size_t i = 0; i < ranked.size(); ++i) {
+    print_text(ranked[i], i + 1, task, trained.config);
   }
 }
 
@@ -161,19 +168,21 @@ void define(CLI::App& command, Arguments& arguments) {
   add_run(command, arguments.run);
   command.add_option("OVERRIDES", arguments.overrides,
                      "Other data files, such as data.test_text=more.txt");
-  command.add_option("--set", arguments.set, "Held-out set; test, or else validation")
+  command
+      .add_option("--set", arguments.set,
+                  "Held-out set; default: test, or validation if there is no test set")
       ->check(one_of({"test", "validation"}));
   command
       .add_option("--by", arguments.by,
-                  "Order: by the mean loss of an example's labels, or by their sum")
+                  "Sort by the mean or by the sum of the losses of an example's labels")
       ->check(one_of({"mean", "sum"}));
   add_value(command, "--examples", arguments.examples, between(1, 1'000'000),
             "Number of examples to list");
   add_threads(command, arguments.threads);
   add_json(command, arguments.json);
   command.footer(
-      "The loss is -log p(label), in nats, without label smoothing. Examples of masked models and\n"
-      "language models are listed with the tokens that are predicted wrongly.\n"
+      "The loss is -log p(label), in nats, without label smoothing. For masked and other language\n"
+      "models, wrong predictions are listed token by token.\n"
       "JSON: `model`, `set`; `examples`, each with `example` (its number in the set), `loss`,\n"
       "`loss_sum`, `labels`, `right`, `input`, `expected`, `output` and `tokens`.\n"
       "Examples:\n  tapestry errors runs/multi30k --examples 20\n"

@@ -23,7 +23,7 @@ namespace {
 struct Arguments {
   std::string run;                     ///< a run directory or a checkpoint
   std::vector<std::string> overrides;  ///< data.KEY=FILE
-  std::size_t examples = 5;            ///< inputs to show with the model's outputs
+  std::size_t examples = 5;            ///< number of inputs to show with outputs
   std::size_t threads = 0;
   bool json = false;
 };
@@ -54,8 +54,7 @@ void print_text(const TrainedModel& trained, const ModelOrigin& origin,
       fmt::print("{:<10}  {}\n", "signature", signature);
     }
   }
-  if (sets.empty())
-    fmt::print("no held-out {}: name files or sizes for them in the config\n", noun);
+  if (sets.empty()) fmt::print("no held-out {}: set their files or sizes in the config\n", noun);
   for (const auto& [input, output, expected] : examples) {
     fmt::print("\ninput     {}\noutput    {}\n", escaped(input), escaped(output));
     if (output != expected) fmt::print("expected  {}\n", escaped(expected));
@@ -88,7 +87,7 @@ void print_json(const TrainedModel& trained, const ModelOrigin& origin,
   tapestry::print_json(json);
 }
 
-/// Warns about held-out examples that the scores leave out.
+/// Warns about held-out examples that were skipped and are not part of the scores.
 void warn_of_skipped(const Corpus& corpus) {
   for (const std::string& note : corpus.notes) {
     if (note.starts_with("validation: ") || note.starts_with("test: ")) warn(note);
@@ -114,13 +113,13 @@ void define(CLI::App& command, Arguments& arguments) {
                      "Other data files, such as data.test_text=more.txt, or keys of the section "
                      "decoding, such as decoding.beam_size=5");
   add_value(command, "--examples", arguments.examples, between(0, 1'000'000),
-            "Inputs to show with their outputs");
+            "Number of inputs to show with the model's outputs");
   add_threads(command, arguments.threads);
   add_json(command, arguments.json);
   command.footer(
-      "JSON: `model`, `step`, `choice`; `validation` and `test`, null or the scores of the set, "
+      "JSON: `model`, `step`, `choice`; `validation` and `test`, the scores of the set or null, "
       "with shares\nfrom 0 to 1; `examples`, each with `input`, `output` and `expected`; "
-      "`signatures`, by the name of the score,\nas sacreBLEU prints them.\n"
+      "`signatures`, the signature of\neach score as in sacreBLEU.\n"
       "Examples:\n  tapestry evaluate runs/copy\n"
       "  tapestry evaluate runs/copy/checkpoints/step-00002500.h5 --json");
 }

@@ -39,7 +39,7 @@ constexpr std::size_t large_page = 20'000'000;  ///< bytes above which a warning
 
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
-  std::string text;                    ///< the input, as a line of the task's command
+  std::string text;                    ///< the input, written as for the command of the task
   std::vector<std::string> overrides;  ///< section.key=value
   std::optional<std::string> target;   ///< labels of the loss
   std::string output;                  ///< empty: default_output()
@@ -84,7 +84,7 @@ std::string read_input(const Arguments& arguments, const std::string& input_hint
 Example read_example(const Arguments& arguments, const Subject& subject, const Task& task) {
   const std::string line = read_input(arguments, task.words(subject.trained.config).input_hint);
   const bool from_input = arguments.text == standard_input;
-  // Number 2, since a heading is no input.
+  // Line 2: the reader would take line 1 for the heading of a table.
   const auto example =
       task.answers().read_line(line, 2, from_input ? "standard input" : "TEXT", subject.trained);
   if (!example) {
@@ -103,7 +103,7 @@ struct LabelledInput {
   std::string labels;  ///< where the labels come from
 };
 
-constexpr const char* own_predictions = "the model's own predictions (--target gives others)";
+constexpr const char* own_predictions = "the model's own predictions (--target sets others)";
 
 /// The most likely prediction at each position.
 Ids predictions(const Model& model, const Batch& batch) {
@@ -141,7 +141,7 @@ std::vector<std::int32_t> target_classes(const std::string& target, const Vocabu
   return classes;
 }
 
-/// A source with the target given, or with the greedy output of the model.
+/// A source whose target is --target, or the greedy output of the model.
 LabelledInput labelled_pair(const Arguments& arguments, const Subject& subject, const Task& task,
                             Example example) {
   const Config& config = subject.trained.config;
@@ -154,22 +154,22 @@ LabelledInput labelled_pair(const Arguments& arguments, const Subject& subject, 
                                 counted(tokens, "token"), limit.tokens, limit.key),
                     "cut the target");
     }
-    return {.batch = inference_batch(task, example), .labels = "the target given"};
+    return {.batch = inference_batch(task, example), .labels = "the text of --target"};
   }
   Config greedy = config;
   greedy.decoding.beam_size = 1;
-  // The output of an untrained model would seldom end.
+  // An untrained model seldom predicts <eos>.
   if (!subject.is_trained)
     greedy.train.max_decode_length = std::max<std::size_t>(example.source.size(), 1);
   example = task.answers().with_own_target(std::move(example), *subject.trained.model, greedy);
   return {.batch = inference_batch(task, example),
           .labels = subject.is_trained
-                        ? "the model's own greedy output (--target gives another)"
-                        : "the untrained model's own greedy output, of at most as many tokens as "
-                          "the source (--target gives another)"};
+                        ? "the model's own greedy output (--target sets another)"
+                        : "the untrained model's own greedy output, cut to the number of tokens "
+                          "of the source (--target sets another)"};
 }
 
-/// A text whose tokens are predicted from those before them.
+/// A text whose tokens are predicted from the preceding tokens.
 LabelledInput labelled_text(const Arguments& arguments, const Subject& subject, const Task& task,
                             const Example& example) {
   if (arguments.target) {
@@ -180,10 +180,11 @@ LabelledInput labelled_text(const Arguments& arguments, const Subject& subject, 
   if (!subject.trained.codec.multiple_lines()) {
     return {.batch = std::move(batch), .labels = "the next token of the text"};
   }
-  // The token after a window is not known.
+  // The token after the end of a window is unknown.
   batch.labels.back() = no_label;
   if (batch.labels.size() > 1) {
-    return {.batch = std::move(batch), .labels = "the next token of the text, none at its end"};
+    return {.batch = std::move(batch),
+            .labels = "the next token of the text; the last token has no label"};
   }
   batch.labels.back() = predictions(*subject.trained.model, batch)[0];
   return {.batch = std::move(batch), .labels = own_predictions};
@@ -206,10 +207,10 @@ LabelledInput labelled_classes(const Arguments& arguments, const Subject& subjec
                                                       : "give it one label for each token");
   }
   example.target = classes;
-  return {.batch = inference_batch(task, example), .labels = "the target given"};
+  return {.batch = inference_batch(task, example), .labels = "the classes of --target"};
 }
 
-/// A text whose blanks, or all of whose tokens without blanks, are predicted.
+/// A text whose blanks are predicted; all of its tokens if it has no blanks.
 LabelledInput labelled_blanks(const Arguments& arguments, const Subject& subject, const Task& task,
                               const Example& example) {
   Batch batch = inference_batch(task, example);
@@ -230,7 +231,7 @@ LabelledInput labelled_blanks(const Arguments& arguments, const Subject& subject
     const bool labelled = !has_blanks || batch.input[i] == unk_id;
     batch.labels[i] = labelled ? tokens[i] : no_label;
   }
-  const char* labels = arguments.target ? "the tokens of the target given"
+  const char* labels = arguments.target ? "the tokens of --target"
                        : has_blanks     ? own_predictions
                                         : "the tokens of the text, which has no blank `_`";
   return {.batch = std::move(batch), .labels = labels};
@@ -246,7 +247,7 @@ LabelledInput labelled_input(const Arguments& arguments, const Subject& subject,
   return labelled_blanks(arguments, subject, task, example);
 }
 
-/// explain.html in the run directory if MODEL is one, else in the working folder.
+/// explain.html in MODEL if it is a run directory, otherwise in the working folder.
 std::filesystem::path default_output(const std::string& model) {
   std::error_code ignored;
   return std::filesystem::is_directory(model, ignored) ? find_run(model).path() / file_name
@@ -260,8 +261,9 @@ void write_page(const Arguments& arguments, const Json& data) {
                                            : std::filesystem::path(arguments.output);
   write_file_durably(output, std::as_bytes(std::span(page)));
   if (page.size() > large_page) {
-    warn(fmt::format("the page has {}: a shorter text or a smaller model makes it smaller",
-                     format_bytes(page.size())));
+    warn(
+        fmt::format("the page is large ({}); a shorter text or a smaller model gives a smaller one",
+                    format_bytes(page.size())));
   }
   fmt::print("{}: {}\n", escaped(output.string()), format_bytes(page.size()));
 }
@@ -294,27 +296,28 @@ void define(CLI::App& command, Arguments& arguments) {
   add_model(command, arguments.model);
   command
       .add_option("TEXT", arguments.text,
-                  "The input: a sentence, or the pixels of an image as for classify; `-` reads a "
-                  "line of standard input")
+                  "Input: a sentence, or the pixels of an image as for classify; -: one line of "
+                  "standard input")
       ->required();
   add_overrides(command, arguments.overrides);
-  command.add_option("--target", arguments.target,
-                     "What the loss compares the output with: a translation, class, labels or the "
-                     "text without blanks; default: the model's own output");
+  command.add_option(
+      "--target", arguments.target,
+      "Target of the loss: a translation, a class, labels, or the text with its blanks "
+      "filled; default: the model's own output");
   add_value(command, "--top", arguments.top, between(1, 1'000),
-            "Number of most likely predictions of each position");
+            "Number of predictions to show for each position, the most likely first");
   CLI::Option* const output = add_path(command, "--output", arguments.output,
-                                       "File to write; default: explain.html in the directory of a "
-                                       "run, else in the working folder")
+                                       "File to write; default: explain.html in the directory of "
+                                       "the run, or in the working folder")
                                   ->type_name("FILE");
   command
       .add_flag("--json", arguments.json,
-                "Print one JSON object with all numbers in place of the page")
+                "Print one JSON object with all numbers instead of writing the page")
       ->excludes(output);
   add_threads(command, arguments.threads);
   command.footer(
-      "The page has each step of the forward pass with its formula, shapes and numbers, attention "
-      "head by head,\nthe most likely predictions, and the gradient of the loss at each step. It "
+      "The page shows each step of the forward pass with its formula, shapes and numbers, each "
+      "attention head,\nthe most likely predictions, and the gradient of the loss at each step. It "
       "needs no other files and\nno network: open it in a browser. Dropout and label smoothing are "
       "off.\n"
       "Examples:\n  tapestry explain runs/toy_translation \"la voiture bleue\"\n"

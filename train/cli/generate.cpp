@@ -48,7 +48,7 @@ std::vector<std::string> kinds_that_generate() {
 
 constexpr std::string_view replacement_character = "\uFFFD";
 
-/// Warns of characters or words of the prompt that the model does not know.
+/// Warns about tokens of the prompt that are not in the vocabulary.
 void warn_of_unknown(const std::vector<std::int32_t>& prompt) {
   const auto unknown = std::ranges::count(prompt, unk_id);
   if (unknown == 0) return;
@@ -115,17 +115,17 @@ void run(const Arguments& arguments) {
 
 void define(CLI::App& command, Arguments& arguments) {
   add_run(command, arguments.run);
-  command.add_option(
-      "PROMPT", arguments.prompt,
-      "The beginning of the text; `-` reads prompts from standard input, one per line");
+  command.add_option("PROMPT", arguments.prompt,
+                     "Beginning of the text; -: read prompts from standard input, one per line");
   add_value(command, "--tokens", arguments.tokens, between(0, 1'000'000'000),
-            "Characters or words to add");
+            "Number of tokens to add: characters, words or subwords");
   add_sampling(command, arguments.sampling);
   add_value(command, "--samples", arguments.samples, between(1, 1'000'000),
-            "Continuations of each prompt; sample N has the seed of the first plus N - 1");
+            "Number of continuations of each prompt; sample N is drawn with --seed plus N - 1");
   add_threads(command, arguments.threads);
   command.footer(
-      "If there are several texts, a line such as `== prompt 1, sample 2, seed 2` precedes each.\n"
+      "With several prompts or samples, a line such as `== prompt 1, sample 2, seed 2` "
+      "precedes\neach text.\n"
       "Examples:\n  tapestry generate runs/shakespeare_char \"ROMEO:\" --tokens 300 --samples 3\n"
       "  tapestry generate runs/shakespeare_char - < prompts.txt");
 }

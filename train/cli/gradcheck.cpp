@@ -20,7 +20,7 @@ namespace {
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
   std::vector<std::string> overrides;  ///< section.key=value; for a run, only data files
-  std::size_t coordinates = 8;  ///< coordinates checked per tensor; larger tensors are sampled
+  std::size_t coordinates = 8;  ///< maximum number checked per tensor; larger tensors are sampled
   std::size_t directions = 3;   ///< random directions per tensor
   std::uint64_t seed = 1;       ///< seed of the sample, directions and output weights
   bool json = false;
@@ -33,7 +33,7 @@ ExitCode run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   if (arguments.coordinates == 0 && arguments.directions == 0) {
     reject_option("--coordinates 0 --directions 0", "nothing is left to compare",
-                  "give one of them 1 or more");
+                  "set one of them to 1 or more");
   }
   const ModelWithData configured = open_model(arguments.model, arguments.overrides);
   if (!configured.trained) make_uneven(configured.model->parameters);
@@ -55,11 +55,11 @@ void define(CLI::App& command, Arguments& arguments) {
   add_model(command, arguments.model);
   add_overrides(command, arguments.overrides);
   add_value(command, "--coordinates", arguments.coordinates, between(0, 1'000'000'000),
-            "Coordinates to move of each tensor; larger ones are sampled");
+            "Number of elements of each tensor to perturb one by one; larger tensors are sampled");
   add_value(command, "--directions", arguments.directions, between(0, 1000),
-            "Random directions in which to move each tensor as a whole");
+            "Number of random directions along which to perturb each tensor");
   add_value(command, "--seed", arguments.seed, at_least(0),
-            "Random seed for coordinates, directions and output weights");
+            "Random seed for the sample, the directions and the output weights");
   command.add_flag("--json", arguments.json, "Print one JSON object");
   add_threads(command, arguments.threads);
   command.footer(

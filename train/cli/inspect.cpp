@@ -34,7 +34,7 @@ namespace {
 
 // ---- Arrays.
 
-/// Of an array of floats.
+/// Statistics of an array of floats.
 struct Statistics {
   double mean, deviation;
   WeightStatistics distribution;  ///< norm, and a histogram of ten intervals
@@ -55,8 +55,8 @@ Statistics statistics(std::span<const T> values) {
   return {mean, std::sqrt(squares / count), weight_statistics(std::span(&tensor, 1), 10)};
 }
 
-/// Calls one of these functions: `single` with the value of an array of one number, `several` with
-/// the statistics of more floats, none for other arrays.
+/// Calls `single` with the value of an array of one number, or `several` with the statistics of an
+/// array of several floats. Calls neither for other arrays.
 void visit(const ArrayStore& snapshot, const std::string& path, const auto& single,
            const auto& several) {
   const auto visit_values = [&](const auto& values) {
@@ -71,7 +71,7 @@ void visit(const ArrayStore& snapshot, const std::string& path, const auto& sing
   if (type == ElementType::uint64) visit_values(snapshot.get<std::uint64_t>(path));
 }
 
-/// A digit for each interval: 0 without values, else 1 to 9 in proportion to the largest count.
+/// A digit for each interval: 0 if it is empty, else 1 to 9 in proportion to the largest count.
 std::string digits(const Histogram& histogram) {
   std::string text;
   if (histogram.counts.empty()) return text;
@@ -113,7 +113,7 @@ void add_summary(Json& json, const ArrayStore& snapshot, const std::string& path
 
 // ---- Checkpoints.
 
-/// A checkpoint of a run.
+/// A checkpoint in the list of a run.
 struct ListedCheckpoint {
   std::uint64_t step;
   std::filesystem::path path;
@@ -179,7 +179,7 @@ Json to_json(const std::vector<ListedCheckpoint>& list) {
 
 // ---- Model and numbers.
 
-/// The parameters of the arrays of a checkpoint, in their order.
+/// The parameters among the arrays of a checkpoint, in the order of the checkpoint.
 std::vector<ParameterShape> stored_parameters(const ArrayStore& snapshot) {
   const std::string group = "parameters/";
   std::vector<ParameterShape> parameters;
@@ -191,8 +191,9 @@ std::vector<ParameterShape> stored_parameters(const ArrayStore& snapshot) {
   return parameters;
 }
 
-/// The parameters of the model of a checkpoint: in the order of the model and with the ones that
-/// are frozen, if this program can make the model; else in the order of the checkpoint.
+/// The parameters of the model of a checkpoint. If this program can make the model, they are in the
+/// order of the model and include which are frozen; otherwise they are in the order of the
+/// checkpoint.
 std::vector<ParameterShape> model_parameters(const ArrayStore& snapshot) {
   std::vector<ParameterShape> stored = stored_parameters(snapshot);
   std::vector<ParameterShape> made;
@@ -217,7 +218,7 @@ std::vector<ParameterShape> model_parameters(const ArrayStore& snapshot) {
 }
 
 /// The digest of the names and bytes of all arrays except texts: equal for runs with bit-identical
-/// parameters, optimizer state and counters, whatever their configs and programs.
+/// parameters, optimizer state and counters, independent of config and program version.
 std::uint64_t digest_of_numbers(const ArrayStore& snapshot) {
   Xxh3 digest;
   for (const auto& [name, array] : snapshot) {
@@ -233,7 +234,7 @@ bool is_parameter_file(const ArrayStore& snapshot) {
   return !snapshot.contains("train/step") && !snapshot.contains("config");
 }
 
-// ---- The whole answer.
+// ---- Output.
 
 void print_text(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoint>& checkpoints) {
   const auto& [path, snapshot, choice] = opened;
@@ -308,10 +309,10 @@ void define(CLI::App& command, Arguments& arguments) {
   add_run(command, arguments.run);
   add_json(command, arguments.json);
   command.footer(
-      "An array of floats has its mean, standard deviation and norm, and a histogram: the "
-      "smallest\n"
-      "value, the numbers of values in ten equal intervals from it to the greatest one, as digits\n"
-      "from 0 (none) to 9 (most), and the greatest value.\n"
+      "Arrays of floats are listed with mean, standard deviation, norm and a histogram: the "
+      "minimum,\n"
+      "the counts of ten equal intervals as digits from 0 (no value) to 9 (most values), and the\n"
+      "maximum.\n"
       "Examples:\n  tapestry inspect runs/copy\n"
       "  tapestry inspect runs/copy/checkpoints/step-00002500.h5 --json");
 }
@@ -321,7 +322,7 @@ void define(CLI::App& command, Arguments& arguments) {
 
 extern const Command inspect_command{
     .name = "inspect",
-    .purpose = "List the checkpoints of a run, and what one holds",
+    .purpose = "List the checkpoints of a run and the contents of one",
     .define = with_arguments(inspect_cli::define, inspect_cli::run)};
 
 }  // namespace tapestry

@@ -21,8 +21,8 @@ struct ModelWithData {
   bool trained;                  ///< false for the initial values of a config
   std::unique_ptr<Model> model;  ///< float64
 
-  /// The first examples of the training set, at most `rows`; of a held-out set if the training
-  /// files of a trained model are missing.
+  /// The first examples of the training set, at most `rows`. If the training files of a trained
+  /// model are missing, takes them from a held-out set.
   Batch first_batch(std::size_t rows) const;
   /// A copy of the model with another element type.
   std::unique_ptr<Model> with_dtype(DType dtype) const;

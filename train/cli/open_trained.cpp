@@ -33,11 +33,12 @@ void require_data_file(const std::string& override, const std::string& path) {
   if (key.starts_with("decoding.") && equals != override.npos) return;
   const bool is_data_file = key.starts_with("data.") && rule == ChangeRule::free;
   if (equals == override.npos || (rule && !is_data_file)) {
-    reject_option(override,
-                  fmt::format("expected only data files and keys of decoding after {}, such as "
-                              "data.test_text=more.txt: a trained model keeps its config",
-                              path),
-                  "leave it out, or name a config file");
+    reject_option(
+        override,
+        fmt::format("expected only data files, such as data.test_text=more.txt, and decoding "
+                    "keys after {}: a trained model keeps its config",
+                    path),
+        "leave it out, or name a config file");
   }
   if (key == "data.subword_file" || key == "data.target_subword_file") {
     reject_option(override, "a trained model keeps the subwords that it was trained with",
@@ -83,7 +84,7 @@ void require_kind(const TrainedModel& trained, const std::vector<std::string>& k
   if (std::ranges::find(kinds, kind) != kinds.end()) return;
   reject_option(command,
                 fmt::format("the model is of kind {}, expected {}", kind, list_in_words(kinds)),
-                fmt::format("`{} evaluate RUN` shows what any model does", program_name()));
+                fmt::format("`{} evaluate RUN` works for all kinds of models", program_name()));
 }
 
 Config with_other_data(const std::string& path, const Config& trained,

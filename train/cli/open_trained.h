@@ -12,7 +12,7 @@
 
 namespace tapestry {
 
-/// Whether a MODEL argument names a trained model and not a config file.
+/// Whether a MODEL argument names a trained model instead of a config file.
 bool is_run_or_checkpoint(const std::filesystem::path& path);
 
 /// A trained model without its data.
@@ -21,8 +21,8 @@ struct OpenedModel {
   ModelOrigin origin;
 };
 
-/// Opens the model of a run directory or checkpoint. `overrides` may replace data files. If the run
-/// has a newer checkpoint than the one that is used, a line on standard error says so.
+/// Opens the model of a run directory or checkpoint. `overrides` may replace data files. Prints a
+/// line on standard error if it does not use the newest checkpoint of the run.
 ///
 /// throws  ConfigError for overrides of other keys; CheckpointError.
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides = {});

@@ -21,7 +21,7 @@
 namespace tapestry {
 namespace {
 
-/// Rejects the command line. The hint is what the user may have meant, or the help of the command.
+/// Rejects the command line. The hint names `meant`, or the command that prints the help.
 [[noreturn]] void reject(const CLI::App& program, const std::string& mistake,
                          const std::optional<std::string>& meant = std::nullopt) {
   const auto given = program.get_subcommands();
@@ -73,7 +73,7 @@ const AddedCommand& given_command(const CLI::App& program,
                        : "give it the lines as standard input, such as `< FILE`");
 }
 
-/// Describes a wrong number of values of an option. CLI11 2.3 only has it as a text, such as
+/// Describes a wrong number of values of an option. CLI11 2.3 reports it only in a message such as
 /// "--tokens: At Most 1 required but received 2".
 std::string count_mistake(const CLI::ArgumentMismatch& mismatch) {
   const std::string text = mismatch.what();
@@ -89,7 +89,6 @@ std::string count_mistake(const CLI::ArgumentMismatch& mismatch) {
 
 const AddedCommand* parse_command_line(CLI::App& program, const std::vector<AddedCommand>& commands,
                                        int argc, char** argv) {
-  if (argc < 2) reject(program, "a command is required");
   require_command(program, argv[1]);
   try {
     program.parse(argc, argv);
@@ -105,7 +104,7 @@ const AddedCommand* parse_command_line(CLI::App& program, const std::vector<Adde
   } catch (const CLI::ArgumentMismatch& error) {
     reject(program, count_mistake(error));
   } catch (const CLI::ParseError& error) {
-    const std::string mistake = error.what();  // with the hint of a check, if it has one
+    const std::string mistake = error.what();  // may end with a line feed and a hint
     const std::size_t end = mistake.find('\n');
     if (end == mistake.npos) reject(program, mistake);
     throw UsageError(mistake.substr(0, end), mistake.substr(end + 1));

@@ -40,8 +40,8 @@ std::optional<Limit> find_directory_limit(const RunDirectory& directory) try {
                .change = "choose another train.run_dir, or resume the run with --resume"};
 }
 
-/// Plans the run that `train` would start, after the same checks; a run directory that `train`
-/// would reject is the first limit of the plan.
+/// Plans the run that `train` would start, after the same checks. If `train` would reject the run
+/// directory, this is the first limit of the plan.
 RunPlan make_plan(const Arguments& arguments) {
   Config config = load_new_config(arguments.config, arguments.overrides);
   const InitialState initial = load_initial_state(config);
@@ -74,7 +74,7 @@ void define(CLI::App& command, Arguments& arguments) {
   add_value(command, "--processes", arguments.options.processes, between(1, 1'000'000),
             "Also estimate step time and memory with this number of processes");
   add_value(command, "--seconds", arguments.options.seconds, between_reals(0.01, 3600),
-            "Seconds to measure steps, and again for each number of threads");
+            "Seconds for measuring steps, and again for each number of threads");
   add_json(command, arguments.json);
   command.footer(
       "Examples:\n  tapestry plan configs/copy.yaml train.batch_size=256\n"
@@ -91,6 +91,6 @@ extern const Command plan_command{
     .memory_hint =
         "try a smaller train.batch_size with a larger train.accumulate, or "
         "a smaller model (model.d_model, model.num_encoder_layers, "
-        "model.num_decoder_layers), or fewer data"};
+        "model.num_decoder_layers), or less data"};
 
 }  // namespace tapestry

@@ -63,16 +63,16 @@ int report_lack_of_memory(const std::string& detail, const char* memory_hint) {
 int report_bug(const std::string& error) {
   const std::vector<std::string> custom = custom_kinds();
   if (custom.empty()) {
-    return print_error(ExitCode::failure, fmt::format("{} (this is a bug of tapestry)", error),
+    return print_error(ExitCode::failure, fmt::format("{} (this is a bug in tapestry)", error),
                        "please report it with the command line and the config");
   }
   // The error may come from custom code that the program calls: the gradient of an operation, the
   // reader of a task's data.
   return print_error(
       ExitCode::failure,
-      fmt::format("{} (this is a bug of the code of the custom model {}, or of tapestry)", error,
+      fmt::format("{} (this is a bug in the code of the custom model {}, or in tapestry)", error,
                   list_in_words(custom)),
-      "look for what throws in its code, such as the reader of its data or the gradient of an "
+      "find the code that throws, such as the reader of the model's data or the gradient of an "
       "operation");
 }
 
@@ -87,7 +87,7 @@ int report_error(const std::exception_ptr& exception, const char* memory_hint) {
     return report_user_error(error);
   } catch (const kernels::OutOfMemory& error) {
     return report_lack_of_memory(fmt::format(": {}", error.what()), memory_hint);
-  } catch (const std::system_error& error) {  // of fmt::print or of a thread
+  } catch (const std::system_error& error) {  // from fmt::print or std::thread
     if (std::ferror(stdout) != 0) {
       return report_user_error(standard_output_error(error.code().value()));
     }
@@ -103,8 +103,8 @@ int report_error(const std::exception_ptr& exception, const char* memory_hint) {
 
 // ---- The program.
 
-/// Makes the custom models of a program, which exist until it ends, and registers them and its
-/// tasks.
+/// Creates and registers the custom models of a program, and registers its tasks. The models exist
+/// until the process ends.
 ///
 /// throws  CustomModelError.
 void register_custom(const ProgramOptions& options) {
@@ -131,8 +131,12 @@ int run_program(int argc, char** argv, const ProgramOptions& options) {
     CLI::App program("Trains Transformers on the CPU, from config files.", program_name());
     program.set_version_flag("--version", version_line());
     const std::vector<AddedCommand> commands = add_commands(program);
-    program.footer(program_footer());                           // commands inherit an earlier one
-    if (argc > 1 && argv[1] == std::string_view("complete")) {  // hidden, for shells
+    program.footer(program_footer());  // after add_commands(): commands would inherit it
+    if (argc < 2) {
+      std::fputs(program.help().c_str(), stderr);
+      return static_cast<int>(ExitCode::usage);
+    }
+    if (argv[1] == std::string_view("complete")) {  // hidden, for shells
       fmt::print("{}", complete(program, {argv + 2, argv + argc}));
       return static_cast<int>(ExitCode::done);
     }

@@ -18,14 +18,15 @@ struct ProgramOptions {
 };
 
 /// The command-line program: parses the arguments, runs a command, and maps exceptions to an exit
-/// code and a message on standard error, `NAME: error: ...` and `hint: ...`.
+/// code and a message on standard error, `NAME: error: ...` and `hint: ...`. Without arguments it
+/// prints the list of commands on standard error.
 ///
 ///     int main(int argc, char** argv) {
 ///       return tapestry::run_program(argc, argv, {.models = {{.kind = "mlp", ...}}});
 ///     }
 ///
 /// argc, argv  as of main()
-/// options     a mistake in them is an error with exit code 1
+/// options     invalid options give exit code 1
 /// returns     the exit code, see ExitCode; `tapestry --help` lists them.
 int run_program(int argc, char** argv, const ProgramOptions& options = {});
 

@@ -43,10 +43,10 @@ namespace {
 
 struct Arguments {
   std::string run;
-  std::vector<std::string> overrides;  ///< other places of data files
+  std::vector<std::string> overrides;  ///< data files that have moved
   std::uint64_t step = 0;              ///< the step to compute again, from 1
   std::string output;                  ///< empty: replay-step-NNNNNNNN.h5
-  bool no_activations = false;         ///< leave out activations and their gradients
+  bool no_activations = false;         ///< omit activations and their gradients
 };
 
 /// Where a replay starts.
@@ -84,10 +84,12 @@ Start find_start(const RunDirectory& directory, std::uint64_t step) {
   return start;
 }
 
-/// Warns of changes of the run that the config of the start does not have: those after the
-/// checkpoint, before the step. The initial values are trained with the newest config, so all of
-/// its changes count. A line of the history is "step 12: changed ..."; steps that were skipped are
-/// skipped again. Returns whether there are any.
+/// Warns about each change of the run that makes the config of the replay differ from the config
+/// at the step. A replay from a checkpoint lacks the changes between checkpoint and step. A replay
+/// from the initial values uses the newest config, so every change counts. Lines of the history are
+/// "step 12: changed ...". Lines about skipped steps do not count: a replay skips them again.
+///
+/// returns  whether there are such changes
 bool warn_of_changes(const Start& start, std::uint64_t step) {
   bool found = false;
   const std::string all = saved_history(start.newest);
@@ -99,7 +101,7 @@ bool warn_of_changes(const Start& start, std::uint64_t step) {
     if (!(std::istringstream(line) >> word >> at) || line.ends_with("which is skipped")) continue;
     if (start.snapshot && at >= step) continue;
     found = true;
-    warn(fmt::format("the run has changed, and the replay is with the config {}: {}",
+    warn(fmt::format("the replay uses the config from {} this change of the run: {}",
                      start.snapshot ? "before" : "after", escaped(line)));
   }
   return found;
@@ -159,7 +161,7 @@ std::vector<NamedTensor> named_gradients(const Parameters& parameters) {
   return gradients;
 }
 
-/// What the step added to each parameter.
+/// The change of each parameter in the step.
 std::vector<NamedTensor> compute_updates(const Parameters& parameters,
                                          const std::vector<Tensor>& before) {
   std::vector<NamedTensor> updates;
@@ -169,8 +171,8 @@ std::vector<NamedTensor> compute_updates(const Parameters& parameters,
   return updates;
 }
 
-/// Stores the output of each operation of a batch, and its gradient, in a snapshot. Their name is
-/// the number of the operation in order of execution, the path of the layer, and the operation.
+/// Stores the output of each operation of a batch, and its gradient, in a snapshot. Both are named
+/// NUMBER.LAYER.OPERATION, with the number of the operation in order of execution.
 class ActivationRecorder : public TapeObserver {
  public:
   ActivationRecorder(ArrayStore& snapshot, std::size_t batch)
@@ -194,16 +196,16 @@ class ActivationRecorder : public TapeObserver {
  private:
   ArrayStore& snapshot_;
   std::string activations_, gradients_;
-  std::size_t count_ = 0;  ///< operations so far
+  std::size_t count_ = 0;  ///< number of operations so far
   std::unordered_map<const GradientSlot*, std::string> names_;
 };
 
-/// Updates the weights, unless loss or gradient are not finite: a run skips such a step.
+/// Updates the weights. Skips the step, as a run does, if loss or gradient are not finite.
 void apply_or_skip(StepComputer& computer, const RunStep& step) {
   step.is_finite() ? computer.apply(step) : computer.skip(step);
 }
 
-/// Computes the next step and collects what the output has of it.
+/// Computes the next step and collects the arrays of the output file.
 ArrayStore record_step(StepComputer& computer, bool activations, RunStep& step) {
   ArrayStore snapshot;
   const Parameters& parameters = computer.model().parameters;
@@ -230,12 +232,12 @@ ArrayStore record_step(StepComputer& computer, bool activations, RunStep& step) 
 /// Compares the parameters after each step with the digests that the run has recorded.
 class DigestCheck {
  public:
-  /// has_changed  the run has changed since the start of the replay: nothing is compared
+  /// has_changed  true if the run was changed after the start of the replay: compares nothing
   DigestCheck(const RunDirectory& directory, const Parameters& parameters, bool has_changed) {
     if (has_changed) return;
     table_ = read_digests(read_events_file(directory.path()));
     if (table_.steps.empty() || table_.names == digest_names(parameters)) return;
-    warn(fmt::format("{} is not compared: it has the digests of other tensors", events_file_name));
+    warn(fmt::format("{} is not compared: its digests are of other tensors", events_file_name));
     table_ = DigestTable();
   }
 
@@ -249,12 +251,12 @@ class DigestCheck {
     equal_ = false;
     const auto index = static_cast<std::size_t>(ours - digests.begin());
     warn(
-        fmt::format("the weights after step {} differ from the run: the first tensor with "
-                    "another digest than in {} is {}",
+        fmt::format("the weights after step {} differ from the run: the first tensor whose "
+                    "digest differs from {} is {}",
                     computer.step(), events_file_name, table_.names.at(index)));
   }
 
-  /// Whether all steps have the recorded digests of the run.
+  /// Whether all compared steps have the digests that the run recorded.
   bool equal() const { return equal_; }
 
  private:
@@ -274,13 +276,13 @@ void compute_steps_before(StepComputer& computer, std::uint64_t last, DigestChec
         fmt::format("step {}: the loss is {} and the norm of the gradient {}, expected finite "
                     "numbers",
                     step.number, step.loss.mean, step.gradient_norm),
-        fmt::format("the run ended here or went back; replay this step, with --step {}",
+        fmt::format("the run ended or rolled back here; replay this step, with --step {}",
                     step.number));
   }
 }
 
-/// Whether the weights are those of the checkpoint of this step, bit by bit; nullopt if it cannot
-/// be compared.
+/// Whether the weights equal the checkpoint of this step bit by bit; nullopt if the run has no
+/// usable checkpoint of the step.
 std::optional<bool> compare(const RunDirectory& directory, const StepComputer& computer) {
   const auto steps = directory.steps();
   if (std::ranges::find(steps, computer.step()) == steps.end()) return std::nullopt;
@@ -307,8 +309,8 @@ void print_step(const RunStep& step, const std::string& output) {
   fmt::print("written: {}\n", escaped(output));
 }
 
-/// Prints whether the weights after the step are those of the run's checkpoint; returns whether
-/// they may be.
+/// Prints whether the weights after the step equal the run's checkpoint. Returns false if they
+/// differ.
 bool report_comparison(const RunDirectory& directory, const StepComputer& computer) {
   const auto equal = compare(directory, computer);
   if (!equal) return true;
@@ -338,7 +340,7 @@ Config replay_config(const Arguments& arguments, const RunDirectory& directory,
   return config;
 }
 
-/// Gives the computer the state at the start.
+/// Puts the computer into the state at the start.
 void restore(const Start& start, StepComputer& computer) {
   const Config& config = computer.config();
   if (start.snapshot) {
@@ -380,20 +382,20 @@ void define(CLI::App& command, Arguments& arguments) {
   add_path(command, "RUN", arguments.run, "Run directory")->required();
   command.add_option("OVERRIDES", arguments.overrides,
                      "Data files that have moved, such as data.train_text=more.txt");
-  command.add_option("--step", arguments.step, "The step to compute again")
+  command.add_option("--step", arguments.step, "Step to compute again")
       ->check(within(between(1, 1'000'000'000'000)))
       ->type_name("STEP")
       ->required();
   command
       .add_option("--output", arguments.output,
-                  "The HDF5 file to write, a new file; by default replay-step-NNNNNNNN.h5")
+                  "HDF5 file to write, a new file; default: replay-step-NNNNNNNN.h5")
       ->type_name("FILE");
   command.add_flag("--no-activations", arguments.no_activations,
-                   "Leave out activations and their gradients, the greater part of the file");
+                   "Omit activations and their gradients, which take most of the file");
   command.footer(
-      "The run is only read. It keeps few checkpoints: steps before the first of them are "
-      "computed\n"
-      "from the initial values.\n"
+      "The run does not change. The replay starts from the newest checkpoint before the step, or "
+      "if the\n"
+      "run has none, from the initial values.\n"
       "Example:\n  tapestry replay runs/copy --step 1234 --output step.h5");
 }
 

@@ -25,7 +25,7 @@ struct Arguments {
   std::size_t threads = 0;
 };
 
-/// report.html in the run directory of a single run, else in the working folder.
+/// report.html in the directory of a single run, otherwise in the working folder.
 std::filesystem::path default_output(const std::vector<std::string>& runs) {
   std::error_code ignored;
   const bool one = runs.size() == 1 && std::filesystem::is_directory(runs.front(), ignored);
@@ -47,20 +47,20 @@ void run(const Arguments& arguments) {
 void define(CLI::App& command, Arguments& arguments) {
   add_path(command, "RUN", arguments.runs, "Run directories or checkpoints")->required();
   add_path(command, "--output", arguments.output,
-           "File to write; default: report.html in the directory of a single run, else in "
+           "File to write; default: report.html in the directory of a single run, otherwise in "
            "the working folder")
       ->type_name("FILE");
   add_value(command, "--examples", arguments.options.examples, between(0, 10'000),
-            "Held-out examples to show with the model's outputs, of each run");
+            "Number of held-out examples per run to show with the model's outputs");
   add_value(command, "--attention", arguments.options.attention, between(0, 100),
-            "Held-out examples to show with the weights of every attention head, of each run");
+            "Number of held-out examples per run to show with the weights of all attention heads");
   add_threads(command, arguments.threads);
   command.footer(
-      "The file needs no other files and no network: open it in a browser. It has curves of all "
-      "runs over one\nanother, the keys in which their configs differ, mean and deviation of runs "
-      "that differ in their seeds only,\nand of each run held-out examples, accuracy, attention, "
-      "weights and the history of the run.\nParts that need data files or a checkpoint that cannot "
-      "be used are left out, with a warning.\n"
+      "The file needs no other files and no network: open it in a browser. It shows the curves of "
+      "all runs in\nthe same charts, the config keys that differ, mean and standard deviation of "
+      "runs that differ only in\ntheir seeds, and for each run held-out examples, accuracy, "
+      "attention, weights and its history. Parts\nwhose data files or checkpoint cannot be used "
+      "are left out, with a warning.\n"
       "Examples:\n  tapestry report runs/copy\n"
       "  tapestry report runs/seed1 runs/seed2 runs/seed3 --output seeds.html");
 }

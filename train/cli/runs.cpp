@@ -103,9 +103,11 @@ void define(CLI::App& command, Arguments& arguments) {
       ->capture_default_str();
   add_json(command, arguments.json);
   command.footer(
-      "A run is running, finished, failed (its error is shown) or stopped. A stopped run resumes\n"
-      "from its newest checkpoint, which may be earlier than the step shown, the last of its log.\n"
-      "The best value is the value of train.best_metric at the last save.\n"
+      "A run is running, finished, failed (its error is shown) or stopped. The step is the last "
+      "in\n"
+      "the log of the run; a stopped run resumes from its newest checkpoint, which may be "
+      "earlier.\n"
+      "The best value of train.best_metric is updated at each save.\n"
       "Example:\n  tapestry runs runs");
 }
 

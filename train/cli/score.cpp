@@ -57,7 +57,7 @@ struct TextPair {
   std::optional<OverlongLine> overlong{};  ///< a line that is too long to be read
 };
 
-/// The next line; an empty one in place of a line that is too long to be read.
+/// The next line; an empty line in place of one that is too long to be read.
 std::optional<std::string> next_line(LineReader& lines, std::optional<OverlongLine>& overlong) {
   try {
     return lines.next();
@@ -117,9 +117,10 @@ class PairReader {
     if (!source || !target) {
       const OpenFile& shorter = source ? files_.back() : files_.front();
       const OpenFile& longer = source ? files_.front() : files_.back();
-      throw DataError(fmt::format("{}: found {} lines, and more in {}, expected as many",
-                                  shorter.name(), num_pairs_, longer.name()),
-                      "give it the source and the translation of each sentence on the same line");
+      throw DataError(
+          fmt::format("{}: found {} line{}, expected as many as in {}, which has more",
+                      shorter.name(), num_pairs_, num_pairs_ == 1 ? "" : "s", longer.name()),
+          "give it the source and the translation of each sentence on the same line");
     }
     ++num_pairs_;
     return TextPair{.source = *std::move(source),
@@ -128,9 +129,9 @@ class PairReader {
                     .overlong = std::move(overlong)};
   }
 
-  std::deque<OpenFile> files_;    // of the sources and of the targets; none: standard input
-  std::deque<LineReader> texts_;  // their lines, or the lines of standard input
-  std::size_t num_pairs_ = 0;     // that have been read from files
+  std::deque<OpenFile> files_;    // sources and targets; empty for standard input
+  std::deque<LineReader> texts_;  // the lines of the files, or of standard input
+  std::size_t num_pairs_ = 0;     // number of pairs read from files
 };
 
 // ---- Scores
@@ -233,10 +234,10 @@ class PairScorer {
   const TrainedModel& trained_;
   const Arguments& arguments_;
   LongLineWarnings warnings_;
-  std::vector<bool> is_scored_;  // for each pair that was added
-  std::vector<Example> pairs_;   // the pairs among them that are scored
+  std::vector<bool> is_scored_;  // for each pair since the last answer()
+  std::vector<Example> pairs_;   // the pairs to score
   std::size_t line_ = 0;
-  std::uint64_t count_ = 0, tokens_ = 0;  // of all pairs that were scored
+  std::uint64_t count_ = 0, tokens_ = 0;  // sums over all scored pairs
   double total_ = 0;
 };
 
@@ -268,20 +269,22 @@ void define(CLI::App& command, Arguments& arguments) {
   add_run(command, arguments.run);
   CLI::Option* const source =
       add_path(command, "SOURCE", arguments.source_file,
-               "File with a source per line; without files, lines of standard input are a "
+               "File with one source per line; without files, each line of standard input has a "
                "source, a tab and its translation");
-  CLI::Option* const target = add_path(command, "TARGET", arguments.target_file,
-                                       "File with the translation of each source");
+  CLI::Option* const target =
+      add_path(command, "TARGET", arguments.target_file,
+               "File with one translation per line, in the order of SOURCE");
   source->needs(target);
   command.add_flag("--json", arguments.json, "Print a JSON object for each pair");
   add_value(command, "--long-lines", arguments.on_long_line,
             OneOf{{long_lines::empty, long_lines::stop}},
-            "The answer to a pair with more tokens than the model can read: an empty line, or "
-            "none: the command fails");
+            "For a pair with more tokens than the model can read: `empty` prints an empty line, "
+            "`stop` ends with an error");
   add_threads(command, arguments.threads);
   command.footer(
-      "Prints for each pair, separated by tabs: log p(target, <eos> | source) in nats, the same "
-      "per token, and the number of tokens with <eos>. Standard error gets the perplexity of all.\n"
+      "Prints for each pair, separated by tabs: log p(target, <eos> | source) in nats, its mean "
+      "per token, and\nthe number of tokens including <eos>. Prints the perplexity of all pairs on "
+      "standard error.\n"
       "JSON: `line`, from 1; `log_probability`, null for a pair that is too long; `tokens` and "
       "`token_log_probabilities`.\n"
       "Examples:\n  tapestry score runs/multi30k test.en test.de\n"

@@ -37,7 +37,8 @@ std::vector<std::vector<std::string>> select_combinations(const Arguments& argum
 void reject_run_dir(const std::vector<std::string>& overrides) {
   for (const std::string& override : overrides) {
     if (!names_run_dir({override})) continue;
-    reject_option(override, "found a run directory, expected none: a sweep makes one for each run",
+    reject_option(override,
+                  "found a run directory, expected none: a sweep creates one for each run",
                   "choose the folder of the runs with --output FOLDER");
   }
 }
@@ -72,22 +73,22 @@ void define(CLI::App& command, Arguments& arguments) {
            "Folder of the runs; default: runs/NAME-sweep for NAME.yaml")
       ->type_name("FOLDER");
   add_value(command, "--jobs", arguments.jobs, between(1, 1'024),
-            "Runs at a time, which share the cores");
+            "Number of runs to train at the same time; they share the cores");
   add_value(command, "--samples", arguments.samples, between(0, max_sweep_runs),
-            "Number of combinations to draw at random; 0: all of them");
+            "Number of random combinations to train; 0: all combinations");
   add_value(command, "--seed", arguments.seed, between(0, 1'000'000'000),
-            "Seed of the random combinations");
+            "Random seed for --samples");
   add_value(command, "--halving", arguments.halving, between(0, 100),
-            "Successive halving: train all runs for few steps, then only the best "
-            "1/FACTOR of them for FACTOR times as many, and so on; 0: train all runs to "
+            "Successive halving: train all runs for few steps, then repeatedly keep the best "
+            "1/FACTOR of them and train these for FACTOR times the steps; 0: train all runs to "
             "the end")
       ->type_name("FACTOR");
   command.footer(
-      "Each run is a directory FOLDER/run-N, which all other commands accept; FOLDER/sweep.csv "
-      "has\n"
-      "the best value of train.best_metric of each run, FOLDER/report.html its curves. A sweep "
-      "that\n"
-      "was stopped continues with the same command, to the same results.\n"
+      "Each run has a directory FOLDER/run-N, which all other commands accept. FOLDER/sweep.csv "
+      "lists\n"
+      "the best value of train.best_metric of each run; FOLDER/report.html shows the curves. To "
+      "continue\n"
+      "a stopped sweep, repeat the command; the results are the same.\n"
       "Examples:\n  tapestry sweep configs/copy.yaml schedule.learning_rate=3e-4,1e-3 "
       "train.seed=1..3\n"
       "  tapestry sweep configs/copy.yaml model.dropout=0,0.1,0.3 model.d_ff=128,256 --samples 4\n"

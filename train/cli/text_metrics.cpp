@@ -19,7 +19,7 @@
 
 namespace tapestry {
 
-/// As sacreBLEU names them.
+/// The names in sacreBLEU.
 template <>
 inline constexpr std::array choices_of<BleuSmoothing>{
     Named{BleuSmoothing::exponential, "exp"}, Named{BleuSmoothing::floor, "floor"},
@@ -39,8 +39,7 @@ BleuOptions bleu_options(const MetricArguments& arguments) {
   if (arguments.smooth_value) {
     if (options.smoothing != BleuSmoothing::floor && options.smoothing != BleuSmoothing::add_k) {
       throw UsageError(
-          fmt::format("--smooth-value: found it with --smooth {}, which takes no value",
-                      arguments.smoothing),
+          fmt::format("--smooth-value: --smooth {} takes no value", arguments.smoothing),
           "choose --smooth floor or add-k");
     }
     options.smooth_value = *arguments.smooth_value;
@@ -92,7 +91,7 @@ void add_metric_options(CLI::App& command, MetricArguments& arguments) {
   add_value(command, "--smooth", arguments.smoothing, any_of<BleuSmoothing>(),
             "BLEU: smoothing of n-gram orders without a match");
   add_value(command, "--smooth-value", arguments.smooth_value, not_negative(),
-            "BLEU: value of the smoothing; floor: 0.1 by default, add-k: 1");
+            "BLEU: value for --smooth floor (default 0.1) or add-k (default 1)");
   command.add_flag("--effective-order", arguments.bleu.effective_order,
                    "BLEU: leave out n-gram orders longer than every hypothesis");
   add_value(command, "--chrf-char-order", arguments.chrf.char_order, between(1, 20),
@@ -100,14 +99,14 @@ void add_metric_options(CLI::App& command, MetricArguments& arguments) {
   add_value(command, "--chrf-word-order", arguments.chrf.word_order, between(0, 20),
             "chrF: maximum order of word n-grams; chrf++ has 2");
   add_value(command, "--chrf-beta", arguments.chrf.beta, between(0, 100),
-            "chrF: weight of recall against precision");
+            "chrF: weight of recall relative to precision");
   command.add_flag("--chrf-whitespace", arguments.chrf.whitespace,
-                   "chrF: white space is part of character n-grams");
+                   "chrF: include white space in character n-grams");
   command.add_flag("--chrf-eps-smoothing", arguments.chrf.eps_smoothing,
                    "chrF: mean of the F scores of all orders, as in chrF++.py");
   add_value(command, "--seed", arguments.seed, at_least(0), "Random seed for samples");
   add_value(command, "--decimals", arguments.decimals, between(0, 10),
-            "Decimals of printed scores");
+            "Number of decimals of printed scores");
 }
 
 std::vector<std::unique_ptr<TextMetric>> make_metrics(const MetricArguments& arguments) {
@@ -140,8 +139,8 @@ void require_equal_lines(const std::string& name, std::size_t lines, const std::
                          std::size_t expected) {
   if (lines == expected) return;
   const std::string place = name == standard_input ? "standard input" : escaped(name);
-  throw DataError(fmt::format("{}: found {} lines, expected {} as in {}", place, lines, expected,
-                              escaped(reference)),
+  throw DataError(fmt::format("{}: found {} line{}, expected {} as in {}", place, lines,
+                              lines == 1 ? "" : "s", expected, escaped(reference)),
                   "line n of each file must be the translation of the same sentence");
 }
 

@@ -16,7 +16,7 @@
 /// Arguments and files of the commands that score translations: bleu, compare.
 namespace tapestry {
 
-/// Which metrics to compute, and how; options have the names of sacreBLEU.
+/// Metrics to compute, with their options, which have the names of sacreBLEU's.
 struct MetricArguments {
   std::vector<std::string> metrics{"bleu", "chrf"};
   std::string tokenizer = "13a", smoothing = "exp";
@@ -35,17 +35,16 @@ void add_metric_options(CLI::App& command, MetricArguments& arguments);
 /// throws  UsageError if options contradict each other.
 std::vector<std::unique_ptr<TextMetric>> make_metrics(const MetricArguments& arguments);
 
-/// The sentences of a file, or of standard input if the path is `-`, one in each line; without
-/// white space at the end of lines, as sacreBLEU reads them.
+/// The sentences of a file, or of standard input if the path is `-`, one per line. Removes white
+/// space at the end of lines, as sacreBLEU does.
 ///
-/// throws  DataError with file and line as LineReader; if there is no line.
+/// throws  DataError as LineReader does, and if there is no line.
 std::vector<std::string> read_sentences(const std::string& path);
 
-/// Reads the references.
+/// Reads the reference files.
 ///
-/// throws  DataError as read_sentences(), and if a file has another number of lines than
-/// `hypotheses` from
-///         the file `name`.
+/// name    file of `hypotheses`, for messages
+/// throws  DataError as read_sentences() does, and if a file has not as many lines as `hypotheses`.
 std::vector<std::vector<std::string>> read_references(const std::vector<std::string>& paths,
                                                       const std::vector<std::string>& hypotheses,
                                                       const std::string& name);

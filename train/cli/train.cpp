@@ -56,7 +56,7 @@ void sort_resume_arguments(Arguments& arguments) {
   }
 }
 
-/// The options that decide what a process does, one on each line.
+/// The options that decide what a process does, one per line.
 std::string options_text(const Arguments& arguments) {
   std::string text = arguments.resume ? "--resume\n" : "";
   if (arguments.fresh) text += "--fresh\n";
@@ -66,8 +66,8 @@ std::string options_text(const Arguments& arguments) {
   return text;
 }
 
-/// The config without process settings; of a run that is resumed without a config file, what the
-/// command line changes in it.
+/// The config without process settings. If a run is resumed without a config file, the overrides
+/// on the command line.
 std::string config_text(const Arguments& arguments) {
   if (!arguments.config.empty()) {
     const Config config = load_config(arguments.config, arguments.overrides);
@@ -80,8 +80,8 @@ std::string config_text(const Arguments& arguments) {
   return text;
 }
 
-/// Rejects processes that would take other decisions up to start_run() and resume_run(), which
-/// compare the rest.
+/// Requires that all processes have the same program version, options and config, so that they take
+/// the same path to start_run() or resume_run(), which compare the rest.
 void require_same_command(ProcessGroup& group, const Arguments& arguments) {
   group.require_equal(
       "program", [] { return std::string(program_version); }, ExitCode::usage);
@@ -106,7 +106,7 @@ int run(Arguments arguments) {
     require_same_command(group, arguments);
     require_run(arguments);
     const int code = arguments.resume ? resume_run(arguments, group) : start_run(arguments, group);
-    group.together([] {});  // none ends before the others
+    group.together([] {});  // no process ends before the others
     return code;
   } catch (...) {
     abort_all_at_exit();
@@ -117,7 +117,7 @@ int run(Arguments arguments) {
 void define(CLI::App& command, Arguments& arguments) {
   command
       .add_option("CONFIG", arguments.config,
-                  "Config file (YAML); with --resume also, or only, a run directory")
+                  "Config file (YAML); with --resume, a run directory, a config file or both")
       ->check(not_empty());
   command.add_option("OVERRIDES", arguments.overrides,
                      "Config overrides, such as model.d_model=128");
@@ -125,25 +125,26 @@ void define(CLI::App& command, Arguments& arguments) {
       command.add_flag("--resume", arguments.resume, "Resume the run from its newest checkpoint");
   command
       .add_option("--allow-change", arguments.allowed,
-                  "Key, or key of a data file, that may differ from what the run had")
+                  "Config key that may differ from the checkpoint; key of a data file that may "
+                  "have changed")
       ->type_name("KEY")
       ->allow_extra_args(false)
       ->needs(resume);
   command
       .add_flag("--fresh", arguments.fresh,
-                "Start a new run in a directory that has one; the old run is moved aside")
+                "Start a new run even if the directory has one; the old run is moved aside")
       ->excludes(resume);
-  CLI::Option* const dry_run = command.add_flag(
-      "--dry-run", arguments.dry_run,
-      "Check config, data and memory and compute one step, without writing anything");
+  CLI::Option* const dry_run =
+      command.add_flag("--dry-run", arguments.dry_run,
+                       "Check config, data and memory and compute one step; write no files");
   CLI::Option* const profile = command.add_flag(
-      "--profile", arguments.profile, "At the end, list the time that each operation took");
+      "--profile", arguments.profile, "Print the time spent in each operation at the end");
   CLI::Option* const json =
       command.add_flag("--json", arguments.json, "Print one JSON object per line, for programs");
   command
       .add_flag("--quiet", arguments.quiet,
-                "Print nothing but warnings and errors, on standard error; the log of the run has "
-                "everything")
+                "Print only warnings and errors, on standard error; the log file of the run stays "
+                "complete")
       ->excludes(dry_run)
       ->excludes(json)
       ->excludes(profile);
@@ -156,7 +157,7 @@ void define(CLI::App& command, Arguments& arguments) {
   command.footer(
       "Examples:\n  tapestry train configs/copy.yaml model.dropout=0.1\n"
       "  tapestry train --resume runs/copy\n"
-      "  tapestry train --resume configs/copy.yaml        the same, by its config\n"
+      "  tapestry train --resume configs/copy.yaml        the same run, named by its config\n"
       "  tapestry train --resume runs/copy model.dropout=0.2 --allow-change model.dropout");
 }
 
@@ -170,7 +171,7 @@ extern const Command train_command{
     .memory_hint =
         "try a smaller train.batch_size with a larger train.accumulate, or "
         "a smaller model (model.d_model, model.num_encoder_layers, "
-        "model.num_decoder_layers), or fewer data",
+        "model.num_decoder_layers), or less data",
     .output_is_the_result = false};
 
 }  // namespace tapestry

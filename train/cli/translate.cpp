@@ -30,19 +30,19 @@ namespace {
 
 struct Arguments {
   std::string run;                          ///< a run directory or a checkpoint
-  std::optional<std::size_t> num_best{};    ///< outputs per line; nullopt: the text of one
-  std::optional<std::size_t> beam_size{};   ///< nullopt: of the run
-  std::optional<double> length_penalty{};   ///< nullopt: of the run
+  std::optional<std::size_t> num_best{};    ///< outputs per line; nullopt: only the best text
+  std::optional<std::size_t> beam_size{};   ///< nullopt: the run's
+  std::optional<double> length_penalty{};   ///< nullopt: the run's
   std::size_t min_length = 0;               ///< tokens
-  std::optional<std::size_t> max_length{};  ///< tokens; nullopt: of the run
-  bool samples = false;                     ///< sampling instead of beam search
+  std::optional<std::size_t> max_length{};  ///< tokens; nullopt: the run's
+  bool samples = false;                     ///< sample instead of beam search
   SamplingOptions sampling{};
   bool has_prefixes = false;       ///< lines are source<TAB>prefix
   std::string forbidden, allowed;  ///< files with tokens; may be empty
   std::size_t no_repeat_ngram = 0;
   bool align = false;                          ///< print word alignments
-  std::string align_layer;                     ///< empty: the last but one
-  bool interactive = false;                    ///< each line is answered before the next is read
+  std::string align_layer;                     ///< empty: the second to last
+  bool interactive = false;                    ///< answer each line before reading the next
   std::size_t batch_tokens = 2048;             ///< source tokens
   std::string on_long_line = long_lines::cut;  ///< one of long_lines
   std::size_t threads = 0;
@@ -51,7 +51,7 @@ struct Arguments {
 
 // ---- Options
 
-/// For each id of the target vocabulary, whether the file has its token on a separate line.
+/// For each id of the target vocabulary, whether a line of the file is its token.
 std::vector<bool> tokens_in_file(const std::string& path, const Vocabulary& vocabulary) {
   std::vector<bool> found(vocabulary.size(), false);
   std::size_t unknown = 0;
@@ -107,7 +107,7 @@ SearchOptions search_options(const TrainedModel& trained, const Arguments& argum
 
 // ---- Input
 
-/// The example of a line: the source, and as its target the prefix, which may be empty.
+/// The example of a line SOURCE<TAB>PREFIX. Its target is the prefix, which may be empty.
 std::optional<Example> read_with_prefix(const std::string& line, std::size_t number,
                                         const std::string& place, const TrainedModel& trained) {
   const Task& task = find_task(trained.config);
@@ -135,13 +135,13 @@ std::optional<Example> read_with_prefix(const std::string& line, std::size_t num
 
 // ---- Output
 
-/// An output as it is printed.
+/// A translation with its word alignment.
 struct Answer {
   Hypothesis output{};
   std::vector<WordLink> links{};  ///< empty without --align
 };
 
-/// "0-0 2-1": the source and the target word of each link, as in the Pharaoh format.
+/// "0-0 2-1": the source and target word index of each link, in the Pharaoh format.
 std::string in_pharaoh_format(const std::vector<WordLink>& links) {
   std::vector<std::string> pairs;
   for (const WordLink& link : links) {
@@ -158,7 +158,7 @@ std::string list_entry(const InputLine& line, const std::string& text, const Hyp
 
 /// The text of each word of a sentence.
 ///
-/// decode  gives the text of ids
+/// decode  returns the text of ids
 template <class Decode>
 Json word_texts(std::span<const std::int32_t> ids, const Vocabulary& vocabulary,
                 const Decode& decode) {
@@ -221,7 +221,7 @@ void print_answers(const InputLine& line, std::vector<Answer> answers, const Arg
   }
 }
 
-/// The outputs for each input with their alignments, if they are printed.
+/// The outputs for each input, with alignments if --align is given.
 std::vector<std::vector<Answer>> with_alignments(const std::vector<SearchInput>& inputs,
                                                  std::vector<std::vector<Hypothesis>> outputs,
                                                  const TrainedModel& trained,
@@ -279,7 +279,7 @@ std::string chosen_layer(const std::string& given, const Network& network) {
                 fmt::format("use {}", list_in_words(layers)));
 }
 
-/// The most lines that are sorted by length and answered together.
+/// Maximum number of lines that are sorted by length and answered together.
 constexpr std::size_t large_window = 1000;
 
 void run(const LineCommand& command, Arguments arguments) {
@@ -313,23 +313,24 @@ CLI::Option* add_search(CLI::App& command, Arguments& arguments) {
   const WholeNumber lengths = between(0, 1'000'000);
   CLI::Option* const beam_size = add_value(
       command, "--beam-size", arguments.beam_size, between(1, DecodingOptions::max_beam_size),
-      "Hypotheses that beam search extends at once; 1: greedy decoding (default: "
-      "decoding.beam_size of the run, or --n-best if that is more)");
+      "Number of hypotheses in the beam; 1: greedy decoding (default: decoding.beam_size of the "
+      "run, or --n-best if that is larger)");
   add_value(command, "--length-penalty", arguments.length_penalty, not_negative(),
-            "Exponent of the length normalization; 0: none (default: "
+            "Exponent of the length normalization; 0: no normalization (default: "
             "decoding.length_penalty of the run)");
-  add_value(command, "--min-length", arguments.min_length, lengths, "Minimum tokens of an output");
+  add_value(command, "--min-length", arguments.min_length, lengths,
+            "Minimum number of tokens of an output");
   add_value(command, "--max-length", arguments.max_length, lengths,
-            "Maximum tokens of an output; 0: 50 more than its source has (default: "
+            "Maximum number of tokens of an output; 0: source length + 50 (default: "
             "train.max_decode_length of the run)");
   add_value(command, "--no-repeat-ngram", arguments.no_repeat_ngram, lengths,
-            "No sequence of N tokens occurs twice in an output; 0: it may");
+            "Length of token sequences that may not occur twice in an output; 0: no limit");
   return beam_size;
 }
 
 void add_constraints(CLI::App& command, Arguments& arguments) {
   command.add_flag("--prefix", arguments.has_prefixes,
-                   "Lines are SOURCE, a tab and PREFIX, the first words of the translation");
+                   "Read lines with a source, a tab and the first words of its translation");
   CLI::Option* const forbid =
       add_path(command, "--forbid", arguments.forbidden,
                "File with tokens, one per line, that no translation contains")
@@ -343,29 +344,28 @@ void add_constraints(CLI::App& command, Arguments& arguments) {
 void define(CLI::App& command, Arguments& arguments) {
   add_run(command, arguments.run);
   add_value(command, "--n-best", arguments.num_best, between(1, DecodingOptions::max_beam_size),
-            "Print the N best translations of each line with their scores");
+            "Print this number of translations of each line, the best first, with scores");
   command.add_flag("--json", arguments.json, "Print a JSON object for each line");
   CLI::Option* const beam_size = add_search(command, arguments);
-  CLI::Option* const sample =
-      command
-          .add_flag("--sample", arguments.samples,
-                    "Sample translations instead of searching for the most likely ones")
-          ->excludes(beam_size);
+  CLI::Option* const sample = command
+                                  .add_flag("--sample", arguments.samples,
+                                            "Sample translations instead of using beam search")
+                                  ->excludes(beam_size);
   for (CLI::Option* option : add_sampling(command, arguments.sampling)) option->needs(sample);
   add_constraints(command, arguments);
   CLI::Option* const align =
       command.add_flag("--align", arguments.align,
-                       "Print for each word of a translation the words of the source that its "
+                       "Print word alignments: for each target word, the source words that its "
                        "tokens attend to most, as pairs SOURCE-TARGET of indices from 0");
   command
       .add_option("--align-layer", arguments.align_layer,
-                  "The layer of --align, such as decoder.layers.0.cross_attn (default: the last "
-                  "but one)")
+                  "Layer of --align, such as decoder.layers.0.cross_attn (default: the second to "
+                  "last)")
       ->needs(align);
   command.add_flag("--interactive", arguments.interactive,
-                   "Answer each line before the next one is read");
+                   "Answer each line before reading the next one");
   add_value(command, "--batch-tokens", arguments.batch_tokens, between(1, 1'000'000),
-            "Maximum source tokens, with padding, that are decoded at once");
+            "Maximum number of source tokens per batch, including padding");
   add_long_lines(command, arguments.on_long_line);
   add_threads(command, arguments.threads);
   command.footer(
@@ -373,8 +373,8 @@ void define(CLI::App& command, Arguments& arguments) {
       "the best first;\nINDEX is the index of the line of input, from 0, and SCORE the "
       "log-probability after length normalization.\nJSON: `line`, from 1; `translations`, each "
       "with `text`, `log_probability`, `score` and `num_tokens`. With --align also\n"
-      "`source_words`, and for each translation `words` and `alignment`, pairs of indices of a "
-      "source word and a word.\n"
+      "`source_words`, and for each translation `words` and `alignment`, pairs of a source word "
+      "index and a word index.\n"
       "Examples:\n  tapestry translate runs/multi30k < test.en > test.de\n"
       "  tapestry translate runs/multi30k --beam-size 5 --n-best 5 < test.en\n"
       "  tapestry translate runs/multi30k --sample --top-p 0.9 --n-best 3 --seed 7 < test.en");

@@ -18,6 +18,7 @@
 #include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
+#include "train/base/program.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/checkpoint/run_state.h"
 #include "train/cli/command.h"
@@ -72,7 +73,7 @@ class LogFollower {
   }
 
  private:
-  /// Where the line before the line that starts at `begin` starts, begin > 0.
+  /// Start of the line that precedes the line at `begin` > 0.
   static std::size_t line_before(std::string_view text, std::size_t begin) {
     return begin < 2 ? 0 : text.rfind('\n', begin - 2) + 1;
   }
@@ -95,7 +96,7 @@ void run(const Arguments& arguments) {
   if (!is_run_directory(run)) {
     throw CheckpointError(
         fmt::format("{}: found no run, expected a run directory", escaped(run.string())),
-        "name a run directory; `runs` lists them");
+        fmt::format("name a run directory; `{} runs` lists them", program_name()));
   }
   LogFollower log(run / "train.log");
   log.skip_all_but(arguments.lines);
@@ -111,9 +112,9 @@ void run(const Arguments& arguments) {
 void define(CLI::App& command, Arguments& arguments) {
   add_path(command, "RUN", arguments.run, "Run directory")->required();
   add_value(command, "--lines", arguments.lines, between(0, 1'000'000),
-            "Earlier lines to print first");
+            "Number of earlier lines to print first");
   command.footer(
-      "Prints the log of a run as another process writes it, until the run ends; Ctrl-C ends\n"
+      "Prints the log of a run while another process writes it, until the run ends. Ctrl-C ends\n"
       "watching, not the run.\n"
       "Example:\n  tapestry watch runs/copy");
 }

@@ -27,7 +27,7 @@ std::string epoch_line(const RunPlan& plan) {
                                  format_count(plan.config.train.accumulate),
                                  plan.config.train.accumulate == 1 ? "batch" : "batches");
   if (plan.has_lengths) {
-    line += fmt::format("{} tokens and {} of padding ({:.1f} %); ",
+    line += fmt::format("{} tokens and {} positions of padding ({:.1f} %); ",
                         format_count(plan.epoch.positions - plan.epoch.padding),
                         format_count(plan.epoch.padding), 100 * plan.padding_share());
   }
@@ -41,8 +41,8 @@ std::string epoch_line(const RunPlan& plan) {
 std::string step_lines(const RunPlan& plan) {
   const PlannedStep& step = plan.step;
   return fmt::format(
-      "step: {} (median of {} steps; 10th percentile {}, 90th {}), {} {}/s\n"
-      "  waiting for batches {}, forward and backward {}, update {}\n",
+      "step: {} (median of {} steps; 10th to 90th percentile: {} to {}), {} {}/s\n"
+      "  waiting for batches {}, forward and backward {}, optimizer update {}\n",
       short_time(step.median), step.measured, short_time(step.low), short_time(step.high),
       format_count(static_cast<std::uint64_t>(step.targets / step.median)), plan.target_noun,
       short_time(step.preparation), short_time(step.gradients), short_time(step.update));
@@ -51,35 +51,36 @@ std::string step_lines(const RunPlan& plan) {
 std::string threads_line(const PlannedThreads& threads) {
   if (threads.times.empty()) {
     return fmt::format("threads: {}; {}\n", threads.set,
-                       threads.cores == 1
-                           ? "there is one core"
-                           : "others not measured: a step takes longer than --seconds");
+                       threads.cores == 1 ? "there is one core"
+                                          : "other numbers of threads were not measured, since a "
+                                            "step takes longer than --seconds");
   }
   std::string times;
   for (const ThreadTime& time : threads.times) {
-    times += fmt::format("{}{}: {}{}", times.empty() ? "" : ", ", time.threads,
-                         short_time(time.seconds), time.threads == threads.set ? " (set)" : "");
+    times += fmt::format("{}{} with {}{}", times.empty() ? "" : ", ", short_time(time.seconds),
+                         time.threads, time.threads == threads.set ? " (configured)" : "");
   }
-  return fmt::format("threads: time of a step with {}\n", times);
+  return fmt::format("threads: a step takes {}\n", times);
 }
 
 std::string validation_line(const PlannedValidations& validations) {
   if (validations.count == 0) return "validation: no validation set\n";
   std::string decoding;
   if (validations.decoded > 0) {
-    decoding = fmt::format(" and decoding of {} sequences {}", format_count(validations.decoded),
-                           short_time(validations.decoding));
+    decoding = fmt::format(" and {} for decoding {} sequences", short_time(validations.decoding),
+                           format_count(validations.decoded));
   }
-  return fmt::format("validation: {} x, scores {}{}\n", format_count(validations.count),
+  return fmt::format("validation: {} time{}, each {} for scoring{}\n",
+                     format_count(validations.count), validations.count == 1 ? "" : "s",
                      short_time(validations.scoring), decoding);
 }
 
 std::string checkpoints_line(const PlannedCheckpoints& checkpoints) {
   return fmt::format(
-      "checkpoints: {} each, up to {} files of {}; {}\n", format_bytes(checkpoints.bytes),
-      checkpoints.files, format_bytes(checkpoints.total_bytes()),
-      checkpoints.free_disk ? format_bytes(*checkpoints.free_disk) + " of the disk free"
-                            : "free disk unknown");
+      "checkpoints: {} each, up to {} files with {} in total; {}\n",
+      format_bytes(checkpoints.bytes), checkpoints.files, format_bytes(checkpoints.total_bytes()),
+      checkpoints.free_disk ? format_bytes(*checkpoints.free_disk) + " of disk space free"
+                            : "free disk space unknown");
 }
 
 std::string division_lines(const RunPlan& plan) {
@@ -87,9 +88,9 @@ std::string division_lines(const RunPlan& plan) {
   const StepDivision& division = *plan.division;
   const auto [min, max] = std::ranges::minmax(division.micro_batches);
   return fmt::format(
-      "processes: {} with {}{} micro-batches each; a step takes {} plus the time of sending {} "
-      "that does not overlap\n"
-      "  memory per process: {} in addition to the data, and {} more in rank 0 while it saves or "
+      "processes: {} with {}{} micro-batches each; a step takes {} plus the time for sending "
+      "{} that does not overlap with the backward pass\n"
+      "  memory per process: {} in addition to the data; rank 0 needs {} more while it saves or "
       "averages checkpoints\n",
       division.micro_batches.size(), min == max ? "" : fmt::format("{} to ", min), max,
       short_time(division.compute), format_bytes(division.sent), format_bytes(division.memory),
@@ -100,7 +101,7 @@ std::string total_line(const RunPlan& plan) {
   const auto share = [&](double part) {
     return fmt::format("{:.1f} %", 100 * part / plan.total());
   };
-  return fmt::format("time: {} ({}): steps {}, validation {}, start {}\n",
+  return fmt::format("time: {} ({}); training steps {}, validation {}, startup {}\n",
                      duration_in_words(plan.total()), format_duration(plan.total()),
                      share(plan.all_steps()), share(plan.validations.total()), share(plan.startup));
 }
@@ -174,7 +175,8 @@ std::string plan_text(const RunPlan& plan) {
   std::string text;
   for (const std::string& line : plan.description) text += escaped(line) + "\n";
   text += to_line(plan.memory.need, plan.memory.largest_step, plan.memory.available) + "\n";
-  text += fmt::format("peak memory: {}, measured, with the data\n", format_bytes(plan.memory.peak));
+  text +=
+      fmt::format("peak memory: {} measured, including the data\n", format_bytes(plan.memory.peak));
   return text + epoch_line(plan) + step_lines(plan) + threads_line(plan.threads) +
          validation_line(plan.validations) + checkpoints_line(plan.checkpoints) +
          division_lines(plan) + total_line(plan) + limit_lines(plan);

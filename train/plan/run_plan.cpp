@@ -53,7 +53,7 @@ PlannedMemory estimate_memory(StepComputer& computer) {
   return memory;
 }
 
-/// Computes the first steps of the run, for about `seconds`. The very first one is left out: it
+/// Computes the first steps of the run, for about `seconds`. Leaves out the very first step, which
 /// allocates memory.
 std::vector<StepTime> time_steps(StepComputer& computer, double seconds) {
   constexpr std::size_t min_steps = 3, max_steps = 500;
@@ -67,7 +67,7 @@ std::vector<StepTime> time_steps(StepComputer& computer, double seconds) {
   return steps;
 }
 
-/// The mean number of positions of a step, or of examples if they have no lengths.
+/// The mean number of positions of a step; of examples if they have no lengths.
 double mean_step_size(const RunPlan& plan) {
   const auto all = plan.has_lengths ? plan.epoch.positions : plan.epoch.examples;
   return static_cast<double>(all) * static_cast<double>(plan.config.train.accumulate) /
@@ -114,7 +114,7 @@ double time_scores(StepComputer& computer, std::size_t count, std::size_t decode
     tokens += examples.back().target.size() + 1;
   }
   if (config.train.max_decode_length == 0) {
-    // Outputs of an untrained model do not end; a trained one's are as long as references.
+    // An untrained model does not end its outputs; a trained one's are as long as references.
     config.train.max_decode_length = tokens / examples.size();
   }
   const TextCodec codec =
@@ -163,7 +163,7 @@ PlannedCheckpoints measure_checkpoints(StepComputer& computer) {
   return planned;
 }
 
-/// The division of a step among several processes.
+/// Divides a step among several processes.
 ///
 /// step_memory  MemoryNeed::step
 StepDivision divide_step(StepComputer& computer, const PlannedStep& step, std::uint64_t step_memory,
@@ -189,8 +189,8 @@ StepDivision divide_step(StepComputer& computer, const PlannedStep& step, std::u
   return division;
 }
 
-/// Repeats a step with 1, 2, 4 ... threads, all cores and the number in the config, for about
-/// `seconds` each. Interleaves the repetitions, so that load from other programs affects all
+/// Repeats a step with 1, 2, 4 ... threads, with all cores and with the number in the config, for
+/// about `seconds` each. Interleaves the repetitions, so that load from other programs affects all
 /// numbers of threads alike.
 ///
 /// step  time of a step with the threads of the config
@@ -247,7 +247,7 @@ RunPlan plan_run(StepComputer& computer, const PlanOptions& options) {
   if (options.processes > 1) {
     plan.division = divide_step(computer, plan.step, plan.memory.need.step, options.processes);
   }
-  plan.memory.peak = read_peak_resident_bytes();  // before what a run does not do
+  plan.memory.peak = read_peak_resident_bytes();  // before measurements that a run does not make
   plan.threads = measure_threads(computer, plan.step.median, options.seconds);
   plan.limits = find_limits(plan);
   return plan;

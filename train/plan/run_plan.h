@@ -54,7 +54,7 @@ struct PlannedValidations {
 struct PlannedCheckpoints {
   std::uint64_t bytes = 0;                 ///< arrays of the first checkpoint
   std::uint64_t files = 0;                 ///< maximum number, including one being written
-  std::optional<std::uint64_t> free_disk;  ///< bytes; nullopt if the system does not tell
+  std::optional<std::uint64_t> free_disk;  ///< bytes; nullopt if unknown
 
   std::uint64_t total_bytes() const { return files * bytes; }
 };
@@ -65,21 +65,20 @@ struct ThreadTime {
   double seconds = 0.0;
 };
 
-/// Threads of a run, and the times of a step with other numbers of threads.
+/// Threads of a run, and times of a step with different numbers of threads.
 struct PlannedThreads {
   std::size_t set = 0;    ///< train.threads, or all cores
   std::size_t cores = 0;  ///< cores available to this process
-  /// With ascending numbers of threads; empty if steps take too long or no other number is
-  /// possible.
+  /// In ascending order of threads; empty if a step takes too long or there is one core.
   std::vector<ThreadTime> times;
 };
 
-/// How several processes divide a step. Its time is `compute` plus the time of sending `sent` bytes
-/// that does not overlap with backward.
+/// How several processes divide a step. A step takes `compute` plus the part of the time for
+/// sending `sent` bytes that does not overlap with the backward pass.
 struct StepDivision {
   std::vector<std::size_t> micro_batches;  ///< number per process
-  double compute = 0.0;    ///< forward, backward and update of the process with most micro-batches
-  std::uint64_t sent = 0;  ///< maximum bytes sent by one process
+  double compute = 0.0;      ///< seconds of the process with most micro-batches, without sending
+  std::uint64_t sent = 0;    ///< maximum bytes sent by one process
   std::uint64_t memory = 0;  ///< MemoryNeed::per_process()
 };
 
@@ -116,19 +115,19 @@ struct RunPlan {
 
 /// How a plan is measured.
 struct PlanOptions {
-  double seconds = 3.0;  ///< approximate time for steps, and for each other number of threads
+  double seconds = 3.0;  ///< approximate time for steps, and again for each number of threads
   TimeLimit::Clock::time_point started;  ///< start of the process
   std::size_t processes = 1;             ///< processes of the run
 };
 
 /// Measures steps, threads, a validation and a save of a run that has not begun, in this process;
-/// writes no files. When it returns, the process has the number of threads of the config.
+/// writes no files. Afterwards the process uses the number of threads of the config.
 ///
-/// computer  the run before its first step; it has computed some steps when the function returns
+/// computer  the run before its first step; computes some of its steps
 /// throws    NumericError from a step; kernels::OutOfMemory.
 RunPlan plan_run(StepComputer& computer, const PlanOptions& options);
 
-/// The limits that a plan shows: first obstacles to the run, then to its speed.
+/// The limits of a plan: first those that prevent the run, then those that slow it down.
 std::vector<Limit> find_limits(const RunPlan& plan);
 
 /// The plan as `tapestry plan` prints it.

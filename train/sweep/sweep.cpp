@@ -75,7 +75,7 @@ struct Run {
   std::vector<std::string> overrides;
   pid_t process = 0;          ///< id of the process that trains it
   bool resumes = false;       ///< whether it had a checkpoint when the process started
-  Clock::time_point retry{};  ///< when a run that another process had locked is tried again
+  Clock::time_point retry{};  ///< when to retry a run that another process had locked
   int failed = 0;             ///< exit code of a failed run
 };
 using Runs = std::vector<Run*>;
@@ -91,7 +91,7 @@ struct StopAtEnd {
   }
 };
 
-/// The runs of a sweep before their start.
+/// The runs of a sweep, not yet started.
 std::vector<Run> make_runs(const Sweep& sweep) {
   const std::size_t digits = std::max<std::size_t>(2, fmt::to_string(sweep.runs.size()).size());
   const std::vector<SweepAxis>& axes = sweep.overrides.axes;
@@ -131,7 +131,7 @@ class SweepRunner {
   /// throws  ConfigError, UsageError as check_configs()
   explicit SweepRunner(const Sweep& sweep)
       : sweep_(sweep), runs_(make_runs(sweep)), options_(check_configs(sweep, runs_).train) {
-    ::signal(SIGCHLD, SIG_DFL);  // waitpid() gets no exit codes if it is ignored
+    ::signal(SIGCHLD, SIG_DFL);  // if it is ignored, waitpid() gets no exit codes
   }
 
   int run() {
@@ -203,9 +203,9 @@ class SweepRunner {
     return arguments;
   }
 
-  /// Trains the runs up to the step of the stage. When it returns or throws, all have been saved.
+  /// Trains the runs up to the step of the stage. When it returns or throws, all runs are saved.
   void train(const SweepStage& stage, Runs waiting) {
-    // Without stages the process of a run finds out whether it has ended.
+    // Without halving, the process of a run finds out whether the run is finished.
     std::erase_if(waiting, [&](const Run* run) {
       return sweep_.halving > 0 && saved_step(*run).value_or(0) >= stage.step;
     });
@@ -242,7 +242,7 @@ class SweepRunner {
       } else if (*code == static_cast<int>(ExitCode::in_use)) {
         delay_locked(*run);
         waiting.insert(waiting.begin(), run);
-      } else if (*code == static_cast<int>(ExitCode::usage) && was_saved_meanwhile(*run)) {
+      } else if (*code == static_cast<int>(ExitCode::usage) && was_saved_by_another(*run)) {
         waiting.insert(waiting.begin(), run);
       } else {
         report_end(*run, *code, stage.step);
@@ -251,7 +251,7 @@ class SweepRunner {
     training = std::move(still_training);
   }
 
-  /// nullopt while the process of a run has not ended.
+  /// nullopt while the process of a run is running.
   static std::optional<int> exit_code_of_process(const Run& run) {
     int status = 0;
     const pid_t ended = retry_interrupted([&] { return ::waitpid(run.process, &status, WNOHANG); });
@@ -259,16 +259,16 @@ class SweepRunner {
     return WIFSIGNALED(status) ? signal_exit_base + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
-  /// Delays a run that another process has locked, such as one of a killed sweep.
+  /// Delays a run that another process has locked, such as a process of a killed sweep.
   void delay_locked(Run& run) {
     if (run.retry == Clock::time_point()) {
-      print(fmt::format("{}  waits for another process, which trains it", describe(run)));
+      print(fmt::format("{}  waits for another process that trains it", describe(run)));
     }
     run.retry = Clock::now() + std::chrono::seconds(1);
   }
 
   /// Whether another process has saved a run since this sweep looked for a checkpoint.
-  bool was_saved_meanwhile(const Run& run) const { return !run.resumes && saved_step(run); }
+  bool was_saved_by_another(const Run& run) const { return !run.resumes && saved_step(run); }
 
   void report_end(Run& run, int code, std::uint64_t last_step) {
     if (code == static_cast<int>(ExitCode::out_of_time)) {
@@ -321,7 +321,7 @@ class SweepRunner {
     return std::nullopt;
   }
 
-  /// The `count` runs with the best values up to a step, in their order.
+  /// The `count` runs with the best values up to a step, in the order of `runs`.
   Runs select_best(const Runs& runs, std::uint64_t last_step, std::size_t count) {
     std::vector<std::optional<BestValue>> values;
     for (Run* run : runs) values.push_back(run->failed ? std::nullopt : best(*run, last_step));
@@ -369,8 +369,8 @@ class SweepRunner {
     return has_finished ? 0 : code;
   }
 
-  /// The report of the runs that have a checkpoint, with curves and differences of their configs.
-  /// The results do not depend on it.
+  /// Writes the report of the runs that have a checkpoint, with their curves and config
+  /// differences. The results of the sweep do not depend on it.
   void write_report() const try {
     ReportData data({.details = false});
     bool has_run = false;
@@ -384,8 +384,8 @@ class SweepRunner {
     warn(fmt::format("the report of the sweep could not be written: {}", error.what()));
   }
 
-  /// Prints a line at once. The sweep reports at its end if that has failed, since the runs
-  /// continue.
+  /// Prints a line and flushes it. Since the runs continue, a failure is reported at the end of the
+  /// sweep.
   void print(const std::string& line) {
     errno = 0;
     const bool is_printed =

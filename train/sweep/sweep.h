@@ -21,15 +21,13 @@ struct Sweep {
 };
 
 /// Trains the runs of a sweep, each in a separate process, and writes sweep.csv, sweep-groups.csv
-/// (with several seeds) and report.html into its folder. Runs that have ended are skipped, and runs
-/// that were stopped are resumed, so that a sweep continues after it was stopped or killed, with
-/// the same results.
+/// (with several seeds) and report.html into its folder. Skips finished runs and resumes stopped
+/// runs, so that a sweep that was stopped or killed continues to the same results.
 ///
 /// A run that fails, or whose metrics.csv is damaged, is reported, and the sweep continues. A run
-/// whose directory has a run with another config fails. If standard output cannot be written, the
-/// sweep continues as well, with an error at its end. If report.html cannot be written, there is a
-/// warning. Before a signal or an error ends the sweep, the runs that are being trained are saved
-/// and stopped.
+/// fails if its directory has a run with another config. If standard output cannot be written, the
+/// sweep continues and throws at its end. If report.html cannot be written, it warns. Before a
+/// signal or an error ends the sweep, the runs in training are saved and stopped.
 ///
 /// returns  the exit code: 0 if a run has finished; otherwise the code of the first failed run;
 ///          128 + n after signal n, 124 if a run was stopped by train.max_time

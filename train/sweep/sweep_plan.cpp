@@ -53,7 +53,7 @@ std::vector<std::string> split_values(std::string_view text) {
   throw UsageError(fmt::format("{}: {}", escaped(override), found), hint);
 }
 
-/// The numbers of `1..5`; empty if the text is no range.
+/// The numbers of a range such as `1..5`; empty if the text is not a range.
 std::vector<std::string> range_values(const std::string& override, std::string_view text) {
   const std::size_t dots = text.find("..");
   if (dots == text.npos) return {};
@@ -150,9 +150,9 @@ std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes
 std::vector<SweepStage> sweep_stages(std::size_t runs, std::size_t factor, std::uint64_t steps,
                                      std::uint64_t validate_every) {
   if (factor == 0) return {{.step = steps, .runs = runs}};
-  std::vector<std::size_t> sizes{runs};  // of the stages, if the steps suffice for them
+  std::vector<std::size_t> sizes{runs};  // runs of each stage, if there are enough steps
   while (sizes.back() > 1) sizes.push_back((sizes.back() + factor - 1) / factor);
-  std::vector<std::uint64_t> ends;  // of the stages, the last one first
+  std::vector<std::uint64_t> ends;  // last steps of the stages, the last stage first
   for (std::uint64_t exact = steps; ends.size() < sizes.size(); exact /= factor) {
     const std::uint64_t validated =
         std::max<std::uint64_t>((exact + validate_every - 1) / validate_every, 1) * validate_every;
@@ -188,8 +188,8 @@ std::string csv_line(const std::vector<std::string>& fields) {
 
 std::string csv_number(double value) { return fmt::format("{:.17g}", value); }
 
-/// Mean, sample standard deviation, and half the width of the 95 % confidence interval of the mean;
-/// NaN without values, and the last two of one value.
+/// Mean, sample standard deviation, and half the width of the 95 % confidence interval of the mean.
+/// NaN without values; with one value, only the mean is not NaN.
 struct Interval {
   double mean, deviation, half_width;
 };
@@ -255,7 +255,7 @@ std::optional<SeedTable> summarize_seeds(const std::vector<SweepAxis>& axes,
   if (seed == axes.end()) return std::nullopt;
   std::vector<SweepAxis> others = axes;
   others.erase(others.begin() + (seed - axes.begin()));
-  std::vector<std::pair<SweepValues, std::vector<double>>> groups;  // with their best values
+  std::vector<std::pair<SweepValues, std::vector<double>>> groups;  // best values of each group
   for (const SweepResult& result : results) {
     SweepValues values = result.values;
     values.erase(values.begin() + (seed - axes.begin()));

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-/// Which runs a sweep trains, and what their metrics say of them. No function here reads or writes
+/// Which runs a sweep trains, and how their results compare. No function here reads or writes
 /// files.
 namespace tapestry {
 
@@ -29,21 +29,22 @@ struct SweepOverrides {
 /// The maximum number of runs of a sweep.
 inline constexpr std::size_t max_sweep_runs = 10'000;
 
-/// Divides overrides into those with one value and those with several: `key=a,b,c`, or `key=1..5`
-/// for whole numbers. Commas in brackets, braces or quotes are part of a value.
+/// Divides overrides into axes, with several values, and fixed ones. Several values are
+/// `key=a,b,c`, or `key=1..5` for whole numbers. Commas in brackets, braces or quotes are part of a
+/// value.
 ///
 /// throws  UsageError if a key occurs twice or has no `=`, a value is empty or occurs twice, or a
 ///         range is empty or has more than `max_sweep_runs` numbers
 SweepOverrides parse_sweep_overrides(const std::vector<std::string>& overrides);
 
-/// All combinations of values; values of the last axis are next to each other.
+/// All combinations of values; the last axis varies fastest.
 ///
 /// throws  UsageError if there are more than `max_sweep_runs`
 std::vector<SweepValues> all_combinations(const std::vector<SweepAxis>& axes);
 
-/// `count` of the combinations, drawn without replacement and in the order of all_combinations();
-/// all of them if there are fewer. The same for the same seed. There may be any number of
-/// combinations.
+/// A random sample of `count` combinations without replacement, in the order of all_combinations();
+/// all combinations if there are fewer. The sample depends only on `seed` and the axes. There may
+/// be any number of combinations.
 ///
 /// count  at most `max_sweep_runs`
 std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes, std::size_t count,
@@ -55,10 +56,10 @@ struct SweepStage {
   std::size_t runs = 0;    ///< number of runs
 };
 
-/// The stages of successive halving [1]: from one stage to the next the number of runs falls by
-/// `factor`, to one, and the steps grow by it, to `steps`. Steps before the last stage are
-/// multiples of `validate_every`, since runs are compared by their validations. One stage if
-/// `factor` is 0.
+/// The stages of successive halving [1]. From stage to stage, the number of runs is divided by
+/// `factor` until one is left, and the number of steps is multiplied by it up to `steps`. All
+/// stages but the last end at multiples of `validate_every`, since validations are compared.
+/// Returns one stage if `factor` is 0.
 ///
 /// runs            >= 1
 /// factor          0 or >= 2
@@ -76,12 +77,12 @@ struct BestValue {
   std::uint64_t step = 0;  ///< step of the value
 };
 
-/// The best value in the rows of validation up to a step; nullopt if none is finite.
+/// The best finite value in the validation rows up to a step; nullopt if there is none.
 std::optional<BestValue> best_value(const std::string& metrics_csv, const std::string& metric,
                                     std::uint64_t last_step);
 
-/// The indices of the `count` best values, in ascending order; missing values are the worst, and
-/// the first of equal ones is better.
+/// The indices of the `count` best values, in ascending order. Missing values rank last; of equal
+/// values the first ranks higher.
 std::vector<std::size_t> best_runs(const std::vector<std::optional<BestValue>>& values,
                                    const std::string& metric, std::size_t count);
 
@@ -89,7 +90,7 @@ std::vector<std::size_t> best_runs(const std::vector<std::optional<BestValue>>& 
 struct SweepResult {
   std::string run;  ///< name of its directory
   SweepValues values;
-  /// "finished"; "abandoned", as not among the best of a stage; "failed", with an error.
+  /// "finished"; "abandoned" if it was not among the best of a stage; "failed" after an error.
   std::string state = "finished";
   std::uint64_t steps = 0;          ///< number of steps done
   std::optional<BestValue> best{};  ///< best train.best_metric; nullopt without validation

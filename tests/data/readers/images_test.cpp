@@ -123,7 +123,7 @@ TEST_CASE("a table with a wrong number of fields, or another separator, is rejec
       {"0,0,a\n\n0,a\n", {"3:", "2 fields", "expected 3: 2 pixels and the label"}},
       {"0,0,0,a\n", {"1:", "4 fields", "expected 3"}},
       {"0,0,a,\n", {"1:", "4 fields", "expected 3"}},
-      {"0;0;a;b\n0,0,a\n", {"1:", "1 fields", "expected 3"}},
+      {"0;0;a;b\n0,0,a\n", {"1:", "1 field,", "expected 3"}},
       {"0;255;cat\n51;102;dog\n",
        {"1: found fields separated by semicolons", ":2:", "2 of 2 cannot be used", "tr ';' ,"}},
       {"left;right;label\n", {"1:", "semicolons", "expected commas"}},
@@ -241,7 +241,7 @@ TEST_CASE("an image without a label is only its pixels") {
   const ImageOptions options = TableFolder().options;
   CHECK(parse_image("51, 255", "in:1", options) == Pixels{0.2F, 1.0F});
   check_rejected({{"0,255,cat", {"in:7:", "3 fields", "expected 2: the pixels, without a label"}},
-                  {"0", {"in:7:", "1 fields", "expected 2"}},
+                  {"0", {"in:7:", "1 field,", "expected 2"}},
                   {"0,cat", {"in:7:", "\"cat\" in field 2", "expected a number"}},
                   {"inf,0", {"in:7:", "\"inf\" in field 1", "expected a number"}}},
                  [&](const std::string& line) { parse_image(line, "in:7", options); });

@@ -129,7 +129,7 @@ TEST_CASE("an invalid table is rejected with the number of the invalid line") {
            {"", "line 1: found the end of the table"},
            {"step,loss\n" + training_row, "line 1: found 'step,loss', expected step,epoch,split"},
            {header + training_row + "1,1,train,2\n", "line 3: found 4 fields, expected 10"},
-           {header + "\n", "line 2: found 1 fields"},
+           {header + "\n", "line 2: found 1 field,"},
            {header + "50,2,tr", "line 2: found the end of the table after '50,2,tr'"}}) {
     const auto& shown = csv;  // clang 14 captures no structured binding
     CAPTURE(shown);

@@ -53,7 +53,8 @@ TEST_CASE("keys of a trained model other than data files and decoding are reject
     CAPTURE(override);
     CHECK(rejection(images_config(5, 5), {override})
               .starts_with("command line: " + std::string(override) +
-                           ": expected only data files and keys of decoding after runs/x"));
+                           ": expected only data files, such as data.test_text=more.txt, and "
+                           "decoding keys after runs/x"));
   }
   CHECK(rejection(images_config(5, 5), {"data.test_images="})
             .starts_with("command line: data.test_images=: found no file, expected one\n"

@@ -131,7 +131,7 @@ TEST_CASE("evaluate of a run without held-out data says so; a missing set is nul
   const KindWorkplace work;
   CHECK(work.out("train tiny.yaml data.validation_size=0 data.test_size=0")
             .ends_with("; next: tapestry report runs/tiny\n"));
-  CHECK(contains(work.out("evaluate runs/tiny"), "\nno held-out pairs: name files or sizes for"));
+  CHECK(contains(work.out("evaluate runs/tiny"), "\nno held-out pairs: set their files or sizes"));
   work.out("train classes.yaml train.steps=60");
   const json scores = json::parse(work.run("evaluate runs/classes --json").out);
   CHECK(scores.at("test").is_null());
@@ -238,7 +238,7 @@ TEST_CASE("every command that examines a run accepts moved data files") {
     CHECK(work.run(command).code == 0);
   }
   check_rejected(work, "attention runs/text --text 'ein haus' data.train_source=x", 2,
-                 {"data.train_source=x: a text that is given needs no other data"});
+                 {"data.train_source=x: --text needs no data files"});
 }
 
 TEST_CASE("evaluate without the training file scores the sets that have separate files") {

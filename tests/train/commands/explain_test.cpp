@@ -125,7 +125,7 @@ TEST_CASE("explain writes the page to the path of report, or to --output") {
                  {"none/here.html: could not open its folder", "create the folder none"});
 }
 
-TEST_CASE("the labels are the target given, or the model's own output") {
+TEST_CASE("labels come from --target, or else from the model's own output") {
   const ExplainWorkplace work;
   work.out("train pairs.yaml --quiet");
   const Json own = work.json("runs/pairs 'c a b'");
@@ -147,7 +147,7 @@ TEST_CASE("the labels are the target given, or the model's own output") {
   }
   CHECK(differ > 0);
   const Json given = work.json("runs/pairs 'c a b' --target 'b b'");
-  CHECK(given["labels"] == "the target given");
+  CHECK(given["labels"] == "the text of --target");
   CHECK(labels_of(given) == Words{"b", "b", "<eos>"});
   CHECK(given["tokens"]["encoder"] == Json{"c", "a", "b", "<eos>"});
   CHECK(given["tokens"]["decoder"] == Json{"<bos>", "b", "b"});

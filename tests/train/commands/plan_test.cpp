@@ -24,11 +24,11 @@ TEST_CASE("a plan describes the run in the words of the run, and writes nothing"
   const std::string plan = work.out("plan tiny.yaml --seconds 1");
   check_words(plan, {"\nblocks: ", "\npeak memory: ", "\nepoch: 6 steps of 1 batch; ",
                      "; 2.00 epochs in 12 steps\n", "\nstep: ", "\n  waiting for batches ",
-                     "\nthreads: ", "\nvalidation: 2 x, scores ", " and decoding of 6 sequences ",
+                     "\nthreads: ", "\nvalidation: 2 times, each ", " for decoding 6 sequences\n",
                      "\ncheckpoints: ", "\ntime: ", "\nlimits:"});
   // On one core there are no other numbers of threads to compare.
   const bool one_core = read_cores().allowed == 1;
-  CHECK(contains(plan, "\nthreads: time of a step with 1: ") == !one_core);
+  CHECK(contains(plan, "\nthreads: a step takes ") == !one_core);
   CHECK(contains(plan, "\nthreads: 1; there is one core\n") == one_core);
   CHECK(!contains(plan, "\nprocesses: "));
   CHECK(work.contents() == before);

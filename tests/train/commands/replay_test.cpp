@@ -166,13 +166,15 @@ TEST_CASE("a run that changed between the checkpoint and the step causes a warni
     return done.err;
   };
   const std::string change = ": step 12: changed model.dropout";
-  CHECK(contains(warnings("14"), "the replay is with the config before" + change));
+  CHECK(contains(warnings("14"),
+                 "the replay uses the config from before this change of the run" + change));
   CHECK(!contains(warnings("16"), "changed"));  // from step 15
   CHECK(!contains(warnings("12"), "changed"));
   for (std::uint64_t step = 1; step < 20; ++step) {
     std::filesystem::remove(work / work.checkpoint(step, "kept"));
   }
-  CHECK(contains(warnings("3"), "the replay is with the config after" + change));
+  CHECK(contains(warnings("3"),
+                 "the replay uses the config from after this change of the run" + change));
 }
 
 TEST_CASE("mistakes on the command line of replay are rejected") {

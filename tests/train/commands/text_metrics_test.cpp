@@ -70,7 +70,7 @@ TEST_CASE("text that appears to be tokenized gets a warning") {
   for (int i = 0; i < 100; ++i) lines += "a b c d .\n";
   work.write("tokenized", lines);
   const std::string bleu = "bleu tokenized --reference tokenized";
-  CHECK(contains(work.run(bleu).err, "100 lines end in a separate point"));
+  CHECK(contains(work.run(bleu).err, "100 lines end in a tokenized period"));
   work.out(bleu + " --tokenize none");
   work.out(bleu + " --metrics chrf");
 }
@@ -118,7 +118,7 @@ TEST_CASE("files of other lengths, no text and options that contradict each othe
   const std::string one = " --reference ref";
   check_rows(
       work, {{"bleu a --reference three" + one, 3, {"a: found 2 lines, expected 3 as in three"}},
-             {"bleu -" + one, 3, {"standard input: found 1 lines, expected 2 as in ref"}, "a\n"},
+             {"bleu -" + one, 3, {"standard input: found 1 line, expected 2 as in ref"}, "a\n"},
              {"bleu -" + one, 3, {"standard input: found no line, expected one sentence per line"}},
              {"compare ref three a", 3, {"three: found 3 lines, expected 2 as in ref"}},
              {"compare ref a b three", 3, {"three: found 3 lines, expected 2 as in ref"}},

@@ -299,7 +299,7 @@ TEST_CASE("score rejects files of different lengths and lines without a tab, aft
   const Outcome uneven = work.run("score runs/tiny in out");
   CHECK(uneven.code == 3);
   CHECK(split_lines(uneven.out).size() == 1);
-  CHECK(contains(uneven.err, "out: found 1 lines, and more in in, expected as many\n"));
+  CHECK(contains(uneven.err, "out: found 1 line, expected as many as in in, which has more\n"));
   const Outcome tabless = work.run("score runs/tiny", "a\tb\nc d\n");
   CHECK(tabless.code == 3);
   CHECK(split_lines(tabless.out).size() == 1);

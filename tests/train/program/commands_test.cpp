@@ -63,6 +63,14 @@ TEST_CASE("help and version are printed on standard output") {
   CHECK(work.out("--version") == fmt::format("tapestry {}\n", program_version));
 }
 
+TEST_CASE("without arguments, help is printed on standard error, with exit code 2") {
+  const Workplace work;
+  const Outcome listed = work.run("");
+  CHECK(listed.code == 2);
+  CHECK(listed.out.empty());
+  CHECK(listed.err == work.out("help"));
+}
+
 std::string read_source(const fs::path& path) {
   return test::read_text(test::source_folder() / path);
 }
@@ -98,7 +106,6 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   work.write("in.txt", "a\n");
   work.write("\x1B[31mfile", "a\n");
   std::vector<test::CommandRow> rows = {
-      {"", 2, {"command line: a command is required", "see `tapestry --help`"}},
       {"trian tiny.yaml", 2, {"unknown command `trian`", "did you mean `train`?"}},
       {"begin", 2, {"unknown command `begin`", "use train, plan, ", ", completion or help"}},
       {"help begin", 2, {"COMMAND: expected train, plan, ", "found \"begin\""}},
