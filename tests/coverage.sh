@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds Tapestry with coverage counters, runs its tests and prints which lines of the library they
-# reach.
+# Builds Tapestry with coverage counters, runs its tests and prints which lines they reach.
 #
 #   tests/coverage.sh             all tests; the lines of every folder, then the readers as below
-#   tests/coverage.sh readers     the unit tests of data/ and train/ alone; lines and branches of the
+#   tests/coverage.sh readers     only the unit tests of data/ and train/; lines and branches of the
 #                                 readers of checkpoints, configs and data
 #
 # Exits with 1 if less than 95 % of the lines of autograd/ or of layers/ are reached, or less than
 # all lines or 95 % of the branches of the readers.
 #
-# A branch here is one that stands in the source: the ones that the compiler adds where a call may
-# throw do not count, nor do those that belong to no code.
+# Counts the branches in the source only: not the branches that the compiler adds for calls that may
+# throw, nor unreachable ones.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -39,14 +38,14 @@ ctest --preset coverage "${tests[@]}"
 gcovr --root . --object-directory "$build" --filter '(autograd|layers|optim|data|train)/' \
   --exclude-throw-branches --exclude-unreachable-branches --json "$counts" "$build"
 
-# reached FILTER GCOVR_OPTION...: what gcovr says of the files that match; fails where it does.
-# gcovr deletes what --output names before it writes, so that must never be a device.
+# reached FILTER GCOVR_OPTION...: gcovr's summary of the files that match; fails if gcovr fails.
+# gcovr deletes the file of --output before it writes, so the file must never be a device.
 reached() {
   gcovr --root . --add-tracefile "$counts" --filter "$1" "${@:2}" --print-summary \
     --output "$build/summary.txt" 2>"$build/gcovr.log"
 }
 
-# percent FOLDER [MINIMUM]: the line coverage of a folder and all below it; fails below the minimum.
+# percent FOLDER [MINIMUM]: line coverage of a folder with subfolders; fails below the minimum.
 percent() {
   local status=0 summary
   summary=$(reached "$1/" --fail-under-line "${2:-0}") || status=$?
@@ -54,7 +53,7 @@ percent() {
   return "$status"
 }
 
-# missed FILTER [GCOVR_OPTION]: the files with anything that is not reached.
+# missed FILTER [GCOVR_OPTION]: the files with lines or branches that are not reached.
 missed() {
   gcovr --root . --add-tracefile "$counts" --filter "$1" --txt "${@:2}" |
     awk '/\.(h|cpp) / && NF > 4'
@@ -91,6 +90,6 @@ readers() {
 readers
 
 if [ ${#too_low[@]} -gt 0 ]; then
-  printf 'coverage.sh: less than is wanted of the %s\n' "${too_low[@]}" >&2
+  printf 'coverage.sh: too low: %s\n' "${too_low[@]}" >&2
   exit 1
 fi

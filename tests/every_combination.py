@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs `tapestry check` on models in which every two choices of a config meet at least once: a
-covering set of pairs. Usage: tests/every_combination.py PROGRAM [--kind KIND]"""
+"""Runs `tapestry check` on models that together have every pair of config choices (pairwise
+testing). Usage: tests/every_combination.py PROGRAM [--kind KIND]"""
 
 import argparse
 import itertools
@@ -51,7 +51,7 @@ KINDS = {
 
 
 def is_allowed(choice):
-    """The rules of a config."""
+    """Whether the rules of a config allow the choice."""
     if choice["attention"] == "parameter_free":
         if choice["num_heads"] != "1" or choice["d_head"] != "0":
             return False
@@ -67,7 +67,7 @@ def pairs_of(choice):
 
 
 def random_choice(options, fixed, rng):
-    """One that is allowed, with the given values, or None if none was found."""
+    """An allowed random choice that has the values `fixed`; None if none was found."""
     for _ in range(2000):
         choice = {key: rng.choice(values) for key, values in options.items()} | fixed
         if is_allowed(choice):
@@ -76,7 +76,7 @@ def random_choice(options, fixed, rng):
 
 
 def covering_set(options, rng):
-    """Allowed choices among which is every pair of values that any allowed choice has."""
+    """Allowed choices that together have every pair of values of any allowed choice."""
     wanted = set()
     for (a, of_a), (b, of_b) in itertools.combinations(sorted(options.items()), 2):
         wanted |= {((a, x), (b, y)) for x in of_a for y in of_b}
@@ -85,7 +85,7 @@ def covering_set(options, rng):
         first = min(wanted)
         candidates = [random_choice(options, dict(first), rng) for _ in range(30)]
         candidates = [choice for choice in candidates if choice]
-        if not candidates:  # no allowed choice has it
+        if not candidates:  # no allowed choice has this pair
             wanted.remove(first)
             continue
         best = max(candidates, key=lambda choice: len(pairs_of(choice) & wanted))
@@ -133,7 +133,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", type=Path)
     parser.add_argument("--kind", choices=KINDS, action="append", help="default: all of them")
-    parser.add_argument("--at-most", type=int, help="number of models of a kind, from the first on")
+    parser.add_argument("--at-most", type=int, help="maximum number of models of a kind")
     arguments = parser.parse_args()
     program = arguments.program.resolve()
     require_every_kind(program)

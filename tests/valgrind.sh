@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs the unit tests and the commands of the program under valgrind's memcheck, which finds reads
-# of memory that was never written, in the libraries as well, where sanitizers see nothing.
+# Runs the unit tests and the commands of the program under valgrind's memcheck. It finds reads of
+# uninitialized memory also in libraries, which sanitizers do not check.
 #
 #   tests/valgrind.sh                 everything
 #   tests/valgrind.sh data program    some of autograd, layers, optim, data, train, program
 #
-# Exits with 1 after a report, which stands in .build/valgrind/NAME.log. Takes apt-get install
-# valgrind. The preset builds without AVX-512, and OpenBLAS is told to do without it: valgrind 3.19
-# knows neither. Leaks count where nothing points to the memory any more; the threads of the pool
-# and their memory live as long as the process.
+# Exits with 1 if valgrind reports an error; .build/valgrind/NAME.log has the reports. Needs
+# valgrind (apt-get install valgrind). Tapestry is built without AVX-512, and OpenBLAS uses Haswell kernels,
+# since valgrind 3.19 does not know AVX-512. Memory is lost if nothing points to it any more; the
+# threads of the pool keep their memory until the process ends.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,17 +24,17 @@ if ! command -v valgrind >/dev/null; then
   exit 2
 fi
 
-# What is left out, by the names of test cases, and why.
+# Test cases to leave out, with the reasons.
 declare -A left_out=(
-  # Minutes for one product of some gigaflops, which other tests of products cover. And a sum that
-  # is compared with one in 80 bits, of which valgrind makes 64.
+  # A product of some gigaflops takes minutes; other tests cover products. And a sum is compared
+  # with a sum in 80 bits, which valgrind computes in 64 bits.
   [autograd]='products beyond the size of a split*,the sum of squares of float32 values*'
-  # What is started with a limit on memory that valgrind itself exceeds, a process that runs out of
-  # memory, which valgrind ends, and /proc/self/mem, which it lets be read.
+  # Tests with a memory limit that valgrind itself exceeds, with a process that runs out of memory,
+  # which valgrind ends, and with /proc/self/mem, which is readable under valgrind.
   [train]='a config that would expand without end*,a config of a terabyte*,work in a child process has no more memory*,input that cannot be read*'
 )
-# Forked processes end where they stand and know nothing of the stacks of other threads: what these
-# hold would count as lost. The address sanitizer looks for leaks there.
+# A forked process does not have the stacks of the other threads, so memory that only these point to
+# would count as lost. The address sanitizer looks for leaks in these tests.
 declare -A leak_check=([train]=no)
 
 failed=0
@@ -61,8 +61,8 @@ unit_tests() {
   report "$1" "$status" $((SECONDS - start))
 }
 
-# tapestry EXPECTED ARGUMENT...: a command of the program in $folder, which has to end with the exit
-# code EXPECTED and without a report.
+# tapestry EXPECTED ARGUMENT...: runs a command of the program in $folder, which has to end with
+# exit code EXPECTED and without a report.
 tapestry() {
   local expected=$1 status=0
   shift
@@ -72,8 +72,8 @@ tapestry() {
   [ "$status" -eq "$expected" ] || wrong=$status
 }
 
-# Each command once, on good files and on bad ones: the tests of the program start it as a process
-# of its own, where valgrind does not look.
+# Runs each command once, on good and on bad files: the tests of the program start it as a separate
+# process, which valgrind does not follow.
 program() {
   local start=$SECONDS wrong=0 program=$PWD/$build/tapestry log=$PWD/$build/program.log folder
   cmake --build --preset valgrind --target tapestry

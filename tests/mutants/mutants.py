@@ -10,27 +10,27 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class ListError(Exception):
-    """Something in the list is wrong; the message says where and what was expected."""
+    """An error in a list; the message says where it is and what was expected."""
 
 
 @dataclass(frozen=True)
 class Mutant:
     name: str
-    breaks: str          # what is wrong, in a line
-    file: str            # from the root
-    old: str             # the text that is replaced: an expression, or whole statements
+    breaks: str          # the fault, in one line
+    file: str            # relative to the root of the sources
+    old: str             # the text to replace: an expression, or whole statements
     new: str
     statements: bool = False
-    gradcheck: bool = False  # breaks a gradient of the model: the checker has to find it
+    gradcheck: bool = False  # breaks a gradient of the model: gradcheck must find it
     after: str = ""      # text before `old`, for an `old` that the file repeats
-    guard: bool = False  # an access beyond an operand: for the tests with unreadable pages
+    guard: bool = False  # an access beyond an operand: first tries the tests with unreadable pages
 
     @property
     def folder(self):
         return self.file.split("/")[0]
 
     def span_in(self, source):
-        """Where `old` begins and ends in the text of the file, where it must stand exactly once."""
+        """Begin and end of `old` in the text of its file, where it must occur exactly once."""
         span = self.found_in(source)
         for name, text in [("old", self.old), ("new", self.new)]:
             if problem := problem_of_form(text, self.statements, can_be_empty=name == "new"):
@@ -55,7 +55,7 @@ class Mutant:
         return found[0]
 
     def end_of_anchor(self, source):
-        """Where `after` ends, which must stand in the file exactly once."""
+        """End of `after` in the file, where it must occur exactly once."""
         found = [match.end() for match in pattern_of(self.after).finditer(source)]
         if len(found) != 1:
             raise ListError(f"{self.name}: its `after` occurs {len(found)} times in {self.file}, "
@@ -64,8 +64,8 @@ class Mutant:
 
 
 def problem_of_form(text, statements, can_be_empty):
-    """What keeps the text from being a whole expression, or whole statements; None if nothing was
-    found. Types are not checked."""
+    """Why the text is not a whole expression, or whole statements; None if no problem was found.
+    Does not check types."""
     code = re.sub(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'(?!\d)', "0", text)
     code = re.sub(r"//[^\n]*|/\*.*?\*/", "", code).strip()
     open_brackets, ends = [], 0
@@ -94,8 +94,8 @@ def problem_of_form(text, statements, can_be_empty):
 
 
 def joined_operator(source, begin, end):
-    """The call, index or member access that belongs to one end of a part of the source, so that it
-    would apply to other operands in parentheses; None if there is none."""
+    """The call, index or member access next to a part of the source. It would apply to other
+    operands if the part were put in parentheses. None if there is none."""
     before, behind = re.sub(r"//.*", "", source[:begin]).rstrip(), source[end:].lstrip()
     for part in ("->", ".", "::"):
         if before.endswith(part) and not before.endswith("..."):
@@ -108,7 +108,7 @@ def joined_operator(source, begin, end):
 
 
 def without_nested(code):
-    """The text without parentheses and brackets with their contents, and without blanks."""
+    """The text without blanks, and without parentheses, brackets and their contents."""
     result, depth = "", 0
     for character in code:
         depth -= character in ")]"
@@ -119,7 +119,7 @@ def without_nested(code):
 
 
 def pattern_of(text):
-    """Matches the same tokens however they are spaced and wrapped."""
+    """A pattern that matches the same tokens with any spacing and line breaks."""
     tokens = re.findall(r"\w+|[^\w\s]", text)
     pattern = ""
     for before, token in zip([""] + tokens, tokens):

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: BSD-3-Clause
-"""Puts faults into a copy of the sources and prints which test notices each: see README.md."""
+"""Puts faults into a copy of the sources and prints which test finds each fault: see README.md."""
 
 import argparse
 import concurrent.futures
@@ -17,9 +17,9 @@ from weave import weave, woven
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("lists", nargs="+", type=Path, metavar="LIST.toml", help="the mutants to try")
+    parser.add_argument("lists", nargs="+", type=Path, metavar="LIST.toml", help="mutants to try")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="try only these mutants")
-    parser.add_argument("--jobs", type=int, default=2, help="mutants at a time; default 2")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants to try at a time; default 2")
     parser.add_argument("--check", action="store_true",
                         help="only check that every mutant fits the sources")
     parser.add_argument("--compile", action="store_true",
@@ -30,7 +30,7 @@ def arguments():
 
 
 def check(mutants):
-    """Reports all mutants that do not fit their files at once."""
+    """Reports all mutants that do not fit their files in one error."""
     problems = []
     for file, of_file in mutant_list.by_file(mutants).items():
         try:
@@ -61,7 +61,7 @@ def build(mutants, folder):
 
 
 def findings(mutant, trial):
-    """The line that is printed for a trial."""
+    """The line to print for a trial."""
     name = mutant.name if mutant is not None else "nothing"
     killer = "SURVIVES"
     if trial.test is not None:
@@ -72,7 +72,7 @@ def findings(mutant, trial):
 
 
 def escapes(mutant, trial):
-    """Whether the tests do not notice the mutant, or gradcheck does not although it must."""
+    """Whether the tests miss the mutant, or gradcheck misses a mutant that it must find."""
     return trial.test is None or (mutant.gradcheck and "gradcheck" not in trial.checks)
 
 
@@ -102,7 +102,7 @@ def main():
     baseline = try_mutant(None, programs)
     if baseline != Trial():
         print(f"without a mutant: {findings(None, baseline)}", file=sys.stderr)
-        print("hint: fix this first; the woven sources must pass as the real ones do",
+        print("hint: fix this first; without a mutant, the woven sources must pass all tests",
               file=sys.stderr)
         return 1
     begin = time.monotonic()

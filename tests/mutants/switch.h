@@ -8,8 +8,8 @@
 #include <initializer_list>
 #include <string_view>
 
-/// Which mutant of a woven build is on: named by the environment variable TAPESTRY_MUTANT
-/// when the program starts, or none. `weave.py` includes this in every file it breaks.
+/// Turns on the mutant of a woven build that the environment variable TAPESTRY_MUTANT names when
+/// the program starts, if it is set. `weave.py` includes this in every file with a mutant.
 namespace tapestry::mutants {
 
 /// FNV-1a, 32 bits.
@@ -39,7 +39,7 @@ inline bool require_known(std::initializer_list<std::string_view> names) {
   const std::string_view name = chosen_name();
   if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return true;
   std::fprintf(stderr,
-               "TAPESTRY_MUTANT is %s, expected a name from `tests/mutants/run.py --list`\n",
+               "TAPESTRY_MUTANT is %s, expected a name from the lists of tests/mutants/run.py\n",
                name.data());
   std::_Exit(2);
 }

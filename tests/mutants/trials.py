@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What one mutant does to the test programs and to the checker."""
+"""Runs the test programs, gradcheck and check with one mutant."""
 
 import html
 import os
@@ -14,46 +14,46 @@ from mutants import ROOT
 SUITES = ["autograd", "layers", "optim", "data", "train"]
 GUARDS = ["back", "front"]  # sides of the unreadable pages, tests/support/guarded_memory.h
 GUARDED_SUITES = ["autograd", "layers", "optim"]
-SECONDS = 300  # after which a program hangs; the slowest takes 50 when two run on two cores
+SECONDS = 300  # a program that runs longer hangs; the slowest takes 50 s when two run on two cores
 
 TINY = ["data.num_symbols=4", "data.min_length=2", "data.max_length=6", "data.train_size=4",
         "data.validation_size=1", "data.test_size=1", "model.d_model=10", "model.num_heads=2",
         "model.d_ff=13", "model.num_encoder_layers=2", "model.num_decoder_layers=2",
         "model.max_length=8"]
-# The models that the checker looks at: between them they reach every operation of the layers.
+# Models for gradcheck and check. Together they use every operation of the layers.
 MODELS = [
     ["model.norm=pre", "model.activation=relu", "model.dropout=0.2", "train.label_smoothing=0"],
     ["model.norm=post", "model.activation=gelu", "model.positions=learned", "model.dropout=0.2",
      "model.score=additive",
      "model.tie_embeddings=all", "train.label_smoothing=0.1"],
-    # Without padding, where all gradients of the last rows are 0.
+    # Without padding: its rows have only gradients of 0.
     ["model.norm=pre", "model.activation=gelu_tanh", "model.dropout=0",
      "model.score=bilinear", "model.d_head=6", "model.positions=rotary",
      "model.tie_embeddings=target", "train.label_smoothing=0.1", "data.min_length=6"],
     ["model.norm=post", "model.activation=swiglu", "model.dropout=0.2",
      "model.normalization=rms_norm", "model.skip_scale=0.5", "model.stochastic_depth=0.3"],
-    # Without padding, which batch norms mix with the tokens and the embedding spares.
+    # Without padding: batch norms would mix it with the tokens.
     ["model.normalization=batch_norm", "model.activation=silu", "data.min_length=6"],
 ]
 
 
 @dataclass(frozen=True)
 class TestKill:
-    """How a test program noticed."""
+    """How a test program found the mutant."""
     suite: str      # and the side of the guard, in a guarded run
     how: str        # "fails", "crashes" or "hangs"
-    first: str = ""  # the first test case that failed, or that never ended
+    first: str = ""  # the first test case that failed or did not end
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What noticed a mutant; nothing, for sources that are as they should be."""
+    """What found a mutant; empty for sources without a fault."""
     test: TestKill | None = None
-    checks: dict = field(default_factory=dict)  # by the name of the check: what it found
+    checks: dict = field(default_factory=dict)  # name of the check: what it found
 
 
 def gradcheck_finding(output):
-    """What `tapestry gradcheck` printed: the operation it names, or else how much is wrong."""
+    """The operation that `tapestry gradcheck` names, or else the number of wrong gradients."""
     if (named := re.search(r"first wrong operation: (\S+) .*?, (?:in (\S+)|outside of layers), inputs",
                            output)):
         return f"`{named[1]}`" + (f" in `{named[2]}`" if named[2] else "")
@@ -67,12 +67,12 @@ def check_finding(output):
     return ", ".join(failed) if failed else "fails"
 
 
-# Commands of the program that end with 1 when something is wrong, and how to read what they print.
+# Commands that end with exit code 1 if the model is wrong, and functions that read their output.
 CHECKS = {"gradcheck": gradcheck_finding, "check": check_finding}
 
 
 def try_mutant(mutant, programs):
-    """The trial of a mutant, or of the sources as they are if it is None."""
+    """The trial of a mutant; None: of the sources without a fault."""
     environment = dict(os.environ)
     environment.pop("TAPESTRY_MUTANT", None)
     environment.pop("TAPESTRY_GUARD", None)
@@ -83,7 +83,7 @@ def try_mutant(mutant, programs):
 
 
 def first_kill(mutant, programs, environment):
-    """By the tests of its file, then of its folder, or else by the first others that notice."""
+    """The first test that finds the mutant: of its file, then of its folder, then any other."""
     own = mutant.folder if mutant is not None else SUITES[0]
     runs = runs_of_tests(own, mutant is not None and mutant.guard)
     for name, command, guard in [*near_runs(runs, mutant), *runs]:
@@ -96,8 +96,8 @@ def first_kill(mutant, programs, environment):
 
 
 def near_runs(runs, mutant):
-    """The tests that are likely to notice, before whole suites, which take up to two minutes: those
-    in files named like the mutant's, then those in a folder of the same name."""
+    """Tests that are likely to find the mutant, to run before whole suites, which take up to two
+    minutes: test files named like the mutant's file, then the folder of the same name."""
     if mutant is None:
         return []
     path = PurePath(mutant.file)
@@ -110,8 +110,8 @@ def near_runs(runs, mutant):
 
 
 def runs_of_tests(own, guarded_first):
-    """Everything that CTest runs of the unit tests, as name, command and side of the unreadable
-    pages, or none for plain memory; then power failures of a simulated disk."""
+    """All unit tests that CTest runs, as name, command and side of the unreadable pages (None:
+    plain memory); then power failures of a simulated disk."""
     def tests(suite, guard=None):
         name = suite if guard is None else f"{suite}, guarded at the {guard},"
         return name, [f"{suite}/{suite}_tests", "--reporters=xml", "--abort-after=1"], guard
@@ -135,7 +135,7 @@ def test_kill(suite, code, output):
 
 
 def failed_cases(output):
-    """The names of the test cases that failed, and of one that never ended, if any."""
+    """The names of the test cases that failed, and of the case that did not end, if any."""
     failed, running = [], ""
     for line in output.splitlines():
         if (begin := re.search(r'<TestCase name="([^"]*)"(?!.*skipped="true")', line)):
@@ -166,7 +166,7 @@ def ended_by(code, output):
 
 
 def run(command, folder, environment):
-    """The exit code, None after too long a time, and the output; ends what the program started."""
+    """The exit code, or None after SECONDS, and the output. Ends all processes of the program."""
     process = subprocess.Popen(command, cwd=folder, env=environment, text=True, errors="replace",
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                start_new_session=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Weaves mutants into a copy of the sources, as switches that are thrown at run time."""
+"""Weaves mutants into a copy of the sources, as switches that are set at run time."""
 
 import shutil
 from pathlib import Path
@@ -8,9 +8,9 @@ from mutants import ROOT, ListError, by_file
 
 COPIED = ["CMakeLists.txt", "CHANGELOG.md", "LICENSE", "README.md", "cmake", "autograd", "configs", "data",
           "layers", "optim", "tests", "train"]
-# The programs, which reject a name that is on no list.
+# The programs. They reject names that are not in a list.
 MAINS = ["tests/support/main.cpp", "train/cli/main.cpp"]
-# In angle brackets, which CMake's check of the includes of public headers ignores.
+# In angle brackets: CMake's check of the includes of public headers ignores them.
 INCLUDE = '#include <tests/mutants/switch.h>\n'
 
 
@@ -22,7 +22,7 @@ def switched(mutant, body):
 
 
 def woven(source, mutants):
-    """The text of a file with all its mutants in it. One may lie inside another."""
+    """The text of a file with all its mutants. Mutants may be nested."""
     placed = sorted(((mutant.span_in(source), mutant) for mutant in mutants),
                     key=lambda place: (place[0][0], -place[0][1]))
     return INCLUDE + "#line 1\n" + woven_part(source, 0, len(source), placed)
@@ -36,7 +36,7 @@ def woven_part(source, begin, end, placed):
         placed = placed[len(inside):]
         for span, mutant in inside:
             if span[1] > last:
-                raise ListError(f"{mutant.name}: its `old` overlaps with another's in {mutant.file}")
+                raise ListError(f"{mutant.name}: its `old` overlaps with another in {mutant.file}")
         same = [mutant for span, mutant in inside if span == (first, last)]
         body = woven_part(source, first, last, inside[len(same):])
         for mutant in same:
@@ -53,8 +53,8 @@ def known_names(mutants):
 
 
 def weave(mutants, destination):
-    """Brings `destination` up to date with the sources; files that stay as they are keep their
-    times, so that only what has changed is compiled again."""
+    """Updates `destination` from the sources. Unchanged files keep their times, so that only
+    changed files are compiled again."""
     broken = by_file(mutants)
     wanted = set()
     for path in files_to_copy():

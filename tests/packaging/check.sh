@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Links Tapestry as other projects do: check.sh BUILD [--full]
+# Links Tapestry as a user's project does: check.sh BUILD [--full]
 # Installs BUILD to a temporary folder and runs installed.sh on it. --full also builds the project
 # next to this script with add_subdirectory(), which compiles Tapestry again.
 set -euo pipefail

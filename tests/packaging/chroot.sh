@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Tries the Debian packages in a bare Debian 12, as root: chroot.sh CHROOT FOLDER
-# FOLDER has the packages, as cpack has written them. Makes the folder CHROOT with debootstrap if it
-# does not exist, installs the packages there with what they depend on, and uses them: program, manual
-# pages, completion, and the projects of installed.sh with Debian's own CMake. Prints a line for each
-# step; the exit code is 1 if one fails.
+# FOLDER has the packages that cpack has written. Creates CHROOT with debootstrap if it does not
+# exist, installs the packages there with their dependencies, and uses them: program, manual pages,
+# completion, and the projects of installed.sh with Debian's CMake. Prints a line for each step; the
+# exit code is 1 if one fails.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source=$(cd "$here/../.." && pwd)
@@ -28,7 +28,7 @@ inside() {
     DEBIAN_FRONTEND=noninteractive bash -euo pipefail -c "$1"
 }
 
-# step NAME COMMANDS: runs them inside, in an empty folder that the steps share.
+# step NAME COMMANDS: runs the commands in the chroot, in a folder that all steps share.
 step() {
   local began=$SECONDS
   if inside "mkdir -p /tmp/trial && cd /tmp/trial && $2" >"$log" 2>&1; then
@@ -48,7 +48,7 @@ done
 tar -C "$source" --exclude=./.build --exclude=./.git --exclude=./runs -c . | tar -C "$root/tmp/source" -x
 install='apt-get install -y -qq --no-install-recommends'
 
-# Of an earlier trial in the same folder.
+# Removes the packages of an earlier trial in the same folder.
 inside 'apt-get purge -y -qq tapestry tapestry-mpi libtapestry-dev' >"$log" 2>&1 || true
 step 'apt-get install ./tapestry.deb' "apt-get update -qq; $install /tmp/packages/tapestry.deb"
 step 'tapestry --version' 'tapestry --version | grep -x "tapestry [0-9.]*"'
@@ -61,13 +61,13 @@ step 'tapestry train, --resume and evaluate' '
   tapestry evaluate runs/copy | grep "held-out pairs"
   tapestry gradcheck $example $sizes model.d_model=8 model.d_ff=8 --coordinates 1'
 step 'tapestry inspect: the checkpoint is there' 'tapestry inspect runs/copy | grep "step 60"'
-step 'two processes need tapestry-mpi, and end as one' "
+step 'two processes need tapestry-mpi, and give the checkpoint of one process' "
   config='/usr/share/doc/tapestry/examples/copy.yaml data.train_size=500 data.validation_size=20
     data.test_size=20 train.accumulate=2 train.batch_size=16 train.steps=4 train.threads=1'
   two='mpirun --allow-run-as-root --oversubscribe -n 2 tapestry train'
   $install openmpi-bin
-  ! \$two \$config >refused 2>&1
-  grep 'install the Debian package tapestry-mpi' refused
+  ! \$two \$config >rejected 2>&1
+  grep 'install the Debian package tapestry-mpi' rejected
   $install /tmp/packages/tapestry-mpi.deb
   for start in 'tapestry train' \"\$two\"; do
     rm -rf runs/copy

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Uses an installed Tapestry as other projects do: installed.sh PREFIX [SOURCE]
-# Checks the files below PREFIX, builds the project next to this script with find_package(), with one
-# component and with pkg-config, and loads a shared library into Python. With the source folder
-# SOURCE, also builds it with add_subdirectory(), which compiles Tapestry.
+# Uses an installed Tapestry as a user's project does: installed.sh PREFIX [SOURCE]
+# Checks the files below PREFIX, builds the project next to this script with find_package(), with
+# some components only and with pkg-config, and loads a shared library into Python. With the source
+# folder SOURCE, also builds the project with add_subdirectory(), which compiles Tapestry.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 prefix=$1
@@ -16,14 +16,14 @@ fail() {
   exit 1
 }
 
-# Completion, as printed by the installed program.
+# The completion scripts equal the output of the installed program.
 tapestry=$prefix/bin/tapestry
 same() { "$tapestry" completion "$2" | cmp - "$1" || fail "$1 is out of date"; }
 same "$prefix/share/bash-completion/completions/tapestry" bash
 same "$prefix/share/zsh/vendor-completions/_tapestry" zsh
 same "$prefix/share/fish/vendor_completions.d/tapestry.fish" fish
 
-# Manual pages, where help2man is installed; packages compress them.
+# Manual pages, if help2man is installed; packages compress them.
 page() {
   gzip -cdf "$prefix/share/man/man${1##*.}/$1"* >"$work/page" || fail "$1 is not installed"
   grep -qF "$2" "$work/page" || fail "$1 does not have $2"
@@ -37,8 +37,8 @@ if command -v help2man >/dev/null; then
 fi
 [ -f "$prefix/share/doc/tapestry/examples/copy.yaml" ] || fail "no example configs"
 
-# Every relative link of an installed page leads to an installed file, and example configs name no
-# file in another folder.
+# Relative links of installed pages lead to installed files, and example configs do not name files
+# in other folders.
 doc=$prefix/share/doc
 found=0
 while IFS=: read -r page link; do
@@ -48,7 +48,7 @@ done < <(grep -roP --include='*.md' '(?<=[^\[]\]\()(?!https?:|#)[^) #]+(?=[)#])'
 [ "$found" -gt 5 ] || fail "found only $found links in $doc"
 ! grep -n '\.\./' "$doc"/tapestry/examples/*.yaml || fail "an example config names another folder"
 
-# The headers in the lists PUBLIC_HEADERS, and the ones that include others.
+# The headers in the lists PUBLIC_HEADERS, and those that only include other headers.
 public_headers() {
   local folder
   for folder in autograd layers optim data train; do
@@ -78,13 +78,13 @@ for example in "${examples[@]}"; do
     fail "$example does not compile with the installed headers"
 done
 
-# The exceptions that public headers speak of can be caught.
+# Exceptions that public headers mention are declared in a public header.
 for name in $(grep -rhoE '\b[A-Z][A-Za-z]*(Error|Checkpoint|InUse)\b' "$prefix/include/tapestry" | sort -u); do
   grep -rqE "(class|struct|using) $name\b" "$prefix/include/tapestry" ||
     fail "$name is in no public header"
 done
 
-# No xtensor in what tapestry.h includes.
+# tapestry.h does not include xtensor.
 ! g++ -std=c++20 -M -I "$prefix/include" -include tapestry.h -x c++ /dev/null | grep -q xtensor/ ||
   fail "tapestry.h includes xtensor"
 
@@ -98,7 +98,7 @@ build_outside() {
 }
 
 build_outside all
-"$work/all/with_xtensor" || fail "values change on their way through xtensor"
+"$work/all/with_xtensor" || fail "xtensor does not give the same values back"
 [ "$("$work/all/command" --version)" = "command, with $("$tapestry" --version)" ] || fail "command line"
 python3 - "$work/all/libshared.so" <<'PYTHON' || fail "Python cannot use the shared library"
 import ctypes, sys

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Values go from xtensor to a tensor and back.
+// Copies values from xtensor to a tensor and back.
 #include <tapestry/xtensor.h>
 
 #include <xtensor/xmath.hpp>

@@ -27,7 +27,7 @@ void add_stream(posix_spawn_file_actions_t& actions, int number, const std::stri
   }
 }
 
-/// Moves the first line of standard error to `choice` if it says which checkpoint is used.
+/// Moves the first line of standard error to `choice` if it says which checkpoint was chosen.
 void split_choice(Outcome& outcome) {
   const std::size_t end = outcome.err.find('\n');
   if (!outcome.err.starts_with("tapestry: using ") || end == std::string::npos) return;

@@ -17,13 +17,13 @@
 /// The built program as a user meets it.
 namespace tapestry::test {
 
-/// The file of the program as it was built, absolute.
+/// Absolute path of the built program.
 const char* program_path();
 
 using Arguments = std::vector<std::string>;
 
-/// The arguments of a command, as a list or as a user types them: words between blanks, of which
-/// one in single quotes may have blanks or be empty.
+/// The arguments of a command, as a list or as a user types them: words separated by blanks. A word
+/// in single quotes may contain blanks or be empty.
 struct CommandLine {
   CommandLine(const char* typed) : CommandLine(std::string(typed)) {}
   CommandLine(const std::string& typed);
@@ -36,13 +36,12 @@ struct CommandLine {
   Arguments words;
 };
 
-/// How a run of the program ended, and what it said.
+/// Exit code and output of a run of the program.
 struct Outcome {
   int code;  ///< exit code; -n if signal n killed it
   std::string out, err;
-  /// The first line of standard error if it says that the best checkpoint is used and not the
-  /// newest; `err` is what follows it. Which step of a short run is its best is no matter of most
-  /// tests.
+  /// The first line of standard error if it says that the best checkpoint is used instead of the
+  /// newest; `err` has the rest. Most tests do not depend on which step of a short run is the best.
   std::string choice = "";
 };
 
@@ -52,8 +51,8 @@ void write_text(const std::filesystem::path& path, const std::string& text);
 /// The lines of a text, without their ends.
 std::vector<std::string> split_lines(const std::string& text);
 
-/// Where the standard streams of a process begin and end; relative to nothing but the machine. One
-/// that is empty is closed.
+/// The files of the standard streams of a process, as absolute paths. An empty path closes the
+/// stream.
 struct Streams {
   std::string in = "/dev/null";
   std::string out = "/dev/null";
@@ -72,10 +71,10 @@ class Process {
 
   void send(int signal) const;
 
-  /// While it runs.
+  /// Process id; valid until wait().
   pid_t id() const { return pid_; }
 
-  /// As Outcome::code.
+  /// Waits for the end of the process. Returns Outcome::code.
   int wait();
 
  private:
@@ -98,7 +97,7 @@ class Workplace {
   /// Runs the program to its end.
   Outcome run(const CommandLine& command, const std::string& input = "") const;
 
-  /// With other standard input, or with other output, which is then not in the outcome.
+  /// Runs the program with other streams. Output to these is not in the outcome.
   Outcome run(const CommandLine& command, Streams streams) const;
 
   /// Standard output of a command that has to succeed without a warning.
@@ -107,8 +106,8 @@ class Workplace {
   /// A file for the output of a process, apart from the user's files.
   std::filesystem::path stream(const std::string& name) const { return streams_ / name; }
 
-  /// Contents of all files of the workplace, by their paths in it; links are not followed. A lock
-  /// file only says who held the lock last, and is left out.
+  /// Contents of all files of the workplace, by relative path. Does not follow links. Leaves out
+  /// lock files, which only say who held the lock last.
   std::map<std::string, std::string> contents() const;
 
  private:
@@ -120,8 +119,8 @@ using Words = std::vector<std::string>;
 /// Checks that a text has all of the key words.
 void check_words(const std::string& text, const Words& words);
 
-/// Checks that a command ends with this exit code and an error that has the key words, beside a
-/// hint; and that it prints nothing and changes no file.
+/// Checks that a command ends with this exit code, an error that has the key words, and a hint,
+/// that it prints nothing on standard output, and that it changes no file.
 void check_rejected(const Workplace& work, const CommandLine& command, int code, const Words& words,
                     const std::string& input = "");
 
@@ -137,7 +136,7 @@ struct CommandRow {
 /// Checks each row; as check_rejected() unless its code is 0.
 void check_rows(const Workplace& work, const std::vector<CommandRow>& rows);
 
-/// A config of a copy task that is learned, badly, within milliseconds.
+/// A config that trains a poor model of a copy task within milliseconds.
 extern const std::string tiny_yaml;
 
 /// A workplace with tiny.yaml.
@@ -148,7 +147,7 @@ struct TinyWorkplace : Workplace {
   static std::string checkpoint(std::uint64_t step, const std::string& run = "runs/tiny");
 };
 
-/// A workplace with tiny.yaml and its finished run in runs/tiny. The run is trained once, and
+/// A workplace with tiny.yaml and its finished run in runs/tiny. The run is trained once, then
 /// copied.
 struct TrainedWorkplace : TinyWorkplace {
   TrainedWorkplace();
@@ -156,7 +155,7 @@ struct TrainedWorkplace : TinyWorkplace {
   Outcome trained;
 };
 
-/// A workplace with a config of two text files for each part; the test set is left out.
+/// A workplace with text.yaml, a translation task of text files without a test set.
 struct TextWorkplace : Workplace {
   TextWorkplace();
 };

@@ -52,7 +52,7 @@ class Terminal {
     REQUIRE(::ioctl(controller_, TIOCSWINSZ, &size) == 0);
   }
 
-  /// What other processes have written since the last call.
+  /// The text that other processes have written since the last call.
   std::string text() const {
     std::string all;
     pollfd polled{.fd = controller_, .events = POLLIN, .revents = 0};
@@ -64,8 +64,8 @@ class Terminal {
     return all;
   }
 
-  /// What this process has written to file() since the last call. The kernel hands it over piece by
-  /// piece, so a mark is written behind it and waited for.
+  /// The text that this process has written to file() since the last call. The kernel delivers it
+  /// in pieces, so this writes a mark and reads up to it.
   std::string shown() const {
     constexpr char mark = '\a';
     std::fputc(mark, file_);

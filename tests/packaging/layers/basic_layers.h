@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// A user's own header may have the name of one of Tapestry's.
+// A header of a user's project with the same name as a header of Tapestry.
 inline constexpr int own_header = 1;

@@ -16,8 +16,9 @@ using test::KindWorkplace;
 using test::Outcome;
 using test::split_lines;
 
-/// In one workplace: to runs/classes, weather is `no` and days are `yes`; runs/images knows the
-/// brighter half of an image, and runs/double is the same in float64; runs/tags and runs/masked.
+/// A workplace with trained models: runs/classes labels weather `no` and days `yes`; runs/images
+/// names the brighter half of an image; runs/double is runs/images in float64; also runs/tags,
+/// runs/masked and runs/tiny.
 const KindWorkplace& trained_kinds() {
   static const KindWorkplace work;
   static const bool is_trained = [] {
@@ -160,7 +161,7 @@ TEST_CASE("fill replaces words that a masked model does not know, and no others"
   }
 }
 
-TEST_CASE("fill reads one line, and as much of it as a window has") {
+TEST_CASE("fill reads one line, up to the length of a window") {
   const KindWorkplace work;
   work.write("windows.yaml",
              "data: {task: text, train_text: text.txt, context: 6}\n"
@@ -178,7 +179,7 @@ TEST_CASE("fill reads one line, and as much of it as a window has") {
 
 // ---- Models and lines that do not fit
 
-TEST_CASE("commands reject models of other kinds, and name those that they take") {
+TEST_CASE("commands reject models of other kinds, and name the kinds that they accept") {
   const KindWorkplace& work = trained_kinds();
   check_rows(work, {{"translate runs/masked", 2, {"kind masked_language_model, expected seq2seq"}},
                     {"classify runs/tiny", 2, {"expected classifier or vision_transformer"}},
@@ -195,12 +196,12 @@ std::string repeated(const std::string& text, int count) {
   return all;
 }
 
-TEST_CASE("a line that is too long is answered by an empty line or by its first tokens, or ends") {
+TEST_CASE("a line that is too long gets an empty answer, is cut, or ends the command") {
   struct Case {
     std::string command;
     std::string good;      ///< a line that the model can read
-    std::string too_long;  ///< one of which only the first tokens fit
-    std::string cut;       ///< these tokens
+    std::string too_long;  ///< a line whose first tokens fit
+    std::string cut;       ///< the tokens that fit
     std::string problem;
   };
   const std::vector<Case> cases = {
@@ -237,7 +238,7 @@ TEST_CASE("a line that is too long is answered by an empty line or by its first 
                  {"--long-lines: expected empty, cut or stop, found \"drop\""});
 }
 
-TEST_CASE("many lines that are too long are counted; one of a megabyte is not read") {
+TEST_CASE("lines that are too long are counted; a line of several megabytes is not read") {
   const KindWorkplace& work = trained_kinds();
   const Outcome many = work.run("translate runs/tiny", repeated("a b c d e a b c\n", 200) + "a");
   CHECK(many.code == 0);

@@ -88,7 +88,7 @@ TEST_CASE("attention prints the tokens that each kind of model reads, of an exam
         Json{"class", "0,0", "0,1", "0,2", "0,3", "1,0", "1,1", "1,2", "1,3"});
 }
 
-TEST_CASE("an example is of the test set, else of the validation set, else of the training set") {
+TEST_CASE("the example comes from the test set, else the validation set, else the training set") {
   const AttentionWorkplace work;
   CHECK(work.json("pairs.yaml").at("example") == "test 1");
   CHECK(work.json("pairs.yaml data.test_size=0").at("example") == "validation 1");
@@ -103,7 +103,7 @@ TEST_CASE("every layer of a trained model is shown, and a text needs no data fil
       "model.attention=parameter_free model.num_heads=1");
   const std::vector<std::string> layers{"encoder.layers.0.self_attn", "encoder.layers.1.self_attn"};
   CHECK(layers_of(work.json("runs/classes")) == layers);
-  // An example is read by a copy of the model, which has its averages of the norms.
+  // A copy of the model reads the example. It must have the running averages of the batch norms.
   const Json example = work.json("runs/classes --example 2")["layers"][1];
   const Json same = work.json("runs/classes --text 'a fine day'")["layers"][1];
   REQUIRE(example["keys"] == same["keys"]);
@@ -122,7 +122,7 @@ TEST_CASE("every layer of a trained model is shown, and a text needs no data fil
   CHECK(work.run("attention runs/classes").code == 3);
 }
 
-TEST_CASE("the target of a text is the output of translate, of an example its reference") {
+TEST_CASE("a text has the output of translate as its target, an example its reference") {
   const AttentionWorkplace work;
   work.out(
       "train pairs.yaml train.steps=60 train.max_decode_length=7 "

@@ -28,7 +28,7 @@ struct AverageWorkplace : test::TinyWorkplace {
     }
     return parameters;
   }
-  /// Averages the checkpoints of these steps of runs/tiny by the command.
+  /// Averages the checkpoints of these steps of runs/tiny with the command.
   ArrayStore average(const std::vector<std::uint64_t>& steps) const {
     std::filesystem::remove(*this / "mean.h5");
     std::string command = "average mean.h5";
@@ -87,7 +87,7 @@ TEST_CASE("a run ends with the average of its last checkpoints and its validatio
   }
 }
 
-TEST_CASE("a run without validation uses its own average, while it is finished") {
+TEST_CASE("a finished run without validation uses its average, and no average of another run") {
   const AverageWorkplace work;
   const std::string trained = work.out(train_average + "data.validation_size=0");
   CHECK(contains(trained, "\naverage of the checkpoints of steps 6, 8, 10, 12\n"));
@@ -102,7 +102,7 @@ TEST_CASE("a run without validation uses its own average, while it is finished")
   CHECK(choice().empty());
 }
 
-TEST_CASE("the average of a run that was stopped and resumed is that of an uninterrupted run") {
+TEST_CASE("a run that was stopped and resumed has the same average as an uninterrupted run") {
   const AverageWorkplace work;
   REQUIRE(work.run(train_average).code == 0);
   REQUIRE(work.run(train_average + "train.run_dir=parts --until 7").code == 0);
@@ -111,7 +111,7 @@ TEST_CASE("the average of a run that was stopped and resumed is that of an unint
   const std::string expected = work.read("runs/tiny/average.h5");
   CHECK(work.read("parts/average.h5") == expected);
 
-  // It is made again only if it is missing or damaged, and not used when the run goes on.
+  // It is computed again only if it is missing or damaged, and not used after the run continues.
   std::filesystem::remove(work / "parts/average.h5");
   CHECK(contains(work.run("train --resume parts").out, "\naverage of the checkpoints"));
   CHECK(work.read("parts/average.h5") == expected);
@@ -142,7 +142,7 @@ TEST_CASE("a finished run is averaged again when it is resumed with another trai
                            "steps 6, 8, 10, 12: loss "});
   CHECK(contains(resume("5"), "is finished"));
 
-  // With another best_metric, its value is still one that checkpoints have.
+  // After a change of best_metric, the average still has the metric of its checkpoints.
   REQUIRE(work.run("train --resume runs/tiny train.average_last=3 "
                    "train.best_metric=token_accuracy --allow-change train.best_metric")
               .code == 0);
@@ -155,7 +155,7 @@ TEST_CASE("a finished run is averaged again when it is resumed with another trai
   CHECK(work.has("runs/tiny/average.h5"));
 }
 
-TEST_CASE("an average that cannot be written, or not of all checkpoints, is a warning") {
+TEST_CASE("an average that cannot be written, or that lacks checkpoints, is a warning") {
   const AverageWorkplace work;
   REQUIRE(work.run(train_average + "--until 9").code == 0);
   work.write(work.checkpoint(8), "damaged");

@@ -8,7 +8,7 @@
 #include "tests/train/kinds.h"
 #include "train/checks/check.h"
 
-/// `tapestry check` and `tapestry gradcheck`. What each check finds: tests/train/checks.
+/// `tapestry check` and `tapestry gradcheck`. The checks themselves: tests/train/checks.
 namespace tapestry {
 namespace {
 
@@ -56,7 +56,7 @@ TEST_CASE("check of a trained run skips the initial loss") {
   CHECK(out.ends_with("\n9 of 9 checks passed\n"));
 }
 
-TEST_CASE("a failed check is a separate line and exit code 1") {
+TEST_CASE("a failed check is printed on a separate line and gives exit code 1") {
   const Outcome failed = TinyWorkplace().run("check tiny.yaml model.layer_norm_epsilon=1e30");
   CHECK(failed.code == 1);
   CHECK(failed.err.empty());
@@ -110,7 +110,7 @@ TEST_CASE("gradcheck checks 8 coordinates and 3 directions of a tensor with seed
   }
 }
 
-TEST_CASE("gradcheck rejects overrides of a trained model, and options that leave nothing") {
+TEST_CASE("gradcheck rejects model keys for a trained model, and options with nothing to check") {
   test::check_rows(TrainedWorkplace(),
                    {{"gradcheck runs/tiny model.d_model=8", 2, {"model.d_model=8", "keeps its"}},
                     {"gradcheck runs/tiny model.d_model=16", 2, {"keeps its config"}},

@@ -52,7 +52,7 @@ TEST_CASE("evaluate prints the scores of the held-out sets, as text and as JSON"
     CHECK(of.at("labels").get<int>() > of.at("examples").get<int>());
     CHECK(of.at("unknown_tokens") == 0.0);
   }
-  // The best scores of the run are those of its best checkpoint.
+  // The best scores in the log of the run are the scores of its best checkpoint.
   const std::size_t end = work.trained.out.rfind("  (best so far)\n");
   const std::size_t begin = work.trained.out.rfind(": loss ", end);
   CHECK(contains(
@@ -168,8 +168,7 @@ TEST_CASE("evaluate shows masked inputs and predictions at masked places only") 
 
 // ---- Data files
 
-TEST_CASE(
-    "train and evaluate print the share of unknown tokens, with a warning of more than half") {
+TEST_CASE("train and evaluate print the share of unknown tokens; train warns above one half") {
   const KindWorkplace work;
   work.write("valid.txt", "yes\ta zebra day\nno\tit rains\n");
   work.write("test.txt", "yes\ta zebra zebra day\nno\tit rains\nno\tit rains\n");
@@ -244,7 +243,7 @@ TEST_CASE("every command that examines a run accepts moved data files") {
 TEST_CASE("evaluate without the training file scores the sets that have separate files") {
   struct Row {
     std::string kind, training, other;
-    bool held_out;  ///< whether a set is held out of the training file in spite of the other file
+    bool held_out;  ///< whether another set is held out of the training file
   };
   const KindWorkplace work;
   for (const Row& row : {Row{"language", "text.txt", "data.test_text", true},
@@ -272,7 +271,7 @@ TEST_CASE("evaluate without the training file scores the sets that have separate
   CHECK(work.run("check runs/language").code != 3);
 }
 
-TEST_CASE("evaluate holds out the images of the training, and no others") {
+TEST_CASE("evaluate scores the images that were held out of training, and no others") {
   const KindWorkplace work;
   work.out("train images.yaml train.steps=1");
   const std::string cut = work.out("evaluate runs/images");
@@ -291,7 +290,7 @@ TEST_CASE("evaluate reads another text with the vocabulary of the model") {
   const std::string before = work.run("evaluate runs/language").out;
   work.write("more.txt", "dab a cab\nzzz\n");
   const std::string done = work.run("evaluate runs/language data.test_text=more.txt").out;
-  // 14 characters: two windows of 6 that are predicted from the character before, and the rest.
+  // 14 characters: two windows of 6, each predicted from the character before it, and the rest.
   CHECK(done.starts_with(before));
   CHECK(contains(done, "\ntest        3 held-out windows: loss "));
 
@@ -341,7 +340,7 @@ TEST_CASE("errors lists held-out examples by decreasing loss") {
   CHECK(std::ranges::is_sorted(losses, std::ranges::greater()));
   const json by_sum = json::parse(work.run("errors runs/tiny --by sum --json").out);
   CHECK(std::ranges::is_sorted(values(by_sum, "loss_sum"), std::ranges::greater()));
-  // Together they are the loss that evaluate prints.
+  // The mean over all labels is the loss that evaluate prints.
   const json scores = json::parse(work.run("evaluate runs/tiny --json").out);
   double sum = 0, labels = 0;
   for (const double value : values(by_mean, "loss_sum")) sum += value;

@@ -7,7 +7,7 @@
 
 #include "tests/train/kinds.h"
 
-/// `tapestry explain`. What a trace and a page have: tests/train/report.
+/// `tapestry explain`. Contents of traces and pages: tests/train/report.
 namespace tapestry {
 namespace {
 
@@ -93,7 +93,7 @@ TEST_CASE("explain shows every kind of model, with initial and with trained valu
     CHECK(contains(trained["model"].get<std::string>(), "runs/" + of.config + "/checkpoints/"));
   }
 
-  // The weights are those of attention.
+  // The weights equal the output of `attention`.
   const Json data = work.json("runs/classes 'a fine day'");
   const Json heads = Json::parse(
       work.run("attention runs/classes --text 'a fine day' --json").out)["layers"][0]["heads"];
@@ -131,7 +131,7 @@ TEST_CASE("labels come from --target, or else from the model's own output") {
   const Json own = work.json("runs/pairs 'c a b'");
   CHECK(contains(own["labels"].get<std::string>(), "greedy output"));
   CHECK(labels_of(own) == top_tokens(own));
-  // The greedy output is that of translate, whatever the search of the config.
+  // The greedy output equals `translate --beam-size 1`, whatever decoding.beam_size is.
   std::size_t differ = 0;
   for (const std::string source : {"a b", "f f c", "d e a b c", "e", "b d f"}) {
     const auto translation = [&](const std::string& beam) {

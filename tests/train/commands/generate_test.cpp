@@ -17,9 +17,9 @@ using test::contains;
 using test::KindWorkplace;
 using test::Outcome;
 
-/// A workplace with a model of letters in runs/language and one of words in runs/words.
-struct TalkingWorkplace : KindWorkplace {
-  TalkingWorkplace() {
+/// A workplace with a language model of characters in runs/language and of words in runs/words.
+struct GenerateWorkplace : KindWorkplace {
+  GenerateWorkplace() {
     out("train language.yaml");
     out("train words.yaml");
   }
@@ -29,7 +29,7 @@ struct TalkingWorkplace : KindWorkplace {
 };
 
 TEST_CASE("generate continues the prompt by the given number of characters or words") {
-  const TalkingWorkplace work;
+  const GenerateWorkplace work;
   const std::string text = work.letters("'a cab\n' --tokens 100");
   CHECK(text.starts_with("a cab\n"));
   CHECK(text.size() == 6 + 100 + 1);
@@ -43,7 +43,7 @@ TEST_CASE("generate continues the prompt by the given number of characters or wo
 }
 
 TEST_CASE("samples differ by their seeds, which are printed") {
-  const TalkingWorkplace work;
+  const GenerateWorkplace work;
   const auto one = [&](const std::string& prompt, const std::string& seed) {
     return work.letters(prompt + " --tokens 20 --seed " + seed);
   };
@@ -62,7 +62,7 @@ TEST_CASE("samples differ by their seeds, which are printed") {
 }
 
 TEST_CASE("generate prints the prompt unchanged, and warns about unknown characters") {
-  const TalkingWorkplace work;
+  const GenerateWorkplace work;
   const Outcome done = work.run("generate runs/language 'Ä\tcab' --tokens 5");
   CHECK(done.code == 0);
   CHECK(done.out.starts_with("Ä\tcab"));
@@ -70,7 +70,7 @@ TEST_CASE("generate prints the prompt unchanged, and warns about unknown charact
   CHECK(contains(done.err, "warning: 2 of the 5 tokens of the prompt are not in the vocabulary"));
 }
 
-/// Output of the sampler for a prompt with the model in a checkpoint, as a text.
+/// The text that the sampler generates for a prompt, as `generate` prints it.
 std::string sampled(const TrainedModel& trained, std::vector<std::int32_t> begin,
                     const std::string& prompt, std::size_t count, const SamplingOptions& options) {
   std::vector<std::int32_t> text = trained.codec.encode_target(prompt);
@@ -81,7 +81,7 @@ std::string sampled(const TrainedModel& trained, std::vector<std::int32_t> begin
 }
 
 TEST_CASE("each option of generate is passed to the sampler, with the text before the prompt") {
-  const TalkingWorkplace work;
+  const GenerateWorkplace work;
   const TrainedModel model =
       load_model(read_checkpoint(work / work.checkpoint(12, "runs/language")));
   const std::int32_t newline = model.codec.target_vocabulary().id("<newline>");

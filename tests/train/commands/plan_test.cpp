@@ -18,7 +18,7 @@ using test::contains;
 using test::TinyWorkplace;
 using test::TrainedWorkplace;
 
-TEST_CASE("a plan describes the run in the words of the run, and writes nothing") {
+TEST_CASE("a plan describes the run with the same lines as a dry run, and writes nothing") {
   const TinyWorkplace work;
   const auto before = work.contents();
   const std::string plan = work.out("plan tiny.yaml --seconds 1");

@@ -23,7 +23,7 @@ using test::contains;
 using test::Outcome;
 using test::TrainedWorkplace;
 
-/// Replays a step of a run into out.h5, which is read and deleted.
+/// Replays a step of a run; reads and deletes its output.
 ArrayStore replayed(const test::Workplace& work, const std::string& step, Outcome& done,
                     const std::string& run = "runs/tiny") {
   const auto before = work.contents();
@@ -124,7 +124,7 @@ TEST_CASE("a step that is not finite is recorded") {
   CHECK_FALSE(work.has("b.h5"));
 }
 
-TEST_CASE("steps that the run has left out because they are not finite are left out again") {
+TEST_CASE("steps that the run skipped because they were not finite are skipped again") {
   const TrainedWorkplace work;
   REQUIRE(work.run("train tiny.yaml train.run_dir=nan train.batch_size=1 train.on_nan=skip "
                    "train.max_nan_steps=100 train.steps=4 train.save_every=100 train.keep_last=100")
@@ -210,7 +210,7 @@ struct TwoRuns : test::TinyWorkplace {
   void train(const std::string& run, const std::string& more) const {
     REQUIRE(this->run("train tiny.yaml train.run_dir=" + run + " " + more).code == 0);
   }
-  /// What diff prints of two runs that differ.
+  /// The output of `diff` for two runs that differ.
   std::string diff(const std::string& runs) const {
     const Outcome done = run("diff " + runs);
     CHECK(done.code == 1);
@@ -257,7 +257,7 @@ TEST_CASE("diff and replay name the step and tensor of one bit that differs betw
   CHECK(exact.ends_with("\nfirst difference: step 9, output.bias\n"));
   CHECK_FALSE(contains(exact, "has changed after"));
 
-  // The replay of each run says which of them its own config and data do not give.
+  // A replay says whether config and data reproduce the run: b is not reproduced.
   const Outcome good = work.run("replay a --step 10 --output a.h5");
   CHECK_MESSAGE(good.code == 0, good.err);
   const Outcome bad = work.run("replay b --step 10 --output b.h5");
@@ -265,21 +265,21 @@ TEST_CASE("diff and replay name the step and tensor of one bit that differs betw
   check_words(bad.err, {"warning: the weights after step 9 differ from the run", "output.bias"});
   CHECK_FALSE(contains(bad.err, "after step 10"));
 
-  // It does not compare digests of other tensors.
+  // Digests of other tensors are not compared.
   const std::string events = work.read("b/events.jsonl");
   work.write("b/events.jsonl", std::regex_replace(events, std::regex("output.bias"), "offset"));
   const Outcome other = work.run("replay b --step 10 --output c.h5");
   CHECK(contains(other.err, "events.jsonl is not compared"));
   CHECK_FALSE(contains(other.err, "differ from the run"));
 
-  // Without digests, diff knows the states before and after.
+  // Without digests, diff only has the checkpoints before and after the difference.
   std::filesystem::remove(work / "a/events.jsonl");
   check_words(work.diff("a b"), {"events.jsonl: the runs have no digests of the same tensors and",
                                  "\nfirst difference: in steps 7 to 12, parameters/",
                                  "\nhint: train both with train.digest_every=1 "});
 }
 
-TEST_CASE("with digests of some steps diff prints the steps between two of them") {
+TEST_CASE("with digests of some steps, diff prints the range of steps of the first difference") {
   const TwoRuns work;
   for (const std::string run : {"a", "b"}) {
     work.train(run, "train.digest_every=3 train.save_every=12 --fresh");

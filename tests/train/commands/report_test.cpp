@@ -6,7 +6,7 @@
 
 #include "tests/train/kinds.h"
 
-/// `tapestry report`, `runs` and `watch`. What a page contains: tests/train/report.
+/// `tapestry report`, `runs` and `watch`. Contents of pages: tests/train/report.
 namespace tapestry {
 namespace {
 
@@ -16,13 +16,13 @@ using test::contains;
 using test::TrainedWorkplace;
 
 TEST_CASE(
-    "report writes a page into the directory of a run, or of several into the working folder") {
+    "report writes into the directory of one run; for several runs, into the working folder") {
   const TrainedWorkplace work;
   CHECK(work.run("report runs/tiny").out.starts_with("runs/tiny/report.html: 0."));
   const std::string page = work.read("runs/tiny/report.html");
   CHECK(page.starts_with("<!DOCTYPE html>"));
   CHECK(contains(page, R"("name":"tiny")"));
-  // A report of the folder of checkpoints has the same place.
+  // For the folder `checkpoints`, the report is written to the same place.
   REQUIRE(work.run("report runs/tiny/checkpoints").code == 0);
   CHECK_FALSE(work.has("runs/tiny/checkpoints/report.html"));
   // The run can still be resumed, and its page replaced.
@@ -62,7 +62,7 @@ TEST_CASE("a run writes its report after validations and at its end") {
   CHECK(digest("with") == digest("without"));
 }
 
-TEST_CASE("a report that a run cannot write, or not whole, is a warning") {
+TEST_CASE("a report that cannot be written, or that lacks parts, is a warning") {
   const TrainedWorkplace work;
   fs::create_directory(work / "runs/tiny/report.html");
   CHECK(contains(work.out("train --resume runs/tiny train.steps=14 train.report_every=1"),

@@ -57,7 +57,7 @@ TEST_CASE("a sweep trains a run for each combination and names the best one") {
   const double distance = number(table, "\nrun-01", 5) - number(table, "\nrun-03", 5);
   CHECK(number(groups, "\n0.01", 3) ==
         doctest::Approx(std::abs(distance) / std::sqrt(2.0)).epsilon(1e-9));
-  // A run of the sweep is that of the same config.
+  // A run of the sweep equals a run of `train` with the same config.
   work.out("train tiny.yaml train.seed=2 schedule.learning_rate=0.01 train.steps=8");
   CHECK(work.read(work.of_run("run-03", "metrics.csv")) == work.read("runs/tiny/metrics.csv"));
 }
@@ -81,7 +81,7 @@ TEST_CASE("a sweep continues its unfinished runs, and can be extended") {
   REQUIRE(work.run(sweep + "3").code == 0);
   CHECK(work.table() == before);
   CHECK(written() == time);
-  // With other settings of the process, too.
+  // Process settings may differ.
   const std::string kernels(compiled_kernels().front());  // a config cannot name the set "native"
   work.out(sweep + "3 train.threads=2 train.kernels=" + (kernels == "native" ? "auto" : kernels));
   CHECK(work.table() == before);
@@ -91,7 +91,7 @@ TEST_CASE("a sweep continues its unfinished runs, and can be extended") {
   CHECK(contains(work.table(), "\nrun-04,4,finished,12,"));
 }
 
-TEST_CASE("runs of another sweep in the folder fail and stay as they are") {
+TEST_CASE("runs of another sweep in the folder fail and are not changed") {
   const SweepWorkplace work;
   work.out(seeds);
   const auto before = work.read(work.of_run("run-01", "metrics.csv"));
@@ -124,8 +124,8 @@ TEST_CASE("successive halving stops all but the best runs, whatever happens to t
   CHECK(contains(work.table(), "\nrun-01,1e-5,failed,4,,\n"));
   work.write(work.of_run("run-01", "metrics.csv"), metrics);
 
-  // All runs fail in the first stage. Two of them are resumed nevertheless, from checkpoints, which
-  // have their metrics.
+  // All runs fail in the first stage. Two of them are still resumed, since their checkpoints have
+  // the metrics.
   for (const std::string run : {"run-01", "run-02", "run-03", "run-04"}) {
     fs::remove(work / work.of_run(run, "checkpoints/step-00000016.h5"));
     work.write(work.of_run(run, "metrics.csv"), "step,loss\n");
@@ -133,7 +133,7 @@ TEST_CASE("successive halving stops all but the best runs, whatever happens to t
   work.out(halving);
   CHECK(contains(work.table(), ",finished,16,"));
 
-  // Without a run that finishes the sweep fails.
+  // If no run finishes, the sweep fails.
   const std::string now = work.table();
   const auto checkpoints =
       work / work.of_run(now.substr(now.rfind("run-", now.find(",finished,")), 6), "checkpoints");
@@ -161,7 +161,7 @@ TEST_CASE("a run that fails, and a report that cannot be written, do not end the
   CHECK(contains(work.read("runs/tiny-sweep/run-02.err"), "error: step "));
 }
 
-TEST_CASE("a sweep that cannot print, or cannot start a run, ends the others before it fails") {
+TEST_CASE("a sweep that cannot print or cannot start a run ends its other runs before it fails") {
   const SweepWorkplace work;
   const Outcome unprinted = work.run(seeds + "--output out", test::Streams{.out = "/dev/full"});
   CHECK(unprinted.code == 5);
@@ -177,7 +177,7 @@ TEST_CASE("a sweep that cannot print, or cannot start a run, ends the others bef
   CHECK_FALSE(fs::is_empty(work / work.of_run("run-02", "checkpoints")));
 }
 
-TEST_CASE("a sweep trains other runs while another process locks one, and then that one") {
+TEST_CASE("a sweep trains other runs while one run is locked, then the locked run") {
   const SweepWorkplace work;
   const auto locked = work / "runs/tiny-sweep/run-01";
   fs::create_directories(locked);

@@ -111,7 +111,7 @@ TEST_CASE("compare shows differences from the baseline and their p-values") {
                  "                 -            -\nnrefs:2|case:mixed|"));
 }
 
-TEST_CASE("files of other lengths, no text and options that contradict each other are rejected") {
+TEST_CASE("files of different lengths, empty input and contradictory options are rejected") {
   const Translations work;
   work.write("three", "a\nb\nc\n");
   work.write("bytes", "ok\na\xFF\n");

@@ -12,7 +12,7 @@
 
 #include "tests/train/program.h"
 
-/// `tapestry translate` and `tapestry score`. What beam search finds is tested in inference/.
+/// `tapestry translate` and `tapestry score`. Beam search itself is tested in inference/.
 namespace tapestry {
 namespace {
 
@@ -67,7 +67,7 @@ const std::string input = "a b\nc\n\nd a b c\ne e\n";
 
 // ---- Lines
 
-TEST_CASE("lines of mixed lengths, more than one window of them, keep their order") {
+TEST_CASE("lines of mixed lengths keep their order, also over several windows") {
   const TranslateWorkplace work;
   const std::vector<std::string> sources{"a b c d", "e", "", "c a", "b b b", "d e a b c"};
   std::vector<std::string> answers;
@@ -238,7 +238,7 @@ TEST_CASE("options of translate that contradict each other are rejected") {
 
 // ---- score
 
-TEST_CASE("score gives translations the log-probabilities that translate gives them") {
+TEST_CASE("score and translate print the same log-probabilities") {
   const TranslateWorkplace work;
   const auto sources = split_lines(input);
   std::string pairs, source_file, target_file;
@@ -292,7 +292,7 @@ TEST_CASE("score gives translations the log-probabilities that translate gives t
   CHECK(number_after("perplexity ") == Approx(std::exp(-total / tokens)).epsilon(1e-4));
 }
 
-TEST_CASE("score rejects files of different lengths and lines without a tab, after what precedes") {
+TEST_CASE("score rejects unequal files and lines without a tab after scoring the preceding pairs") {
   const TranslateWorkplace work;
   work.write("in", "a b\nc\na\n");
   work.write("out", "a b\n");

@@ -26,7 +26,7 @@ using test::tiny_config;
 
 // ---- Limits.
 
-/// A run of 1,000 steps of 10 ms on two cores, of which nothing is slow.
+/// A plan of 1,000 steps of 10 ms on two cores, without bottlenecks.
 RunPlan good_plan() {
   RunPlan plan;
   plan.config.train.steps = 1000;
@@ -142,7 +142,7 @@ TEST_CASE("a plan has the sizes of the run and writes nothing") {
   CHECK(plan.checkpoints.free_disk.has_value());
   CHECK(!plan.division.has_value());
 
-  // Times of this machine; what holds on any.
+  // Times depend on the machine: checks what is true on every machine.
   CHECK(plan.step.measured >= 2);
   CHECK(plan.step.low <= plan.step.median);
   CHECK(plan.step.median <= plan.step.high);
@@ -176,7 +176,8 @@ TEST_CASE("several processes divide the micro-batches, bytes and memory of a ste
   // Two nodes of the tree of sums, and the parameters: (p - 1) / p of each.
   CHECK(division.sent == plan.model.parameters / 3 * 2 * 4 * 3);
   CHECK(division.compute == Approx(plan.step.gradients * 3 / 8 + plan.step.update / 3));
-  CHECK(plan.step.median > plan.step.gradients / 2);  // of a step, not of a micro-batch
+  CHECK(plan.step.median >
+        plan.step.gradients / 2);  // gradients are of a whole step, not of a micro-batch
   CHECK(division.memory > 0);
   CHECK(division.memory <= plan.memory.need.total());
   CHECK(contains(plan_text(plan), "\nprocesses: 3 with 2 to 3 micro-batches each; "));

@@ -12,8 +12,8 @@
 #include "tests/train/program.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// What the program says to configs, texts and checkpoints that it cannot use. All that can be
-/// wrong with a file is tested with the function that reads it.
+/// Errors for configs, texts and checkpoints that cannot be used. The tests of each reader cover
+/// all errors in its files.
 namespace tapestry {
 namespace {
 
@@ -25,7 +25,7 @@ using test::Workplace;
 
 // ---- Configs
 
-TEST_CASE("a config with a mistake is rejected with line, column and hint, whoever reads it") {
+TEST_CASE("every command rejects a config with a mistake, with line, column and hint") {
   const Workplace work;
   work.write("bad.yaml", "model:\n  d_modl: 16\n  num_heads: 010\ntrain: {steps: ma\u202Eny}\n");
   for (const char* reader :
@@ -42,7 +42,7 @@ struct TrainedTextWorkplace : test::TextWorkplace {
   TrainedTextWorkplace() { REQUIRE(run("train text.yaml").code == 0); }
 };
 
-TEST_CASE("files that are no texts, or do not match, are rejected with what is wrong") {
+TEST_CASE("files that are not text, or do not match, are rejected with the reason") {
   const TrainedTextWorkplace work;
   const fs::path text = work / "train.de";
   struct Row {
@@ -71,7 +71,7 @@ TEST_CASE("files that are no texts, or do not match, are rejected with what is w
   check_rejected(work, "train text.yaml --fresh", 3, {"no sentence pair remains", "blank"});
 }
 
-TEST_CASE("standard input that is no text is rejected") {
+TEST_CASE("standard input that is not text is rejected") {
   const test::TrainedWorkplace work;
   const std::pair<std::string, std::string> rows[] = {
       {work.path(), ": cannot be read: Is a directory"},
@@ -88,7 +88,7 @@ TEST_CASE("standard input that is no text is rejected") {
 // ---- Checkpoints
 
 struct BadCheckpoint : test::TrainedWorkplace {
-  /// Checks what is said of a checkpoint that has another array of this path.
+  /// Checks the error of a checkpoint whose array at `path` is replaced by `array`.
   void check_array(const std::string& path, const StoredArray& array, const Words& words) const {
     ArrayStore altered;
     for (const auto& [each, stored] : read_checkpoint(*this / checkpoint(12))) {
@@ -123,7 +123,7 @@ TEST_CASE("an array of another type, shape or content is rejected by every comma
   bad.check_array(words, vocabulary.at(words), {words, "line 1: found 'a', expected <pad>"});
 }
 
-TEST_CASE("a cut or damaged checkpoint is rejected, and a run that has no other") {
+TEST_CASE("a truncated or damaged checkpoint is rejected, and a run that has no other") {
   const test::TrainedWorkplace work;
   const std::string whole = work.read(work.checkpoint(12));
   std::string altered = whole;

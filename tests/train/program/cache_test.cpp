@@ -51,7 +51,7 @@ train: {steps: 12, batch_size: 4, threads: 1, log_every: 4, validate_every: 6, s
   Outcome train(const std::string& directory, const std::string& more) const {
     return run("train pairs.yaml train.run_dir=" + directory + " " + more);
   }
-  /// Goes on with the run of this directory.
+  /// Resumes the run in this directory.
   Outcome resume(const std::string& directory, const std::string& more) const {
     return run("train --resume " + directory + " " + more);
   }
@@ -59,8 +59,8 @@ train: {steps: 12, batch_size: 4, threads: 1, log_every: 4, validate_every: 6, s
     return *this / (directory + "/cache/train.examples");
   }
 
-  /// The last checkpoints of two runs are the same but for their configs, whose keys differ; and so
-  /// are their metrics.
+  /// Checks that the last checkpoints of two runs are equal except for the config, and that their
+  /// metrics are equal.
   void check_same(const std::string& a, const std::string& b) const {
     const ArrayStore first = read_checkpoint(*this / (a + last));
     const ArrayStore second = read_checkpoint(*this / (b + last));
@@ -91,7 +91,7 @@ TEST_CASE("a run has the same bits with its examples in memory and in a file") {
     CHECK(fs::exists(work.cache("cached")));
     work.check_same("memory", "cached");
     if (!kind.empty()) continue;
-    // 22 of one corpus, and two of the other three times.
+    // 22 pairs of one corpus, and 2 pairs of the other corpus three times.
     CHECK(contains(memory.out, "data: 28 training pairs"));
     test::check_words(cached.out, {"data: 28 training pairs", "a.de:23: found 10 tokens"});
     for (const std::string key : {"data.cache=never", "data.cache=always"}) {
@@ -102,10 +102,10 @@ TEST_CASE("a run has the same bits with its examples in memory and in a file") {
   }
 }
 
-TEST_CASE("a new run in the place of another uses its cache only if the vocabularies are equal") {
+TEST_CASE("a new run that replaces another uses its cache only if the vocabularies are equal") {
   const CacheWorkplace work;
   std::string target = work.read("a.en");
-  work.write("c.en", target.replace(target.find("two"), 3, "new"));  // a word that is there once
+  work.write("c.en", target.replace(target.find("two"), 3, "new"));  // a word that occurs once
   const std::string one =
       "data.train_source=a.de data.train_target=c.en data.corpus_weights=[1] --fresh ";
   REQUIRE(work.train("run", one + "data.cache=always").code == 0);
@@ -170,7 +170,7 @@ TEST_CASE("a run without steps left, a dry run and other commands write no cache
   CHECK(work.run("gradcheck run").code == 3);
 }
 
-TEST_CASE("--fresh does not move the old run if the new one cannot begin, and else not its cache") {
+TEST_CASE("--fresh moves the old run without its cache, and only if the new run can begin") {
   const CacheWorkplace work;
   REQUIRE(work.train("run", "data.cache=always").code == 0);
   const auto before = work.read("run" + work.last);
@@ -190,7 +190,7 @@ TEST_CASE("--fresh does not move the old run if the new one cannot begin, and el
   CHECK(fs::exists(work.cache("run.old-1")));
 }
 
-TEST_CASE("a run that cannot write its cache ends with the exit code of output") {
+TEST_CASE("a run that cannot write its cache ends with exit code 5") {
   const CacheWorkplace work;
   work.write("blocked", "");
   CHECK(work.train("blocked/run", "data.cache=always").code == 5);

@@ -8,7 +8,7 @@
 
 #include "tests/train/kinds.h"
 
-/// Which checkpoint of a run a command uses, and what it says of that.
+/// Which checkpoint of a run a command uses, and how it reports its choice.
 namespace tapestry {
 namespace {
 
@@ -18,7 +18,7 @@ using test::contains;
 using test::Outcome;
 using test::TrainedWorkplace;
 
-TEST_CASE("paths that are no runs, and missing runs and checkpoints, are rejected by name") {
+TEST_CASE("paths that are not runs, and missing runs and checkpoints, are rejected by name") {
   const TrainedWorkplace work;
   fs::create_directory(work / "empty");
   std::vector<test::CommandRow> rows = {
@@ -57,7 +57,7 @@ TEST_CASE("if the newest checkpoint cannot be used, an older one is, with a warn
     CHECK(resumed.starts_with("warning: " + newest + ": "));
     CHECK(
         contains(resumed, "; an older checkpoint is used\nresuming runs/tiny at step 10 of 12\n"));
-    if (kind == "folder") continue;  // which is kept
+    if (kind == "folder") continue;  // the folder is kept
     CHECK(fs::is_regular_file(fs::symlink_status(path)));
     CHECK(work.read(newest) == whole);
   }
@@ -105,7 +105,7 @@ TEST_CASE("every command that uses the best instead of the newest checkpoint say
     }
   }
 
-  // score has more to say, a report says it on its page.
+  // score also prints its summary on standard error; a report says it on its page.
   const std::string best = work.out("inspect runs/tiny");
   const Outcome scored = work.run("score runs/tiny", "a\tb\n");
   CHECK(contains(scored.choice, ", the best checkpoint of the run; the newest is step 13\n"));

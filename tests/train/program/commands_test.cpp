@@ -18,7 +18,7 @@
 #include "train/cli/command.h"
 
 /// Properties of all commands: help, mistakes on the command line, paths that cannot be used, and
-/// options with values that are none.
+/// options with invalid values.
 namespace tapestry {
 namespace {
 
@@ -31,8 +31,8 @@ using test::Workplace;
 
 // ---- Help
 
-/// The last paragraph of the help is "Example:" or "Examples...:" and indented lines, of which one
-/// has the command.
+/// Checks that help ends with a paragraph "Example:" or "Examples...:" of indented lines, one of
+/// them with the command.
 void check_ends_with_example(const std::string& help, const std::string& command) {
   const std::size_t heading = help.rfind("\nExample");
   REQUIRE(heading != help.npos);
@@ -101,7 +101,7 @@ TEST_CASE("the manual page has the environment variables that the sources read")
 
 // ---- Mistakes on the command line
 
-TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
+TEST_CASE("mistakes on the command line give exit code 2 and a hint") {
   const Workplace work;
   work.write("in.txt", "a\n");
   work.write("\x1B[31mfile", "a\n");
@@ -154,7 +154,7 @@ TEST_CASE("mistakes on the command line have the exit code 2 and a hint") {
   check_rows(work, rows);
 }
 
-TEST_CASE("every numeric option rejects other text, and names itself") {
+TEST_CASE("every numeric option rejects invalid numbers in an error with its name") {
   std::size_t options = 0;
   CLI::App program;
   add_commands(program);
@@ -172,7 +172,7 @@ TEST_CASE("every numeric option rejects other text, and names itself") {
         std::string mistake;
         try {
           CLI::App fresh;
-          const auto actions = add_commands(fresh);  // which hold what is parsed
+          const auto actions = add_commands(fresh);  // they hold the parsed values
           fresh.parse(std::vector<std::string>{value, name, "runs/tiny", command.name});
         } catch (const CLI::ParseError& error) {
           mistake = error.what();
@@ -200,7 +200,7 @@ const std::vector<BadPath> bad_paths = {
     {"a pipe as a checkpoint", "pipe.h5", make_pipe},
     {"a link to itself", "loop.h5", [](const auto& path) { fs::create_symlink("loop.h5", path); }},
     {"an empty config", "empty.yaml", [](const auto& path) { test::write_text(path, "\n[]\n"); }},
-    // The others are tried with a command for each kind of path only.
+    // The following are only tried with one command for each kind of path.
     {"nothing, with the ending of a config", "nothing.yaml"},
     {"nothing, with the ending of a checkpoint", "nothing.h5"},
     {"a path through a file", "tiny.yaml/x"},
@@ -231,8 +231,8 @@ const std::vector<BadPath> bad_paths = {
      }},
 };
 
-/// A command for each kind of path: a config, a run, a model, a checkpoint; and all others that
-/// read one.
+/// All commands that read a path. The first ones are representative: they read a config, a run, a
+/// model and a checkpoint.
 const std::vector<std::string> readers = {"train",
                                           "train --resume",
                                           "check",
@@ -258,7 +258,8 @@ const std::vector<std::string> readers = {"train",
                                           "sweep train.seed=1..2",
                                           "average mean.h5",
                                           "score"};
-constexpr std::size_t representative = 4, common = 5;
+constexpr std::size_t representative = 4;  ///< number of representative commands
+constexpr std::size_t common = 5;          ///< number of bad paths that are tried with all commands
 
 TEST_CASE("every command with an argument CONFIG, RUN or MODEL is tried with paths") {
   CLI::App program;
@@ -286,7 +287,7 @@ TEST_CASE("every command rejects every kind of path that it cannot use, and chan
   for (std::size_t i = 0; i < bad_paths.size(); ++i) {
     CAPTURE(bad_paths[i].what);
     for (std::size_t j = 0; j < (i < common ? readers.size() : representative); ++j) {
-      // A folder without runs is no mistake.
+      // `runs` accepts a folder without runs.
       if (readers[j] == "runs" && bad_paths[i].path == "folder") continue;
       CommandLine command(readers[j]);
       const bool is_sweep = command.words.front() == "sweep";

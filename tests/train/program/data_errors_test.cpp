@@ -6,7 +6,7 @@
 
 #include "tests/train/kinds.h"
 
-/// What the program says of data and values that cannot be used, and data.on_bad_line.
+/// Errors for data and values that cannot be used, and data.on_bad_line.
 namespace tapestry {
 namespace {
 
@@ -27,20 +27,20 @@ struct BadTextWorkplace : TextWorkplace {
   }
 };
 
-TEST_CASE("bad lines of all kinds are named with file and line at once, and can be skipped") {
+TEST_CASE("all bad lines are reported together with file and line, and can be skipped") {
   const BadTextWorkplace work;
   const std::string blank = work.at("train.en") + ":2: the line is blank, but ";
   const std::string long_line = work.at("train.de") + ":4: found 7 tokens with <eos>, expected at ";
   check_rejected(work, "train text.yaml", 3,
                  {blank, long_line, "\n2 of 4 cannot be used, 1 of them with too many tokens\n",
                   "model.max_length to 7", "data.max_tokens", "data.on_bad_line=skip"});
-  // They are named before subwords are learned from the others.
+  // They are reported before subwords are learned from the other lines.
   check_rejected(work, "train text.yaml data.subwords=bpe data.vocabulary_size=24", 3, {blank});
-  check_words(
-      work.out("train text.yaml data.on_bad_line=skip"),
-      {"train: 1 of 4 skipped as unusable, for example " + blank,
-       "train: 1 of 3 skipped as unusable, for example " + long_line, "data: 2 training pairs, "});
-  // Evaluation says what it leaves out.
+  check_words(work.out("train text.yaml data.on_bad_line=skip"),
+              {"train: 1 of 4 skipped, which cannot be used, such as " + blank,
+               "train: 1 of 3 skipped, which cannot be used, such as " + long_line,
+               "data: 2 training pairs, "});
+  // Evaluation reports the lines that it skips.
   CHECK(work.run("evaluate runs/text").err.empty());
   work.write("more.de", "ein haus\n\n");
   work.write("more.en", "a house\na dog\n");
@@ -74,7 +74,8 @@ TEST_CASE("examples that are too long are counted, by file and line, before trai
   work.write("valid.de", "ein hund\n");
   work.write("valid.en", "a dog that is very old\n");
   check_rejected(work, "train text.yaml", 3, {work.at("valid.en") + ":1: found 7 tokens"});
-  work.write("valid.de", "ein hund und noch ein hund\n");  // both sides: the longest is named
+  work.write("valid.de",
+             "ein hund und noch ein hund\n");  // both sides are too long: names the longest
   work.write("valid.en", "a dog that is very old too\n");
   check_rejected(work, "train text.yaml", 3, {work.at("valid.en") + ":1: found 8 tokens"});
   work.write("valid.de", "ein hund\n");
@@ -121,7 +122,7 @@ TEST_CASE("generated data larger than memory are rejected by their key before ge
   }
 }
 
-TEST_CASE("a text of one line is trained on, with a validation set of its end") {
+TEST_CASE("a text of one line can be trained on; its end is the validation set") {
   const KindWorkplace work;
   std::string line;
   for (int i = 0; i < 100; ++i) line += "a bad cab ";
@@ -131,7 +132,7 @@ TEST_CASE("a text of one line is trained on, with a validation set of its end") 
 
 TEST_CASE("the last part of a text is held out whole, however long its lines are") {
   const KindWorkplace work;
-  std::string line;  // longer than the pieces of 64 KB in which lines are read
+  std::string line;  // longer than the 64 KB that are read at a time
   while (line.size() < 200'000) line += "a bad cab ";
   const std::string plan = "train language.yaml --dry-run data.validation_share=0.5 ";
   const auto windows = [&](const std::string& text) {

@@ -8,7 +8,7 @@
 
 #include "tests/train/kinds.h"
 
-/// Runs that begin with the parameters of another: train.initialize_from.
+/// Runs that begin with the parameters of another run: train.initialize_from.
 namespace tapestry {
 namespace {
 
@@ -16,11 +16,11 @@ using test::check_rejected;
 using test::check_words;
 using test::contains;
 
-/// A workplace with a masked language model in runs/masked, and a table of classes of its language.
+/// A workplace with a masked language model in runs/masked, and labelled sentences of its language.
 struct PretrainedWorkplace : test::KindWorkplace {
   PretrainedWorkplace() {
     out("train masked.yaml");
-    // `zzz` is no word of the toy language.
+    // `zzz` is not a word of the toy language.
     write("labels.txt", "yes\tle chat dort\nno\tla chat zzz\nyes\tun chien\n");
   }
 };
@@ -42,7 +42,7 @@ TEST_CASE(
   CHECK(work.run("gradcheck parts --coordinates=1 --directions=1").code == 0);
 }
 
-TEST_CASE("all weights that a run chooses among are the pretrained ones while it does not move") {
+TEST_CASE("with a learning rate near 0, a run validates and saves the pretrained weights") {
   const PretrainedWorkplace work;
   // The loss of each validation, and of the evaluation afterwards.
   const auto losses = [&](const std::string& more) {

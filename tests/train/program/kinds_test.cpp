@@ -8,7 +8,7 @@
 #include "tests/train/kinds.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// A run of every kind of model, and of data that change while it is trained.
+/// Runs of every kind of model, and runs whose data files change before they are resumed.
 namespace tapestry {
 namespace {
 
@@ -31,7 +31,7 @@ TEST_CASE("a model of every kind is trained, scored, resumed, replayed and check
     CHECK(contains(out, "\nvalidation at step 12: loss "));
     CHECK(out.ends_with("\ndone: 12 steps; next: tapestry evaluate " + run + "\n"));
 
-    // The best scores of the run are those of its best checkpoint.
+    // The best scores in the log of the run are the scores of its best checkpoint.
     const std::string scores = work.out("evaluate " + run);
     const std::size_t end = out.rfind("  (best so far)\n"), begin = out.rfind(": loss ", end);
     const std::string held_out = std::to_string(kind.held_out);
@@ -118,11 +118,11 @@ TEST_CASE("a resumed run warns if a change of files changes which examples are h
                    held_out_anew) == is_cut);
   }
   fs::copy(work / "images.csv", work / "more.csv");
-  const auto resumed = [&](const std::string& begun_with, const std::string& goes_on_with) {
+  const auto resumed = [&](const std::string& begun_with, const std::string& resumed_with) {
     work.out("train images.yaml --fresh train.steps=1 " + begun_with);
     return contains(work.out("train --resume runs/images train.steps=2 --allow-change "
                              "data.test_images --allow-change data.validation_images " +
-                             goes_on_with),
+                             resumed_with),
                     held_out_anew);
   };
   CHECK(resumed("data.test_images=", "data.test_images=more.csv"));

@@ -16,9 +16,8 @@
 #include "tests/train/limits.h"
 #include "tests/train/program.h"
 
-/// The program in surroundings that it did not choose. Where address space is short, it does its
-/// work or ends with the exit code 8 and says what to do; it neither crashes nor hangs, and loses
-/// nothing.
+/// The program under limits on memory, stack and open files. If address space is too small, it does
+/// its work or ends with exit code 8 and a hint; it neither crashes nor hangs, and loses no data.
 namespace tapestry {
 namespace {
 
@@ -28,8 +27,8 @@ using test::TinyWorkplace;
 using test::TrainedWorkplace;
 using test::Workplace;
 
-/// The shadow of the address sanitizer takes all address space, and OpenBLAS more than is tried
-/// here before the program begins.
+/// Whether the address space can be limited as below. Sanitizers and OpenBLAS reserve more than
+/// these limits before the program begins.
 bool limits_can_be_tried() {
 #if defined(TAPESTRY_ASAN) || defined(TAPESTRY_TSAN)
   return false;
@@ -38,8 +37,8 @@ bool limits_can_be_tried() {
 #endif
 }
 
-/// Runs the program with so much address space, without threads of OpenBLAS; code 124 if it hangs.
-/// `setting` is one more variable of its environment.
+/// Runs the program with a limited address space and one OpenBLAS thread; code 124 if it hangs.
+/// `setting` is added to its environment.
 Outcome run_in_kilobytes(std::uint64_t kilobytes, const Workplace& work,
                          const std::string& arguments, const char* setting = "") {
   const auto out = work.stream("limited-out"), err = work.stream("limited-err");
@@ -57,14 +56,14 @@ Outcome run_in(std::uint64_t megabytes, const Workplace& work, const std::string
   return run_in_kilobytes(1024 * megabytes, work, arguments);
 }
 
-/// Whether the program came as far as its own code: the loader and the libraries need some memory
-/// first. Where they find none, these are the first words, or the loader itself crashes, as it then
-/// does too where it is told to load alone.
+/// Whether the program reached its own code. If the loader and the libraries have too little
+/// memory, they print one of the messages below, or the loader crashes; it then also crashes if it
+/// is told only to load the program.
 bool was_loaded(const Outcome& outcome, std::uint64_t kilobytes, const Workplace& work) {
   if (outcome.code == -SIGSEGV && outcome.err.empty()) {
     return run_in_kilobytes(kilobytes, work, "", "LD_TRACE_LOADED_OBJECTS=1").code == 0;
   }
-  if (outcome.code == 127) return false;  // of the loader
+  if (outcome.code == 127) return false;  // exit code of the loader
   for (const char* words : {"error while loading shared libraries", "Fatal glibc error",
                             "terminate called without an active exception",
                             "Memory allocation failed" /* libgfortran, which OpenBLAS needs */,
@@ -79,7 +78,7 @@ void check_lack_of_memory(const Outcome& outcome) {
   test::check_words(outcome.err, {"tapestry: error: the system has no more memory", "\nhint: "});
 }
 
-/// Limits from too little for the loader to enough.
+/// Megabytes, from too little for the loader to enough for the program.
 const std::vector<std::uint64_t> limits = {40, 70, 78, 82,  84,  86,  88, 90,
                                            92, 95, 98, 102, 110, 140, 500};
 
@@ -130,7 +129,7 @@ TEST_CASE("lack of memory shortly after loading the program ends with exit code 
   const auto code = [&](std::uint64_t limit) {
     return run_in_kilobytes(limit, work, "inspect runs/tiny").code;
   };
-  std::uint64_t enough = 140 << 10, little = 25 << 10;  // between which it begins to succeed
+  std::uint64_t enough = 140 << 10, little = 25 << 10;  // it begins to succeed between them
   while (enough - little > 200) {
     const std::uint64_t middle = (enough + little) / 2;
     (code(middle) == 0 ? enough : little) = middle;
@@ -142,7 +141,7 @@ TEST_CASE("lack of memory shortly after loading the program ends with exit code 
   }
 }
 
-TEST_CASE("threads that the system refuses are reported, and the others do their work") {
+TEST_CASE("threads that cannot be started are reported, and the others do their work") {
   if (!limits_can_be_tried()) return;
   const TrainedWorkplace reference;
   const std::string last = reference.checkpoint(12);
@@ -184,7 +183,7 @@ TEST_CASE("commands that lack memory for a batch or a model say what to reduce")
   check("attention", "give it a shorter text or example\n");
 }
 
-TEST_CASE("a model larger than any memory is rejected; the memory needed is printed before") {
+TEST_CASE("a model larger than any memory is rejected; training first prints the memory needed") {
   const TinyWorkplace work;
   for (const std::string command : {"train", "check", "gradcheck"}) {
     check_rejected(work, command + " tiny.yaml model.d_model=65536 model.num_encoder_layers=1000",
@@ -244,11 +243,11 @@ TEST_CASE("every command runs on a stack of 64 KiB") {
 
 TEST_CASE("a limit of open files that is too low is named as the reason") {
 #ifdef TAPESTRY_ASAN
-  return;  // which opens descriptors of its own to look at an exception
+  return;  // it opens descriptors to examine an exception
 #endif
   const TrainedWorkplace work;
-  // The program can open one file at a time, as the loader does with the libraries. Descriptors
-  // that whoever runs the tests has left open are closed.
+  // The program can open one file at a time, which the loader needs to open libraries. Descriptors
+  // inherited from the test runner are closed.
   const auto run = [&](const std::string& arguments) {
     const auto err = work.stream("limited");
     const int status = std::system(
@@ -269,7 +268,7 @@ TEST_CASE("a limit of open files that is too low is named as the reason") {
   work.out("train --resume runs/tiny train.steps=13");
 }
 
-/// The working folder of this process is one that has been deleted, while it is alive.
+/// While it exists, the working folder of this process is a deleted folder.
 class DeletedFolder {
  public:
   DeletedFolder() : before_(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)) {

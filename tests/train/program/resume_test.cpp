@@ -11,7 +11,7 @@
 #include "train/checkpoint/arithmetic.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// How the program goes on with a run, and what may have changed since.
+/// How the program resumes a run, and what may have changed since.
 namespace tapestry {
 namespace {
 
@@ -27,7 +27,7 @@ std::string history(const Workplace& work, const std::string& checkpoint) {
   return read_checkpoint(work / checkpoint).get_text("train/history");
 }
 
-// ---- Which run, and to which step
+// ---- The run and its last step
 
 TEST_CASE("a run is resumed by its directory, by its config or by both, in any order") {
   std::string expected;
@@ -47,7 +47,7 @@ TEST_CASE("a run is resumed by its directory, by its config or by both, in any o
   }
 }
 
-TEST_CASE("a resumed run with more steps ends like a run of as many steps, and says the same") {
+TEST_CASE("a run resumed for more steps equals a run that had these steps from the start") {
   const TrainedWorkplace work;
   const std::string out =
       work.out("train --resume runs/tiny train.steps=20 train.threads=2 train.max_time=1m");
@@ -118,7 +118,7 @@ TEST_CASE("a changed config is compared key by key with the checkpoint") {
                  {"  train.run_dir  \"runs/tiny\"  \"other\"  a run is resumed in its own dir"});
 }
 
-TEST_CASE("a change with --allow-change is made and recorded, and goes with the checkpoint") {
+TEST_CASE("a change with --allow-change is recorded, and belongs to the checkpoint") {
   const TrainedWorkplace work;
   const std::string change = "changed model.dropout: 0.2 -> 0.4\n", line = "step 12: " + change;
   CHECK(contains(work.out("train --resume runs/tiny train.steps=14 train.keep_last=9 "
@@ -126,11 +126,11 @@ TEST_CASE("a change with --allow-change is made and recorded, and goes with the 
                  "\nwarning: " + change));
   CHECK(history(work, work.checkpoint(14)) == line);
   CHECK(contains(work.out("inspect " + work.checkpoint(14)), "\nhistory:\n" + line));
-  // From now on the run has it.
+  // From now on it is part of the run.
   work.out("train --resume runs/tiny train.steps=15");
   CHECK(history(work, work.checkpoint(15)) == line);
   check_rejected(work, "train tiny.yaml --resume train.steps=16", 2, {"model.dropout"});
-  // An older checkpoint is the end of a run of 12 steps, and has its own history.
+  // The older checkpoint of step 12 ends a run of 12 steps, without the change in its history.
   for (const auto& entry : fs::directory_iterator(work / "runs/tiny/checkpoints")) {
     if (entry.path() != work / work.checkpoint(12)) fs::resize_file(entry, 100);
   }
@@ -242,7 +242,7 @@ TEST_CASE("a resumed run with other kernels, or another revision of them, warns 
     for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {
       if (path != "arithmetic") other.put(path, array);
     }
-    other.put_text("arithmetic", before);  // as written before there were revisions
+    other.put_text("arithmetic", before);  // as in checkpoints written before revisions existed
     write_checkpoint(work / work.checkpoint(12), other);
     check_words(work.out("train --resume runs/tiny train.steps=13"),
                 {"\nwarning: changed arithmetic: " + before + " -> ",

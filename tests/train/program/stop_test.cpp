@@ -16,7 +16,7 @@
 #include "train/base/format.h"
 #include "train/checkpoint/run_directory.h"
 
-/// Runs that are stopped, or that want the same directory as another.
+/// Runs that are stopped, and runs that use the directory of another run.
 namespace tapestry {
 namespace {
 
@@ -25,11 +25,11 @@ using test::contains;
 using test::Outcome;
 using test::TinyWorkplace;
 
-/// `tapestry train` in a workplace with tiny.yaml, whose output can be read line by line while it
-/// runs: through a pipe with a name.
+/// `tapestry train` in a workplace with tiny.yaml. While it runs, its output is read line by line
+/// through a named pipe.
 class Training : public TinyWorkplace {
  public:
-  /// err  standard error; a file if it is empty
+  /// err  path of standard error; empty: a file
   explicit Training(const std::string& arguments, const std::string& err = {})
       : pipe_(stream("live")),
         both_ends_(open_pipe(pipe_)),
@@ -39,7 +39,7 @@ class Training : public TinyWorkplace {
     ::close(both_ends_);  // the stream ends with the process
   }
 
-  /// Reads up to a line that begins so; returns whether there is one.
+  /// Reads up to a line that starts with `begin`; returns whether there is one.
   bool read_to(const std::string& begin) {
     while (std::getline(lines_, line_)) {
       if (line_.starts_with(begin)) return true;
@@ -63,7 +63,8 @@ class Training : public TinyWorkplace {
  private:
   static int open_pipe(const std::string& path) {
     REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-    const int both_ends = ::open(path.c_str(), O_RDWR | O_CLOEXEC);  // else opening one end waits
+    const int both_ends =
+        ::open(path.c_str(), O_RDWR | O_CLOEXEC);  // opening only one end would block
     REQUIRE(both_ends >= 0);
     return both_ends;
   }
@@ -76,10 +77,10 @@ class Training : public TinyWorkplace {
   int rest_ = 0;
 };
 
-/// A run without an end in sight.
+/// Overrides for a run that does not end by itself.
 const std::string endless =
     "train.steps=1000000000 train.save_every=1000000 train.validate_every=1000000 ";
-/// One step of it takes minutes.
+/// Overrides for a run whose steps take minutes.
 const std::string long_step = "train.accumulate=1000000 ";
 
 const std::string stopping =
@@ -126,7 +127,7 @@ TEST_CASE("SIGQUIT, or a second signal, ends a run at once without a save") {
     CAPTURE(in_long_step);
     Training work(in_long_step ? long_step : endless);
     REQUIRE(work.read_to(in_long_step ? "a step takes up to " : "step "));
-    // Stopped, the process cannot end its step between the two.
+    // While the process is stopped, it cannot end its step between the two signals.
     for (const int signal : {SIGSTOP, SIGTERM, SIGINT, SIGCONT}) work.send(signal);
     const int code = work.end();
     const bool ended_by_signal = code == -SIGTERM || code == -SIGINT;
@@ -210,7 +211,7 @@ TEST_CASE("a run directory in use by another process is rejected and unchanged")
   const test::TrainedWorkplace work;
   const RunLock lock(work / "runs/tiny");
   std::filesystem::create_directories(work / "begun/checkpoints");
-  const RunLock of_begun(work / "begun");  // in which another process has just begun a run
+  const RunLock of_begun(work / "begun");  // as if another process had just begun a run in it
   const std::string holder =
       "runs/tiny: the run directory is in use by pid " + std::to_string(::getpid()) + " on ";
   check_rows(work,

@@ -17,7 +17,7 @@
 #include "tests/train/kinds.h"
 #include "tests/train/terminal.h"
 
-/// What the program does where a standard stream is closed, broken or on a full disk.
+/// The program with standard streams that are closed, broken or on a full disk.
 namespace tapestry {
 namespace {
 
@@ -26,7 +26,7 @@ using test::Outcome;
 using test::Streams;
 using test::TrainedWorkplace;
 
-/// Every command that is there for what it prints.
+/// Every command whose result is its output.
 const std::vector<std::string> printing_commands = {"--help",
                                                     "--version",
                                                     "train --help",
@@ -59,7 +59,7 @@ const std::vector<std::string> printing_commands = {"--help",
                                                     "replay runs/tiny --step 12 --output out.h5",
                                                     "watch runs/tiny"};
 
-/// A run of each kind that a command reads, and an input.
+/// A workplace with a run of each kind that the commands read, and an input file.
 struct PrintingWorkplace : test::KindWorkplace {
   PrintingWorkplace() {
     write("input", "a\n");
@@ -106,7 +106,7 @@ class Pipe {
   std::array<int, 2> ends_{};
 };
 
-/// Handles SIGPIPE as chosen, in this process and in those that it starts, while it is alive.
+/// While it exists, sets the action of SIGPIPE for this process and the processes that it starts.
 class BrokenPipeAction {
  public:
   explicit BrokenPipeAction(void (*action)(int)) : before_(std::signal(SIGPIPE, action)) {}
@@ -162,7 +162,7 @@ TEST_CASE("a run ends with the same bytes without a reader and with all streams 
     CHECK(log.find(warning) != log.npos);
     CHECK(log.find(warning) == log.rfind(warning));
   }
-  // A dry run is there for what it prints.
+  // The result of a dry run is its output.
   const auto before = work.contents();
   for (const char* out : {"/dev/full", ""}) {
     const Outcome dry = work.run("train tiny.yaml --fresh --dry-run", Streams{.out = out});
@@ -172,7 +172,7 @@ TEST_CASE("a run ends with the same bytes without a reader and with all streams 
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("an error has its exit code although it cannot be printed, and a warning is no error") {
+TEST_CASE("an error that cannot be printed keeps its exit code; such a warning is no error") {
   const TrainedWorkplace work;
   for (const char* err : {"/dev/full", ""}) {
     CHECK(work.run("train nowhere.yaml", Streams{.err = err}).code == 2);
@@ -182,11 +182,11 @@ TEST_CASE("an error has its exit code although it cannot be printed, and a warni
   CHECK(work.run("inspect runs/tiny", Streams{.err = "/dev/full"}).code == 0);
 }
 
-// ---- Programs that write lines and wait for the answers, through pipes
+// ---- Dialogues through pipes: programs that write a line and wait for the answer
 
 using test::KindWorkplace;
 
-/// A command with both its standard streams in pipes.
+/// A command whose standard input and output are pipes.
 class Dialogue {
  public:
   Dialogue(const test::Workplace& work, const std::string& command,
@@ -204,7 +204,7 @@ class Dialogue {
             static_cast<ssize_t>(text.size()));
   }
 
-  /// The next line that the command prints, without its end; "no answer" if there is none for long.
+  /// The next line of output, without its line feed; "no answer" if there is none for a minute.
   std::string read_line() {
     constexpr int long_time = 60'000;  // milliseconds
     while (read_.find('\n') == read_.npos) {
@@ -221,7 +221,7 @@ class Dialogue {
     return line;
   }
 
-  /// The most memory that the command has had in kB; 0 if the system does not tell.
+  /// Peak resident memory of the command in kB; 0 if unknown.
   std::size_t peak_memory() const {
     std::ifstream status("/proc/" + std::to_string(process_.id()) + "/status");
     for (std::string line; std::getline(status, line);) {
@@ -297,7 +297,7 @@ TEST_CASE("the memory of a translation does not depend on the number of lines") 
   };
   const std::size_t few = translate(20), many = translate(200);
   CHECK(dialogue.end() == 0);
-  CHECK(many < few + 1024);  // the lines alone are 8 MB
+  CHECK(many < few + 1024);  // the lines in between are 8 MB
 #endif
 }
 

@@ -9,7 +9,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// data.subwords from the config to the answers of a trained model.
+/// data.subwords, from the config to the output of a trained model.
 namespace tapestry {
 namespace {
 
@@ -50,7 +50,7 @@ struct PairWorkplace : test::Workplace {
     out("train pairs.yaml train.run_dir=" + directory + " " + more);
     return has(last(directory)) ? read_checkpoint(*this / last(directory)) : ArrayStore();
   }
-  /// Goes on with a run of 7 steps, on more threads.
+  /// Resumes a run of 7 steps with more threads.
   ArrayStore resume(const std::string& directory) const {
     out("train train.steps=12 train.threads=3 --resume " + directory);
     return read_checkpoint(*this / last(directory));
@@ -81,7 +81,7 @@ TEST_CASE("a translation model of subwords reads and writes text") {
   CHECK(contains(work.run("evaluate runs/pairs").out, "validation"));
 }
 
-TEST_CASE("a run of subwords resumes bit-identically on more threads, also if they are sampled") {
+TEST_CASE("a run of subwords, also sampled ones, resumes bit-identically on more threads") {
   const PairWorkplace work;
   ArrayStore without_sampling;
   for (const std::string keys :
@@ -99,7 +99,7 @@ TEST_CASE("a run of subwords resumes bit-identically on more threads, also if th
   }
 }
 
-TEST_CASE("a checkpoint whose subword model is damaged, or of other words, is rejected") {
+TEST_CASE("a checkpoint whose subword model is damaged or has other words is rejected") {
   const PairWorkplace work;
   const ArrayStore whole = work.train("whole");
   const auto check = [&](const std::string& model, const char* message) {

@@ -145,7 +145,7 @@ TEST_CASE("a second run in the same directory is rejected; --fresh moves the old
   work.out("train tiny.yaml --fresh train.run_dir=new train.steps=1");  // needs no run
 }
 
-TEST_CASE("--fresh does not move the old run if the data have a mistake") {
+TEST_CASE("--fresh does not move the old run if the data cannot be used") {
   const test::TextWorkplace work;
   work.out("train text.yaml");
   fs::remove(work / "train.de");
@@ -251,7 +251,7 @@ TEST_CASE("a dry run computes one step, estimates the whole run and writes nothi
 
 // ---- Epochs
 
-TEST_CASE("a run of epochs equals a run of as many steps, and can be resumed for more epochs") {
+TEST_CASE("a run of epochs equals a run of the same steps, and can be resumed for more epochs") {
   const TinyWorkplace work;
   const std::string train = "train tiny.yaml schedule.kind=cosine schedule.warmup_steps=25% ";
   work.out(train + "train.run_dir=steps");
@@ -272,7 +272,7 @@ TEST_CASE("a run of epochs equals a run of as many steps, and can be resumed for
 
 using test::Words;
 
-/// The lines of the table, from its title to the line before the last.
+/// The lines of the table, from its title to its last row; the log has one line after it.
 Words profile_in(const std::string& text) {
   Words lines;
   for (const std::string& line : test::split_lines(text)) {

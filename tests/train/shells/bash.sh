@@ -6,7 +6,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/common.sh"
 source <(tapestry completion bash)
 
-# Splits a line as Bash does, at spaces and at each =, calls the function and prints what it offers.
+# Splits a line as Bash does, at spaces and at each =, calls the completion function and prints its
+# candidates.
 complete_line() {
   local word
   COMP_WORDS=() COMPREPLY=()
@@ -37,7 +38,7 @@ check '~/bin/tapestry ins' 'inspect'
 COMP_WORDBREAKS=${COMP_WORDBREAKS//=}
 check 'tapestry train configs/copy.yaml model.norm=' 'model.norm=post model.norm=pre'
 
-# What readline inserts in an interactive shell.
+# The words that readline inserts in an interactive shell.
 printf 'source <(tapestry completion bash)\n' >"$work/rc"
 type_keys() {
   python3 "$here/terminal.py" "$1" bash --noprofile --rcfile "$work/rc" -i | paste -sd '|'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Shared by the tests of shell completion: sourced with the path of the program. Makes a folder with
-# configs, a run and other files, goes there, and puts the program into PATH.
+# Shared by the tests of shell completion, which source it with the path of the program. Creates a
+# folder with configs, a run and other files, changes to it, and puts the program into PATH.
 program=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work" 2>/dev/null || { sleep 1; rm -rf "$work"; }' EXIT  # a shell may still write its history

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Types into an interactive shell: terminal.py KEYS SHELL [ARGUMENT ...]
 
-Prints the words of the line that KEYS leave (a tab completes), one for each line of output. The
-shell has to accept Ctrl-A for the start of the line.
+Prints the words of the command line after KEYS (a tab completes), one per line. The shell must move
+to the start of the line on Ctrl-A.
 """
 import os
 import pty
@@ -29,7 +29,7 @@ def main() -> int:
             if select.select([terminal], [], [], 0.1)[0]:
                 output += os.read(terminal, 65536)
 
-    # Quotes keep what the terminal echoes apart from what the shell prints.
+    # The quotes make the echo of the terminal differ from the output of the shell.
     os.write(terminal, b"printf 'rea''dy\\n'\r")
     read_until(b"ready\r\n")
     os.write(terminal, keys.encode() + b"\x01printf '<%s''>\\n' \r")

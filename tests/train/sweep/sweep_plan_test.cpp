@@ -41,7 +41,7 @@ TEST_CASE("overrides with several values are axes, the others are fixed") {
   CHECK(parsed.axes[2].values == Values{"[a, b]", "[c]"});
 }
 
-TEST_CASE("a range of one number is a value, and an invalid range is a text") {
+TEST_CASE("a range of one number is a single value, and an invalid range is a text") {
   CHECK(parse_sweep_overrides({"train.seed=3..3"}).fixed == Values{"train.seed=3"});
   CHECK(parse_sweep_overrides({"data.folder=../a"}).fixed == Values{"data.folder=../a"});
   CHECK(parse_sweep_overrides({"a.b=0.1..0.3"}).fixed == Values{"a.b=0.1..0.3"});
@@ -115,13 +115,13 @@ std::string stages(std::size_t runs, std::size_t factor, std::uint64_t steps,
   return text;
 }
 
-TEST_CASE("stages have fewer and fewer runs, and more and more steps") {
+TEST_CASE("each stage has fewer runs and more steps than the stage before") {
   CHECK(stages(9, 3, 900, 100) == "9:100 3:300 1:900 ");
   CHECK(stages(10, 3, 900, 50) == "10:50 4:100 2:300 1:900 ");
   CHECK(stages(8, 2, 1000, 100) == "8:200 4:300 2:500 1:1000 ");
   CHECK(stages(5, 0, 900, 100) == "5:900 ");
   CHECK(stages(1, 3, 900, 100) == "1:900 ");
-  // Stages that would end at the same validation are one.
+  // Stages that would end at the same validation are merged.
   CHECK(stages(9, 3, 900, 900) == "9:900 ");
   CHECK(stages(9, 3, 900, 400) == "9:400 3:900 ");
   CHECK(stages(100, 2, 4, 1) == "100:1 50:2 25:4 ");
