@@ -7,9 +7,9 @@
 #   tests/valgrind.sh data program    some of autograd, layers, optim, data, train, program
 #
 # Exits with 1 if valgrind reports an error; .build/valgrind/NAME.log has the reports. Needs
-# valgrind (apt-get install valgrind). Tapestry is built without AVX-512, and OpenBLAS uses Haswell kernels,
-# since valgrind 3.19 does not know AVX-512. Memory is lost if nothing points to it any more; the
-# threads of the pool keep their memory until the process ends.
+# valgrind (apt-get install valgrind). Tapestry is built without AVX-512, and OpenBLAS uses Haswell
+# kernels, since valgrind 3.19 does not know AVX-512. Memory is lost if nothing points to it any more;
+# the threads of the pool keep their memory until the process ends.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -95,8 +95,8 @@ NewestCheckpoint newest_checkpoint(const RunDirectory& run, std::size_t count) {
   auto newest = read_newest_of_run(run);
   const std::size_t found = run.steps().size();
   if (newest && found >= count) return *std::move(newest);
-  throw CheckpointError(fmt::format("{}: found {} checkpoints, expected {} or more",
-                                    run.path().string(), found, count),
+  throw CheckpointError(fmt::format("{}: found {} checkpoint{}, expected {} or more",
+                                    run.path().string(), found, found == 1 ? "" : "s", count),
                         fmt::format("average fewer, or train with train.average_last={}", count));
 }
 
@@ -191,10 +191,11 @@ std::vector<std::uint64_t> best_steps(const RunDirectory& run, std::size_t count
   require_metrics(csv, newest.path.string() + ": train/metrics");
   std::vector<std::uint64_t> steps = saved_ones(run, best_validations(csv, metric));
   if (steps.size() < count) {
-    throw CheckpointError(fmt::format("{}: found {} checkpoints with a validation {}, expected {} "
-                                      "or more",
-                                      run.path().string(), steps.size(), metric, count),
-                          fmt::format("average fewer, or train with train.keep_best={}", count));
+    throw CheckpointError(
+        fmt::format("{}: found {} checkpoint{} with a validation {}, expected {} "
+                    "or more",
+                    run.path().string(), steps.size(), steps.size() == 1 ? "" : "s", metric, count),
+        fmt::format("average fewer, or train with train.keep_best={}", count));
   }
   steps.resize(count);
   std::ranges::sort(steps);
