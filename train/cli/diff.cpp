@@ -97,7 +97,7 @@ struct Digests {
   DigestTable a, b;
   std::optional<DigestComparison> comparison;
 
-  /// The last step before `step` that has digests in both runs, if they are equal; 0: no such step.
+  /// The last step before `step` whose digests are equal in both runs; 0: no such step.
   std::uint64_t last_equal_before(std::uint64_t step) const {
     if (!comparison) return 0;
     for (auto i = std::ranges::lower_bound(a.steps, step); i != a.steps.begin();) {
@@ -244,9 +244,8 @@ void define(CLI::App& command, Arguments& arguments) {
   command.add_flag("--all", arguments.all, "List all arrays that differ, not only the first");
   command.footer(
       "For two runs, compares metrics.csv, the digests of their parameters (events.jsonl, see\n"
-      "train.digest_every) and the checkpoints of all steps that both have, oldest first. The "
-      "last\n"
-      "line names the first step and tensor that differ. The step is exact if both runs have\n"
+      "train.digest_every) and the checkpoints of all steps that both have, oldest first. The\n"
+      "last line names the first step and tensor that differ. The step is exact if both runs have\n"
       "digests of this step and the step before, as with train.digest_every=1. Numbers are equal\n"
       "if all their bits are equal. The exit code is 1 if anything but the config differs.\n"
       "Examples:\n  tapestry diff runs/a runs/b\n"

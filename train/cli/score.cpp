@@ -234,7 +234,7 @@ class PairScorer {
   const TrainedModel& trained_;
   const Arguments& arguments_;
   LongLineWarnings warnings_;
-  std::vector<bool> is_scored_;  // for each pair since the last answer()
+  std::vector<bool> is_scored_;  // of each pair since the last answer()
   std::vector<Example> pairs_;   // the pairs to score
   std::size_t line_ = 0;
   std::uint64_t count_ = 0, tokens_ = 0;  // sums over all scored pairs

@@ -31,10 +31,10 @@ namespace {
 struct Arguments {
   std::string run;                          ///< a run directory or a checkpoint
   std::optional<std::size_t> num_best{};    ///< outputs per line; nullopt: only the best text
-  std::optional<std::size_t> beam_size{};   ///< nullopt: the run's
-  std::optional<double> length_penalty{};   ///< nullopt: the run's
+  std::optional<std::size_t> beam_size{};   ///< nullopt: value of the run
+  std::optional<double> length_penalty{};   ///< nullopt: value of the run
   std::size_t min_length = 0;               ///< tokens
-  std::optional<std::size_t> max_length{};  ///< tokens; nullopt: the run's
+  std::optional<std::size_t> max_length{};  ///< tokens; nullopt: value of the run
   bool samples = false;                     ///< sample instead of beam search
   SamplingOptions sampling{};
   bool has_prefixes = false;       ///< lines are source<TAB>prefix
