@@ -119,8 +119,9 @@ tapestry_installed_page(layers/from_pytorch.md from_pytorch.md ${dev_doc} dev ..
 tapestry_installed_page(autograd/README.md README.md ${dev_doc}/autograd dev ../layers/from_pytorch.md ../from_pytorch.md)
 install(DIRECTORY tests/examples/ DESTINATION ${dev_doc}/examples COMPONENT dev
   FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h" PATTERN "*.py")
-# Example configs. Their paths of data files are changed to the folder of the config.
-install(FILES configs/README.md configs/translation.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
+# Example configs, with data files next to them instead of in a folder of the sources.
+file(GLOB config_pages CONFIGURE_DEPENDS configs/*.md)
+install(FILES ${config_pages} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 file(GLOB configs CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} configs/*.yaml)
 foreach(config ${configs})
   file(READ ${config} text)
