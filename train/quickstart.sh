@@ -7,7 +7,7 @@ set -euo pipefail
 config=$(realpath "${1:-$(dirname "${BASH_SOURCE[0]}")/../configs/copy.yaml}")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Builds only the widest kernels that this processor supports, and no tests.
+# Builds only the widest kernels that this processor executes, and no tests.
 flags=" $(grep -m 1 '^flags' /proc/cpuinfo || true) "
 has() {
   for flag; do [[ $flags == *" $flag "* ]] || return 1; done
