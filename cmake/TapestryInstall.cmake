@@ -100,6 +100,7 @@ if(TARGET tapestry_mpi)
   install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/tapestry-mpi RENAME copyright COMPONENT mpi)
 endif()
 tapestry_installed_page(train/cli/README.md commands.md ${CMAKE_INSTALL_DOCDIR} program
+  ../tutorial/README.md tutorial/README.md
   ../../configs/ examples/)
 file(GLOB pictures CONFIGURE_DEPENDS train/tutorial/*.png)
 set(links)
