@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # From a bare Debian to a trained Transformer: train/quickstart.sh [CONFIG]
 # Installs missing packages, builds, trains CONFIG (default: configs/copy.yaml) and evaluates the model
-# on held-out sequences. If the run directory has a checkpoint, training resumes from it.
+# on held-out examples. If the run directory has a checkpoint, resumes the run.
 set -euo pipefail
 config=$(realpath "${1:-$(dirname "${BASH_SOURCE[0]}")/../configs/copy.yaml}")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -38,7 +38,8 @@ cat <<EOF
 
 Next:
   echo 'b a d c' | $tapestry translate $run     translate a line
+  $tapestry config new my.yaml                  write a config for your data; guides: configs/README.md
   train/quickstart.sh configs/reverse.yaml      train another config: reverse, sort, toy_translation
-  $tapestry gradcheck configs/copy.yaml         compare gradients with finite differences
   $tapestry config explain configs/copy.yaml    list all config keys
+  $tapestry gradcheck configs/copy.yaml         compare gradients with finite differences
 EOF
