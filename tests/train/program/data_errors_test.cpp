@@ -37,8 +37,8 @@ TEST_CASE("all bad lines are reported together with file and line, and can be sk
   // They are reported before subwords are learned from the other lines.
   check_rejected(work, "train text.yaml data.subwords=bpe data.vocabulary_size=24", 3, {blank});
   check_words(work.out("train text.yaml data.on_bad_line=skip"),
-              {"train: 1 of 4 skipped, which cannot be used, such as " + blank,
-               "train: 1 of 3 skipped, which cannot be used, such as " + long_line,
+              {"train: 1 of 4 skipped as unusable, for example " + blank,
+               "train: 1 of 3 skipped as unusable, for example " + long_line,
                "data: 2 training pairs, "});
   // Evaluation reports the lines that it skips.
   CHECK(work.run("evaluate runs/text").err.empty());
